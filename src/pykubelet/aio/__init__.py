@@ -1,0 +1,1 @@
+"""Time, tasks, queues and logs: what every layer above stands on."""

@@ -1,0 +1,180 @@
+"""Rules of shape, checked by machine: sizes, names, docstrings, doors, purity, cycles."""
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src/pykubelet"
+
+FILES = sorted(path for path in SOURCE.rglob("*.py") if "generated" not in path.parts)
+TEST_FILES = sorted((ROOT / "tests").rglob("*.py"))
+BANNED_NAMES = {"utils", "util", "helpers", "common", "misc", "base", "core", "impl", "stuff"}
+
+# Modules that decide: values in, values out. Everything in api is pure as well.
+PURE = {
+    "agent/pods/mirror_plan.py",
+    "agent/refs/references.py",
+    "agent/sources/decode.py",
+    "agent/sources/identity.py",
+    "agent/sources/compare.py",
+    "agent/sources/last_known_good.py",
+    "agent/sources/merge.py",
+    "agent/sources/notify.py",
+    "agent/sources/settling.py",
+    "agent/status/conditions.py",
+    "agent/status/equality.py",
+    "agent/status/merge.py",
+    "agent/status/normalize.py",
+    "agent/status/patch.py",
+    "agent/status/terminate.py",
+    "agent/status/transitions.py",
+    "aio/backoff.py",
+    "controllers/expectations.py",
+    "controllers/pod_order.py",
+    "kube/deltas.py",
+    "kube/event_correlation.py",
+    "kube/exec_info.py",
+    "kube/request_plan.py",
+    "kube/watch_stream.py",
+}
+IMPURE_MODULES = {"asyncio", "logging", "time", "socket", "subprocess", "threading", "os", "pathlib"}
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return (node for node in ast.walk(tree_of(path)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def classes(path: Path) -> Iterator[ast.ClassDef]:
+    return (node for node in ast.walk(tree_of(path)) if isinstance(node, ast.ClassDef))
+
+
+def length(node: ast.stmt) -> int:
+    return (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def is_module(name: str) -> bool:
+    path = ROOT / "src" / name.replace(".", "/")
+    return path.with_suffix(".py").exists() or (path / "__init__.py").exists()
+
+
+def asserting(path: Path) -> set[str]:
+    """The functions of a test file that assert something, themselves or through another one of the file."""
+    bodies = {function.name: ast.unparse(function) for function in functions(path)}
+    found = {name for name, body in bodies.items() if re.search(r"\bassert|raises\(|wait_for\(", body)}
+    for _ in bodies:
+        found |= {name for name, body in bodies.items() if any(f"{known}(" in body for known in found)}
+    return found
+
+
+def imported(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            # Importing a module from its package is not importing what the package's __init__ offers.
+            found |= names if all(is_module(name) for name in names) else {node.module, *names}
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_module_is_small_named_and_says_its_job(path: Path) -> None:
+    """At most 400 lines, no vague name, a docstring whose first line fits on one line."""
+    text = path.read_text()
+    assert text.count("\n") <= 400
+    assert not BANNED_NAMES & set(path.relative_to(SOURCE).with_suffix("").parts)
+    docstring = ast.get_docstring(tree_of(path)) or ""
+    first = docstring.partition("\n")[0]
+    assert first.endswith((".", ":")), "the docstring's first line states the module's job"
+    assert len(first) <= 100
+    assert not re.search(r"\b(TODO|FIXME|XXX)\b", text)
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_functions_and_classes_are_small(path: Path) -> None:
+    """Functions up to 50 lines, classes up to 250, Protocols up to 7 methods, constructors up to 6 collaborators."""
+    assert [f.name for f in functions(path) if length(f) > 50] == []
+    for found in classes(path):
+        methods = [node for node in found.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+        assert length(found) <= 250, found.name
+        if any("Protocol" in ast.unparse(parent) for parent in found.bases):
+            assert len(methods) <= 7, found.name
+        for method in methods:
+            if method.name == "__init__":
+                assert len(method.args.args) + len(method.args.kwonlyargs) - 1 <= 8, found.name
+
+
+@pytest.mark.parametrize("path", TEST_FILES, ids=name_of)
+def test_test_functions_are_readable(path: Path) -> None:
+    """A test up to 60 lines; every test asserts something or expects an error."""
+    assert [function.name for function in functions(path) if length(function) > 60] == []
+    tests = {function.name for function in functions(path) if function.name.startswith("test_")}
+    assert tests - asserting(path) == set(), "asserts nothing"
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_no_loose_tasks_and_no_deep_copies(path: Path) -> None:
+    """Tasks belong to a group or a supervisor; frozen values are shared, not copied."""
+    text = path.read_text()
+    assert "copy.deepcopy" not in text
+    if path.parent.name != "aio":
+        assert "asyncio.create_task" not in text
+        assert "ensure_future" not in text
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_decisions_are_pure(path: Path) -> None:
+    """No clock, no I/O, no tasks and no logs where things are decided."""
+    relative = str(path.relative_to(SOURCE))
+    if relative not in PURE and not relative.startswith("api/"):
+        return
+    roots = {name.split(".")[0] for name in imported(path)}
+    assert roots & IMPURE_MODULES == set()
+    assert not any(isinstance(node, ast.AsyncFunctionDef | ast.Await) for node in ast.walk(tree_of(path)))
+    assert not {name for name in imported(path) if name.startswith("pykubelet.aio.log")}
+
+
+def test_every_pure_module_exists() -> None:
+    """The list above names real files."""
+    assert sorted(name for name in PURE if not (SOURCE / name).exists()) == []
+
+
+def test_subprocesses_have_one_door() -> None:
+    """Only the exec credential plugin starts a process."""
+    users = [
+        name_of(path) for path in FILES if "create_subprocess" in path.read_text() or "subprocess" in imported(path)
+    ]
+    assert users == ["src/pykubelet/kube/exec_credential.py"]
+
+
+def test_modules_import_each_other_without_cycles() -> None:
+    """The import graph of the package has no cycle."""
+    modules = {".".join(("pykubelet", *p.relative_to(SOURCE).with_suffix("").parts)): p for p in FILES}
+    modules = {name.removesuffix(".__init__"): path for name, path in modules.items()}
+    graph = {name: {m for m in imported(path) if m in modules and m != name} for name, path in modules.items()}
+    done: set[str] = set()
+
+    def visit(name: str, trail: tuple[str, ...]) -> None:
+        assert name not in trail, " -> ".join((*trail[trail.index(name) :], name))
+        if name not in done:
+            for other in sorted(graph[name]):
+                visit(other, (*trail, name))
+            done.add(name)
+
+    for name in graph:
+        visit(name, ())

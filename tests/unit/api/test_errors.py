@@ -1,0 +1,52 @@
+"""API errors: the same class on both sides of the wire."""
+
+import pytest
+
+from pykubelet.api import errors
+
+
+@pytest.mark.parametrize("kind", errors.CLASSES, ids=lambda kind: kind.reason)
+def test_error_survives_the_wire(kind: type[errors.ApiError]) -> None:
+    """A Status made from an error gives that error back."""
+    sent = kind("no", details={"causes": [{"reason": "NamespaceTerminating"}]})
+    got = errors.from_status(sent.to_status(), sent.code)
+    assert type(got) is kind
+    assert (got.message, got.details) == (sent.message, sent.details)
+    assert got.has_cause("NamespaceTerminating")
+    assert not got.has_cause("Other")
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (404, errors.NotFound),
+        (409, errors.Conflict),
+        (410, errors.Gone),
+        (418, errors.BadRequest),
+        (500, errors.InternalError),
+        (502, errors.InternalError),
+        (503, errors.Unavailable),
+    ],
+)
+@pytest.mark.parametrize("body", [None, "<html>", {}, {"reason": "Strange"}, {"details": "?"}])
+def test_code_decides_when_the_body_says_nothing(code: int, kind: type[errors.ApiError], body: object) -> None:
+    """A proxy's answer has no reason; the code is enough."""
+    error = errors.from_status(body, code, retry_after_seconds=3)
+    assert type(error) is kind
+    assert error.retry_after_seconds == 3
+    assert str(code) in error.message
+
+
+def test_only_what_may_work_later_asks_for_a_retry() -> None:
+    """Callers ask one question: again, or final?"""
+    known: list[type[errors.ApiError]] = [*errors.CLASSES, errors.NotReached]
+    retried = {kind.reason for kind in known if kind.retry}
+    assert retried == {
+        "Unauthorized",
+        "TooManyRequests",
+        "InternalError",
+        "ServerTimeout",
+        "ServiceUnavailable",
+        "Timeout",
+        "NotReached",
+    }
