@@ -1,0 +1,24 @@
+"""Go's 64-bit integers: their bounds, their text, and staying within them.
+
+Upstream: the Go function strconv.ParseInt with base 10 and 64 bits
+"""
+
+import re
+
+MAX_INT64 = 2**63 - 1
+MIN_INT64 = -(2**63)
+_TEXT = re.compile("([+-]?)0*+([0-9]{0,19})")  # 19 digits hold every 64-bit integer
+
+
+def parse_int64(text: str) -> int | None:
+    """The number that this text is, or None if it is no decimal integer of 64 bits."""
+    match = _TEXT.fullmatch(text)
+    if match is None or not text[-1:].isdigit():
+        return None
+    number = int(match[1] + (match[2] or "0"))
+    return number if MIN_INT64 <= number <= MAX_INT64 else None
+
+
+def saturated(number: int) -> int:
+    """The 64-bit integer nearest to this number."""
+    return max(MIN_INT64, min(MAX_INT64, number))

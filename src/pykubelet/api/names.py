@@ -1,0 +1,296 @@
+"""The syntax of names: labels, subdomains, keys, ports, variables.
+
+Text or a number in, a list of Kubernetes' own complaints out; an empty list means valid. Lengths count bytes of UTF-8,
+and every expression is matched against the whole text in time linear in its length.
+
+Upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go and ip.go
+"""
+
+import re
+
+_QUALIFIED_NAME = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_LABEL_VALUE = f"({_QUALIFIED_NAME})?"
+_DNS1123_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_DNS1123_SUBDOMAIN = rf"{_DNS1123_LABEL}(\.{_DNS1123_LABEL})*"
+_DNS1123_LABEL_WITH_UNDERSCORE = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_DNS1123_SUBDOMAIN_WITH_UNDERSCORE = rf"{_DNS1123_LABEL_WITH_UNDERSCORE}(\.{_DNS1123_LABEL_WITH_UNDERSCORE})*"
+_WILDCARD_DNS1123_SUBDOMAIN = rf"\*\.{_DNS1123_SUBDOMAIN}"
+_DNS1035_LABEL = "[a-z]([-a-z0-9]*[a-z0-9])?"
+_C_IDENTIFIER = "[A-Za-z_][A-Za-z0-9_]*"
+_PERCENT = "[0-9]+%"
+_HTTP_HEADER_NAME = "[-A-Za-z0-9]+"
+_ENV_VAR_NAME = "[-._a-zA-Z][-._a-zA-Z0-9]*"
+_CONFIG_MAP_KEY = "[-._a-zA-Z0-9]+"
+
+QUALIFIED_NAME_MAX_LENGTH = 63
+LABEL_VALUE_MAX_LENGTH = 63
+DNS1123_LABEL_MAX_LENGTH = 63
+DNS1123_SUBDOMAIN_MAX_LENGTH = 253
+DNS1035_LABEL_MAX_LENGTH = 63
+PORT_NAME_MAX_LENGTH = 15
+# What the container runtimes take as the largest user or group id.
+MAX_ID = 2**31 - 1
+
+
+def max_length_error(length: int) -> str:
+    """The complaint about a text of more than `length` bytes."""
+    return f"must be no more than {length} characters"
+
+
+def regex_error(message: str, expression: str, *examples: str) -> str:
+    """The complaint about a text that an expression does not match, with examples that it does."""
+    shown = " or ".join(f"'{example}', " for example in examples)
+    return f"{message} ({'e.g. ' if examples else ''}{shown}regex used for validation is '{expression}')"
+
+
+def empty_error() -> str:
+    """The complaint about a text that must not be empty."""
+    return "must be non-empty"
+
+
+def inclusive_range_error(low: int, high: int) -> str:
+    """The complaint about a number outside a range."""
+    return f"must be between {low} and {high}, inclusive"
+
+
+def qualified_name_errors(value: str) -> list[str]:
+    """Whether the value is a name with an optional subdomain before it, as keys of labels and annotations are."""
+    syntax = regex_error(
+        "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character",
+        _QUALIFIED_NAME,
+        "MyName",
+        "my.name",
+        "123-abc",
+    )
+    parts = value.split("/")
+    if len(parts) > 2:
+        return [f"a qualified name {syntax} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"]
+    errors: list[str] = []
+    if len(parts) == 2:
+        prefix_errors = dns1123_subdomain_errors(parts[0]) if parts[0] else [empty_error()]
+        errors += [f"prefix part {error}" for error in prefix_errors]
+    name = parts[-1]
+    if not name:
+        errors.append(f"name part {empty_error()}")
+    elif byte_length(name) > QUALIFIED_NAME_MAX_LENGTH:
+        errors.append(f"name part {max_length_error(QUALIFIED_NAME_MAX_LENGTH)}")
+    if not re.fullmatch(_QUALIFIED_NAME, name):
+        errors.append(f"name part {syntax}")
+    return errors
+
+
+def label_value_errors(value: str) -> list[str]:
+    """Whether the value may stand as the value of a label."""
+    return _length_errors(value, LABEL_VALUE_MAX_LENGTH) + _regex_errors(
+        value,
+        "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character",
+        _LABEL_VALUE,
+        "MyValue",
+        "my_value",
+        "12345",
+    )
+
+
+def dns1123_label_errors(value: str) -> list[str]:
+    """Whether the value is a lower-case label of RFC 1123."""
+    errors = _length_errors(value, DNS1123_LABEL_MAX_LENGTH)
+    if not re.fullmatch(_DNS1123_LABEL, value) and re.fullmatch(_DNS1123_SUBDOMAIN, value):
+        return [*errors, "must not contain dots"]
+    return errors + _regex_errors(
+        value,
+        "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character",
+        _DNS1123_LABEL,
+        "my-name",
+        "123-abc",
+    )
+
+
+def dns1123_subdomain_errors(value: str) -> list[str]:
+    """Whether the value is a lower-case subdomain of RFC 1123, as most names of objects are."""
+    return _length_errors(value, DNS1123_SUBDOMAIN_MAX_LENGTH) + _regex_errors(
+        value,
+        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character",
+        _DNS1123_SUBDOMAIN,
+        "example.com",
+    )
+
+
+def dns1123_subdomain_with_underscore_errors(value: str) -> list[str]:
+    """Whether the value is a subdomain whose labels may also hold underscores."""
+    return _length_errors(value, DNS1123_SUBDOMAIN_MAX_LENGTH) + _regex_errors(
+        value,
+        "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and end with an alphanumeric character",
+        _DNS1123_SUBDOMAIN_WITH_UNDERSCORE,
+        "example.com",
+    )
+
+
+def wildcard_dns1123_subdomain_errors(value: str) -> list[str]:
+    """Whether the value is a subdomain after a leading `*.`."""
+    return _length_errors(value, DNS1123_SUBDOMAIN_MAX_LENGTH) + _regex_errors(
+        value,
+        "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character",
+        _WILDCARD_DNS1123_SUBDOMAIN,
+        "*.example.com",
+    )
+
+
+def dns1035_label_errors(value: str) -> list[str]:
+    """Whether the value is a lower-case label of RFC 1035, which starts with a letter."""
+    return _length_errors(value, DNS1035_LABEL_MAX_LENGTH) + _regex_errors(
+        value,
+        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character",
+        _DNS1035_LABEL,
+        "my-name",
+        "abc-123",
+    )
+
+
+def c_identifier_errors(value: str) -> list[str]:
+    """Whether the value is an identifier of C, of any length."""
+    return _regex_errors(
+        value,
+        "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters or '_'",
+        _C_IDENTIFIER,
+        "my_name",
+        "MY_NAME",
+        "MyName",
+    )
+
+
+def env_var_name_errors(value: str) -> list[str]:
+    """Whether the value is a name of an environment variable under the old, narrow rule."""
+    return _regex_errors(
+        value,
+        "a valid environment variable name must consist of alphabetic characters, digits, '_', '-', or '.', and must not start with a digit",
+        _ENV_VAR_NAME,
+        "my.env-name",
+        "MY_ENV.NAME",
+        "MyEnvName1",
+    ) + _parent_directory_errors(value)
+
+
+def relaxed_env_var_name_errors(value: str) -> list[str]:
+    """Whether the value is a name of an environment variable: printable ASCII without an equals sign."""
+    if not value:
+        return [f"environment variable name {empty_error()}"]
+    if value.isascii() and value.isprintable() and "=" not in value:
+        return []
+    return ["a valid environment variable name must consist only of printable ASCII characters other than '='"]
+
+
+def config_map_key_errors(value: str) -> list[str]:
+    """Whether the value may be a key of a ConfigMap or Secret, and so the name of a file."""
+    return (
+        _length_errors(value, DNS1123_SUBDOMAIN_MAX_LENGTH)
+        + _regex_errors(
+            value,
+            "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
+            _CONFIG_MAP_KEY,
+            "key.name",
+            "KEY_NAME",
+            "key-name",
+        )
+        + _parent_directory_errors(value)
+    )
+
+
+def port_number_errors(port: int) -> list[str]:
+    """Whether the number is a port, zero not counted."""
+    return in_range_errors(port, 1, 65535)
+
+
+def port_name_errors(value: str) -> list[str]:
+    """Whether the value is a name of a port: at most 15 of lower-case letters, digits and single inner hyphens."""
+    errors = _length_errors(value, PORT_NAME_MAX_LENGTH)
+    if not re.fullmatch("[-a-z0-9]+", value):
+        errors.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+    if not re.search("[a-z]", value):
+        errors.append("must contain at least one letter (a-z)")
+    if "--" in value:
+        errors.append("must not contain consecutive hyphens")
+    if value.startswith("-") or value.endswith("-"):
+        errors.append("must not begin or end with a hyphen")
+    return errors
+
+
+def in_range_errors(value: int, low: int, high: int) -> list[str]:
+    """Whether the number lies between both bounds, bounds included."""
+    return [] if low <= value <= high else [inclusive_range_error(low, high)]
+
+
+def user_id_errors(uid: int) -> list[str]:
+    """Whether the number can be the id of a user."""
+    return in_range_errors(uid, 0, MAX_ID)
+
+
+def group_id_errors(gid: int) -> list[str]:
+    """Whether the number can be the id of a group."""
+    return in_range_errors(gid, 0, MAX_ID)
+
+
+def percent_errors(value: str) -> list[str]:
+    """Whether the value is digits before a percent sign."""
+    return _regex_errors(
+        value, "a valid percent string must be a numeric string followed by an ending '%'", _PERCENT, "1%", "93%"
+    )
+
+
+def http_header_name_errors(value: str) -> list[str]:
+    """Whether the value is a name of an HTTP header as Kubernetes sends it."""
+    return _regex_errors(
+        value, "a valid HTTP header must consist of alphanumeric characters or '-'", _HTTP_HEADER_NAME, "X-Header-Name"
+    )
+
+
+def ip_errors(value: str) -> list[str]:
+    """Whether the value is an IP address as the older fields take it: zeros may lead each part of it."""
+    dotted_first = "." in value.partition(":")[0]
+    if _is_ipv4(value) if dotted_first else _is_ipv6(value):
+        return []
+    return ["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"]
+
+
+def cidr_errors(value: str) -> list[str]:
+    """Whether the value is an address and a prefix length as the older fields take them."""
+    address, _, length = value.partition("/")
+    bits = 32 if _is_ipv4(address) else 128 if _is_ipv6(address) else -1
+    if re.fullmatch("0*[0-9]{1,3}", length) and int(length[-3:]) <= bits:
+        return []
+    return ["must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"]
+
+
+def byte_length(value: str) -> int:
+    """How long Go would call this text."""
+    return len(value.encode("utf-8", errors="surrogatepass"))
+
+
+def _length_errors(value: str, limit: int) -> list[str]:
+    return [max_length_error(limit)] if byte_length(value) > limit else []
+
+
+def _regex_errors(value: str, message: str, expression: str, *examples: str) -> list[str]:
+    return [] if re.fullmatch(expression, value) else [regex_error(message, expression, *examples)]
+
+
+def _parent_directory_errors(value: str) -> list[str]:
+    if value in {".", ".."}:
+        return [f"must not be '{value}'"]
+    return ["must not start with '..'"] if value.startswith("..") else []
+
+
+def _is_ipv4(value: str) -> bool:
+    parts = value.split(".")
+    return len(parts) == 4 and all(re.fullmatch("0*[0-9]{1,3}", part) and int(part[-3:]) <= 255 for part in parts)
+
+
+def _is_ipv6(value: str) -> bool:
+    head, ellipsis, tail = value.partition("::")
+    groups = [group for side in (head, tail) if side for group in side.split(":")]
+    room = 7 if ellipsis else 8  # an ellipsis stands for one group of zeros at least
+    if groups and "." in groups[-1] and value.endswith(groups[-1]):
+        if not _is_ipv4(groups.pop()):
+            return False
+        room -= 2
+    fits = len(groups) <= room if ellipsis else len(groups) == room
+    return fits and all(re.fullmatch("0*[0-9A-Fa-f]{1,4}", group) for group in groups)

@@ -1,0 +1,255 @@
+"""Resource quantities: parse, compare, add, and write in canonical form.
+
+Text such as `1.5Gi` in, a frozen `Quantity` out: an exact decimal number that remembers which family of suffixes it was
+written with. Amounts finer than a nano are rounded away from zero; binary ones stop at the largest 64-bit integer.
+Nothing here computes with numbers of more than 4,000 digits, however large the exponent in a text may be.
+
+Upstream: staging/src/k8s.io/apimachinery/pkg/api/resource/quantity.go, amount.go, suffix.go
+"""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pykubelet.api.int64 import MAX_INT64, parse_int64, saturated
+
+_NANO = -9
+# Upstream has no bound and stalls on a text like 1e1000000000 as soon as it is added to something.
+_MAX_DIGITS = 4000
+# Upstream's scanner as one expression; possessive, so that it goes over the text only once.
+_TEXT = re.compile(r"([+-]?+)0*+([0-9]*+)(?:\.([0-9]*+))?([eEinumkKMGTP]*+[-+]?+[0-9]*+)")
+_DECIMAL_SUFFIXES = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
+_BINARY_SUFFIXES = {1: "Ki", 2: "Mi", 3: "Gi", 4: "Ti", 5: "Pi", 6: "Ei"}
+_DECIMAL_EXPONENTS = {suffix: exponent for exponent, suffix in _DECIMAL_SUFFIXES.items()}
+_BINARY_EXPONENTS = {suffix: 10 * power for power, suffix in _BINARY_SUFFIXES.items()}
+# The white space that Go trims: Python's, without the four separators of ASCII.
+_SPACE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
+
+
+_WRONG_FORMAT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+_WRONG_NUMBER = "unable to parse numeric part of quantity"
+_WRONG_SUFFIX = "unable to parse quantity's suffix"
+
+
+class QuantityError(ValueError):
+    """The text is no quantity; the message is Kubernetes' own."""
+
+
+class Format(StrEnum):
+    """The family of suffixes that a quantity is written with; NONE is that of a null."""
+
+    NONE = ""
+    DECIMAL_EXPONENT = "DecimalExponent"
+    BINARY_SI = "BinarySI"
+    DECIMAL_SI = "DecimalSI"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Quantity:
+    """The number unscaled * 10**scale; equal to, and ordered among, other quantities by that number alone.
+
+    `given` is the text it came from where upstream takes that for canonical already; a computed quantity has none.
+    """
+
+    unscaled: int = 0
+    scale: int = 0
+    format: Format = Format.NONE
+    given: str = ""
+
+    def value(self) -> int:
+        """The whole number, fractions rounded away from zero, held within 64 bits."""
+        return _scaled_value(self, 0)
+
+    def milli_value(self) -> int:
+        """The number of thousandths, rounded and held likewise."""
+        return _scaled_value(self, -3)
+
+    def sign(self) -> int:
+        """-1, 0 or 1."""
+        return (self.unscaled > 0) - (self.unscaled < 0)
+
+    def __str__(self) -> str:
+        return self.given or _canonical(self)
+
+    def __eq__(self, other: object) -> bool:
+        return cmp(self, other) == 0 if isinstance(other, Quantity) else NotImplemented
+
+    def __lt__(self, other: "Quantity") -> bool:
+        return cmp(self, other) < 0
+
+    def __le__(self, other: "Quantity") -> bool:
+        return cmp(self, other) <= 0
+
+    def __hash__(self) -> int:
+        return hash((self.sign(), *_significant(self)) if self.unscaled else 0)
+
+
+def parse_quantity(text: str) -> Quantity:
+    """The quantity that a text stands for; QuantityError if none."""
+    match = _TEXT.fullmatch(text)
+    if match is None or not text:
+        raise QuantityError(_WRONG_FORMAT)
+    sign, whole, fraction, suffix = match.groups(default="")
+    base, exponent, written_as = _interpret(suffix)
+    whole = whole or "0"
+    digits = whole + fraction
+    short = _is_short(whole, fraction, base, exponent)
+    # A text without any digit is zero to upstream, but only on the road it has for short numbers.
+    has_digits = bool(text[: match.start(4)].strip("+-."))
+    if not (short or has_digits) or len(digits.lstrip("0")) > _MAX_DIGITS:
+        raise QuantityError(_WRONG_NUMBER)
+    unscaled = int(digits.lstrip("0") or "0")
+    scale = -len(fraction)
+    given = text if short and _is_taken_for_canonical(digits, scale + exponent, base) else ""
+    if base == 2:
+        unscaled, scale = _rounded_to_nano(unscaled << exponent, scale)
+        unscaled = min(unscaled, MAX_INT64 * 10**-scale)
+        if 0 < unscaled < 10**-scale:
+            written_as = Format.DECIMAL_SI
+    else:
+        unscaled, scale = _rounded_to_nano(unscaled, scale + exponent)
+    return Quantity(-unscaled if sign == "-" else unscaled, scale, written_as, given)
+
+
+def quantity_from_json(raw: str) -> Quantity:
+    """The quantity of a JSON value, given as the text that stands in the document: number, string or null.
+
+    The text counts: `1E3` and `1000` are one number but two ways to write it. Escapes within a string are not undone.
+    """
+    if raw == "null":
+        return Quantity()
+    if len(raw) >= 2 and raw[0] == raw[-1] == '"':
+        raw = raw[1:-1]
+    return parse_quantity(raw.strip(_SPACE))
+
+
+def quantity_to_json(quantity: Quantity) -> str:
+    """The JSON text of a quantity: its canonical form as a string."""
+    return f'"{quantity}"'
+
+
+def cmp(a: Quantity, b: Quantity) -> int:
+    """-1, 0 or 1 as the number a is less than, equal to or greater than b."""
+    if a.sign() != b.sign() or not a.sign():
+        return (a.sign() > b.sign()) - (a.sign() < b.sign())
+    if _magnitude(a) != _magnitude(b):
+        return a.sign() if _magnitude(a) > _magnitude(b) else -a.sign()
+    left, right, _ = _aligned(a, b)
+    return (left > right) - (left < right)
+
+
+def add(a: Quantity, b: Quantity) -> Quantity:
+    """The sum, written as a is, or as b is if a is zero.
+
+    The numbers of a sum that would take more than 4,000 digits are too far apart for each other: the larger is the sum.
+    """
+    written_as = a.format if a.unscaled else b.format
+    if not (a.unscaled and b.unscaled):
+        larger = a if a.unscaled else b
+        return Quantity(larger.unscaled, larger.scale, written_as)
+    if max(_magnitude(a), _magnitude(b)) - min(a.scale, b.scale) >= _MAX_DIGITS:
+        larger = a if _magnitude(a) >= _magnitude(b) else b
+        return Quantity(larger.unscaled, larger.scale, written_as)
+    left, right, scale = _aligned(a, b)
+    return Quantity(left + right, scale, written_as)
+
+
+def sub(a: Quantity, b: Quantity) -> Quantity:
+    """The difference, written as a is, or as b is if a is zero."""
+    return add(a, Quantity(-b.unscaled, b.scale, b.format))
+
+
+def _interpret(suffix: str) -> tuple[int, int, Format]:
+    """Base, exponent and format of a suffix."""
+    if suffix in _DECIMAL_EXPONENTS:
+        return 10, _DECIMAL_EXPONENTS[suffix], Format.DECIMAL_SI
+    if suffix in _BINARY_EXPONENTS:
+        return 2, _BINARY_EXPONENTS[suffix], Format.BINARY_SI
+    exponent = parse_int64(suffix[1:]) if suffix[0] in "eE" else None
+    if exponent is None:
+        raise QuantityError(_WRONG_SUFFIX)
+    # Upstream keeps the low 32 bits only.
+    return 10, (exponent + 2**31) % 2**32 - 2**31, Format.DECIMAL_EXPONENT
+
+
+def _is_short(whole: str, fraction: str, base: int, exponent: int) -> bool:
+    """Whether upstream computes this number with 64-bit integers, which decides a few answers."""
+    if base == 10:
+        return len(whole) + len(fraction) <= 18 and exponent - len(fraction) >= _NANO
+    return not fraction and len(whole) + exponent * 3 // 10 <= 14
+
+
+def _is_taken_for_canonical(digits: str, scale: int, base: int) -> bool:
+    """Upstream's guess whether a short number is canonical as it stands; its text is then kept, sign and all."""
+    if base == 2:
+        return int(digits) % 8 != 0
+    return scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
+
+
+def _rounded_to_nano(unscaled: int, scale: int) -> tuple[int, int]:
+    """The same number, but no finer than a nano: what is not zero is rounded away from it."""
+    if scale >= _NANO:
+        return unscaled, scale
+    return _shifted_right(unscaled, _NANO - scale), _NANO
+
+
+def _shifted_right(unscaled: int, places: int) -> int:
+    """The number without its last decimal places, rounded away from zero."""
+    size = abs(unscaled)
+    # So many places leave nothing, and the power of ten could be out of reach.
+    kept = -(-size // 10**places) if places <= 2 * _MAX_DIGITS else int(size > 0)
+    return kept if unscaled >= 0 else -kept
+
+
+def _aligned(a: Quantity, b: Quantity) -> tuple[int, int, int]:
+    """Both numbers as integers of one scale, and that scale."""
+    scale = min(a.scale, b.scale)
+    return a.unscaled * 10 ** (a.scale - scale), b.unscaled * 10 ** (b.scale - scale), scale
+
+
+def _scaled_value(quantity: Quantity, scale: int) -> int:
+    if quantity.scale < scale:
+        return saturated(_shifted_right(quantity.unscaled, scale - quantity.scale))
+    # More than 20 places reach beyond 64 bits whatever the digits are.
+    return saturated(quantity.unscaled * 10 ** min(quantity.scale - scale, 20))
+
+
+def _significant(quantity: Quantity) -> tuple[str, int]:
+    """The digits of a number that is not zero without the zeros at their end, and the exponent that makes up for them."""
+    digits = str(abs(quantity.unscaled))
+    significant = digits.rstrip("0")
+    return significant, quantity.scale + len(digits) - len(significant)
+
+
+def _magnitude(quantity: Quantity) -> int:
+    """How many digits the number has before its decimal point; negative if zeros come first behind it."""
+    return len(str(abs(quantity.unscaled))) + quantity.scale
+
+
+def _canonical(quantity: Quantity) -> str:
+    """The number with the largest suffix that leaves no fraction."""
+    if not quantity.unscaled:
+        return "0"
+    minus = "-" if quantity.unscaled < 0 else ""
+    whole = _whole(quantity) if quantity.format == Format.BINARY_SI else 0
+    if whole >= 1024:
+        power = 0
+        while whole % 1024 == 0:
+            whole, power = whole // 1024, power + 1
+        # As upstream, the suffix is lost where there is none so large; likewise below.
+        return f"{minus}{whole}{_BINARY_SUFFIXES.get(power, '')}"
+    digits, exponent = _significant(quantity)
+    digits, exponent = digits + "0" * (exponent % 3), exponent - exponent % 3
+    if quantity.format in {Format.DECIMAL_SI, Format.BINARY_SI}:
+        return f"{minus}{digits}{_DECIMAL_SUFFIXES.get(exponent, '')}"
+    return f"{minus}{digits}e{exponent}" if exponent else f"{minus}{digits}"
+
+
+def _whole(quantity: Quantity) -> int:
+    """The size of a number without fraction; 0 for one with a fraction, or with too many digits to write out."""
+    if _magnitude(quantity) > _MAX_DIGITS:
+        return 0
+    if quantity.scale >= 0:
+        return int(abs(quantity.unscaled) * 10**quantity.scale)
+    whole, rest = divmod(abs(quantity.unscaled), 10**-quantity.scale)
+    return 0 if rest else whole
