@@ -1,0 +1,188 @@
+"""Manifests to the objects in them, read strictly: every document, every list.
+
+In: the bytes of a file or an answer, and its name. Out: a `Manifest` of plain documents that fit their kinds, or a
+`ManifestError` with everything that is wrong, each with line, column and field. `wire.from_document` makes Structs of them.
+Upstream reads the first document of a file and drops fields it does not know; both are mistakes nobody sees.
+
+Upstream: pkg/kubelet/config/common.go (what is replaced), k8s.io/cli-runtime/pkg/resource (documents and lists).
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from pykubelet.api.schema import LIST_META, OBJECT_META, definition_of, kind_mistake
+from pykubelet.api.strict import MAX_FINDINGS, Finding, check_metadata, check_object, found
+from pykubelet.api.wire import Document
+from pykubelet.api.yaml_positions import Path
+from pykubelet.api.yaml_read import MAX_BYTES, YamlDocument, read_stream
+
+_PLAIN_STEP = re.compile(r"[A-Za-z0-9_$-]+")
+_LIST_FIELDS = ("apiVersion", "kind", "metadata", "items")
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestItem:
+    """One object of a manifest; `index` counts all objects of the manifest from 0."""
+
+    document: Document = field(repr=False)
+    api_version: str
+    kind: str
+    origin: str
+    index: int
+    _source: YamlDocument = field(repr=False, compare=False)
+    _path: Path = field(repr=False, compare=False)
+
+    @property
+    def line(self) -> int:
+        """The line at which the object starts."""
+        return (self._source.value_position(self._path) if self._path else self._source.at).line
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The objects of one file or answer, in their order; none if it is an explicit empty list."""
+
+    origin: str
+    items: tuple[ManifestItem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestProblem:
+    """One mistake and its place; line and column are 0, and the path empty, where there is no such thing."""
+
+    origin: str
+    line: int
+    column: int
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        place = f"{self.origin}:{self.line}:{self.column}" if self.line else self.origin
+        return f"{place}: {self.path}: {self.message}" if self.path else f"{place}: {self.message}"
+
+
+class ManifestError(ValueError):
+    """A manifest is not usable; `problems` says why, in the order of its lines."""
+
+    def __init__(self, problems: tuple[ManifestProblem, ...]) -> None:
+        super().__init__("\n".join(map(str, problems)))
+        self.problems = problems
+
+
+def read_manifest(data: bytes, *, origin: str, max_bytes: int = MAX_BYTES) -> Manifest:
+    """Every object of a YAML or JSON text; raises ManifestError if anything in it is wrong.
+
+    Empty documents are passed over, but a text without any object is an error. An explicit list may be empty.
+    """
+    stream = read_stream(data, max_bytes=max_bytes)
+    problems = [ManifestProblem(origin, error.line, error.column, "", error.message) for error in stream.errors]
+    items: list[ManifestItem] = []
+    filled = [document for document in stream.documents if document.value is not None]
+    for document in filled:
+        reading = _Reading(document, origin, first_index=len(items))
+        reading.read(document.value, ())
+        items += reading.items
+        problems += islice(reading.problems(), MAX_FINDINGS - len(problems))
+        if len(problems) == MAX_FINDINGS:
+            break
+    if not filled and not problems:
+        problems.append(ManifestProblem(origin, 0, 0, "", "there is no object in it"))
+    if problems:
+        raise ManifestError(tuple(sorted(problems, key=lambda problem: (problem.line, problem.column))))
+    return Manifest(origin, tuple(items))
+
+
+def path_text(path: Path) -> str:
+    """spec.containers[0].env[1].name; keys that are no plain words stand in brackets."""
+    text = ""
+    for step in path:
+        if isinstance(step, int) or not _PLAIN_STEP.fullmatch(step):
+            text += f"[{step}]"
+        else:
+            text += f".{step}" if text else step
+    return text
+
+
+class _Reading:
+    """One document on its way to objects."""
+
+    def __init__(self, source: YamlDocument, origin: str, first_index: int) -> None:
+        self.items: list[ManifestItem] = []
+        self._source = source
+        self._origin = origin
+        self._first_index = first_index
+        self._findings: list[Finding] = []
+
+    def read(self, value: Any, path: Path, default: tuple[str, str] | None = None) -> None:
+        """Takes in the object at this path, or if it is a list its elements, which may leave out what `default` has."""
+        if not isinstance(value, dict):
+            self._findings.append(Finding(path, f"expected an object, found {found(value, secret=True)}"))
+            return
+        if default is not None:
+            value = {"apiVersion": default[0], "kind": default[1]} | value
+        api_version, kind = (self._name(value, path, key) for key in ("apiVersion", "kind"))
+        if not (api_version and kind):
+            return
+        if default is not None and default != (api_version, kind):
+            self._findings.append(Finding((*path, "kind"), f'expected {default[1]} of "{default[0]}" as in the list'))
+        elif _is_list(api_version, kind, value):
+            self._read_list(value, path, api_version, kind)
+        else:
+            self._check(value, path, api_version, kind)
+            index = self._first_index + len(self.items)
+            self.items.append(ManifestItem(value, api_version, kind, self._origin, index, self._source, path))
+
+    def problems(self) -> Iterator[ManifestProblem]:
+        """What is wrong, with places."""
+        for path, at, first in self._source.duplicates():
+            message = f"key is given twice (first at line {first.line})"
+            yield ManifestProblem(self._origin, at.line, at.column, path_text(path), message)
+        for path, message, at_key in self._findings:
+            at = self._source.key_position(path) if at_key else self._source.value_position(path)
+            yield ManifestProblem(self._origin, at.line, at.column, path_text(path), message)
+
+    def _name(self, value: Document, path: Path, key: str) -> str:
+        name = value.get(key)
+        if name is None or name == "":
+            self._findings.append(Finding((*path, key), "required field is missing"))
+        elif not isinstance(name, str):
+            self._findings.append(Finding((*path, key), f"expected a string, found {found(name)}"))
+        else:
+            return name
+        return ""
+
+    def _read_list(self, value: Document, path: Path, api_version: str, kind: str) -> None:
+        for key in value:
+            if key not in _LIST_FIELDS:
+                self._findings.append(Finding((*path, key), "unknown field", at_key=True))
+        self._add(check_metadata(value, LIST_META), path)
+        elements = value.get("items")
+        if elements is not None and not isinstance(elements, list):
+            self._findings.append(Finding((*path, "items"), f"expected a list, found {found(elements)}"))
+            return
+        default = None if (api_version, kind) == ("v1", "List") else (api_version, kind.removesuffix("List"))
+        for index, element in enumerate(elements or ()):
+            self.read(element, (*path, "items", index), default)
+
+    def _check(self, value: Document, path: Path, api_version: str, kind: str) -> None:
+        definition = definition_of(api_version, kind)
+        if definition is not None:
+            self._add(check_object(value, definition, secret=kind == "Secret"), path)
+        elif mistake := kind_mistake(api_version, kind):
+            self._findings.append(Finding((*path, "kind"), mistake))
+        else:
+            self._add(check_metadata(value, OBJECT_META), path)
+
+    def _add(self, findings: list[Finding], path: Path) -> None:
+        self._findings += [each._replace(path=path + each.path) for each in findings]
+
+
+def _is_list(api_version: str, kind: str, value: Document) -> bool:
+    if not kind.endswith("List"):
+        return False
+    element = kind.removesuffix("List")
+    # A custom resource may be called a list without being one.
+    return not element or definition_of(api_version, element) is not None or isinstance(value.get("items"), list)

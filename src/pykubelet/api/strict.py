@@ -1,0 +1,225 @@
+"""Whether a document fits its kind: unknown fields and wrong types, with paths.
+
+In: a document, fresh from its reader, and the name of its definition. Out: what is wrong, as findings. What Go's decoder
+would take in another form is put into the form the Structs take, in the document itself: numbers for quantities become
+text, base64 loses its line breaks, null elements become the empty value of their type. A field that is null counts as absent.
+
+Upstream: sigs.k8s.io/json (strict decoding), k8s.io/apimachinery/pkg/util/intstr, api/resource, apis/meta/v1/time.go.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from pykubelet.api.quantity import QuantityError, parse_quantity
+from pykubelet.api.schema import Definition, Field, definitions, did_you_mean
+from pykubelet.api.times import parse_time
+from pykubelet.api.yaml_positions import Path
+
+# A text with more mistakes than this is not a manifest; nobody reads on.
+MAX_FINDINGS = 100
+_BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
+_INT32 = range(-(2**31), 2**31)
+_LONGEST_SHOWN = 40
+
+_EXPECTED: Final = {
+    "string": "a string",
+    "integer": "an integer",
+    "boolean": "true or false",
+    "array": "a list",
+    "map": "an object",
+    "ref": "an object",
+    "bytes": "base64 text",
+    "time": "an RFC 3339 time",
+    "quantity": "a quantity",
+    "int-or-string": "an integer or a string",
+}
+
+_EMPTY_SCALARS: Final = {"string": "", "bytes": "", "quantity": "0", "integer": 0}
+
+
+class Finding(NamedTuple):
+    """One thing that is wrong; `at_key` says that the key is to blame, not the value."""
+
+    path: Path
+    message: str
+    at_key: bool = False
+
+
+# The way to a value, last step first: cheap to extend at every step, spelled out only when something is wrong.
+_Trail = tuple["_Trail | None", str | int]
+
+
+def check_object(document: dict[str, Any], definition: str, *, secret: bool = False) -> list[Finding]:
+    """What is wrong with a document of this definition. With `secret`, findings never quote a value."""
+    check = _Check(secret=secret)
+    check.object(document, definitions()[definition], None)
+    return check.findings
+
+
+def check_metadata(document: dict[str, Any], definition: str) -> list[Finding]:
+    """What is wrong with the metadata of a document of which no more is known."""
+    check = _Check(secret=False)
+    top = Definition({"metadata": Field("ref", definition)})
+    check.object({"metadata": document.get("metadata")}, top, None)
+    return check.findings
+
+
+def found(value: Any, *, secret: bool = False) -> str:
+    """A value in words, to say what stands where something else was expected."""
+    match value:
+        case None:
+            return "null"
+        case dict():
+            return "an object"
+        case list():
+            return "a list"
+        case bool():
+            return "a boolean" if secret else f"the boolean {str(value).lower()}"
+        case int() | float():
+            return "a number" if secret else f"the number {value}"
+        case _ if secret:
+            return "a string"
+        case _:
+            text = str(value)
+            shown = text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "..."
+            return f'the string "{shown}"'
+
+
+class _Check:
+    """One walk through one document; methods give the value that shall stand in its place."""
+
+    def __init__(self, *, secret: bool) -> None:
+        self.findings: list[Finding] = []
+        self._secret = secret
+        self._definitions = definitions()
+        self._checks: dict[str, Callable[[Any, Field, _Trail], Any]] = {
+            "string": self._string,
+            "integer": self._integer,
+            "boolean": self._boolean,
+            "array": self._array,
+            "map": self._map,
+            "ref": self._ref,
+            "bytes": self._bytes,
+            "time": self._time,
+            "quantity": self._quantity,
+            "int-or-string": self._int_or_string,
+            "any": lambda value, _field, _trail: value,
+        }
+
+    def object(self, value: dict[str, Any], definition: Definition, trail: _Trail | None) -> None:
+        """Looks at every field of an object."""
+        fields, checks = definition.fields, self._checks
+        for key, item in value.items():
+            field = fields.get(key)
+            if field is None:
+                self._unknown((trail, key), fields)
+            elif item is not None and not (type(item) is str and field.type == "string"):
+                # A key keeps its place when its value is replaced, so this is no change of size.
+                value[key] = checks[field.type](item, field, (trail, key))
+
+    def _unknown(self, trail: _Trail, fields: dict[str, Field]) -> None:
+        # Looking for the nearest name is slow, so it ends with the findings.
+        if len(self.findings) < MAX_FINDINGS:
+            hint = did_you_mean(str(trail[1]), fields)
+            self.findings.append(Finding(_path(trail), f"unknown field{hint}", at_key=True))
+
+    def _report(self, trail: _Trail, message: str) -> None:
+        if len(self.findings) < MAX_FINDINGS:
+            self.findings.append(Finding(_path(trail), message))
+
+    def _refuse(self, value: Any, field: Field, trail: _Trail) -> Any:
+        self._report(trail, f"expected {_EXPECTED[field.type]}, found {found(value, secret=self._secret)}")
+        return value
+
+    def _string(self, value: Any, field: Field, trail: _Trail) -> Any:
+        return value if type(value) is str else self._refuse(value, field, trail)
+
+    def _integer(self, value: Any, field: Field, trail: _Trail) -> Any:
+        return value if type(value) is int else self._refuse(value, field, trail)
+
+    def _boolean(self, value: Any, field: Field, trail: _Trail) -> Any:
+        return value if type(value) is bool else self._refuse(value, field, trail)
+
+    def _int_or_string(self, value: Any, field: Field, trail: _Trail) -> Any:
+        if type(value) is str or (type(value) is int and value in _INT32):
+            return value
+        return self._refuse(value, field, trail)
+
+    def _bytes(self, value: Any, field: Field, trail: _Trail) -> Any:
+        if type(value) is not str:
+            return self._refuse(value, field, trail)
+        packed = value.replace("\n", "").replace("\r", "")
+        if len(packed) % 4 or not _BASE64.fullmatch(packed):
+            self._report(trail, "expected base64 text, found text that is not")
+        return packed
+
+    def _time(self, value: Any, field: Field, trail: _Trail) -> Any:
+        if type(value) is not str:
+            return self._refuse(value, field, trail)
+        try:
+            parse_time(value)
+        except ValueError:
+            return self._refuse(value, field, trail)
+        return value
+
+    def _quantity(self, value: Any, field: Field, trail: _Trail) -> Any:
+        if type(value) not in (str, int, float):
+            return self._refuse(value, field, trail)
+        text = value.strip() if type(value) is str else str(value)
+        try:
+            parse_quantity(text)
+        except QuantityError as error:
+            self._report(trail, f"expected a quantity, found {found(value, secret=self._secret)}: {error}")
+        return text
+
+    def _ref(self, value: Any, field: Field, trail: _Trail) -> Any:
+        if type(value) is not dict:
+            return self._refuse(value, field, trail)
+        self.object(value, self._definitions[field.ref], trail)
+        return value
+
+    def _array(self, value: Any, field: Field, trail: _Trail) -> Any:
+        if type(value) is not list:
+            return self._refuse(value, field, trail)
+        items = field.items
+        assert items is not None
+        check = self._checks[items.type]
+        texts = items.type == "string"
+        for index, item in enumerate(value):
+            if texts and type(item) is str:
+                continue
+            value[index] = _empty(items) if item is None else check(item, items, (trail, index))
+        return value
+
+    def _map(self, value: Any, field: Field, trail: _Trail) -> Any:
+        if type(value) is not dict:
+            return self._refuse(value, field, trail)
+        items = field.items
+        assert items is not None
+        check = self._checks[items.type]
+        texts = items.type == "string"
+        for key, item in value.items():
+            if texts and type(item) is str:
+                continue
+            value[key] = _empty(items) if item is None else check(item, items, (trail, key))
+        return value
+
+
+def _path(trail: _Trail | None) -> Path:
+    steps: list[str | int] = []
+    while trail is not None:
+        trail, step = trail
+        steps.append(step)
+    return tuple(reversed(steps))
+
+
+def _empty(field: Field) -> Any:
+    """What Go makes of a null that stands in a list or a map."""
+    match field.type:
+        case "ref":
+            return {}
+        case "array":
+            return []
+        case kind:
+            return _EMPTY_SCALARS.get(kind)
