@@ -1,0 +1,238 @@
+"""Complaints about metadata: names, labels, annotations, owners, finalizers.
+
+In: the metadata of a document. Out: complaints, in the API server's order.
+
+Upstream: staging/src/k8s.io/apimachinery/pkg/api/validation/objectmeta.go and generic.go,
+staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pykubelet.api.names import (
+    byte_length,
+    dns1123_label_errors,
+    dns1123_subdomain_errors,
+    label_value_errors,
+    qualified_name_errors,
+)
+from pykubelet.api.validation.field_errors import (
+    FieldError,
+    Named,
+    each_invalid,
+    forbidden,
+    invalid,
+    required,
+    too_long,
+)
+from pykubelet.api.wire import Document
+
+NameRule = Callable[[str], list[str]]
+
+MAX_ANNOTATIONS_BYTES = 256 * 1024
+MAX_FIELD_MANAGER_BYTES = 128
+MAX_SUBRESOURCE_BYTES = 256
+ORPHAN_FINALIZER = "orphan"
+FOREGROUND_FINALIZER = "foregroundDeletion"
+_STANDARD_FINALIZERS = frozenset({"kubernetes", ORPHAN_FINALIZER, FOREGROUND_FINALIZER})
+_OWNER_FIELDS = ("apiVersion", "kind", "name", "uid")
+NOT_NEGATIVE = "must be greater than or equal to 0"
+
+
+def metadata_errors(
+    metadata: Document,
+    *,
+    name_rule: NameRule = dns1123_subdomain_errors,
+    namespaced: bool = True,
+    path: str = "metadata",
+) -> list[FieldError]:
+    """What is wrong with the metadata of an object that is to be created."""
+    return [
+        *_name_errors(metadata, name_rule, path),
+        *_namespace_errors(metadata.get("namespace", ""), f"{path}.namespace", namespaced=namespaced),
+        *nonnegative_errors(metadata.get("generation", 0), f"{path}.generation"),
+        *labels_errors(metadata.get("labels", {}), f"{path}.labels"),
+        *annotations_errors(metadata.get("annotations", {}), f"{path}.annotations"),
+        *_owners_errors(metadata.get("ownerReferences", ()), f"{path}.ownerReferences"),
+        *_finalizers_errors(metadata.get("finalizers", ()), f"{path}.finalizers"),
+        *_managed_fields_errors(metadata.get("managedFields", ()), f"{path}.managedFields"),
+        *_unqualified_finalizers_errors(metadata.get("finalizers", ()), f"{path}.finalizers"),
+    ]
+
+
+def labels_errors(labels: Mapping[str, str], path: str) -> list[FieldError]:
+    """What is wrong with the keys and values of labels."""
+    errors: list[FieldError] = []
+    for key, value in labels.items():
+        errors += label_name_errors(key, path)
+        errors += each_invalid(path, value, label_value_errors(value))
+    return errors
+
+
+def label_name_errors(name: str, path: str) -> list[FieldError]:
+    """What is wrong with a label's key."""
+    return each_invalid(path, name, qualified_name_errors(name))
+
+
+def annotations_errors(annotations: Mapping[str, str], path: str) -> list[FieldError]:
+    """What is wrong with the keys of annotations, or with the size of all of them."""
+    errors = [error for key in annotations for error in each_invalid(path, key, qualified_name_errors(key.lower()))]
+    if sum(byte_length(key) + byte_length(value) for key, value in annotations.items()) > MAX_ANNOTATIONS_BYTES:
+        errors.append(too_long(path, MAX_ANNOTATIONS_BYTES))
+    return errors
+
+
+def label_selector_errors(selector: Document | None, path: str) -> list[FieldError]:
+    """What is wrong with a label selector."""
+    if selector is None:
+        return []
+    errors = labels_errors(selector.get("matchLabels", {}), f"{path}.matchLabels")
+    for index, requirement in enumerate(selector.get("matchExpressions", ())):
+        errors += _selector_requirement_errors(requirement, f"{path}.matchExpressions[{index}]")
+    return errors
+
+
+def nonnegative_errors(value: int, path: str) -> list[FieldError]:
+    """Whether the number is below zero."""
+    return [invalid(path, value, NOT_NEGATIVE)] if value < 0 else []
+
+
+def _name_errors(metadata: Document, name_rule: NameRule, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if prefix := metadata.get("generateName", ""):
+        errors += each_invalid(f"{path}.generateName", prefix, name_rule(_without_trailing_dash(prefix)))
+    name = metadata.get("name", "")
+    if not name:
+        return [*errors, required(f"{path}.name", "name or generateName is required")]
+    return errors + each_invalid(f"{path}.name", name, name_rule(name))
+
+
+def _without_trailing_dash(prefix: str) -> str:
+    # A dash at the end is fine where more characters will follow.
+    return prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix
+
+
+def _namespace_errors(namespace: str, path: str, *, namespaced: bool) -> list[FieldError]:
+    if not namespaced:
+        return [forbidden(path, "not allowed on this type")] if namespace else []
+    return each_invalid(path, namespace, dns1123_label_errors(namespace)) if namespace else [required(path)]
+
+
+def _owners_errors(owners: Sequence[Document], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    first_controller = ""
+    for owner in owners:
+        errors += _owner_errors(owner, path)
+        if not owner.get("controller"):
+            continue
+        controller = f"{owner.get('kind', '')}/{owner.get('name', '')}"
+        if first_controller:
+            detail = f'Only one reference can have Controller set to true. Found "true" in references for {first_controller} and {controller}'
+            errors.append(invalid(path, [_owner_value(each) for each in owners], detail))
+        else:
+            first_controller = controller
+    return errors
+
+
+def _owner_errors(owner: Document, path: str) -> list[FieldError]:
+    api_version, kind = owner.get("apiVersion", ""), owner.get("kind", "")
+    group, version = _group_version(api_version)
+    errors: list[FieldError] = []
+    if not version:
+        errors.append(invalid(f"{path}.apiVersion", api_version, "version must not be empty"))
+    if not kind:
+        errors.append(invalid(f"{path}.kind", kind, "must not be empty"))
+    if not owner.get("name"):
+        errors.append(invalid(f"{path}.name", "", "must not be empty"))
+    if not owner.get("uid"):
+        errors.append(invalid(f"{path}.uid", Named(""), "must not be empty"))
+    if (group, version, kind) == ("", "v1", "Event"):
+        errors.append(invalid(path, _owner_value(owner), "/v1, Kind=Event is disallowed from being an owner"))
+    return errors
+
+
+def _owner_value(owner: Document) -> Document:
+    value = {name: owner.get(name, "") for name in _OWNER_FIELDS}
+    return value | {name: owner[name] for name in ("controller", "blockOwnerDeletion") if name in owner}
+
+
+def _group_version(api_version: str) -> tuple[str, str]:
+    parts = api_version.split("/")
+    if len(parts) == 1:
+        return "", api_version
+    return (parts[0], parts[1]) if len(parts) == 2 else ("", "")
+
+
+def _finalizers_errors(finalizers: Sequence[str], path: str) -> list[FieldError]:
+    errors = [error for name in finalizers for error in each_invalid(path, name, qualified_name_errors(name))]
+    if ORPHAN_FINALIZER in finalizers and FOREGROUND_FINALIZER in finalizers:
+        detail = f"finalizer {ORPHAN_FINALIZER} and {FOREGROUND_FINALIZER} cannot be both set"
+        errors.append(invalid(path, list(finalizers), detail))
+    return errors
+
+
+def _unqualified_finalizers_errors(finalizers: Sequence[str], path: str) -> list[FieldError]:
+    detail = "name is neither a standard finalizer name nor is it fully qualified"
+    return [
+        invalid(f"{path}[{index}]", name, detail)
+        for index, name in enumerate(finalizers)
+        if "/" not in name and name not in _STANDARD_FINALIZERS
+    ]
+
+
+def _managed_fields_errors(entries: Sequence[Any], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, entry in enumerate(entries):
+        at = f"{path}[{index}]"
+        operation, fields_type, manager, subresource = (
+            _text(entry, name) for name in ("operation", "fieldsType", "manager", "subresource")
+        )
+        if operation not in {"Apply", "Update"}:
+            errors.append(invalid(f"{at}.operation", Named(operation), "must be `Apply` or `Update`"))
+        if fields_type not in {"", "FieldsV1"}:
+            errors.append(invalid(f"{at}.fieldsType", fields_type, "must be `FieldsV1`"))
+        errors += _field_manager_errors(manager, f"{at}.manager")
+        if byte_length(subresource) > MAX_SUBRESOURCE_BYTES:
+            errors.append(too_long(f"{at}.subresource", MAX_SUBRESOURCE_BYTES))
+    return errors
+
+
+def _text(entry: Any, name: str) -> str:
+    """A text of an entry; nobody has looked at the types of these before."""
+    value = entry.get(name) if isinstance(entry, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def _field_manager_errors(manager: str, path: str) -> list[FieldError]:
+    errors = [too_long(path, MAX_FIELD_MANAGER_BYTES)] if byte_length(manager) > MAX_FIELD_MANAGER_BYTES else []
+    for position, char in enumerate(manager):
+        if not char.isprintable():
+            where = byte_length(manager[:position])
+            errors.append(invalid(path, manager, f"invalid character U+{ord(char):04X} (at position {where})"))
+    return errors
+
+
+def _selector_requirement_errors(requirement: Document, path: str) -> list[FieldError]:
+    operator, values = requirement.get("operator", ""), requirement.get("values", ())
+    errors: list[FieldError] = []
+    if operator in {"In", "NotIn"}:
+        if not values:
+            errors.append(required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
+    elif operator in {"Exists", "DoesNotExist"}:
+        if values:
+            errors.append(
+                forbidden(f"{path}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+            )
+    else:
+        errors.append(invalid(f"{path}.operator", Named(operator), "not a valid selector operator"))
+    errors += label_name_errors(requirement.get("key", ""), f"{path}.key")
+    return errors + label_values_errors(values, f"{path}.values")
+
+
+def label_values_errors(values: Sequence[str], path: str) -> list[FieldError]:
+    """What is wrong with each of the values that a selector compares with."""
+    return [
+        error
+        for index, value in enumerate(values)
+        for error in each_invalid(f"{path}[{index}]", value, label_value_errors(value))
+    ]

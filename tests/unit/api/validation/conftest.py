@@ -1,0 +1,32 @@
+"""What the tables of this folder share: complaints about a pod that differs from a good one in some fields."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pykubelet.api.defaults.pod_defaults import default_pod
+from pykubelet.api.validation.options import API_SERVER_OPTIONS, PodValidationOptions
+from pykubelet.api.validation.pod import validate_pod_create
+
+Complaints = Callable[..., list[str]]
+
+
+@pytest.fixture
+def complaints() -> Complaints:
+    """Gives the texts for a pod whose spec and container have these fields."""
+
+    def ask(
+        spec: dict[str, Any] | None = None,
+        *,
+        container: dict[str, Any] | None = None,
+        metadata: dict[str, Any] | None = None,
+        options: PodValidationOptions = API_SERVER_OPTIONS,
+    ) -> list[str]:
+        pod = {
+            "metadata": {"name": "web", "namespace": "default", **(metadata or {})},
+            "spec": {"containers": [{"name": "c", "image": "i:1", **(container or {})}], **(spec or {})},
+        }
+        return [str(error) for error in validate_pod_create(default_pod(pod), options)]
+
+    return ask
