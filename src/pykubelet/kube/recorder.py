@@ -1,0 +1,140 @@
+"""Tells the API server what happened, as Events, without ever holding up who tells.
+
+In: facts about objects, from anywhere on the loop. Out: Events, written one after the other by `run`; a server that
+cannot be reached holds the queue up for two minutes per event, and what does not fit in the queue is dropped.
+
+Upstream: staging/src/k8s.io/client-go/tools/record/event.go, tools/reference/ref.go
+"""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol
+
+from msgspec.structs import replace
+
+from pykubelet.aio.backoff import Random, system_random
+from pykubelet.aio.clock import Clock
+from pykubelet.aio.log import get_logger
+from pykubelet.api.errors import AlreadyExists, ApiError, NotFound, NotReached
+from pykubelet.api.generated.core import Event, EventSource, ObjectReference
+from pykubelet.api.typed import EVENTS, ApiObject, Kind
+from pykubelet.kube.event_correlation import Correlation, EventCorrelator, new_event
+
+log = get_logger(__name__)
+
+NORMAL = "Normal"
+WARNING = "Warning"
+
+_MAX_QUEUED = 1000
+_MAX_TRIES = 12
+_RETRY_SECONDS = 10.0
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class EventSink(Protocol):
+    """Where events are written: the part of a `Writer` that they need."""
+
+    async def create(self, kind: Kind[Event], body: Event, *, namespace: str = "") -> Event:
+        """Create an event; the answer is what the server stored."""
+
+    async def patch(self, kind: Kind[Event], name: str, body: Any, *, namespace: str = "") -> Event:
+        """Change an event by a strategic merge patch; NotFound if it has expired."""
+
+
+class EventRecorder(Protocol):
+    """Tells users what happened to an object: what most callers need of a `Recorder`."""
+
+    def event(self, involved: ObjectReference, event_type: str, reason: str, message: str) -> None:
+        """Report it as an event on the object; `event_type` is NORMAL or WARNING. Never waits, never raises."""
+
+
+class Recorder:
+    """Records events on behalf of one source; an EventRecorder."""
+
+    def __init__(self, *, sink: EventSink, source: EventSource, clock: Clock, rand: Random = system_random) -> None:
+        self._sink, self._source, self._clock, self._rand = sink, source, clock, rand
+        self._queue: asyncio.Queue[Event] = asyncio.Queue(_MAX_QUEUED)
+        self._correlator = EventCorrelator()
+        self._last_microsecond = 0
+        self._within_microsecond = 0
+        self.dropped = 0
+        """How many events found the queue full."""
+
+    def event(self, involved: ObjectReference, event_type: str, reason: str, message: str) -> None:
+        if event_type not in {NORMAL, WARNING}:
+            log.error("unsupported event type", event_type=event_type, reason=reason)
+            return
+        event = new_event(
+            involved, event_type, reason, message, source=self._source, now_nanoseconds=self._nanoseconds()
+        )
+        try:
+            self._queue.put_nowait(event)
+        except asyncio.QueueFull:
+            self.dropped += 1
+            log.warning("too many queued events, dropped one", dropped=self.dropped, **_facts(event))
+
+    async def run(self, ready: asyncio.Event) -> None:
+        """Write what is reported, in order, until cancelled."""
+        ready.set()
+        while True:
+            event = await self._queue.get()
+            correlation = self._correlator.correlate(event, self._nanoseconds())
+            if correlation is not None:
+                await self._write_with_retries(correlation)
+
+    async def _write_with_retries(self, correlation: Correlation) -> None:
+        facts = _facts(correlation.event)
+        for tries in range(1, _MAX_TRIES + 1):
+            try:
+                written = await self._write(correlation)
+            except NotReached as error:
+                log.warning("event not written, server not reached", tries=tries, cause=str(error), **facts)
+                if tries < _MAX_TRIES:
+                    # The first wait is random, so that many nodes do not come back in step.
+                    await asyncio.sleep(_RETRY_SECONDS * (self._rand() if tries == 1 else 1))
+            except ApiError as error:
+                # An answer is final: the client has waited already where the server asked for it.
+                is_expected = isinstance(error, AlreadyExists) or error.has_cause("NamespaceTerminating")
+                (log.debug if is_expected else log.warning)("server rejected event", cause=str(error), **facts)
+                return
+            else:
+                self._correlator.update_state(written)
+                return
+        log.error("event given up, too many tries", tries=_MAX_TRIES, **facts)
+
+    async def _write(self, correlation: Correlation) -> Event:
+        event = correlation.event
+        name, namespace = event.metadata.name, event.metadata.namespace
+        if correlation.patch is not None:
+            try:
+                return await self._sink.patch(EVENTS, name, correlation.patch, namespace=namespace)
+            except NotFound:
+                log.debug("event expired meanwhile, created anew", **_facts(event))
+        first = replace(event, metadata=replace(event.metadata, resource_version=""))
+        return await self._sink.create(EVENTS, first, namespace=namespace)
+
+    def _nanoseconds(self) -> int:
+        """The time; never the same twice in a row, for the names of events are made of it."""
+        microsecond = (self._clock.now() - _EPOCH) // timedelta(microseconds=1)
+        is_same = microsecond == self._last_microsecond
+        self._within_microsecond = self._within_microsecond + 1 if is_same else 0
+        self._last_microsecond = microsecond
+        return microsecond * 1000 + self._within_microsecond
+
+
+def reference_to(involved: ApiObject) -> ObjectReference:
+    """A reference to an object, for events about it."""
+    metadata = involved.metadata
+    return ObjectReference(
+        api_version=involved.api_version,
+        kind=involved.kind,
+        name=metadata.name,
+        namespace=metadata.namespace,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+    )
+
+
+def _facts(event: Event) -> dict[str, Any]:
+    involved = event.involved_object
+    return {"object": f"{involved.kind} {involved.namespace}/{involved.name}", "reason": event.reason}

@@ -1,0 +1,192 @@
+"""What a call looks like as an HTTP request, and what an answer says.
+
+In: a kind, names and options. Out: a `Plan` (method, path with query, body), or BadRequest for names that must not get
+into a path. Back: objects, lists and errors from bodies. No I/O.
+
+Upstream: client-go/rest/request.go, apimachinery/pkg/api/validation/path/name.go.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar, cast
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from pykubelet.api import wire
+from pykubelet.api.errors import ApiError, BadRequest, InternalError, from_status
+from pykubelet.api.generated.meta import DeleteOptions, ListMeta
+from pykubelet.api.resources import Resource
+from pykubelet.api.typed import Kind
+from pykubelet.kube.client import Listing, PatchType, Selection
+
+T = TypeVar("T")
+
+JSON = "application/json"
+FIELD_MANAGER = "pykubelet"
+"""Owner of the fields set by server-side apply."""
+SHOWN_TEXT = 2048
+"""So much of an answer that is no Status goes into the error's message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One request; `target` is path and query, quoted. The body may hold secrets."""
+
+    method: str
+    target: str
+    body: bytes | None = field(default=None, repr=False)
+    content_type: str = JSON
+
+    @property
+    def path(self) -> str:
+        """The path alone, for messages."""
+        return self.target.partition("?")[0]
+
+
+def get_plan(resource: Resource, name: str, namespace: str, resource_version: str) -> Plan:
+    return Plan("GET", _object(resource, namespace, name) + _query(resourceVersion=resource_version))
+
+
+def list_plan(
+    resource: Resource, namespace: str, selection: Selection, resource_version: str, limit: int, continue_token: str
+) -> Plan:
+    query = _query(
+        labelSelector=selection.labels,
+        fieldSelector=selection.fields,
+        resourceVersion=resource_version,
+        limit=str(limit) if limit else "",
+        **{"continue": continue_token},
+    )
+    return Plan("GET", _collection(resource, namespace) + query)
+
+
+def watch_plan(
+    resource: Resource, namespace: str, selection: Selection, resource_version: str, timeout_seconds: float
+) -> Plan:
+    query = _query(
+        watch="true",
+        allowWatchBookmarks="true",
+        labelSelector=selection.labels,
+        fieldSelector=selection.fields,
+        resourceVersion=resource_version,
+        # Zero would mean the server's own, much longer default.
+        timeoutSeconds=str(max(1, int(timeout_seconds))),
+    )
+    return Plan("GET", _collection(resource, namespace) + query)
+
+
+def create_plan(resource: Resource, body: Any, namespace: str, name: str) -> Plan:
+    if resource.namespaced and not namespace:
+        raise BadRequest("an empty namespace may not be set during creation")
+    target = _object(resource, namespace, name) if resource.subresource else _collection(resource, namespace)
+    return Plan("POST", target, wire.encode(body))
+
+
+def patch_plan(
+    resource: Resource, name: str, body: Any, namespace: str, patch_type: PatchType, subresource: str
+) -> Plan:
+    manager = FIELD_MANAGER if patch_type is PatchType.APPLY else ""
+    target = _object(resource, namespace, name, subresource) + _query(fieldManager=manager)
+    return Plan("PATCH", target, wire.encode(body), patch_type.value)
+
+
+def delete_plan(resource: Resource, name: str, namespace: str, options: DeleteOptions | None) -> Plan:
+    return Plan("DELETE", _object(resource, namespace, name), wire.encode(options or DeleteOptions()))
+
+
+def _collection(resource: Resource, namespace: str) -> str:
+    return resource.path(namespace=_part("namespace", namespace) if namespace else "")
+
+
+def _object(resource: Resource, namespace: str, name: str, subresource: str = "") -> str:
+    if not name:
+        raise BadRequest("resource name may not be empty")
+    if resource.namespaced and not namespace:
+        raise BadRequest("an empty namespace may not be set when a resource name is provided")
+    return resource.path(
+        namespace=_part("namespace", namespace) if namespace else "",
+        name=_part("resource name", name),
+        subresource=_part("subresource", subresource) if subresource else "",
+    )
+
+
+def _part(what: str, text: str) -> str:
+    """One segment of a path; a name must not be able to become another path."""
+    if text in {".", ".."}:
+        raise BadRequest(f"invalid {what} \"{text}\": may not be '{text}'")
+    for forbidden in "/%":
+        if forbidden in text:
+            raise BadRequest(f"invalid {what} \"{text}\": may not contain '{forbidden}'")
+    try:
+        return quote(text, safe=":")
+    except UnicodeEncodeError as error:
+        raise BadRequest(f"invalid {what} {text!r}: it is no text") from error
+
+
+def _query(**parameters: str) -> str:
+    given = {name: value for name, value in parameters.items() if value}
+    return f"?{urlencode(given)}" if given else ""
+
+
+class _List(msgspec.Struct, Generic[T], frozen=True):
+    """The envelope of a list."""
+
+    metadata: ListMeta = ListMeta()
+    items: tuple[T, ...] = ()
+
+
+def read_object(kind: Kind[T], body: bytes) -> T:
+    """The object of an answer; InternalError if it is none."""
+    try:
+        return wire.decode(body, kind.type)
+    except wire.DecodeError as error:
+        raise InternalError(f"the server's {kind.resource.kind} cannot be read: {error}") from error
+
+
+def read_list(kind: Kind[T], body: bytes) -> Listing[T]:
+    """The page of an answer. Its items carry their kind only if they are Structs; documents get it here."""
+    try:
+        # mypy has no word for a Struct parametrised at run time.
+        found = cast("_List[T]", wire.decode(body, cast("type[Any]", _List[kind.type])))  # type: ignore[name-defined]
+    except wire.DecodeError as error:
+        raise InternalError(f"the server's list of {kind.resource.plural} cannot be read: {error}") from error
+    items = found.items
+    if kind.type is dict or getattr(kind.type, "__origin__", None) is dict:
+        named = {"apiVersion": kind.resource.api_version, "kind": kind.resource.kind}
+        items = tuple(cast("T", {**named, **cast("wire.Document", item)}) for item in items)
+    return Listing(items, found.metadata.resource_version, found.metadata.continue_)
+
+
+def read_error(code: int, headers: Mapping[str, str], body: bytes) -> ApiError:
+    """The error of an answer that is not a success."""
+    after = retry_after_seconds(headers)
+    try:
+        status = wire.decode_document(body)
+    except wire.DecodeError:
+        status = None
+    if not isinstance(status, dict) or status.get("kind") != "Status":
+        # A proxy's answer, say: what it wrote may help, if it is text.
+        is_text = headers.get("Content-Type", "text/").startswith("text/")
+        text = body[:SHOWN_TEXT].decode(errors="replace").strip() if is_text else ""
+        status = {"message": f"the server answered {code}: {text}"} if text else None
+    elif after is None:
+        after = _seconds(str((status.get("details") or {}).get("retryAfterSeconds", "")))
+    return from_status(status, code, retry_after_seconds=after)
+
+
+def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
+    """How long the server asks to wait; None if it does not say, or not in seconds."""
+    return _seconds(headers.get("Retry-After", ""))
+
+
+def _seconds(text: str) -> float | None:
+    return float(text) if text.isascii() and text.isdigit() else None
+
+
+def may_repeat(plan: Plan, code: int) -> bool:
+    """Whether a request may be sent again after an answer with Retry-After.
+
+    429 and 503 say that nothing was done; after another failure only a read is safe.
+    """
+    return code in {429, 503} or (plan.method == "GET" and code >= 500)

@@ -1,0 +1,270 @@
+"""The client Protocols over HTTP: the one door to an API server on the network.
+
+In: an `Access`. Out: objects, lists and watches; every failure as an `ApiError`, those of the transport as NotReached
+with the cause chained. Answers, lines and waits are bounded; redirects are not followed.
+
+Upstream: client-go/rest/request.go, with_retry.go.
+"""
+
+import asyncio
+import platform
+import socket
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import aiohttp
+from yarl import URL
+
+from pykubelet import __version__
+from pykubelet.aio.backoff import system_random
+from pykubelet.aio.clock import Clock
+from pykubelet.aio.log import get_logger
+from pykubelet.api.errors import ApiError, InternalError, NotReached, Unauthorized
+from pykubelet.api.generated.meta import DeleteOptions
+from pykubelet.api.typed import Kind
+from pykubelet.kube import request_plan
+from pykubelet.kube.access import Access
+from pykubelet.kube.client import EVERYTHING, Listing, PatchType, Selection, WatchEvent
+from pykubelet.kube.credential_error import CredentialError
+from pykubelet.kube.credentials import Credential
+from pykubelet.kube.request_plan import Plan
+from pykubelet.kube.tls import TlsContexts
+from pykubelet.kube.watch_stream import MAX_LINE_BYTES, LineSplitter, read_event
+
+T = TypeVar("T")
+log = get_logger(__name__)
+
+USER_AGENT = f"pykubelet/{__version__} ({platform.system().lower()}/{platform.machine()})"
+MAX_REPEATS = 10
+MIN_WATCH_SECONDS = 300.0
+KEEPALIVE_SECONDS = 30
+"""How often the kernel probes a silent connection, so that a watch through a dead one ends."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How long and how much a client puts up with."""
+
+    connect_seconds: float = 30.0
+    request_seconds: float = 60.0
+    """For one try, and the longest Retry-After that is waited for here."""
+    watch_grace_seconds: float = 30.0
+    """How long after its time a watch may still be open."""
+    answer_bytes: int = 256 << 20
+    line_bytes: int = MAX_LINE_BYTES
+
+
+class RestClient:
+    """Reader, Writer and Watcher of one API server; used as an async context manager."""
+
+    def __init__(self, access: Access, *, clock: Clock, limits: Limits | None = None) -> None:
+        self._access, self._limits = access, limits or Limits()
+        self._base = access.server.rstrip("/")
+        self._tls = TlsContexts(access.trust, clock=clock) if self._base.startswith("https:") else None
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        # Watches hold connections open, so their number must not be bounded here.
+        connector = aiohttp.TCPConnector(limit=0, socket_factory=_socket)
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            headers={"User-Agent": USER_AGENT, "Accept": request_plan.JSON, "Accept-Encoding": "gzip"},
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._session is not None
+        await self._session.close()
+
+    async def get(self, kind: Kind[T], name: str, *, namespace: str = "", resource_version: str = "") -> T:
+        plan = request_plan.get_plan(kind.resource, name, namespace, resource_version)
+        return request_plan.read_object(kind, await self._answer(plan))
+
+    async def list(
+        self,
+        kind: Kind[T],
+        *,
+        namespace: str = "",
+        selection: Selection = EVERYTHING,
+        resource_version: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+    ) -> Listing[T]:
+        plan = request_plan.list_plan(kind.resource, namespace, selection, resource_version, limit, continue_token)
+        return request_plan.read_list(kind, await self._answer(plan))
+
+    async def create(self, kind: Kind[T], body: T, *, namespace: str = "", name: str = "") -> T:
+        plan = request_plan.create_plan(kind.resource, body, namespace, name)
+        return request_plan.read_object(kind, await self._answer(plan))
+
+    async def patch(
+        self,
+        kind: Kind[T],
+        name: str,
+        body: Any,
+        *,
+        namespace: str = "",
+        patch_type: PatchType = PatchType.STRATEGIC,
+        subresource: str = "",
+    ) -> T:
+        plan = request_plan.patch_plan(kind.resource, name, body, namespace, patch_type, subresource)
+        return request_plan.read_object(kind, await self._answer(plan))
+
+    async def delete(
+        self, kind: Kind[T], name: str, *, namespace: str = "", options: DeleteOptions | None = None
+    ) -> None:
+        await self._answer(request_plan.delete_plan(kind.resource, name, namespace, options))
+
+    @asynccontextmanager
+    async def watch(
+        self,
+        kind: Kind[T],
+        *,
+        namespace: str = "",
+        selection: Selection = EVERYTHING,
+        resource_version: str = "",
+        timeout_seconds: float | None = None,
+    ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
+        seconds = MIN_WATCH_SECONDS * (1 + system_random()) if timeout_seconds is None else timeout_seconds
+        plan = request_plan.watch_plan(kind.resource, namespace, selection, resource_version, seconds)
+        end = asyncio.get_running_loop().time() + seconds + self._limits.watch_grace_seconds
+        response = await self._opened(plan)
+        try:
+            async with aclosing(self._events(kind, plan, response, end)) as events:
+                yield events
+        finally:
+            # An open stream cannot be used for another request.
+            response.close()
+
+    async def _events(
+        self, kind: Kind[T], plan: Plan, response: aiohttp.ClientResponse, end: float
+    ) -> AsyncGenerator[WatchEvent[T], None]:
+        splitter = LineSplitter(self._limits.line_bytes)
+        while chunk := await self._chunk(plan, response, end):
+            for line in splitter.lines(chunk):
+                event = read_event(kind, line)
+                if event is None:
+                    log.warning("a watch event of an unknown type is left out", path=plan.path)
+                else:
+                    yield event
+        if splitter.is_within_line:
+            raise NotReached(f"watch {plan.path}: the stream was cut in the middle of an event")
+
+    async def _chunk(self, plan: Plan, response: aiohttp.ClientResponse, end: float) -> bytes:
+        """What came next; empty at the end of the stream."""
+        with _as_not_reached(plan):
+            async with asyncio.timeout_at(end):
+                return await response.content.readany()
+
+    async def _answer(self, plan: Plan) -> bytes:
+        """The body of a successful answer."""
+        response = await self._opened(plan)
+        try:
+            return await self._body(plan, response)
+        finally:
+            response.release()
+
+    async def _body(self, plan: Plan, response: aiohttp.ClientResponse) -> bytes:
+        chunks = bytearray()
+        end = asyncio.get_running_loop().time() + self._limits.request_seconds
+        while chunk := await self._chunk(plan, response, end):
+            chunks += chunk
+            if len(chunks) > self._limits.answer_bytes:
+                response.close()
+                raise InternalError(f"{plan.method} {plan.path}: more than {self._limits.answer_bytes} bytes came")
+        return bytes(chunks)
+
+    async def _opened(self, plan: Plan) -> aiohttp.ClientResponse:
+        """An answer whose body may be read; waits and tries again where the server asks for it."""
+        may_renew = True
+        repeats = 0
+        while True:
+            credential = await self._credential()
+            response = await self._sent(plan, credential)
+            if 200 <= response.status < 300:
+                return response
+            error = await self._error(plan, response)
+            if isinstance(error, Unauthorized) and may_renew:
+                # A 401 did nothing, so any request may be sent again, but only with something new to show.
+                may_renew = False
+                await self._access.credentials.rejected(credential)
+                if await self._credential() != credential:
+                    continue
+            wait = error.retry_after_seconds
+            if wait is None or not request_plan.may_repeat(plan, response.status) or repeats == MAX_REPEATS:
+                raise error
+            if wait > self._limits.request_seconds:
+                raise error
+            repeats += 1
+            log.debug("the server asks to wait", path=plan.path, seconds=wait, error=error)
+            await asyncio.sleep(wait)
+
+    async def _credential(self) -> Credential:
+        try:
+            return await self._access.credentials.current()
+        except CredentialError as error:
+            raise Unauthorized(f"no credentials: {error}") from error
+
+    async def _sent(self, plan: Plan, credential: Credential) -> aiohttp.ClientResponse:
+        assert self._session is not None, "the client is used outside its context"
+        headers = {"Content-Type": plan.content_type} if plan.body is not None else {}
+        if credential.authorization:
+            headers["Authorization"] = credential.authorization
+        context = await self._context(credential)
+        with _as_not_reached(plan):
+            async with asyncio.timeout(self._limits.request_seconds):
+                return await self._session.request(
+                    plan.method,
+                    URL(self._base + plan.target, encoded=True),
+                    data=plan.body,
+                    headers=headers,
+                    allow_redirects=False,
+                    ssl=context or True,
+                    server_hostname=self._access.trust.server_name or None,
+                    timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._limits.connect_seconds),
+                )
+
+    async def _context(self, credential: Credential) -> ssl.SSLContext | None:
+        try:
+            return await self._tls.current(credential.pair) if self._tls else None
+        except CredentialError as error:
+            raise Unauthorized(f"no TLS connection is possible: {error}") from error
+
+    async def _error(self, plan: Plan, response: aiohttp.ClientResponse) -> ApiError:
+        try:
+            body = await self._body(plan, response)
+        finally:
+            response.release()
+        return request_plan.read_error(response.status, response.headers, body)
+
+
+@contextmanager
+def _as_not_reached(plan: Plan) -> Iterator[None]:
+    """Turn what the transport raises into NotReached."""
+    try:
+        yield
+    except aiohttp.ClientResponseError as error:
+        # Not chained: it carries the request's headers, and with them our credentials.
+        raise NotReached(f"{plan.method} {plan.path}: {error.message}") from None
+    except TimeoutError as error:
+        raise NotReached(f"{plan.method} {plan.path}: no answer in time") from error
+    except (aiohttp.ClientError, OSError) as error:
+        raise NotReached(f"{plan.method} {plan.path}: {error}") from error
+
+
+def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
+    """A socket that notices when the other side has silently gone."""
+    family, type_, protocol, _, _ = address
+    made = socket.socket(family, type_, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option in ("TCP_KEEPIDLE", "TCP_KEEPINTVL"):
+        if hasattr(socket, option):
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), KEEPALIVE_SECONDS)
+    return made

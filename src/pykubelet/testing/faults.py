@@ -1,0 +1,169 @@
+"""Faults at the client's door: what a network and a busy server do to requests.
+
+`FaultyClient(api, Fault.CONFLICT, at=3)` lets the fault happen once, at the fourth chance for it (the fourth call, or
+for the watch faults the fourth event). A test runs its scenario with `at` = 0, 1, 2, ... until `injected` stays False:
+then every place has been tried.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from enum import Enum, auto
+from typing import Any, TypeVar
+
+from pykubelet.api.errors import ApiError, Conflict, Expired, InternalError, NotReached, TooManyRequests
+from pykubelet.api.generated.meta import DeleteOptions
+from pykubelet.api.typed import Kind
+from pykubelet.kube.client import EVERYTHING, Client, Listing, PatchType, Selection, WatchEvent
+
+T = TypeVar("T")
+
+DELAY_SECONDS = 7.0
+
+
+class Fault(Enum):
+    """What goes wrong."""
+
+    DELAY = auto()
+    """The answer takes seven seconds."""
+    REFUSED = auto()
+    """The request never arrives."""
+    ANSWER_LOST = auto()
+    """The request is carried out, but the connection breaks before the answer."""
+    CONFLICT = auto()
+    """409."""
+    EXPIRED = auto()
+    """410."""
+    THROTTLED = auto()
+    """429, with Retry-After."""
+    FAILED = auto()
+    """500."""
+    WATCH_CUT = auto()
+    """The stream ends before an event."""
+    EVENT_TWICE = auto()
+    """An event is delivered twice."""
+
+
+CALL_FAULTS = tuple(fault for fault in Fault if fault not in (Fault.WATCH_CUT, Fault.EVENT_TWICE))
+WATCH_FAULTS = (Fault.WATCH_CUT, Fault.EVENT_TWICE)
+
+_ANSWERS: dict[Fault, ApiError] = {
+    Fault.REFUSED: NotReached("connection refused"),
+    Fault.CONFLICT: Conflict("the object has been modified"),
+    Fault.EXPIRED: Expired("too old resource version"),
+    Fault.THROTTLED: TooManyRequests("slow down", retry_after_seconds=1),
+    Fault.FAILED: InternalError("the database is on fire"),
+}
+
+
+class FaultyClient:
+    """A client through which one fault comes in; implements `pykubelet.kube.client.Client`."""
+
+    def __init__(self, inner: Client, fault: Fault, *, at: int = 0) -> None:
+        self._inner, self._fault, self._left = inner, fault, at
+        self.injected = False
+
+    async def get(self, kind: Kind[T], name: str, *, namespace: str = "", resource_version: str = "") -> T:
+        due = await self._before()
+        found = await self._inner.get(kind, name, namespace=namespace, resource_version=resource_version)
+        return self._after(found, due=due)
+
+    async def list(
+        self,
+        kind: Kind[T],
+        *,
+        namespace: str = "",
+        selection: Selection = EVERYTHING,
+        resource_version: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+    ) -> Listing[T]:
+        due = await self._before()
+        listing = await self._inner.list(
+            kind,
+            namespace=namespace,
+            selection=selection,
+            resource_version=resource_version,
+            limit=limit,
+            continue_token=continue_token,
+        )
+        return self._after(listing, due=due)
+
+    async def create(self, kind: Kind[T], body: T, *, namespace: str = "", name: str = "") -> T:
+        due = await self._before()
+        return self._after(await self._inner.create(kind, body, namespace=namespace, name=name), due=due)
+
+    async def patch(
+        self,
+        kind: Kind[T],
+        name: str,
+        body: Any,
+        *,
+        namespace: str = "",
+        patch_type: PatchType = PatchType.STRATEGIC,
+        subresource: str = "",
+    ) -> T:
+        due = await self._before()
+        patched = await self._inner.patch(
+            kind, name, body, namespace=namespace, patch_type=patch_type, subresource=subresource
+        )
+        return self._after(patched, due=due)
+
+    async def delete(
+        self, kind: Kind[T], name: str, *, namespace: str = "", options: DeleteOptions | None = None
+    ) -> None:
+        due = await self._before()
+        await self._inner.delete(kind, name, namespace=namespace, options=options)
+        self._after(None, due=due)
+
+    @asynccontextmanager
+    async def watch(
+        self,
+        kind: Kind[T],
+        *,
+        namespace: str = "",
+        selection: Selection = EVERYTHING,
+        resource_version: str = "",
+        timeout_seconds: float | None = None,
+    ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
+        due = await self._before()
+        async with self._inner.watch(
+            kind,
+            namespace=namespace,
+            selection=selection,
+            resource_version=resource_version,
+            timeout_seconds=timeout_seconds,
+        ) as events:
+            self._after(None, due=due)
+            yield self._events(events) if self._fault in WATCH_FAULTS else events
+
+    async def _events(self, events: AsyncIterator[WatchEvent[T]]) -> AsyncIterator[WatchEvent[T]]:
+        async for event in events:
+            due = self._is_due()
+            if due and self._fault is Fault.WATCH_CUT:
+                return
+            yield event
+            if due:
+                yield event
+
+    async def _before(self) -> bool:
+        """Let the fault happen to the request, if it is its turn; True if it is to happen to the answer."""
+        if self._fault in WATCH_FAULTS or not self._is_due():
+            return False
+        if self._fault is Fault.DELAY:
+            await asyncio.sleep(DELAY_SECONDS)
+        if answer := _ANSWERS.get(self._fault):
+            raise answer
+        return self._fault is Fault.ANSWER_LOST
+
+    def _after(self, answer: T, *, due: bool) -> T:
+        if due:
+            raise NotReached("connection reset by peer")
+        return answer
+
+    def _is_due(self) -> bool:
+        if self.injected:
+            return False
+        self._left -= 1
+        self.injected = self._left < 0
+        return self.injected

@@ -1,0 +1,258 @@
+"""The client over real sockets: TLS, certificates, tokens, plugins, watches, and servers that misbehave."""
+
+import asyncio
+import gzip
+import json
+import traceback
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from pykubelet.aio.clock import SystemClock
+from pykubelet.api.errors import (
+    BadRequest,
+    Conflict,
+    InternalError,
+    NotFound,
+    NotReached,
+    TooManyRequests,
+    Unauthorized,
+    Unavailable,
+)
+from pykubelet.api.generated.core import Pod
+from pykubelet.api.generated.meta import ObjectMeta
+from pykubelet.api.typed import PODS, as_documents
+from pykubelet.kube.access import Access
+from pykubelet.kube.client import PatchType, Selection, now_if_uid
+from pykubelet.kube.credentials import Credential, UserCredentials
+from pykubelet.kube.rest import Limits, RestClient
+
+ClientOf = Callable[..., AbstractAsyncContextManager[RestClient]]
+Served = Callable[..., AbstractAsyncContextManager[str]]
+Streamed = Callable[..., Awaitable[web.StreamResponse]]
+WatchLine = Callable[..., bytes]
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "namespace": "default", "resourceVersion": "7"}}
+
+
+async def test_client_speaks_the_verbs(client_of: ClientOf) -> None:
+    """Method, path, query, body and content type as the API wants them."""
+    seen: list[tuple[str, str, str, str]] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        text = await request.text()
+        seen.append((request.method, request.raw_path, request.headers.get("Content-Type", ""), text))
+        assert request.headers["User-Agent"].startswith("pykubelet/")
+        assert request.headers["Accept"] == "application/json"
+        if request.method == "GET" and request.path.endswith("/pods"):
+            return web.json_response({"metadata": {"resourceVersion": "9", "continue": "more"}, "items": [POD]})
+        return web.json_response(POD, status=201 if request.method == "POST" else 200)
+
+    async with client_of(handler) as client:
+        assert (await client.get(PODS, "web", namespace="default", resource_version="0")).metadata.name == "web"
+        page = await client.list(PODS, selection=Selection(fields="spec.nodeName=n1"), limit=500)
+        assert (page.items[0].metadata.name, page.resource_version, page.continue_token) == ("web", "9", "more")
+        await client.create(PODS, Pod(metadata=ObjectMeta(name="web")), namespace="default")
+        body = {"status": {"phase": "Running"}}
+        await client.patch(PODS, "web", body, namespace="default", subresource="status")
+        await client.patch(PODS, "web", [], namespace="default", patch_type=PatchType.JSON)
+        await client.delete(PODS, "web", namespace="default", options=now_if_uid("u"))
+        assert (await client.get(as_documents(PODS.resource), "web", namespace="default")) == POD
+    one = "/api/v1/namespaces/default/pods/web"
+    assert [(method, path, kind) for method, path, kind, _ in seen] == [
+        ("GET", one + "?resourceVersion=0", ""),
+        ("GET", "/api/v1/pods?fieldSelector=spec.nodeName%3Dn1&limit=500", ""),
+        ("POST", "/api/v1/namespaces/default/pods", "application/json"),
+        ("PATCH", one + "/status", "application/strategic-merge-patch+json"),
+        ("PATCH", one, "application/json-patch+json"),
+        ("DELETE", one, "application/json"),
+        ("GET", one, ""),
+    ]
+    assert json.loads(seen[5][3])["preconditions"] == {"uid": "u"}
+
+
+async def test_client_raises_the_servers_errors(client_of: ClientOf) -> None:
+    """From Status bodies, with their details."""
+    answers: list[Any] = [
+        NotFound('pods "web" not found', details={"name": "web"}),
+        Conflict("changed"),
+        Unavailable("not ready"),
+    ]
+
+    async def handler(_: web.Request) -> web.Response:
+        error = answers[0]
+        return web.json_response(error.to_status(), status=error.code)
+
+    async with client_of(handler) as client:
+        while answers:
+            with pytest.raises(type(answers[0])) as caught:
+                await client.get(PODS, "web", namespace="default")
+            assert caught.value.message == answers[0].message
+            assert caught.value.details == answers[0].details
+            del answers[0]
+
+
+async def test_client_reads_gzip_and_bounds_what_it_unpacks(client_of: ClientOf) -> None:
+    """A small answer may be a big one in disguise."""
+
+    async def handler(request: web.Request) -> web.Response:
+        assert request.headers["Accept-Encoding"] == "gzip"
+        big = "x" * (5_000_000 if request.path.endswith("bomb") else 5)
+        text = json.dumps({**POD, "note": big}).encode()
+        headers = {"Content-Encoding": "gzip", "Content-Type": "application/json"}
+        return web.Response(body=gzip.compress(text), headers=headers)
+
+    async with client_of(handler, Limits(answer_bytes=1_000_000)) as client:
+        assert (await client.get(PODS, "web", namespace="default")).metadata.name == "web"
+        with pytest.raises(InternalError, match="more than 1000000 bytes"):
+            await client.get(PODS, "bomb", namespace="default")
+        assert (await client.get(PODS, "web", namespace="default")).metadata.name == "web"
+
+
+async def test_client_waits_and_repeats_when_the_server_asks_for_it(client_of: ClientOf) -> None:
+    """At most ten times, and not if the wait is longer than a request may take."""
+    calls = 0
+    after = "0"
+
+    async def handler(_: web.Request) -> web.Response:
+        nonlocal calls
+        calls += 1
+        if after == "0" and calls in {3, 20}:
+            return web.json_response(POD)
+        return web.Response(status=429, headers={"Retry-After": after}, text="slow down")
+
+    async with client_of(handler, Limits(request_seconds=5)) as client:
+        await client.get(PODS, "web", namespace="default")
+        assert calls == 3
+        with pytest.raises(TooManyRequests):
+            await client.patch(PODS, "web", {}, namespace="default")
+        assert calls == 3 + 11
+        after = "6"
+        with pytest.raises(TooManyRequests, match="slow down") as caught:
+            await client.get(PODS, "web", namespace="default")
+        assert (calls, caught.value.retry_after_seconds) == (15, 6)
+
+
+async def test_client_repeats_no_write_after_an_unclear_failure(client_of: ClientOf) -> None:
+    calls: list[str] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        calls.append(request.method)
+        if len(calls) == 3:
+            return web.json_response(POD)
+        return web.Response(status=504, headers={"Retry-After": "0"})
+
+    async with client_of(handler) as client:
+        with pytest.raises(Exception, match="504"):
+            await client.create(PODS, Pod(), namespace="default")
+        await client.get(PODS, "web", namespace="default")
+    assert calls == ["POST", "GET", "GET"]
+
+
+class EverNew:
+    """Credentials that are others each time."""
+
+    def __init__(self) -> None:
+        self.given = 0
+
+    async def current(self) -> Credential:
+        self.given += 1
+        return Credential(f"Bearer {self.given}")
+
+    async def rejected(self, credential: Credential) -> None:
+        pass
+
+
+async def test_client_tries_new_credentials_only_once(served: Served) -> None:
+    """A server that knows nobody is not asked for ever."""
+    calls = 0
+
+    async def handler(_: web.Request) -> web.Response:
+        nonlocal calls
+        calls += 1
+        return web.Response(status=401)
+
+    async with served(handler) as url, RestClient(Access(url, EverNew()), clock=SystemClock()) as client:
+        with pytest.raises(Unauthorized):
+            await client.create(PODS, Pod(), namespace="default")
+    assert calls == 2
+
+
+async def test_client_follows_no_redirect(client_of: ClientOf) -> None:
+    """A redirect could carry our token elsewhere."""
+
+    async def handler(request: web.Request) -> web.Response:
+        raise web.HTTPFound("http://127.0.0.1:1/elsewhere")
+
+    async with client_of(handler) as client:
+        with pytest.raises(BadRequest, match="302"):
+            await client.get(PODS, "web", namespace="default")
+
+
+async def test_client_reports_a_server_that_is_not_there_or_too_slow(
+    served: Served, client_of: ClientOf, streamed: Streamed
+) -> None:
+    """Refused, cut, and silent: NotReached, with the cause."""
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        match request.path.rpartition("/")[2]:
+            case "silent":
+                await asyncio.sleep(60)
+            case "drip":
+                response = await streamed(request, b"{")
+                await asyncio.sleep(60)
+                return response
+            case "cut":
+                return await streamed(request, b'{"kind":', cut=True)
+        assert request.transport is not None
+        request.transport.abort()
+        return web.Response()
+
+    async with client_of(handler, Limits(request_seconds=0.2)) as client:
+        for name in ("silent", "drip", "cut", "abort"):
+            with pytest.raises(NotReached, match=f"GET /api/v1/namespaces/default/pods/{name}: ") as caught:
+                await client.get(PODS, name, namespace="default")
+            assert caught.value.__cause__ is not None
+    async with served(handler) as url:
+        pass
+    async with RestClient(Access(url, UserCredentials()), clock=SystemClock()) as client:
+        with pytest.raises(NotReached, match="Cannot connect"):
+            await client.get(PODS, "web", namespace="default")
+        with pytest.raises(NotReached):
+            async with client.watch(PODS):
+                pass
+
+
+async def test_client_says_what_no_api_server_answered(client_of: ClientOf) -> None:
+    """Some other server's page is an error, not an object."""
+
+    async def handler(_: web.Request) -> web.Response:
+        return web.Response(text="<html>", content_type="text/html")
+
+    async with client_of(handler) as client:
+        with pytest.raises(InternalError, match="the server's Pod cannot be read"):
+            await client.get(PODS, "web", namespace="default")
+        async with client.watch(PODS) as events:
+            # The page has no end of line, so it only shows at the end.
+            with pytest.raises(NotReached, match="middle of an event"):
+                await anext(events)
+
+
+async def test_client_shows_no_credentials_in_errors_of_the_transport() -> None:
+    """The library's own error carries the request's headers."""
+
+    async def garbage(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"no HTTP at all\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(garbage, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    access = Access(f"http://127.0.0.1:{port}", UserCredentials(authorization="Bearer s3cret"))
+    async with server, RestClient(access, clock=SystemClock()) as client:
+        with pytest.raises(NotReached) as caught:
+            await client.get(PODS, "web", namespace="default")
+    assert "s3cret" not in "".join(traceback.format_exception(caught.value))
+    assert caught.value.__cause__ is None

@@ -1,0 +1,24 @@
+"""The REST client keeps what every client promises, over real sockets."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from contract.test_client import *  # noqa: F403  the whole suite, with this file's fixtures
+from pykubelet.aio.clock import SystemClock
+from pykubelet.kube.access import Access
+from pykubelet.kube.client import Client
+from pykubelet.kube.credentials import UserCredentials
+from pykubelet.kube.rest import RestClient
+from pykubelet.testing.memory_api import MemoryApi
+
+
+@pytest.fixture
+def api(served: tuple[MemoryApi, str]) -> MemoryApi:
+    return served[0]
+
+
+@pytest.fixture
+async def client(served: tuple[MemoryApi, str]) -> AsyncIterator[Client]:
+    async with RestClient(Access(served[1], UserCredentials()), clock=SystemClock()) as client:
+        yield client

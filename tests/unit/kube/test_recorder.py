@@ -1,0 +1,208 @@
+"""The event recorder: never in the way, in order, patient with a server that is away."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from pykubelet.api import resources
+from pykubelet.api.errors import AlreadyExists, ApiError, Forbidden, NotReached, TooManyRequests
+from pykubelet.api.generated.core import Event, EventSource, Node, ObjectReference, Pod
+from pykubelet.api.generated.meta import ObjectMeta
+from pykubelet.api.typed import Kind
+from pykubelet.api.wire import Document
+from pykubelet.kube.recorder import NORMAL, WARNING, Recorder, reference_to
+from pykubelet.testing.memory_api import MemoryApi
+from pykubelet.testing.virtual_time import VirtualClock
+
+POD = ObjectReference(api_version="v1", kind="Pod", name="web", namespace="apps", uid="u1")
+SOURCE = EventSource(component="kubelet", host="node-1")
+
+
+class Door:
+    """Hands writes on to an API in memory, unless an answer was prepared for them."""
+
+    def __init__(self) -> None:
+        self.api = MemoryApi(VirtualClock())
+        self.answers: list[ApiError | None] = []
+        self.tried_at: list[float] = []
+
+    async def create(self, kind: Kind[Event], body: Event, *, namespace: str = "") -> Event:
+        self._answer()
+        return await self.api.create(kind, body, namespace=namespace)
+
+    async def patch(self, kind: Kind[Event], name: str, body: Any, *, namespace: str = "") -> Event:
+        self._answer()
+        return await self.api.patch(kind, name, body, namespace=namespace)
+
+    def _answer(self) -> None:
+        self.tried_at.append(asyncio.get_running_loop().time())
+        if self.answers and (error := self.answers.pop(0)):
+            raise error
+
+    def events(self) -> list[Document]:
+        return sorted(self.api.documents(resources.EVENTS), key=lambda event: str(event["metadata"]["name"]))
+
+
+@asynccontextmanager
+async def running(recorder: Recorder) -> AsyncIterator[None]:
+    ready = asyncio.Event()
+    task = asyncio.create_task(recorder.run(ready))
+    try:
+        await ready.wait()
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+        assert task.cancelled()
+
+
+def recorder_on(door: Door) -> Recorder:
+    return Recorder(sink=door, source=SOURCE, clock=VirtualClock(), rand=lambda: 0.25)
+
+
+async def test_events_are_written_in_order_when_the_server_answers() -> None:
+    """Each report becomes an event in the namespace of its object, in the order of the reports."""
+    door = Door()
+    recorder = recorder_on(door)
+    recorder.event(POD, NORMAL, "Pulled", "one")
+    recorder.event(POD, WARNING, "Failed", "two")
+    async with running(recorder):
+        await asyncio.sleep(1)
+    events = door.events()
+    assert [(event["message"], event["type"], event["metadata"]["namespace"]) for event in events] == [
+        ("one", "Normal", "apps"),
+        ("two", "Warning", "apps"),
+    ]
+    assert events[0]["source"] == {"component": "kubelet", "host": "node-1"}
+    assert events[0]["reportingComponent"] == "kubelet"
+    assert events[0]["involvedObject"]["uid"] == "u1"
+    assert events[0]["eventTime"] is None
+
+
+async def test_repeated_event_patches_the_first_one() -> None:
+    """Three reports of one thing are one object that counts three."""
+    door = Door()
+    recorder = recorder_on(door)
+    async with running(recorder):
+        for _ in range(3):
+            recorder.event(POD, NORMAL, "BackOff", "again")
+            await asyncio.sleep(10)
+    (event,) = door.events()
+    assert (event["count"], event["firstTimestamp"], event["lastTimestamp"]) == (
+        3,
+        "2026-01-01T00:00:00Z",
+        "2026-01-01T00:00:20Z",
+    )
+    assert [call.verb for call in door.api.calls] == ["create", "patch", "patch"]
+
+
+async def test_event_is_created_anew_when_the_first_one_has_expired() -> None:
+    """The server forgets events after a while; the count goes on all the same."""
+    door = Door()
+    recorder = recorder_on(door)
+    async with running(recorder):
+        recorder.event(POD, NORMAL, "BackOff", "again")
+        await asyncio.sleep(1)
+        name = door.events()[0]["metadata"]["name"]
+        door.api._collection(resources.EVENTS).clear()
+        recorder.event(POD, NORMAL, "BackOff", "again")
+        await asyncio.sleep(1)
+    (event,) = door.events()
+    assert (event["count"], event["metadata"]["name"]) == (2, name)
+
+
+async def test_many_different_messages_become_one_event() -> None:
+    """Also where they all come in one instant."""
+    door = Door()
+    recorder = recorder_on(door)
+    for number in range(15):
+        recorder.event(POD, NORMAL, "Unhealthy", f"m{number}")
+    async with running(recorder):
+        await asyncio.sleep(1)
+    events = door.events()
+    assert len(events) == 10
+    assert [event["count"] for event in events if event["message"].startswith("(combined")] == [6]
+
+
+async def test_event_is_tried_again_when_the_server_is_away() -> None:
+    """After a random first wait every ten seconds, and what was reported later waits its turn."""
+    door = Door()
+    door.answers = [NotReached("refused"), NotReached("refused"), NotReached("refused")]
+    recorder = recorder_on(door)
+    recorder.event(POD, NORMAL, "First", "one")
+    recorder.event(POD, NORMAL, "Second", "two")
+    async with running(recorder):
+        await asyncio.sleep(60)
+    assert door.tried_at == [0, 2.5, 12.5, 22.5, 22.5]
+    assert [event["reason"] for event in door.events()] == ["First", "Second"]
+
+
+async def test_event_is_given_up_after_twelve_tries(caplog: pytest.LogCaptureFixture) -> None:
+    """Then the next one has its twelve tries."""
+    door = Door()
+    door.answers = [NotReached("refused")] * 12
+    recorder = recorder_on(door)
+    recorder.event(POD, NORMAL, "First", "one")
+    recorder.event(POD, NORMAL, "Second", "two")
+    async with running(recorder):
+        await asyncio.sleep(300)
+    assert door.tried_at[11] == door.tried_at[12] == 102.5
+    assert [event["reason"] for event in door.events()] == ["Second"]
+    assert "event given up, too many tries" in caplog.messages
+
+
+@pytest.mark.parametrize(
+    ("answer", "level"),
+    [
+        (Forbidden("no"), logging.WARNING),
+        (TooManyRequests("slow down", retry_after_seconds=3), logging.WARNING),
+        (AlreadyExists("there"), logging.DEBUG),
+        (Forbidden("no", details={"causes": [{"reason": "NamespaceTerminating"}]}), logging.DEBUG),
+    ],
+)
+async def test_event_is_dropped_when_the_server_rejects_it(
+    answer: ApiError, level: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An answer that will not change is not asked for twice; only a strange one is worth a warning."""
+    caplog.set_level(logging.DEBUG)
+    door = Door()
+    door.answers = [answer]
+    recorder = recorder_on(door)
+    recorder.event(POD, NORMAL, "First", "one")
+    async with running(recorder):
+        await asyncio.sleep(60)
+    assert door.tried_at == [0]
+    assert [record.levelno for record in caplog.records if record.message == "server rejected event"] == [level]
+
+
+async def test_event_is_dropped_and_counted_when_the_queue_is_full(caplog: pytest.LogCaptureFixture) -> None:
+    """The reporter never waits: beyond a thousand in the queue, reports are lost, visibly."""
+    recorder = recorder_on(Door())
+    for number in range(1003):
+        recorder.event(POD, NORMAL, "Flood", f"m{number}")
+    assert recorder.dropped == 3
+    assert caplog.messages == ["too many queued events, dropped one"] * 3
+
+
+async def test_event_of_an_unknown_type_is_refused(caplog: pytest.LogCaptureFixture) -> None:
+    """The server would refuse it too."""
+    door = Door()
+    recorder = recorder_on(door)
+    recorder.event(POD, "Strange", "First", "one")
+    async with running(recorder):
+        await asyncio.sleep(1)
+    assert door.events() == []
+    assert caplog.messages == ["unsupported event type"]
+
+
+def test_reference_names_the_object_and_its_version() -> None:
+    """Kind and version come from the type, the rest from the metadata."""
+    metadata = ObjectMeta(name="web", namespace="apps", uid="u1", resource_version="7")
+    assert reference_to(Pod(metadata=metadata)) == ObjectReference(
+        api_version="v1", kind="Pod", name="web", namespace="apps", uid="u1", resource_version="7"
+    )
+    assert reference_to(Node(metadata=ObjectMeta(name="n"))).kind == "Node"

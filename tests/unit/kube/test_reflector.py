@@ -1,0 +1,248 @@
+"""The reflector: every change once, whatever happens to the streams."""
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pykubelet.api import resources
+from pykubelet.api.errors import ApiError, Expired, Forbidden, InternalError, NotReached, Timeout, TooManyRequests
+
+Follow = Callable[..., Any]
+
+
+async def settle() -> None:
+    await asyncio.sleep(0.001)
+
+
+async def test_reflector_delivers_the_list_then_every_change(following: Follow) -> None:
+    """One event, one call."""
+    follow = following()
+    follow.put("web")
+    async with follow.running():
+        assert follow.sink.heard == [("added", "first"), ("added", "web")]
+        assert follow.sink.syncs == 1
+        follow.put("web", "2")
+        follow.put("new")
+        follow.remove("first")
+        await settle()
+        assert follow.sink.heard[2:] == [("modified", "web"), ("added", "new"), ("deleted", "first")]
+        follow.assert_same()
+    assert follow.client.lists == [("0", 500, "")]
+
+
+async def test_reflector_asks_for_five_to_ten_minutes_and_watches_on_without_a_list_when_they_are_over(
+    following: Follow,
+) -> None:
+    """A stream that ran its time is resumed from the last revision at once."""
+    follow = following()
+    async with follow.running():
+        follow.put("web")
+        seen = [follow.version(name) for name in ("first", "web", "web")]
+        await asyncio.sleep(3600)
+        follow.put("late")
+        await settle()
+        follow.assert_same()
+    assert len(follow.client.lists) == 1
+    assert 6 <= len(follow.client.watches) <= 12
+    assert all(timeout is not None and 300 <= timeout < 600 for _, timeout in follow.client.watches)
+    assert [revision for revision, _ in follow.client.watches][:3] == seen
+
+
+async def test_reflector_asks_for_its_minimum_when_given_one(following: Follow) -> None:
+    """The object managers ask for half an hour."""
+    follow = following(min_watch_seconds=1800)
+    async with follow.running():
+        pass
+    assert 1800 <= (follow.client.watches[0][1] or 0) < 3600
+
+
+async def test_reflector_resumes_after_a_cut_from_the_last_revision(following: Follow) -> None:
+    """What happened meanwhile is delivered, nothing twice, and no list is needed."""
+    follow = following()
+    async with follow.running():
+        follow.put("web")
+        first, web = follow.version("first"), follow.version("web")
+        await settle()
+        follow.client.watch_errors = [NotReached("refused"), NotReached("refused")]
+        follow.client.cut(NotReached("cut"))
+        follow.put("web", "2")
+        follow.remove("first")
+        await asyncio.sleep(10)
+        follow.assert_same()
+    assert follow.sink.heard == [("added", "first"), ("added", "web"), ("modified", "web"), ("deleted", "first")]
+    assert len(follow.client.lists) == 1
+    assert [revision for revision, _ in follow.client.watches] == [first, web, web, web]
+
+
+async def test_reflector_resumes_at_once_when_a_stream_that_worked_is_cut(following: Follow) -> None:
+    """Waiting is for servers that do not answer."""
+    follow = following()
+    async with follow.running():
+        await asyncio.sleep(2)
+        follow.client.cut(NotReached("cut"))
+        await settle()
+        assert follow.api.open_watches == 1
+
+
+async def test_reflector_resumes_from_a_bookmark(following: Follow) -> None:
+    """A quiet stream still moves on."""
+    follow = following()
+    async with follow.running():
+        other = follow.api.put(resources.SECRETS, {"metadata": {"name": "other", "namespace": "default"}})
+        follow.api.bookmark()
+        follow.api.compact()
+        await settle()
+        follow.client.cut()
+        await settle()
+        follow.put("web")
+        await settle()
+        follow.assert_same()
+    assert len(follow.client.lists) == 1
+    assert follow.client.watches[-1][0] == other["metadata"]["resourceVersion"]
+
+
+async def test_reflector_lists_again_when_its_revision_expired_and_tells_the_differences(following: Follow) -> None:
+    """Objects unchanged since produce nothing; vanished and recreated ones are deleted first."""
+    follow = following()
+    follow.put("stays")
+    follow.put("recreated")
+    revision = follow.version("recreated")
+    async with follow.running():
+        follow.client.watch_errors = [NotReached("down")]
+        await asyncio.sleep(60)
+        follow.client.cut()
+        follow.remove("first")
+        follow.remove("recreated")
+        follow.put("recreated")
+        follow.put("new")
+        follow.api.compact()
+        before = len(follow.sink.heard)
+        await asyncio.sleep(10)
+        heard = follow.sink.heard[before:]
+        assert heard == [("deleted", "first"), ("deleted", "recreated"), ("added", "new"), ("added", "recreated")]
+        follow.assert_same()
+    assert follow.sink.syncs == 2
+    assert follow.client.lists == [("0", 500, ""), (revision, 0, "")]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Expired("too old"),
+        Timeout("x", details={"causes": [{"reason": "ResourceVersionTooLarge"}]}),
+        Timeout("Too large resource version: 7, current: 6"),
+    ],
+    ids=["expired", "too large", "too large in words"],
+)
+async def test_reflector_lists_consistently_when_the_revision_cannot_be_listed(
+    error: ApiError, following: Follow
+) -> None:
+    """The second try is at once, and later ones stay consistent until one succeeds."""
+    follow = following()
+    follow.client.list_errors = [error, InternalError("broken")]
+    async with follow.running():
+        follow.assert_same()
+    assert [revision for revision, _, _ in follow.client.lists] == ["0", "", ""]
+    assert follow.client.times[1] == 0
+
+
+async def test_reflector_lists_as_before_after_an_ordinary_timeout(following: Follow) -> None:
+    follow = following()
+    follow.client.list_errors = [Timeout("too slow")]
+    async with follow.running():
+        follow.assert_same()
+    assert [revision for revision, _, _ in follow.client.lists] == ["0", "0"]
+
+
+async def test_reflector_lists_in_pages(following: Follow) -> None:
+    """Continued pages name no revision, and an expired token means one full list."""
+    follow = following()
+    for number in range(1001):
+        follow.put(f"map-{number}")
+    follow.client.list_errors = [None, None, Expired("token too old")]
+    async with follow.running():
+        follow.assert_same()
+        assert follow.client.lists == [("0", 500, ""), ("", 500, "500"), ("", 500, "1000"), ("0", 0, "")]
+        follow.client.lists.clear()
+        follow.client.watch_errors = [Expired("old")]
+        await asyncio.sleep(2)
+        follow.client.cut()
+        await asyncio.sleep(10)
+        # A server that pages the first list has no cache to spare.
+        assert [limit for _, limit, _ in follow.client.lists] == [500, 500, 500]
+
+
+async def test_reflector_backs_off_with_jitter_up_to_a_minute_and_recovers_after_two(following: Follow) -> None:
+    """The delays are 0.8 s doubled up to 30 s, each up to twice as long by jitter."""
+    follow = following()
+    follow.client.list_errors = [InternalError("broken")] * 9
+    async with follow.running():
+        times = follow.client.times
+        delays = [after - before for before, after in itertools.pairwise(times)]
+        for delay, least in zip(delays, [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30, 30, 30], strict=True):
+            assert least <= delay < 2 * least
+        await asyncio.sleep(121)
+        follow.client.list_errors = [InternalError("broken")]
+        follow.client.watch_errors = [InternalError("broken")]
+        follow.client.cut()
+        await asyncio.sleep(1.6 + 3.2)
+        assert len(follow.client.lists) == 12
+
+
+async def test_reflector_waits_as_long_as_the_server_says(following: Follow) -> None:
+    """Retry-After is a minimum, for the watch as for the list."""
+    follow = following()
+    follow.client.list_errors = [TooManyRequests("slow", retry_after_seconds=20)]
+    follow.client.watch_errors = [TooManyRequests("slow", retry_after_seconds=20)]
+    async with follow.running():
+        assert 20 <= follow.client.times[1] < 21
+        await asyncio.sleep(18)
+        assert len(follow.client.watches) == 1
+        await asyncio.sleep(3)
+        assert len(follow.client.watches) == 2
+    assert len(follow.client.lists) == 2
+
+
+async def test_reflector_backs_off_when_streams_end_at_once(following: Follow) -> None:
+    """A server that ends every watch immediately is not hammered."""
+    follow = following()
+    async with follow.running():
+        for _ in range(1000):
+            follow.client.cut()
+            await settle()
+    assert len(follow.client.watches) < 5
+
+
+async def test_reflector_keeps_trying_when_forbidden(following: Follow) -> None:
+    """Rights may be granted later."""
+    follow = following()
+    follow.client.list_errors = [Forbidden("no")] * 3
+    async with follow.running():
+        follow.assert_same()
+
+
+async def test_reflector_gives_up_when_forbidden_and_told_so(following: Follow) -> None:
+    """So that a caller can fall back to narrower watches."""
+    for errors in ("list_errors", "watch_errors"):
+        follow = following(give_up_on_forbidden=True)
+        setattr(follow.client, errors, [Forbidden("no")])
+        async with follow.running(until_ready=False) as task:
+            with pytest.raises(Forbidden):
+                await task
+
+
+async def test_reflector_survives_a_sink_that_raises(caplog: pytest.LogCaptureFixture, following: Follow) -> None:
+    """The fault is logged and the next change delivered."""
+    follow = following()
+    async with follow.running():
+        follow.sink.view["web"] = {}
+        with caplog.at_level(logging.ERROR):
+            follow.put("web")
+            follow.put("next")
+            await settle()
+        assert ("added", "next") in follow.sink.heard
+    assert [record.message for record in caplog.records] == ["a change could not be handled"]

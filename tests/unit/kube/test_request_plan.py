@@ -1,0 +1,153 @@
+"""Requests as they go out and answers as they come back."""
+
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pykubelet.api.errors import BadRequest, Conflict, Gone, InternalError, NotFound, TooManyRequests, Unavailable
+from pykubelet.api.generated.core import Binding
+from pykubelet.api.resources import LEASES, NODES, POD_BINDINGS, PODS
+from pykubelet.api.typed import PODS as POD_KIND
+from pykubelet.api.typed import as_documents
+from pykubelet.kube.client import NOW, PatchType, Selection
+from pykubelet.kube.request_plan import (
+    Plan,
+    create_plan,
+    delete_plan,
+    get_plan,
+    list_plan,
+    may_repeat,
+    patch_plan,
+    read_error,
+    read_list,
+    read_object,
+    watch_plan,
+)
+
+
+def test_plans_have_the_paths_and_parameters_of_the_api() -> None:
+    """One of each verb."""
+    assert get_plan(PODS, "web", "default", "0") == Plan("GET", "/api/v1/namespaces/default/pods/web?resourceVersion=0")
+    assert get_plan(NODES, "n1", "", "").target == "/api/v1/nodes/n1"
+    selected = Selection(labels="a=b,c", fields="spec.nodeName=n1")
+    target = list_plan(PODS, "", selected, "0", 500, "tok/en=").target
+    assert target == (
+        "/api/v1/pods?labelSelector=a%3Db%2Cc&fieldSelector=spec.nodeName%3Dn1"
+        "&resourceVersion=0&limit=500&continue=tok%2Fen%3D"
+    )
+    watched = parse_qs(urlsplit(watch_plan(PODS, "default", selected, "7", 300.9).target).query)
+    assert watched["watch"] == watched["allowWatchBookmarks"] == ["true"]
+    assert (watched["timeoutSeconds"], watched["resourceVersion"]) == (["300"], ["7"])
+    assert watch_plan(PODS, "", Selection(), "", 0.2).target.endswith("timeoutSeconds=1")
+    binding = create_plan(POD_BINDINGS, Binding(), "default", "web")
+    assert (binding.method, binding.target) == ("POST", "/api/v1/namespaces/default/pods/web/binding")
+    assert create_plan(LEASES, {}, "kube-node-lease", "").path == (
+        "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+    )
+    patch = patch_plan(PODS, "web", {"a": 1}, "default", PatchType.STRATEGIC, "status")
+    assert patch == Plan(
+        "PATCH",
+        "/api/v1/namespaces/default/pods/web/status",
+        b'{"a":1}',
+        "application/strategic-merge-patch+json",
+    )
+    assert patch_plan(NODES, "n", {}, "", PatchType.APPLY, "").target == "/api/v1/nodes/n?fieldManager=pykubelet"
+    assert delete_plan(PODS, "web", "default", NOW).body == (
+        b'{"apiVersion":"v1","gracePeriodSeconds":0,"kind":"DeleteOptions"}'
+    )
+
+
+@pytest.mark.parametrize("text", [".", "..", "a/b", "a%2fb", "/", "../secrets/x", "\ud800"])
+def test_plan_refuses_names_that_are_paths(text: str) -> None:
+    with pytest.raises(BadRequest):
+        get_plan(PODS, text, "default", "")
+    with pytest.raises(BadRequest):
+        get_plan(PODS, "web", text, "")
+    with pytest.raises(BadRequest):
+        list_plan(PODS, text, Selection(), "", 0, "")
+    with pytest.raises(BadRequest):
+        patch_plan(PODS, "web", {}, "default", PatchType.MERGE, text)
+
+
+def test_plan_refuses_what_would_address_something_else() -> None:
+    """Without a name an object's URL is the collection's; without a namespace, another one."""
+    with pytest.raises(BadRequest, match="resource name may not be empty"):
+        delete_plan(PODS, "", "default", None)
+    with pytest.raises(BadRequest, match="empty namespace"):
+        delete_plan(PODS, "web", "", None)
+    with pytest.raises(BadRequest, match="empty namespace"):
+        create_plan(PODS, {}, "", "")
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(st.characters(), min_size=1), st.text(min_size=1))
+def test_plan_keeps_any_name_within_its_segment(name: str, namespace: str) -> None:
+    """Whatever the names hold, the path has the same segments and they decode to the names."""
+    try:
+        target = get_plan(PODS, name, namespace, "1").target
+    except BadRequest:
+        return
+    split = urlsplit(target)
+    assert split.query == "resourceVersion=1"
+    segments = split.path.split("/")
+    assert segments[:4] == ["", "api", "v1", "namespaces"]
+    assert (unquote(segments[4]), segments[5], unquote(segments[6])) == (namespace, "pods", name)
+    assert len(segments) == 7
+
+
+def test_plan_shows_no_body() -> None:
+    """A body may be a Secret."""
+    assert "hidden" not in repr(create_plan(PODS, {"x": "hidden"}, "default", ""))
+
+
+def test_read_list_names_the_kind_of_documents() -> None:
+    """The API leaves it out of items."""
+    body = b'{"kind":"PodList","metadata":{"resourceVersion":"5","continue":"c"},"items":[{"metadata":{"name":"a"}}]}'
+    listing = read_list(as_documents(PODS), body)
+    assert listing.items == ({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}},)
+    assert (listing.resource_version, listing.continue_token) == ("5", "c")
+    assert read_list(POD_KIND, body).items[0].metadata.name == "a"
+    assert read_list(POD_KIND, b'{"metadata":{},"items":null}').items == ()
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"items":7}', b'{"metadata":7}'])
+def test_unreadable_answers_are_errors_of_the_server(body: bytes) -> None:
+    with pytest.raises(InternalError):
+        read_list(POD_KIND, body)
+    if body != b'{"items":7}':
+        with pytest.raises(InternalError):
+            read_object(POD_KIND, body)
+
+
+@pytest.mark.parametrize(
+    ("code", "headers", "body", "kind", "message", "after"),
+    [
+        (404, {}, b'{"kind":"Status","reason":"NotFound","message":"no"}', NotFound, "no", None),
+        (409, {}, b'{"kind":"Status","message":"no"}', Conflict, "no", None),
+        (410, {}, b'{"kind":"Status"}', Gone, "the server answered 410", None),
+        (429, {"Retry-After": "7"}, b"slow", TooManyRequests, "the server answered 429: slow", 7),
+        (503, {"Retry-After": "Wed, 21 Oct"}, b"", Unavailable, "the server answered 503", None),
+        (503, {"Retry-After": "2"}, b'{"kind":"Status","message":"no"}', Unavailable, "no", 2),
+        (500, {}, b'{"kind":"Status","details":{"retryAfterSeconds":3}}', InternalError, "the server answered 500", 3),
+        (502, {"Content-Type": "text/html"}, b"<p>" + b"x" * 9000, InternalError, "the server answered 502: <p>", None),
+        (502, {"Content-Type": "image/png"}, b"png", InternalError, "the server answered 502", None),
+        (302, {}, b"", BadRequest, "the server answered 302", None),
+    ],
+)
+def test_read_error_gives_the_class_message_and_wait(
+    code: int, headers: dict[str, str], body: bytes, kind: type, message: str, after: float | None
+) -> None:
+    error = read_error(code, headers, body)
+    assert type(error) is kind
+    assert error.message.startswith(message)
+    assert len(error.message) < 3000
+    assert error.retry_after_seconds == after
+
+
+def test_only_reads_are_repeated_after_an_unclear_failure() -> None:
+    """A write may have been carried out before a 500."""
+    get, post = Plan("GET", "/"), Plan("POST", "/")
+    assert [may_repeat(get, code) for code in (429, 500, 503, 504, 404)] == [True, True, True, True, False]
+    assert [may_repeat(post, code) for code in (429, 500, 503, 504, 404)] == [True, False, True, False, False]
