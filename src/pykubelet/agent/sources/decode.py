@@ -1,0 +1,133 @@
+"""Static pods from the bytes of a manifest.
+
+In: the bytes, where they come from and the node's name. Out: a pod for every good document, with the API's and the
+node's defaults, and a problem for every bad one. Reading is strict: if the text itself is wrong, an unknown field
+included, there are only problems. Every document counts, and so does every item of a list.
+
+Upstream: pkg/kubelet/config/common.go
+"""
+
+from dataclasses import dataclass
+
+from pykubelet.agent.flow import Source
+from pykubelet.agent.sources.identity import Origin, static_pod_uid
+from pykubelet.api.defaults.pod_defaults import default_pod
+from pykubelet.api.generated.core import Pod
+from pykubelet.api.manifest import ManifestError, ManifestItem, read_manifest
+from pykubelet.api.pods import CONFIG_HASH
+from pykubelet.api.quantity import QuantityError
+from pykubelet.api.validation.field_errors import list_text
+from pykubelet.api.validation.options import KUBELET_OPTIONS
+from pykubelet.api.validation.pod import validate_pod_create
+from pykubelet.api.validation.static_pods import UnknownVolumeError, api_references
+from pykubelet.api.wire import DecodeError, Document, from_document
+
+MAX_MANIFEST_BYTES = 10 * 2**20
+_NO_EXECUTE = {"operator": "Exists", "effect": "NoExecute"}
+_TOLERATION_IDENTITY = ("key", "operator", "value", "effect")
+# What a static pod may refer to where server and node are one machine.
+_LOCAL_REFERENCES = ("secrets", "configmaps")
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeProblem:
+    """What is wrong with a document of a manifest; line and column are 0 where there is no such place."""
+
+    message: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        if not self.line:
+            return self.message
+        place = f"line {self.line}, column {self.column}" if self.column else f"line {self.line}"
+        return f"{place}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """The good pods of a manifest in their order, and what is wrong with the rest; neither: an explicit empty list."""
+
+    pods: tuple[Pod, ...] = ()
+    problems: tuple[DecodeProblem, ...] = ()
+
+
+class _NotAPodError(ValueError):
+    """A document that cannot become a static pod; the message is for the user."""
+
+
+def decode_pods(data: bytes, *, origin: Origin, node_name: str, allow_references: bool = False) -> Decoded:
+    """The static pods of a manifest.
+
+    With `allow_references` they may use config maps and secrets, which upstream refuses; other objects they never may.
+    """
+    if len(data) >= MAX_MANIFEST_BYTES:
+        return Decoded(problems=(DecodeProblem("the read limit is reached"),))
+    try:
+        manifest = read_manifest(data, origin=origin.location)
+    except ManifestError as error:
+        return Decoded(problems=tuple(_manifest_problems(error)))
+    pods: list[Pod] = []
+    problems: list[DecodeProblem] = []
+    for item in manifest.items:
+        try:
+            pods.append(_decode_item(item, origin, node_name, allow_references=allow_references))
+        except _NotAPodError as error:
+            problems.append(DecodeProblem(str(error), line=item.line))
+    return Decoded(tuple(pods), tuple(problems))
+
+
+def _manifest_problems(error: ManifestError) -> list[DecodeProblem]:
+    return [
+        DecodeProblem(f"{each.path}: {each.message}" if each.path else each.message, each.line, each.column)
+        for each in error.problems
+    ]
+
+
+def _decode_item(item: ManifestItem, origin: Origin, node_name: str, *, allow_references: bool) -> Pod:
+    if (item.api_version, item.kind) != ("v1", "Pod"):
+        raise _NotAPodError(f"invalid pod: this is a {item.kind} of {item.api_version}")
+    try:
+        pod = default_pod(item.document)
+        if not pod["metadata"].get("name"):
+            raise _NotAPodError("invalid pod: name is needed for the pod")
+        uid = pod["metadata"].get("uid") or static_pod_uid(item.document, origin=origin, node_name=node_name)
+        pod = _with_node_defaults(pod, uid, node_name, is_file=origin.kind == Source.FILE)
+        if errors := validate_pod_create(pod, KUBELET_OPTIONS):
+            raise _NotAPodError(f"invalid pod: {list_text(errors)}")
+        _refuse_references(pod, allow_references=allow_references)
+        return from_document(pod, Pod)
+    except (QuantityError, DecodeError, UnknownVolumeError) as error:
+        raise _NotAPodError(str(error)) from error
+
+
+def _with_node_defaults(pod: Document, uid: str, node_name: str, *, is_file: bool) -> Document:
+    """The pod as this node's own: its name is unique among nodes, and no taint drives it off."""
+    metadata, spec = pod["metadata"], pod["spec"]
+    named = {
+        **metadata,
+        "uid": uid,
+        "name": f"{metadata['name']}-{node_name.lower()}",
+        "namespace": metadata.get("namespace", "default"),
+        "annotations": {**metadata.get("annotations", {}), CONFIG_HASH: uid},
+    }
+    placed = {**spec, "nodeName": node_name}
+    if is_file:
+        placed["tolerations"] = _with_no_execute(spec.get("tolerations", []))
+    return {**pod, "metadata": named, "spec": placed, "status": {**pod["status"], "phase": "Pending"}}
+
+
+def _with_no_execute(tolerations: list[Document]) -> list[Document]:
+    """The tolerations with one for every NoExecute taint, in the place of those that differ from it in duration only."""
+    result = [_NO_EXECUTE if _is_same(toleration, _NO_EXECUTE) else toleration for toleration in tolerations]
+    return result if _NO_EXECUTE in result else [*result, _NO_EXECUTE]
+
+
+def _is_same(a: Document, b: Document) -> bool:
+    return all(a.get(name, "") == b.get(name, "") for name in _TOLERATION_IDENTITY)
+
+
+def _refuse_references(pod: Document, *, allow_references: bool) -> None:
+    for reference in api_references(pod):
+        if not (allow_references and reference.startswith(_LOCAL_REFERENCES)):
+            raise _NotAPodError(f"static pods may not reference {reference}")

@@ -1,0 +1,402 @@
+"""FileSource with real files, real editors' habits and the kernel's hints; well under the 20 s of its periodic look."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from pykubelet.agent.flow import PodOp, Source
+from pykubelet.agent.sources import Channel, FileSource, SourceProblem
+from pykubelet.agent.sources.file_scan import Hints, Scanner
+from pykubelet.agent.sources.last_known_good import NOTHING_KNOWN, advance
+from pykubelet.api.generated.core import Pod
+
+
+class Reported:
+    """What the user would see of the source's problems, by file name."""
+
+    def __init__(self) -> None:
+        self.open: dict[str, str] = {}
+        self.ever: list[SourceProblem] = []
+
+    def report(self, problem: SourceProblem) -> None:
+        self.ever.append(problem)
+        self.open[Path(problem.where).name] = problem.message
+
+    def clear(self, source: str, where: str) -> None:
+        del self.open[Path(where).name]
+
+
+class Files:
+    """A FileSource at work, and what it has said last."""
+
+    def __init__(self, path: Path, extensions: tuple[str, ...]) -> None:
+        self.channel, self.problems = Channel(Source.FILE), Reported()
+        self.source = FileSource(
+            path=path, node_name="n", channel=self.channel, problems=self.problems, extensions=extensions
+        )
+        self.pods: tuple[Pod, ...] | None = None
+        self.sets = 0
+
+    async def listen(self) -> None:
+        while True:
+            update = await self.channel.receive()
+            assert update.op is PodOp.SET
+            self.pods = update.pods
+            self.sets += 1
+
+    def images(self) -> dict[str, str] | None:
+        """Image by pod name, without the node's name."""
+        if self.pods is None:
+            return None
+        return {pod.metadata.name.removesuffix("-n"): pod.spec.containers[0].image for pod in self.pods}
+
+    async def expect(self, **images: str) -> None:
+        """Wait until exactly these pods are there, with these images."""
+        await self.until_true(lambda: self.images() == images)
+
+    async def until_true(self, holds: Callable[[], bool]) -> None:
+        try:
+            async with asyncio.timeout(5):
+                while not holds():
+                    await asyncio.sleep(0.005)
+        except TimeoutError:
+            raise AssertionError(f"last: {self.images()}, {self.problems.open}") from None
+
+
+@asynccontextmanager
+async def following(path: Path, extensions: tuple[str, ...] = (".yaml", ".yml", ".json")) -> AsyncIterator[Files]:
+    files, ready = Files(path, extensions), asyncio.Event()
+    async with asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(files.source.run(ready)), tasks.create_task(files.listen())]
+        await ready.wait()
+        await asyncio.sleep(0.02)
+        yield files
+        for task in running:
+            task.cancel()
+
+
+def manifest(name: str = "web", image: str = "v1", *, uid: str = "") -> str:
+    lines = ["apiVersion: v1", "kind: Pod", f"metadata: {{name: {name}, uid: '{uid}'}}", "spec:", "  containers:"]
+    return "\n".join([*lines, f"  - {{name: c, image: {image}}}", ""])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    path = tmp_path / "manifests"
+    path.mkdir()
+    return path
+
+
+def move(path: Path, target: Path) -> None:
+    path.rename(target)
+
+
+def make(path: Path) -> None:
+    path.mkdir()
+
+
+def vim(path: Path, text: str) -> None:
+    """Moves the old file away, writes a new one, removes the old; a swap file beside it all the while."""
+    swap, backup = path.with_name(f".{path.name}.swp"), path.with_name(f"{path.name}~")
+    swap.write_bytes(b"b0VIM")
+    path.with_name("4913").touch()
+    path.with_name("4913").unlink()
+    path.rename(backup)
+    path.write_text(text)
+    backup.unlink()
+    swap.unlink()
+
+
+def nano(path: Path, text: str) -> None:
+    """Writes over the old file."""
+    path.write_text(text)
+
+
+def sed(path: Path, text: str) -> None:
+    """Renames a temporary file into place."""
+    temporary = path.with_name("sedXYZ123")
+    temporary.write_text(text)
+    temporary.rename(path)
+
+
+def emacs(path: Path, text: str) -> None:
+    """Autosaves and locks beside the file, keeps a backup."""
+    lock = path.with_name(f".#{path.name}")
+    lock.symlink_to("someone@host.123")
+    path.with_name(f"#{path.name}#").write_text(text)
+    shutil.copy(path, path.with_name(f"{path.name}~"))
+    path.write_text(text)
+    path.with_name(f"#{path.name}#").unlink()
+    lock.unlink()
+
+
+@pytest.mark.parametrize("edit", [vim, nano, sed, emacs])
+@pytest.mark.parametrize("extensions", [(".yaml",), ("",)], ids=["yaml", "any"])
+async def test_edit_is_seen_once_whatever_the_editor(
+    edit: Callable[[Path, str], None], extensions: tuple[str, ...], folder: Path
+) -> None:
+    """No editor's way of saving removes the pod in between, nor makes a second one."""
+    path = folder / "web.yaml"
+    path.write_text(manifest())
+    async with following(folder, extensions) as files:
+        await files.expect(web="v1")
+        edit(path, manifest(image="v2"))
+        await files.expect(web="v2")
+        await asyncio.sleep(0.15)
+        assert files.images() == {"web": "v2"}
+        assert files.sets == 2
+        assert files.problems.open == {}
+
+
+async def test_real_sed_edits_in_place(folder: Path) -> None:
+    """`sed -i` itself."""
+    path = folder / "web.yaml"
+    path.write_text(manifest())
+    async with following(folder) as files:
+        await files.expect(web="v1")
+        await asyncio.to_thread(subprocess.run, ["sed", "-i", "s/image: v1/image: v2/", str(path)], check=True)
+        await files.expect(web="v2")
+        assert files.sets == 2
+
+
+async def test_rename_and_removal_are_followed(folder: Path) -> None:
+    """A renamed manifest is another pod; a removed one is none."""
+    (folder / "a.yaml").write_text(manifest())
+    async with following(folder) as files:
+        await files.expect(web="v1")
+        assert files.pods
+        before = files.pods[0].metadata.uid
+        (folder / "a.yaml").rename(folder / "b.yaml")
+        await files.until_true(lambda: [pod.metadata.uid for pod in files.pods or ()] != [before])
+        (folder / "b.yaml").unlink()
+        await files.expect()
+        assert files.problems.ever == []
+        assert files.sets == 3
+
+
+async def test_config_map_swap_is_seen(folder: Path) -> None:
+    """A mounted config map: files are links through `..data`, which is swapped for the next version."""
+    for version in ("v1", "v2"):
+        (folder / f"..{version}").mkdir()
+        (folder / f"..{version}" / "web.yaml").write_text(manifest(image=version))
+    (folder / "..data").symlink_to("..v1")
+    (folder / "web.yaml").symlink_to("..data/web.yaml")
+    async with following(folder) as files, following(folder / "web.yaml") as single:
+        await files.expect(web="v1")
+        await single.expect(web="v1")
+        (folder / "..data_tmp").symlink_to("..v2")
+        (folder / "..data_tmp").rename(folder / "..data")
+        await files.expect(web="v2")
+        await single.expect(web="v2")
+        assert files.sets == 2
+
+
+async def test_folder_link_swap_is_seen(tmp_path: Path) -> None:
+    """The path itself may be a link that is swapped."""
+    for version in ("v1", "v2"):
+        (tmp_path / version).mkdir()
+        (tmp_path / version / "web.yaml").write_text(manifest(image=version))
+    link = tmp_path / "manifests"
+    link.symlink_to("v1")
+    async with following(link) as files:
+        await files.expect(web="v1")
+        (tmp_path / "tmp").symlink_to("v2")
+        (tmp_path / "tmp").rename(link)
+        await files.expect(web="v2")
+        (tmp_path / "v2" / "more.yaml").write_text(manifest("more"))
+        await files.expect(web="v2", more="v1")
+
+
+async def test_half_written_file_is_not_read(folder: Path) -> None:
+    """Half a manifest may parse and mean something else; it is read when its writer closes it."""
+    path = folder / "two.yaml"
+    first, second = manifest("one", uid="1"), manifest("two", uid="2")
+    path.write_text(f"{first}---\n{second}")
+    async with following(folder) as files:
+        await files.expect(one="v1", two="v1")
+        with path.open("w") as file:
+            file.write(first)
+            file.flush()
+            await asyncio.sleep(0.3)
+            assert files.images() == {"one": "v1", "two": "v1"}
+            file.write(f"---\n{manifest('two', 'v2', uid='2')}")
+        await files.expect(one="v1", two="v2")
+        assert files.sets == 2
+        assert files.problems.open == {}
+
+
+async def test_broken_file_keeps_its_pods_until_it_is_mended(folder: Path) -> None:
+    """A typing error takes no pod down; it is reported, and forgotten when mended."""
+    path = folder / "web.yaml"
+    path.write_text(manifest())
+    (folder / "other.yaml").write_text(manifest("other"))
+    async with following(folder) as files:
+        await files.expect(web="v1", other="v1")
+        for broken in ("kind: [", "", "# nothing\n", manifest().replace("image:", "imagine:")):
+            path.write_text(broken)
+            await files.until_true(lambda: "web.yaml" in files.problems.open)
+            assert files.images() == {"web": "v1", "other": "v1"}
+            path.write_text(manifest())
+            await files.until_true(lambda: not files.problems.open)
+        path.write_text("apiVersion: v1\nkind: PodList\nitems: []\n")
+        await files.expect(other="v1")
+        assert files.problems.open == {}
+
+
+async def test_folder_moved_away_keeps_its_pods(folder: Path) -> None:
+    """As when a mount goes away: nothing says that the pods should go. A new empty folder says nothing either."""
+    (folder / "web.yaml").write_text(manifest())
+    async with following(folder) as files:
+        await files.expect(web="v1")
+        move(folder, folder.with_name("away"))
+        await files.until_true(lambda: "manifests" in files.problems.open)
+        make(folder)
+        await files.until_true(lambda: "another, empty folder" in files.problems.open.get("manifests", ""))
+        # A folder may be moved onto an empty one.
+        move(folder.with_name("away"), folder)
+        await files.until_true(lambda: not files.problems.open)
+        assert files.images() == {"web": "v1"}
+        assert files.sets == 1
+        (folder / "web.yaml").unlink()
+        await files.expect()
+
+
+async def test_path_that_comes_later_is_followed(tmp_path: Path) -> None:
+    """Even its parent may be missing at the start."""
+    path = tmp_path / "a" / "b"
+    async with following(path) as files:
+        await files.expect()
+        assert files.problems.open == {"b": "path does not exist"}
+        path.mkdir(parents=True)
+        (path / "web.yaml").write_text(manifest())
+        await files.expect(web="v1")
+        assert files.problems.open == {}
+
+
+async def test_removed_single_file_removes_its_pod(folder: Path) -> None:
+    """For a path that is a file, too, removing it removes the pod."""
+    path = folder / "web.yaml"
+    path.write_text(manifest())
+    async with following(path) as files:
+        await files.expect(web="v1")
+        path.unlink()
+        await files.expect()
+        sed(path, manifest(image="v2"))
+        await files.expect(web="v2")
+
+
+async def test_what_is_no_regular_file_is_left_alone(folder: Path) -> None:
+    """A FIFO would block its reader, a sub-folder is not a manifest, a link may lead nowhere."""
+    os.mkfifo(folder / "pipe.yaml")
+    (folder / "sub.yaml").mkdir()
+    (folder / "lost.yaml").symlink_to("nowhere")
+    (folder / "web.yaml").write_text(manifest())
+    async with following(folder) as files:
+        await files.expect(web="v1")
+        assert files.problems.open == {"pipe.yaml": "is not a regular file", "lost.yaml": "is a link to nothing"}
+    async with following(folder / "pipe.yaml") as single:
+        await single.until_true(lambda: bool(single.problems.open))
+        assert single.pods is None
+
+
+def test_what_cannot_be_reached_is_a_problem(folder: Path) -> None:
+    """A link that leads to itself: neither missing nor there; in a folder it spoils nothing else."""
+    loop = folder / "loop.yaml"
+    loop.symlink_to(loop)
+    scan = Scanner(path=loop, node_name="n").scan(NOTHING_KNOWN, Hints())
+    assert (scan.folder, scan.is_definite) == (None, False)
+    assert scan.problem.startswith("cannot be read: ")
+    reading = Scanner(path=folder, node_name="n").scan(NOTHING_KNOWN, Hints()).files[str(loop)]
+    assert reading
+    assert reading.problem == scan.problem
+
+
+def test_file_that_grows_while_it_is_read_is_not_believed(folder: Path) -> None:
+    """What was read belongs to no one version of it; so it is read again."""
+    path, stop = folder / "web.yaml", threading.Event()
+    path.write_bytes(bytes(8 * 2**20))
+
+    def grow() -> None:
+        with path.open("ab", buffering=0) as file:
+            while not stop.is_set():
+                file.write(b"x")
+
+    writer = threading.Thread(target=grow)
+    writer.start()
+    try:
+        scanner = Scanner(path=folder, node_name="n")
+        scans = (scanner.scan(NOTHING_KNOWN, Hints()) for _ in range(200))
+        unstable = next(scan for scan in scans if scan.unstable)
+    finally:
+        stop.set()
+        writer.join()
+    assert unstable.unstable == frozenset({"web.yaml"})
+    assert unstable.files[str(path)] is None
+
+
+@pytest.mark.parametrize("in_folder", [True, False], ids=["folder", "file"])
+def test_file_moved_away_by_an_editor_is_not_gone_yet(in_folder: bool, folder: Path) -> None:
+    """A look at the wrong moment, between the two halves of a save; if it stays away, it was removed."""
+    path = folder / "web.yaml"
+    path.write_text(manifest())
+    scanner = Scanner(path=folder if in_folder else path, node_name="n")
+    before = advance(NOTHING_KNOWN, scanner.scan(NOTHING_KNOWN, Hints()))
+    path.unlink()
+    during = advance(before, scanner.scan(before, Hints(unsettled={"web.yaml"})))
+    assert during == before
+    assert len(during.pods) == 1
+    assert advance(during, scanner.scan(during, Hints(changed={"web.yaml"}))).pods == ()
+
+
+async def test_huge_file_is_refused(folder: Path) -> None:
+    """Ten mebibytes and more are no manifest."""
+    (folder / "web.yaml").write_text(manifest())
+    async with following(folder) as files:
+        await files.expect(web="v1")
+        (folder / "web.yaml").write_text(manifest(image="v2") + "#" * 10 * 2**20)
+        await files.until_true(lambda: "read limit" in files.problems.open.get("web.yaml", ""))
+        assert files.images() == {"web": "v1"}
+
+
+async def test_second_file_of_a_pod_loses(folder: Path) -> None:
+    """The file whose pod runs keeps it, though the other is first in order; the loser is told, and comes next."""
+    (folder / "b.yaml").write_text(manifest(image="b"))
+    async with following(folder) as files:
+        await files.expect(web="b")
+        (folder / "a.yaml").write_text(manifest(image="a"))
+        await files.until_true(lambda: "b.yaml defines it" in files.problems.open.get("a.yaml", ""))
+        assert files.images() == {"web": "b"}
+        (folder / "b.yaml").unlink()
+        await files.expect(web="a")
+        assert files.problems.open == {}
+
+
+async def test_quick_edits_end_in_the_last_one(folder: Path) -> None:
+    """A thousand edits in a burst are a handful of SETs, and the last one counts."""
+    path = folder / "web.yaml"
+    path.write_text(manifest())
+    async with following(folder) as files:
+        await files.expect(web="v1")
+        for number in range(1000):
+            path.write_text(manifest(image=f"e{number}", uid="1"))
+            if number % 50 == 0:
+                await asyncio.sleep(0)
+        await files.expect(web="e999")
+        assert files.sets < 20
+
+
+async def test_many_files_at_once_come_together(folder: Path) -> None:
+    """Thirty manifests dropped into the folder are one or two SETs."""
+    async with following(folder) as files:
+        await files.expect()
+        for number in range(30):
+            (folder / f"{number}.yaml").write_text(manifest(f"p{number}"))
+        await files.expect(**{f"p{number}": "v1" for number in range(30)})
+        assert files.sets <= 4

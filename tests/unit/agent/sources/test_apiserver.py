@@ -1,0 +1,76 @@
+"""Changes on their way from the watch: the newest of each pod, in a safe order."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pykubelet.agent.flow import PodOp
+from pykubelet.agent.sources.apiserver import PendingPods
+from pykubelet.api.generated.core import Pod
+from pykubelet.api.generated.meta import ObjectMeta
+from pykubelet.testing.virtual_time import VirtualTimeLoop
+
+MakePod = Callable[..., Pod]
+
+
+async def test_first_list_is_one_set_even_if_it_is_empty() -> None:
+    """Nothing is sent before the list is complete."""
+    pending = PendingPods()
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(pending.take(), 1)
+    pending.synced()
+    assert await pending.take() == ((PodOp.SET, ()),)
+
+
+async def test_changes_are_collected_while_nobody_takes_them(make_pod: MakePod) -> None:
+    """The newest state of a pod counts; removals go first; a later list adds nothing of its own."""
+    pending = PendingPods()
+    a, b, c = make_pod("a"), make_pod("b"), make_pod("c", image="v2")
+    for pod in (a, b, make_pod("c")):
+        pending.added(pod)
+    pending.synced()
+    pending.deleted(b)
+    assert await pending.take() == ((PodOp.SET, (a, make_pod("c"))),)
+    pending.modified(make_pod("c", image="v1.5"))
+    pending.modified(c)
+    pending.deleted(a)
+    pending.added(make_pod("a", "new"))
+    assert await pending.take() == ((PodOp.REMOVE, (a,)), (PodOp.ADD, (c, make_pod("a", "new"))))
+    pending.synced()
+    assert await pending.take() == ()
+
+
+def pod_of(uid: str) -> Pod:
+    return Pod(metadata=ObjectMeta(name="p", uid=uid))
+
+
+@settings(max_examples=100, deadline=None)
+@given(steps=st.lists(st.sampled_from(["toggle 1", "toggle 2", "toggle 3", "take"]), max_size=20))
+def test_what_is_taken_adds_up_to_what_happened(steps: list[str]) -> None:
+    """However the changes are batched, applying the messages gives the pods that are there."""
+    pending, present, taken = PendingPods(), set[str](), set[str]()
+    loop = VirtualTimeLoop()
+
+    def apply() -> None:
+        for op, pods in loop.run_until_complete(pending.take()):
+            uids = {pod.metadata.uid for pod in pods}
+            taken.difference_update(uids if op is PodOp.REMOVE else ())
+            taken.update(() if op is PodOp.REMOVE else uids)
+
+    pending.synced()
+    for step in [*steps, "take"]:
+        uid = step.removeprefix("toggle ")
+        if step == "take":
+            pending.synced()
+            apply()
+            assert taken == present
+        elif uid in present:
+            present.remove(uid)
+            pending.deleted(pod_of(uid))
+        else:
+            present.add(uid)
+            pending.added(pod_of(uid))
+    loop.close()
