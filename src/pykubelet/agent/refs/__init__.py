@@ -1,0 +1,26 @@
+"""Secrets and config maps that the pods of this node refer to."""
+
+from pykubelet.agent.refs.cache import CacheOptions, ReferenceCache, Strategy, parse_strategy
+from pykubelet.agent.refs.configmap import ConfigMapManager
+from pykubelet.agent.refs.references import Reference, Referent, config_map_names, references, secret_names
+from pykubelet.agent.refs.secret import SecretManager
+from pykubelet.agent.refs.store import NotRegistered, NotSynced, ObjectKey
+from pykubelet.agent.refs.ttl_store import node_ttl
+
+__all__ = [
+    "CacheOptions",
+    "ConfigMapManager",
+    "NotRegistered",
+    "NotSynced",
+    "ObjectKey",
+    "Reference",
+    "ReferenceCache",
+    "Referent",
+    "SecretManager",
+    "Strategy",
+    "config_map_names",
+    "node_ttl",
+    "parse_strategy",
+    "references",
+    "secret_names",
+]
