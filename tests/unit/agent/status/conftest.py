@@ -1,0 +1,89 @@
+"""A status manager between a pod manager and an API in memory."""
+
+from collections.abc import Callable
+
+import pytest
+
+from pykubelet.agent.pods import PodManager
+from pykubelet.agent.status import ApiClient, StatusManager
+from pykubelet.api import resources
+from pykubelet.api.generated.core import Pod, PodStatus
+from pykubelet.api.keys import PodUid
+from pykubelet.api.wire import Document, from_document, to_document
+from pykubelet.testing.build import pod
+from pykubelet.testing.memory_api import MemoryApi
+from pykubelet.testing.virtual_time import VirtualClock
+
+
+class World:
+    """One node, and what a test may know and change around it."""
+
+    def __init__(self, wrap: Callable[[MemoryApi], ApiClient] = lambda api: api) -> None:
+        self.clock = VirtualClock()
+        self.api = MemoryApi(self.clock)
+        self.pods = PodManager()
+        self.could_run = False
+        self.reclaimed = True
+        self.forgotten: list[PodUid] = []
+        self.refused: list[str] = []
+        self.waits: list[float] = []
+        self.manager = StatusManager(
+            client=wrap(self.api), pods=self.pods, safety=self, clock=self.clock, observer=self
+        )
+
+    # What the manager asks and tells
+
+    def could_have_running_containers(self, _: PodUid, /) -> bool:
+        return self.could_run
+
+    def pod_resources_are_reclaimed(self, _pod: Pod, _status: PodStatus, /) -> bool:
+        return self.reclaimed
+
+    def status_sent(self, _: Pod, waited_seconds: float, /) -> None:
+        self.waits.append(waited_seconds)
+
+    def pod_forgotten(self, uid: PodUid, /) -> None:
+        self.forgotten.append(uid)
+
+    def status_refused(self, _: Pod, why: str, /) -> None:
+        self.refused.append(why)
+
+    # What a test does
+
+    def add(self, known: Pod | None = None) -> Pod:
+        """Have the API hold a pod, and the pod manager see it."""
+        seen = self.store(known or pod())
+        self.pods.update_pod(seen)
+        return seen
+
+    def store(self, known: Pod) -> Pod:
+        """Have the API hold a pod; the pod manager does not see it."""
+        return from_document(self.api.put(resources.PODS, to_document(known)), Pod)
+
+    def watch(self) -> None:
+        """Have the pod manager see everything as the API has it now."""
+        for document in self.api.documents(resources.PODS):
+            self.pods.update_pod(from_document(document, Pod))
+
+    def live(self, name: str) -> Document | None:
+        """The status of a pod in the API."""
+        for document in self.api.documents(resources.PODS):
+            if document["metadata"]["name"] == name:
+                status: Document = document.get("status", {})
+                return status
+        return None
+
+    def calls(self) -> list[str]:
+        """The verbs of the requests since the last time."""
+        verbs, self.api.calls = [call.verb for call in self.api.calls], []
+        return verbs
+
+
+@pytest.fixture
+def make_world() -> type[World]:
+    return World
+
+
+@pytest.fixture
+def world() -> World:
+    return World()

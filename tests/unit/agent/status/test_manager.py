@@ -1,0 +1,137 @@
+"""What the status manager accepts, and what it keeps."""
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from pykubelet.agent.pods import PodManager
+from pykubelet.agent.status import StatusManager
+from pykubelet.api.generated.core import (
+    ContainerState,
+    ContainerStateRunning,
+    ContainerStateTerminated,
+    ContainerStatus,
+    PodCondition,
+    PodStatus,
+)
+from pykubelet.api.keys import PodUid
+from pykubelet.testing.build import container, mirror_pod, pod, static_pod
+from pykubelet.testing.virtual_time import VirtualClock
+
+LONG_AGO = "2020-01-01T00:00:00Z"
+READY = PodCondition(type="Ready", status="True", last_transition_time=LONG_AGO)
+
+
+async def test_restart_moves_no_transition_time_when_nothing_turned(world: Any) -> None:
+    """Departure: the first status of a new agent continues what the API shows, and sends nothing if it is the same."""
+    shown = PodStatus(phase="Running", conditions=(READY,), start_time=LONG_AGO)
+    known = world.add(pod(status=shown))
+    world.manager.set_pod_status(
+        known, PodStatus(phase="Running", conditions=(replace(READY, last_transition_time=None),))
+    )
+    assert world.manager.pod_status(known.metadata.uid) == shown
+    assert await world.manager.sync_batch(all=False) == 1
+    assert world.calls() == []
+
+
+async def test_restart_continues_the_mirrors_status_of_a_static_pod(world: Any) -> None:
+    """For a static pod it is the mirror's status that is continued."""
+    static = static_pod()
+    world.pods.add_pod(static)
+    world.add(mirror_pod(status=PodStatus(conditions=(READY,), start_time=LONG_AGO)))
+    world.manager.set_pod_status(static, PodStatus(conditions=(PodCondition(type="Ready", status="True"),)))
+    status = world.manager.pod_status(static.metadata.uid)
+    assert (status.conditions, status.start_time) == ((READY,), LONG_AGO)
+
+
+@pytest.mark.parametrize("known", [pod(), static_pod()], ids=["api", "static"])
+@pytest.mark.parametrize("phase", ["Running", "Succeeded", ""])
+async def test_terminal_phase_never_leaves_when_another_is_set(world: Any, known: Any, phase: str) -> None:
+    """Departure: terminal is a latch; reason and message of the end stay with it, and people are told."""
+    world.manager.set_pod_status(known, PodStatus(phase="Failed", reason="Evicted", message="low on memory"))
+    world.manager.set_pod_status(known, PodStatus(phase=phase, host_ip="10.0.0.1"))
+    status = world.manager.pod_status(known.metadata.uid)
+    assert (status.phase, status.reason, status.message) == ("Failed", "Evicted", "low on memory")
+    assert status.host_ip == "10.0.0.1"
+    assert world.refused == [f"terminal phase Failed attempted illegal transition to {phase or 'none'}"]
+
+
+async def test_terminal_phase_in_the_api_never_leaves_when_the_cache_was_lost(world: Any) -> None:
+    """Departure: not even a pod that ended in the API behind our back is sent back to life."""
+    known = world.add()
+    world.store(replace(known, status=PodStatus(phase="Failed", reason="NodeLost")))
+    world.manager.set_pod_status(known, PodStatus(phase="Running"))
+    world.watch()
+    await world.manager.sync_batch(all=True)
+    assert (world.live("web")["phase"], world.live("web")["reason"]) == ("Failed", "NodeLost")
+
+
+async def test_illegal_transition_is_reported_when_a_dead_container_lives(world: Any) -> None:
+    """A refused status is not only logged."""
+    known = pod(restart_policy="Never")
+    ended = ContainerStatus(name="main", state=ContainerState(terminated=ContainerStateTerminated()))
+    world.manager.set_pod_status(known, PodStatus(container_statuses=(ended,)))
+    alive = replace(ended, state=ContainerState(running=ContainerStateRunning()))
+    world.manager.set_pod_status(known, PodStatus(container_statuses=(alive,)))
+    assert world.refused == ["terminated container main attempted illegal transition to non-terminated state"]
+
+
+async def test_static_pod_may_come_back_when_it_was_finished(world: Any) -> None:
+    """A manifest that is put back has the UID it had, so finished is not for ever there."""
+    for known, expected in ((static_pod(), False), (pod(), True)):
+        world.manager.terminate_pod(known)
+        world.manager.set_pod_status(known, PodStatus(message="again"))
+        assert world.manager._cache.get(known.metadata.uid).finished is expected
+
+
+async def test_container_change_is_ignored_when_something_is_unknown(world: Any) -> None:
+    """Unknown pod, no status yet, unknown container: nothing happens."""
+    uid = PodUid("uid-default-web")
+    world.manager.set_container_startup(uid, "test://main", started=True)
+    known = world.add()
+    world.manager.set_container_startup(uid, "test://main", started=True)
+    assert world.manager.pod_status(uid) is None
+    world.manager.set_pod_status(known, PodStatus())
+    world.manager.set_container_readiness(uid, "test://main", ready=True)
+    assert world.manager.pod_status(uid).conditions == ()
+
+
+async def test_init_container_is_found_when_its_readiness_changes(world: Any) -> None:
+    """Regular containers are searched first, then init containers."""
+    known = world.add(pod(init_containers=(container("side"),)))
+    sidecar = ContainerStatus(name="side", container_id="test://side")
+    world.manager.set_pod_status(known, PodStatus(init_container_statuses=(sidecar,)))
+    world.manager.set_container_readiness(PodUid(known.metadata.uid), "test://side", ready=True)
+    assert world.manager.pod_status(known.metadata.uid).init_container_statuses == (replace(sidecar, ready=True),)
+
+
+async def test_everything_about_a_pod_is_forgotten_when_it_is_orphaned(world: Any) -> None:
+    """Status, resize conditions, what waits to be sent: all at once, and the observer hears of it."""
+    known = world.add()
+    uid = PodUid(known.metadata.uid)
+    world.manager.set_pod_status(known, PodStatus(message="one"))
+    world.manager.resize.set_pending(uid, reason="Deferred", message="", generation=1)
+    world.manager.remove_orphaned_statuses(())
+    assert (world.manager.pod_status(uid), world.manager.resize.of(uid), world.forgotten) == (None, (), [uid])
+    assert await world.manager.sync_batch(all=False) == 0
+
+
+async def test_manager_keeps_statuses_and_sends_nothing_without_a_client(
+    world: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """On a node of its own everything works but the sending; it is said once."""
+    manager = StatusManager(client=None, pods=PodManager(), safety=world, clock=VirtualClock())
+    ready = asyncio.Event()
+    with caplog.at_level(logging.INFO):
+        await manager.run(ready)
+    assert ready.is_set()
+    assert [record.getMessage() for record in caplog.records] == ["no API server: statuses are not sent"]
+    known = pod()
+    manager.set_pod_status(known, PodStatus(message="one"))
+    manager.reconcile_pod(PodUid(known.metadata.uid))
+    assert await manager.sync_batch(all=True) == 0
+    manager.remove_orphaned_statuses(())
+    assert manager.pod_status(known.metadata.uid) is None

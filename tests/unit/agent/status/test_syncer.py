@@ -1,0 +1,252 @@
+"""One pod's way to the API: no GET unless something is in doubt, and no DELETE but of the pod that is meant."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from pykubelet.agent.status.api_view import KnownPods
+from pykubelet.api import resources
+from pykubelet.api.errors import ApiError, Conflict, Forbidden, Invalid
+from pykubelet.api.generated.core import Pod, PodCondition, PodStatus
+from pykubelet.api.keys import PodUid
+from pykubelet.api.wire import to_document
+from pykubelet.testing.build import mirror_pod, pod, static_pod
+from pykubelet.testing.faults import Fault, FaultyClient
+from pykubelet.testing.memory_api import MemoryApi
+from pykubelet.testing.virtual_time import VirtualClock
+
+UID = PodUid("uid-default-web")
+LATER = "2026-01-01T00:05:00Z"
+
+
+class Refusing(MemoryApi):
+    """An API that refuses one patch."""
+
+    error: ApiError | None = None
+
+    async def patch(self, *args: Any, **where: Any) -> Any:
+        if self.error is not None:
+            error, self.error = self.error, None
+            raise error
+        return await super().patch(*args, **where)
+
+
+def rewired(make_world: Any, kind: type[MemoryApi]) -> Any:
+    """A world around an API of another kind."""
+    api = kind(VirtualClock())
+    world = make_world(lambda _: api)
+    world.api = api
+    return world
+
+
+def deleting(known: Pod) -> Pod:
+    metadata = replace(known.metadata, deletion_timestamp=LATER, deletion_grace_period_seconds=30)
+    return replace(known, metadata=metadata)
+
+
+async def send(world: Any, known: Pod, message: str) -> list[str]:
+    world.manager.set_pod_status(known, PodStatus(message=message))
+    await world.manager.sync_batch(all=False)
+    calls: list[str] = world.calls()
+    return calls
+
+
+async def test_no_get_is_made_when_the_pod_is_known(world: Any) -> None:
+    """Departure: the watch's object, then the answers, are what patches are made against; one request each."""
+    known = world.add()
+    assert [await send(world, known, message) for message in ("one", "two", "three")] == [["patch"]] * 3
+    assert [await send(world, known, "three")] == [[]]
+
+
+async def test_wait_counts_from_the_change_when_all_before_was_sent(world: Any) -> None:
+    """The observer hears how long the oldest unsent change waited."""
+    known = world.add()
+    for message in ("one", "two"):
+        world.manager.set_pod_status(known, PodStatus(message=message))
+        await asyncio.sleep(3)
+        await world.manager.sync_batch(all=False)
+    assert world.waits == [3.0, 3.0]
+
+
+async def test_patch_is_made_against_the_watchs_object_when_that_is_newer(world: Any) -> None:
+    """What another client changed since is seen, and set right."""
+    known = world.add()
+    await send(world, known, "one")
+    current = world.api.documents(resources.PODS)[0]
+    world.api.put(resources.PODS, {**current, "status": {**current["status"], "message": "another's"}})
+    world.watch()
+    assert await world.manager.sync_batch(all=True) == 1
+    assert world.live("web")["message"] == "one"
+
+
+async def test_status_stays_unsent_when_setting_it_right_failed(make_world: Any) -> None:
+    """What the API was found to have lost is sent with the next batch, whichever that is."""
+    world = rewired(make_world, Refusing)
+    known = world.add()
+    await send(world, known, "one")
+    current = world.api.documents(resources.PODS)[0]
+    world.api.put(resources.PODS, {**current, "status": {**current["status"], "message": "another's"}})
+    world.watch()
+    world.api.error = Forbidden("patch")
+    assert await world.manager.sync_batch(all=True) == 1
+    assert await world.manager.sync_batch(all=False) == 1
+    assert world.live("web")["message"] == "one"
+
+
+async def test_status_is_sent_to_the_new_mirror_when_the_old_one_was_replaced(world: Any) -> None:
+    """A mirror made anew has nothing of what was sent to the one before."""
+    static = static_pod()
+    world.pods.add_pod(static)
+    old = world.add(mirror_pod())
+    await send(world, static, "one")
+    world.pods.delete_pod(old)
+    world.api.remove(resources.PODS, namespace="default", name=old.metadata.name)
+    assert await world.manager.sync_batch(all=False) == 0
+    world.add(mirror_pod(uid="mirror-2"))
+    assert await world.manager.sync_batch(all=False) == 1
+    assert (world.calls(), world.live(old.metadata.name)["message"]) == (["patch"], "one")
+
+
+async def test_foreign_condition_stays_when_the_known_object_is_stale(world: Any) -> None:
+    """A patch names only what is ours, so what others added unseen survives it."""
+    known = world.add()
+    gate = {"type": "example.com/gate", "status": "True"}
+    current = world.api.documents(resources.PODS)[0]
+    world.api.put(resources.PODS, {**current, "status": {**current["status"], "conditions": [gate]}})
+    ours = PodStatus(conditions=(PodCondition(type="Ready", status="True"),))
+    world.manager.set_pod_status(known, ours)
+    await world.manager.sync_batch(all=False)
+    assert {one["type"] for one in world.live("web")["conditions"]} == {"example.com/gate", "Ready"}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Conflict("patch: the object has been modified"),
+        Invalid("patch", details={"causes": [{"field": "metadata.uid"}]}),
+    ],
+    ids=["409", "422"],
+)
+async def test_pod_is_read_and_patched_again_when_the_refusal_was_no_other_pods(make_world: Any, error: Any) -> None:
+    """The cause is looked for; if the pod is the same one, the patch is made anew."""
+    world = rewired(make_world, Refusing)
+    world.api.error = error
+    known = world.add()
+    assert await send(world, known, "one") == ["get", "patch"]
+    assert world.live("web")["message"] == "one"
+
+
+async def test_status_is_dropped_when_the_pod_was_made_anew(world: Any) -> None:
+    """The server refuses the old UID, the read shows the new one: the old status is nobody's."""
+    known = world.add()
+    world.store(replace(known, metadata=replace(known.metadata, uid="new")))
+    assert await send(world, known, "one") == ["patch", "get"]
+    assert (world.manager.pod_status(UID), world.forgotten) == (None, [UID])
+
+
+async def test_other_refusals_are_no_reason_to_read_when_they_come(make_world: Any) -> None:
+    """A 403 or a 422 about something else says nothing about the pod's identity."""
+    for error in (Forbidden("patch"), Invalid("patch", details={"causes": [{"field": "status.phase"}]})):
+        world = rewired(make_world, Refusing)
+        world.api.error = error
+        known = world.add()
+        assert await send(world, known, "one") == []
+        assert await send(world, known, "one") == ["patch"]
+
+
+async def test_status_waits_when_the_pod_is_gone_from_the_api(world: Any) -> None:
+    """A 404 needs no read; housekeeping drops the status later."""
+    known = world.add()
+    world.api.remove(resources.PODS, namespace="default", name="web")
+    assert await send(world, known, "one") == ["patch"]
+    assert world.manager.pod_status(UID) is not None
+
+
+async def test_terminal_phase_is_held_back_when_containers_could_run(world: Any) -> None:
+    """The end is reported when it is one, at the latest with the next reconcile pass."""
+    known = world.add(pod(status=PodStatus(phase="Running")))
+    world.could_run = True
+    world.manager.set_pod_status(known, PodStatus(phase="Failed", reason="Evicted"))
+    await world.manager.sync_batch(all=False)
+    assert world.live("web")["phase"] == "Running"
+    world.could_run = False
+    world.watch()
+    await world.manager.sync_batch(all=True)
+    assert world.live("web")["phase"] == "Failed"
+
+
+async def test_delete_waits_when_resources_are_not_reclaimed(world: Any) -> None:
+    """Finished is not enough: containers, volumes and cgroup must be gone."""
+    known = world.add(deleting(pod()))
+    world.reclaimed = False
+    world.manager.terminate_pod(known)
+    await world.manager.sync_batch(all=False)
+    assert world.calls() == ["patch"]
+    world.watch()
+    assert (await world.manager.sync_batch(all=True), world.calls()) == (0, [])
+    world.reclaimed = True
+    assert await world.manager.sync_batch(all=True) == 1
+    assert (world.calls(), world.api.documents(resources.PODS)) == (["delete"], ())
+
+
+async def test_delete_names_the_uid_when_it_is_sent(world: Any) -> None:
+    """Only the pod that is meant may go, and at once."""
+    world.manager.terminate_pod(world.add(deleting(pod())))
+    await world.manager.sync_batch(all=False)
+    body = world.api.calls[-1].body
+    assert (body["gracePeriodSeconds"], body["preconditions"]) == (0, {"uid": UID})
+    assert world.forgotten == [UID]
+
+
+@pytest.mark.parametrize("fault", [Fault.ANSWER_LOST, Fault.CONFLICT, Fault.FAILED, Fault.REFUSED])
+async def test_delete_is_tried_again_when_it_failed(make_world: Any, fault: Fault) -> None:
+    """Whatever becomes of the first DELETE, in the end the pod is gone and forgotten."""
+    world = make_world(lambda api: FaultyClient(api, fault, at=1))
+    world.manager.terminate_pod(world.add(deleting(pod())))
+    await world.manager.sync_batch(all=False)
+    assert UID not in world.forgotten
+    world.watch()
+    await world.manager.sync_batch(all=True)
+    assert world.api.documents(resources.PODS) == ()
+    if fault is not Fault.ANSWER_LOST:
+        assert world.forgotten == [UID]
+
+
+class Racing(MemoryApi):
+    """An API in which another client replaces the pod just before it is deleted."""
+
+    async def delete(self, kind: Any, name: str, **where: Any) -> None:
+        self.put(resources.PODS, to_document(pod(name, uid="new")))
+        await super().delete(kind, name, **where)
+
+
+async def test_pod_of_that_name_survives_when_the_deleted_one_was_replaced(make_world: Any) -> None:
+    """The DELETE meets another pod: the old one is gone, the new one is left alone."""
+    world = rewired(make_world, Racing)
+    world.manager.terminate_pod(world.add(deleting(pod())))
+    await world.manager.sync_batch(all=False)
+    assert world.calls() == ["patch", "delete", "get"]
+    assert world.forgotten == [UID]
+    assert [one["metadata"]["uid"] for one in world.api.documents(resources.PODS)] == ["new"]
+
+
+async def test_newest_known_object_is_the_mirror_when_the_pod_is_static(world: Any) -> None:
+    """For a static pod only its mirror is in the API; without one nothing is known."""
+    view = KnownPods(world.pods)
+    static = static_pod()
+    world.pods.add_pod(static)
+    uid = PodUid(static.metadata.uid)
+    entry: Any = None
+    assert view.newest(uid, entry) is None
+    mirror = world.add(mirror_pod())
+    assert view.newest(uid, entry) == mirror
+    answer = replace(mirror, metadata=replace(mirror.metadata, resource_version="100"))
+    view.learn(uid, answer)
+    assert view.newest(uid, entry) == answer
+    caught_up = replace(mirror, metadata=replace(mirror.metadata, resource_version="100"), status=PodStatus())
+    world.pods.update_pod(caught_up)
+    assert view.newest(uid, entry) == caught_up
+    view.forget(uid)
+    assert view.newest(uid, entry) == caught_up
