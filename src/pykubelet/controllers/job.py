@@ -1,0 +1,257 @@
+"""The Job controller: runs pods until enough have succeeded or too many failed.
+
+In: keys of jobs to look at, from `JobEvents`. Out: pods created and deleted through PodControl, the status of the
+job, events about it. Upstream: pkg/controller/job/job_controller.go.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from pykubelet.aio.clock import Clock
+from pykubelet.api.errors import ApiError
+from pykubelet.api.generated.batch import Job, JobCondition, JobStatus
+from pykubelet.api.generated.core import Pod
+from pykubelet.api.selector import selector_from_object
+from pykubelet.api.times import format_time
+from pykubelet.api.typed import JOBS
+from pykubelet.controllers.job_backoff import NO_FAILURES, FailureRecord, next_record, remaining_seconds
+from pykubelet.controllers.job_conditions import (
+    COMPLETE,
+    SUSPENDED,
+    is_finished,
+    new_condition,
+    terminal_condition,
+    with_condition,
+)
+from pykubelet.controllers.job_events import POD_BATCH_SECONDS, JobEvents
+from pykubelet.controllers.job_outcome import (
+    TRACKING_FINALIZER,
+    Census,
+    deadline_seconds_left,
+    ending_of,
+    has_tracking_finalizer,
+    is_suspended,
+    plan_pods,
+    success_of,
+    take_census,
+    uncounted_of,
+)
+from pykubelet.controllers.job_pods import JobPods
+from pykubelet.controllers.job_tracking import plan_tracking, settle
+from pykubelet.controllers.object_index import ObjectIndex, key_of
+from pykubelet.controllers.owner_access import OwnerClient, explicit, may_adopt, patch_status
+from pykubelet.controllers.ownership import PodOwnership
+from pykubelet.controllers.pod_actions import PodActions
+from pykubelet.controllers.pod_index import PodIndex
+from pykubelet.kube.recorder import NORMAL, WARNING, EventRecorder, reference_to
+
+CONTROLLER_NAME = "kubernetes.io/job-controller"
+
+
+class TrackingError(Exception):
+    """The job's pods could not be counted to the end; the next sync goes on from what is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What a sync has done to the pods: the status it leads to, how the job ends, one of the errors."""
+
+    status: JobStatus
+    ending: JobCondition | None
+    error: Exception | None
+
+
+class JobController:
+    """Syncs jobs by key. `events` is told what changed; `sync` acts."""
+
+    def __init__(
+        self,
+        *,
+        client: OwnerClient,
+        pod_control: PodActions,
+        recorder: EventRecorder,
+        pods: PodIndex,
+        jobs: ObjectIndex[Job],
+        clock: Clock,
+    ) -> None:
+        self._client, self._pod_control, self._recorder, self._clock = client, pod_control, recorder, clock
+        self._pods, self._jobs = pods, jobs
+        self._finished: dict[str, str] = {}
+        self._work = JobPods(pod_control=pod_control, clock=clock)
+        self.events = JobEvents(jobs=jobs, work=self._work, clock=clock)
+        self.queue = self.events.queue
+
+    async def process_next(self) -> None:
+        """Sync the next key of the queue; a failure puts it back, later."""
+        await self.queue.process_next(self.sync)
+
+    async def sync(self, key: str) -> None:
+        """Bring one job's pods closer to what it wants, count those that have finished, and end it when it is over.
+
+        Raises what went wrong; the key is to be synced again then. Never twice at once for one key.
+        """
+        job = self._jobs.get(key)
+        if job is None or is_finished(job):
+            self._finished.pop(key, None)
+            self._work.failures.pop(key, None)
+            if job is None:
+                self._work.forget(key)
+            return
+        if job.spec.managed_by not in (None, CONTROLLER_NAME) or self._finished.get(key) == job.metadata.uid:
+            return
+        if job.spec.completion_mode not in (None, "NonIndexed"):
+            # Better no pods than pods of an indexed job without their index.
+            message = "Skipped Job sync because completion mode is unknown"
+            self._recorder.event(reference_to(job), WARNING, "UnknownCompletionMode", message)
+            return
+        # Asked before the pods are listed: a pod that comes in between is then listed, and not created twice.
+        may_act = self._work.expectations.satisfied(key, now_seconds=self._clock.monotonic())
+        pods = await self._claim(job)
+        now = self._clock.now()
+        census = take_census(job, pods, self._work.removals.awaited(key))
+        record = next_record(self._work.failures.get(key, NO_FAILURES), census.newly_succeeded, census.newly_failed)
+        started = job if job.status.start_time or is_suspended(job) else _started(job, now)
+        ending = ending_of(started, census, now)
+        if ending is not None:
+            step = await self._end(started, census, ending, may_act=may_act)
+        else:
+            if (left := deadline_seconds_left(started, now)) is not None:
+                self.queue.add_after(key, left)
+            step = await self._run(started, census, record, may_act=may_act)
+        await self._track(job, census, step, record)
+        if step.error is not None:
+            raise step.error
+
+    async def _claim(self, job: Job) -> tuple[Pod, ...]:
+        ownership = PodOwnership(
+            pod_control=self._pod_control,
+            owner=job,
+            selector=selector_from_object(job.spec.selector),
+            can_adopt=may_adopt(self._client, JOBS, job),
+            finalizers=(TRACKING_FINALIZER,),
+        )
+        claimed = await ownership.claim_pods(self._pods.of_owner(job, with_orphans=True))
+        if claimed.error is not None:
+            raise claimed.error
+        return tuple(_as_adopted(pod, job) for pod in claimed.pods)
+
+    async def _end(self, job: Job, census: Census, ending: JobCondition, *, may_act: bool) -> _Step:
+        """Delete what still runs. The job ends only with the last pod, and no pod may be unseen."""
+        removal = await self._work.delete_counted(job, census.active)
+        status = replace(
+            job.status,
+            active=len(census.active) - removal.deleted,
+            ready=census.ready - removal.ready,
+            terminating=census.terminating + removal.deleted,
+        )
+        is_last = removal.deleted == len(census.active) and may_act
+        return _Step(status, ending if is_last else None, removal.error)
+
+    async def _run(self, job: Job, census: Census, record: FailureRecord, *, may_act: bool) -> _Step:
+        """Create or delete pods as the job wants; perhaps it is complete."""
+        error, now = None, self._clock.now()
+        manages = may_act and job.metadata.deletion_timestamp is None
+        status = replace(job.status, active=len(census.active), ready=census.ready, terminating=census.terminating)
+        if manages:
+            status, error = await self._manage(job, status, census, record)
+        ending = success_of(job, census.succeeded, status.active, now)
+        if ending is None and manages:
+            status = self._with_suspension(job, status, now)
+        return _Step(status, ending, error)
+
+    async def _manage(
+        self, job: Job, status: JobStatus, census: Census, record: FailureRecord
+    ) -> tuple[JobStatus, Exception | None]:
+        plan = plan_pods(job, census)
+        if plan.delete:
+            removal = await self._work.delete_uncounted(job, plan.delete)
+            status = replace(
+                status,
+                active=status.active - removal.deleted,
+                ready=census.ready - removal.ready,
+                terminating=census.terminating + removal.deleted,
+            )
+            return status, removal.error
+        if not plan.create:
+            return status, None
+        if (left := remaining_seconds(record, self._clock.now())) > 0:
+            self.queue.add_after(key_of(job), max(left, POD_BATCH_SECONDS))
+            return status, None
+        created, error = await self._work.create(job, plan.create)
+        return replace(status, active=status.active + created), error
+
+    def _with_suspension(self, job: Job, status: JobStatus, now: datetime) -> JobStatus:
+        """The status that says whether the job is suspended; an event tells when that changes."""
+        word = "Suspended" if is_suspended(job) else "Resumed"
+        value = "True" if is_suspended(job) else "False"
+        wanted = new_condition(SUSPENDED, value, f"Job{word}", f"Job {word.lower()}", now)
+        conditions = with_condition(status.conditions, wanted)
+        if conditions is status.conditions:
+            return status
+        self._recorder.event(reference_to(job), NORMAL, word, wanted.message)
+        # The deadline's time starts anew with each resumption.
+        start = status.start_time if is_suspended(job) else format_time(now)
+        return replace(status, conditions=conditions, start_time=start)
+
+    async def _track(self, job: Job, census: Census, step: _Step, record: FailureRecord) -> None:
+        """Count finished pods: note them, take their finalizers, move them into the counters, perhaps end the job."""
+        plan = plan_tracking(job, step.status, census, step.ending)
+        status = replace(job.status, uncounted_terminated_pods=uncounted_of(job))
+        if plan.status != status:
+            job = await self._write(job, plan.status, "adding uncounted pods to status")
+            status = replace(job.status, uncounted_terminated_pods=uncounted_of(job))
+            self._work.failures[key_of(job)] = record
+        released, error = await self._work.release(job, plan.release)
+        settled = settle(status, plan.holders - released)
+        final = None if error is not None or plan.is_full else self._final(settled, step)
+        if final is not None:
+            settled = replace(
+                settled,
+                conditions=with_condition(settled.conditions, final),
+                completion_time=final.last_transition_time if final.type == COMPLETE else settled.completion_time,
+            )
+        if settled != status:
+            job = await self._write(job, settled, "removing uncounted pods from status")
+        if error is not None:
+            raise TrackingError(f"tracking status: {error}") from error
+        if final is not None:
+            self._finished[key_of(job)] = job.metadata.uid
+            self._tell_end(job, final)
+
+    def _final(self, status: JobStatus, step: _Step) -> JobCondition | None:
+        """The terminal condition, if nothing of the job is left to wait for."""
+        noted = status.uncounted_terminated_pods
+        if step.ending is None or step.status.terminating or (noted and (noted.succeeded or noted.failed)):
+            return None
+        return terminal_condition(step.ending, self._clock.now())
+
+    def _tell_end(self, job: Job, final: JobCondition) -> None:
+        about = reference_to(job)
+        if final.type != COMPLETE:
+            self._recorder.event(about, WARNING, final.reason, final.message)
+            return
+        if job.spec.completions is not None and job.status.succeeded > job.spec.completions:
+            message = "Too many succeeded pods running after completion count reached"
+            self._recorder.event(about, WARNING, "TooManySucceededPods", message)
+        self._recorder.event(about, NORMAL, "Completed", "Job completed")
+
+    async def _write(self, job: Job, status: JobStatus, purpose: str) -> Job:
+        try:
+            return await patch_status(self._client, JOBS, job, explicit(status))
+        except ApiError as error:
+            raise TrackingError(f"tracking status: {purpose}: {error}") from error
+
+
+def _started(job: Job, now: datetime) -> Job:
+    return replace(job, status=replace(job.status, start_time=format_time(now)))
+
+
+def _as_adopted(pod: Pod, job: Job) -> Pod:
+    """A pod adopted just now, with the finalizer that came with the adoption."""
+    is_ours = any(reference.uid == job.metadata.uid for reference in pod.metadata.owner_references)
+    if is_ours or has_tracking_finalizer(pod):
+        return pod
+    finalizers = (*pod.metadata.finalizers, TRACKING_FINALIZER)
+    return replace(pod, metadata=replace(pod.metadata, finalizers=finalizers))

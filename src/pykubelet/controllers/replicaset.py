@@ -1,0 +1,245 @@
+"""The ReplicaSet controller: keeps as many pods as a ReplicaSet wants.
+
+In: changes of pods and sets, told after the indexes have been brought up to date. Out: pods created and deleted
+through PodControl, and the status of the set.
+Upstream: pkg/controller/replicaset/replica_set.go.
+"""
+
+from collections.abc import Sequence
+
+from pykubelet.aio.clock import Clock
+from pykubelet.aio.log import get_logger
+from pykubelet.api.errors import ApiError, NotFound
+from pykubelet.api.generated.apps import ReplicaSet
+from pykubelet.api.generated.core import Pod
+from pykubelet.api.generated.meta import LabelSelector
+from pykubelet.api.pods import pod_label
+from pykubelet.api.selector import Selector, SelectorError, selector_from_object
+from pykubelet.api.typed import REPLICA_SETS
+from pykubelet.controllers.expectations import UidTrackingExpectations
+from pykubelet.controllers.object_index import ObjectIndex, key_of, manager_of
+from pykubelet.controllers.owner_access import OwnerClient, explicit, may_adopt, store_status
+from pykubelet.controllers.ownership import PodOwnership, new_controller_ref
+from pykubelet.controllers.pod_actions import PodActions, attempt_all
+from pykubelet.controllers.pod_control import NAMESPACE_TERMINATING
+from pykubelet.controllers.pod_index import PodIndex
+from pykubelet.controllers.pod_order import (
+    controller_of,
+    earliest_availability_seconds,
+    is_active,
+    is_claimed,
+    is_terminating,
+    ready_condition,
+)
+from pykubelet.controllers.replica_plan import (
+    BURST_REPLICAS,
+    compute_status,
+    pods_to_delete,
+    replicas_to_add,
+    wanted_replicas,
+)
+from pykubelet.controllers.slow_start import slow_start_batch
+from pykubelet.controllers.work_queue import WorkQueue
+
+log = get_logger(__name__)
+
+
+class ReplicaSetController:
+    """Syncs ReplicaSets by key. Events only note what was seen and put keys into `queue`; `sync` acts."""
+
+    def __init__(
+        self,
+        *,
+        client: OwnerClient,
+        pod_control: PodActions,
+        pods: PodIndex,
+        sets: ObjectIndex[ReplicaSet],
+        expectations: UidTrackingExpectations,
+        clock: Clock,
+        burst: int = BURST_REPLICAS,
+        count_terminating: bool = False,
+    ) -> None:
+        """`count_terminating` is the feature gate DeploymentReplicaSetTerminatingReplicas, off in 1.34."""
+        self._client, self._pod_control, self._clock = client, pod_control, clock
+        self._pods, self._sets, self._expectations = pods, sets, expectations
+        self._burst, self._count_terminating = burst, count_terminating
+        self.queue = WorkQueue()
+
+    def set_added(self, replica_set: ReplicaSet) -> None:
+        """A set is new."""
+        self.queue.add(key_of(replica_set))
+
+    def set_updated(self, old: ReplicaSet, new: ReplicaSet) -> None:
+        """A set has changed, or another one has taken its name."""
+        if old.metadata.uid != new.metadata.uid:
+            self.set_deleted(old)
+        self.queue.add(key_of(new))
+
+    def set_deleted(self, replica_set: ReplicaSet) -> None:
+        """A set is gone; a new one of its name starts clean."""
+        self._expectations.forget(key_of(replica_set))
+        self.queue.add(key_of(replica_set))
+
+    def pod_added(self, pod: Pod) -> None:
+        """A pod is new to us. One that is being deleted already was never the creation we wait for."""
+        if pod.metadata.deletion_timestamp is not None:
+            self.pod_deleted(pod)
+        elif controller_of(pod) is None:
+            self._wake_selecting(pod)
+        elif replica_set := self._sets.resolve(pod.metadata.namespace, controller_of(pod)):
+            self._expectations.creation_observed(key_of(replica_set))
+            self.queue.add(key_of(replica_set))
+
+    def pod_updated(self, old: Pod, new: Pod) -> None:
+        """A pod has changed."""
+        if old.metadata.resource_version == new.metadata.resource_version:
+            return
+        labels_changed = old.metadata.labels != new.metadata.labels
+        if new.metadata.deletion_timestamp is not None:
+            # The replacement is made while the pod still shuts down.
+            self.pod_deleted(new)
+            if labels_changed:
+                self.pod_deleted(old)
+            return
+        manager_changed = controller_of(old) != controller_of(new)
+        if manager_changed and (former := self._sets.resolve(old.metadata.namespace, controller_of(old))):
+            self.queue.add(key_of(former))
+        if controller_of(new) is None:
+            if labels_changed or manager_changed:
+                self._wake_selecting(new)
+        elif replica_set := self._sets.resolve(new.metadata.namespace, controller_of(new)):
+            self.queue.add(key_of(replica_set))
+            became_ready = ready_condition(old) is None and ready_condition(new) is not None
+            if became_ready and replica_set.spec.min_ready_seconds > 0:
+                self.queue.add_after(key_of(replica_set), replica_set.spec.min_ready_seconds)
+
+    def pod_deleted(self, pod: Pod) -> None:
+        """A pod is gone or being deleted; nobody waits for that of an orphan."""
+        if replica_set := self._sets.resolve(pod.metadata.namespace, controller_of(pod)):
+            self._expectations.deletion_observed(key_of(replica_set), pod_label(pod))
+            self.queue.add(key_of(replica_set))
+
+    async def process_next(self) -> None:
+        """Sync the next key of the queue; a failure puts it back, later."""
+        await self.queue.process_next(self.sync)
+
+    async def sync(self, key: str) -> None:
+        """Bring one set's pods closer to what it wants, and its status up to date.
+
+        Raises what went wrong; the key is to be synced again then. Never twice at once for one key.
+        """
+        replica_set = self._sets.get(key)
+        if replica_set is None:
+            self._expectations.forget(key)
+            return
+        # Asked before the pods are listed: a pod that comes in between is then listed, and not created twice.
+        may_act = self._expectations.satisfied(key, now_seconds=self._clock.monotonic())
+        try:
+            selector = selector_from_object(replica_set.spec.selector)
+        except SelectorError as error:
+            log.warning("set has no valid selector", set=key, cause=str(error))
+            return
+        pods = self._pods.of_owner(replica_set, with_orphans=True)
+        active = await self._claim(replica_set, selector, [pod for pod in pods if is_active(pod)])
+        failure = None
+        if may_act and replica_set.metadata.deletion_timestamp is None:
+            failure = await self._manage(replica_set, active)
+        terminating = None
+        if self._count_terminating:
+            uid = replica_set.metadata.uid
+            terminating = sum(is_terminating(pod) and is_claimed(pod, uid, selector) for pod in pods)
+        await self._report(replica_set, active, terminating, failure)
+        if failure is not None:
+            raise failure
+
+    async def _claim(self, replica_set: ReplicaSet, selector: Selector, pods: Sequence[Pod]) -> tuple[Pod, ...]:
+        ownership = PodOwnership(
+            pod_control=self._pod_control,
+            owner=replica_set,
+            selector=selector,
+            can_adopt=may_adopt(self._client, REPLICA_SETS, replica_set),
+        )
+        claimed = await ownership.claim_pods(pods)
+        if claimed.error is not None:
+            raise claimed.error
+        return claimed.pods
+
+    async def _manage(self, replica_set: ReplicaSet, active: Sequence[Pod]) -> Exception | None:
+        """Create what is missing or delete what is too much; one of the errors, if any."""
+        count = replicas_to_add(len(active), wanted_replicas(replica_set), self._burst)
+        if count > 0:
+            return await self._create(replica_set, count)
+        if count < 0:
+            related = self._related_pods(replica_set)
+            return await self._delete(replica_set, pods_to_delete(active, related, -count, self._clock.now()))
+        return None
+
+    async def _create(self, replica_set: ReplicaSet, count: int) -> Exception | None:
+        key, namespace = key_of(replica_set), replica_set.metadata.namespace
+        reference = new_controller_ref(replica_set)
+        self._expectations.expect_creations(key, count, now_seconds=self._clock.monotonic())
+
+        async def create() -> None:
+            try:
+                await self._pod_control.create_pods(namespace, replica_set.spec.template, replica_set, reference)
+            except ApiError as error:
+                # Nothing can be made in a namespace that goes away, and nothing needs to be.
+                if not error.has_cause(NAMESPACE_TERMINATING):
+                    raise
+
+        created, error = await slow_start_batch(count, create)
+        self._expectations.lower(key, add=count - created)
+        return error
+
+    async def _delete(self, replica_set: ReplicaSet, pods: Sequence[Pod]) -> Exception | None:
+        key = key_of(replica_set)
+        names = [pod_label(pod) for pod in pods]
+        self._expectations.expect_deletions(key, names, now_seconds=self._clock.monotonic())
+        control, namespace = self._pod_control, replica_set.metadata.namespace
+        outcomes = await attempt_all(control.delete_pod(namespace, pod.metadata.name, replica_set) for pod in pods)
+        first = None
+        for name, error in zip(names, outcomes, strict=True):
+            if error is None:
+                continue
+            self._expectations.deletion_observed(key, name)
+            if not isinstance(error, NotFound):
+                first = first or error
+        return first
+
+    async def _report(
+        self, replica_set: ReplicaSet, active: Sequence[Pod], terminating: int | None, failure: Exception | None
+    ) -> None:
+        """Write the status if it says something new, and look again when the next pod becomes available."""
+        now = self._clock.now()
+        text = None if failure is None else str(failure)
+        status = compute_status(replica_set, active, terminating=terminating, failure=text, now=now)
+        if status != replica_set.status:
+            replica_set = await store_status(self._client, REPLICA_SETS, replica_set, explicit(status))
+        seconds = replica_set.spec.min_ready_seconds
+        stored = replica_set.status
+        if failure is None and seconds > 0 and stored.ready_replicas != stored.available_replicas:
+            left = earliest_availability_seconds(active, seconds, now, self._clock.now())
+            self.queue.add_after(key_of(replica_set), seconds if left is None else left)
+
+    def _related_pods(self, replica_set: ReplicaSet) -> tuple[Pod, ...]:
+        """The pods of all sets that the same owner manages: the versions of one Deployment, say."""
+        manager = manager_of(replica_set)
+        found: dict[str, Pod] = {}
+        for related in self._sets.managed_by(manager.uid) if manager is not None else ():
+            try:
+                selector = selector_from_object(related.spec.selector)
+            except SelectorError:
+                continue
+            for pod in self._pods.of_owner(related, with_orphans=True):
+                if selector.matches(pod.metadata.labels):
+                    found.setdefault(pod.metadata.uid, pod)
+        return tuple(found.values())
+
+    def _wake_selecting(self, pod: Pod) -> None:
+        """An orphan may be adopted by any set that selects it."""
+        for replica_set in self._sets.selecting(pod, _selector_of):
+            self.queue.add(key_of(replica_set))
+
+
+def _selector_of(replica_set: ReplicaSet) -> LabelSelector | None:
+    return replica_set.spec.selector

@@ -1,0 +1,70 @@
+"""The keys a controller has to look at: now, later, or again after a failure.
+
+Over a `KeyedQueue`, with a controller's rules: of several delays for one key the earliest counts, work asked for now
+does not cancel a delay, and each failure in a row makes the next try later.
+Upstream: staging/src/k8s.io/client-go/util/workqueue.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from pykubelet.aio.backoff import Backoff
+from pykubelet.aio.keyed_queue import KeyedQueue
+from pykubelet.aio.log import get_logger
+
+log = get_logger(__name__)
+
+RETRY = Backoff(first_seconds=0.005, limit_seconds=1000)
+
+
+class WorkQueue:
+    """Keys (`namespace/name`) to be synced; each by one worker at a time. Owned by one loop."""
+
+    def __init__(self, retry: Backoff = RETRY) -> None:
+        self._retry = retry
+        self._ready: KeyedQueue[str, None] = KeyedQueue()
+        self._delayed: dict[str, asyncio.TimerHandle] = {}
+        self._failures: dict[str, int] = {}
+
+    def add(self, key: str) -> None:
+        """Have the key synced as soon as a worker is free."""
+        self._ready.put(key, None)
+
+    def add_after(self, key: str, seconds: float) -> None:
+        """Have the key synced after a delay, or earlier if that has been asked for."""
+        if seconds <= 0:
+            self.add(key)
+            return
+        loop = asyncio.get_running_loop()
+        waiting = self._delayed.get(key)
+        if waiting is not None:
+            if waiting.when() <= loop.time() + seconds:
+                return
+            waiting.cancel()
+        self._delayed[key] = loop.call_later(seconds, self._due, key)
+
+    async def process_next(self, sync: Callable[[str], Awaitable[None]]) -> None:
+        """Wait for a key and sync it; if that fails, say so and try again later."""
+        key, _ = await self._ready.get()
+        try:
+            await sync(key)
+        except Exception as error:  # noqa: BLE001  whatever went wrong, the next try may go well
+            self._failures[key] = self._failures.get(key, 0) + 1
+            log.warning("sync failed", key=key, failures=self._failures[key], cause=str(error))
+            self.add_after(key, self._retry.delay_seconds(self._failures[key]))
+        else:
+            self._failures.pop(key, None)
+        finally:
+            self._ready.done(key)
+
+    def __contains__(self, key: object) -> bool:
+        """Whether the key waits to be synced, now or later."""
+        return key in self._ready or key in self._delayed
+
+    def __len__(self) -> int:
+        """How many keys may be synced at once; delayed ones do not count yet."""
+        return len(self._ready)
+
+    def _due(self, key: str) -> None:
+        del self._delayed[key]
+        self.add(key)

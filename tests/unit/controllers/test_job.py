@@ -1,0 +1,388 @@
+"""The Job controller with the real PodControl: it ends, and its counts are right, whatever fails on the way."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from pykubelet.api import wire
+from pykubelet.api.generated.batch import Job, JobSpec, JobStatus
+from pykubelet.api.generated.core import (
+    ContainerState,
+    ContainerStateTerminated,
+    ContainerStatus,
+    ObjectReference,
+    Pod,
+    PodSpec,
+    PodTemplateSpec,
+)
+from pykubelet.api.generated.meta import LabelSelector, ObjectMeta
+from pykubelet.api.times import format_time
+from pykubelet.api.typed import JOBS, PODS
+from pykubelet.controllers.job import JobController
+from pykubelet.controllers.job_conditions import is_finished
+from pykubelet.controllers.job_outcome import TRACKING_FINALIZER, has_tracking_finalizer
+from pykubelet.controllers.object_index import ObjectIndex
+from pykubelet.controllers.ownership import new_controller_ref
+from pykubelet.controllers.pod_control import PodControl
+from pykubelet.controllers.pod_index import PodIndex
+from pykubelet.kube.client import Client
+from pykubelet.testing.faults import CALL_FAULTS, Fault, FaultyClient
+from pykubelet.testing.memory_api import MemoryApi
+from pykubelet.testing.pod_feed import PodFeed
+from pykubelet.testing.virtual_time import VirtualClock
+
+KEY = "default/job"
+LABELS = {"job": "x"}
+
+
+def job(parallelism: int = 2, completions: int | None = 4, **spec: Any) -> Job:
+    template = PodTemplateSpec(metadata=ObjectMeta(labels=LABELS), spec=PodSpec(node_name="n1"))
+    return Job(
+        metadata=ObjectMeta(name="job", namespace="default", uid="job-uid", generation=1),
+        spec=JobSpec(
+            parallelism=parallelism,
+            completions=completions,
+            selector=LabelSelector(match_labels=LABELS),
+            template=template,
+            **spec,
+        ),
+    )
+
+
+class World:
+    """A controller between an API and what it has been shown of it, and a node that runs the pods."""
+
+    def __init__(self, one: Job, client: Client | None = None, *, api: MemoryApi | None = None) -> None:
+        self.api = api or MemoryApi(VirtualClock())
+        self.told: list[tuple[str, str]] = []
+        self.api.put(JOBS.resource, wire.to_document(one))
+        self.jobs: ObjectIndex[Job] = ObjectIndex()
+        pods = PodIndex()
+        self.controller = JobController(
+            client=client or self.api,
+            pod_control=PodControl(client=client or self.api, recorder=self),
+            recorder=self,
+            pods=pods,
+            jobs=self.jobs,
+            clock=VirtualClock(),
+        )
+        self.feed = PodFeed(self.api, pods, self.controller.events)
+
+    def event(self, involved: ObjectReference, event_type: str, reason: str, message: str) -> None:
+        if not reason.startswith("Successful"):
+            self.told.append((reason, message))
+
+    def show_jobs(self) -> None:
+        for document in self.api.documents(JOBS.resource):
+            new = wire.from_document(document, Job)
+            old = self.jobs.put(new)
+            if old is None:
+                self.controller.events.job_added(new)
+            elif old != new:
+                self.controller.events.job_updated(old, new)
+
+    async def round(self, *, shows_jobs: bool = True) -> None:
+        """Show what there is and work on it; half a second goes by."""
+        if shows_jobs:
+            self.show_jobs()
+        self.feed.show()
+        while len(self.controller.queue):
+            await self.controller.process_next()
+        self.feed.show()
+        await asyncio.sleep(0.5)
+
+    def job(self) -> Job:
+        (document,) = self.api.documents(JOBS.resource)
+        return wire.from_document(document, Job)
+
+    def pods(self) -> list[Pod]:
+        return [wire.from_document(document, Pod) for document in self.api.documents(PODS.resource)]
+
+    def change(self, **spec: Any) -> None:
+        one = self.job()
+        metadata = replace(one.metadata, generation=one.metadata.generation + 1)
+        one = replace(one, metadata=metadata, spec=replace(one.spec, **spec))
+        self.api.put(JOBS.resource, wire.to_document(one))
+
+    def end_one(self, phase: str) -> bool:
+        """The first pod that still runs ends now; deleted pods that nothing holds vanish."""
+        for one in self.pods():
+            if one.metadata.deletion_timestamp is not None and not one.metadata.finalizers:
+                self.api.remove(PODS.resource, namespace="default", name=one.metadata.name)
+        for one in self.pods():
+            if one.status.phase not in ("Succeeded", "Failed"):
+                terminated = ContainerStateTerminated(finished_at=format_time(VirtualClock().now()))
+                statuses = (ContainerStatus(name="c", state=ContainerState(terminated=terminated)),)
+                status = replace(one.status, phase=phase, container_statuses=statuses)
+                self.api.put(PODS.resource, wire.to_document(replace(one, status=status)))
+                return True
+        return False
+
+    async def finish(self, *phases: str) -> JobStatus:
+        """Let pods end with these phases, then well, until the job has finished."""
+        left = list(phases)
+        for number in range(200):
+            await self.round(shows_jobs=number % 2 == 0)
+            if is_finished(self.job()):
+                break
+            if self.end_one(left[0] if left else "Succeeded"):
+                left = left[1:]
+        return self.job().status
+
+
+def types(status: JobStatus) -> list[str]:
+    return [condition.type for condition in status.conditions if condition.status == "True"]
+
+
+@pytest.mark.parametrize("fault", CALL_FAULTS)
+async def test_job_counts_right_whatever_fails(fault: Fault) -> None:
+    """One fault, at every place there is for it; the job's copy is old half of the time."""
+    at = 0
+    while True:
+        api = MemoryApi(VirtualClock())
+        client = FaultyClient(api, fault, at=at)
+        world = World(job(), client, api=api)
+        status = await world.finish("Succeeded", "Failed")
+        phases = [one.status.phase for one in world.pods()]
+        assert types(status) == ["SuccessCriteriaMet", "Complete"]
+        assert (status.succeeded, status.failed) == (phases.count("Succeeded"), phases.count("Failed")) == (4, 1)
+        assert not any(has_tracking_finalizer(one) for one in world.pods())
+        if not client.injected:
+            break
+        at += 1
+    assert at > 10
+    assert [reason for reason, _ in world.told] == ["Completed"]
+
+
+async def test_failing_job_deletes_what_still_runs() -> None:
+    """The interim condition comes first; the last word only when the deleted pod is gone. Then nothing more is done."""
+    world = World(job(2, 4, backoff_limit=0))
+    await world.round()
+    assert world.end_one("Failed")
+    for _ in range(3):
+        await world.round()
+    status = world.job().status
+    assert types(status) == ["FailureTarget"]
+    assert (status.active, status.terminating, status.failed) == (0, 1, 2)
+    status = await world.finish()
+    assert types(status) == ["FailureTarget", "Failed"]
+    assert (status.active, status.failed, status.completion_time) == (0, 2, None)
+    assert world.told == [("BackoffLimitExceeded", "Job has reached the specified backoff limit")]
+    calls = len(world.api.calls)
+    for _ in range(4):
+        await world.round()
+    assert len(world.api.calls) == calls
+
+
+async def test_suspended_job_has_no_pods_and_starts_anew() -> None:
+    """Events tell; the time of the deadline runs from the resumption."""
+    world = World(job(2, 4, active_deadline_seconds=100))
+    await world.round()
+    started = world.job().status.start_time
+    world.change(suspend=True)
+    for _ in range(4):
+        await world.round()
+        world.end_one("Failed")
+    status = world.job().status
+    assert (types(status), status.active, status.failed, status.start_time) == (["Suspended"], 0, 0, started)
+    await asyncio.sleep(50)
+    world.change(suspend=False)
+    for _ in range(4):
+        await world.round()
+    status = world.job().status
+    assert (types(status), status.active) == ([], 2)
+    assert started is not None
+    assert status.start_time is not None
+    assert status.start_time > started
+    assert world.told == [("Suspended", "Job suspended"), ("Resumed", "Job resumed")]
+
+
+async def test_job_ends_at_its_deadline() -> None:
+    """Without any change to wake it."""
+    world = World(job(1, 1, active_deadline_seconds=60))
+    for _ in range(4):
+        await world.round()
+    world.change(active_deadline_seconds=30)
+    await world.round()
+    loop = asyncio.get_running_loop()
+    await asyncio.sleep(30 - loop.time() - 0.001)
+    assert len(world.controller.queue) == 0
+    await asyncio.sleep(0.001)
+    assert len(world.controller.queue) == 1
+    status = await world.finish()
+    assert types(status) == ["FailureTarget", "Failed"]
+    assert world.told == [("DeadlineExceeded", "Job was active longer than specified deadline")]
+
+
+async def test_pod_is_counted_once_while_its_old_copy_still_shows_the_finalizer() -> None:
+    """The job's copy is fresh, the pod's is not."""
+    world = World(job(1, 2))
+    await world.round()
+    assert world.end_one("Succeeded")
+    world.feed.show()
+    for _ in range(3):
+        world.show_jobs()
+        await world.controller.sync(KEY)
+        assert world.job().status.succeeded == 1
+    assert sum(call.verb == "patch" and call.resource == "pods" for call in world.api.calls) == 1
+
+
+async def test_job_does_not_end_while_a_pod_may_be_unseen() -> None:
+    """Its creation is awaited, so there may be something left to count."""
+    world = World(job(1, 2, backoff_limit=0))
+    await world.round()
+    assert world.end_one("Failed")
+    world.feed.show()
+    world.show_jobs()
+    expectations = world.controller._work.expectations
+    expectations.expect_creations(KEY, 1, now_seconds=VirtualClock().monotonic())
+    await world.controller.sync(KEY)
+    status = world.job().status
+    assert (types(status), status.failed) == ([], 1)
+    expectations.creation_observed(KEY)
+    world.show_jobs()
+    await world.controller.sync(KEY)
+    assert types(world.job().status) == ["FailureTarget", "Failed"]
+
+
+async def test_pod_that_vanished_before_its_release_is_counted() -> None:
+    """It was noted, and without the pod there is no finalizer."""
+    world = World(job(1, 2))
+    await world.round()
+    assert world.end_one("Succeeded")
+    world.feed.show()
+    world.show_jobs()
+    (only,) = world.pods()
+    world.api.remove(PODS.resource, namespace="default", name=only.metadata.name)
+    await world.controller.sync(KEY)
+    assert world.job().status.succeeded == 1
+
+
+@pytest.mark.parametrize("at", [0, 1])
+async def test_failed_deletion_is_not_awaited(at: int) -> None:
+    """Neither when the finalizer stays nor when the pod does; the next sync tries again."""
+    api = MemoryApi(VirtualClock())
+    world = World(job(1, 2), api=api)
+    await world.round()
+    world.change(parallelism=0)
+    client = FaultyClient(api, Fault.FAILED, at=at)
+    world.controller._work._pod_control = PodControl(client=client, recorder=world)
+    for _ in range(8):
+        await world.round()
+    assert client.injected
+    (only,) = world.pods()
+    assert only.metadata.deletion_timestamp is not None
+    assert (world.job().status.active, world.job().status.terminating) == (0, 1)
+
+
+async def test_adopted_pod_is_counted() -> None:
+    """Adoption brings the finalizer along."""
+    world = World(job(1, 1))
+    orphan = Pod(metadata=ObjectMeta(name="o", namespace="default", uid="o", labels=LABELS))
+    world.api.put(PODS.resource, wire.to_document(replace(orphan, status=replace(orphan.status, phase="Succeeded"))))
+    status = await world.finish()
+    assert (status.succeeded, types(status)) == (1, ["SuccessCriteriaMet", "Complete"])
+    (only,) = world.pods()
+    assert only.metadata.owner_references == (new_controller_ref(job()),)
+
+
+async def test_too_many_successes_are_told() -> None:
+    """More than asked for is no failure."""
+    world = World(job(1, 1))
+    for name in ("a", "b"):
+        orphan = Pod(metadata=ObjectMeta(name=name, namespace="default", uid=name, labels=LABELS))
+        done = replace(orphan, status=replace(orphan.status, phase="Succeeded"))
+        world.api.put(PODS.resource, wire.to_document(done))
+    await world.finish()
+    message = "Too many succeeded pods running after completion count reached"
+    assert world.told == [("TooManySucceededPods", message), ("Completed", "Job completed")]
+
+
+@pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ({"managed_by": "example.com/other"}, []),
+        ({"completion_mode": "Odd"}, ["UnknownCompletionMode"]),
+    ],
+)
+async def test_job_that_is_not_for_us_is_left_alone(spec: dict[str, Any], told: list[str]) -> None:
+    """No pods, no status."""
+    world = World(job(**spec))
+    await world.round()
+    assert world.api.calls == []
+    assert [reason for reason, _ in world.told] == told
+
+
+async def test_deleted_job_is_forgotten() -> None:
+    """A new one of the same name starts without its failures and expectations."""
+    world = World(job(1, 1))
+    await world.round()
+    world.end_one("Failed")
+    for _ in range(3):
+        await world.round()
+    assert world.controller._work.failures
+    gone = world.job()
+    world.jobs.remove(gone)
+    world.controller.events.job_deleted(gone)
+    await world.controller.process_next()
+    assert not world.controller._work.failures
+    assert world.controller._work.expectations.get(KEY) is None
+
+
+def pod(**meta: Any) -> Pod:
+    fields = {"name": "p", "namespace": "default", "uid": "p", "labels": LABELS, **meta}
+    return Pod(metadata=ObjectMeta(**{"owner_references": (new_controller_ref(job()),), **fields}))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wakes"),
+    [
+        (None, {}, True),
+        (None, {"deletion_timestamp": "t"}, True),
+        (None, {"owner_references": ()}, True),
+        (None, {"owner_references": (), "labels": {"job": "y"}}, False),
+        ({}, {}, False),
+        ({}, {"resource_version": "2"}, True),
+        ({}, {"resource_version": "2", "deletion_timestamp": "t"}, True),
+        ({}, {"resource_version": "2", "owner_references": ()}, True),
+        ({"owner_references": ()}, {"resource_version": "2", "owner_references": ()}, False),
+        (
+            {"owner_references": (), "labels": {"job": "y"}},
+            {"resource_version": "2", "owner_references": ()},
+            True,
+        ),
+    ],
+)
+async def test_pod_changes_wake_the_job(old: dict[str, Any] | None, new: dict[str, Any], wakes: bool) -> None:
+    """A pod without the finalizer is no longer awaited."""
+    world = World(job())
+    world.jobs.put(world.job())
+    world.controller._work.removals.expect(KEY, ["p"])
+    if old is None:
+        world.controller.events.pod_added(pod(**new))
+    else:
+        world.controller.events.pod_updated(pod(**old), pod(**new))
+    assert (KEY in world.controller.queue) == wakes
+
+
+async def test_removal_of_a_finalizer_is_awaited_until_it_is_seen() -> None:
+    """By an update without it, or by the end of the pod; the events of a finished job matter to nobody."""
+    world = World(job())
+    world.jobs.put(world.job())
+    removals = world.controller._work.removals
+    held: dict[str, Any] = {"finalizers": (TRACKING_FINALIZER,)}
+    ways: list[Callable[[], None]] = [
+        lambda: world.controller.events.pod_updated(pod(**held), pod(resource_version="2")),
+        lambda: world.controller.events.pod_updated(pod(**held), pod(resource_version="2", deletion_timestamp="t")),
+        lambda: world.controller.events.pod_deleted(pod(**held)),
+    ]
+    for seen in ways:
+        removals.expect(KEY, ["p"])
+        world.controller.events.pod_updated(pod(**held), pod(resource_version="2", **held))
+        world.controller.events.pod_updated(pod(**held), pod(resource_version="2", deletion_timestamp="t", **held))
+        assert removals.awaited(KEY) == {"p"}
+        seen()
+        assert removals.awaited(KEY) == frozenset()
