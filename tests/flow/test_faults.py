@@ -1,0 +1,220 @@
+"""Sources, pods, mirrors and status together, with one fault at every call in turn: it converges all the same."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from pykubelet.agent.flow import PodOp, PodUpdate
+from pykubelet.agent.pods import MirrorClient, MirrorKeeper, PodManager
+from pykubelet.agent.sources import ApiServerSource, PodConfig
+from pykubelet.agent.status import StatusManager
+from pykubelet.api.errors import ApiError
+from pykubelet.api.generated.core import Node, Pod, PodStatus
+from pykubelet.api.generated.meta import DeleteOptions
+from pykubelet.api.keys import PodUid
+from pykubelet.api.pods import CONFIG_HASH, CONFIG_MIRROR, is_static_pod
+from pykubelet.api.resources import PODS as POD_NAMES
+from pykubelet.api.typed import PODS
+from pykubelet.kube.client import Client
+from pykubelet.testing import build
+from pykubelet.testing.faults import Fault, FaultyClient
+from pykubelet.testing.memory_api import MemoryApi
+from pykubelet.testing.virtual_time import VirtualClock
+
+# More than any scenario below makes calls; a fault beyond the last call is never injected.
+MOST_CALLS = 60
+PATIENCE_SECONDS = 300
+
+
+class OneNode:
+    """The parts of a node joined by the simplest possible loop; pods "run" as soon as they are known."""
+
+    def __init__(self, client: Client, node: Node) -> None:
+        self.clock = VirtualClock()
+        self.pods = PodManager()
+        self.config = PodConfig(clock=self.clock, recorder=self)
+        self.keeper = MirrorKeeper(
+            mirrors=MirrorClient(client=client, node_name="node-1", nodes=self), node_name="node-1", nodes=self
+        )
+        self.status = StatusManager(client=client, pods=self.pods, safety=self, clock=self.clock)
+        node_known = asyncio.Event()
+        node_known.set()
+        self.api_source = ApiServerSource(
+            client=client,
+            node_name="node-1",
+            node_known=node_known,
+            channel=self.config.channel("api"),
+            clock=self.clock,
+        )
+        self.files = self.config.channel("file")
+        self._node = node
+
+    def node(self, name: str) -> Node:
+        return self._node
+
+    def event(self, *_: Any) -> None:
+        return
+
+    def could_have_running_containers(self, _: PodUid, /) -> bool:
+        return False
+
+    def pod_resources_are_reclaimed(self, _pod: Pod, _status: PodStatus, /) -> bool:
+        return True
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for part in (self.config, self.status, self.api_source):
+                group.create_task(part.run(asyncio.Event()))
+            group.create_task(self.housekeeping())
+            async for update in self.config.updates():
+                self.take(update)
+
+    def take(self, update: PodUpdate) -> None:
+        for pod in update.pods:
+            if update.op is PodOp.REMOVE:
+                self.pods.delete_pod(pod)
+                continue
+            self.pods.update_pod(pod)
+            if (
+                pod.metadata.deletion_timestamp
+                and not is_static_pod(pod)
+                and CONFIG_MIRROR not in pod.metadata.annotations
+            ):
+                self.status.terminate_pod(pod)
+            elif update.op is PodOp.ADD and CONFIG_MIRROR not in pod.metadata.annotations:
+                self.status.set_pod_status(pod, PodStatus(phase="Running", pod_ip="10.1.0.1"))
+
+    async def housekeeping(self) -> None:
+        """Upstream's syncs and its clean-up, every two seconds."""
+        while True:
+            for pod in self.pods.pods():
+                await self.keeper.reconcile_mirror_pod(pod, self.pods.mirror_pod_by_pod(pod))
+            await self.keeper.delete_orphaned_mirrors(self.pods.orphaned_mirror_pod_names(), lambda _: False)
+            known = self.pods.pods_and_mirror_pods()
+            self.status.remove_orphaned_statuses({PodUid(p.metadata.uid) for p in (*known.pods, *known.mirror_pods)})
+            await asyncio.sleep(2)
+
+
+def pods_in(api: MemoryApi) -> dict[str, tuple[str, str, str]]:
+    """By name: the hash a mirror shows, phase and address."""
+    return {
+        doc["metadata"]["name"]: (
+            doc["metadata"].get("annotations", {}).get(CONFIG_MIRROR, ""),
+            doc.get("status", {}).get("phase", ""),
+            doc.get("status", {}).get("podIP", ""),
+        )
+        for doc in api.documents(POD_NAMES)
+    }
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while not holds():
+            await asyncio.sleep(0.25)
+
+
+async def life(api: MemoryApi, node: OneNode) -> None:
+    """A static pod appears, its mirror is deleted by a user, it is edited; an API pod runs and is deleted."""
+    first = build.static_pod(content_hash="hash-1")
+    await api.create(PODS, build.pod("web"), namespace="default")
+    await node.files.send(PodOp.SET, (first,))
+    running = ("", "Running", "10.1.0.1")
+    await until(lambda: pods_in(api) == {"web": running, "web-node-1": ("hash-1", "Running", "10.1.0.1")})
+
+    (mirror,) = [doc for doc in api.documents(POD_NAMES) if doc["metadata"]["name"] == "web-node-1"]
+    await api.delete(PODS, "web-node-1", namespace="default", options=DeleteOptions())
+    await api.delete(PODS, "web", namespace="default", options=DeleteOptions())
+    await until(lambda: mirror["metadata"]["uid"] not in {doc["metadata"]["uid"] for doc in api.documents(POD_NAMES)})
+    await until(lambda: pods_in(api) == {"web-node-1": ("hash-1", "Running", "10.1.0.1")})
+
+    await node.files.send(PodOp.SET, (build.static_pod(content_hash="hash-2"),))
+    await until(lambda: pods_in(api) == {"web-node-1": ("hash-2", "Running", "10.1.0.1")})
+    await node.files.send(PodOp.SET, ())
+    await until(lambda: pods_in(api) == {})
+
+
+class Watched(MemoryApi):
+    """An API that remembers what really happened, whatever the caller was told."""
+
+    def __init__(self) -> None:
+        super().__init__(VirtualClock())
+        self.created: list[str] = []
+        self.deleted: list[str] = []
+
+    async def create(self, kind: Any, body: Any, **where: Any) -> Any:
+        made = await super().create(kind, body, **where)
+        self.created.append(f"{made.metadata.name} {made.metadata.annotations.get(CONFIG_HASH, '')}".strip())
+        return made
+
+    async def delete(self, kind: Any, name: str, **where: Any) -> None:
+        await super().delete(kind, name, **where)
+        self.deleted.append(name)
+
+
+async def scenario(fault: Fault, at: int) -> bool:
+    """One life with one fault; whether it was injected."""
+    api = Watched()
+    client = FaultyClient(api, fault, at=at)
+    node = OneNode(client, build.node())
+    running = asyncio.create_task(node.run())
+    try:
+        await life(api, node)
+    finally:
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+    # Each mirror was really made once: first, again after the user's delete, and after the edit.
+    assert api.created == ["web", "web-node-1 hash-1", "web-node-1 hash-1", "web-node-1 hash-2"]
+    check_deletes(api)
+    return client.injected
+
+
+def check_deletes(api: Watched) -> None:
+    """A pod of the API is deleted by UID only, and really goes once."""
+    for call in api.calls:
+        if call.verb == "delete" and call.name == "web" and call.body.get("gracePeriodSeconds") == 0:
+            assert call.body["preconditions"]["uid"]
+    # The user's request, then ours.
+    assert api.deleted.count("web") == 2
+
+
+@pytest.mark.parametrize("fault", list(Fault), ids=lambda fault: fault.name)
+async def test_status_and_mirrors_converge_with_a_fault_at_every_call(fault: Fault) -> None:
+    """The same end whatever goes wrong where, and nothing made or deleted twice."""
+    tried = 0
+    for at in range(MOST_CALLS):
+        if not await scenario(fault, at):
+            break
+        tried += 1
+    assert 5 <= tried < MOST_CALLS
+
+
+async def test_status_changed_by_someone_else_is_put_right() -> None:
+    """Ours is the truth: what another client writes over it is corrected at the next comparison."""
+    api = Watched()
+    node = OneNode(api, build.node())
+    running = asyncio.create_task(node.run())
+    await api.create(PODS, build.pod("web"), namespace="default")
+    await until(lambda: pods_in(api) == {"web": ("", "Running", "10.1.0.1")})
+
+    await api.patch(PODS, "web", {"status": {"podIP": "6.6.6.6"}}, namespace="default", subresource="status")
+    await asyncio.sleep(12)
+    running.cancel()
+    with suppress(asyncio.CancelledError):
+        await running
+    assert pods_in(api) == {"web": ("", "Running", "10.1.0.1")}
+
+
+async def test_life_without_a_fault_asks_no_more_than_it_must() -> None:
+    """No GET before a PATCH: the watch has told what the API holds."""
+    api = Watched()
+    node = OneNode(api, build.node())
+    running = asyncio.create_task(node.run())
+    await life(api, node)
+    running.cancel()
+    with suppress(asyncio.CancelledError, ApiError):
+        await running
+    assert [call.verb for call in api.calls].count("get") == 0
