@@ -7,7 +7,7 @@ Run it with the development environment: `python tools/generate_api.py`. It read
   `value` fields are structs or times that are always present, `always` fields are written even when empty.
 
 and writes one module of frozen Structs per API group and `schema.json`, the compact field table used for strict
-decoding and strategic merge patches.
+decoding, strategic merge patches and the form in which a server writes documents back.
 """
 
 import json
@@ -61,6 +61,7 @@ SCHEMA_KINDS = (
     *STRUCT_KINDS,
     *[
         "core.v1.ReplicationController",
+        "core.v1.ComponentStatus",
         "core.v1.PersistentVolume",
         "core.v1.ResourceQuota",
         "core.v1.LimitRange",
@@ -79,6 +80,9 @@ SCHEMA_KINDS = (
         "autoscaling.v2.HorizontalPodAutoscaler",
         "authorization.v1.SelfSubjectAccessReview",
         "authorization.v1.SelfSubjectRulesReview",
+        "authorization.v1.LocalSubjectAccessReview",
+        "authentication.v1.SelfSubjectReview",
+        "apiextensions.v1.CustomResourceDefinition",
     ],
 )
 
@@ -91,6 +95,10 @@ SPECIAL = {
     "intstr.IntOrString": "int-or-string",
     "runtime.RawExtension": "any",
     "meta.v1.FieldsV1": "any",
+    "apiextensions.v1.JSON": "any",
+    "apiextensions.v1.JSONSchemaPropsOrArray": "any",
+    "apiextensions.v1.JSONSchemaPropsOrBool": "any",
+    "apiextensions.v1.JSONSchemaPropsOrStringArray": "any",
 }
 # Their bookkeeping would be most of a pod's memory and nobody here reads it.
 LEFT_OUT = {("meta.v1.ObjectMeta", "managedFields")}
@@ -295,10 +303,12 @@ def in_order(classes: dict[str, dict[str, Spec]]) -> list[str]:
     return done
 
 
-def schema_text(definitions: Definitions) -> str:
+def schema_text(definitions: Definitions, shapes: dict[str, dict[str, str]]) -> str:
     lines = []
     found = closure(definitions, list(SCHEMA_KINDS))
-    for name, fields in sorted(found.items()):
+    for name, plain_fields in sorted(found.items()):
+        known = shapes.get(name, {})
+        fields = {wire: spec | ({"shape": known[wire]} if wire in known else {}) for wire, spec in plain_fields.items()}
         body: Spec = {"fields": fields, "required": definitions[name].get("required", [])}
         if name in SCHEMA_KINDS and (gvk := definitions[name].get("x-kubernetes-group-version-kind", [])):
             body["kind"] = gvk[0]["kind"]
@@ -314,7 +324,7 @@ def generated_files() -> dict[Path, str]:
         groups.setdefault(name.split(".")[0], {})[name] = fields
     files = {TARGET / f"{group}.py": Module(group, definitions, shapes).text(found) for group, found in groups.items()}
     files[TARGET / "__init__.py"] = '"""Written by tools/generate_api.py: Structs per API group and schema.json."""\n'
-    files[TARGET / "schema.json"] = schema_text(definitions)
+    files[TARGET / "schema.json"] = schema_text(definitions, shapes)
     return files
 
 

@@ -29,7 +29,10 @@ class ApiError(Exception):
         super().__init__(message or self.reason)
         self.message = message or self.reason
         self.details: Document = details or {}
+        self._shows_details = details is not None
         self.retry_after_seconds = retry_after_seconds
+        self.warnings: Sequence[str] = ()
+        """What the server warns of besides; no part of the Status."""
 
     @property
     def causes(self) -> Sequence[Document]:
@@ -42,17 +45,18 @@ class ApiError(Exception):
         return any(cause.get("reason") == reason for cause in self.causes)
 
     def to_status(self) -> Document:
-        """The Status object a server answers with."""
+        """The Status object a server answers with; details that were given are shown, even if there is nothing in them."""
         status: Document = {
             "kind": "Status",
             "apiVersion": "v1",
             "metadata": {},
             "status": "Failure",
             "message": self.message,
-            "reason": self.reason,
             "code": self.code,
         }
-        if self.details:
+        if self.reason:
+            status["reason"] = self.reason
+        if self._shows_details:
             status["details"] = self.details
         return status
 

@@ -5,6 +5,8 @@ Upstream: the Go function strconv.ParseInt with base 10 and 64 bits
 
 import re
 
+from pykubelet.api.validation.field_errors import go_quote
+
 MAX_INT64 = 2**63 - 1
 MIN_INT64 = -(2**63)
 _TEXT = re.compile("([+-]?)0*+([0-9]{0,19})")  # 19 digits hold every 64-bit integer
@@ -17,6 +19,12 @@ def parse_int64(text: str) -> int | None:
         return None
     number = int(match[1] + (match[2] or "0"))
     return number if MIN_INT64 <= number <= MAX_INT64 else None
+
+
+def int64_problem(text: str) -> str:
+    """Go's words for a text that is no decimal integer of 64 bits."""
+    problem = "value out of range" if re.fullmatch("[+-]?[0-9]+", text) else "invalid syntax"
+    return f"strconv.ParseInt: parsing {go_quote(text)}: {problem}"
 
 
 def saturated(number: int) -> int:

@@ -20,6 +20,7 @@ from pykubelet.api.yaml_positions import Path
 from pykubelet.api.yaml_read import MAX_BYTES, YamlDocument, read_stream
 
 _PLAIN_STEP = re.compile(r"[A-Za-z0-9_$-]+")
+_STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 _LIST_FIELDS = ("apiVersion", "kind", "metadata", "items")
 
 
@@ -39,6 +40,11 @@ class ManifestItem:
     def line(self) -> int:
         """The line at which the object starts."""
         return (self._source.value_position(self._path) if self._path else self._source.at).line
+
+    def problem(self, field: str, message: str) -> "ManifestProblem":
+        """What is wrong with a field (`spec.containers[0].image`), at its place or that of the nearest thing around it."""
+        at = self._source.value_position((*self._path, *_path_of(field)))
+        return ManifestProblem(self.origin, at.line, at.column, field, message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +110,12 @@ def path_text(path: Path) -> str:
         else:
             text += f".{step}" if text else step
     return text
+
+
+def _path_of(field: str) -> Path:
+    """The path that a text such as `path_text` writes stands for."""
+    found = (match.group(1) or match.group(2) or "" for match in _STEP.finditer(field))
+    return tuple(int(step) if step.isdecimal() else step for step in found)
 
 
 class _Reading:

@@ -3,24 +3,28 @@
 Text or a number in, a list of Kubernetes' own complaints out; an empty list means valid. Lengths count bytes of UTF-8,
 and every expression is matched against the whole text in time linear in its length.
 
-Upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go and ip.go
+Upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go and ip.go, pkg/api/validation/path/name.go
 """
 
 import re
 
-_QUALIFIED_NAME = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-_LABEL_VALUE = f"({_QUALIFIED_NAME})?"
-_DNS1123_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_DNS1123_SUBDOMAIN = rf"{_DNS1123_LABEL}(\.{_DNS1123_LABEL})*"
-_DNS1123_LABEL_WITH_UNDERSCORE = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
-_DNS1123_SUBDOMAIN_WITH_UNDERSCORE = rf"{_DNS1123_LABEL_WITH_UNDERSCORE}(\.{_DNS1123_LABEL_WITH_UNDERSCORE})*"
-_WILDCARD_DNS1123_SUBDOMAIN = rf"\*\.{_DNS1123_SUBDOMAIN}"
-_DNS1035_LABEL = "[a-z]([-a-z0-9]*[a-z0-9])?"
-_C_IDENTIFIER = "[A-Za-z_][A-Za-z0-9_]*"
-_PERCENT = "[0-9]+%"
-_HTTP_HEADER_NAME = "[-A-Za-z0-9]+"
-_ENV_VAR_NAME = "[-._a-zA-Z][-._a-zA-Z0-9]*"
-_CONFIG_MAP_KEY = "[-._a-zA-Z0-9]+"
+_QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_LABEL_WITH_UNDERSCORE = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+
+_QUALIFIED_NAME = re.compile(_QUALIFIED)
+_LABEL_VALUE = re.compile(f"({_QUALIFIED})?")
+_DNS1123_LABEL = re.compile(_LABEL)
+_DNS1123_SUBDOMAIN = re.compile(_SUBDOMAIN)
+_DNS1123_SUBDOMAIN_WITH_UNDERSCORE = re.compile(rf"{_LABEL_WITH_UNDERSCORE}(\.{_LABEL_WITH_UNDERSCORE})*")
+_WILDCARD_DNS1123_SUBDOMAIN = re.compile(rf"\*\.{_SUBDOMAIN}")
+_DNS1035_LABEL = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
+_C_IDENTIFIER = re.compile("[A-Za-z_][A-Za-z0-9_]*")
+_PERCENT = re.compile("[0-9]+%")
+_HTTP_HEADER_NAME = re.compile("[-A-Za-z0-9]+")
+_ENV_VAR_NAME = re.compile("[-._a-zA-Z][-._a-zA-Z0-9]*")
+_CONFIG_MAP_KEY = re.compile("[-._a-zA-Z0-9]+")
 
 QUALIFIED_NAME_MAX_LENGTH = 63
 LABEL_VALUE_MAX_LENGTH = 63
@@ -55,9 +59,12 @@ def inclusive_range_error(low: int, high: int) -> str:
 
 def qualified_name_errors(value: str) -> list[str]:
     """Whether the value is a name with an optional subdomain before it, as keys of labels and annotations are."""
+    # Most keys are this plain, and every object has many of them.
+    if len(value) <= QUALIFIED_NAME_MAX_LENGTH and _QUALIFIED_NAME.fullmatch(value):
+        return []
     syntax = regex_error(
         "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character",
-        _QUALIFIED_NAME,
+        _QUALIFIED,
         "MyName",
         "my.name",
         "123-abc",
@@ -74,7 +81,7 @@ def qualified_name_errors(value: str) -> list[str]:
         errors.append(f"name part {empty_error()}")
     elif byte_length(name) > QUALIFIED_NAME_MAX_LENGTH:
         errors.append(f"name part {max_length_error(QUALIFIED_NAME_MAX_LENGTH)}")
-    if not re.fullmatch(_QUALIFIED_NAME, name):
+    if not _QUALIFIED_NAME.fullmatch(name):
         errors.append(f"name part {syntax}")
     return errors
 
@@ -94,7 +101,7 @@ def label_value_errors(value: str) -> list[str]:
 def dns1123_label_errors(value: str) -> list[str]:
     """Whether the value is a lower-case label of RFC 1123."""
     errors = _length_errors(value, DNS1123_LABEL_MAX_LENGTH)
-    if not re.fullmatch(_DNS1123_LABEL, value) and re.fullmatch(_DNS1123_SUBDOMAIN, value):
+    if not _DNS1123_LABEL.fullmatch(value) and _DNS1123_SUBDOMAIN.fullmatch(value):
         return [*errors, "must not contain dots"]
     return errors + _regex_errors(
         value,
@@ -260,17 +267,24 @@ def cidr_errors(value: str) -> list[str]:
     return ["must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"]
 
 
+def path_segment_errors(value: str) -> list[str]:
+    """Whether the value can stand between two slashes of a path, as every name must."""
+    if value in {".", ".."}:
+        return [f"may not be '{value}'"]
+    return [f"may not contain '{char}'" for char in "/%" if char in value]
+
+
 def byte_length(value: str) -> int:
     """How long Go would call this text."""
-    return len(value.encode("utf-8", errors="surrogatepass"))
+    return len(value) if value.isascii() else len(value.encode("utf-8", errors="surrogatepass"))
 
 
 def _length_errors(value: str, limit: int) -> list[str]:
     return [max_length_error(limit)] if byte_length(value) > limit else []
 
 
-def _regex_errors(value: str, message: str, expression: str, *examples: str) -> list[str]:
-    return [] if re.fullmatch(expression, value) else [regex_error(message, expression, *examples)]
+def _regex_errors(value: str, message: str, expression: re.Pattern[str], *examples: str) -> list[str]:
+    return [] if expression.fullmatch(value) else [regex_error(message, expression.pattern, *examples)]
 
 
 def _parent_directory_errors(value: str) -> list[str]:

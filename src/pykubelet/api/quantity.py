@@ -10,6 +10,7 @@ Upstream: staging/src/k8s.io/apimachinery/pkg/api/resource/quantity.go, amount.g
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 from pykubelet.api.int64 import MAX_INT64, parse_int64, saturated
 
@@ -84,6 +85,8 @@ class Quantity:
         return hash((self.sign(), *_significant(self)) if self.unscaled else 0)
 
 
+# The same few quantities stand in many objects.
+@lru_cache(maxsize=4096)
 def parse_quantity(text: str) -> Quantity:
     """The quantity that a text stands for; QuantityError if none."""
     match = _TEXT.fullmatch(text)

@@ -37,11 +37,22 @@ _LONGEST_NAME = 64
 
 
 class Field(msgspec.Struct, frozen=True):
-    """One field: its type, the definition it refers to, and for lists and maps what they hold."""
+    """One field: its type, the definition it refers to, for lists and maps what they hold, and how Go holds it.
+
+    `shape` is `pointer` where a zero differs from nothing, `value` for an object or a time that is always there,
+    `always` for what is written even when empty; without a shape, what is empty is left out. The rest says how the
+    parts of a list or map are told apart when it is patched or applied.
+    """
 
     type: str
     ref: str = ""
     items: "Field | None" = None
+    shape: str = ""
+    list_type: str = ""
+    """`atomic`, `set`, `map` or `granular`, for maps as well."""
+    map_keys: tuple[str, ...] = ()
+    key: str = ""
+    strategy: tuple[str, ...] = ()
 
 
 class Definition(msgspec.Struct, frozen=True, rename="camel"):

@@ -20,12 +20,45 @@ from pykubelet.api.yaml_positions import Path
 MAX_FINDINGS = 100
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 _INT32 = range(-(2**31), 2**31)
+_INT64 = range(-(2**63), 2**63)
+# The integers that Go holds in 64 bits; the published schemas give their format, of which the table has no column.
+WIDE_INTEGERS = frozenset(
+    {
+        "activeDeadlineSeconds",
+        "capacity",
+        "deletionGracePeriodSeconds",
+        "expirationSeconds",
+        "fsGroup",
+        "generation",
+        "gid",
+        "gracePeriodSeconds",
+        "maxItems",
+        "maxLength",
+        "maxProperties",
+        "minItems",
+        "minLength",
+        "minProperties",
+        "observedGeneration",
+        "remainingItemCount",
+        "revision",
+        "runAsGroup",
+        "runAsUser",
+        "seconds",
+        "sizeBytes",
+        "startingDeadlineSeconds",
+        "supplementalGroups",
+        "terminationGracePeriodSeconds",
+        "tolerationSeconds",
+        "uid",
+    }
+)
 _LONGEST_SHOWN = 40
 
 _EXPECTED: Final = {
     "string": "a string",
     "integer": "an integer",
     "boolean": "true or false",
+    "number": "a number",
     "array": "a list",
     "map": "an object",
     "ref": "an object",
@@ -97,6 +130,7 @@ class _Check:
             "string": self._string,
             "integer": self._integer,
             "boolean": self._boolean,
+            "number": self._number,
             "array": self._array,
             "map": self._map,
             "ref": self._ref,
@@ -136,7 +170,12 @@ class _Check:
         return value if type(value) is str else self._refuse(value, field, trail)
 
     def _integer(self, value: Any, field: Field, trail: _Trail) -> Any:
-        return value if type(value) is int else self._refuse(value, field, trail)
+        if type(value) is int and value in (_INT64 if _field_name(trail) in WIDE_INTEGERS else _INT32):
+            return value
+        return self._refuse(value, field, trail)
+
+    def _number(self, value: Any, field: Field, trail: _Trail) -> Any:
+        return value if type(value) in (int, float) else self._refuse(value, field, trail)
 
     def _boolean(self, value: Any, field: Field, trail: _Trail) -> Any:
         return value if type(value) is bool else self._refuse(value, field, trail)
@@ -204,6 +243,12 @@ class _Check:
                 continue
             value[key] = _empty(items) if item is None else check(item, items, (trail, key))
         return value
+
+
+def _field_name(trail: _Trail) -> str | int:
+    """The name of the field, also for an item of the list in it."""
+    outer, step = trail
+    return outer[1] if isinstance(step, int) and outer is not None else step
 
 
 def _path(trail: _Trail | None) -> Path:

@@ -24,7 +24,7 @@ def decode(data: bytes | str, kind: type[T]) -> T:
     except msgspec.ValidationError:
         # Go writes null for an empty list or map it does not omit; a Struct has no null there.
         return from_document(decode_document(data), kind)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DecodeError(str(error)) from error
 
 
@@ -32,7 +32,7 @@ def decode_document(data: bytes | str) -> Any:
     """Plain dicts and lists from JSON text."""
     try:
         return msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DecodeError(str(error)) from error
 
 
@@ -56,6 +56,11 @@ def without_nulls(value: Any) -> Any:
 def encode(value: Any) -> bytes:
     """JSON text of a Struct or document."""
     return msgspec.json.encode(value)
+
+
+def indented(text: bytes) -> bytes:
+    """JSON text for people: two spaces a level, as Go indents it."""
+    return msgspec.json.format(text, indent=2)
 
 
 def to_document(value: Any) -> Document:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pykubelet.api.generated.core import Pod, Secret
 from pykubelet.api.schema import Field, definition_of, definitions, kind_mistake
-from pykubelet.api.strict import MAX_FINDINGS, check_metadata, check_object
+from pykubelet.api.strict import MAX_FINDINGS, WIDE_INTEGERS, check_metadata, check_object
 from pykubelet.api.wire import from_document
 
 laws = settings(max_examples=150, deadline=None)
@@ -172,13 +172,58 @@ def test_metadata_of_custom_resource_is_checked() -> None:
         ("apps/v1", "Thing", 'unknown kind "Thing" in "apps/v1"'),
         ("storage.k8s.io/v1", "CSIDriver", None),
         ("example.com/v1", "Pod", None),
-        ("apiextensions.k8s.io/v1", "CustomResourceDefinition", None),
     ],
 )
 def test_wrong_kind_is_told_from_custom_resource(api_version: str, kind: str, mistake: str | None) -> None:
     """Kubernetes' own groups are known; any other domain is somebody else's."""
     assert definition_of(api_version, kind) is None
     assert kind_mistake(api_version, kind) == mistake
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "definition"),
+    [
+        pytest.param("v1", "Pod", "core.v1.Pod", id="group without a name"),
+        pytest.param("apps/v1", "Deployment", "apps.v1.Deployment", id="group"),
+        pytest.param(
+            "apiextensions.k8s.io/v1",
+            "CustomResourceDefinition",
+            "apiextensions.v1.CustomResourceDefinition",
+            id="what defines kinds",
+        ),
+    ],
+)
+def test_known_kind_has_a_definition(api_version: str, kind: str, definition: str) -> None:
+    """Its fields are checked like those of any other."""
+    assert definition_of(api_version, kind) == definition
+
+
+@pytest.mark.parametrize(
+    ("spec", "path"),
+    [
+        pytest.param({"priority": 2**31}, "spec/priority", id="more than 32 bits"),
+        pytest.param({"priority": -(2**31) - 1}, "spec/priority", id="less"),
+        pytest.param({"activeDeadlineSeconds": 2**63}, "spec/activeDeadlineSeconds", id="more than 64 bits"),
+        pytest.param({"securityContext": {"supplementalGroups": [2**63]}}, "spec/securityContext/supplementalGroups/0", id="list"),
+    ],
+)  # fmt: skip
+def test_integer_is_found_when_go_cannot_hold_it(spec: dict[str, Any], path: str) -> None:
+    """Each field has the width of its Go type."""
+    ((where, message),) = messages({"spec": spec})
+    assert (where, message.startswith("expected an integer, found the number ")) == (path, True)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({"priority": 2**31 - 1}, id="32 bits"),
+        pytest.param({"activeDeadlineSeconds": 2**63 - 1}, id="64 bits"),
+        pytest.param({"securityContext": {"supplementalGroups": [-(2**63)]}}, id="list"),
+    ],
+)
+def test_integer_is_fine_up_to_its_width(spec: dict[str, Any]) -> None:
+    """The largest and the smallest that fit."""
+    assert messages({"spec": spec}) == []
 
 
 SCALARS: dict[str, st.SearchStrategy[Any]] = {
@@ -193,11 +238,13 @@ SCALARS: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-def values(field: Field, depth: int) -> st.SearchStrategy[Any]:
-    """Documents that fit a field, as far down as `depth`."""
+def values(name: str, field: Field, depth: int) -> st.SearchStrategy[Any]:
+    """Documents that fit the field of that name, as far down as `depth`."""
+    if field.type == "integer" and name not in WIDE_INTEGERS:
+        return st.integers(-(2**31), 2**31 - 1)
     if field.items is None:
         return SCALARS[field.type] if field.type in SCALARS else objects(field.ref, depth - 1)
-    items = st.none() | values(field.items, depth - 1)
+    items = st.none() | values(name, field.items, depth - 1)
     if field.type == "array":
         return st.lists(items, max_size=2)
     return st.dictionaries(st.text(max_size=3), items, max_size=2)
@@ -208,7 +255,7 @@ def objects(definition: str, depth: int = 4) -> st.SearchStrategy[dict[str, Any]
         return st.just({})
     fields = definitions()[definition].fields
     return st.dictionaries(st.sampled_from(sorted(fields)), st.none(), max_size=4).flatmap(
-        lambda chosen: st.fixed_dictionaries({name: st.none() | values(fields[name], depth) for name in chosen})
+        lambda chosen: st.fixed_dictionaries({name: st.none() | values(name, fields[name], depth) for name in chosen})
     )
 
 

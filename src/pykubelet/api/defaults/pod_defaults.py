@@ -10,9 +10,8 @@ conversions of pods in pkg/apis/core/v1/conversion.go
 
 from pykubelet.api.defaults.container_defaults import default_container
 from pykubelet.api.defaults.pod_resources import container_sums, is_huge_page, is_overcommit_allowed, is_pod_level
-from pykubelet.api.defaults.quantities import canonical_requirements, canonical_resource_list
 from pykubelet.api.defaults.volume_defaults import default_volume
-from pykubelet.api.defaults.zero_values import without_zero_values
+from pykubelet.api.normal_form import normal_form
 from pykubelet.api.wire import Document
 
 _SPEC = {
@@ -21,7 +20,6 @@ _SPEC = {
     "terminationGracePeriodSeconds": 30,
     "schedulerName": "default-scheduler",
 }
-_STATUS_LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 # Init containers stood in annotations once; kubelets of that time must not find them there.
 _DROPPED_ANNOTATIONS = frozenset(
     f"pod.{stage}.kubernetes.io/{name}"
@@ -32,39 +30,52 @@ _DROPPED_ANNOTATIONS = frozenset(
 
 def default_pod(document: Document) -> Document:
     """The pod with everything that the API fills in."""
-    result = {**document, "metadata": _metadata(document.get("metadata") or {})}
-    spec = _spec(document.get("spec") or {})
-    spec = {**spec, **_containers(spec)}
+    pod = normal_form(document, "core.v1.Pod")
+    spec = _spec(pod["spec"])
+    for kind in ("containers", "initContainers"):
+        if kind in spec:
+            spec[kind] = _with_requests(spec[kind])
+            if spec.get("hostNetwork"):
+                spec[kind] = [_with_host_ports(container) for container in spec[kind]]
     if "resources" in spec:
         spec["resources"] = _pod_level_resources(spec)
     spec.setdefault("enableServiceLinks", True)
     # A negative period made sense to no kubelet; it counts as the shortest.
     if spec["terminationGracePeriodSeconds"] < 0:
         spec["terminationGracePeriodSeconds"] = 1
-    return {**result, "spec": spec, "status": _status(document.get("status") or {})}
+    return {
+        **pod,
+        "metadata": _metadata(pod["metadata"]),
+        "spec": spec,
+        "status": _status(pod["status"]),
+    }
 
 
 def default_pod_template_spec(template: Document) -> Document:
     """The template with what the API fills in; the rest is filled in when a pod is made of it."""
-    return {
-        **template,
-        "metadata": _metadata(template.get("metadata") or {}),
-        "spec": _spec(template.get("spec") or {}),
-    }
+    normal = normal_form(template, "core.v1.PodTemplateSpec")
+    return {**normal, "metadata": _metadata(normal["metadata"]), "spec": _spec(normal["spec"])}
+
+
+def _status(status: Document) -> Document:
+    """The status with one address and many addresses in agreement."""
+    address, addresses = status.get("podIP", ""), status.get("podIPs", [])
+    if address and (not addresses or addresses[0]["ip"] != address):
+        return {**status, "podIPs": [{"ip": address}]}
+    return {**status, "podIP": addresses[0]["ip"]} if addresses and addresses[0]["ip"] else status
 
 
 def _metadata(metadata: Document) -> Document:
-    result = without_zero_values(metadata, "metadata")
-    if not _DROPPED_ANNOTATIONS & set(result.get("annotations", ())):
-        return result
-    kept = {key: value for key, value in result["annotations"].items() if key not in _DROPPED_ANNOTATIONS}
-    del result["annotations"]
+    annotations = metadata.get("annotations")
+    if not annotations or _DROPPED_ANNOTATIONS.isdisjoint(annotations):
+        return metadata
+    kept = {key: value for key, value in annotations.items() if key not in _DROPPED_ANNOTATIONS}
+    result = {key: value for key, value in metadata.items() if key != "annotations"}
     return {**result, "annotations": kept} if kept else result
 
 
-def _spec(document: Document) -> Document:
-    spec = {**_SPEC, **without_zero_values(document, "spec")}
-    spec["securityContext"] = _security_context(spec.get("securityContext", {}))
+def _spec(normal: Document) -> Document:
+    spec = {**_SPEC, "securityContext": {}, **normal}
     for kind in ("containers", "initContainers", "ephemeralContainers"):
         if kind in spec:
             spec[kind] = [default_container(container) for container in spec[kind]]
@@ -72,45 +83,27 @@ def _spec(document: Document) -> Document:
         spec["volumes"] = [default_volume(volume) for volume in spec["volumes"]]
     if account := spec.get("serviceAccountName") or spec.get("serviceAccount"):
         spec["serviceAccountName"] = spec["serviceAccount"] = account
-    if "overhead" in spec:
-        spec["overhead"] = canonical_resource_list(spec["overhead"])
-    if "resources" in spec:
-        spec["resources"] = canonical_requirements(spec["resources"])
     return spec
 
 
-def _security_context(context: Document) -> Document:
-    if "sysctls" not in context:
-        return context
-    return {**context, "sysctls": [{"value": "", **sysctl} for sysctl in context["sysctls"]]}
+def _with_requests(containers: list[Document]) -> list[Document]:
+    """The containers with requests where there are limits."""
+    return [
+        {**each, "resources": {**each["resources"], "requests": {**limits, **each["resources"].get("requests", {})}}}
+        if (limits := each["resources"].get("limits"))
+        else each
+        for each in containers
+    ]
 
 
-def _containers(spec: Document) -> Document:
-    """The containers of a pod with requests where there are limits, and with the ports of the host they share."""
-    host_network = spec.get("hostNetwork", False)
-    return {
-        kind: [_pod_container(container, host_network=host_network) for container in spec[kind]]
-        for kind in ("containers", "initContainers")
-        if kind in spec
-    }
-
-
-def _pod_container(container: Document, *, host_network: bool) -> Document:
-    result = container
-    limits = container["resources"].get("limits")
-    if limits:
-        requests = {**limits, **container["resources"].get("requests", {})}
-        result = {**result, "resources": {**container["resources"], "requests": requests}}
-    if host_network and "ports" in container:
-        ports = [
-            {**port, "hostPort": port.get("hostPort") or port.get("containerPort", 0)} for port in container["ports"]
-        ]
-        result = {**result, "ports": [port if port["hostPort"] else _without(port, "hostPort") for port in ports]}
-    return result
-
-
-def _without(document: Document, name: str) -> Document:
-    return {key: value for key, value in document.items() if key != name}
+def _with_host_ports(container: Document) -> Document:
+    """The container with the ports of the host that it shares."""
+    if "ports" not in container:
+        return container
+    ports = [
+        {"hostPort": port["containerPort"], **port} if port["containerPort"] else port for port in container["ports"]
+    ]
+    return {**container, "ports": ports}
 
 
 def _pod_level_resources(spec: Document) -> Document:
@@ -135,25 +128,3 @@ def _pod_level_resources(spec: Document) -> Document:
         requests = {**asked, **sums, **requests}
     sides = {"limits": limits, "requests": requests}
     return {**resources, **{side: values for side, values in sides.items() if values}}
-
-
-def _status(status: Document) -> Document:
-    result = {name: value for name, value in status.items() if value is not None}
-    for kind in _STATUS_LISTS:
-        if kind in result:
-            result[kind] = [_container_status(each) for each in result[kind]]
-    address, addresses = result.get("podIP", ""), result.get("podIPs", [])
-    if address and (not addresses or addresses[0].get("ip") != address):
-        result["podIPs"] = [{"ip": address}]
-    elif addresses:
-        result["podIP"] = addresses[0].get("ip", "")
-    return result
-
-
-def _container_status(status: Document) -> Document:
-    result = status
-    if status.get("allocatedResources"):
-        result = {**result, "allocatedResources": canonical_resource_list(status["allocatedResources"])}
-    if status.get("resources"):
-        result = {**result, "resources": canonical_requirements(status["resources"])}
-    return result

@@ -6,6 +6,7 @@ Upstream: SetDefaults_ResourceList in pkg/apis/core/v1/defaults.go
 """
 
 import json
+from functools import lru_cache
 
 from pykubelet.api.quantity import Quantity, parse_quantity, quantity_from_json
 from pykubelet.api.wire import Document
@@ -13,6 +14,8 @@ from pykubelet.api.wire import Document
 _MILLI = -3
 
 
+# Few different quantities stand in many objects.
+@lru_cache(maxsize=4096, typed=True)
 def canonical_quantity(value: str | float) -> str:
     """The same quantity in canonical form; QuantityError if it is none."""
     return str(_read(value))
@@ -20,15 +23,12 @@ def canonical_quantity(value: str | float) -> str:
 
 def canonical_resource_list(resources: Document) -> Document:
     """The quantities in canonical form, rounded up to thousandths; QuantityError if one is none."""
-    return {name: str(_rounded_up(_read(value))) for name, value in resources.items()}
+    return {name: _canonical_amount(value) for name, value in resources.items()}
 
 
-def canonical_requirements(resources: Document) -> Document:
-    """Requests and limits in canonical form; whatever else stands beside them is kept."""
-    lists: Document = {
-        side: canonical_resource_list(resources[side]) for side in ("limits", "requests") if side in resources
-    }
-    return {**resources, **lists} if lists else resources
+@lru_cache(maxsize=4096, typed=True)
+def _canonical_amount(value: str | float) -> str:
+    return str(_rounded_up(_read(value)))
 
 
 def _read(value: str | float) -> Quantity:

@@ -1,6 +1,6 @@
 """Defaults of a volume: its kind, modes of files, details of storage systems.
 
-In: a volume without zero values. Out: the same with Kubernetes' defaults.
+In: a volume in normal form. Out: the same with Kubernetes' defaults.
 
 Upstream: the SetDefaults functions of volumes in pkg/apis/core/v1/defaults.go, and what
 pkg/apis/core/v1/zz_generated.defaults.go fills in around them
@@ -9,7 +9,6 @@ pkg/apis/core/v1/zz_generated.defaults.go fills in around them
 from collections.abc import Callable, Mapping
 
 from pykubelet.api.defaults.container_defaults import default_field_references
-from pykubelet.api.defaults.quantities import canonical_quantity, canonical_requirements
 from pykubelet.api.wire import Document
 
 _FILE_MODE = {"defaultMode": 0o644}
@@ -18,9 +17,14 @@ _TOKEN_SECONDS = 3600
 
 def default_volume(volume: Document) -> Document:
     """The volume with everything that the API fills in; one without any source is an empty directory."""
-    if set(volume) <= {"name"}:
+    if volume.keys() <= {"name"}:
         return {**volume, "emptyDir": {}}
-    return {name: _SOURCES[name](source) if name in _SOURCES else source for name, source in volume.items()}
+    return {name: default_volume_source(name, source) for name, source in volume.items()}
+
+
+def default_volume_source(kind: str, source: Document) -> Document:
+    """The source of a volume, of this kind, with everything that the API fills in."""
+    return _SOURCES[kind](source) if kind in _SOURCES else source
 
 
 def _filled(**defaults: object) -> Callable[[Document], Document]:
@@ -28,10 +32,6 @@ def _filled(**defaults: object) -> Callable[[Document], Document]:
         return {**defaults, **source}
 
     return fill
-
-
-def _empty_dir(source: Document) -> Document:
-    return {**source, "sizeLimit": canonical_quantity(source["sizeLimit"])} if "sizeLimit" in source else source
 
 
 def _downward(source: Document) -> Document:
@@ -65,19 +65,17 @@ def _ephemeral(source: Document) -> Document:
     template = source.get("volumeClaimTemplate")
     if template is None:
         return source
-    spec = {"volumeMode": "Filesystem", **template.get("spec", {})}
-    spec["resources"] = canonical_requirements(spec.get("resources", {}))
-    return {**source, "volumeClaimTemplate": {"metadata": {}, **template, "spec": spec}}
+    spec = {"volumeMode": "Filesystem", **template["spec"]}
+    return {**source, "volumeClaimTemplate": {**template, "spec": spec}}
 
 
 _SOURCES: Mapping[str, Callable[[Document], Document]] = {
-    "emptyDir": _empty_dir,
     "hostPath": _filled(type=""),
     "secret": _filled(**_FILE_MODE),
     "configMap": _filled(**_FILE_MODE),
     "downwardAPI": _downward,
     "projected": _projected,
-    "iscsi": _filled(iscsiInterface="default", lun=0),
+    "iscsi": _filled(iscsiInterface="default"),
     "rbd": _filled(pool="rbd", user="admin", keyring="/etc/ceph/keyring"),
     "azureDisk": _filled(cachingMode="ReadWrite", fsType="ext4", readOnly=False, kind="Shared"),
     "scaleIO": _filled(storageMode="ThinProvisioned", fsType="xfs"),

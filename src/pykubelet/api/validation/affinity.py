@@ -29,7 +29,7 @@ def affinity_errors(affinity: Document, path: str) -> list[FieldError]:
 def _node_affinity_errors(affinity: Document, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     if _REQUIRED in affinity:
-        errors += _node_selector_errors(affinity[_REQUIRED], f"{path}.{_REQUIRED}")
+        errors += node_selector_errors(affinity[_REQUIRED], f"{path}.{_REQUIRED}")
     for index, term in enumerate(affinity.get(_PREFERRED, ())):
         at = f"{path}.{_PREFERRED}[{index}]"
         errors += _weight_errors(term, at)
@@ -38,7 +38,8 @@ def _node_affinity_errors(affinity: Document, path: str) -> list[FieldError]:
     return errors
 
 
-def _node_selector_errors(selector: Document, path: str) -> list[FieldError]:
+def node_selector_errors(selector: Document, path: str) -> list[FieldError]:
+    """What is wrong with a choice of nodes."""
     terms, at = selector.get("nodeSelectorTerms", ()), f"{path}.nodeSelectorTerms"
     if not terms:
         return [required(at, "must have at least one node selector term")]

@@ -44,10 +44,11 @@ def claim_template_errors(template: Document, path: str) -> list[FieldError]:
     errors = annotations_errors(metadata.get("annotations", {}), f"{at}.annotations")
     errors += labels_errors(metadata.get("labels", {}), f"{at}.labels")
     errors += [forbidden(f"{at}.{shown}", "cannot be set") for shown, wire in _FORBIDDEN_METADATA if wire in metadata]
-    return errors + _claim_spec_errors(template.get("spec", {}), f"{path}.spec")
+    return errors + claim_spec_errors(template.get("spec", {}), f"{path}.spec")
 
 
-def _claim_spec_errors(spec: Document, path: str) -> list[FieldError]:
+def claim_spec_errors(spec: Document, path: str) -> list[FieldError]:
+    """What is wrong with the spec of a claim that is to be made."""
     modes = spec.get("accessModes", ())
     errors = [] if modes else [required(f"{path}.accessModes", "at least 1 access mode is required")]
     errors += label_selector_errors(spec.get("selector"), f"{path}.selector")

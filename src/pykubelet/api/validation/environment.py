@@ -25,10 +25,13 @@ def env_errors(variables: Sequence[Document], path: str, *, relaxed_names: bool)
     name_rule = _name_rule(relaxed_names=relaxed_names)
     errors: list[FieldError] = []
     for index, variable in enumerate(variables):
-        at, name = f"{path}[{index}]", variable.get("name", "")
-        errors += each_invalid(f"{at}.name", name, name_rule(name)) if name else [required(f"{at}.name")]
+        name = variable.get("name", "")
+        if not name:
+            errors.append(required(f"{path}[{index}].name"))
+        elif details := name_rule(name):
+            errors += each_invalid(f"{path}[{index}].name", name, details)
         if "valueFrom" in variable:
-            errors += _value_from_errors(variable, f"{at}.valueFrom")
+            errors += _value_from_errors(variable, f"{path}[{index}].valueFrom")
     return errors
 
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 
 class ErrorType(StrEnum):
@@ -24,6 +24,8 @@ class ErrorType(StrEnum):
     FORBIDDEN = "FieldValueForbidden"
     TOO_LONG = "FieldValueTooLong"
     TOO_MANY = "FieldValueTooMany"
+    TYPE_INVALID = "FieldValueTypeInvalid"
+    INTERNAL = "InternalError"
 
 
 _TITLES = {
@@ -35,8 +37,10 @@ _TITLES = {
     ErrorType.FORBIDDEN: "Forbidden",
     ErrorType.TOO_LONG: "Too long",
     ErrorType.TOO_MANY: "Too many",
+    ErrorType.TYPE_INVALID: "Invalid value",
+    ErrorType.INTERNAL: "Internal error",
 }
-_WITHOUT_VALUE = frozenset({ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG})
+_WITHOUT_VALUE = frozenset({ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG, ErrorType.INTERNAL})
 _SHORT_ESCAPES = {
     "\a": r"\a",
     "\b": r"\b",
@@ -51,6 +55,10 @@ _SHORT_ESCAPES = {
 _JSON_ESCAPES = str.maketrans(
     {"<": r"\u003c", ">": r"\u003e", "&": r"\u0026", "\u2028": r"\u2028", "\u2029": r"\u2029"}
 )
+
+
+OMITTED: Final = object()
+"""The bad value of a complaint whose text does not repeat it."""
 
 
 class Named(str):
@@ -72,7 +80,7 @@ class FieldError:
     def body(self) -> str:
         """The text without the path: the message of a cause in a Status."""
         text = _TITLES[self.type]
-        if self.type not in _WITHOUT_VALUE:
+        if self.type not in _WITHOUT_VALUE and self.bad_value is not OMITTED:
             text += f": {_shown(self.bad_value)}"
         return f"{text}: {self.detail}" if self.detail else text
 
@@ -118,12 +126,19 @@ def not_supported(path: str, value: Any, supported: Sequence[str]) -> FieldError
 
 def too_long(path: str, limit: int) -> FieldError:
     """The value has more bytes than the limit."""
-    return FieldError(ErrorType.TOO_LONG, path, "<value omitted>", f"may not be more than {limit} bytes")
+    return FieldError(
+        ErrorType.TOO_LONG, path, "<value omitted>", f"may not be more than {limit} byte{'' if limit == 1 else 's'}"
+    )
 
 
 def too_many(path: str, count: int, limit: int) -> FieldError:
     """The list has more items than the limit."""
     return FieldError(ErrorType.TOO_MANY, path, count, f"must have at most {limit} item{'' if limit == 1 else 's'}")
+
+
+def internal_error(path: str, detail: str) -> FieldError:
+    """Something went wrong that is nobody's fault."""
+    return FieldError(ErrorType.INTERNAL, path, "", detail)
 
 
 def list_text(errors: Sequence[FieldError]) -> str:
@@ -144,7 +159,12 @@ def go_quote(text: str) -> str:
 
 def go_json(value: Any) -> str:
     """The value as Go's encoder writes it, which escapes what HTML might take for a tag."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(_JSON_ESCAPES)
+    return go_escaped(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def go_escaped(text: str) -> str:
+    """JSON text with the further escapes that Go's encoder makes."""
+    return text.translate(_JSON_ESCAPES)
 
 
 def _shown(value: Any) -> str:

@@ -46,17 +46,30 @@ def metadata_errors(
     namespaced: bool = True,
     path: str = "metadata",
 ) -> list[FieldError]:
-    """What is wrong with the metadata of an object that is to be created."""
+    """What is wrong with the metadata of a new object of a built-in kind."""
+    return [
+        *generic_metadata_errors(metadata, name_rule=name_rule, namespaced=namespaced, path=path),
+        *_unqualified_finalizers_errors(metadata.get("finalizers", ()), f"{path}.finalizers"),
+    ]
+
+
+def generic_metadata_errors(
+    metadata: Document,
+    *,
+    name_rule: NameRule = dns1123_subdomain_errors,
+    namespaced: bool = True,
+    path: str = "metadata",
+) -> list[FieldError]:
+    """What is wrong with metadata of any kind; finalizers of custom resources may have names without a domain."""
     return [
         *_name_errors(metadata, name_rule, path),
         *_namespace_errors(metadata.get("namespace", ""), f"{path}.namespace", namespaced=namespaced),
         *nonnegative_errors(metadata.get("generation", 0), f"{path}.generation"),
         *labels_errors(metadata.get("labels", {}), f"{path}.labels"),
         *annotations_errors(metadata.get("annotations", {}), f"{path}.annotations"),
-        *_owners_errors(metadata.get("ownerReferences", ()), f"{path}.ownerReferences"),
+        *owners_errors(metadata.get("ownerReferences", ()), f"{path}.ownerReferences"),
         *_finalizers_errors(metadata.get("finalizers", ()), f"{path}.finalizers"),
-        *_managed_fields_errors(metadata.get("managedFields", ()), f"{path}.managedFields"),
-        *_unqualified_finalizers_errors(metadata.get("finalizers", ()), f"{path}.finalizers"),
+        *managed_fields_errors(metadata.get("managedFields", ()), f"{path}.managedFields"),
     ]
 
 
@@ -64,8 +77,10 @@ def labels_errors(labels: Mapping[str, str], path: str) -> list[FieldError]:
     """What is wrong with the keys and values of labels."""
     errors: list[FieldError] = []
     for key, value in labels.items():
-        errors += label_name_errors(key, path)
-        errors += each_invalid(path, value, label_value_errors(value))
+        if details := qualified_name_errors(key):
+            errors += each_invalid(path, key, details)
+        if details := label_value_errors(value):
+            errors += each_invalid(path, value, details)
     return errors
 
 
@@ -118,7 +133,8 @@ def _namespace_errors(namespace: str, path: str, *, namespaced: bool) -> list[Fi
     return each_invalid(path, namespace, dns1123_label_errors(namespace)) if namespace else [required(path)]
 
 
-def _owners_errors(owners: Sequence[Document], path: str) -> list[FieldError]:
+def owners_errors(owners: Sequence[Document], path: str) -> list[FieldError]:
+    """What is wrong with the references to owners."""
     errors: list[FieldError] = []
     first_controller = ""
     for owner in owners:
@@ -171,16 +187,27 @@ def _finalizers_errors(finalizers: Sequence[str], path: str) -> list[FieldError]
     return errors
 
 
+def finalizer_name_errors(name: str, path: str) -> list[FieldError]:
+    """What is wrong with the name of one finalizer."""
+    return each_invalid(path, name, qualified_name_errors(name)) + _unqualified_finalizer_errors(name, path)
+
+
 def _unqualified_finalizers_errors(finalizers: Sequence[str], path: str) -> list[FieldError]:
-    detail = "name is neither a standard finalizer name nor is it fully qualified"
     return [
-        invalid(f"{path}[{index}]", name, detail)
+        error
         for index, name in enumerate(finalizers)
-        if "/" not in name and name not in _STANDARD_FINALIZERS
+        for error in _unqualified_finalizer_errors(name, f"{path}[{index}]")
     ]
 
 
-def _managed_fields_errors(entries: Sequence[Any], path: str) -> list[FieldError]:
+def _unqualified_finalizer_errors(name: str, path: str) -> list[FieldError]:
+    if "/" in name or name in _STANDARD_FINALIZERS:
+        return []
+    return [invalid(path, name, "name is neither a standard finalizer name nor is it fully qualified")]
+
+
+def managed_fields_errors(entries: Sequence[Any], path: str) -> list[FieldError]:
+    """What is wrong with the entries that say who set which fields."""
     errors: list[FieldError] = []
     for index, entry in enumerate(entries):
         at = f"{path}[{index}]"

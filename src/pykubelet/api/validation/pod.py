@@ -60,21 +60,27 @@ _MAX_DEADLINE_SECONDS = 2**31 - 1
 
 def validate_pod_create(document: Document, options: PodValidationOptions = API_SERVER_OPTIONS) -> list[FieldError]:
     """What is wrong with a pod that is to be created."""
+    spec = document.get("spec", {})
+    errors = pod_errors(document, options)
+    if spec.get("ephemeralContainers"):
+        errors.append(forbidden("spec.ephemeralContainers", "cannot be set on create"))
+    if spec.get("nodeName") and spec.get("schedulingGates"):
+        errors.append(forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared"))
+    return errors + profile_match_errors(document.get("metadata", {}).get("annotations", {}), spec, "spec")
+
+
+def pod_errors(document: Document, options: PodValidationOptions = API_SERVER_OPTIONS) -> list[FieldError]:
+    """What is wrong with the metadata and the spec of a pod, new or not."""
     metadata, spec = document.get("metadata", {}), document.get("spec", {})
-    annotations = metadata.get("annotations", {})
     errors = metadata_errors(metadata)
-    errors += pod_annotations_errors(annotations, spec, "metadata.annotations")
+    errors += pod_annotations_errors(metadata.get("annotations", {}), spec, "metadata.annotations")
     errors += validate_pod_spec(spec, metadata, "spec", options)
     if not spec.get("serviceAccountName"):
         errors += _token_without_account_errors(spec.get("volumes", ()))
     for kind in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(kind, ())):
             errors += image_space_errors(container, f"spec.{kind}[{index}]")
-    if spec.get("ephemeralContainers"):
-        errors.append(forbidden("spec.ephemeralContainers", "cannot be set on create"))
-    if spec.get("nodeName") and spec.get("schedulingGates"):
-        errors.append(forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared"))
-    return errors + profile_match_errors(annotations, spec, "spec")
+    return errors
 
 
 def validate_pod_spec(spec: Document, metadata: Document, path: str, options: PodValidationOptions) -> list[FieldError]:
@@ -212,9 +218,9 @@ def _file_key_volumes_errors(spec: Document, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     for container, at in containers_with_paths(spec, path):
         for index, variable in enumerate(container.get("env", ())):
-            reference = variable.get("valueFrom", {}).get("fileKeyRef")
-            if reference is None:
+            if "valueFrom" not in variable or "fileKeyRef" not in variable["valueFrom"]:
                 continue
+            reference = variable["valueFrom"]["fileKeyRef"]
             name, where = reference.get("volumeName", ""), f"{at}.env[{index}].valueFrom.fileKeyRef.volumeName"
             if name not in volumes:
                 errors.append(not_found(where, name))

@@ -1,6 +1,6 @@
 """Complaints about the annotations that mean something on a pod.
 
-Upstream: ValidatePodSpecificAnnotations in pkg/apis/core/validation/validation.go
+Upstream: ValidatePodSpecificAnnotations and ValidatePodSpecificAnnotationUpdates in pkg/apis/core/validation/validation.go
 """
 
 import json
@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pykubelet.api.validation.field_errors import FieldError, invalid
-from pykubelet.api.validation.profiles import profile_annotations_errors
+from pykubelet.api.validation.field_errors import FieldError, forbidden, invalid
+from pykubelet.api.validation.profiles import APPARMOR_CONTAINER_PREFIX, profile_annotations_errors
 from pykubelet.api.validation.scheduling import tolerations_errors
 from pykubelet.api.wire import Document
 
@@ -32,6 +32,24 @@ def pod_annotations_errors(annotations: Mapping[str, str], spec: Document, path:
     if not _DELETION_COST.fullmatch(cost) or not -(2**31) <= int(cost[:12]) < 2**31:
         errors.append(invalid(f"{path}[{DELETION_COST_ANNOTATION}]", cost, "must be a 32bit integer"))
     return errors + profile_annotations_errors(annotations, spec, path)
+
+
+def pod_annotation_changes_errors(new: Document, old: Document, path: str) -> list[FieldError]:
+    """What is wrong with a change of a pod's annotations; what they held at the start must often stay."""
+    after, before = (pod["metadata"].get("annotations", {}) for pod in (new, old))
+    errors: list[FieldError] = []
+    for key, value in before.items():
+        if after.get(key) != value and (what := _fixed_annotation(key)):
+            errors.append(forbidden(f"{path}[{key}]", f"may not remove or update {what}"))
+    added = ((key, _fixed_annotation(key)) for key in after if key not in before)
+    errors += [forbidden(f"{path}[{key}]", f"may not add {what}") for key, what in added if what]
+    return errors + pod_annotations_errors(after, new["spec"], path)
+
+
+def _fixed_annotation(key: str) -> str:
+    if key.startswith(APPARMOR_CONTAINER_PREFIX):
+        return "AppArmor annotations"
+    return "mirror pod annotation" if key == MIRROR_ANNOTATION else ""
 
 
 def _tolerations_errors(text: str, path: str) -> list[FieldError]:

@@ -1,7 +1,7 @@
 """Complaints about seccomp and AppArmor profiles, in fields and in annotations.
 
 Upstream: validateSeccompProfileField, ValidateAppArmorProfileField and their annotation twins in
-pkg/apis/core/validation/validation.go
+pkg/apis/core/validation/validation.go, ApparmorFieldForAnnotation in pkg/api/pod/util.go
 """
 
 from collections.abc import Mapping
@@ -77,20 +77,29 @@ def profile_annotations_errors(annotations: Mapping[str, str], spec: Document, p
     for key, value in annotations.items():
         if key.startswith(SECCOMP_CONTAINER_PREFIX):
             errors += _seccomp_text_errors(value, f"{path}.{key}")
-    names = {container.get("name", "") for container, _ in containers_with_paths(spec, "spec")}
     for key, value in annotations.items():
         if not key.startswith(APPARMOR_CONTAINER_PREFIX):
             continue
         container = key.removeprefix(APPARMOR_CONTAINER_PREFIX)
-        if container not in names:
+        if all(container != each.get("name", "") for each, _ in containers_with_paths(spec, "spec")):
             errors.append(invalid(f"{path}[{key}]", container, "container not found"))
         if value not in {"", "runtime/default", "unconfined"} and not value.startswith(_LOCALHOST):
             errors.append(invalid(f"{path}[{key}]", value, f"invalid AppArmor profile name: {go_quote(value)}"))
     return errors
 
 
+def apparmor_field(annotation: str) -> Document | None:
+    """The field that says the same as the annotation of a container; None if that says nothing known."""
+    name = annotation.removeprefix(_LOCALHOST)
+    if name and name != annotation:
+        return {"type": "Localhost", "localhostProfile": name}
+    return next(({"type": kind} for kind, words in _APPARMOR_WORDS.items() if annotation in words), None)
+
+
 def profile_match_errors(annotations: Mapping[str, str], spec: Document, path: str) -> list[FieldError]:
     """Where a profile stands in an annotation and in a field, and both differ."""
+    if not any(".security." in key for key in annotations):
+        return []
     context = spec.get("securityContext", {})
     errors: list[FieldError] = []
     if "seccompProfile" in context and SECCOMP_POD_ANNOTATION in annotations:

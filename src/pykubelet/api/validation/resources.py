@@ -61,7 +61,7 @@ _QUOTA_PREFIX = "requests."
 
 def container_resources_errors(resources: Document, claim_names: AbstractSet[str], path: str) -> list[FieldError]:
     """What is wrong with the resources of a container."""
-    return _requirements_errors(resources, _container_name_errors, claim_names, path)
+    return _requirements_errors(resources, container_resource_name_errors, claim_names, path)
 
 
 def pod_resources_errors(spec: Document, claim_names: AbstractSet[str], path: str) -> list[FieldError]:
@@ -105,8 +105,13 @@ def _requirements_errors(
 
 
 def _quantity_errors(name: str, quantity: Quantity, name_rule: _ResourceNameRule, path: str) -> list[FieldError]:
-    errors = name_rule(name, path)
-    if quantity.sign() < 0:
+    return name_rule(name, path) + amount_errors(name, quantity, path)
+
+
+def amount_errors(name: str, quantity: Quantity, path: str) -> list[FieldError]:
+    """What is wrong with so much of a resource: some come in whole numbers only, and none in less than nothing."""
+    errors: list[FieldError] = []
+    if quantity.unscaled < 0:
         errors.append(invalid(path, str(quantity), NOT_NEGATIVE))
     if (name in _COUNTED_RESOURCES or _is_extended(name)) and quantity.milli_value() % 1000:
         errors.append(invalid(path, Named(quantity), "must be an integer"))
@@ -140,7 +145,8 @@ def _is_divisible(name: str, quantity: Quantity) -> bool:
     return size.sign() > 0 and size.milli_value() % 1000 == 0 and quantity.value() % size.value() == 0
 
 
-def _resource_name_errors(name: str, path: str) -> list[FieldError]:
+def resource_name_errors(name: str, path: str) -> list[FieldError]:
+    """What is wrong with the name of a resource."""
     errors = each_invalid(path, Named(name), qualified_name_errors(name))
     if (
         errors
@@ -152,8 +158,9 @@ def _resource_name_errors(name: str, path: str) -> list[FieldError]:
     return [invalid(path, Named(name), "must be a standard resource type or fully qualified")]
 
 
-def _container_name_errors(name: str, path: str) -> list[FieldError]:
-    errors = _resource_name_errors(name, path)
+def container_resource_name_errors(name: str, path: str) -> list[FieldError]:
+    """What is wrong with the name of a resource that containers ask for."""
+    errors = resource_name_errors(name, path)
     if "/" not in name:
         if name not in _CONTAINER_RESOURCES and not is_huge_page(name):
             errors.append(invalid(path, Named(name), "must be a standard resource for containers"))
@@ -163,7 +170,7 @@ def _container_name_errors(name: str, path: str) -> list[FieldError]:
 
 
 def _pod_name_errors(name: str, path: str) -> list[FieldError]:
-    errors = _resource_name_errors(name, path)
+    errors = resource_name_errors(name, path)
     if errors or is_pod_level(name):
         return errors
     return [not_supported(path, Named(name), POD_LEVEL_RESOURCES)]

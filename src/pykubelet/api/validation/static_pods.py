@@ -48,9 +48,9 @@ def api_references(pod: Document) -> Iterator[str]:
     spec = pod.get("spec", {})
     if spec.get("serviceAccountName"):
         yield "serviceaccounts"
-    if any(_secret_names(spec)):
+    if any(secret_names(spec)):
         yield "secrets"
-    if any(_config_map_names(spec)):
+    if any(config_map_names(spec)):
         yield "configmaps"
     if spec.get("resourceClaims"):
         yield "resourceclaims"
@@ -67,7 +67,8 @@ def _projection_references(source: Document, volume_name: str) -> Iterator[str]:
     yield from found
 
 
-def _secret_names(spec: Document) -> Iterator[str]:
+def secret_names(spec: Document) -> Iterator[str]:
+    """The secrets a pod's spec names; a place that names none gives an empty text."""
     for reference in spec.get("imagePullSecrets", ()):
         yield reference.get("name", "")
     yield from _container_names(spec, "secretRef", "secretKeyRef")
@@ -80,7 +81,8 @@ def _secret_names(spec: Document) -> Iterator[str]:
             yield source.get("secret", {}).get("name", "")
 
 
-def _config_map_names(spec: Document) -> Iterator[str]:
+def config_map_names(spec: Document) -> Iterator[str]:
+    """The config maps a pod's spec names; a place that names none gives an empty text."""
     yield from _container_names(spec, "configMapRef", "configMapKeyRef")
     for volume in spec.get("volumes", ()):
         yield volume.get("configMap", {}).get("name", "")

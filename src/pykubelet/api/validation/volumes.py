@@ -103,12 +103,12 @@ def _source_rules(options: PodValidationOptions) -> Mapping[str, SourceRule]:
     legacy = STORAGE_SYSTEM_RULES
     return {
         "emptyDir": _empty_dir_errors,
-        "hostPath": _host_path_errors,
+        "hostPath": host_path_errors,
         "gitRepo": _git_repo_errors,
         "gcePersistentDisk": legacy["gcePersistentDisk"],
         "awsElasticBlockStore": legacy["awsElasticBlockStore"],
         "secret": _secret_errors,
-        "nfs": _nfs_errors,
+        "nfs": nfs_errors,
         "iscsi": legacy["iscsi"],
         "glusterfs": legacy["glusterfs"],
         "flocker": legacy["flocker"],
@@ -141,7 +141,8 @@ def _empty_dir_errors(source: Document, path: str) -> list[FieldError]:
     return []
 
 
-def _host_path_errors(source: Document, path: str) -> list[FieldError]:
+def host_path_errors(source: Document, path: str) -> list[FieldError]:
+    """What is wrong with a path of the node."""
     if not source.get("path"):
         return [required(f"{path}.path")]
     errors = backstep_errors(source["path"], f"{path}.path")
@@ -172,7 +173,8 @@ def _keyed_errors(source: Document, name_field: str, path: str) -> list[FieldErr
     return errors
 
 
-def _nfs_errors(source: Document, path: str) -> list[FieldError]:
+def nfs_errors(source: Document, path: str) -> list[FieldError]:
+    """What is wrong with a path of a file server."""
     errors = [required(f"{path}.{name}") for name in ("server", "path") if not source.get(name)]
     target = source.get("path", "")
     return errors if target.startswith("/") else [*errors, invalid(f"{path}.path", target, "must be an absolute path")]
@@ -189,12 +191,16 @@ def _downward_errors(source: Document, path: str) -> list[FieldError]:
     return errors
 
 
-def _csi_errors(source: Document, path: str) -> list[FieldError]:
-    driver = source.get("driver", "")
-    errors = [] if driver else [required(f"{path}.driver")]
+def csi_driver_errors(driver: str, path: str) -> list[FieldError]:
+    """What is wrong with the name of a storage driver."""
+    errors = [] if driver else [required(path)]
     if byte_length(driver) > 63:
-        errors.append(too_long(f"{path}.driver", 63))
-    errors += each_invalid(f"{path}.driver", driver, dns1123_subdomain_errors(driver.lower()))
+        errors.append(too_long(path, 63))
+    return errors + each_invalid(path, driver, dns1123_subdomain_errors(driver.lower()))
+
+
+def _csi_errors(source: Document, path: str) -> list[FieldError]:
+    errors = csi_driver_errors(source.get("driver", ""), f"{path}.driver")
     if "nodePublishSecretRef" not in source:
         return errors
     secret = source["nodePublishSecretRef"].get("name", "")

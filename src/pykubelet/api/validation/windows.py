@@ -26,7 +26,7 @@ _MAX_USER_BYTES = 104
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _NETBIOS = re.compile(r'[^\\/:*?"<>|.][^\\/:*?"<>|]{0,14}')
 _DNS_LABEL = "[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
-_DNS_NAME = re.compile(rf"{_DNS_LABEL}(?:\.{_DNS_LABEL})*")
+_DNS_NAME = rf"{_DNS_LABEL}(?:\.{_DNS_LABEL})*"
 _BAD_USER_CHARACTERS = re.compile(r'["/\\:;|=,+*?<>@\[\]]')
 _FOR_WINDOWS = "cannot be set for a windows pod"
 _FOR_LINUX = "windows options cannot be set for a linux pod"
@@ -154,7 +154,7 @@ def _user_name_problems(name: str) -> list[str]:
     problems: list[str] = []
     if byte_length(domain) >= _DOMAIN_BYTES:
         problems.append(f"runAsUserName's Domain length must be under {_DOMAIN_BYTES} characters")
-    if backslash and not (_NETBIOS.fullmatch(domain) or _DNS_NAME.fullmatch(domain)):
+    if backslash and not (_NETBIOS.fullmatch(domain) or re.fullmatch(_DNS_NAME, domain)):
         problems.append("runAsUserName's Domain doesn't match the NetBios nor the DNS format")
     if not user:
         problems.append("runAsUserName's User cannot be empty")

@@ -9,11 +9,13 @@ from pykubelet.api.quantity import QuantityError
 
 _MODE = 0o644
 _FILLED = {
+    "name": "",
     "imagePullPolicy": "IfNotPresent",  # no image is no reference
     "terminationMessagePath": "/dev/termination-log",
     "terminationMessagePolicy": "File",
     "resources": {},
 }
+_FILE_KEY = {"key": "k", "path": "p", "volumeName": "v"}
 _PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
 
 
@@ -123,7 +125,7 @@ def test_spec_is_filled_in(given: dict[str, Any], expected: dict[str, Any]) -> N
                 "projected": {
                     "sources": [
                         {"serviceAccountToken": {"path": "t"}},
-                        {"downwardAPI": {"items": [{"path": "a", "fieldRef": {}}]}},
+                        {"downwardAPI": {"items": [{"path": "a", "fieldRef": {"fieldPath": "f"}}]}},
                     ]
                 }
             },
@@ -132,24 +134,49 @@ def test_spec_is_filled_in(given: dict[str, Any], expected: dict[str, Any]) -> N
                     "defaultMode": _MODE,
                     "sources": [
                         {"serviceAccountToken": {"path": "t", "expirationSeconds": 3600}},
-                        {"downwardAPI": {"items": [{"path": "a", "fieldRef": {"apiVersion": "v1"}}]}},
+                        {"downwardAPI": {"items": [{"path": "a", "fieldRef": {"apiVersion": "v1", "fieldPath": "f"}}]}},
                     ],
                 }
             },
             id="projected",
         ),
         pytest.param(
-            {"iscsi": {"iqn": "q"}}, {"iscsi": {"iqn": "q", "iscsiInterface": "default", "lun": 0}}, id="iscsi"
+            {"iscsi": {"iqn": "q"}},
+            {"iscsi": {"iqn": "q", "iscsiInterface": "default", "lun": 0, "targetPortal": ""}},
+            id="iscsi",
         ),
         pytest.param(
-            {"rbd": {"pool": "p"}}, {"rbd": {"pool": "p", "user": "admin", "keyring": "/etc/ceph/keyring"}}, id="rbd"
+            {"rbd": {"pool": "p", "image": "i"}},
+            {"rbd": {"pool": "p", "image": "i", "user": "admin", "keyring": "/etc/ceph/keyring"}},
+            id="rbd",
         ),
         pytest.param(
-            {"azureDisk": {"readOnly": True}},
-            {"azureDisk": {"cachingMode": "ReadWrite", "fsType": "ext4", "readOnly": True, "kind": "Shared"}},
+            {"azureDisk": {"readOnly": True, "diskName": "d", "diskURI": "u"}},
+            {
+                "azureDisk": {
+                    "diskName": "d",
+                    "diskURI": "u",
+                    "cachingMode": "ReadWrite",
+                    "fsType": "ext4",
+                    "readOnly": True,
+                    "kind": "Shared",
+                }
+            },
             id="azureDisk",
         ),
-        pytest.param({"scaleIO": {}}, {"scaleIO": {"storageMode": "ThinProvisioned", "fsType": "xfs"}}, id="scaleIO"),
+        pytest.param(
+            {"scaleIO": {"gateway": "g", "system": "s", "secretRef": {}}},
+            {
+                "scaleIO": {
+                    "gateway": "g",
+                    "system": "s",
+                    "secretRef": {},
+                    "storageMode": "ThinProvisioned",
+                    "fsType": "xfs",
+                }
+            },
+            id="scaleIO",
+        ),
         pytest.param({"image": {"reference": "i"}}, {"image": {"reference": "i"}}, id="image: its gate is off"),
         pytest.param(
             {"ephemeral": {"volumeClaimTemplate": {"spec": {"resources": {"requests": {"storage": "1024Mi"}}}}}},
@@ -201,8 +228,8 @@ def test_volume_is_filled_in(given: dict[str, Any], expected: dict[str, Any]) ->
             id="hooks",
         ),
         pytest.param(
-            {"env": [{"name": "A", "value": ""}, {"name": "B", "valueFrom": {"fileKeyRef": {"key": "k"}}}]},
-            {"env": [{"name": "A"}, {"name": "B", "valueFrom": {"fileKeyRef": {"key": "k", "optional": False}}}]},
+            {"env": [{"name": "A", "value": ""}, {"name": "B", "valueFrom": {"fileKeyRef": _FILE_KEY}}]},
+            {"env": [{"name": "A"}, {"name": "B", "valueFrom": {"fileKeyRef": {**_FILE_KEY, "optional": False}}}]},
             id="variables",
         ),
         pytest.param(
@@ -223,7 +250,7 @@ def test_ports_of_the_host_are_those_of_the_container_when_they_share_a_network(
     assert _container({"ports": ports}, hostNetwork=True)["ports"] == [
         {"containerPort": 1, "hostPort": 1, "protocol": "TCP"},
         {"containerPort": 2, "hostPort": 3, "protocol": "TCP"},
-        {"protocol": "TCP"},
+        {"containerPort": 0, "protocol": "TCP"},
     ]
 
 
@@ -264,14 +291,29 @@ def test_annotations_of_old_init_containers_are_dropped() -> None:
         ({"podIP": "1"}, {"podIP": "1", "podIPs": [{"ip": "1"}]}),
         ({"podIP": "1", "podIPs": [{"ip": "2"}]}, {"podIP": "1", "podIPs": [{"ip": "1"}]}),
         ({"podIPs": [{"ip": "2"}, {"ip": "3"}]}, {"podIP": "2", "podIPs": [{"ip": "2"}, {"ip": "3"}]}),
-        (
-            {"containerStatuses": [{"allocatedResources": {"cpu": "0.5"}, "resources": {"limits": {"cpu": 1}}}]},
-            {"containerStatuses": [{"allocatedResources": {"cpu": "500m"}, "resources": {"limits": {"cpu": "1"}}}]},
-        ),
     ],
 )
 def test_status_is_brought_into_form(given: dict[str, Any], expected: dict[str, Any]) -> None:
     assert default_pod({"status": given})["status"] == expected
+
+
+def test_status_of_a_container_has_every_field_that_is_always_written() -> None:
+    """Quantities come out in canonical form, and what Go's types always hold is there."""
+    given = {"allocatedResources": {"cpu": "0.5"}, "resources": {"limits": {"cpu": 1}}, "started": False}
+    assert default_pod({"status": {"containerStatuses": [given]}})["status"]["containerStatuses"] == [
+        {
+            "name": "",
+            "image": "",
+            "imageID": "",
+            "state": {},
+            "lastState": {},
+            "ready": False,
+            "restartCount": 0,
+            "started": False,
+            "allocatedResources": {"cpu": "500m"},
+            "resources": {"limits": {"cpu": "1"}},
+        }
+    ]
 
 
 def test_default_pod_raises_for_what_is_no_quantity() -> None:

@@ -1,0 +1,65 @@
+"""Sets of a job's indexes as text."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykubelet.api.index_intervals import IndexesError, indexes_count, overlap
+
+
+@pytest.mark.parametrize(("text", "count"), [("", 0), ("0", 1), ("0,2-4,9", 5), ("-1", None), ("1-2-3", None)])
+def test_indexes_are_counted_when_they_are_some(text: str, count: int | None) -> None:
+    """Anything else is an error."""
+    if count is None:
+        with pytest.raises(IndexesError):
+            indexes_count(text, 10)
+    else:
+        assert indexes_count(text, 10) == count
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("3,1", "non-increasing order, previous: 3, current: 1"),
+        ("3-3", "non-increasing order, previous: 3, current: 3"),
+        ("1,1", "non-increasing order, previous: 1, current: 1"),
+        ("10", 'too large index: "10"'),
+        ("1-10", 'too large index: "10"'),
+        ("a", 'cannot convert string to integer for index: "a"'),
+        ("1,,2", 'cannot convert string to integer for index: ""'),
+        (
+            "1-2-3",
+            "the fragment \"1-2-3\" violates the requirement that an index interval can have at most two parts separated by '-'",
+        ),
+    ],
+)
+def test_indexes_are_refused_in_the_words_of_the_api_server(text: str, message: str) -> None:
+    """The first part that is wrong is named."""
+    with pytest.raises(IndexesError) as caught:
+        indexes_count(text, 10)
+    assert str(caught.value) == message
+
+
+def _text(numbers: set[int]) -> str:
+    """The set with each run of neighbours as one range."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+@given(st.sets(st.integers(0, 30)), st.sets(st.integers(0, 30)))
+def test_overlap_is_the_first_common_index(one: set[int], other: set[int]) -> None:
+    """As sets would tell, whichever comes first."""
+    common = one & other
+    assert overlap(_text(one), _text(other), 31) == (min(common) if common else None)
+    assert overlap(_text(other), _text(one), 31) == (min(common) if common else None)
+    assert indexes_count(_text(one), 31) == len(one)
+
+
+def test_overlap_passes_over_parts_that_are_no_indexes() -> None:
+    """They have complaints of their own."""
+    assert overlap("x,3", "2-4", 10) == 3

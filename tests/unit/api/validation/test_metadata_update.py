@@ -1,0 +1,66 @@
+"""Complaints about metadata that changes."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykubelet.api.validation.metadata_update import metadata_update_errors
+
+_OLD = {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "5", "generation": 3, "finalizers": ["x.io/y"]}
+_DYING = {**_OLD, "deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0}
+
+
+@pytest.mark.parametrize(
+    ("old", "change", "complaints"),
+    [
+        pytest.param(_OLD, {"finalizers": ["x.io/y", "x.io/z"]}, [], id="finalizer"),
+        pytest.param(
+            _DYING,
+            {"finalizers": ["b/c", "a/b"]},
+            [
+                'metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{"a/b", "b/c"}'
+            ],
+            id="finalizers of the dying",
+        ),
+        pytest.param(_DYING, {"finalizers": []}, [], id="released"),
+        pytest.param(
+            _OLD,
+            {"resourceVersion": ""},
+            ['metadata.resourceVersion: Invalid value: "": must be specified for an update'],
+            id="version",
+        ),
+        pytest.param(
+            _OLD, {"generation": 1}, ["metadata.generation: Invalid value: 1: must not be decremented"], id="generation"
+        ),
+        pytest.param(
+            _DYING,
+            {"name": "b", "uid": "v", "deletionTimestamp": None, "deletionGracePeriodSeconds": 5},
+            [
+                'metadata.name: Invalid value: "b": field is immutable',
+                'metadata.uid: Invalid value: "v": field is immutable',
+                "metadata.deletionTimestamp: Invalid value: null: field is immutable",
+                "metadata.deletionGracePeriodSeconds: Invalid value: 5: field is immutable",
+            ],
+            id="fixed fields",
+        ),
+        pytest.param(
+            _OLD,
+            {"ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p"}]},
+            ['metadata.ownerReferences.uid: Invalid value: "": must not be empty'],
+            id="owners",
+        ),
+    ],
+)
+def test_metadata_is_refused_when_it_changes_what_is_fixed(
+    old: dict[str, Any], change: dict[str, Any], complaints: list[str]
+) -> None:
+    """The complaints are the API server's, in its order."""
+    assert [str(error) for error in metadata_update_errors({**old, **change}, old)] == complaints
+
+
+@given(st.dictionaries(st.from_regex("[a-z]{1,9}", fullmatch=True), st.from_regex("[a-z]{0,9}", fullmatch=True)))
+def test_metadata_may_always_change_labels_and_annotations(labels: dict[str, str]) -> None:
+    """They are the users' own."""
+    assert metadata_update_errors({**_OLD, "labels": labels, "annotations": labels}, _OLD) == []

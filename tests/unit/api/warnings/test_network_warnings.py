@@ -1,0 +1,129 @@
+"""Warnings about services, endpoints, ingresses, policies and nodes."""
+
+from typing import Any
+
+import pytest
+
+from pykubelet.api.warnings import network
+
+
+def _bad_ip(path: str) -> str:
+    return (
+        f'{path}: non-standard IP address "01.2.3.4" will be considered invalid in a future Kubernetes release: use '
+        '"1.2.3.4"'
+    )
+
+
+def _bad_cidr(path: str) -> str:
+    return f'{path}: CIDR value "1.2.3.4/24" is ambiguous in this context (should be "1.2.3.0/24" or "1.2.3.4/32"?)'
+
+
+@pytest.mark.parametrize(
+    ("spec", "warnings"),
+    [
+        pytest.param({"type": "ClusterIP", "clusterIP": "1.2.3.4", "clusterIPs": ["1.2.3.4"]}, [], id="plain"),
+        pytest.param({"clusterIP": "01.2.3.4", "clusterIPs": ["01.2.3.4"]}, [_bad_ip("spec.clusterIPs[0]")], id="cluster"),
+        pytest.param({"clusterIP": "", "clusterIPs": ["01.2.3.4"]}, [], id="none set"),
+        pytest.param(
+            {"type": "ClusterIP", "clusterIP": "None", "loadBalancerIP": "1.1.1.1", "externalIPs": ["1.1.1.1"], "sessionAffinity": "ClientIP"},
+            [f"spec.{name} is ignored for headless services" for name in ("loadBalancerIP", "externalIPs", "SessionAffinity")],
+            id="headless",
+        ),
+        pytest.param({"type": "ClusterIP", "clusterIP": "None", "sessionAffinity": "None"}, [], id="plain headless"),
+        pytest.param({"externalIPs": ["01.2.3.4"]}, [_bad_ip("spec.externalIPs[0]")], id="external"),
+        pytest.param({"loadBalancerIP": "01.2.3.4"}, [_bad_ip("spec.loadBalancerIP")], id="balancer"),
+        pytest.param({"loadBalancerSourceRanges": ["1.2.3.4/24"]}, [_bad_cidr("spec.loadBalancerSourceRanges[0]")], id="ranges"),
+        pytest.param(
+            {"type": "ExternalName", "externalName": "x", "externalIPs": ["1.1.1.1"]},
+            ['spec.externalIPs is ignored when spec.type is "ExternalName"'],
+            id="addresses of a name",
+        ),
+        pytest.param(
+            {"type": "ClusterIP", "externalName": "x"},
+            ['spec.externalName is ignored when spec.type is not "ExternalName"'],
+            id="name of addresses",
+        ),
+    ],
+)  # fmt: skip
+def test_service_warns(spec: dict[str, Any], warnings: list[str]) -> None:
+    """About addresses, and about fields that are ignored."""
+    assert network.service_warnings({"metadata": {}, "spec": spec}) == warnings
+
+
+def test_service_with_the_old_annotation_warns() -> None:
+    """It has a new name."""
+    metadata = {"annotations": {"service.kubernetes.io/topology-aware-hints": "auto"}}
+    assert network.service_warnings({"metadata": metadata, "spec": {}}) == [
+        (
+            "annotation service.kubernetes.io/topology-aware-hints is deprecated, please use "
+            "service.kubernetes.io/topology-mode instead"
+        )
+    ]
+
+
+def test_addresses_of_load_balancers_warn() -> None:
+    """Those that have a name instead do not."""
+    ingress = [{"ip": "1.2.3.4"}, {"hostname": "x"}, {"ip": "01.2.3.4"}]
+    document = {"status": {"loadBalancer": {"ingress": ingress}}}
+    assert network.load_balancer_warnings(document, {}) == [_bad_ip("status.loadBalancer.ingress[2]")]
+    assert network.load_balancer_warnings({}, {}) == []
+
+
+def test_ingress_with_the_old_annotation_warns_unless_the_field_is_set() -> None:
+    """The field has taken its place."""
+    metadata = {"annotations": {"kubernetes.io/ingress.class": "nginx"}}
+    assert network.ingress_warnings({"metadata": metadata, "spec": {}}) == [
+        "annotation \"kubernetes.io/ingress.class\" is deprecated, please use 'spec.ingressClassName' instead"
+    ]
+    assert network.ingress_warnings({"metadata": metadata, "spec": {"ingressClassName": "x"}}) == []
+    assert network.ingress_warnings({"metadata": {}, "spec": {}}) == []
+
+
+def test_endpoints_warn_unless_their_controller_wrote_them() -> None:
+    """Both kinds of addresses."""
+    subset = {"addresses": [{"ip": "01.2.3.4"}], "notReadyAddresses": [{"ip": "1.2.3.4"}, {"ip": "01.2.3.4"}]}
+    document = {"metadata": {}, "subsets": [subset]}
+    assert network.endpoints_warnings(document) == [
+        _bad_ip("subsets[0].addresses[0].ip"),
+        _bad_ip("subsets[0].notReadyAddresses[1].ip"),
+    ]
+    managed = {"labels": {"endpoints.kubernetes.io/managed-by": "endpoint-controller"}}
+    assert network.endpoints_warnings(document | {"metadata": managed}) == []
+
+
+@pytest.mark.parametrize("manager", ["endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"])
+def test_endpoint_slice_warns_unless_a_controller_wrote_it(manager: str) -> None:
+    """About a type that is old, only when it is new."""
+    document = {"metadata": {}, "addressType": "FQDN", "endpoints": [{}, {"addresses": ["x", "01.2.3.4"]}]}
+    old, address = "spec.addressType: FQDN endpoints are deprecated", _bad_ip("endpoints[1].addresses[1]")
+    assert network.endpoint_slice_warnings(document) == [old, address]
+    assert network.endpoint_slice_change_warnings(document, document) == [address]
+    managed = document | {"metadata": {"labels": {"endpointslice.kubernetes.io/managed-by": manager}}}
+    assert network.endpoint_slice_warnings(managed) == [old]
+
+
+def test_network_policy_warns_about_both_directions() -> None:
+    """Exceptions too."""
+    block = {"ipBlock": {"cidr": "1.2.3.4/24", "except": ["1.2.3.0/25", "1.2.3.4/24"]}}
+    spec = {"ingress": [{"from": [{"podSelector": {}}, block]}], "egress": [{"to": [block]}]}
+    assert network.network_policy_warnings({"metadata": {}, "spec": spec}) == [
+        _bad_cidr(f"spec.{path}.ipBlock.{field}")
+        for path in ("ingress[0].from[1]", "egress[0].to[0]")
+        for field in ("cidr", "except[1]")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "warnings"),
+    [
+        pytest.param({"podCIDRs": ["1.2.3.0/24"]}, [], id="plain"),
+        pytest.param({"configSource": {}}, ["spec.configSource: the feature is removed"], id="dynamic configuration"),
+        pytest.param(
+            {"externalID": "x"}, ["spec.externalID: this field is deprecated, and is unused by Kubernetes"], id="id"
+        ),
+        pytest.param({"podCIDRs": ["1.2.3.4/24"]}, [_bad_cidr("spec.podCIDRs[0]")], id="network"),
+    ],
+)
+def test_node_warns(spec: dict[str, Any], warnings: list[str]) -> None:
+    """About fields nobody reads, and its networks."""
+    assert network.node_warnings({"metadata": {}, "spec": spec}) == warnings
