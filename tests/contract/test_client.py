@@ -167,9 +167,9 @@ async def test_watched_object_that_leaves_the_selection_looks_deleted(client: Cl
 
 
 async def test_watch_ends_when_its_time_is_up(client: Client) -> None:
-    """The stream just ends: watch on from the last revision."""
+    """The stream just ends: watch on from the last revision. A bookmark may have named it."""
     async with client.watch(CONFIG_MAPS, timeout_seconds=1) as events:
-        assert [event async for event in events] == []
+        assert [event async for event in events if event.type != "BOOKMARK"] == []
 
 
 async def test_watch_from_a_forgotten_revision_is_expired(client: Client, api: MemoryApi) -> None:

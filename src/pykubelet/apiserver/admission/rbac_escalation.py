@@ -1,0 +1,107 @@
+"""Nobody grants what they do not hold: writes of roles and bindings.
+
+Upstream: pkg/registry/rbac/escalation_check.go, pkg/registry/rbac/*/policybased/storage.go,
+pkg/registry/rbac/validation/rule.go (ConfirmNoEscalation)
+"""
+
+from collections.abc import Sequence
+
+from pykubelet.api.resources import Resource
+from pykubelet.api.validation.field_errors import go_quote
+from pykubelet.api.wire import Document
+from pykubelet.apiserver.admission import Request
+from pykubelet.apiserver.auth.authorize import Authorizer
+from pykubelet.apiserver.auth.bindings import GROUP, RoleMissing, RoleRef, read_role_ref
+from pykubelet.apiserver.auth.rules import Rule, compact, go_list, missing, read_rules
+from pykubelet.apiserver.call import MASTERS, Review
+from pykubelet.apiserver.failures import forbidden, not_found
+
+_EVERYTHING = (Rule(verbs=("*",), groups=("*",), resources=("*",)), Rule(verbs=("*",), paths=("*",)))
+# What the garbage collector changes to remove an object grants nothing.
+_OF_GARBAGE = frozenset({"ownerReferences", "finalizers", "managedFields"})
+
+
+class RbacEscalation:
+    """The rule."""
+
+    def __init__(self, authorizer: Authorizer) -> None:
+        self._authorizer = authorizer
+
+    def admit(self, request: Request, new: Document | None, old: Document | None) -> Document | None:
+        """The object as it came; Forbidden if it would give rights that its writer lacks."""
+        resource = request.served.resource
+        if new is None or resource.group != GROUP or MASTERS in request.user.groups:
+            return new
+        if old is not None and _without_garbage(new) == _without_garbage(old):
+            return new
+        if resource.plural in {"roles", "clusterroles"}:
+            self._role(request, new, old)
+        elif resource.plural in {"rolebindings", "clusterrolebindings"}:
+            self._binding(request, new)
+        return new
+
+    def _role(self, request: Request, role: Document, old: Document | None) -> None:
+        # On creation the name is not known to the authorizer, only the object has it.
+        name = "" if request.verb == "create" else request.name
+        if self._may(request, "escalate", request.served.resource.plural, name):
+            return
+        if why := self._lacking(request, read_rules(role.get("rules"))):
+            raise forbidden(request.served.resource, _name(request, role), why)
+        if (_gathers(role) or (old is not None and _gathers(old))) and self._lacking(request, _EVERYTHING):
+            why = "must have cluster-admin privileges to use the aggregationRule"
+            raise forbidden(request.served.resource, _name(request, role), why)
+
+    def _binding(self, request: Request, binding: Document) -> None:
+        role = read_role_ref(binding)
+        plural = {"Role": "roles", "ClusterRole": "clusterroles"}.get(role.kind)
+        if plural is None or role.group != GROUP:
+            # The kind's own rules refuse it.
+            return
+        if self._may(request, "bind", plural, role.name):
+            return
+        if why := self._lacking(request, self._rules_of(role, plural, request.namespace)):
+            raise forbidden(request.served.resource, _name(request, binding), why)
+
+    def _rules_of(self, role: RoleRef, plural: str, namespace: str) -> Sequence[Rule]:
+        try:
+            return self._authorizer.rbac.role_rules(role, namespace)
+        except RoleMissing as error:
+            raise not_found(Resource(GROUP, "v1", plural, role.kind), role.name) from error
+
+    def _may(self, request: Request, verb: str, resource: str, name: str) -> bool:
+        review = Review(
+            user=request.user,
+            verb=verb,
+            group=GROUP,
+            version="*",
+            resource=resource,
+            namespace=request.namespace,
+            name=name,
+        )
+        return self._authorizer.decide(review).allowed
+
+    def _lacking(self, request: Request, wanted: Sequence[Rule]) -> str:
+        """What the writer lacks of these rules, in words; empty if it holds them all."""
+        user = request.user
+        held, problems = self._authorizer.rbac.rules_for(user, request.namespace)
+        lacking = missing(held, wanted)
+        if not lacking:
+            return ""
+        texts = "\n".join(sorted({rule.text for rule in compact(lacking)}))
+        title = f"user {go_quote(user.name)} (groups={go_list(user.groups)}) is attempting to grant RBAC permissions not currently held:"
+        errors = f"; resolution errors: [{' '.join(problems)}]" if problems else ""
+        return f"{title}\n{texts}{errors}"
+
+
+def _gathers(role: Document) -> bool:
+    return bool((role.get("aggregationRule") or {}).get("clusterRoleSelectors"))
+
+
+def _without_garbage(document: Document) -> Document:
+    metadata = {field: value for field, value in document["metadata"].items() if field not in _OF_GARBAGE}
+    return document | {"metadata": metadata}
+
+
+def _name(request: Request, document: Document) -> str:
+    name: str = document["metadata"].get("name") or request.name
+    return name

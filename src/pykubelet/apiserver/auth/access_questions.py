@@ -1,0 +1,170 @@
+"""The questions of access reviews: what is wrong with one, and what it asks (pure).
+
+In: a SubjectAccessReview, LocalSubjectAccessReview or SelfSubjectAccessReview. Out: field errors, or a `Review` and what
+of the question could not be understood.
+
+Upstream: pkg/apis/authorization/validation/validation.go, pkg/registry/authorization/util/helpers.go
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from pykubelet.api.field_selector import FieldRequirement, parse_field_selector
+from pykubelet.api.names import label_value_errors, qualified_name_errors
+from pykubelet.api.selector import Operator, SelectorError, requirement
+from pykubelet.api.selector_syntax import parse_selector
+from pykubelet.api.validation.field_errors import FieldError, each_invalid, forbidden, invalid, required
+from pykubelet.api.wire import Document
+from pykubelet.apiserver.call import Review, User
+
+_RESOURCE = "spec.resourceAttributes"
+_LABEL_OPERATORS = {
+    "In": Operator.IN,
+    "NotIn": Operator.NOT_IN,
+    "Exists": Operator.EXISTS,
+    "DoesNotExist": Operator.DOES_NOT_EXIST,
+}
+
+
+class Question(NamedTuple):
+    """What is asked, and which parts of it were passed over."""
+
+    review: Review
+    problem: str
+
+
+def question_errors(document: Document, kind: str) -> list[FieldError]:
+    """What is wrong with a review of this kind, in the API server's order."""
+    spec, metadata = document["spec"], document["metadata"]
+    about_resource, about_path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    errors: list[FieldError] = []
+    if about_resource is not None and about_path is not None:
+        text = "cannot be specified in combination with resourceAttributes"
+        errors.append(invalid("spec.nonResourceAttributes", _internal(about_path), text))
+    if about_resource is None and about_path is None:
+        text = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        errors.append(invalid(_RESOURCE, None, text))
+    if kind != "SelfSubjectAccessReview" and not spec.get("user") and not spec.get("groups"):
+        errors.append(invalid("spec.user", "", "at least one of user or group must be specified"))
+    if about_resource is not None:
+        errors += _selector_errors(about_resource)
+    is_local = kind == "LocalSubjectAccessReview"
+    if any(value for field, value in metadata.items() if not (is_local and field == "namespace")):
+        errors.append(
+            invalid("metadata", metadata, "must be empty except for namespace" if is_local else "must be empty")
+        )
+    return errors + (_local_errors(metadata, about_resource, about_path) if is_local else [])
+
+
+def question(user: User, spec: Document) -> Question:
+    """What a review without errors asks about a user."""
+    about = spec.get("resourceAttributes")
+    if about is None:
+        path = spec["nonResourceAttributes"]
+        return Question(Review(user=user, verb=path.get("verb", ""), path=path.get("path", "")), "")
+    fields, fields_problem = _fields(about.get("fieldSelector") or {})
+    labels, labels_problem = _labels(about.get("labelSelector") or {})
+    review = Review(
+        user=user,
+        verb=about.get("verb", ""),
+        group=about.get("group", ""),
+        version=about.get("version") or "*",
+        resource=about.get("resource", ""),
+        subresource=about.get("subresource", ""),
+        namespace=about.get("namespace", ""),
+        name=about.get("name", ""),
+        fields=fields,
+        labels=labels,
+    )
+    return Question(review, "; ".join(filter(None, (fields_problem, labels_problem))))
+
+
+def subject_of(spec: Document) -> User:
+    """Whom a SubjectAccessReview asks about."""
+    extra = {key: tuple(values) for key, values in (spec.get("extra") or {}).items()}
+    return User(spec.get("user", ""), tuple(spec.get("groups") or ()), spec.get("uid", ""), extra)
+
+
+def _local_errors(metadata: Document, about_resource: Document | None, about_path: Document | None) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if about_resource is not None and (given := about_resource.get("namespace", "")) != metadata.get("namespace", ""):
+        errors.append(invalid(f"{_RESOURCE}.namespace", given, "must match metadata.namespace"))
+    if about_path is not None:
+        text = "disallowed on this kind of request"
+        errors.append(invalid("spec.nonResourceAttributes", _internal(about_path), text))
+    return errors
+
+
+def _internal(about_path: Document) -> Document:
+    """As Go prints its own form of it."""
+    return {"Path": about_path.get("path", ""), "Verb": about_path.get("verb", "")}
+
+
+def _selector_errors(about: Document) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for field in ("fieldSelector", "labelSelector"):
+        selector = about.get(field)
+        if selector is None:
+            continue
+        path, raw, requirements = f"{_RESOURCE}.{field}", selector.get("rawSelector"), selector.get("requirements")
+        if raw and requirements:
+            errors.append(invalid(f"{path}.rawSelector", raw, "may not specified at the same time as requirements"))
+        if not raw and not requirements:
+            text = f"when {path} is specified, requirements or rawSelector is required"
+            errors.append(required(f"{path}.requirements", text))
+        for index, one in enumerate(requirements or ()):
+            errors += _requirement_errors(one, f"{path}.requirements[{index}]", is_label=field == "labelSelector")
+    return errors
+
+
+def _requirement_errors(one: Document, path: str, *, is_label: bool) -> list[FieldError]:
+    key, operator, values = one.get("key", ""), one.get("operator", ""), one.get("values") or ()
+    errors = [] if key or is_label else [required(f"{path}.key", "must be specified")]
+    if operator in {"In", "NotIn"} and not values:
+        errors.append(required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
+    if operator in {"Exists", "DoesNotExist"} and values:
+        text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+        errors.append(forbidden(f"{path}.values", text))
+    if is_label:
+        errors += each_invalid(f"{path}.key", key, qualified_name_errors(key))
+        for index, value in enumerate(values):
+            errors += each_invalid(f"{path}.values[{index}]", value, label_value_errors(value))
+    return errors
+
+
+def _fields(selector: Document) -> tuple[str, str]:
+    """The field selector as text, and what of it was passed over."""
+    if raw := selector.get("rawSelector"):
+        try:
+            return str(parse_field_selector(raw)), ""
+        except SelectorError:
+            return "", f"{_RESOURCE}.fieldSelector ignored due to parse error"
+    wanted: Sequence[Document] = selector.get("requirements") or ()
+    found = [
+        FieldRequirement(one.get("key", ""), one["values"][0], equal=one["operator"] == "In")
+        for one in wanted
+        if one.get("operator") in {"In", "NotIn"} and len(one.get("values") or ()) == 1
+    ]
+    return ",".join(map(str, found)), _passed_over("fieldSelector", wanted, found)
+
+
+def _labels(selector: Document) -> tuple[str, str]:
+    """The label selector as text, and what of it was passed over."""
+    if raw := selector.get("rawSelector"):
+        try:
+            return str(parse_selector(raw)), ""
+        except SelectorError:
+            return "", f"{_RESOURCE}.labelSelector ignored due to parse error"
+    wanted: Sequence[Document] = selector.get("requirements") or ()
+    found: list[str] = []
+    for one in wanted:
+        operator = _LABEL_OPERATORS.get(one.get("operator", ""))
+        if operator is not None:
+            found.append(str(requirement(one.get("key", ""), operator, one.get("values") or ())))
+    return ",".join(found), _passed_over("labelSelector", wanted, found)
+
+
+def _passed_over(field: str, wanted: Sequence[Any], found: Sequence[Any]) -> str:
+    if len(wanted) == len(found):
+        return ""
+    return f"{_RESOURCE}.{field} {'partially ignored' if found else 'ignored'} due to parse error"

@@ -1,0 +1,127 @@
+"""Who asks: a client certificate, a static token, a service account token, or nobody.
+
+In: the headers of a request and the certificate its connection was opened with. Out: a user; Unauthorized if somebody
+shows something that is not valid. Every proof is looked at once and then remembered, so a request costs a digest of its
+token or a look for its certificate.
+
+Upstream: pkg/kubeapiserver/authenticator/config.go, staging/src/k8s.io/apiserver/pkg/authentication/request
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from pykubelet.aio.clock import Clock
+from pykubelet.api.errors import Unauthorized
+from pykubelet.apiserver.auth.identity import CREDENTIAL_ID, authenticated
+from pykubelet.apiserver.auth.token_file import digest
+from pykubelet.apiserver.auth.tokens import ServiceAccountTokens, TokenError
+from pykubelet.apiserver.call import ANONYMOUS, User
+
+INVALID_TOKEN = "invalid bearer token"  # noqa: S105  a message
+# Clients with a certificate: a machine has a handful.
+_REMEMBERED = 1024
+# The user, its groups, and the identifier Kubernetes has for its uid.
+_SUBJECT = (NameOID.COMMON_NAME, NameOID.ORGANIZATION_NAME, x509.ObjectIdentifier("1.3.6.1.4.1.57683.2"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Certificate:
+    """What a certificate proves before a time: a user, nobody in particular (None), or nothing at all."""
+
+    user: User | None
+    expires_at: float
+    is_proof: bool = True
+
+
+class Authenticator:
+    """Knows everybody. `static` are the users of the token file by the digests of their tokens."""
+
+    def __init__(
+        self, tokens: ServiceAccountTokens, *, clock: Clock, static: Mapping[bytes, User] | None = None
+    ) -> None:
+        self._tokens, self._clock = tokens, clock
+        self._static = {key: authenticated(user) for key, user in (static or {}).items()}
+        self._certificates: dict[bytes, _Certificate] = {}
+
+    def authenticate(self, headers: Mapping[str, str], certificate: bytes | None) -> User:
+        """The user of this certificate (DER, which TLS has verified) or these headers, in that order."""
+        refused = False
+        if certificate is not None:
+            shown = self._certificate(certificate)
+            # A connection may live longer than the certificate it was opened with.
+            refused = not shown.is_proof or self._clock.now().timestamp() > shown.expires_at
+            if shown.user is not None and not refused:
+                return shown.user
+        token = bearer_token(headers.get("Authorization", ""))
+        if token:
+            return self.token_user(token)
+        if refused:
+            raise Unauthorized
+        return ANONYMOUS
+
+    def token_user(self, token: str) -> User:
+        """Who shows a token to this server; Unauthorized if nobody does."""
+        # A digest tells nothing of how much of a token is right, so finding it by equality gives nothing away.
+        user = self._static.get(digest(token))
+        if user is not None:
+            return user
+        try:
+            bearer = self._tokens.bearer(token)
+        except TokenError as error:
+            raise Unauthorized from error
+        if bearer is None:
+            raise Unauthorized
+        return bearer.user
+
+    def review(self, token: str, audiences: tuple[str, ...]) -> tuple[User, tuple[str, ...]]:
+        """Who shows a token to these audiences (none: this server), and to which; TokenError if nobody does."""
+        wanted = audiences or self._tokens.audiences
+        user = self._static.get(digest(token))
+        if user is not None:
+            # A static token is meant for this server, and for nobody else.
+            both = tuple(audience for audience in self._tokens.audiences if audience in wanted)
+            if both:
+                return user, both
+            raise TokenError(INVALID_TOKEN)
+        bearer = self._tokens.bearer(token, wanted)
+        if bearer is None:
+            raise TokenError(INVALID_TOKEN)
+        return bearer.user, bearer.audiences
+
+    def _certificate(self, der: bytes) -> _Certificate:
+        known = self._certificates.get(der)
+        if known is None:
+            if len(self._certificates) >= _REMEMBERED:
+                self._certificates.clear()
+            known = self._certificates[der] = _read_certificate(der)
+        return known
+
+
+def bearer_token(header: str) -> str:
+    """The token in an Authorization header, empty if there is none."""
+    scheme, _, rest = header.strip().partition(" ")
+    return rest.partition(" ")[0] if scheme.lower() == "bearer" else ""
+
+
+def _read_certificate(der: bytes) -> _Certificate:
+    try:
+        certificate = x509.load_der_x509_certificate(der)
+        expires_at = certificate.not_valid_after_utc.timestamp()
+        names, groups, uids = (_values(certificate, oid) for oid in _SUBJECT)
+    except ValueError:
+        return _Certificate(None, 0, is_proof=False)
+    if not names or not names[-1]:
+        return _Certificate(None, expires_at)
+    if len(uids) > 1 or uids == [""]:
+        return _Certificate(None, expires_at, is_proof=False)
+    extra = {CREDENTIAL_ID: (f"X509SHA256={sha256(der).hexdigest()}",)}
+    # Go takes the last of several common names.
+    return _Certificate(authenticated(User(names[-1], tuple(groups), "".join(uids), extra)), expires_at)
+
+
+def _values(certificate: x509.Certificate, oid: x509.ObjectIdentifier) -> list[str]:
+    return [str(attribute.value) for attribute in certificate.subject.get_attributes_for_oid(oid)]

@@ -1,0 +1,1 @@
+"""Kubernetes' rules in CEL, the Common Expression Language: read, checked, evaluated."""

@@ -1,0 +1,1 @@
+"""What expressions can call: the functions of CEL and those that Kubernetes adds."""

@@ -1,0 +1,217 @@
+"""Whether an object keeps the rules of its schema.
+
+In: compiled rules, an object and, for an update, the object before. Out: complaints with the API's own texts. All rules of
+a request share one budget of steps, so that none of them holds up the server. What was against a rule before and did not
+change is let pass, unless the rule is about changes.
+
+Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/validation.go
+"""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from pykubelet.api.validation.field_errors import ErrorType, FieldError, duplicate, forbidden, invalid, required
+from pykubelet.api.wire import Document
+from pykubelet.apiserver.custom.cel.documents import from_document
+from pykubelet.apiserver.custom.cel.faults import CelError
+from pykubelet.apiserver.custom.cel.map_lists import by_keys, is_same, keys_of
+from pykubelet.apiserver.custom.cel.program import Program
+from pykubelet.apiserver.custom.cel.rules import Rule, RuleNode
+from pykubelet.apiserver.custom.cel.values import MISSING, NONE, Optional
+from pykubelet.apiserver.custom.findings import NO_PATH
+from pykubelet.apiserver.custom.schema import Schema
+
+# About half a second of a slow machine; upstream allows what takes its machine a second.
+STEPS = 1_000_000
+_OUT_OF_BUDGET = "due to running out of cost budget, no further validation rules will be run"
+_NO_OVERLOAD = "call arguments did not match a supported operator, function or macro signature"
+_MAX_MESSAGE = 5 * 1024
+_NOT_RATCHETED = frozenset({"apiVersion", "kind"})
+
+
+class _SpentError(Exception):
+    """There are no steps left."""
+
+
+class _Before:
+    """A value, what it was before, and whether that makes a difference."""
+
+    def __init__(self, new: Any, old: Any, schema: Schema) -> None:
+        self._new = new
+        self._old = old
+        self._schema = schema
+
+    @cached_property
+    def is_same(self) -> bool:
+        return is_same(self._new, self._old, self._schema)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where we are: the path, the value before for rules about changes, and what is known to be unchanged."""
+
+    path: str
+    old: Any = None
+    current: _Before | None = None
+    nearest: _Before | None = None
+
+    @property
+    def is_unchanged(self) -> bool:
+        known = self.current or self.nearest
+        return known is not None and known.is_same
+
+
+def rule_errors(
+    node: RuleNode | None, new: Any, old: Any, *, path: str = "", ratchets: bool = True
+) -> list[FieldError]:
+    """Which rules a value breaks; `old` is what it was before, or None."""
+    if node is None:
+        return []
+    before = _Before(new, old, node.schema) if old is not None and ratchets else None
+    check = _Check()
+    with suppress(_SpentError):
+        check.value(node, new, _Place(path, old, before))
+    return check.errors
+
+
+class _Check:
+    """One pass over an object: the complaints so far, and the steps left."""
+
+    def __init__(self) -> None:
+        self.errors: list[FieldError] = []
+        self._steps = STEPS
+
+    def value(self, node: RuleNode, value: Any, place: _Place) -> None:
+        """Check a value and everything in it."""
+        if value is None:
+            return
+        if node.rules or node.complaint:
+            self._rules(node, value, place)
+        if isinstance(value, list):
+            self._list(node, value, place)
+        elif isinstance(value, dict):
+            for inner, key, at in _fields(node, value, place.path):
+                self.value(inner, value[key], _inside(place, node.schema, value, key, at))
+
+    def _list(self, node: RuleNode, values: list[Any], place: _Place) -> None:
+        if node.items is None:
+            return
+        before = by_keys(place.old, node.schema)
+        for index, item in enumerate(values):
+            old = before.get(keys_of(item, node.schema)) if before else None
+            current = None
+            if place.current is not None and old is not None:
+                current = _Before(item, old, node.items.schema)
+            nearest = place.current or place.nearest
+            self.value(node.items, item, _Place(f"{place.path}[{index}]", old, current, nearest))
+
+    def _rules(self, node: RuleNode, value: Any, place: _Place) -> None:
+        shown = _type_name(node.schema)
+        at = place.path or NO_PATH
+        if node.complaint:
+            self.errors.append(invalid(at, shown, f"rule compiler initialization error: {node.complaint}"))
+            return
+        if self._steps <= 0:
+            self._give_up(at, shown, f"validation failed {_OUT_OF_BUDGET}")
+        own = _cel_value(value, node)
+        old = MISSING if place.old is None else _cel_value(place.old, node)
+        for rule in node.rules:
+            if rule.complaint:
+                self.errors.append(invalid(at, shown, f"rule compile error: {rule.complaint}"))
+            elif rule.program is not None and (
+                old is not MISSING or not rule.uses_old_self or rule.has_optional_old_self
+            ):
+                before = (NONE if old is MISSING else Optional(old)) if rule.has_optional_old_self else old
+                self._rule(rule, rule.program, (own, before), shown, place)
+
+    def _rule(self, rule: Rule, program: Program, values: tuple[Any, Any], shown: str, place: _Place) -> None:
+        at = place.path or NO_PATH
+        result, self._steps = _run(program, values, self._steps)
+        if self._steps < 0:
+            self._give_up(at, shown, f"validation failed {_OUT_OF_BUDGET}")
+        if isinstance(result, CelError):
+            self.errors.append(invalid(at, shown, _failure(rule, result.message)))
+        elif result is not True and (rule.uses_old_self or not place.is_unchanged):
+            where = ".".join(filter(None, (place.path, rule.field))) or NO_PATH
+            self.errors.append(_complaint(rule, where, shown, self._message(rule, values, shown, where)))
+
+    def _message(self, rule: Rule, values: tuple[Any, Any], shown: str, at: str) -> str:
+        if rule.message_program is not None:
+            result, self._steps = _run(rule.message_program, values, self._steps)
+            if self._steps < 0:
+                self._give_up(at, shown, f"messageExpression evaluation failed {_OUT_OF_BUDGET}")
+            text = result.strip() if isinstance(result, str) else ""
+            if text and "\n" not in text and len(text.encode()) <= _MAX_MESSAGE:
+                return text
+        stated: str = rule.stated.get("message", "").strip()
+        return stated or f"failed rule: {_name(rule)}"
+
+    def _give_up(self, at: str, shown: str, detail: str) -> None:
+        self.errors.append(invalid(at, shown, detail))
+        raise _SpentError
+
+
+def _cel_value(value: Any, node: RuleNode) -> Any:
+    try:
+        return from_document(value, node.schema, is_resource=node.is_resource)
+    except CelError as error:
+        return error
+
+
+def _run(program: Program, values: tuple[Any, Any], steps: int) -> tuple[Any, int]:
+    wrong = next((value for value in values if isinstance(value, CelError)), None)
+    return (wrong, steps) if wrong is not None else program.run(values, steps)
+
+
+def _fields(node: RuleNode, value: Document, path: str) -> Iterator[tuple[RuleNode, str, str]]:
+    """The fields that have rules, with their paths."""
+    if node.additional is not None:
+        for key in value:
+            yield node.additional, key, f"{path}[{key}]"
+    for key in value:
+        inner = node.properties.get(key)
+        if inner is not None:
+            yield inner, key, f"{path}.{key}" if path else key
+
+
+def _inside(place: _Place, schema: Schema, value: Document, key: str, at: str) -> _Place:
+    was = place.old.get(key) if isinstance(place.old, dict) else None
+    if place.current is None:
+        return _Place(at, was, None, place.nearest)
+    if place.nearest is None and key in _NOT_RATCHETED:
+        return _Place(at, was)
+    known = schema.field(key)
+    is_known = known is not None and isinstance(place.old, dict) and key in place.old
+    current = _Before(value[key], was, known) if is_known and known is not None else None
+    return _Place(at, was, current, place.current)
+
+
+def _type_name(schema: Schema) -> str:
+    return schema.types[0] if len(schema.types) == 1 else ""
+
+
+def _name(rule: Rule) -> str:
+    """What a complaint calls a rule."""
+    name: str = rule.stated.get("message", "").strip() or rule.stated["rule"].strip()
+    return name
+
+
+def _failure(rule: Rule, message: str) -> str:
+    if message.startswith("no such overload"):
+        return f"'{message}': {_NO_OVERLOAD} for rule: {_name(rule)}"
+    return f"{message} evaluating rule: {_name(rule)}"
+
+
+def _complaint(rule: Rule, at: str, shown: str, detail: str) -> FieldError:
+    match rule.stated.get("reason"):
+        case ErrorType.FORBIDDEN:
+            return forbidden(at, detail)
+        case ErrorType.REQUIRED:
+            return required(at, detail)
+        case ErrorType.DUPLICATE:
+            return duplicate(at, shown)
+        case _:
+            return invalid(at, shown, detail)

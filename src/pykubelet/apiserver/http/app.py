@@ -1,0 +1,239 @@
+"""HTTP: connections, TLS and the bytes on the wire. The only part of the server that knows aiohttp.
+
+There is no router and no chain of middleware: one handler makes an `Asked` of a request, has it answered by `Front`
+and sends what comes back.
+
+Upstream: staging/src/k8s.io/apiserver/pkg/server/secure_serving.go, endpoints/handlers/responsewriters/writers.go.
+"""
+
+import asyncio
+import socket
+import ssl
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager, suppress
+from typing import Any
+
+from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
+from multidict import CIMultiDict
+
+from pykubelet.aio.log import get_logger
+from pykubelet.api.errors import BadRequest
+from pykubelet.apiserver.call import Call
+from pykubelet.apiserver.http import limits
+from pykubelet.apiserver.http.front import Asked, Connection, Front, Watch, refusal
+from pykubelet.apiserver.http.negotiate import accepts_gzip
+from pykubelet.apiserver.http.reply import JSON, Reply, error_reply
+from pykubelet.apiserver.http.warning_headers import warning_headers
+
+log = get_logger(__name__)
+
+Connect = Callable[[Call, str, web.BaseRequest], Awaitable[web.StreamResponse]]
+"""Answers a request by passing it on: gets the call, the rest of its path, and the request as it came."""
+
+# Upstream's threshold and level: below it, compressing costs more than it saves.
+_GZIP_BYTES = 128 * 1024
+_GZIP_LEVEL = 1
+_GZIP_WINDOW = 31
+_CACHE_CONTROL = "no-cache, private"
+# How long requests under way may take when the server stops.
+STOP_SECONDS = 5.0
+
+
+class App:
+    """The server's HTTP side; `serving` runs it."""
+
+    def __init__(self, front: Front, *, connect: Mapping[tuple[str, str], Connect], new_id: Callable[[], str]) -> None:
+        self._front, self._connect, self._new_id = front, connect, new_id
+        self._long: set[asyncio.Task[Any]] = set()
+        self._under_way = 0
+        self._stopping = False
+        self._idle = asyncio.Event()
+
+    @asynccontextmanager
+    async def serving(self, listener: socket.socket, tls: ssl.SSLContext) -> AsyncIterator[None]:
+        """Serves a socket as long as the context lasts.
+
+        At the end watches are ended, requests under way are answered, then connections are closed.
+        """
+        server = _Server(
+            self.respond,
+            handler_cancellation=True,
+            access_log=None,
+            auto_decompress=False,
+            keepalive_timeout=limits.IDLE_SECONDS,
+            max_line_size=limits.MAX_LINE_BYTES,
+            max_field_size=limits.MAX_LINE_BYTES,
+            max_headers=limits.MAX_HEADERS,
+        )
+        runner = web.ServerRunner(server, shutdown_timeout=STOP_SECONDS)
+        await runner.setup()
+        try:
+            site = web.SockSite(runner, listener, ssl_context=tls)
+            await site.start()
+            yield
+            await site.stop()
+            await self._drained()
+        finally:
+            await runner.cleanup()
+
+    async def _drained(self) -> None:
+        """Waits until watches are ended and requests under way are answered, but not for ever."""
+        self._stopping = True
+        for task in self._long:
+            task.cancel()
+        if self._under_way:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(STOP_SECONDS):
+                    await self._idle.wait()
+
+    async def respond(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answers one request."""
+        self._under_way += 1
+        try:
+            return await self._respond(request)
+        finally:
+            self._under_way -= 1
+            if self._stopping and not self._under_way:
+                self._idle.set()
+
+    async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
+        headers = request.headers
+        asked = Asked(
+            request.method,
+            request.raw_path,
+            headers,
+            _certificate(request),
+            request.remote or "",
+            lambda: read_body(request),
+            headers.get("Audit-ID", "")[:64] or self._new_id(),
+        )
+        outcome, exchange = await self._front.answer(asked)
+        if type(outcome) is Reply:
+            return await _response(outcome, asked)
+        code = 500
+        task = asyncio.current_task()
+        assert task is not None
+        self._long.add(task)
+        try:
+            if isinstance(outcome, Watch):
+                response = await self._watch(outcome, request, asked, lambda count: self._front.sent(exchange, count))
+            else:
+                assert isinstance(outcome, Connection)
+                response = await self._connected(outcome, request, asked)
+            code = response.status
+        finally:
+            self._long.discard(task)
+            self._front.long_ended(asked, exchange, code)
+        return response
+
+    async def _connected(self, connection: Connection, request: web.BaseRequest, asked: Asked) -> web.StreamResponse:
+        call = connection.call
+        connect = self._connect[call.served.resource.group_resource, call.subresource]
+        try:
+            return await connect(call, connection.rest, request)
+        except Exception as error:  # noqa: BLE001  whatever it is, the client gets a Status
+            return await _response(refusal(error, asked), asked)
+
+    async def _watch(
+        self, watch: Watch, request: web.BaseRequest, asked: Asked, sent: Callable[[int], None]
+    ) -> web.StreamResponse:
+        warnings = warning_headers(watch.stream.warnings)
+        response = web.StreamResponse(headers=_headers(Reply(200, b"", JSON, warnings), asked))
+        try:
+            await response.prepare(request)
+            async with aclosing(watch.stream.batches) as batches:
+                async for batch in batches:
+                    if batch:
+                        async with asyncio.timeout(limits.STALLED_SECONDS):
+                            await response.write(watch.lines(batch))
+                        sent(len(batch))
+        except (ConnectionError, TimeoutError):
+            response.force_close()
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not self._stopping or task is None or task.uncancel():
+                raise
+        return response
+
+
+class _Protocol(web.RequestHandler):
+    """A connection whose broken requests are answered like any other mistake."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Answers what is not HTTP, or not HTTP within the limits; everything else never gets here."""
+        log.debug("not HTTP", source=request.remote, code=status, reason=message or type(exc).__name__)
+        reply = error_reply(BadRequest("the request is not valid HTTP, or its headers are too large"), "", {}, "")
+        response = web.Response(status=reply.code, body=reply.body, content_type=JSON)
+        response.force_close()
+        return response
+
+
+class _Server(web.Server):
+    def __call__(self) -> web.RequestHandler:
+        return _Protocol(self, loop=self._loop, **self._kwargs)
+
+
+def _headers(reply: Reply, asked: Asked) -> CIMultiDict[str]:
+    # Without a name of its own the HTTP library would tell everybody its version.
+    headers = CIMultiDict({"Audit-Id": asked.id, "Cache-Control": _CACHE_CONTROL, "Server": "pykubelet"})
+    if reply.content_type:
+        headers["Content-Type"] = reply.content_type
+    for name, value in reply.headers:
+        if name == "Cache-Control":
+            headers[name] = value
+        else:
+            headers.add(name, value)
+    return headers
+
+
+async def _response(reply: Reply, asked: Asked) -> web.Response:
+    headers = _headers(reply, asked)
+    body = reply.body
+    if len(body) > _GZIP_BYTES and accepts_gzip(asked.headers.get("Accept-Encoding", "")):
+        headers["Content-Encoding"] = "gzip"
+        headers.add("Vary", "Accept-Encoding")
+        # The loop goes on meanwhile: zlib lets go of the interpreter.
+        body = await asyncio.to_thread(_gzipped, body)
+    return web.Response(status=reply.code, body=body, headers=headers)
+
+
+def _gzipped(body: bytes) -> bytes:
+    compressor = zlib.compressobj(_GZIP_LEVEL, wbits=_GZIP_WINDOW)
+    return compressor.compress(body) + compressor.flush()
+
+
+def _certificate(request: web.BaseRequest) -> bytes | None:
+    """The client's certificate, which TLS has checked."""
+    transport = request.transport
+    if transport is None or not transport.get_extra_info("peercert"):
+        return None
+    found: bytes | None = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    return found
+
+
+async def read_body(request: web.BaseRequest) -> bytes:
+    """The body of a request, up to the limit."""
+    if (request.content_length or 0) > limits.MAX_BODY_BYTES:
+        raise limits.too_large()
+    if request.headers.get("Expect", "").lower() == "100-continue":
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0
+    body = bytearray()
+    try:
+        while chunk := await request.content.readany():
+            body += chunk
+            if len(body) > limits.MAX_BODY_BYTES:
+                raise limits.too_large()
+    except (HttpProcessingError, web.RequestPayloadError) as error:
+        raise BadRequest("the body of the request could not be read") from error
+    return bytes(body)

@@ -1,0 +1,155 @@
+"""What the server counts, and its page at /metrics with Kubernetes' own names.
+
+Recording is a dict lookup and three additions; names, labels and text are made when somebody reads the page, and only
+then is the library that writes it imported.
+
+Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/metrics/metrics.go, storage/etcd3/metrics/metrics.go.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from pykubelet.apiserver.http.limits import InFlight
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+# Seconds, as upstream chose them for its promises about latency.
+_BOUNDS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60)
+_VERBS = {"create": "POST", "update": "PUT", "delete": "DELETE", "deletecollection": "DELETECOLLECTION"}
+_LABELS = ("verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component")
+_LONG_LABELS = tuple(label for label in _LABELS if label != "dry_run")
+
+
+class Kind(NamedTuple):
+    """What requests are told apart by; `verb` is Kubernetes' (`list`), and only known names may stand here."""
+
+    verb: str
+    dry_run: str = ""
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+    subresource: str = ""
+    scope: str = ""
+
+    def labels(self) -> dict[str, str]:
+        """The values of the labels by which Prometheus knows it."""
+        values = (*self._replace(verb=_VERBS.get(self.verb, self.verb.upper())), "apiserver")
+        return dict(zip(_LABELS, values, strict=True))
+
+
+class _Series:
+    """The answers of one kind and code so far."""
+
+    __slots__ = ("buckets", "count", "seconds")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.seconds = 0.0
+        self.buckets = [0] * (len(_BOUNDS) + 1)
+
+
+def scope_of(*, verb: str, namespace: str, name: str) -> str:
+    """Whether a request is about one object, a namespace or the cluster."""
+    if name or verb == "create":
+        return "resource"
+    return "namespace" if namespace else "cluster"
+
+
+class Metrics:
+    """The server's counters; one writer, the loop."""
+
+    def __init__(self, in_flight: InFlight, objects: Callable[[], Mapping[str, int]]) -> None:
+        self.in_flight = in_flight
+        self._objects = objects
+        self._series: dict[tuple[Kind, int], _Series] = {}
+        self._long: dict[Kind, int] = {}
+        self._events: dict[tuple[str, str, str], int] = {}
+
+    def answered(self, kind: Kind, code: int, seconds: float) -> None:
+        """A request was answered."""
+        series = self._series.get((kind, code))
+        if series is None:
+            series = self._series[kind, code] = _Series()
+        series.count += 1
+        series.seconds += seconds
+        series.buckets[bisect_left(_BOUNDS, seconds)] += 1
+
+    def long_started(self, kind: Kind) -> None:
+        """A watch or another long request began."""
+        self._long[kind] = self._long.get(kind, 0) + 1
+
+    def long_ended(self, kind: Kind) -> None:
+        """It ended."""
+        self._long[kind] -= 1
+
+    def events_sent(self, kind: Kind, count: int) -> None:
+        """Lines of a watch were written."""
+        key = (kind.group, kind.version, kind.resource)
+        self._events[key] = self._events.get(key, 0) + count
+
+    def page(self) -> bytes:
+        """The text of /metrics."""
+        from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector, generate_latest
+
+        registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        PlatformCollector(registry=registry)
+        registry.register(self)
+        return generate_latest(registry)
+
+    def collect(self) -> "Iterator[Metric]":
+        """What the library asks for when it writes the page."""
+        from prometheus_client.metrics_core import GaugeMetricFamily
+
+        yield from self._requests()
+        long = GaugeMetricFamily(
+            "apiserver_longrunning_requests", "Watches and other long requests now open.", labels=_LONG_LABELS
+        )
+        for kind, count in self._long.items():
+            labels = kind.labels()
+            long.add_metric([labels[label] for label in _LONG_LABELS], count)
+        yield long
+        now = GaugeMetricFamily(
+            "apiserver_current_inflight_requests", "Requests now being answered.", labels=["request_kind"]
+        )
+        now.add_metric(["readOnly"], self.in_flight.reading)
+        now.add_metric(["mutating"], self.in_flight.writing)
+        yield now
+        stored = GaugeMetricFamily("apiserver_storage_objects", "Stored objects by resource.", labels=["resource"])
+        for resource, count in self._objects().items():
+            stored.add_metric([resource], count)
+        yield stored
+
+    def _requests(self) -> "Iterator[Metric]":
+        from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily
+
+        total = CounterMetricFamily(
+            "apiserver_request_total", "Requests answered, by kind and code.", labels=[*_LABELS, "code"]
+        )
+        latency = HistogramMetricFamily(
+            "apiserver_request_duration_seconds", "How long requests took, by kind.", labels=_LABELS
+        )
+        by_kind: dict[Kind, list[_Series]] = {}
+        for (kind, code), series in self._series.items():
+            total.add_metric([*kind.labels().values(), str(code)], series.count)
+            by_kind.setdefault(kind, []).append(series)
+        for kind, all_series in by_kind.items():
+            counts = [sum(column) for column in zip(*(series.buckets for series in all_series), strict=True)]
+            sums = [sum(counts[: place + 1]) for place in range(len(counts))]
+            bounds = [*map(str, map(float, _BOUNDS)), "+Inf"]
+            latency.add_metric(
+                [*kind.labels().values()],
+                buckets=[*zip(bounds, sums, strict=True)],
+                sum_value=sum(series.seconds for series in all_series),
+            )
+        yield total
+        yield latency
+        events = CounterMetricFamily(
+            "apiserver_watch_events_total", "Events sent to watchers.", labels=["group", "version", "resource"]
+        )
+        for key, count in self._events.items():
+            events.add_metric(list(key), count)
+        yield events

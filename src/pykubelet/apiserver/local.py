@@ -1,0 +1,190 @@
+"""The client Protocols without HTTP: for whatever runs in the server's own process, and for tests.
+
+Calls go straight to the server, as one user who may do everything; every answer is what HTTP would have carried.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, Generic, Protocol, TypeVar, cast
+
+import msgspec
+
+from pykubelet.api import wire
+from pykubelet.api.errors import BadRequest, InternalError, NotFound, from_status
+from pykubelet.api.generated.meta import DeleteOptions, ListMeta
+from pykubelet.api.resources import Resource
+from pykubelet.api.typed import Kind
+from pykubelet.apiserver.call import ALL_AUTHENTICATED, MASTERS, Answer, Call, Event, Stream, User, Verb
+from pykubelet.apiserver.registry import Registry
+from pykubelet.kube.client import EVERYTHING, Listing, PatchType, Selection, WatchEvent
+
+T = TypeVar("T")
+ADMIN = User("system:admin", (MASTERS, ALL_AUTHENTICATED))
+FIELD_MANAGER = "pykubelet"
+
+
+class Handles(Protocol):
+    """The server."""
+
+    async def handle(self, call: Call) -> Answer | Stream:
+        """Do what is asked; raises ApiError."""
+
+
+class LocalClient:
+    """Reader, Writer and Watcher; implements `pykubelet.kube.client.Client`."""
+
+    def __init__(self, server: Handles, registry: Registry, *, user: User = ADMIN) -> None:
+        self._server, self._registry, self._user = server, registry, user
+
+    async def get(self, kind: Kind[T], name: str, *, namespace: str = "", resource_version: str = "") -> T:
+        query = _query(resourceVersion=resource_version)
+        return _typed(kind, await self._ask("get", kind.resource, namespace, name, query=query))
+
+    async def list(
+        self,
+        kind: Kind[T],
+        *,
+        namespace: str = "",
+        selection: Selection = EVERYTHING,
+        resource_version: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+    ) -> Listing[T]:
+        query = _query(
+            labelSelector=selection.labels,
+            fieldSelector=selection.fields,
+            resourceVersion=resource_version,
+            limit=str(limit) if limit else "",
+            **{"continue": continue_token},
+        )
+        return _listing(kind, await self._ask("list", kind.resource, namespace, query=query))
+
+    async def create(self, kind: Kind[T], body: T, *, namespace: str = "", name: str = "") -> T:
+        return _typed(kind, await self._ask("create", kind.resource, namespace, name, body=wire.encode(body)))
+
+    async def patch(
+        self,
+        kind: Kind[T],
+        name: str,
+        body: Any,
+        *,
+        namespace: str = "",
+        patch_type: PatchType = PatchType.STRATEGIC,
+        subresource: str = "",
+    ) -> T:
+        answer = await self._ask(
+            "patch",
+            kind.resource,
+            namespace,
+            name,
+            subresource=subresource,
+            query=_query(fieldManager=FIELD_MANAGER if patch_type is PatchType.APPLY else ""),
+            body=wire.encode(body),
+            content_type=patch_type.value,
+        )
+        return _typed(kind, answer)
+
+    async def delete(
+        self, kind: Kind[T], name: str, *, namespace: str = "", options: DeleteOptions | None = None
+    ) -> None:
+        body = wire.encode(options or DeleteOptions())
+        await self._ask("delete", kind.resource, namespace, name, body=body)
+
+    @asynccontextmanager
+    async def watch(
+        self,
+        kind: Kind[T],
+        *,
+        namespace: str = "",
+        selection: Selection = EVERYTHING,
+        resource_version: str = "",
+        timeout_seconds: float | None = None,
+    ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
+        query = _query(
+            watch="true",
+            allowWatchBookmarks="true",
+            labelSelector=selection.labels,
+            fieldSelector=selection.fields,
+            resourceVersion=resource_version,
+            timeoutSeconds="" if timeout_seconds is None else str(max(1, int(timeout_seconds))),
+        )
+        stream = await self._server.handle(self._call("watch", kind.resource, namespace, query=query))
+        assert isinstance(stream, Stream)
+        async with aclosing(stream.batches), aclosing(_events(kind, stream.batches)) as events:
+            yield events
+
+    async def _ask(self, verb: Verb, resource: Resource, namespace: str, name: str = "", **rest: Any) -> bytes:
+        answer = await self._server.handle(self._call(verb, resource, namespace, name, **rest))
+        assert isinstance(answer, Answer)
+        return answer.text
+
+    def _call(self, verb: Verb, resource: Resource, namespace: str, name: str = "", **rest: Any) -> Call:
+        served = self._registry.find(resource.group, resource.version, resource.plural)
+        if served is None:
+            raise NotFound("the server could not find the requested resource", details={})
+        if resource.namespaced and not namespace and verb not in ("list", "watch"):
+            raise BadRequest("an empty namespace may not be set during creation")
+        rest["subresource"] = rest.get("subresource") or resource.subresource
+        return Call(
+            user=self._user,
+            verb=verb,
+            served=served,
+            namespace=namespace if resource.namespaced else "",
+            name=name,
+            user_agent=FIELD_MANAGER,
+            **rest,
+        )
+
+
+class _List(msgspec.Struct, Generic[T], frozen=True):
+    """The envelope of a list."""
+
+    metadata: ListMeta = ListMeta()
+    items: tuple[T, ...] = ()
+
+
+def _query(**parameters: str) -> dict[str, str]:
+    return {name: value for name, value in parameters.items() if value}
+
+
+def _typed(kind: Kind[T], text: bytes) -> T:
+    try:
+        return wire.decode(text, kind.type)
+    except wire.DecodeError as error:
+        raise InternalError(f"the server's {kind.resource.kind} cannot be read: {error}") from error
+
+
+def _listing(kind: Kind[T], text: bytes) -> Listing[T]:
+    # mypy has no word for a Struct parametrised at run time.
+    found = cast("_List[T]", wire.decode(text, cast("type[Any]", _List[kind.type])))  # type: ignore[name-defined]
+    items = found.items
+    if getattr(kind.type, "__origin__", kind.type) is dict:
+        named = {"apiVersion": kind.resource.api_version, "kind": kind.resource.kind}
+        items = tuple(cast("T", {**named, **cast("wire.Document", item)}) for item in items)
+    return Listing(items, found.metadata.resource_version, found.metadata.continue_)
+
+
+async def _events(kind: Kind[T], batches: AsyncIterator[tuple[Event, ...]]) -> AsyncGenerator[WatchEvent[T], None]:
+    """Every event but the one that ends a watch, which is started with and is no object; an error is raised."""
+    async for batch in batches:
+        for event in batch:
+            if event.type == "ERROR":
+                status = wire.decode_document(event.object)
+                raise from_status(status, status.get("code", InternalError.code))
+            version = _version(event.object)
+            if event.type == "BOOKMARK":
+                yield WatchEvent("BOOKMARK", None, version)
+            else:
+                yield WatchEvent(event.type, _typed(kind, event.object), version)
+
+
+class _Metadata(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+
+
+class _Object(msgspec.Struct):
+    metadata: _Metadata
+
+
+def _version(text: bytes) -> str:
+    return wire.decode(text, _Object).metadata.resource_version

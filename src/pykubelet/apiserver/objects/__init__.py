@@ -1,0 +1,1 @@
+"""What the server does with every object, whatever its kind."""

@@ -1,0 +1,117 @@
+"""What the server itself does with the metadata of every object, whatever its kind.
+
+In: documents before and after a change. Out: new documents, complaints, or whether an object has nothing left to wait
+for. Nothing here changes what it is given.
+
+Upstream: k8s.io/apiserver/pkg/registry/rest/{meta,create,update}.go, endpoints/handlers/rest.go (owner references)
+"""
+
+from typing import Any
+
+from pykubelet.api.validation.field_errors import FieldError, each_invalid
+from pykubelet.api.validation.metadata import generic_metadata_errors
+from pykubelet.api.validation.metadata_update import metadata_update_errors
+from pykubelet.api.wire import Document
+from pykubelet.apiserver.failures import namespace_mismatch
+
+SYSTEM_FIELDS = frozenset({"creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"})
+# What the server writes itself, and so need not check.
+_MOVING = frozenset({"generation", "managedFields", "resourceVersion"})
+_DUPLICATE_OWNERS = (
+    ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may "
+    "reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {uids}"
+)
+AFTER_ADMISSION = " after mutating admission happens"
+
+
+def with_metadata(document: Document, **fields: Any) -> Document:
+    """The document with these fields in its metadata; None takes one out."""
+    metadata = {**document["metadata"], **fields}
+    return {**document, "metadata": {key: value for key, value in metadata.items() if value is not None}}
+
+
+def without_system_fields(document: Document) -> Document:
+    """A document that is to be created, without what only the server says."""
+    metadata = document["metadata"]
+    if SYSTEM_FIELDS.isdisjoint(metadata):
+        return document
+    kept = {key: value for key, value in metadata.items() if key not in SYSTEM_FIELDS}
+    return {**document, "metadata": kept}
+
+
+def in_namespace(document: Document, namespace: str) -> Document:
+    """The document in the request's namespace (empty for cluster scope); BadRequest if it names another."""
+    named = document["metadata"].get("namespace", "")
+    if named == namespace:
+        return document
+    if named and namespace:
+        raise namespace_mismatch()
+    return with_metadata(document, namespace=namespace or None)
+
+
+def without_repeated_owners(document: Document, *, when: str = "") -> tuple[Document, tuple[str, ...]]:
+    """The document with each owner reference once, and the warning if that makes a difference."""
+    owners = document["metadata"].get("ownerReferences", ())
+    if len(owners) < 2:
+        return document, ()
+    kept: list[Document] = []
+    repeated: list[str] = []
+    for owner in owners:
+        if owner in kept:
+            repeated.append(owner.get("uid", ""))
+        else:
+            kept.append(owner)
+    if not repeated:
+        return document, ()
+    warning = _DUPLICATE_OWNERS.format(when=when, uids=", ".join(repeated))
+    return with_metadata(document, ownerReferences=kept), (warning,)
+
+
+def carried_over(new: Document, old: Document) -> Document:
+    """A changed document with what a change cannot touch: creation, deletion; and the UID, if it says none."""
+    before, after = old["metadata"], {**new["metadata"]}
+    if not after.get("uid"):
+        after["uid"] = before["uid"]
+    for name in ("creationTimestamp", "deletionTimestamp"):
+        if before.get(name) is not None:
+            after[name] = before[name]
+    if before.get("deletionGracePeriodSeconds") is not None and after.get("deletionGracePeriodSeconds") is None:
+        after["deletionGracePeriodSeconds"] = before["deletionGracePeriodSeconds"]
+    return {**new, "metadata": after}
+
+
+def creation_errors(document: Document) -> list[FieldError]:
+    """What is wrong with the name of a new object of any kind; the rest of its metadata is checked by the kind's rules."""
+    metadata = document["metadata"]
+    return [
+        *each_invalid("metadata.generateName", prefix := metadata.get("generateName", ""), path_segment_errors(prefix)),
+        *each_invalid("metadata.name", name := metadata.get("name", ""), path_segment_errors(name)),
+    ]
+
+
+def change_errors(new: Document, old: Document, *, namespaced: bool) -> list[FieldError]:
+    """What is wrong with the metadata of a changed object of any kind; nothing if that did not change."""
+    after, before = new["metadata"], old["metadata"]
+    if after.keys() - _MOVING == before.keys() - _MOVING and all(
+        after[name] == before[name] for name in after if name not in _MOVING
+    ):
+        return []
+    errors = generic_metadata_errors(after, name_rule=path_segment_errors, namespaced=namespaced)
+    return errors + metadata_update_errors(after, before)
+
+
+def path_segment_errors(name: str) -> list[str]:
+    """Whether the name can stand in a path."""
+    if name in {".", ".."}:
+        return [f"may not be '{name}'"]
+    return [f"may not contain '{part}'" for part in "/%" if part in name]
+
+
+def has_nothing_left(new: Document, old: Document) -> bool:
+    """Whether a change takes away the last thing that the deletion of an object waited for."""
+    before = old["metadata"]
+    if new["metadata"].get("finalizers") or before.get("deletionTimestamp") is None:
+        return False
+    if new["kind"] == "Namespace" and new.get("spec", {}).get("finalizers"):
+        return False
+    return not before.get("deletionGracePeriodSeconds")

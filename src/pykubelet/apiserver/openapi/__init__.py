@@ -1,0 +1,1 @@
+"""What the server publishes about its kinds for explain, apply and validation."""

@@ -1,0 +1,1 @@
+"""Requests that somebody else answers: nodes and pods."""

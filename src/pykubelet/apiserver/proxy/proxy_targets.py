@@ -1,0 +1,193 @@
+"""Where a request for a pod's log, a shell in it, or a proxied path goes on to.
+
+In: the object asked about (pod, node or endpoints), the subresource, the query. Out: a `ProxyTarget`, or the BadRequest
+upstream would answer. Only a node's own port, and addresses of pods, can be reached this way.
+
+Upstream: pkg/registry/core/{pod,node,service}/strategy.go, pkg/kubelet/client/kubelet_client.go.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+from urllib.parse import quote, urlencode
+
+from pykubelet.api.errors import BadRequest, InternalError, Invalid, NotFound, Unavailable
+from pykubelet.api.wire import Document
+
+Query = Sequence[tuple[str, str]]
+
+KUBELET_PORT = 10250
+# An address before a name: on one machine nobody may know the names.
+_ADDRESS_TYPES = ("InternalIP", "ExternalIP", "Hostname", "InternalDNS", "ExternalDNS")
+_LOG_NUMBERS = {"sinceSeconds": 1, "tailLines": 0, "limitBytes": 1}
+_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True", ""})
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyTarget:
+    """Where to connect, whether as to a node (with our certificate), and what to ask for there."""
+
+    host: str
+    port: int
+    path: str
+    scheme: str = "https"
+    is_node: bool = True
+
+
+def log_target(pod: Document, node: Document | None, query: Query) -> ProxyTarget | None:
+    """The log of a container on its node; None while the pod has no node, whose log is empty."""
+    container = _container(pod, _first(query, "container"))
+    numbers = _log_numbers(query)
+    if not pod["spec"].get("nodeName"):
+        return None
+    asked = [(name, "true") for name in ("follow", "previous", "timestamps") if _is_true(query, name)]
+    asked += [(name, str(number)) for name, number in numbers.items()]
+    asked += [(name, value) for name, value in query if name == "sinceTime" and value]
+    stream = _first(query, "stream")
+    asked += [("stream", stream)] if stream and stream != "All" else []
+    return _on_node(pod, node, ("containerLogs", container), asked)
+
+
+def stream_target(pod: Document, node: Document | None, subresource: str, query: Query) -> ProxyTarget:
+    """`exec`, `attach` or `portforward` on the pod's node."""
+    container = "" if subresource == "portforward" else _container(pod, _first(query, "container"))
+    if not pod["spec"].get("nodeName"):
+        raise BadRequest(f"pod {pod['metadata']['name']} does not have a host assigned")
+    if subresource == "portforward":
+        return _on_node(pod, node, ("portForward",), [(name, value) for name, value in query if name == "ports"])
+    streams = [(wire, "1") for ours, wire in _STREAMS.items() if _is_true(query, ours)]
+    commands = [(name, value) for name, value in query if name == "command"]
+    return _on_node(pod, node, (subresource, container), streams + commands)
+
+
+# The node's parameter for each of the API's.
+_STREAMS = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
+
+
+def node_target(node: Document, name: str, path: str, raw_query: str) -> ProxyTarget:
+    """A path of the node's own API; `name` may repeat its port, and no other."""
+    _, _, port = split_name(name, "node")
+    host, own_port = node_address(node)
+    if port not in ("", str(own_port)):
+        raise BadRequest(f"only port {own_port} of node {node['metadata']['name']} can be reached")
+    return ProxyTarget(host, own_port, _with_query(path, raw_query))
+
+
+def pod_target(pod: Document, name: str, path: str, raw_query: str) -> ProxyTarget:
+    """A path of what listens in a pod: at the named port, or at its first."""
+    scheme, _, port = split_name(name, "pod")
+    listed = [found["containerPort"] for one in pod["spec"]["containers"] for found in one.get("ports", ())]
+    default = listed[0] if listed else (443 if scheme == "https" else 80)
+    address = _pod_address(pod.get("status", {}).get("podIP", ""))
+    number = _port(port) if port else int(default)
+    return ProxyTarget(address, number, _with_query(path, raw_query), scheme=scheme or "http", is_node=False)
+
+
+def service_target(service: Document, endpoints: Document | None, name: str, path: str, raw_query: str) -> ProxyTarget:
+    """A path of a pod behind a service, by the name or number of its port."""
+    scheme, service_name, port = split_name(name, "service")
+    if port.isdecimal():
+        names = [row.get("name", "") for row in service["spec"].get("ports", ()) if row["port"] == int(port)]
+        if not names:
+            raise Unavailable(f'no service port {port} found for service "{service_name}"')
+        port = names[0]
+    for subset in (endpoints or {}).get("subsets", ()):
+        for row in subset.get("ports", ()):
+            if row.get("name", "") == port and subset.get("addresses"):
+                address = _pod_address(subset["addresses"][0]["ip"])
+                whole = _with_query(path, raw_query)
+                return ProxyTarget(address, row["port"], whole, scheme=scheme or "http", is_node=False)
+    raise Unavailable(f'no endpoints available for service "{name}"')
+
+
+def split_name(text: str, what: str) -> tuple[str, str, str]:
+    """Scheme, name and port of `name`, `name:port` or `scheme:name:port`."""
+    parts = text.split(":")
+    scheme, name, port = {1: ("", *parts, ""), 2: ("", *parts), 3: (*parts,)}.get(len(parts), ("?", "", ""))
+    if scheme not in ("", "http", "https") or not name:
+        raise BadRequest(f'invalid {what} request "{text}"')
+    return scheme, name, port
+
+
+def node_address(node: Document) -> tuple[str, int]:
+    """Where the node's API listens, as the node says."""
+    status = node.get("status", {})
+    by_type: dict[str, str] = {}
+    for row in status.get("addresses", ()):
+        by_type.setdefault(row["type"], row["address"])
+    port = status.get("daemonEndpoints", {}).get("kubeletEndpoint", {}).get("Port", 0)
+    for kind in _ADDRESS_TYPES:
+        if kind in by_type:
+            return by_type[kind], port if port > 0 else KUBELET_PORT
+    raise InternalError(f"no preferred addresses found; known addresses: {list(by_type)}")
+
+
+def _on_node(pod: Document, node: Document | None, where: tuple[str, ...], query: Query) -> ProxyTarget:
+    if node is None:
+        name = pod["spec"]["nodeName"]
+        raise NotFound(f'nodes "{name}" not found', details={"name": name, "kind": "nodes"})
+    host, port = node_address(node)
+    metadata = pod["metadata"]
+    first, *rest = where
+    parts = (first, metadata["namespace"], metadata["name"], *rest)
+    return ProxyTarget(host, port, _with_query("/" + "/".join(map(quote, parts)), urlencode(query)))
+
+
+def _container(pod: Document, name: str) -> str:
+    spec, pod_name = pod["spec"], pod["metadata"]["name"]
+    kinds = ("initContainers", "containers", "ephemeralContainers")
+    names = [str(container["name"]) for kind in kinds for container in spec.get(kind) or ()]
+    if name:
+        if name not in names:
+            raise BadRequest(f"container {name} is not valid for pod {pod_name}")
+        return name
+    if len(spec["containers"]) > 1:
+        raise BadRequest(f"a container name must be specified for pod {pod_name}, choose one of: [{' '.join(names)}]")
+    return str(spec["containers"][0]["name"])
+
+
+def _log_numbers(query: Query) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for name, least in _LOG_NUMBERS.items():
+        text = _first(query, name)
+        if not text:
+            continue
+        try:
+            found[name] = int(text)
+        except ValueError:
+            raise BadRequest(f'unable to parse query parameter {name}: invalid number "{text[:40]}"') from None
+        if found[name] < least:
+            problem = "must be greater than or equal to 0" if least == 0 else "must be greater than 0"
+            raise Invalid(f'PodLogOptions "" is invalid: {name}: Invalid value: {found[name]}: {problem}')
+    if "sinceSeconds" in found and _first(query, "sinceTime"):
+        raise Invalid('PodLogOptions "" is invalid: at most one of `sinceTime` or `sinceSeconds` may be specified')
+    return found
+
+
+def _pod_address(text: str) -> str:
+    """Only an address a pod can have: the machine's own services are nobody's to reach through us."""
+    try:
+        address = ip_address(text)
+    except ValueError:
+        raise BadRequest("address not allowed") from None
+    if address.is_loopback or address.is_link_local or address.is_multicast or address.is_unspecified:
+        raise BadRequest("address not allowed")
+    return text
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) < 65536:
+        raise BadRequest(f'invalid port "{text[:40]}"')
+    return int(text)
+
+
+def _with_query(path: str, raw_query: str) -> str:
+    return f"{path}?{raw_query}" if raw_query else path
+
+
+def _first(query: Query, name: str) -> str:
+    return next((value for key, value in query if key == name), "")
+
+
+def _is_true(query: Query, name: str) -> bool:
+    return any(key == name and value in _TRUE for key, value in query)

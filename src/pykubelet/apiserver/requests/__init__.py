@@ -1,0 +1,1 @@
+"""What a client sent: paths, parameters, bodies, patches."""

@@ -1,0 +1,226 @@
+"""The body of a request to a document, with what a strict reader would say about it.
+
+In: bytes, their content type and the kind that is expected. Out: a document whose fields have the right types, in which
+unknown fields and nulls still stand, and the complaints of strict decoding; BadRequest in upstream's words if it is no
+such object, UnsupportedMediaType if it is in no form that is read here.
+
+Upstream: k8s.io/apimachinery/pkg/runtime/serializer/json/json.go, k8s.io/apiserver/pkg/endpoints/handlers/rest.go
+"""
+
+import json
+from typing import Any, NamedTuple
+
+import msgspec
+
+from pykubelet.api.errors import BadRequest
+from pykubelet.api.json_read import read_json_stream
+from pykubelet.api.schema import OBJECT_META, definition_of
+from pykubelet.api.strict import check_metadata, check_object
+from pykubelet.api.validation.field_errors import go_quote
+from pykubelet.api.wire import Document
+from pykubelet.api.yaml_read import YamlError, read_stream
+from pykubelet.apiserver.failures import unknown_format
+from pykubelet.apiserver.requests.decode_words import fatal_error, path_text, unknown_fields
+from pykubelet.apiserver.requests.json_syntax import syntax_error
+from pykubelet.apiserver.requests.protobuf import read_protobuf
+from pykubelet.apiserver.requests.query import IGNORE, STRICT
+
+JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
+_SHOWN_BYTES = 30
+_INTERNAL_PACKAGES = {"": "core", "events": "core"}
+_TYPE_META = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
+_VALUE_NAMES = {list: "array", str: "string", int: "number", float: "number", bool: "bool"}
+
+
+class Expected(NamedTuple):
+    """The kind that a body must be of; `definition` is empty for a custom resource."""
+
+    api_version: str
+    kind: str
+    definition: str = ""
+
+
+class Parsed(NamedTuple):
+    """A value, and the fields that stood more than once in an object of it."""
+
+    value: Any
+    duplicates: list[str]
+
+
+class Decoded(NamedTuple):
+    """An object of the expected kind, and what strict decoding has to say about it."""
+
+    document: Document
+    problems: list[str]
+
+
+def read_object(body: bytes, content_type: str, expected: Expected) -> Decoded:
+    """The object in a body."""
+    media_type = content_type.partition(";")[0].strip().lower()
+    parse = PARSERS.get(media_type)
+    if parse is None or (media_type == PROTOBUF and not expected.definition):
+        raise unknown_format(JSON, YAML, PROTOBUF) if expected.definition else unknown_format(JSON, YAML)
+    try:
+        value, duplicates = parse(body)
+    except ValueError as error:
+        why = _unreadable(media_type, str(error))
+        raise _unrecognized(expected, why, body) from error
+    document = _typed(value, expected, body)
+    problems = check_types(document, expected)
+    return Decoded(document, problems + [f'duplicate field "{path}"' for path in duplicates])
+
+
+def check_types(document: Document, expected: Expected) -> list[str]:
+    """What strict decoding says about a document of this kind; BadRequest if a value is of the wrong type."""
+    definition = expected.definition
+    findings = check_object(document, definition) if definition else check_metadata(document, OBJECT_META)
+    if not findings:
+        return []
+    # Of a custom resource only the metadata has a definition, the same as that of any kind.
+    if fatal := fatal_error(document, definition or "core.v1.ConfigMap", findings):
+        raise BadRequest(_not_a(expected, fatal))
+    return unknown_fields(findings)
+
+
+def warnings_of(problems: list[str], validation: str, expected: Expected) -> tuple[str, ...]:
+    """What the client is warned of; BadRequest if it asked for strictness."""
+    if not problems or validation == IGNORE:
+        return ()
+    if validation == STRICT:
+        raise BadRequest(_not_a(expected, f"strict decoding error: {', '.join(problems)}"))
+    return tuple(problems)
+
+
+def parse_json(body: bytes) -> Parsed:
+    """The value of a JSON text; ValueError with Go's message if it is none."""
+    try:
+        value = msgspec.json.decode(body)
+        # A repeated key is lost in reading, and its quotes with it; only a quote in disguise could hide that.
+        if b"\\u0022" not in body and body.count(b'"') == msgspec.json.encode(value).count(b'"'):
+            return Parsed(value, [])
+    except (ValueError, OverflowError, RecursionError):
+        # Go is more lenient about text that is no UTF-8, and about numbers.
+        pass
+    return _parse_slowly(body)
+
+
+def parse_yaml(body: bytes) -> Parsed:
+    """The value of a text of one YAML document; ValueError if it is none."""
+    documents, errors = read_stream(body)
+    if errors:
+        raise errors[0]
+    if not documents:
+        return Parsed(None, [])
+    first = documents[0]
+    return Parsed(first.value, [path_text(duplicate.path) for duplicate in first.duplicates()])
+
+
+def _parse_protobuf(body: bytes) -> Parsed:
+    return Parsed(read_protobuf(body), [])
+
+
+PARSERS = {JSON: parse_json, "": parse_json, YAML: parse_yaml, PROTOBUF: _parse_protobuf}
+"""How a body is read, by its media type; each raises ValueError."""
+
+
+def _unreadable(media_type: str, why: str) -> str:
+    match media_type:
+        case "application/yaml":
+            return f"error converting YAML to JSON: {why}"
+        case "application/vnd.kubernetes.protobuf":
+            return why
+        case _:
+            return _no_version(why)
+
+
+def _parse_slowly(body: bytes) -> Parsed:
+    if problem := syntax_error(body):
+        raise ValueError(problem)
+    text = body.decode("utf-8", "replace")
+    try:
+        found = read_json_stream(text, 1)
+    except YamlError as error:
+        raise ValueError(error.message) from error
+    assert found
+    return Parsed(found[0].value, _duplicates(text) if found[0].repeats_key else [])
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """An object as it was written."""
+
+
+def _duplicates(text: str) -> list[str]:
+    """The paths of keys that an object has already, each once, in the order of the text."""
+    found: dict[str, None] = {}
+    pending: list[tuple[tuple[str | int, ...], Any]] = [((), json.loads(text, object_pairs_hook=_Pairs))]
+    while pending:
+        path, value = pending.pop()
+        if isinstance(value, _Pairs):
+            seen: set[str] = set()
+            for key, _ in value:
+                if key in seen:
+                    found[path_text((*path, key))] = None
+                seen.add(key)
+            pending += [((*path, key), item) for key, item in reversed(value)]
+        elif isinstance(value, list):
+            pending += [((*path, index), item) for index, item in reversed(list(enumerate(value)))]
+    return list(found)
+
+
+def _typed(value: Any, expected: Expected, body: bytes) -> Document:
+    """The value as an object of the expected kind; what it does not say of itself is taken for granted."""
+    if value is None:
+        value = {}
+    if not isinstance(value, dict):
+        text = f"json: cannot unmarshal {_VALUE_NAMES[type(value)]} into Go value of type {_TYPE_META}"
+        raise _unrecognized(expected, _no_version(text), body)
+    for name in ("apiVersion", "kind"):
+        if not isinstance(value.get(name) or "", str):
+            shown = _VALUE_NAMES.get(type(value[name]), "object")
+            text = f"json: cannot unmarshal {shown} into Go struct field .{name} of type string"
+            raise _unrecognized(expected, _no_version(text), body)
+    kind, api_version = value.get("kind"), value.get("apiVersion")
+    if not kind and not expected.definition:
+        text = body.decode("utf-8", "replace")
+        raise _unrecognized(expected, f"Object 'Kind' is missing in '{text}'", body)
+    kind, api_version = kind or expected.kind, api_version or expected.api_version
+    if (kind, api_version) != (expected.kind, expected.api_version):
+        raise BadRequest(_mismatch(kind, api_version, expected))
+    rest = {key: item for key, item in value.items() if key not in ("kind", "apiVersion", "metadata")}
+    # Whatever comes after may count on there being metadata, if not on its type.
+    metadata = {} if value.get("metadata") is None else value["metadata"]
+    return {"kind": kind, "apiVersion": api_version, "metadata": metadata, **rest}
+
+
+def _mismatch(kind: str, api_version: str, expected: Expected) -> str:
+    """What upstream says about an object of another kind or version."""
+    same_kind = kind == expected.kind
+    if not expected.definition or (same_kind and definition_of(api_version, kind)):
+        return f"the API version in the data ({api_version}) does not match the expected API version ({expected.api_version})"
+    version = api_version.rpartition("/")[2]
+    if definition_of(api_version, kind):
+        group = expected.api_version.rpartition("/")[0].partition(".")[0]
+        package = _INTERNAL_PACKAGES.get(group, group)
+        why = f"converting ({version}.{kind}) to ({package}.{expected.kind}): unknown conversion"
+    else:
+        scheme = '"pkg/api/legacyscheme/scheme.go:30"'
+        why = f"no kind {go_quote(kind)} is registered for version {go_quote(api_version)} in scheme {scheme}"
+    return f"{kind} in version {go_quote(version)} cannot be handled as a {expected.kind}: {why}"
+
+
+def _not_a(expected: Expected, why: str) -> str:
+    version = expected.api_version.rpartition("/")[2]
+    return f'{expected.kind} in version "{version}" cannot be handled as a {expected.kind}: {why}'
+
+
+def _no_version(why: str) -> str:
+    return f"couldn't get version/kind; json parse error: {why}"
+
+
+def _unrecognized(expected: Expected, why: str, body: bytes) -> BadRequest:
+    shown = "<empty>"
+    if body:
+        start = body[:_SHOWN_BYTES]
+        shown = start.decode("utf-8", "replace") if body.startswith(b"{") else start.hex()
+        shown += " ..." if len(body) > _SHOWN_BYTES else ""
+    return BadRequest(f"the object provided is unrecognized (must be of type {expected.kind}): {why} ({shown})")

@@ -1,0 +1,134 @@
+"""What is wrong with the types in a document, in the words of Go's decoder.
+
+In: a document, its definition, and the findings of `api.strict`. Out: the one complaint that Go's decoder would stop
+with, or None; and the fields that the kind does not have, as strict decoding lists them.
+
+Upstream: sigs.k8s.io/json, encoding/json (UnmarshalTypeError), encoding/base64, time, apimachinery's api/resource
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from pykubelet.api.quantity import QuantityError, parse_quantity
+from pykubelet.api.schema import Field, definitions
+from pykubelet.api.strict import WIDE_INTEGERS, Finding
+from pykubelet.api.validation.field_errors import go_json, go_quote
+from pykubelet.api.yaml_positions import Path
+
+_GO_TYPES = {
+    "string": "string",
+    "boolean": "bool",
+    "number": "float64",
+    "bytes": "[]uint8",
+    "time": "v1.Time",
+    "quantity": "resource.Quantity",
+    "int-or-string": "intstr.IntOrString",
+    "any": "runtime.RawExtension",
+}
+# Go reads these with code of their own, whose first complaint ends the reading.
+_IMMEDIATE = frozenset({"time", "quantity", "int-or-string"})
+_NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/]")
+_NUMBERS = (int, float)
+
+
+def fatal_error(document: Any, definition: str, findings: Sequence[Finding]) -> str | None:
+    """The complaint about a value of the wrong type; None if all are right."""
+    places = [_place(document, definition, found.path) for found in findings if not found.at_key]
+    first = next((place for place in places if place.field.type in _IMMEDIATE), places[0] if places else None)
+    return None if first is None else first.complaint()
+
+
+def unknown_fields(findings: Sequence[Finding]) -> list[str]:
+    """The complaints about fields that are not the kind's, in the order of the document."""
+    return [f'unknown field "{path_text(found.path)}"' for found in findings if found.at_key]
+
+
+def path_text(path: Path) -> str:
+    """`spec.containers[0].image`."""
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return text.removeprefix(".")
+
+
+class _Place(NamedTuple):
+    """A value, the field it stands in, and how Go names that: the innermost struct, and the fields on the way."""
+
+    value: Any
+    field: Field
+    name: str
+    struct: str
+    stack: tuple[str, ...]
+
+    def complaint(self) -> str:
+        value, kind = self.value, self.field.type
+        if kind == "bytes" and type(value) is str:
+            return f"illegal base64 data at input byte {_bad_base64(value)}"
+        if kind == "time" and type(value) is str:
+            quoted = go_quote(value)
+            return f'parsing time {quoted} as "2006-01-02T15:04:05Z07:00": cannot parse {quoted} as "2006"'
+        if kind == "quantity":
+            return _quantity_error(value)
+        if kind == "time":
+            return self._unfit("string")
+        return self._unfit("int32" if kind == "int-or-string" else _go_type(self.field, self.name))
+
+    def _unfit(self, go_type: str) -> str:
+        shown = _shown(self.value)
+        if type(self.value) in _NUMBERS and go_type in {"int32", "int64", "float64"}:
+            shown = f"number {go_json(self.value)}"
+        return f"json: cannot unmarshal {shown} into Go struct field {self.struct}.{'.'.join(self.stack)} of type {go_type}"
+
+
+def _place(document: Any, definition: str, path: Path) -> _Place:
+    """Follows a path through a document and its definition; list indices and keys of maps are no fields to Go."""
+    known = definitions()[definition]
+    struct = definition.rpartition(".")[2]
+    place = _Place(document, Field("ref", definition), "", struct, ())
+    for step in path:
+        value = place.value[step]
+        if place.field.type == "ref":
+            known = definitions()[place.field.ref]
+            struct = place.field.ref.rpartition(".")[2]
+            place = _Place(value, known.fields[str(step)], str(step), struct, (*place.stack, str(step)))
+        else:
+            assert place.field.items is not None
+            place = place._replace(value=value, field=place.field.items)
+    return place
+
+
+def _go_type(field: Field, name: str) -> str:
+    match field.type:
+        case "integer":
+            return "int64" if name in WIDE_INTEGERS else "int32"
+        case "ref":
+            return f"v1.{field.ref.rpartition('.')[2]}"
+        case "array":
+            assert field.items is not None
+            return f"[]{_go_type(field.items, name)}"
+        case "map":
+            assert field.items is not None
+            return f"map[string]{_go_type(field.items, name)}"
+        case kind:
+            return _GO_TYPES[kind]
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, _NUMBERS):
+        return "number"
+    return "string" if isinstance(value, str) else "object" if isinstance(value, dict) else "array"
+
+
+def _bad_base64(text: str) -> int:
+    """Where Go stops reading: at the first strange character, or where the last, incomplete group of four starts."""
+    strange = _NOT_BASE64.search(text.rstrip("=") if len(text) % 4 == 0 else text)
+    return strange.start() if strange else len(text) // 4 * 4
+
+
+def _quantity_error(value: Any) -> str:
+    try:
+        parse_quantity(value if isinstance(value, str) else "x")
+    except QuantityError as error:
+        return str(error)
+    return ""

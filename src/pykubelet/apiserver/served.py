@@ -1,0 +1,141 @@
+"""What the server knows of a resource it serves: names, and the rules that differ from kind to kind.
+
+One generic path serves all kinds (`verbs/`). What is special about a kind is a row of `kinds.py` with a `Strategy`:
+small pure functions on documents. Upstream: the strategies in pkg/registry.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from pykubelet.api.resources import Resource
+from pykubelet.api.validation.field_errors import FieldError
+from pykubelet.api.wire import Document
+from pykubelet.apiserver.custom.kind import CustomKind
+
+Change = Callable[[Document], Document]
+"""Gives a changed document; never changes the one it is given."""
+Step = Callable[[Document, Document], Document]
+"""The same with the stored document as its second argument: `(new, old)`."""
+Check = Callable[[Document], list[FieldError]]
+StepCheck = Callable[[Document, Document], list[FieldError]]
+Warn = Callable[[Document], list[str]]
+StepWarn = Callable[[Document, Document], list[str]]
+
+ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+
+
+def _same(document: Document) -> Document:
+    return document
+
+
+def _new(new: Document, _old: Document) -> Document:
+    return new
+
+
+def _fine(_document: Document) -> list[FieldError]:
+    return []
+
+
+def _still_fine(_new: Document, _old: Document) -> list[FieldError]:
+    return []
+
+
+def _none(_document: Document) -> list[str]:
+    return []
+
+
+def _still_none(_new: Document, _old: Document) -> list[str]:
+    return []
+
+
+def metadata_fields(document: Document) -> Mapping[str, str]:
+    """The fields every resource can be selected by."""
+    metadata = document.get("metadata", {})
+    return {"metadata.name": metadata.get("name", ""), "metadata.namespace": metadata.get("namespace", "")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warnings:
+    """What whoever writes objects of a kind is warned of, once they passed validation."""
+
+    received: Warn = _none
+    """Of a new object before it is prepared and validated, so that a refusal comes with it too."""
+    create: Warn = _none
+    update: StepWarn = _still_none
+    status: StepWarn = _still_none
+
+    @classmethod
+    def always(cls, warn: Warn, *, status: StepWarn = _still_none) -> "Warnings":
+        """The same for a new and for a changed object."""
+        return cls(create=warn, update=lambda new, _old: warn(new), status=status)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strategy:
+    """The rules of a kind, applied in this order.
+
+    create: default, (admission), prepare_create, validate_create.
+    update and patch: default, (admission), prepare_update, validate_update.
+    through the status subresource: default, (admission), prepare_status, validate_status.
+    `prepare_*` puts back what a client may not change (status on create and update, everything else through status)
+    and moves `metadata.generation` where the kind does so. `validate_*` gives Kubernetes' own field errors, in its order.
+
+    As upstream, `validate_*` includes the metadata with the kind's own rule for names (`metadata_errors`, on update
+    `metadata_update_errors`). What holds for every kind is checked besides: system fields, that the name can stand in a
+    path, what an update may not change; so a complaint about metadata appears twice on update, as upstream.
+    """
+
+    default: Change = _same
+    prepare_create: Change = _same
+    validate_create: Check = _fine
+    prepare_update: Step = _new
+    validate_update: StepCheck = _still_fine
+    prepare_status: Step = _new
+    validate_status: StepCheck = _still_fine
+    warnings: Warnings = Warnings()
+    fields: Callable[[Document], Mapping[str, str]] = metadata_fields
+    """What a field selector may ask for; an unknown field is answered 400."""
+    grace_seconds: Callable[[Document, int | None], int] = field(default=lambda _document, _asked: 0)
+    """How long a deletion waits, given the grace period asked for (None: the object's own); 0 removes at once."""
+    prepare_delete: Change = _same
+    """What the object becomes when its deletion is first asked for. It has its deletionTimestamp by then; a finalizer
+    that is added here keeps it from being removed at once."""
+    unknown: Callable[[Document], list[str]] = _none
+    """The paths of fields that the kind does not have. For custom resources; others are checked against the schema."""
+    allows_create_on_update: bool = False
+    allows_unconditional_update: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ScalePaths:
+    """Where an object keeps what its Scale shows, as dotted paths; the selector is a LabelSelector, labels or a text."""
+
+    replicas: str = "spec.replicas"
+    status_replicas: str = "status.replicas"
+    selector: str = "spec.selector"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """One resource, as discovery names it and as the verbs treat it."""
+
+    resource: Resource
+    singular: str
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ALL_VERBS
+    subresources: tuple[str, ...] = ()
+    """`status`, `scale`, and those with a handler of their own: `binding`, `eviction`, `token`, `log` ..."""
+    definition: str = ""
+    """The schema definition (`core.v1.Pod`); empty for a custom resource."""
+    structural: Document | None = None
+    """The OpenAPI schema of a custom resource, as its definition states it."""
+    custom: CustomKind | None = None
+    """What else is special about a custom resource: pruning, columns, scale, versions."""
+    strategy: Strategy = field(default_factory=Strategy)
+    warnings: tuple[str, ...] = ()
+    """What everybody who uses it is told: that this version is deprecated, and what to use instead."""
+    keeps_history: bool = True
+    """False for what changes all the time and nobody resumes a watch of: events and leases."""
+    scale: ScalePaths = ScalePaths()
+    """For those with a subresource `scale`."""

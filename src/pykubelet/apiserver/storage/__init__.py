@@ -1,0 +1,1 @@
+"""The durable store: memory, history, one SQLite file."""

@@ -1,0 +1,247 @@
+"""The durable store: decides on the loop, waits for the disk in a thread, shows what is on the disk.
+
+    write -> decide on the newest state -> queue -> one transaction for all that wait -> memory, watches, answers
+
+Implements `store.Store` and `store.Commits`. The newest state is the committed one with the pending writes over it;
+only decisions see it. A refusal or an unchanged answer that rests on a pending write waits for that one, so nobody is
+told what a crash could undo.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from pykubelet.aio.clock import Clock
+from pykubelet.api.errors import ApiError, Unavailable
+from pykubelet.apiserver.failures import too_large_version
+from pykubelet.apiserver.storage.group_commit import Garbage, GroupCommit, Operation
+from pykubelet.apiserver.storage.history import Past
+from pykubelet.apiserver.storage.restore import Memory, Moment, restored
+from pykubelet.apiserver.storage.revise import revised
+from pykubelet.apiserver.storage.sealing import Sealer, make_key, read_keys
+from pykubelet.apiserver.storage.settings import StoreSettings
+from pykubelet.apiserver.storage.sqlite import StoreFile
+from pykubelet.apiserver.storage.watching import StoreWatch, Watches
+from pykubelet.apiserver.store import Entry, Key, Snapshot, StoreChange, Write
+
+HOUSEKEEPING_SECONDS = 10.0
+EXPIRED_AT_ONCE = 500
+"""Objects removed at a time because their time is over; if there are more, the rest follows soon."""
+NEXT_EXPIRED_SECONDS = 0.1
+
+
+class DurableStore:
+    """Made by `open_store`."""
+
+    def __init__(
+        self,
+        memory: Memory,
+        file: StoreFile,
+        thread: ThreadPoolExecutor,
+        *,
+        settings: StoreSettings,
+        sealer: Sealer,
+        clock: Clock,
+    ) -> None:
+        self._state, self._history, self._expiry = memory.state, memory.history, memory.expiry
+        self._clock, self._settings = clock, settings
+        self._assigned = memory.revision
+        self._watches = Watches(memory.history, memory.revision)
+        self._pending: dict[Key, Operation] = {}
+        self._commits = GroupCommit(
+            file,
+            thread,
+            self,
+            clock=clock,
+            sealer=sealer,
+            without_history=settings.without_history,
+            revision=memory.revision,
+        )
+        self._commits.drop(Garbage(revision, 0) for revision in memory.leftovers)
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def revision(self) -> int:
+        """The newest committed revision."""
+        return self._watches.revision
+
+    @property
+    def problem(self) -> str:
+        """Why writes are refused; empty while all is well. For health pages."""
+        return self._commits.problem
+
+    def get(self, key: Key) -> Entry | None:
+        """The committed entry."""
+        return self._state.get(key)
+
+    def newest(self, key: Key) -> Entry | None:
+        """The entry as the next write will find it."""
+        pending = self._pending.get(key)
+        return self._state.get(key) if pending is None else pending.after
+
+    def newest_in(self, namespace: str) -> tuple[Key, ...]:
+        """The keys of everything in a namespace as the next write will find it."""
+        keys = dict.fromkeys(self._state.keys_in(namespace))
+        for key, operation in self._pending.items():
+            if key.namespace == namespace:
+                if operation.after is None:
+                    keys.pop(key, None)
+                else:
+                    keys[key] = None
+        return tuple(keys)
+
+    def list(self, collection: str, namespace: str = "", *, at: int | None = None) -> Snapshot:
+        """All entries in key order, as of now or an earlier revision."""
+        if at is None or at == self.revision:
+            return Snapshot(self._state.listed(collection, namespace), self.revision)
+        if at > self.revision:
+            raise too_large_version(at, self.revision)
+        earlier = self._history.undone(collection, at)
+        return Snapshot(self._state.listed_as_it_was(collection, namespace, earlier), at)
+
+    def watch(self, collection: str, after: int) -> StoreWatch:
+        """Changes of a collection after a revision; Expired, on entering, if that is forgotten."""
+        return StoreWatch(self._watches, collection, after)
+
+    def listen(self, collection: str, heard: Callable[[StoreChange], None]) -> None:
+        """Call back for each change of a collection."""
+        self._watches.listen(collection, heard)
+
+    async def write(self, key: Key, decide: Write) -> Entry | None:
+        """Decide on the newest state, make durable, answer."""
+        if self._watches.is_closed:
+            raise Unavailable("the store is closed")
+        pending = self._pending.get(key)
+        newest = self._state.get(key) if pending is None else pending.after
+        try:
+            document = decide(newest)
+        except ApiError:
+            if pending is not None:
+                await pending.durable()
+            raise
+        revision = self._assigned + 1
+        after = None if document is None else revised(key, newest, document, revision)
+        if after is None and (document is not None or newest is None):
+            if pending is not None:
+                await pending.durable()
+            return newest
+        operation = self._submit(Operation(key, revision, newest, after))
+        await operation.durable()
+        return after or newest
+
+    async def backup(self, path: Path) -> None:
+        """Copy the store to a new file; sealed values stay sealed. Writes wait meanwhile. OSError if it cannot be."""
+        await self._commits.backup(path)
+
+    def _submit(self, operation: Operation) -> Operation:
+        self._assigned = operation.revision
+        self._pending[operation.key] = operation
+        self._commits.add(operation)
+        return operation
+
+    def committed(self, operations: Sequence[Operation]) -> None:
+        """The operations are on the disk: show them to everybody."""
+        now = self._clock.monotonic()
+        changes: dict[str, list[StoreChange]] = {}
+        for operation in operations:
+            key, after = operation.key, operation.after
+            if after is None:
+                self._state.remove(key)
+                self._expiry.removed(key)
+            else:
+                self._state.put(after)
+                self._expiry.written(key, now)
+            self._history.append(Past(operation.revision, operation.before, after, now))
+            if self._pending.get(key) is operation:
+                del self._pending[key]
+            if self._watches.has_audience(key.collection):
+                change = StoreChange(operation.revision, key, operation.before, after)
+                changes.setdefault(key.collection, []).append(change)
+        self._watches.revision = operations[-1].revision
+        for collection, some in changes.items():
+            self._watches.publish(collection, some)
+        self._forget(now)
+        for operation in operations:
+            operation.settle(None)
+
+    def refused(self, operations: Sequence[Operation], problem: str) -> None:
+        """Nothing of it was stored: memory is as it was, and whoever waits is told."""
+        for operation in operations:
+            self._pending.pop(operation.key, None)
+            operation.settle(f"{problem}: nothing was changed, and nothing that was stored is lost; reading goes on")
+
+    def _forget(self, now: float) -> None:
+        """Let go of history beyond its bounds, and of the rows that only history needed."""
+        self._commits.drop(garbage_of(self._history.trim(now), self._settings.without_history))
+
+    def keep_house(self) -> None:
+        """Do what time brings: forget old history, remove what has expired, give space back; and again later."""
+        now = self._clock.monotonic()
+        self._forget(now)
+        due = [key for key in self._expiry.due(now, EXPIRED_AT_ONCE) if key not in self._pending]
+        for key in due:
+            self._submit(Operation(key, self._assigned + 1, self._state.get(key), None))
+        self._commits.sweep()
+        delay = NEXT_EXPIRED_SECONDS if len(due) >= EXPIRED_AT_ONCE else HOUSEKEEPING_SECONDS
+        self._timer = asyncio.get_running_loop().call_later(delay, self.keep_house)
+
+    async def close(self) -> None:
+        """Take no more writes, finish those under way, end the watches."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._watches.close()
+        try:
+            await self._commits.drained()
+        finally:
+            self._commits.stop()
+
+
+def garbage_of(forgotten: Iterable[Past], without_history: frozenset[str]) -> Iterable[Garbage]:
+    """The rows that nothing needs once these changes are forgotten: what they replaced, and marks of removals."""
+    for past in forgotten:
+        if past.before is not None and past.key.collection not in without_history:
+            yield Garbage(past.before.revision, past.revision)
+        if past.after is None:
+            yield Garbage(past.revision, past.revision)
+
+
+@asynccontextmanager
+async def open_store(path: Path, *, clock: Clock, settings: StoreSettings | None = None) -> AsyncIterator[DurableStore]:
+    """The store in a file, made if there is none. StoreUnusable if it cannot be used; the message says what to do."""
+    settings = settings or StoreSettings()
+    now = Moment(clock.now().timestamp(), clock.monotonic())
+    loop = asyncio.get_running_loop()
+    thread = ThreadPoolExecutor(1, "store")
+    try:
+        file, memory, sealer = await loop.run_in_executor(thread, _load, path, settings, now)
+        store = DurableStore(memory, file, thread, settings=settings, sealer=sealer, clock=clock)
+        store.keep_house()
+        try:
+            yield store
+        finally:
+            try:
+                await store.close()
+            finally:
+                await asyncio.shield(loop.run_in_executor(thread, file.close))
+    finally:
+        thread.shutdown(wait=False)
+
+
+def _load(path: Path, settings: StoreSettings, now: Moment) -> tuple[StoreFile, Memory, Sealer]:
+    file = StoreFile(path, max_bytes=settings.max_bytes)
+    try:
+        keys = [] if settings.key_file is None else read_keys(settings.key_file)
+        meta = file.meta()
+        memory = restored(file.rows(), meta, settings, now=now, unseal=Sealer(keys, settings.sealed).unseal)
+        if settings.key_file is not None and not keys:
+            # Only now: a key that is missing while values are sealed with it must not be replaced by another one.
+            keys = [make_key(settings.key_file)]
+        if settings.without_history != meta.without_history:
+            gains_history = meta.without_history - settings.without_history
+            file.set_without_history(settings.without_history, compacted=memory.revision if gains_history else 0)
+        return file, memory, Sealer(keys, settings.sealed)
+    except BaseException:
+        file.close()
+        raise

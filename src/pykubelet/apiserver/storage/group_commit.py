@@ -1,0 +1,212 @@
+"""Many writes, one sync of the disk: what is decided during one transaction goes with the next.
+
+A thread of its own waits for the disk, so the loop never does. One transaction is under way at a time. If it fails,
+every write decided since is refused with it, because it was decided on a state that never came to be.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from pykubelet.aio.clock import Clock
+from pykubelet.aio.log import get_logger
+from pykubelet.api.errors import Unavailable
+from pykubelet.apiserver.storage.rows import Commit, CommitFailed, Row
+from pykubelet.apiserver.storage.sealing import Sealer
+from pykubelet.apiserver.storage.sqlite import StoreFile
+from pykubelet.apiserver.store import Entry, Key
+
+log = get_logger(__name__)
+
+DROPPED_WITH_WRITES = 128
+DROPPED_ALONE = 512
+"""Old rows that one transaction drops: little enough that no write waits more than some milliseconds for it."""
+
+
+class Garbage(NamedTuple):
+    """A row to drop; once it is gone, what changed up to `compacted` cannot be told any more."""
+
+    revision: int
+    compacted: int
+
+
+@dataclass(slots=True, eq=False)
+class Operation:
+    """A decided write on its way to the disk, and who waits for it to be there."""
+
+    key: Key
+    revision: int
+    before: Entry | None
+    after: Entry | None
+    waiters: list[asyncio.Future[None]] = field(default_factory=list)
+
+    async def durable(self) -> None:
+        """Wait until it is on the disk; ApiError if it cannot be."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.waiters.append(waiter)
+        await waiter
+
+    def settle(self, problem: str | None) -> None:
+        """Tell everyone who waits: it is on the disk, or why it is not. Who gave up waiting is left alone."""
+        for waiter in self.waiters:
+            if not waiter.done():
+                if problem is None:
+                    waiter.set_result(None)
+                else:
+                    waiter.set_exception(Unavailable(problem))
+
+
+class Outcome(Protocol):
+    """Who hears how it went; on the loop."""
+
+    def committed(self, operations: Sequence[Operation]) -> None:
+        """They are on the disk, in this order."""
+
+    def refused(self, operations: Sequence[Operation], problem: str) -> None:
+        """They are not, and nothing is that was decided after them."""
+
+
+class GroupCommit:
+    """The queue between the loop and the thread that writes."""
+
+    def __init__(
+        self,
+        file: StoreFile,
+        thread: Executor,
+        outcome: Outcome,
+        *,
+        clock: Clock,
+        sealer: Sealer,
+        without_history: frozenset[str],
+        revision: int,
+    ) -> None:
+        """`thread` is an executor of one thread, the one that opened `file`; `revision` is the newest on the disk."""
+        self._file, self._thread, self._outcome = file, thread, outcome
+        self._clock, self._sealer, self._without_history = clock, sealer, without_history
+        self._revision = revision
+        self._loop = asyncio.get_running_loop()
+        self._queue: list[Operation] = []
+        self._garbage: deque[Garbage] = deque()
+        self._is_sweeping = False
+        self._is_busy = False
+        self._is_stopped = False
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self.problem = ""
+        """Why writes are refused; empty while all is well."""
+
+    def add(self, operation: Operation) -> None:
+        """Write an operation; its revision is the highest so far."""
+        self._queue.append(operation)
+        self._wake()
+
+    def drop(self, garbage: Iterable[Garbage]) -> None:
+        """Have rows dropped some time, along with writes."""
+        self._garbage.extend(garbage)
+
+    def sweep(self) -> None:
+        """Drop what is to be dropped, and give unused space back to the disk, also if nobody writes."""
+        self._is_sweeping = True
+        self._wake()
+
+    async def drained(self) -> None:
+        """Wait until nothing is under way."""
+        await self._idle.wait()
+
+    def stop(self) -> None:
+        """Start no more transactions; what still waits is refused."""
+        self._is_stopped = True
+        refused, self._queue = self._queue, []
+        self._outcome.refused(refused, "the store is closed")
+
+    async def backup(self, path: Path) -> None:
+        """Copy the file as it is after the transaction under way."""
+        await self._loop.run_in_executor(self._thread, self._file.backup, path)
+
+    def _wake(self) -> None:
+        if not self._is_busy:
+            self._is_busy = True
+            self._idle.clear()
+            # Not at once: the writes of everyone who runs in this turn of the loop go along.
+            self._loop.call_soon(self._start)
+
+    def _start(self) -> None:
+        if self._is_stopped or not (self._queue or self._is_sweeping):
+            self._is_busy = False
+            self._idle.set()
+            return
+        operations, self._queue = self._queue, []
+        count = min(len(self._garbage), DROPPED_WITH_WRITES if operations else DROPPED_ALONE)
+        garbage = [self._garbage.popleft() for _ in range(count)]
+        written_at = int(self._clock.now().timestamp())
+        tidies = self._is_sweeping and not self._garbage
+        job = self._loop.run_in_executor(self._thread, self._write, operations, garbage, written_at, tidies)
+        job.add_done_callback(partial(self._settle, operations, garbage))
+
+    def _write(
+        self, operations: Sequence[Operation], garbage: Sequence[Garbage], written_at: int, tidies: bool
+    ) -> bool:
+        """In the thread: one transaction, and a bit of tidying up if asked to; whether that is done."""
+        dropped = {each.revision for each in garbage}
+        dropped.update(
+            operation.before.revision
+            for operation in operations
+            if operation.before is not None and operation.key.collection in self._without_history
+        )
+        self._file.commit(
+            Commit(
+                rows=[self._row(operation, written_at) for operation in operations],
+                dropped=frozenset(dropped),
+                compacted=max((each.compacted for each in garbage), default=0),
+                # With nothing else to write, this tries whether the disk can be written again.
+                revision=self._revision if garbage or self.problem else 0,
+            )
+        )
+        return tidies and self._tidy()
+
+    def _row(self, operation: Operation, written_at: int) -> Row:
+        key, after = operation.key, operation.after
+        return Row(operation.revision, written_at, *key, None if after is None else self._sealer.seal(key, after.text))
+
+    def _tidy(self) -> bool:
+        try:
+            return not self._file.tidy()
+        except CommitFailed as error:
+            log.warning("the store's file could not be tidied up", reason=str(error))
+            return True
+
+    def _settle(self, operations: Sequence[Operation], garbage: Sequence[Garbage], job: asyncio.Future[bool]) -> None:
+        error = job.exception()
+        try:
+            if error is None:
+                self._succeeded(operations, is_tidy=job.result())
+            else:
+                self._failed(operations, garbage, error)
+        finally:
+            self._start()
+
+    def _succeeded(self, operations: Sequence[Operation], *, is_tidy: bool) -> None:
+        if self.problem:
+            log.info("writes are stored again", after=self.problem)
+            self.problem = ""
+        self._is_sweeping = self._is_sweeping and not is_tidy
+        if operations:
+            self._revision = operations[-1].revision
+            self._outcome.committed(operations)
+
+    def _failed(self, operations: Sequence[Operation], garbage: Sequence[Garbage], error: BaseException) -> None:
+        is_expected = isinstance(error, CommitFailed)
+        problem = str(error) if is_expected else "storage cannot be written"
+        if problem != self.problem:
+            log.error("writes are refused", error=None if is_expected else error, reason=problem)
+            self.problem = problem
+        self._garbage.extendleft(reversed(garbage))
+        self._is_sweeping = False
+        if operations:
+            refused, self._queue = [*operations, *self._queue], []
+            self._outcome.refused(refused, problem)

@@ -1,0 +1,229 @@
+"""The store's file: one SQLite database in WAL mode; the only module that knows SQLite.
+
+One table holds a row per revision, as in kine, so the newest state and the history are the same rows. All calls come
+from one thread, which may wait for the disk. A commit is on the disk when `commit` returns.
+"""
+
+import os
+import sqlite3
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
+from functools import cache
+from pathlib import Path
+
+from pykubelet.apiserver.storage.rows import Commit, CommitFailed, Meta, Row
+from pykubelet.apiserver.store import StoreUnusable
+
+APPLICATION_ID = 0x706B6C74
+"""Marks the file as ours ("pklt"), where `file` and SQLite look for it."""
+SCHEMA_VERSION = 1
+_SCHEMA = (
+    f"PRAGMA application_id = {APPLICATION_ID}",
+    f"PRAGMA user_version = {SCHEMA_VERSION}",
+    """
+    CREATE TABLE revisions (
+        revision INTEGER PRIMARY KEY,
+        written_at INTEGER NOT NULL, -- seconds since 1970
+        collection TEXT NOT NULL,
+        namespace TEXT NOT NULL,
+        name TEXT NOT NULL,
+        value BLOB -- null: the object was removed
+    )""",
+    """
+    CREATE TABLE meta (
+        compacted INTEGER NOT NULL, -- what changed up to this revision may be gone
+        revision INTEGER NOT NULL, -- a revision that was reached, even if its row is gone
+        without_history TEXT NOT NULL -- collections of which only the newest rows are kept, separated by spaces
+    )""",
+    # Revisions start at 1, as etcd's: 0 has a meaning of its own in the API.
+    "INSERT INTO meta VALUES (0, 1, '')",
+)
+_INSERT = "INSERT INTO revisions VALUES "
+_INSERT_AT_ONCE = 64
+"""Rows per statement. Each statement lets go of the interpreter once, and getting it back from a busy loop takes long."""
+_VACUUM_PAGES = 256
+"""Pages given back at a time: about a millisecond."""
+_SPARE_PAGES = 1024
+"""Free pages the file may keep for later (4 MiB), besides a quarter of its size."""
+_WAL_BYTES = 4 * 2**20
+
+
+class StoreFile:
+    """An open database that no other process can open."""
+
+    def __init__(self, path: Path, *, max_bytes: int = 0) -> None:
+        self._path = path
+        try:
+            _make_private(path)
+        except OSError as error:
+            raise StoreUnusable(f"{path} cannot be opened: {error.strerror}") from error
+        try:
+            self._connection = sqlite3.connect(path, isolation_level=None, timeout=0)
+            try:
+                self._prepare(max_bytes)
+            except BaseException:
+                self._connection.close()
+                raise
+        except sqlite3.Error as error:
+            raise _unusable(path, error) from error
+
+    def _prepare(self, max_bytes: int) -> None:
+        # Exclusive: one process, and no shared memory file, which a full disk could pull from under us.
+        self._execute("PRAGMA locking_mode = EXCLUSIVE")
+        self._execute("PRAGMA auto_vacuum = INCREMENTAL")
+        self._execute("PRAGMA journal_mode = WAL")
+        self._execute("PRAGMA synchronous = FULL")
+        self._execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
+        self._execute("BEGIN EXCLUSIVE")
+        if self._number("PRAGMA application_id") == 0 and not self._number("SELECT count(*) FROM sqlite_master"):
+            for statement in _SCHEMA:
+                self._execute(statement)
+        self._execute("COMMIT")
+        self._require_our_schema()
+        if (problem := self._connection.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+            raise _damaged(self._path, problem.splitlines()[-1])
+        if max_bytes:
+            self._execute(f"PRAGMA max_page_count = {max(1, max_bytes // self._number('PRAGMA page_size'))}")
+
+    def _require_our_schema(self) -> None:
+        if self._number("PRAGMA application_id") != APPLICATION_ID:
+            raise StoreUnusable(f"{self._path} is a database of another program: choose another file")
+        if (version := self._number("PRAGMA user_version")) > SCHEMA_VERSION:
+            raise StoreUnusable(f"{self._path} was written by a newer version (schema {version}): use that version")
+
+    def meta(self) -> Meta:
+        """What the file says about itself."""
+        compacted, revision, names = self._connection.execute("SELECT * FROM meta").fetchone()
+        return Meta(compacted, revision, frozenset(names.split()))
+
+    def rows(self) -> Iterator[Row]:
+        """Every row, oldest first."""
+        try:
+            yield from map(Row._make, self._connection.execute("SELECT * FROM revisions ORDER BY revision"))
+        except sqlite3.Error as error:
+            raise _unusable(self._path, error) from error
+
+    def set_without_history(self, collections: frozenset[str], *, compacted: int) -> None:
+        """Note of which collections the file holds only the newest rows, and up to where history has gaps by that."""
+        try:
+            self._execute(
+                "UPDATE meta SET without_history = ?, compacted = max(compacted, ?)",
+                " ".join(sorted(collections)),
+                compacted,
+            )
+        except sqlite3.Error as error:
+            raise _unusable(self._path, error) from error
+
+    def commit(self, commit: Commit) -> None:
+        """Carry out a transaction; CommitFailed if nothing of it is stored."""
+        # A row that is added and dropped by the same transaction is never written.
+        rows = [row for row in commit.rows if row.revision not in commit.dropped]
+        try:
+            # A single statement is a transaction by itself.
+            if commit.dropped or commit.revision or len(rows) > _INSERT_AT_ONCE:
+                self._execute("BEGIN IMMEDIATE")
+                # Dropped first: their pages are free for the new rows.
+                self._drop(commit)
+                self._insert(rows)
+                self._execute("COMMIT")
+            else:
+                self._insert(rows)
+        except sqlite3.Error as error:
+            if self._connection.in_transaction:
+                with suppress(sqlite3.Error):
+                    self._execute("ROLLBACK")
+            raise CommitFailed(_reason(error)) from error
+
+    def _insert(self, rows: Sequence[Row]) -> None:
+        for start in range(0, len(rows), _INSERT_AT_ONCE):
+            some = rows[start : start + _INSERT_AT_ONCE]
+            self._connection.execute(_insert_statement(len(some)), [value for row in some for value in row])
+
+    def _drop(self, commit: Commit) -> None:
+        if commit.dropped:
+            numbers = ",".join(map(str, sorted(commit.dropped)))
+            self._execute("DELETE FROM revisions WHERE revision IN (SELECT value FROM json_each(?))", f"[{numbers}]")
+        if commit.revision:
+            self._execute(
+                "UPDATE meta SET compacted = max(compacted, ?), revision = max(revision, ?)",
+                commit.compacted,
+                commit.revision,
+            )
+
+    def tidy(self) -> bool:
+        """Give some unused space back to the disk; whether there is more to do."""
+        try:
+            spare, pages = self._number("PRAGMA freelist_count"), self._number("PRAGMA page_count")
+            surplus = spare - max(_SPARE_PAGES, pages // 4)
+            if surplus <= 0:
+                return False
+            # A vacuum frees a page per step, so its (empty) result must be read to the end.
+            self._connection.execute(f"PRAGMA incremental_vacuum({min(surplus, _VACUUM_PAGES)})").fetchall()
+            if surplus > _VACUUM_PAGES:
+                return True
+            # The file shrinks when the log is carried over into it.
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            return False
+        except sqlite3.Error as error:
+            raise CommitFailed(_reason(error)) from error
+
+    def backup(self, path: Path) -> None:
+        """Copy the whole store, as it is now, to a new file; writes wait meanwhile."""
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            with closing(sqlite3.connect(path)) as copy:
+                self._connection.backup(copy)
+        except (OSError, sqlite3.Error) as error:
+            raise StoreUnusable(f"the backup {path} cannot be made: {error}") from error
+
+    def close(self) -> None:
+        """Let go of the file, the log carried over into it."""
+        self._connection.close()
+
+    def _execute(self, statement: str, *values: str | int) -> None:
+        self._connection.execute(statement, values)
+
+    def _number(self, statement: str) -> int:
+        number: int = self._connection.execute(statement).fetchone()[0]
+        return number
+
+
+@cache
+def _insert_statement(rows: int) -> str:
+    return _INSERT + ",".join(["(?,?,?,?,?,?)"] * rows)
+
+
+def _make_private(path: Path) -> None:
+    """Make file and folder if they are missing; the file is for its owner only, secrets are in it."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    if stat.S_IMODE(path.stat().st_mode) & 0o077:
+        path.chmod(0o600)
+
+
+def _reason(error: sqlite3.Error) -> str:
+    if _code(error) == sqlite3.SQLITE_FULL:
+        return "storage is full"
+    return f"storage cannot be written ({error})"
+
+
+def _unusable(path: Path, error: sqlite3.Error) -> StoreUnusable:
+    match _code(error):
+        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
+            return StoreUnusable(f"{path} is in use by another process: stop that one, or choose another file")
+        case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
+            return _damaged(path, str(error))
+        case _:
+            return StoreUnusable(f"{path} cannot be opened: {error}")
+
+
+def _damaged(path: Path, problem: str) -> StoreUnusable:
+    return StoreUnusable(
+        f"{path} is damaged ({problem}): move it and its -wal file away, then restore a backup in its place or start empty"
+    )
+
+
+def _code(error: sqlite3.Error) -> int:
+    # The low byte is the kind of error, the rest its variety; errors of the module itself carry no code.
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF

@@ -1,0 +1,1 @@
+"""The rules that differ from kind to kind: pure functions on documents."""

@@ -1,0 +1,97 @@
+"""An object or a list as a Table: columns, and one row of cells per object.
+
+In: a document, what is served, and whether rows carry whole objects, their metadata or nothing. Out: a Table.
+
+Upstream: asTable in staging/src/k8s.io/apiserver/pkg/endpoints/handlers/response.go, pkg/printers/tablegenerator.go
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from pykubelet.api.errors import BadRequest
+from pykubelet.api.times import format_time, parse_time
+from pykubelet.api.validation.field_errors import go_quote
+from pykubelet.api.wire import Document
+from pykubelet.apiserver.served import Served
+from pykubelet.apiserver.tables.ages import Age, ages_at
+from pykubelet.apiserver.tables.columns import SCALE, columns_of
+from pykubelet.apiserver.tables.custom_columns import scale_columns
+from pykubelet.apiserver.tables.partial import META_GROUP, as_partial
+from pykubelet.apiserver.tables.pod_row import pod_conditions
+from pykubelet.apiserver.tables.rows import CELLS, Cells
+
+_INCLUDES = frozenset({"", "Metadata", "Object", "None"})
+_INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+_NEVER = "0001-01-01T00:00:00Z"
+
+
+def as_table(
+    document: Document, served: Served, *, include: str, now: datetime, headers: bool = True, version: str = "v1"
+) -> Document:
+    """The Table of an object or a list. A Status stays what it is.
+
+    A watch wants one per event, and columns (`headers`) only with the first. BadRequest for an unknown `include`.
+    """
+    if include not in _INCLUDES:
+        value = go_quote(include)
+        raise BadRequest(
+            "Unable to convert to Table as requested: "
+            f"includeObject: Invalid value: {value}: must be 'Metadata', 'Object', 'None', or empty"
+        )
+    if document.get("kind") == "Status" and document.get("apiVersion") == "v1":
+        return document
+    is_list = "items" in document
+    items: list[Document] = (document["items"] or []) if is_list else [document]
+    metadata = document.get("metadata", {})
+    columns, cells = _printer(served, document)
+    rows = _rows(items, served, cells, include=include, age=ages_at(now), version=version)
+    return {
+        "kind": "Table",
+        "apiVersion": f"{META_GROUP}/{version}",
+        "metadata": metadata if is_list else {"resourceVersion": metadata.get("resourceVersion", "")},
+        "columnDefinitions": columns if headers else None,
+        # Go's nil: the plain table of kinds without columns of their own starts with no rows at all.
+        "rows": rows if rows or cells is not _default_cells else None,
+    }
+
+
+def _printer(served: Served, document: Document) -> tuple[Sequence[Document], Cells]:
+    is_scale = document.get("kind") == "Scale" and document.get("apiVersion") == "autoscaling/v1"
+    if served.custom is not None:
+        custom = scale_columns() if is_scale else served.custom.columns
+        return custom.headers, custom.cells
+    name = SCALE if is_scale else served.resource.group_resource
+    return columns_of(name), CELLS.get(name, _default_cells)
+
+
+def _rows(
+    items: Sequence[Document], served: Served, cells: Cells, *, include: str, age: Age, version: str
+) -> list[Document]:
+    resource = served.resource
+    is_pods = resource.group_resource == "pods"
+    rows: list[Document] = []
+    for item in items:
+        row: dict[str, Any] = {"cells": cells(item, age)}
+        if is_pods and (conditions := pod_conditions(item)):
+            row["conditions"] = conditions
+        if include == "Object":
+            row["object"] = {"kind": resource.kind, "apiVersion": resource.api_version, **item}
+        elif include != "None" or _ends_initial_events(item):
+            row["object"] = as_partial(item, version=version)
+        else:
+            row["object"] = None
+        rows.append(row)
+    return rows
+
+
+def _ends_initial_events(item: Document) -> bool:
+    """A watcher must see this mark, whatever it wants included."""
+    return (item.get("metadata", {}).get("annotations") or {}).get(_INITIAL_EVENTS_END) == "true"
+
+
+def _default_cells(document: Document, _age: Age) -> list[Any]:
+    """Name and time of creation."""
+    metadata = document.get("metadata", {})
+    created = metadata.get("creationTimestamp")
+    return [metadata.get("name", ""), format_time(parse_time(created)) if created else _NEVER]

@@ -1,0 +1,254 @@
+"""The API server put together: every part is made here, once, and handed to those that need it."""
+
+import asyncio
+import errno
+import gc
+import logging
+import signal
+import socket
+import ssl
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager
+from dataclasses import dataclass
+
+from pykubelet.aio.clock import Clock, SystemClock
+from pykubelet.aio.ids import Ids, RandomIds
+from pykubelet.aio.log import write_to
+from pykubelet.aio.supervise import start_supervised
+from pykubelet.api.resources import PRIORITY_CLASSES, SERVICES
+from pykubelet.apiserver.admission import Admission
+from pykubelet.apiserver.admission.namespaces import NamespaceLifecycle
+from pykubelet.apiserver.admission.new_nodes import NewNodeTaint
+from pykubelet.apiserver.admission.node_restriction import NodeRestriction
+from pykubelet.apiserver.admission.pods import PodAdmission
+from pykubelet.apiserver.admission.rbac_escalation import RbacEscalation
+from pykubelet.apiserver.admission.service_account import ServiceAccountAdmission
+from pykubelet.apiserver.admission.services import ServiceAddresses
+from pykubelet.apiserver.auth.authenticate import Authenticator
+from pykubelet.apiserver.auth.authorize import Authorizer
+from pykubelet.apiserver.auth.bootstrap_roles import RoleGathering, ensure_default_roles
+from pykubelet.apiserver.auth.default_roles import node_rules
+from pykubelet.apiserver.auth.kubeconfig_write import ADMIN, Endpoint, ensure_kubeconfig
+from pykubelet.apiserver.auth.node_authorizer import NodeAuthorizer
+from pykubelet.apiserver.auth.pki import Pki, PkiError, Renewal, TlsFiles, open_pki, server_context, serving_authority
+from pykubelet.apiserver.auth.rbac import Rbac
+from pykubelet.apiserver.auth.reviews import Reviews
+from pykubelet.apiserver.auth.token_file import TokenFileError, read_token_file
+from pykubelet.apiserver.auth.token_request import TokenRequests
+from pykubelet.apiserver.auth.tokens import JWKS_PATH, ServiceAccountTokens
+from pykubelet.apiserver.call import User
+from pykubelet.apiserver.custom.controller import CustomResources
+from pykubelet.apiserver.http.app import App, read_body
+from pykubelet.apiserver.http.audit import AuditLog
+from pykubelet.apiserver.http.front import Front
+from pykubelet.apiserver.http.gate import Gate
+from pykubelet.apiserver.http.limits import InFlight
+from pykubelet.apiserver.http.listening import listen, local_url, public_host, with_port
+from pykubelet.apiserver.http.metrics import Metrics
+from pykubelet.apiserver.http.pages import Pages
+from pykubelet.apiserver.http.passing_on import PassingOn
+from pykubelet.apiserver.http.reply import Reply
+from pykubelet.apiserver.kinds import KINDS
+from pykubelet.apiserver.namespaces.ending import NamespaceEnd
+from pykubelet.apiserver.objects.first_objects import ensure_first_objects
+from pykubelet.apiserver.proxy.node_client import node_context
+from pykubelet.apiserver.proxy.node_proxy import PROXIED, NodeProxy
+from pykubelet.apiserver.registry import Registry
+from pykubelet.apiserver.server import Handlers, Server
+from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
+from pykubelet.apiserver.storage.settings import StoreSettings
+from pykubelet.apiserver.store import StoreUnusable
+from pykubelet.app.settings import ApiServerSettings
+
+# Allocations that are not freed at once, a few thousand in each request under way, before the first look.
+_GARBAGE_THRESHOLDS = (20_000, 20, 50)
+Runner = Callable[[], Awaitable[None]]
+"""Runs until it is cancelled."""
+
+
+class CannotStart(Exception):
+    """Something the user can put right is in the way; the message says what."""
+
+
+def run(settings: ApiServerSettings, *, say: Callable[[str], None], verbose: bool = False) -> None:
+    """Serve until SIGINT or SIGTERM. CannotStart if that is not possible."""
+    clock = SystemClock()
+    write_to(sys.stderr, clock=clock, level=logging.DEBUG if verbose else logging.INFO)
+    asyncio.run(_until_told(settings, clock, say))
+
+
+async def _until_told(settings: ApiServerSettings, clock: Clock, say: Callable[[str], None]) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    async with serving(settings, clock=clock, ids=RandomIds()) as url:
+        say(f"ready {url}")
+        _tune_garbage_collection()
+        await stop.wait()
+
+
+def _tune_garbage_collection() -> None:
+    """Leave alone what stays for good, and look for cycles less often: documents are trees and go by themselves."""
+    gc.freeze()
+    gc.set_threshold(*_GARBAGE_THRESHOLDS)
+    gc.enable()
+
+
+@asynccontextmanager
+async def serving(settings: ApiServerSettings, *, clock: Clock, ids: Ids) -> AsyncIterator[str]:
+    """A server that answers, for as long as the context lasts; gives its URL. CannotStart if it cannot."""
+    async with AsyncExitStack() as stack:
+        with _explained(settings):
+            ground = await _ground(settings, clock, stack)
+        store = ground.store
+        registry = Registry(KINDS)
+        tokens = ServiceAccountTokens(ground.pki.signing_key, store, clock=clock, ids=ids)
+        authenticator = Authenticator(tokens, clock=clock, static=ground.static)
+        authorizer = Authorizer(NodeAuthorizer(store, node_rules()), Rbac(store))
+        admission = _admission(settings, store, authorizer, ids)
+        handlers: Handlers = {
+            **Reviews(authenticator, authorizer, clock).handlers(),
+            ("serviceaccounts", "token"): TokenRequests(tokens=tokens, reader=store, clock=clock, admission=admission),
+        }
+        server = Server(
+            store=store,
+            registry=registry,
+            clock=clock,
+            ids=ids,
+            admission=admission,
+            handlers=handlers,
+            authorize=authorizer.decide,
+        )
+        await asyncio.gather(
+            ensure_default_roles(store, clock=clock, ids=ids), ensure_first_objects(server.handle, registry)
+        )
+        counters = Metrics(InFlight(), lambda: _object_counts(store, registry))
+        front = Front(
+            gate=Gate(authenticator, authorizer),
+            kinds=registry,
+            verbs=server,
+            pages=_pages(ground, registry, tokens, counters),
+            counters=counters,
+            audit=ground.audit,
+            connected=frozenset(PROXIED),
+            clock=clock,
+        )
+        passing_on = PassingOn(NodeProxy(store, node_context(ground.pki, clock)), read_body)
+        app = App(front, connect=dict.fromkeys(PROXIED, passing_on.connect), new_id=ids.uid)
+        runners: dict[str, Runner] = {
+            "cluster roles": _ready(RoleGathering(store).run),
+            "custom resources": _ready(CustomResources(store=store, registry=registry, clock=clock).run),
+            "namespaces": NamespaceEnd(store=store, registry=registry, deleter=server, clock=clock).run,
+        }
+        if settings.tls_cert is None:
+            runners["certificate renewal"] = _ready(Renewal(ground.pki, ground.tls, clock=clock).run)
+        await stack.enter_async_context(_running(runners))
+        await stack.enter_async_context(app.serving(ground.listener, ground.tls))
+        yield ground.url
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ground:
+    """What the server stands on: everything outside the process that it needs."""
+
+    url: str
+    public_address: str
+    listener: socket.socket
+    pki: Pki
+    tls: ssl.SSLContext
+    static: Mapping[bytes, User]
+    store: DurableStore
+    audit: AuditLog | None
+
+
+async def _ground(settings: ApiServerSettings, clock: Clock, stack: AsyncExitStack) -> _Ground:
+    data, now = settings.data_dir, clock.now()
+    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    static = read_token_file(settings.token_file.read_text(), str(settings.token_file)) if settings.token_file else {}
+    listener = stack.enter_context(closing(listen(settings.bind, settings.port)))
+    port: int = listener.getsockname()[1]
+    url, own = local_url(settings.bind, port), public_host(settings.bind)
+    external = settings.external_host or own
+    hosts = (settings.bind, socket.gethostname(), own, external.partition(":")[0])
+    files = TlsFiles(certificate=settings.tls_cert, key=settings.tls_key, client_authority=settings.client_ca)
+    pki = open_pki(data / "pki", hosts=hosts, now=now)
+    tls = server_context(pki, files)
+    lifetimes = {"events": settings.event_ttl_seconds}
+    kept = StoreSettings(lifetimes=lifetimes, key_file=settings.encryption_key)
+    store = await stack.enter_async_context(open_store(data / "state.db", clock=clock, settings=kept))
+    audit = stack.enter_context(closing(AuditLog(data / "audit.log", clock))) if settings.audit else None
+    ensure_kubeconfig(data / "admin.kubeconfig", pki, Endpoint(url, serving_authority(pki, files)), ADMIN, now=now)
+    return _Ground(
+        url=url,
+        public_address=with_port(external, port),
+        listener=listener,
+        pki=pki,
+        tls=tls,
+        static=static,
+        store=store,
+        audit=audit,
+    )
+
+
+@contextmanager
+def _explained(settings: ApiServerSettings) -> Iterator[None]:
+    """What a user can put right becomes a message without a traceback."""
+    try:
+        yield
+    except (StoreUnusable, PkiError, TokenFileError, UnicodeDecodeError) as error:
+        raise CannotStart(str(error)) from error
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise CannotStart(f"port {settings.port} of {settings.bind} is in use by another program") from error
+        place = error.filename or f"{settings.bind}:{settings.port}"
+        raise CannotStart(f"{place}: {error.strerror or error}") from error
+
+
+def _admission(
+    settings: ApiServerSettings, store: DurableStore, authorizer: Authorizer, ids: Ids
+) -> tuple[Admission, ...]:
+    rules: tuple[Admission, ...] = (
+        NamespaceLifecycle(store.newest),
+        NodeRestriction(store.newest, authorizer),
+        RbacEscalation(authorizer),
+        NewNodeTaint(),
+        PodAdmission(lambda: store.list(PRIORITY_CLASSES.group_resource).entries),
+        ServiceAddresses(lambda: store.list(SERVICES.group_resource).entries),
+    )
+    return (*rules, ServiceAccountAdmission(store.newest, ids)) if settings.service_account_admission else rules
+
+
+def _pages(ground: _Ground, registry: Registry, tokens: ServiceAccountTokens, counters: Metrics) -> Pages:
+    return Pages(
+        kinds=registry,
+        address=ground.public_address,
+        checks={"ping": lambda: "", "etcd": lambda: ground.store.problem},
+        metrics_page=counters.page,
+        more={
+            "/.well-known/openid-configuration": lambda: Reply(200, tokens.discovery(ground.url)),
+            JWKS_PATH: lambda: Reply(200, tokens.key_set(), "application/jwk-set+json"),
+        },
+    )
+
+
+def _object_counts(store: DurableStore, registry: Registry) -> dict[str, int]:
+    collections = {served.resource.group_resource for served in registry.all() if "list" in served.verbs}
+    return {collection: len(store.list(collection).entries) for collection in sorted(collections)}
+
+
+def _ready(run: Callable[[asyncio.Event], Awaitable[None]]) -> Runner:
+    """A part that says when it is ready, which nobody waits for here."""
+    return lambda: run(asyncio.Event())
+
+
+@asynccontextmanager
+async def _running(runners: Mapping[str, Runner]) -> AsyncIterator[None]:
+    """Tasks that run as long as the context lasts."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [start_supervised(group, name, runner) for name, runner in runners.items()]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()

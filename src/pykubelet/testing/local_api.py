@@ -1,0 +1,81 @@
+"""A whole API server in a test: the real verbs and the real store, without a network.
+
+async with local_api(tmp_path) as api:
+    await api.client.create(PODS, pod, namespace="default")
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pykubelet.aio.clock import Clock
+from pykubelet.aio.ids import Ids
+from pykubelet.aio.supervise import start_supervised
+from pykubelet.apiserver.admission.namespaces import NamespaceLifecycle
+from pykubelet.apiserver.admission.new_nodes import NewNodeTaint
+from pykubelet.apiserver.admission.pods import PodAdmission
+from pykubelet.apiserver.admission.services import ServiceAddresses
+from pykubelet.apiserver.custom.controller import CustomResources
+from pykubelet.apiserver.kinds import KINDS
+from pykubelet.apiserver.local import LocalClient
+from pykubelet.apiserver.namespaces.ending import NamespaceEnd
+from pykubelet.apiserver.objects.first_objects import ensure_first_objects
+from pykubelet.apiserver.registry import Registry
+from pykubelet.apiserver.server import Server
+from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
+from pykubelet.apiserver.storage.settings import StoreSettings
+from pykubelet.testing.counting_ids import CountingIds
+from pykubelet.testing.virtual_time import VirtualClock
+
+
+@dataclass(frozen=True, slots=True)
+class LocalApi:
+    """The server's parts, and a client of it."""
+
+    server: Server
+    registry: Registry
+    store: DurableStore
+    client: LocalClient
+
+
+@asynccontextmanager
+async def local_api(
+    folder: Path, *, clock: Clock | None = None, ids: Ids | None = None, settings: StoreSettings | None = None
+) -> AsyncIterator[LocalApi]:
+    """A server with the built-in kinds and the first namespaces, for as long as the context lasts."""
+    clock = clock or VirtualClock()
+    registry = Registry(KINDS)
+    async with open_store(folder / "state.db", clock=clock, settings=settings) as store:
+        server = Server(
+            store=store,
+            registry=registry,
+            clock=clock,
+            ids=ids or CountingIds(),
+            admission=(
+                NamespaceLifecycle(store.newest),
+                NewNodeTaint(),
+                PodAdmission(lambda: store.list("priorityclasses.scheduling.k8s.io").entries),
+                ServiceAddresses(lambda: store.list("services").entries),
+            ),
+        )
+        await ensure_first_objects(server.handle, registry)
+        ends = NamespaceEnd(store=store, registry=registry, deleter=server, clock=clock)
+        custom, ready = CustomResources(store=store, registry=registry, clock=clock), asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                start_supervised(group, "namespaces", ends.run),
+                start_supervised(group, "custom resources", lambda: custom.run(ready)),
+            ]
+            await ready.wait()
+            failure: Exception | None = None
+            try:
+                yield LocalApi(server, registry, store, LocalClient(server, registry))
+            except Exception as error:  # noqa: BLE001  raised again below: a group would wrap it
+                failure = error
+            finally:
+                for task in tasks:
+                    task.cancel()
+        if failure is not None:
+            raise failure

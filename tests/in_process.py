@@ -1,0 +1,82 @@
+"""Requests to the verbs without HTTP: method, path and body in, answers out."""
+
+import asyncio
+import json
+from typing import Any, cast
+
+from pykubelet.api.errors import ApiError
+from pykubelet.apiserver.call import MASTERS, Answer, Call, Event, Stream, User, Verb
+from pykubelet.apiserver.http.targets import read_target
+from pykubelet.apiserver.requests.routes import route, served_at
+from pykubelet.testing.local_api import LocalApi
+
+USER = User("admin", (MASTERS,))
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+APPLY = "application/apply-patch+yaml"
+
+
+class Asker:
+    """Sends requests to a server in this process."""
+
+    def __init__(self, api: LocalApi) -> None:
+        self.api = api
+
+    async def handle(self, method: str, target: str, body: Any = None, content_type: str = "") -> Answer | Stream:
+        """Whatever the server gives; ApiError if it refuses."""
+        path, _, query = read_target(target)
+        found = route(method, path, query)
+        assert found is not None
+        served = served_at(found, self.api.registry.find)
+        data = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+        call = Call(
+            user=USER,
+            verb=cast("Verb", found.verb),
+            served=served,
+            namespace=found.namespace if served.resource.namespaced else "",
+            name=found.name if found.named_in_path else "",
+            subresource=found.subresource,
+            query=query,
+            body=data,
+            content_type=content_type,
+            user_agent="tests/1",
+        )
+        return await self.api.server.handle(call)
+
+    async def answer(self, method: str, target: str, body: Any = None, content_type: str = "") -> Answer:
+        """The answer; ApiError if there is none."""
+        answer = await self.handle(method, target, body, content_type)
+        assert isinstance(answer, Answer)
+        return answer
+
+    async def ask(self, method: str, target: str, body: Any = None, content_type: str = "") -> Any:
+        """The document of the answer."""
+        return json.loads((await self.answer(method, target, body, content_type)).text)
+
+    async def refused(self, method: str, target: str, body: Any = None, content_type: str = "") -> tuple[int, str]:
+        """Code and message of a refusal."""
+        try:
+            answer = await self.ask(method, target, body, content_type)
+        except ApiError as error:
+            return error.code, error.message
+        raise AssertionError(f"not refused: {answer}")
+
+    async def watch(self, target: str, *, seconds: float = 5) -> list[Event]:
+        """The events of a watch that ends within so many seconds."""
+        stream = await self.handle("GET", target)
+        assert isinstance(stream, Stream)
+        events: list[Event] = []
+        async with asyncio.timeout(seconds):
+            async for batch in stream.batches:
+                events += batch
+        return events
+
+
+def config_map(name: str, **metadata: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **metadata}, "data": {"k": "v"}}
+
+
+def pod(name: str, **spec: Any) -> dict[str, Any]:
+    containers = [{"name": "c", "image": "busybox:1"}]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": containers, **spec}}

@@ -1,0 +1,52 @@
+"""kubectl as a person runs it, against one server and one namespace."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def require_kubectl() -> str:
+    """The program; missing, it fails the tests in CI and skips them elsewhere."""
+    found = shutil.which("kubectl")
+    if found is None:
+        missing = pytest.fail if os.environ.get("CI") else pytest.skip
+        missing("kubectl is not installed")
+    assert found is not None
+    return found
+
+
+class Kubectl:
+    """Runs kubectl with a kubeconfig and, unless told otherwise, in a namespace."""
+
+    def __init__(self, kubeconfig: Path, namespace: str, cache: Path) -> None:
+        self._command = [require_kubectl(), f"--kubeconfig={kubeconfig}", f"--cache-dir={cache}"]
+        self.namespace = namespace
+
+    def run(self, *arguments: str, text: str = "", code: int = 0) -> subprocess.CompletedProcess[str]:
+        """Run it; fails unless it ends with `code`."""
+        command = [*self._command, f"--namespace={self.namespace}", *arguments]
+        done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    def __call__(self, *arguments: str, text: str = "") -> str:
+        """What it prints."""
+        return self.run(*arguments, text=text).stdout
+
+    def json(self, *arguments: str, text: str = "") -> Any:
+        """What it prints as JSON."""
+        return json.loads(self(*arguments, "-o", "json", text=text))
+
+    def fails(self, *arguments: str, text: str = "") -> str:
+        """What it complains about; it must fail."""
+        return self.run(*arguments, text=text, code=1).stderr
+
+    def start(self, *arguments: str) -> "subprocess.Popen[str]":
+        """Start one that goes on, such as a watch."""
+        command = [*self._command, f"--namespace={self.namespace}", *arguments]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

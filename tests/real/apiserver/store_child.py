@@ -1,0 +1,81 @@
+"""A process with a store of its own: `store_child.py write|hold|full FILE`; what happens is told line by line as JSON."""
+
+import asyncio
+import json
+import os
+import resource
+import sys
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from pykubelet.aio.clock import SystemClock
+from pykubelet.api.errors import Unavailable
+from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
+from pykubelet.apiserver.storage.settings import StoreSettings
+from stored import key_of, put, remove, value_of
+
+WRITERS = 8
+
+
+def say(*facts: Any) -> None:
+    """One write to the pipe, so a line is there as a whole or not at all."""
+    os.write(1, json.dumps(facts).encode() + b"\n")
+
+
+async def write_for_ever(store: DurableStore, writer: int) -> None:
+    """Create, change and remove; each answer is told."""
+    for turn in count():
+        key = key_of(f"{writer}-{turn % 5}", collection=("configmaps", "leases.coordination.k8s.io")[writer % 2])
+        entry = await put(store, key, f"{os.getpid()}-{turn}")
+        say("answered", entry.revision, key.collection, key.name, value_of(entry))
+        if turn % 3 == 2:
+            await remove(store, key)
+            say("answered", None, key.collection, key.name, None)
+
+
+async def watch_for_ever(store: DurableStore) -> None:
+    async with store.watch("configmaps", store.revision) as watch:
+        async for batch in watch:
+            for change in batch.changes:
+                say("seen", change.revision, change.key.collection, change.key.name, value_of(change.after))
+
+
+async def write(store: DurableStore) -> None:
+    say("ready", store.revision)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(watch_for_ever(store))
+        for writer in range(WRITERS):
+            group.create_task(write_for_ever(store, writer))
+
+
+async def hold(store: DurableStore) -> None:
+    say("ready", store.revision)
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+
+
+async def full(store: DurableStore) -> None:
+    """Write until the limit is met, look around, have the limit lifted, write on."""
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, hard))
+    written = 0
+    try:
+        for written in count():
+            await put(store, key_of(str(written)), "x" * 20_000)
+    except Unavailable as error:
+        say("refused", written, str(error), store.problem)
+    say("read", len(store.list("configmaps").entries), store.revision)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    entry = await put(store, key_of("later"), 1)
+    say("written", entry.revision > store.list("configmaps").entries[0].revision, store.problem)
+
+
+async def main(work: str, path: Path) -> None:
+    # Less history than all the kills together make, so that rows of the past are dropped in between.
+    settings = StoreSettings(history_changes=5000)
+    async with open_store(path, clock=SystemClock(), settings=settings) as store:
+        await {"write": write, "hold": hold, "full": full}[work](store)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], Path(sys.argv[2])))

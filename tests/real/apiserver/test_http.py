@@ -1,0 +1,248 @@
+"""The server on the wire: headers, forms, limits, and what is not quite HTTP."""
+
+import gzip
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from http.client import HTTPResponse, HTTPSConnection
+from typing import Any
+
+import pytest
+
+from server_process import ADMIN_TOKEN, ServerProcess
+
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+class Client:
+    """One connection with the admin's token, unless told otherwise."""
+
+    def __init__(self, server: ServerProcess, token: str = ADMIN_TOKEN) -> None:
+        self._connection = HTTPSConnection("127.0.0.1", server.port, context=server.tls(), timeout=15)
+        self._token = token
+
+    def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[HTTPResponse, bytes]:
+        sent = {"Content-Type": "application/json", **{name.replace("_", "-"): text for name, text in headers.items()}}
+        if self._token:
+            sent["Authorization"] = f"Bearer {self._token}"
+        self._connection.request(method, path, body=body, headers=sent)
+        response = self._connection.getresponse()
+        return response, response.read()
+
+    def json(self, method: str, path: str, body: Any = None, **headers: str) -> Any:
+        return json.loads(self.ask(method, path, None if body is None else json.dumps(body).encode(), **headers)[1])
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+@pytest.fixture
+def client(server: ServerProcess) -> Iterator[Client]:
+    with closing(Client(server)) as client:
+        yield client
+
+
+@pytest.fixture
+def stranger(server: ServerProcess) -> Iterator[Client]:
+    with closing(Client(server, token="")) as client:
+        yield client
+
+
+def test_answers_have_kubernetes_headers(client: Client) -> None:
+    """An id for the audit log, no caching, and no word about the libraries inside."""
+    response, _ = client.ask("GET", "/api/v1/namespaces", Audit_ID="mine")
+    assert response.headers["Audit-Id"] == "mine"
+    assert response.headers["Cache-Control"] == "no-cache, private"
+    assert response.headers["Content-Type"] == "application/json"
+    assert "aiohttp" not in response.headers["Server"]
+    other, _ = client.ask("GET", "/api/v1/namespaces")
+    assert len(other.headers["Audit-Id"]) == 36
+
+
+def test_large_answers_are_compressed_for_those_who_take_it(client: Client) -> None:
+    """Above 128 KB; the same bytes come out."""
+    data = {"metadata": {"name": "large"}, "data": {"k": "x" * 200_000}}
+    client.json("POST", CONFIG_MAPS, data)
+    response, zipped = client.ask("GET", f"{CONFIG_MAPS}/large", Accept_Encoding="gzip, deflate")
+    assert response.headers["Content-Encoding"] == "gzip"
+    _, plain = client.ask("GET", f"{CONFIG_MAPS}/large", Accept_Encoding="identity")
+    assert gzip.decompress(zipped) == plain
+    small, _ = client.ask("GET", "/api/v1/namespaces/default", Accept_Encoding="gzip")
+    assert "Content-Encoding" not in small.headers
+
+
+@pytest.mark.parametrize(
+    ("headers", "path", "start"),
+    [
+        pytest.param({"Accept": "application/yaml"}, "", b"apiVersion: v1\nkind: Namespace\n", id="yaml"),
+        pytest.param({}, "?pretty=1", b'{\n  "', id="pretty"),
+        pytest.param({"User_Agent": "curl/8"}, "", b'{\n  "', id="for a person"),
+        pytest.param(
+            {"Accept": "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"},
+            "",
+            b'{"kind":"PartialObjectMetadata"',
+            id="metadata",
+        ),
+    ],
+)
+def test_answers_have_the_form_asked_for(client: Client, headers: dict[str, str], path: str, start: bytes) -> None:
+    """By header, parameter or agent."""
+    _, body = client.ask("GET", f"/api/v1/namespaces/default{path}", **headers)
+    assert body.replace(b"kind: Namespace\napiVersion: v1", b"apiVersion: v1\nkind: Namespace").startswith(start)
+
+
+def test_errors_are_statuses_in_the_form_asked_for(client: Client) -> None:
+    """Also where the client takes nothing we have."""
+    response, body = client.ask("GET", "/api/v1/nodes/nope", Accept="application/yaml")
+    assert response.status == 404
+    assert b"reason: NotFound" in body
+    response, body = client.ask("GET", "/api/v1/nodes", Accept="text/html")
+    assert (response.status, json.loads(body)["reason"]) == (406, "NotAcceptable")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "text"),
+    [
+        pytest.param("GET", "/nope", 404, "404 page not found\n", id="page"),
+        pytest.param("GET", "/apis/nope/v1/things", 404, "404 page not found\n", id="group"),
+        pytest.param("GET", "//api/v1/pods", 404, "404 page not found\n", id="two slashes"),
+        pytest.param("GET", "/api/v1/widgets", 404, "the server could not find the requested resource", id="resource"),
+        pytest.param("GET", "/api/v2", 404, "the server could not find the requested resource", id="version"),
+        pytest.param("GET", "/apis/apps/v9/x", 404, "the server could not find the requested resource", id="its group"),
+        pytest.param("POST", "/api/v1", 405, "the server does not allow this method", id="method of a page"),
+        pytest.param("POST", "/api/v1/pods", 405, "the server does not allow this method", id="method of a collection"),
+        pytest.param("OPTIONS", "/api/v1/pods", 405, "the server does not allow this method", id="options"),
+        pytest.param("GET", "/api/v1/pods?timeout=x&watch=0", 400, "invalid timeout", id="timeout"),
+        pytest.param("GET", "/%zz", 400, "invalid URL escape", id="escape"),
+        pytest.param("GET", "/api/v1/namespaces/%2e%2e%2fkube-system", 404, "could not find", id="dots"),
+        pytest.param("GET", "/api/v1/namespaces/%ff%00", 404, "not found", id="bytes"),
+    ],
+)
+def test_wrong_paths_and_methods_are_answered_as_upstream_does(
+    client: Client, method: str, path: str, status: int, text: str
+) -> None:
+    """As a page where nobody ever was, as a Status below a known group."""
+    response, body = client.ask(method, path)
+    assert response.status == status
+    assert text in body.decode()
+
+
+def test_head_is_not_for_resources_but_for_pages(client: Client) -> None:
+    """No body in either case."""
+    assert client.ask("HEAD", "/api/v1/pods")[0].status == 405
+    response, body = client.ask("HEAD", "/healthz")
+    assert (response.status, body) == (200, b"")
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/version"])
+def test_strangers_may_ask_how_it_goes(stranger: Client, path: str) -> None:
+    """And nothing else."""
+    assert stranger.ask("GET", path)[0].status == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/api", "/livez/ping", "/metrics", "/api/v1/pods", "/openapi/v2", "/nope"])
+def test_strangers_may_see_nothing_else(stranger: Client, path: str) -> None:
+    """They are told who they are not."""
+    response, body = stranger.ask("GET", path)
+    assert response.status == 403
+    assert "system:anonymous" in json.loads(body)["message"]
+
+
+def test_wrong_tokens_are_refused_everywhere(server: ServerProcess) -> None:
+    """Even where strangers are let in."""
+    with closing(Client(server, token="wrong")) as client:
+        response, body = client.ask("GET", "/healthz")
+    assert (response.status, json.loads(body)["message"]) == (401, "Unauthorized")
+
+
+def test_bodies_above_the_limit_are_refused(server: ServerProcess) -> None:
+    """By their length if they tell it, else when they have come so far."""
+    large = b"x" * (3 * 1024 * 1024 + 1)
+    for body in (large, iter([large])):
+        with closing(Client(server)) as client:
+            status = json.loads(client.ask("POST", CONFIG_MAPS, body)[1])
+        assert status["code"] == 413
+        assert status["message"] == "Request entity too large: limit is 3145728"
+
+
+def raw(server: ServerProcess, request: bytes) -> bytes:
+    """What the server says to these very bytes."""
+    plain = socket.create_connection(("127.0.0.1", server.port), timeout=10)
+    with server.tls().wrap_socket(plain, server_hostname="127.0.0.1") as connection:
+        connection.sendall(request)
+        answer = b""
+        while chunk := connection.recv(65536):
+            answer += chunk
+            if answer.endswith(b"}"):
+                break
+        return answer
+
+
+@pytest.mark.parametrize(
+    "request_text",
+    [
+        pytest.param(b"nonsense\r\n\r\n", id="no HTTP"),
+        pytest.param(b"GET / HTTP/1.1\r\nHost: x\r\nA B: c\r\n\r\n", id="bad header"),
+        pytest.param(b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"x" * 70_000 + b"\r\n\r\n", id="large header"),
+        pytest.param(b"GET /" + b"x" * 70_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", id="long target"),
+        pytest.param(
+            b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+            id="two lengths",
+        ),
+        pytest.param(
+            b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nx", id="two numbers"
+        ),
+    ],
+)
+def test_what_is_not_http_is_answered_with_a_status(server: ServerProcess, request_text: bytes) -> None:
+    """400, and the connection is closed."""
+    answer = raw(server, request_text)
+    assert answer.startswith((b"HTTP/1.1 400", b"HTTP/1.0 400"))
+    assert b'"reason":"BadRequest"' in answer
+
+
+def test_clients_that_wait_to_be_asked_for_a_body_are_asked(server: ServerProcess) -> None:
+    """curl does so for larger ones."""
+    body = b'{"metadata":{"name":"expected"}}'
+    head = (
+        f"POST {CONFIG_MAPS} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {ADMIN_TOKEN}\r\n"
+        f"Content-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    answer = raw(server, head.encode() + body)
+    assert answer.startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\n")
+
+
+def test_impersonation_needs_the_right_to_it(client: Client, server: ServerProcess) -> None:
+    """An admin may; whom the admin acts as may not go on."""
+    as_jane = {"Impersonate_User": "jane"}
+    refused = client.json("GET", "/api/v1/pods", **as_jane)
+    assert refused["message"].startswith('pods is forbidden: User "jane" cannot list resource "pods"')
+    group = {**as_jane, "Impersonate_Group": "system:masters"}
+    assert client.json("GET", "/api/v1/pods", **group)["kind"] == "PodList"
+    nobody = client.json("GET", "/api/v1/pods", Impersonate_Group="system:masters")
+    assert nobody["code"] == 400
+    stranger = Client(server, token="")
+    with closing(stranger):
+        answer = stranger.json("GET", "/healthz", **as_jane)
+    assert 'User "system:anonymous" cannot impersonate resource "users"' in answer["message"]
+
+
+def test_metrics_count_what_was_asked(client: Client) -> None:
+    """By upstream's names."""
+    client.ask("GET", "/api/v1/namespaces/default")
+    _, page = client.ask("GET", "/metrics")
+    text = page.decode()
+    assert 'apiserver_request_total{code="200"' in text
+    assert 'apiserver_storage_objects{resource="namespaces"} ' in text
+    assert "process_resident_memory_bytes " in text
+
+
+def test_writes_are_audited_without_their_content(client: Client, server: ServerProcess) -> None:
+    """Who did what; not the secret."""
+    secret = {"metadata": {"name": "s"}, "stringData": {"password": "hunter2"}}
+    client.json("POST", "/api/v1/namespaces/default/secrets", secret, Audit_ID="the-secret")
+    text = (server.data / "audit.log").read_text()
+    line = next(json.loads(line) for line in text.splitlines() if "the-secret" in line)
+    assert (line["user"], line["verb"], line["resource"], line["code"]) == ("admin", "create", "secrets", 201)
+    assert "hunter2" not in text

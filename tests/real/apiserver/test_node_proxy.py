@@ -1,0 +1,151 @@
+"""Requests passed on to a node: real TLS sockets on both sides, plain answers, upgrades, refusals."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import aiohttp
+import pytest
+import trustme
+from aiohttp import web
+
+from pykubelet.api.wire import encode
+from pykubelet.apiserver.call import ANONYMOUS, Call
+from pykubelet.apiserver.http.passing_on import PassingOn
+from pykubelet.apiserver.kinds import KINDS
+from pykubelet.apiserver.proxy.node_proxy import NodeProxy, request_head
+from pykubelet.apiserver.proxy.proxy_targets import ProxyTarget
+from pykubelet.apiserver.store import Entry, Key
+
+PODS = next(served for served in KINDS if served.resource.group_resource == "pods")
+CALL = Call(user=ANONYMOUS, verb="get", served=PODS, namespace="ns", name="web", subresource="log")
+
+
+class Objects:
+    """A pod on a node at a port."""
+
+    def __init__(self, port: int) -> None:
+        pod = {
+            "metadata": {"namespace": "ns", "name": "web"},
+            "spec": {"nodeName": "n1", "containers": [{"name": "c"}]},
+        }
+        endpoint = {"daemonEndpoints": {"kubeletEndpoint": {"Port": port}}}
+        node = {"status": {"addresses": [{"type": "InternalIP", "address": "127.0.0.1"}], **endpoint}}
+        self._all: dict[Key, Any] = {Key("pods", "ns", "web"): pod, Key("nodes", "", "n1"): node}
+
+    def get(self, key: Key) -> Entry | None:
+        return Entry(key, 1, encode(self._all[key])) if key in self._all else None
+
+
+async def node(request: web.Request) -> web.StreamResponse:
+    """A node: logs are what was asked, exec is a WebSocket that says things back."""
+    assert "Authorization" not in request.headers
+    if request.path.startswith("/exec"):
+        socket = web.WebSocketResponse(protocols=("v5.channel.k8s.io",))
+        await socket.prepare(request)
+        async for message in socket:
+            await socket.send_bytes(b"\x01" + message.data)
+        return socket
+    response = web.StreamResponse()
+    await response.prepare(request)
+    for part in (request.path_qs, " ", (await request.read()).decode()):
+        await response.write(part.encode())
+    return response
+
+
+@pytest.fixture
+async def front() -> AsyncIterator[tuple[str, ssl.SSLContext]]:
+    """The proxy behind a bare HTTP server, in front of a node."""
+    authority = trustme.CA()
+    certificate = authority.issue_cert("127.0.0.1")
+    serving = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    certificate.configure_cert(serving)
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", node)
+    node_runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await node_runner.setup()
+    await web.TCPSite(node_runner, "127.0.0.1", 0, ssl_context=serving).start()
+    passing = PassingOn(NodeProxy(Objects(node_runner.addresses[0][1]), trusting), lambda request: request.read())
+
+    async def respond(request: web.BaseRequest) -> web.StreamResponse:
+        return await passing.connect(replace(CALL, subresource=request.path.rpartition("/")[2]), "", request)
+
+    runner = web.ServerRunner(web.Server(respond, handler_cancellation=True), shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=serving).start()
+    yield f"https://127.0.0.1:{runner.addresses[0][1]}", trusting
+    await runner.cleanup()
+    await node_runner.cleanup()
+
+
+async def test_answer_of_the_node_comes_through_without_the_callers_credentials(
+    front: tuple[str, ssl.SSLContext],
+) -> None:
+    """A log, twice: each connection ends with its answer."""
+    url, trusting = front
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting)) as http:
+        for lines in (5, 7):
+            query = {"tailLines": str(lines)}
+            async with http.get(f"{url}/log", params=query, headers={"Authorization": "Bearer secret"}) as response:
+                assert (response.status, await response.text()) == (200, f"/containerLogs/ns/web/c?tailLines={lines} ")
+
+
+async def test_upgraded_connection_carries_bytes_both_ways(front: tuple[str, ssl.SSLContext]) -> None:
+    """A WebSocket through the proxy: the subprotocol is agreed with the node, messages of any size come back."""
+    url, trusting = front
+    async with (
+        aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting)) as http,
+        http.ws_connect(f"{url}/exec?command=cat&stdin=true", protocols=("v5.channel.k8s.io",)) as socket,
+    ):
+        assert socket.protocol == "v5.channel.k8s.io"
+        for size in (1, 70_000, 1_000_000):
+            await socket.send_bytes(b"x" * size)
+            assert await socket.receive_bytes() == b"\x01" + b"x" * size
+
+
+async def test_unreachable_and_untrusted_nodes_are_said_to_be_so() -> None:
+    """Nobody listens there, or somebody with another certificate: 503 with the reason, nothing sent."""
+    authority = trustme.CA()
+    serving = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(serving)
+    server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0, ssl=serving)
+    port = server.sockets[0].getsockname()[1]
+    proxy = NodeProxy(Objects(port), ssl.create_default_context())
+    with pytest.raises(Exception, match=f"error trying to reach 127.0.0.1:{port}: .*certificate verify failed"):
+        await proxy.open(ProxyTarget("127.0.0.1", port, "/"))
+    server.close()
+    await server.wait_closed()
+    with pytest.raises(Exception, match=f"error trying to reach 127.0.0.1:{port}: .*"):
+        await proxy.open(ProxyTarget("127.0.0.1", port, "/"))
+
+
+def test_request_head_keeps_back_what_is_ours() -> None:
+    """Credentials, hop-by-hop headers and forged identities stay here."""
+    headers = [
+        ("Authorization", "Bearer x"),
+        ("X-Remote-User", "root"),
+        ("Impersonate-User", "root"),
+        ("Te", "trailers"),
+    ]
+    headers += [
+        ("Test", "kept"),
+        ("Upgrade", "SPDY/3.1"),
+        ("Connection", "Upgrade"),
+        ("X-Stream-Protocol-Version", "v4"),
+    ]
+    head = request_head(ProxyTarget("::1", 10250, "/exec/a"), "POST", headers, 0)
+    assert head.decode().split("\r\n") == [
+        "POST /exec/a HTTP/1.1",
+        "Host: [::1]:10250",
+        "Test: kept",
+        "X-Stream-Protocol-Version: v4",
+        "Connection: Upgrade",
+        "Upgrade: SPDY/3.1",
+        "Content-Length: 0",
+        "",
+        "",
+    ]

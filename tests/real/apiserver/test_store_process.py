@@ -1,0 +1,152 @@
+"""The store as the processes of a machine meet it: killed at any moment, opened twice, on a full disk."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykubelet.aio.clock import SystemClock
+from pykubelet.apiserver.storage.durable_store import open_store
+from pykubelet.apiserver.storage.settings import StoreSettings
+from pykubelet.apiserver.store import StoreUnusable
+from stored import drained, key_of, put, told, value_of
+
+KILLS = 50
+TESTS = Path(__file__).parents[2]
+
+
+class Child:
+    """A process of `store_child.py`, and what it has told so far."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+
+    async def line(self) -> list[Any]:
+        assert self.process.stdout is not None
+        facts: list[Any] = json.loads(await self.process.stdout.readline())
+        return facts
+
+    async def lines(self) -> list[list[Any]]:
+        """All that is left, once the process has ended."""
+        output, _ = await self.process.communicate()
+        return [json.loads(line) for line in output.splitlines()]
+
+    async def killed_after(self, answers: int) -> list[list[Any]]:
+        """What it told until it had answered so often, and until the kill met it."""
+        told = [await self.line() for _ in range(answers)]
+        self.process.kill()
+        return told + await self.lines()
+
+
+@asynccontextmanager
+async def child(work: str, path: Path) -> AsyncIterator[Child]:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        str(Path(__file__).with_name("store_child.py")),
+        work,
+        str(path),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        limit=2**24,
+        env={**os.environ, "PYTHONPATH": str(TESTS)},
+    )
+    try:
+        yield Child(process)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()
+
+
+class Recorder:
+    """Follows a store from kill to kill, by watch alone, and knows what was promised."""
+
+    def __init__(self) -> None:
+        self.revision = 1
+        self.objects: dict[str, Any] = {}
+
+    async def check(self, path: Path, lines: list[list[Any]]) -> None:
+        async with open_store(path, clock=SystemClock(), settings=StoreSettings(history_changes=100_000)) as store:
+            async with store.watch("configmaps", self.revision) as watch:
+                changes = told(await drained(watch, store.revision))
+            revisions = [revision for revision, _, _ in changes]
+            assert revisions == sorted(set(revisions))
+            assert not revisions or revisions[0] > self.revision
+            for _, name, value in changes:
+                self.objects[name] = value
+            kept = {entry.key.name: value_of(entry) for entry in store.list("configmaps").entries}
+            assert kept == {name: value for name, value in self.objects.items() if value is not None}
+            leases = {entry.key.name: value_of(entry) for entry in store.list("leases.coordination.k8s.io").entries}
+            self.require_promises(lines, changes, {**kept, **leases})
+            self.revision = store.revision
+
+    def require_promises(
+        self, lines: list[list[Any]], changes: list[tuple[int, str, Any]], present: dict[str, Any]
+    ) -> None:
+        """What was answered or seen is in the log; what was answered last is there, or what was asked for after it."""
+        log = set(changes)
+        last: dict[str, Any] = {}
+        for kind, revision, collection, name, value in lines:
+            if collection == "configmaps" and revision is not None:
+                assert (revision, name, value) in log
+            if kind == "answered":
+                last[name] = value
+        for name, value in last.items():
+            found = present.get(name)
+            assert found == value or is_later(found, value)
+
+
+def is_later(found: str | None, answered: str | None) -> bool:
+    """Whether the object may be a later, unanswered write's: of a later turn of the same writer, or its removal."""
+    if found is None:
+        return answered is not None and int(answered.split("-")[1]) % 3 == 2
+    return answered is None or int(found.split("-")[1]) > int(answered.split("-")[1])
+
+
+@pytest.mark.timeout(180)
+async def test_killed_store_has_every_answered_write_and_watches_resume(tmp_path: Path) -> None:
+    """Killed again and again, at other moments each time: ordered, unique, nothing lost, nothing seen taken back."""
+    path, recorder, answered = tmp_path / "state.db", Recorder(), 0
+    for kill in range(KILLS):
+        async with child("write", path) as writer:
+            ready, revision = await writer.line()
+            assert (ready, revision) == ("ready", recorder.revision)
+            lines = await writer.killed_after(kill * 7 % 150)
+        answered += len(lines)
+        await recorder.check(path, lines)
+    assert answered > KILLS * 50
+
+
+async def test_second_process_is_refused_until_the_first_ends(tmp_path: Path) -> None:
+    """Also if the first one ends badly; nothing is left behind to clean up by hand."""
+    path = tmp_path / "state.db"
+    async with child("hold", path) as holder:
+        assert (await holder.line())[0] == "ready"
+        with pytest.raises(StoreUnusable, match="is in use by another process"):
+            await open_store(path, clock=SystemClock()).__aenter__()
+        holder.process.kill()
+        await holder.lines()
+    async with open_store(path, clock=SystemClock()) as store:
+        assert value_of(await put(store, key_of("a"), 1)) == 1
+
+
+async def test_full_disk_refuses_writes_until_there_is_room(tmp_path: Path) -> None:
+    """The system's own limit on a file's size stands for the disk."""
+    path = tmp_path / "state.db"
+    async with child("full", path) as writer:
+        lines = await writer.lines()
+    (refused, written, message, problem), (read, objects, revision), (_, is_newer, problem_later) = lines
+    assert (refused, read, objects) == ("refused", "read", written)
+    assert message.startswith("storage cannot be written (disk I/O error): nothing was changed")
+    assert problem == "storage cannot be written (disk I/O error)"
+    assert revision == written + 1
+    assert is_newer
+    assert problem_later == ""
+    async with open_store(path, clock=SystemClock()) as store:
+        assert len(store.list("configmaps").entries) == written + 1

@@ -1,0 +1,184 @@
+"""The default roles: what they allow, how they come into the store and stay right."""
+
+import asyncio
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from access_objects import ALICE, RBAC, CountingIds, ask, authorizer, binding, put, remove, role, rule, subject
+from pykubelet.api.wire import Document
+from pykubelet.apiserver.auth.bootstrap_roles import RoleGathering, ensure_default_roles
+from pykubelet.apiserver.auth.default_roles import AUTOUPDATE, default_roles
+from pykubelet.apiserver.auth.reconcile import gathered, reconciled
+from pykubelet.apiserver.auth.rules import missing, read_rules
+from pykubelet.apiserver.call import ANONYMOUS, Review, User
+from pykubelet.apiserver.storage.durable_store import DurableStore
+from pykubelet.apiserver.store import Key
+from pykubelet.testing.virtual_time import VirtualClock
+
+CLUSTER_ROLES = f"clusterroles.{RBAC}"
+
+
+async def ensure(store: DurableStore) -> None:
+    await ensure_default_roles(store, clock=VirtualClock(), ids=CountingIds())
+
+
+def stored(store: DurableStore, name: str, collection: str = CLUSTER_ROLES) -> Document:
+    entry = store.get(Key(collection, "", name))
+    assert entry is not None
+    return entry.document
+
+
+@pytest.mark.parametrize(
+    ("bound", "review", "allowed"),
+    [
+        ("view", ask(ALICE, "list", "pods"), True),
+        ("view", ask(ALICE, "get", "secrets", "s"), False),
+        ("view", ask(ALICE, "create", "pods"), False),
+        ("edit", ask(ALICE, "get", "secrets", "s"), True),
+        ("edit", ask(ALICE, "list", "pods"), True),
+        ("edit", ask(ALICE, "create", "roles", group=RBAC), False),
+        ("admin", ask(ALICE, "create", "roles", group=RBAC), True),
+        ("admin", ask(ALICE, "list", "pods"), True),
+        ("admin", ask(ALICE, "update", "resourcequotas"), False),
+        ("cluster-admin", ask(ALICE, "update", "resourcequotas"), True),
+    ],
+)
+async def test_default_role_allows_what_it_should(
+    store: DurableStore, bound: str, review: Review, *, allowed: bool
+) -> None:
+    """The roles for people, the gathered ones with all that they gather."""
+    await ensure(store)
+    await put(store, f"clusterrolebindings.{RBAC}", binding("mine", bound, subject("User", "alice")))
+    assert authorizer(store).decide(review).allowed is allowed
+
+
+@pytest.mark.parametrize(
+    ("user", "verb", "path", "allowed"),
+    [
+        (ANONYMOUS, "get", "/healthz", True),
+        (ANONYMOUS, "get", "/version", True),
+        (ANONYMOUS, "get", "/api", False),
+        (ANONYMOUS, "get", "/metrics", False),
+        (ALICE, "get", "/apis/apps/v1", True),
+        (ALICE, "get", "/openapi/v2", True),
+        (User("p", ("system:monitoring",)), "get", "/metrics", True),
+        (ALICE, "get", "/openid/v1/jwks", False),
+        (User("system:serviceaccount:a:b", ("system:serviceaccounts",)), "get", "/openid/v1/jwks", True),
+    ],
+)
+async def test_paths_are_open_to_whom_they_should_be(
+    store: DurableStore, user: User, verb: str, path: str, *, allowed: bool
+) -> None:
+    """Health and version for everybody, discovery for everybody known."""
+    await ensure(store)
+    assert authorizer(store).decide(Review(user=user, verb=verb, path=path)).allowed is allowed
+
+
+async def test_controllers_have_their_own_rights(store: DurableStore) -> None:
+    """By the service account of kube-system, and no more than that."""
+    await ensure(store)
+    account = User("system:serviceaccount:kube-system:replicaset-controller", ("system:serviceaccounts",))
+    decide = authorizer(store).decide
+    assert decide(ask(account, "create", "pods")).allowed
+    assert not decide(ask(account, "create", "secrets")).allowed
+
+
+async def test_second_start_writes_nothing(store: DurableStore) -> None:
+    """What is right is left alone; 131 objects as upstream has them."""
+    await ensure(store)
+    revision = store.revision
+    assert len(default_roles()) == 131
+    assert revision >= len(default_roles())
+    await ensure(store)
+    assert store.revision == revision
+    created = stored(store, "system:node")["metadata"]
+    assert created["uid"]
+    assert created["annotations"] == {AUTOUPDATE: "true"}
+
+
+async def test_start_puts_back_what_is_missing_and_keeps_what_was_added(store: DurableStore) -> None:
+    """Rules, labels and subjects; a role that opts out stays as it is; another roleRef makes a new object."""
+    await ensure(store)
+    basic = stored(store, "system:basic-user")
+    mine = rule("get", "things")
+    await put(store, CLUSTER_ROLES, basic | {"rules": [mine], "metadata": basic["metadata"] | {"labels": {"a": "b"}}})
+    opted = stored(store, "system:discovery") | {"rules": []}
+    opted["metadata"]["annotations"] = {AUTOUPDATE: "false"}
+    await put(store, CLUSTER_ROLES, opted)
+    bindings = f"clusterrolebindings.{RBAC}"
+    await put(store, bindings, binding("system:basic-user", "other", subject("User", "x")))
+    await put(store, bindings, stored(store, "system:discovery", bindings) | {"subjects": [subject("User", "x")]})
+    await ensure(store)
+    repaired = stored(store, "system:basic-user")
+    assert repaired["rules"][0] == mine
+    assert missing(read_rules(repaired["rules"]), read_rules(basic["rules"])) == []
+    assert repaired["metadata"]["labels"] == {"a": "b", "kubernetes.io/bootstrapping": "rbac-defaults"}
+    assert stored(store, "system:discovery")["rules"] == []
+    assert stored(store, "system:basic-user", bindings)["roleRef"]["name"] == "system:basic-user"
+    subjects = [one["name"] for one in stored(store, "system:discovery", bindings)["subjects"]]
+    assert subjects == ["x", "system:authenticated"]
+
+
+async def test_gathered_roles_follow_changes(store: DurableStore) -> None:
+    """A role with the label joins view, edit and admin; without it, it leaves."""
+    await ensure(store)
+    ready = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(RoleGathering(store).run(ready))
+        await ready.wait()
+        labels = {"labels": {f"{RBAC}/aggregate-to-view": "true"}}
+        extra = rule("get", "widgets", groups=["example.com"])
+        await put(store, CLUSTER_ROLES, role("widgets", extra, metadata=labels))
+        await asyncio.sleep(1)
+        assert all(extra in stored(store, name)["rules"] for name in ("view", "edit", "admin"))
+        await remove(store, CLUSTER_ROLES, "", "widgets")
+        await asyncio.sleep(1)
+        assert not any(extra in stored(store, name)["rules"] for name in ("view", "edit", "admin"))
+        task.cancel()
+
+
+def test_default_role_gathers_only_what_it_should() -> None:
+    """Selectors are put back beside a user's own; a role that should gather nothing stops doing so."""
+    own = {"matchLabels": {"mine": "yes"}}
+    roles = {key.name: document for key, document in default_roles() if key.collection == CLUSTER_ROLES}
+    changed = roles["view"] | {"aggregationRule": {"clusterRoleSelectors": [own]}}
+    wanted = roles["view"]["aggregationRule"]["clusterRoleSelectors"]
+    assert reconciled(changed, roles["view"])["aggregationRule"]["clusterRoleSelectors"] == [own, *wanted]
+    basic = roles["system:basic-user"]
+    assert reconciled(basic | {"aggregationRule": {"clusterRoleSelectors": [own]}}, basic) == basic
+
+
+def test_roles_that_gather_in_a_circle_come_to_rest() -> None:
+    """And a selector that is none finds nothing."""
+
+    def gathers(name: str, own: str, wanted: Document) -> Document:
+        selectors = {"clusterRoleSelectors": [wanted]}
+        return role(name, rule("get", name), metadata={"labels": {own: "y"}}, aggregationRule=selectors)
+
+    circle = [gathers("a", "a", {"matchLabels": {"b": "y"}}), gathers("b", "b", {"matchLabels": {"a": "y"}})]
+    found = gathered(circle)
+    after = [one | {"rules": found.get(one["metadata"]["name"], one["rules"])} for one in circle]
+    assert gathered(after) == {}
+    broken = gathers("c", "c", {"matchExpressions": [{"key": "x", "operator": "Nonsense"}]})
+    assert gathered([broken]) == {"c": []}
+
+
+DEFAULTS = [document for _, document in default_roles()]
+
+
+@settings(max_examples=60)
+@given(st.sampled_from(DEFAULTS), st.data())
+def test_reconciling_is_complete_and_settles(expected: Document, data: st.DataObject) -> None:
+    """Whatever a user took away, one round puts back, and a second one changes nothing."""
+    field = "subjects" if "roleRef" in expected else "rules"
+    kept = data.draw(st.lists(st.sampled_from(expected.get(field) or [{}]), unique_by=str).map(list))
+    existing = expected | {field: [one for one in kept if one]}
+    existing["metadata"] = expected["metadata"] | {"labels": data.draw(st.sampled_from(({}, {"mine": "yes"})))}
+    once = reconciled(existing, expected)
+    assert reconciled(once, expected) == once
+    if field == "rules":
+        assert missing(read_rules(once["rules"]), read_rules(expected["rules"])) == []
+    else:
+        assert all(one in once[field] for one in expected.get(field, ()))

@@ -1,0 +1,79 @@
+"""The recording `auth` of a real server, as far as it is decided before any object is touched."""
+
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from access_objects import CountingIds, authorizer, request
+from pykubelet.api.errors import ApiError
+from pykubelet.apiserver.admission.node_restriction import NodeRestriction
+from pykubelet.apiserver.auth.authenticate import Authenticator
+from pykubelet.apiserver.auth.bootstrap_roles import ensure_default_roles
+from pykubelet.apiserver.auth.certificates import new_key
+from pykubelet.apiserver.auth.refusal import not_allowed
+from pykubelet.apiserver.auth.token_file import read_token_file
+from pykubelet.apiserver.auth.tokens import ServiceAccountTokens
+from pykubelet.apiserver.call import Review, User
+from pykubelet.apiserver.storage.durable_store import DurableStore
+from pykubelet.testing.virtual_time import VirtualClock
+
+RECORDING = Path(__file__).parents[3] / "upstream/transcripts/auth.json"
+STEPS = {step["id"]: step for step in json.loads(RECORDING.read_text().replace("<ns>", "team"))["steps"]}
+TOKENS = read_token_file("nodetoken,system:node:n1,1,system:nodes\n", "f")
+VERBS = {"GET": "get", "POST": "create", "PATCH": "patch"}
+
+
+def review_of(user: User, step: dict[str, Any]) -> Review:
+    """What the step asks, read off its path."""
+    url = urlsplit(step["path"].replace("${ns}", "team"))
+    parts = url.path.strip("/").split("/")
+    if parts[0] != "api":
+        return Review(user=user, verb="get", path=url.path)
+    parts = parts[2:]
+    namespace = ""
+    if parts[0] == "namespaces":
+        namespace, parts = parts[1], parts[2:]
+    resource, name, subresource = (*parts, "", "")[:3]
+    verb = VERBS[step["method"]]
+    fields = parse_qs(url.query).get("fieldSelector", [""])[0]
+    return Review(
+        user=user,
+        verb="list" if verb == "get" and not name else verb,
+        resource=resource,
+        name=name,
+        subresource=subresource,
+        namespace=namespace,
+        fields=fields,
+    )
+
+
+def decide(store: DurableStore, authenticator: Authenticator, step: dict[str, Any]) -> None:
+    """Goes as far as the step can be refused without looking for its object."""
+    decides = authorizer(store)
+    user = authenticator.authenticate({"Authorization": f"Bearer {step['as']}"} if step["as"] else {}, None)
+    review = review_of(user, step)
+    decision = decides.decide(review)
+    if not decision.allowed:
+        raise not_allowed(review, decision)
+    if step["method"] == "POST":
+        asked = request(user, "create", "pods", "x", namespace="team")
+        NodeRestriction(store.newest, decides).admit(asked, step["body"], None)
+
+
+@pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
+async def test_recorded_step_is_decided_alike(store: DurableStore, step: dict[str, Any]) -> None:
+    """Refusals with the same Status; what was answered from the store is allowed."""
+    clock = VirtualClock()
+    await ensure_default_roles(store, clock=clock, ids=CountingIds())
+    tokens = ServiceAccountTokens(new_key(), store, clock=clock, ids=CountingIds())
+    authenticator = Authenticator(tokens, clock=clock, static=TOKENS)
+    if step["expect"]["status"] in {401, 403}:
+        with pytest.raises(ApiError) as caught:
+            decide(store, authenticator, step)
+        assert caught.value.to_status() == step["expect"]["body"]
+    else:
+        assert step["expect"]["status"] in {200, 404}
+        decide(store, authenticator, step)

@@ -1,0 +1,147 @@
+"""Definitions at work, on a real store."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykubelet.api.resources import Resource
+from pykubelet.apiserver.custom.conditions import find_condition, is_true
+from pykubelet.apiserver.custom.controller import CustomResources
+from pykubelet.apiserver.custom.definitions import COLLECTION, STRATEGIES
+from pykubelet.apiserver.custom.naming import named
+from pykubelet.apiserver.registry import Registry
+from pykubelet.apiserver.served import Served
+from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
+from pykubelet.apiserver.store import Key
+from pykubelet.testing.virtual_time import VirtualClock
+from widgets import NOW, definition, widget
+
+_KEY = Key(COLLECTION, "", "widgets.example.com")
+_WIDGET = Key("widgets.example.com", "default", "w")
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[DurableStore]:
+    async with open_store(tmp_path / "state.db", clock=VirtualClock()) as store:
+        yield store
+
+
+@pytest.fixture
+async def registry(store: DurableStore) -> AsyncIterator[Registry]:
+    registry = Registry()
+    resources = CustomResources(store=store, registry=registry, clock=VirtualClock())
+    ready = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(resources.run(ready))
+        await ready.wait()
+        yield registry
+        task.cancel()
+
+
+async def _put(store: DurableStore, key: Key, document: dict[str, Any] | None) -> None:
+    await store.write(key, lambda _entry: document)
+
+
+async def _until(
+    store: DurableStore, key: Key, holds: Callable[[dict[str, Any] | None], bool]
+) -> dict[str, Any] | None:
+    async with asyncio.timeout(5):
+        while True:
+            entry = store.get(key)
+            document = None if entry is None else entry.document
+            if holds(document):
+                return document
+            await asyncio.sleep(0.001)
+
+
+def _row(registry: Registry) -> Served | None:
+    return registry.find("example.com", "v1", "widgets")
+
+
+def _established(document: dict[str, Any] | None) -> bool:
+    return document is not None and is_true(document, "Established")
+
+
+async def test_kind_is_served_when_its_definition_shows_as_established(store: DurableStore, registry: Registry) -> None:
+    """And no longer once the definition is gone."""
+    await _put(store, _KEY, definition())
+    await _until(store, _KEY, _established)
+    assert _row(registry) is not None
+    await _put(store, _KEY, None)
+    assert _row(registry) is None
+
+
+async def test_kinds_are_served_from_the_start_after_a_restart(store: DurableStore, registry: Registry) -> None:
+    """Before any request is answered."""
+    await _put(store, _KEY, definition())
+    await _until(store, _KEY, _established)
+    again = Registry()
+    CustomResources(store=store, registry=again, clock=VirtualClock())
+    assert _row(again) is not None
+
+
+async def test_refused_definition_is_established_once_the_name_is_free(store: DurableStore, registry: Registry) -> None:
+    """The other one is gone, its names are free."""
+    await _put(store, _KEY, definition())
+    await _until(store, _KEY, _established)
+    other = definition(names={"plural": "others", "singular": "other", "kind": "Widget", "listKind": "OtherList"})
+    other["metadata"] = {"name": "others.example.com"}
+    key = Key(COLLECTION, "", "others.example.com")
+    await _put(store, key, other)
+    refused = await _until(store, key, lambda found: bool(found and find_condition(found, "NamesAccepted")))
+    assert refused
+    assert not is_true(refused, "NamesAccepted")
+    await _put(store, _KEY, None)
+    assert await _until(store, key, _established)
+
+
+async def test_built_in_kind_is_not_replaced(store: DurableStore) -> None:
+    """Whatever a definition says."""
+    registry = Registry()
+    resource = Resource("example.com", "v1", "widgets", "Widget")
+    built_in = Served(resource=resource, singular="widget", definition="core.v1.ConfigMap")
+    registry.add(built_in)
+    CustomResources(store=store, registry=registry, clock=VirtualClock())
+    await _put(store, _KEY, named(definition(), [], NOW))
+    assert _row(registry) is built_in
+
+
+async def test_objects_go_before_their_definition(store: DurableStore, registry: Registry) -> None:
+    """One that is held is waited for."""
+    await _put(store, _KEY, definition())
+    established = await _until(store, _KEY, _established)
+    assert established
+    held = widget()
+    held["metadata"]["finalizers"] = ["example.com/hold"]
+    await _put(store, _WIDGET, held)
+    await _put(store, _WIDGET._replace(name="free"), widget())
+    metadata = {**established["metadata"], "deletionTimestamp": NOW}
+    await _put(store, _KEY, STRATEGIES[COLLECTION].prepare_delete({**established, "metadata": metadata}))
+    marked = await _until(store, _WIDGET, lambda found: bool(found and found["metadata"].get("deletionTimestamp")))
+    assert marked
+    assert store.get(_WIDGET._replace(name="free")) is None
+    ending = await _until(store, _KEY, bool)
+    assert ending
+    condition = find_condition(ending, "Terminating")
+    assert condition
+    assert condition["reason"] == "InstanceDeletionInProgress"
+    await _put(store, _WIDGET, None)
+    assert await _until(store, _KEY, lambda found: found is None) is None
+    assert _row(registry) is None
+
+
+async def test_definition_that_others_hold_stays_when_its_objects_are_gone(
+    store: DurableStore, registry: Registry
+) -> None:
+    """It says that they are, and was never established in vain."""
+    stuck = definition()
+    stuck["metadata"] |= {"deletionTimestamp": NOW, "finalizers": ["example.com/mine"]}
+    await _put(store, _KEY, STRATEGIES[COLLECTION].prepare_delete(stuck))
+    found = await _until(store, _KEY, lambda found: found is not None and len(found["metadata"]["finalizers"]) == 1)
+    assert found
+    condition = find_condition(found, "Terminating")
+    assert condition
+    assert condition["reason"] == "InstanceDeletionCompleted"

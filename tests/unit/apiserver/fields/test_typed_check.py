@@ -1,0 +1,99 @@
+"""What is wrong with an applied object, in upstream's words."""
+
+from typing import Any
+
+import pytest
+
+from pykubelet.apiserver.fields.schema_types import schema_of, structural_schema
+from pykubelet.apiserver.fields.typed_check import described, misfits
+
+POD = schema_of("core.v1.Pod").type
+CUSTOM = structural_schema(
+    {
+        "properties": {
+            "set": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
+            "keyed": {
+                "type": "array",
+                "x-kubernetes-list-type": "map",
+                "x-kubernetes-list-map-keys": ["id"],
+                "items": {"type": "object", "properties": {"id": {"type": "string"}}},
+            },
+            "when": {"type": "string", "format": "date"},
+            "any": {"x-kubernetes-preserve-unknown-fields": True},
+        }
+    }
+).type
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ({"spec": {"nope": 1}}, ".spec.nope: field not declared in schema"),
+        (
+            {"metadata": {"labels": {"a": 1}}},
+            ".metadata.labels.a: expected string, got &value.valueUnstructured{Value:1}",
+        ),
+        (
+            {"metadata": {"labels": {"a": {"b": [True, None, "x"]}}}},
+            (
+                ".metadata.labels.a: expected string, got &value.valueUnstructured"
+                '{Value:map[string]interface {}{"b":[]interface {}{true, interface {}(nil), "x"}}}'
+            ),
+        ),
+        ({"spec": {"hostNetwork": "yes"}}, ".spec.hostNetwork: expected boolean, got &{yes}"),
+        ({"spec": {"priority": "1"}}, ".spec.priority: expected numeric (int or float), got string"),
+        ({"spec": {"priority": True}}, ".spec.priority: expected numeric (int or float), got bool"),
+        ({"spec": {"containers": {}}}, ".spec.containers: expected list, got &{map[]}"),
+        ({"spec": []}, ".spec: expected map, got &{[]}"),
+        (
+            {"spec": {"containers": [{"name": "c"}, {"name": "c"}]}},
+            '.spec.containers: duplicate entries for key [name="c"]',
+        ),
+        (
+            {"spec": {"containers": [{"name": "c", "image": 5}]}},
+            '.spec.containers[name="c"].image: expected string, got &value.valueUnstructured{Value:5}',
+        ),
+        (
+            {"spec": {"tolerations": [{"key": 1}]}},
+            ".spec.tolerations[0].key: expected string, got &value.valueUnstructured{Value:1}",
+        ),
+        (
+            {"spec": {"priority": "1", "volumes": [None]}},
+            (
+                "errors:\n  .spec.priority: expected numeric (int or float), got string\n"
+                "  .spec.volumes: element 0: associative list with keys may not have a null element"
+            ),
+        ),
+    ],
+)
+def test_misfits_of_a_pod_are_told(value: Any, text: str) -> None:
+    """Unknown fields, wrong types, keys twice; several as a list."""
+    assert described(list(misfits(value, POD))) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (
+            {"keyed": [{}]},
+            (
+                '.keyed: element 0: associative list with keys has an element that omits all key fields ["id"] '
+                "(and doesn't have default values for any key fields)"
+            ),
+        ),
+        ({"keyed": [1]}, ".keyed: element 0: associative list with keys may not have non-map elements"),
+        ({"set": [{}]}, ".set: element 0: associative list without keys has an element that's a map type"),
+        ({"set": [[]]}, ".set: element 0: not supported: associative list with lists as elements"),
+        ({"set": [None]}, ".set: element 0: associative list without keys has an element that's an explicit null"),
+        ({"when": {"a": 1}}, ".when: expected any scalar, got &{map[a:1]}"),
+    ],
+)
+def test_misfits_of_a_custom_resource_are_told(value: Any, text: str) -> None:
+    """Sets and keyed lists say why an item has no place in them."""
+    assert described(list(misfits(value, CUSTOM))) == text
+
+
+@pytest.mark.parametrize("value", [{"any": {"x": [1, {"y": None}]}}, {"any": 5}, {"set": None}, {"when": "2026"}])
+def test_what_fits_has_no_misfits(value: Any) -> None:
+    """Null is everywhere, and what may be anything is."""
+    assert list(misfits(value, CUSTOM)) == []

@@ -1,0 +1,177 @@
+"""The order of a request, and what becomes of one that goes wrong, on virtual time."""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from typing import Any
+
+import pytest
+
+from pykubelet.apiserver.call import ANONYMOUS, MASTERS, Answer, Call, Decision, Event, Review, Stream, User
+from pykubelet.apiserver.http.front import Asked, Connection, Exchange, Front, Outcome, Watch
+from pykubelet.apiserver.http.gate import Gate
+from pykubelet.apiserver.http.limits import MAX_WRITING, REQUEST_SECONDS, InFlight
+from pykubelet.apiserver.http.metrics import Metrics
+from pykubelet.apiserver.http.pages import Pages
+from pykubelet.apiserver.http.reply import Reply
+from pykubelet.apiserver.kinds import KINDS
+from pykubelet.apiserver.registry import Registry
+from pykubelet.testing.virtual_time import VirtualClock
+
+ADMIN = User("admin", (MASTERS,))
+PODS = "/api/v1/namespaces/default/pods"
+Handle = Callable[[Call], Awaitable[Answer | Stream]]
+
+
+async def no_body() -> bytes:
+    return b"{}"
+
+
+def asked(method: str, target: str, body: Callable[[], Awaitable[bytes]] = no_body, **headers: str) -> Asked:
+    return Asked(method, target, headers, None, "127.0.0.1", body, "id-1")
+
+
+class World:
+    """Everything around the front: users by token, masters may do all, and one function for every verb."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._handle = handle
+        self.in_flight = InFlight()
+        registry = Registry(KINDS)
+        counters = Metrics(self.in_flight, dict)
+        self.page = counters.page
+        self.front = Front(
+            gate=Gate(self, self),
+            kinds=registry,
+            verbs=self,
+            pages=Pages(kinds=registry, address="", checks={"ping": str}, metrics_page=counters.page, more={}),
+            counters=counters,
+            audit=None,
+            connected={("pods", "exec")},
+            clock=VirtualClock(),
+        )
+
+    def authenticate(self, headers: Mapping[str, str], _certificate: bytes | None) -> User:
+        return ADMIN if headers.get("Authorization") else ANONYMOUS
+
+    def decide(self, review: Review) -> Decision:
+        return Decision(allowed=MASTERS in review.user.groups)
+
+    async def handle(self, call: Call) -> Answer | Stream:
+        return await self._handle(call)
+
+    async def ask(
+        self, method: str, target: str, body: Callable[[], Awaitable[bytes]] | None = None, **headers: str
+    ) -> tuple[Outcome, Exchange]:
+        return await self.front.answer(asked(method, target, body or no_body, **{"Authorization": "yes", **headers}))
+
+
+async def fine(call: Call) -> Answer:
+    return Answer(body={"verb": call.verb, "name": call.name, "body": call.body.decode()})
+
+
+def status_of(outcome: Outcome) -> Any:
+    assert isinstance(outcome, Reply)
+    document = json.loads(outcome.body)
+    assert document["kind"] == "Status"
+    assert document["code"] == outcome.code
+    return document
+
+
+async def test_front_reads_a_body_only_for_those_who_may_write() -> None:
+    """A stranger cannot make the server hold what it sends."""
+    reads = []
+
+    async def body() -> bytes:
+        reads.append(1)
+        return b"sent"
+
+    world = World(fine)
+    refused, _ = await world.ask("POST", PODS, body, Authorization="")
+    assert status_of(refused)["reason"] == "Forbidden"
+    assert reads == []
+    outcome, _ = await world.ask("POST", PODS, body)
+    assert isinstance(outcome, Reply)
+    assert json.loads(outcome.body) == {"verb": "create", "name": "", "body": "sent"}
+
+
+@pytest.mark.parametrize(("target", "seconds"), [(PODS, REQUEST_SECONDS), (f"{PODS}?timeout=3s", 3)])
+async def test_front_gives_up_when_the_time_is_over(target: str, seconds: float) -> None:
+    """Whether the verbs or the body take too long."""
+
+    async def slow_body() -> bytes:
+        await asyncio.sleep(1000)
+        return b""
+
+    async def slow(_call: Call) -> Answer:
+        await asyncio.sleep(1000)
+        raise AssertionError
+
+    started = asyncio.get_running_loop().time()
+    first, _ = await World(slow).ask("GET", target)
+    second, _ = await World(fine).ask("POST", target, slow_body)
+    assert asyncio.get_running_loop().time() - started == pytest.approx(2 * seconds)
+    assert [status_of(outcome)["reason"] for outcome in (first, second)] == ["Timeout", "Timeout"]
+
+
+async def test_front_refuses_one_write_too_many_and_says_when_to_come_back() -> None:
+    """Those under way are answered, and then there is room again."""
+    go = asyncio.Event()
+
+    async def waits(call: Call) -> Answer:
+        await go.wait()
+        return await fine(call)
+
+    world = World(waits)
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(world.ask("POST", PODS)) for _ in range(MAX_WRITING)]
+        await asyncio.sleep(1)
+        refused, _ = await world.ask("POST", PODS)
+        go.set()
+    assert status_of(refused)["code"] == 429
+    assert isinstance(refused, Reply)
+    assert ("Retry-After", "1") in refused.headers
+    answers = [task.result()[0] for task in tasks]
+    assert [answer.code for answer in answers if isinstance(answer, Reply)] == [200] * MAX_WRITING
+    assert world.in_flight.writing == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [pytest.param(ValueError("secret"), 500, id="any"), pytest.param(RecursionError(), 400, id="depth")],
+)
+async def test_front_answers_with_a_status_when_something_breaks(
+    error: Exception, code: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log has the reason; the client has the id to find it by."""
+
+    async def broken(_call: Call) -> Answer:
+        raise error
+
+    outcome, _ = await World(broken).ask("GET", f"{PODS}/web")
+    status = status_of(outcome)
+    assert status["code"] == code
+    assert "secret" not in status["message"]
+    assert bool([record for record in caplog.records if record.levelno == logging.ERROR]) == (code == 500)
+
+
+async def test_front_gives_streams_and_connections_to_whoever_sends_them() -> None:
+    """They are counted while they last."""
+
+    async def nothing() -> AsyncGenerator[tuple[Event, ...], None]:
+        yield ()
+
+    async def watches(_call: Call) -> Stream:
+        return Stream(nothing())
+
+    world = World(watches)
+    watch, exchange = await world.ask("GET", f"{PODS}?watch=1")
+    assert isinstance(watch, Watch)
+    assert b'apiserver_longrunning_requests{component="apiserver",group="",resource="pods"' in world.page()
+    world.front.sent(exchange, 2)
+    world.front.long_ended(asked("GET", PODS), exchange, 200)
+    assert b"apiserver_watch_events_total" in world.page()
+    connection, _ = await world.ask("POST", f"{PODS}/web/exec?command=ls")
+    assert isinstance(connection, Connection)
+    assert (connection.call.name, connection.call.subresource) == ("web", "exec")

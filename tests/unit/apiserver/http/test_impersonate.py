@@ -1,0 +1,98 @@
+"""The Impersonate headers: what must be allowed, and whom they make."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pykubelet.api.errors import BadRequest
+from pykubelet.apiserver.call import Review, User
+from pykubelet.apiserver.http.impersonate import asks_to_impersonate, impersonation
+
+ADMIN = User("admin", ("system:masters",))
+
+
+def asks(**what: str) -> Review:
+    return Review(user=ADMIN, verb="impersonate", version="v1", **what)
+
+
+@pytest.mark.parametrize(
+    ("headers", "user", "reviews"),
+    [
+        pytest.param(
+            [("Impersonate-User", "jane")],
+            User("jane", ("system:authenticated",)),
+            [asks(resource="users", name="jane")],
+            id="user",
+        ),
+        pytest.param(
+            [("impersonate-user", "jane"), ("Impersonate-Group", "dev"), ("Impersonate-Group", "ops")],
+            User("jane", ("dev", "ops", "system:authenticated")),
+            [
+                asks(resource="users", name="jane"),
+                asks(resource="groups", name="dev"),
+                asks(resource="groups", name="ops"),
+            ],
+            id="groups",
+        ),
+        pytest.param(
+            [("Impersonate-User", "system:serviceaccount:ns:sa")],
+            User(
+                "system:serviceaccount:ns:sa",
+                ("system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated"),
+            ),
+            [asks(resource="serviceaccounts", namespace="ns", name="sa")],
+            id="service account",
+        ),
+        pytest.param(
+            [("Impersonate-User", "system:anonymous")],
+            User("system:anonymous", ("system:unauthenticated",)),
+            [asks(resource="users", name="system:anonymous")],
+            id="anonymous",
+        ),
+        pytest.param(
+            [
+                ("Impersonate-User", "jane"),
+                ("Impersonate-Uid", "7"),
+                ("Impersonate-Extra-Acme.com%2fScope", "a"),
+                ("Impersonate-Extra-Acme.com%2fScope", "b"),
+            ],
+            User("jane", ("system:authenticated",), "7", {"acme.com/scope": ("a", "b")}),
+            [
+                asks(resource="users", name="jane"),
+                asks(group="authentication.k8s.io", resource="userextras", subresource="acme.com/scope", name="a"),
+                asks(group="authentication.k8s.io", resource="userextras", subresource="acme.com/scope", name="b"),
+                asks(group="authentication.k8s.io", resource="uids", name="7"),
+            ],
+            id="uid and extra",
+        ),
+    ],
+)
+def test_impersonation_gives_the_user_and_what_must_be_allowed(
+    headers: list[tuple[str, str]], user: User, reviews: list[Review]
+) -> None:
+    """Each kind of header."""
+    assert asks_to_impersonate(name for name, _ in headers)
+    asked = impersonation(headers, ADMIN)
+    assert (asked.user, list(asked.reviews)) == (user, reviews)
+
+
+@pytest.mark.parametrize("header", ["Impersonate-Group", "Impersonate-Uid", "Impersonate-Extra-x"])
+def test_impersonation_refuses_anything_without_a_user(header: str) -> None:
+    """Half an identity is none."""
+    with pytest.raises(BadRequest):
+        impersonation([(header, "x")], ADMIN)
+
+
+def test_impersonation_is_not_asked_for_without_such_headers() -> None:
+    """An empty name asks for nobody."""
+    assert not asks_to_impersonate(["Accept", "X-Impersonate-User"])
+    assert impersonation([("Impersonate-User", "")], ADMIN).user is ADMIN
+
+
+@given(st.lists(st.sampled_from(["dev", "system:authenticated", "system:unauthenticated", "system:masters"])))
+@settings(max_examples=50)
+def test_impersonation_never_gives_a_group_that_was_not_reviewed(groups: list[str]) -> None:
+    """Every group is asked about, but for the one that every user is in."""
+    asked = impersonation([("Impersonate-User", "jane"), *(("Impersonate-Group", group) for group in groups)], ADMIN)
+    reviewed = {review.name for review in asked.reviews if review.resource == "groups"}
+    assert set(asked.user.groups) - reviewed <= {"system:authenticated"}

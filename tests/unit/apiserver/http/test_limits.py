@@ -1,0 +1,88 @@
+"""How long a request may take, and how many at once."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pykubelet.api.errors import BadRequest, TooManyRequests
+from pykubelet.apiserver.http.limits import (
+    MAX_READING,
+    MAX_WRITING,
+    REQUEST_SECONDS,
+    InFlight,
+    request_seconds,
+    too_large,
+    took_too_long,
+)
+
+
+@pytest.mark.parametrize(
+    ("asked", "seconds"),
+    [
+        ("", REQUEST_SECONDS),
+        ("5s", 5.0),
+        ("1m", REQUEST_SECONDS),
+        ("1h", REQUEST_SECONDS),
+        ("0", REQUEST_SECONDS),
+        ("0s", REQUEST_SECONDS),
+        ("-3s", REQUEST_SECONDS),
+        ("+500ms", 0.5),
+        ("1.5s", 1.5),
+        (".5s", 0.5),
+        ("2s500ms", 2.5),
+        ("250us", 250e-6),
+        ("250\u00b5s", 250e-6),
+    ],
+)
+def test_request_seconds_takes_what_is_asked_within_the_limit(asked: str, seconds: float) -> None:
+    """Go's durations."""
+    assert request_seconds({"timeout": asked}) == pytest.approx(seconds)
+    assert request_seconds({}) == REQUEST_SECONDS
+
+
+@pytest.mark.parametrize(
+    ("asked", "complaint"),
+    [
+        ("abc", 'time: invalid duration "abc"'),
+        ("5", 'time: missing unit in duration "5"'),
+        ("5x", 'time: unknown unit "x" in duration "5x"'),
+        ("-", 'time: invalid duration "-"'),
+        ("1s2", 'time: missing unit in duration "1s2"'),
+    ],
+)
+def test_request_seconds_complains_in_go_s_words(asked: str, complaint: str) -> None:
+    """What is no duration is answered 400."""
+    with pytest.raises(BadRequest) as caught:
+        request_seconds({"timeout": asked})
+    assert caught.value.message == f"invalid timeout specified in the request URL - {complaint}"
+
+
+@given(st.text(max_size=12))
+@settings(max_examples=100)
+def test_request_seconds_survives_anything(asked: str) -> None:
+    """A number of seconds within the limit, or BadRequest."""
+    with suppress(BadRequest):
+        assert 0 < request_seconds({"timeout": asked}) <= REQUEST_SECONDS
+
+
+@pytest.mark.parametrize(("writes", "most"), [(False, MAX_READING), (True, MAX_WRITING)])
+def test_in_flight_refuses_one_too_many_until_another_leaves(*, writes: bool, most: int) -> None:
+    """Readers and writers are counted apart."""
+    in_flight = InFlight()
+    for _ in range(most):
+        in_flight.enter(writes=writes)
+    in_flight.enter(writes=not writes)
+    with pytest.raises(TooManyRequests) as caught:
+        in_flight.enter(writes=writes)
+    assert caught.value.retry_after_seconds == 1
+    in_flight.leave(writes=writes)
+    in_flight.enter(writes=writes)
+    assert (in_flight.writing if writes else in_flight.reading) == most
+
+
+def test_refusals_have_upstream_s_texts() -> None:
+    """Too large, too long."""
+    assert too_large().message == "Request entity too large: limit is 3145728"
+    assert took_too_long().to_status()["message"] == "Timeout: request did not complete within the allotted timeout"

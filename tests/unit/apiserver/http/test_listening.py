@@ -1,0 +1,58 @@
+"""Where a server listens, and how it is called."""
+
+import socket
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pykubelet.apiserver.http.listening import listen, local_url, public_host, with_port
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("192.0.2.1", "192.0.2.1:6443"),
+        ("example.com", "example.com:6443"),
+        ("example.com:443", "example.com:443"),
+        ("2001:db8::1", "[2001:db8::1]:6443"),
+        ("[2001:db8::1]", "[2001:db8::1]:6443"),
+        ("[2001:db8::1]:443", "[2001:db8::1]:443"),
+    ],
+)
+def test_with_port_adds_the_port_where_none_is_given(host: str, address: str) -> None:
+    """Names, and addresses of both kinds."""
+    assert with_port(host, 6443) == address
+
+
+@pytest.mark.parametrize(
+    ("bind", "url"),
+    [
+        ("127.0.0.1", "https://127.0.0.1:1"),
+        ("0.0.0.0", "https://127.0.0.1:1"),
+        ("::", "https://[::1]:1"),
+        ("192.0.2.1", "https://192.0.2.1:1"),
+        ("localhost", "https://localhost:1"),
+    ],
+)
+def test_local_url_leads_to_the_server(bind: str, url: str) -> None:
+    """Also if it listens on all addresses."""
+    assert local_url(bind, 1) == url
+
+
+@given(st.ip_addresses())
+@settings(max_examples=50)
+def test_public_host_is_never_a_local_address_unless_there_is_no_other(address: object) -> None:
+    """What is bound to one address of the network is called by it."""
+    bind = str(address)
+    found = public_host(bind)
+    assert found == bind or bind in ("0.0.0.0", "::", "::1") or bind.startswith("127.")
+
+
+def test_listen_takes_a_free_port_and_refuses_one_that_is_taken() -> None:
+    """Port 0 is any."""
+    with listen("127.0.0.1", 0) as first:
+        port = first.getsockname()[1]
+        assert first.family == socket.AF_INET
+        with pytest.raises(OSError, match="in use"):
+            listen("127.0.0.1", port)

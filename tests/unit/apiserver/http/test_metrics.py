@@ -1,0 +1,94 @@
+"""The counters and their page, with Kubernetes' names."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from pykubelet.apiserver.http.limits import InFlight
+from pykubelet.apiserver.http.metrics import Kind, Metrics, scope_of
+
+LIST = Kind("list", "", "", "v1", "pods", "", "namespace")
+WATCH = LIST._replace(verb="watch")
+
+
+def samples(metrics: Metrics) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    families = text_string_to_metric_families(metrics.page().decode())
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def value(metrics: Metrics, name: str, **labels: str) -> float:
+    found = [
+        number
+        for (metric, pairs), number in samples(metrics).items()
+        if metric == name and frozenset(labels.items()) <= pairs
+    ]
+    assert len(found) == 1, found
+    return found[0]
+
+
+def test_page_has_requests_by_kind_and_code_and_their_latency() -> None:
+    """One counter for each code, one histogram for all."""
+    metrics = Metrics(InFlight(), dict)
+    metrics.answered(LIST, 200, 0.004)
+    metrics.answered(LIST, 200, 0.3)
+    metrics.answered(LIST, 404, 100)
+    labels = {"verb": "LIST", "version": "v1", "resource": "pods", "scope": "namespace", "component": "apiserver"}
+    assert value(metrics, "apiserver_request_total", code="200", **labels) == 2
+    assert value(metrics, "apiserver_request_total", code="404", **labels) == 1
+    assert value(metrics, "apiserver_request_duration_seconds_bucket", le="0.005", **labels) == 1
+    assert value(metrics, "apiserver_request_duration_seconds_bucket", le="0.4", **labels) == 2
+    assert value(metrics, "apiserver_request_duration_seconds_bucket", le="+Inf", **labels) == 3
+    assert value(metrics, "apiserver_request_duration_seconds_sum", **labels) == pytest.approx(100.304)
+
+
+def test_page_has_what_runs_now_and_what_is_stored() -> None:
+    """Gauges of requests, watches and objects; the process itself."""
+    in_flight = InFlight()
+    metrics = Metrics(in_flight, lambda: {"pods": 7})
+    in_flight.enter(writes=True)
+    metrics.long_started(WATCH)
+    metrics.long_started(WATCH)
+    metrics.long_ended(WATCH)
+    metrics.events_sent(WATCH, 5)
+    assert value(metrics, "apiserver_current_inflight_requests", request_kind="mutating") == 1
+    assert value(metrics, "apiserver_current_inflight_requests", request_kind="readOnly") == 0
+    assert value(metrics, "apiserver_longrunning_requests", verb="WATCH", resource="pods") == 1
+    assert value(metrics, "apiserver_watch_events_total", resource="pods") == 5
+    assert value(metrics, "apiserver_storage_objects", resource="pods") == 7
+    assert value(metrics, "process_resident_memory_bytes") > 0
+
+
+@pytest.mark.parametrize(
+    ("verb", "namespace", "name", "scope"),
+    [
+        ("get", "ns", "x", "resource"),
+        ("create", "ns", "", "resource"),
+        ("list", "ns", "", "namespace"),
+        ("list", "", "", "cluster"),
+    ],
+)
+def test_scope_of_tells_objects_from_collections(verb: str, namespace: str, name: str, scope: str) -> None:
+    """As upstream labels them."""
+    assert scope_of(verb=verb, namespace=namespace, name=name) == scope
+
+
+@given(st.lists(st.floats(min_value=0, max_value=100), max_size=30))
+@settings(max_examples=20)
+def test_histogram_counts_every_request_once(latencies: list[float]) -> None:
+    """The last bucket holds them all, and no bucket holds fewer than the one before."""
+    metrics = Metrics(InFlight(), dict)
+    for seconds in latencies:
+        metrics.answered(LIST, 200, seconds)
+    buckets = sorted(
+        (float(dict(labels)["le"]), count)
+        for (name, labels), count in samples(metrics).items()
+        if name == "apiserver_request_duration_seconds_bucket"
+    )
+    counts = [count for _, count in buckets]
+    assert counts == sorted(counts)
+    assert (counts[-1] if counts else 0) == len(latencies)

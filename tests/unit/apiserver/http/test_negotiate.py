@@ -1,0 +1,132 @@
+"""Accept headers to the forms of answers."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pykubelet.api.errors import NotAcceptable
+from pykubelet.apiserver.http.negotiate import (
+    GROUP_DISCOVERY,
+    PARTIAL,
+    PLAIN,
+    TABLE,
+    Form,
+    accepts_gzip,
+    discovery_form,
+    error_form,
+    object_form,
+    plain_form,
+    wants_pretty,
+)
+
+KUBECTL_GET = (
+    "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
+)
+KUBECTL_DISCOVERY = (
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,"
+    "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
+)
+
+
+@pytest.mark.parametrize(
+    ("accept", "form"),
+    [
+        ("", PLAIN),
+        ("*/*", PLAIN),
+        ("*", PLAIN),
+        ("application/*", PLAIN),
+        ("application/json", PLAIN),
+        ("application/yaml", Form(yaml=True)),
+        ("application/json;pretty=1", Form(pretty=True)),
+        ("application/vnd.kubernetes.protobuf,application/json", PLAIN),
+        ("application/vnd.kubernetes.protobuf, */*;q=0.1", PLAIN),
+        ("application/json;q=0.5,application/yaml", Form(yaml=True)),
+        ("application/yaml;q=0.5,application/json;q=0.5", Form(yaml=True)),
+        ("*/*,application/yaml", Form(yaml=True)),
+        (KUBECTL_GET, Form(TABLE, "v1")),
+        ("application/json;as=Table;v=v2;g=meta.k8s.io,application/yaml", Form(yaml=True)),
+        ("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1", Form(PARTIAL, "v1")),
+        ("application/json;as=Nonsense;g=meta.k8s.io;v=v1,application/json", PLAIN),
+        ("application/json;stream=watch", PLAIN),
+        ("application/json;stream=other,application/yaml", Form(yaml=True)),
+        ("application/json;sv=v1,application/yaml", Form(yaml=True)),
+        ("text/html, application/json;q=nonsense", PLAIN),
+        (";;;,application/json", PLAIN),
+    ],
+)
+def test_object_form_is_the_first_that_both_sides_know(accept: str, form: Form) -> None:
+    """Better quality first, then the more specific, then in order."""
+    assert object_form(accept) == form
+
+
+@pytest.mark.parametrize(
+    "accept", ["text/html", "application/vnd.kubernetes.protobuf", "application/json;as=Table;g=meta.k8s.io;v=v9", "x"]
+)
+def test_object_form_refuses_what_nobody_can_give(accept: str) -> None:
+    """With upstream's words."""
+    with pytest.raises(NotAcceptable) as caught:
+        object_form(accept)
+    assert caught.value.message == (
+        "only the following media types are accepted: "
+        "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+    )
+
+
+def test_object_form_of_a_watch_is_never_yaml() -> None:
+    """YAML has no way to stream."""
+    assert object_form("application/yaml,application/json", stream=True) == PLAIN
+    with pytest.raises(NotAcceptable, match="stream=watch"):
+        object_form("application/yaml", stream=True)
+
+
+def test_discovery_form_is_aggregated_for_clients_that_prefer_it() -> None:
+    """kubectl does; others get the plain form."""
+    assert discovery_form(KUBECTL_DISCOVERY).kind == GROUP_DISCOVERY
+    assert discovery_form("application/json") == PLAIN
+    assert discovery_form("") == PLAIN
+    with pytest.raises(NotAcceptable):
+        discovery_form("text/html")
+
+
+def test_plain_form_passes_over_other_kinds_and_errors_have_a_form_always() -> None:
+    """A Status is never shown as a Table, and an error never hides behind another one."""
+    assert plain_form(KUBECTL_GET) == PLAIN
+    assert plain_form("") == PLAIN
+    assert error_form("application/yaml") == Form(yaml=True)
+    assert error_form("text/html") == PLAIN
+
+
+@pytest.mark.parametrize(
+    ("query", "agent", "pretty"),
+    [
+        ({}, "kubectl/v1.34", False),
+        ({}, "curl/8.0", True),
+        ({}, "Mozilla/5.0 (X11)", True),
+        ({"pretty": "true"}, "kubectl", True),
+        ({"pretty": "0"}, "curl/8.0", False),
+        ({"pretty": "maybe"}, "curl/8.0", False),
+    ],
+)
+def test_wants_pretty_when_asked_or_when_a_person_looks(*, query: dict[str, str], agent: str, pretty: bool) -> None:
+    """The parameter decides before the agent."""
+    assert wants_pretty(PLAIN, query, agent) is pretty
+    assert wants_pretty(Form(pretty=True), query, agent)
+
+
+@pytest.mark.parametrize(
+    ("header", "accepted"),
+    [("", False), ("gzip", True), ("deflate, GZIP", True), ("gzip;q=0", False), ("gzip;q=0.5", True), ("br", False)],
+)
+def test_accepts_gzip_reads_the_header(*, header: str, accepted: bool) -> None:
+    """Alone, among others, refused."""
+    assert accepts_gzip(header) is accepted
+
+
+@given(st.text(alphabet="aplicton/json*;=,q01. ", max_size=60))
+@settings(max_examples=100)
+def test_object_form_gives_a_form_or_not_acceptable(accept: str) -> None:
+    """Whatever the header says."""
+    try:
+        assert isinstance(object_form(accept), Form)
+    except NotAcceptable:
+        assert accept

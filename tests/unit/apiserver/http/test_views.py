@@ -1,0 +1,99 @@
+"""Answers and events in the form that was asked for."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pykubelet.api.errors import NotAcceptable
+from pykubelet.api.wire import encode
+from pykubelet.apiserver.call import Answer, Event
+from pykubelet.apiserver.http.negotiate import PARTIAL, PARTIAL_LIST, PLAIN, TABLE, Form
+from pykubelet.apiserver.http.views import View, answer_reply, view_of, watch_lines
+from pykubelet.apiserver.http.watch_lines import plain_lines
+from pykubelet.apiserver.kinds import KINDS
+
+CONFIG_MAPS = next(served for served in KINDS if served.resource.plural == "configmaps")
+OBJECT = {
+    "kind": "ConfigMap",
+    "apiVersion": "v1",
+    "metadata": {"name": "c", "resourceVersion": "7"},
+    "data": {"k": "v"},
+}
+LIST = {"kind": "ConfigMapList", "apiVersion": "v1", "metadata": {"resourceVersion": "9"}, "items": [OBJECT]}
+STATUS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+
+
+def now() -> datetime:
+    return datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def view(form: Form, *, pretty: bool = False) -> View:
+    return view_of(form, CONFIG_MAPS, {}, pretty=pretty)
+
+
+def test_answer_reply_passes_stored_text_through() -> None:
+    """The very bytes, not a copy."""
+    text = encode(OBJECT)
+    assert answer_reply(Answer(body=text, code=201), view(PLAIN), now).body is text
+
+
+@pytest.mark.parametrize(
+    ("form", "pretty", "start"),
+    [
+        pytest.param(PLAIN, True, b'{\n  "kind": "ConfigMap",\n', id="pretty"),
+        pytest.param(Form(yaml=True), False, b"kind: ConfigMap\napiVersion: v1\n", id="yaml"),
+        pytest.param(Form(TABLE, "v1"), False, b'{"kind":"Table","apiVersion":"meta.k8s.io/v1",', id="table"),
+        pytest.param(Form(PARTIAL, "v1"), False, b'{"kind":"PartialObjectMetadata",', id="metadata"),
+        pytest.param(Form(TABLE, "v1", yaml=True), False, b"kind: Table\n", id="table as yaml"),
+    ],
+)
+def test_answer_reply_has_the_form_asked_for(*, form: Form, pretty: bool, start: bytes) -> None:
+    """An object as people and programs want it."""
+    assert answer_reply(Answer(body=OBJECT), view(form, pretty=pretty), now).body.startswith(start)
+
+
+def test_answer_reply_keeps_lists_and_objects_apart() -> None:
+    """Metadata of a list is a list; of an object it is not."""
+    reply = answer_reply(Answer(body=LIST), view(Form(PARTIAL_LIST, "v1")), now)
+    assert json.loads(reply.body)["items"][0]["kind"] == PARTIAL
+    for form, body in ((Form(PARTIAL_LIST, "v1"), OBJECT), (Form(PARTIAL, "v1"), LIST)):
+        with pytest.raises(NotAcceptable):
+            answer_reply(Answer(body=body), view(form), now)
+
+
+@pytest.mark.parametrize("kind", [TABLE, PARTIAL, PARTIAL_LIST])
+def test_answer_reply_leaves_a_status_alone(kind: str) -> None:
+    """It is nobody's row."""
+    reply = answer_reply(Answer(body=STATUS), view(Form(kind, "v1")), now)
+    assert json.loads(reply.body) == STATUS
+
+
+def events_of(lines: bytes) -> list[Any]:
+    return [json.loads(line) for line in lines.splitlines()]
+
+
+def test_watch_lines_have_columns_in_the_first_table_only() -> None:
+    """And an error stays a Status."""
+    lines = watch_lines(view(Form(TABLE, "v1")), now)
+    text = encode(OBJECT)
+    batch = lines([Event("ADDED", text), Event("MODIFIED", text)])
+    first, second = events_of(batch)
+    assert (first["type"], first["object"]["kind"]) == ("ADDED", "Table")
+    assert first["object"]["columnDefinitions"]
+    assert not second["object"]["columnDefinitions"]
+    assert events_of(lines([Event("ERROR", encode(STATUS))])) == [{"type": "ERROR", "object": STATUS}]
+
+
+@given(st.lists(st.tuples(st.sampled_from(["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]), st.text()), max_size=5))
+@settings(max_examples=50)
+def test_plain_lines_are_one_line_for_each_event(changes: list[tuple[Any, str]]) -> None:
+    """Whatever is in the objects."""
+    lines = plain_lines([Event(kind, encode({"x": text})) for kind, text in changes])
+    assert lines.count(b"\n") == len(changes)
+    assert [json.loads(line) for line in lines.split(b"\n")[:-1]] == [
+        {"type": kind, "object": {"x": text}} for kind, text in changes
+    ]

@@ -1,0 +1,126 @@
+"""What a deletion makes of an object, decided without a server."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykubelet.api.times import format_time, parse_time
+from pykubelet.apiserver.kinds import KINDS
+from pykubelet.apiserver.namespaces.conditions import is_ending, with_remaining, without_finalizer
+from pykubelet.apiserver.namespaces.deletion import namespace_verdict
+from pykubelet.apiserver.objects.deletion import DeleteOptions, verdict
+from pykubelet.apiserver.objects.object_metadata import has_nothing_left
+from pykubelet.apiserver.store import Key
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+SERVED = {served.resource.group_resource: served for served in KINDS}
+FINALIZERS = st.lists(st.sampled_from(["orphan", "foregroundDeletion", "example.com/a"]), max_size=3, unique=True)
+OPTIONS = st.builds(
+    DeleteOptions,
+    grace_seconds=st.none() | st.integers(-5, 100),
+    orphan_dependents=st.none() | st.booleans(),
+    policy=st.none() | st.sampled_from(["Foreground", "Background", "Orphan"]),
+)
+
+
+def pod(finalizers: list[str], grace: int | None, started: int, node: str = "n") -> dict[str, Any]:
+    metadata: dict[str, Any] = {"name": "a", "namespace": "d", "uid": "u", "resourceVersion": "5", "generation": 1}
+    if finalizers:
+        metadata["finalizers"] = finalizers
+    if grace is not None:
+        at = NOW + timedelta(seconds=started + grace)
+        metadata |= {"deletionTimestamp": format_time(at), "deletionGracePeriodSeconds": grace}
+    spec = {"nodeName": node, "terminationGracePeriodSeconds": 30}
+    return {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
+
+
+@given(OPTIONS, FINALIZERS, st.none() | st.integers(0, 60), st.integers(-100, 0), st.sampled_from(["", "n"]))
+def test_deletion_of_a_pod_only_ever_moves_forward(
+    options: DeleteOptions, finalizers: list[str], grace: int | None, started: int, node: str
+) -> None:
+    """Grace shrinks, a finalizer of others stays, what is removed has none left, and the object is not changed in place."""
+    before = pod(finalizers, grace, started, node)
+    done = verdict(options, before, SERVED["pods"], NOW)
+    assert before == pod(finalizers, grace, started, node)
+    metadata = done.document["metadata"]
+    kept = metadata.get("finalizers", [])
+    assert ("example.com/a" in kept) == ("example.com/a" in finalizers)
+    if done.action in ("keep", "remove"):
+        assert done.document is before
+        return
+    assert not {"orphan", "foregroundDeletion"} <= set(kept)
+    if done.action == "mark and remove":
+        assert not kept
+    else:
+        assert metadata["deletionGracePeriodSeconds"] <= (grace if grace is not None else 100)
+        assert kept or metadata["deletionGracePeriodSeconds"] > 0
+        assert metadata["generation"] == (1 if grace is not None else 2)
+
+
+@given(st.integers(1, 60), st.integers(0, 60), st.integers(-100, 0))
+def test_shorter_grace_counts_from_the_first_deletion_but_never_ends_in_the_past(
+    old: int, new: int, started: int
+) -> None:
+    """Unless its time is over, when the shortest is left."""
+    done = verdict(DeleteOptions(grace_seconds=new), pod([], old, started), SERVED["pods"], NOW)
+    metadata = done.document["metadata"]
+    if new >= old:
+        assert done.action == "keep"
+        return
+    assert parse_time(metadata["deletionTimestamp"]) >= NOW
+    expected = new if started + new >= 0 else min(new, 1)
+    assert metadata["deletionGracePeriodSeconds"] == expected
+    assert done.action == ("mark" if expected else "mark and remove")
+
+
+@given(OPTIONS, FINALIZERS)
+def test_kind_without_grace_goes_at_once_or_waits_for_finalizers_alone(
+    options: DeleteOptions, finalizers: list[str]
+) -> None:
+    """Marked with no grace; asking again changes nothing."""
+    document = {**pod(finalizers, None, 0), "kind": "ConfigMap"}
+    done = verdict(options, document, SERVED["configmaps"], NOW)
+    if done.action == "remove":
+        assert done.document is document
+        return
+    assert done.document["metadata"]["deletionGracePeriodSeconds"] == 0
+    again = verdict(DeleteOptions(), done.document, SERVED["configmaps"], NOW + timedelta(seconds=5))
+    assert again.document == done.document
+
+
+@given(FINALIZERS, FINALIZERS, st.booleans(), st.integers(0, 5))
+def test_object_is_over_when_its_last_finalizer_goes(new: list[str], old: list[str], deleted: bool, grace: int) -> None:
+    """Only if it was deleted, and its grace is over."""
+    before = pod(old, grace if deleted else None, 0)
+    after = pod(new, grace if deleted else None, 0)
+    assert has_nothing_left(after, before) == (deleted and not new and grace == 0)
+
+
+@given(OPTIONS, FINALIZERS, st.lists(st.sampled_from(["kubernetes", "example.com/a"]), unique=True))
+def test_namespace_is_emptied_before_it_goes(options: DeleteOptions, finalizers: list[str], spec: list[str]) -> None:
+    """Marked first; then it stays as it is until nobody holds it in its spec."""
+    metadata = {"name": "x", "uid": "u", "resourceVersion": "5", **({"finalizers": finalizers} if finalizers else {})}
+    namespace = {"kind": "Namespace", "metadata": metadata, "spec": {"finalizers": spec} if spec else {}, "status": {}}
+    marked = namespace_verdict(options, namespace, SERVED["namespaces"], NOW)
+    assert (marked.action, marked.document["status"]["phase"]) == ("mark", "Terminating")
+    assert is_ending(marked.document) == ("kubernetes" in spec)
+    again = namespace_verdict(options, marked.document, SERVED["namespaces"], NOW)
+    assert (again.action == "keep") == bool(spec)
+    left = without_finalizer(marked.document)
+    held = [name for name in spec if name != "kubernetes"]
+    assert (left is None) == (not held and not marked.document["metadata"].get("finalizers"))
+
+
+@given(st.dictionaries(st.sampled_from([Key("pods", "x", "a"), Key("widgets.example.com", "x", "b")]), FINALIZERS))
+def test_conditions_of_a_namespace_settle(remaining: dict[Key, list[str]]) -> None:
+    """The same state twice is no change; times move only with the status of a condition."""
+    namespace = {"metadata": {"name": "x"}, "spec": {}, "status": {"phase": "Terminating"}}
+    first = with_remaining(namespace, remaining, [], "2026-01-01T00:00:00Z")
+    assert with_remaining(first, remaining, [], "2026-01-01T00:00:09Z") == first
+    later = with_remaining(first, {}, ["failed"], "2026-01-01T00:00:09Z")
+    by_type = {one["type"]: one for one in later["status"]["conditions"]}
+    assert by_type["NamespaceDeletionContentFailure"]["status"] == "True"
+    moved = by_type["NamespaceContentRemaining"]["lastTransitionTime"] != "2026-01-01T00:00:00Z"
+    assert moved == bool(remaining)

@@ -1,0 +1,169 @@
+"""Forms of objects: stored and served, events of both groups, items of lists, what watchers see, scales."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykubelet.api.wire import encode
+from pykubelet.apiserver.kinds import KINDS
+from pykubelet.apiserver.objects.event_forms import to_new_form, to_old_form
+from pykubelet.apiserver.objects.object_metadata import (
+    carried_over,
+    change_errors,
+    creation_errors,
+    path_segment_errors,
+    without_repeated_owners,
+    without_system_fields,
+)
+from pykubelet.apiserver.objects.stored_forms import collection_of, item_text, list_head, served_text, stored_form
+from pykubelet.apiserver.objects.watch_events import View, bookmark
+from pykubelet.apiserver.requests.selection import Selection, selection
+from pykubelet.apiserver.served import ScalePaths
+from pykubelet.apiserver.store import Entry, Key, StoreChange
+from pykubelet.apiserver.subresources.scale import scale_errors, scale_of, scaled
+
+SERVED = {served.resource.group_resource: served for served in KINDS}
+MAPS, EVENTS, NEW_EVENTS = SERVED["configmaps"], SERVED["events"], SERVED["events.events.k8s.io"]
+TEXTS = st.text(max_size=8)
+LABELS = st.dictionaries(st.sampled_from("ab"), st.sampled_from("12"), max_size=2)
+REFERENCES = st.fixed_dictionaries({}, optional={"kind": TEXTS, "name": TEXTS, "namespace": TEXTS})
+OLD_EVENTS = st.fixed_dictionaries(
+    {"metadata": st.fixed_dictionaries({"name": st.just("e")}), "involvedObject": REFERENCES},
+    optional={
+        "reason": TEXTS,
+        "message": TEXTS,
+        "type": TEXTS,
+        "count": st.integers(0, 9),
+        "firstTimestamp": st.just("2026-01-01T00:00:00Z"),
+        "source": st.fixed_dictionaries({}, optional={"component": TEXTS, "host": TEXTS}),
+        "reportingComponent": TEXTS,
+        "action": TEXTS,
+        "related": REFERENCES,
+    },
+)
+
+
+def stored(name: str, labels: dict[str, str], revision: int) -> Entry:
+    metadata = {"name": name, "namespace": "d", "labels": labels, "resourceVersion": str(revision)}
+    document = {"data": {"metadata": "x"}, "metadata": metadata, "apiVersion": "v1", "kind": "ConfigMap"}
+    return Entry(Key("configmaps", "d", name), revision, encode(stored_form(MAPS, document)))
+
+
+@given(OLD_EVENTS)
+def test_event_survives_the_other_form(event: dict[str, Any]) -> None:
+    """There and back gives what was; both are stored in one collection, in the older form."""
+    old = to_old_form({"kind": "Event", "apiVersion": "v1", **event})
+    new = to_new_form(old)
+    assert to_old_form(new) == old
+    assert collection_of(NEW_EVENTS) == collection_of(EVENTS) == "events"
+    text = encode(stored_form(NEW_EVENTS, new))
+    assert json.loads(text) == old
+    assert json.loads(served_text(NEW_EVENTS, text)) == new
+    assert served_text(EVENTS, text) is text
+
+
+@given(st.dictionaries(TEXTS, TEXTS), TEXTS)
+def test_item_of_a_list_is_the_object_without_its_kind(data: dict[str, str], name: str) -> None:
+    """Whatever its texts are; a custom resource keeps its kind."""
+    document = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": name}, "data": data}
+    text = encode(stored_form(MAPS, dict(reversed(document.items()))))
+    assert json.loads(text) == document
+    bare = {key: value for key, value in document.items() if key in ("metadata", "data")}
+    assert json.loads(item_text(MAPS, text)) == bare
+    custom = replace(MAPS, definition="")
+    assert json.loads(item_text(custom, text)) == document
+    assert list_head(MAPS) == b'{"kind":"ConfigMapList","apiVersion":"v1","metadata":'
+
+
+@given(st.none() | LABELS, st.none() | LABELS, st.sampled_from(["", "a=1", "a!=1,b", "!a"]))
+def test_watcher_sees_what_a_list_before_and_after_would_show(
+    before: dict[str, str] | None, after: dict[str, str] | None, labels: str
+) -> None:
+    """Entering is an addition, leaving a deletion, and what is on neither list is not seen."""
+    if before is None and after is None:
+        return
+    chosen = selection(labels, "", MAPS)
+    change = StoreChange(
+        7,
+        Key("configmaps", "d", "x"),
+        None if before is None else stored("x", before, 5),
+        None if after is None else stored("x", after, 7),
+    )
+    was = before is not None and chosen.labels.matches(before)
+    now = after is not None and chosen.labels.matches(after)
+    event = View(MAPS, "", "", chosen).event(change)
+    expected = {(True, True): "MODIFIED", (False, True): "ADDED", (True, False): "DELETED"}.get((was, now))
+    assert (event.type if event else None) == expected
+    if event is not None:
+        shown = json.loads(event.object)["metadata"]
+        assert shown["resourceVersion"] == "7"
+        assert shown["labels"] == (after if now else before)
+    for namespace, name in (("other", ""), ("", "y")):
+        assert View(MAPS, namespace, name, Selection()).event(change) is None
+
+
+def test_bookmark_is_an_empty_object_of_the_kind() -> None:
+    """As Go writes one."""
+    pod = json.loads(bookmark(SERVED["pods"], 9, ends_initial_events=True).object)
+    metadata = {"resourceVersion": "9", "annotations": {"k8s.io/initial-events-end": "true"}}
+    expected = {"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": {"containers": None}, "status": {}}
+    assert pod == expected
+
+
+@given(st.integers(-3, 5), st.sampled_from(["spec.replicas", "spec.deep.size", "n"]))
+def test_scale_says_what_it_was_told(replicas: int, path: str) -> None:
+    """Wherever an object keeps its replicas; the rest of it stays."""
+    paths = ScalePaths(path, "status.replicas", "status.selector")
+    metadata = {"name": "a", "namespace": "d", "uid": "u", "resourceVersion": "5", "labels": {"x": "y"}}
+    document = {"kind": "X", "metadata": metadata, "spec": {"other": 1}, "status": {"replicas": 3, "selector": "a=b"}}
+    scale = scale_of(document, paths)
+    assert scale["status"] == {"replicas": 3, "selector": "a=b"}
+    assert set(scale["metadata"]) == {"name", "namespace", "uid", "resourceVersion"}
+    wished = {**scale, "spec": {"replicas": replicas}}
+    assert bool(scale_errors(wished)) == (replicas < 0)
+    changed = scaled(document, wished, paths)
+    assert scale_of(changed, paths)["spec"] == ({"replicas": replicas} if replicas else {})
+    assert changed["spec"]["other"] == 1
+
+
+@given(st.lists(st.fixed_dictionaries({"uid": st.sampled_from("ab"), "name": st.sampled_from("xy")}), max_size=4))
+def test_owners_are_kept_once_in_order(owners: list[dict[str, str]]) -> None:
+    """Only exact repetitions go, and a warning names them."""
+    document, warnings = without_repeated_owners({"metadata": {"ownerReferences": owners}})
+    kept = document["metadata"]["ownerReferences"]
+    assert kept == [owner for place, owner in enumerate(owners) if owner not in owners[:place]]
+    assert bool(warnings) == (len(kept) < len(owners))
+
+
+@given(st.dictionaries(st.sampled_from(["uid", "creationTimestamp", "deletionTimestamp", "labels", "selfLink"]), TEXTS))
+def test_system_fields_are_the_server_s(metadata: dict[str, str]) -> None:
+    """A new object has none of them; a changed one has those it had."""
+    document = {"kind": "X", "metadata": metadata}
+    assert set(without_system_fields(document)["metadata"]) <= {"labels"}
+    old = {
+        "metadata": {"uid": "u", "creationTimestamp": "c", "deletionTimestamp": "d", "deletionGracePeriodSeconds": 3}
+    }
+    after = carried_over(document, old)["metadata"]
+    assert (after["creationTimestamp"], after["deletionTimestamp"]) == ("c", "d")
+    assert after["uid"] == (metadata.get("uid") or "u")
+    assert after["deletionGracePeriodSeconds"] == 3
+
+
+@given(st.text(alphabet="ab./%", max_size=4))
+def test_name_must_be_able_to_stand_in_a_path(name: str) -> None:
+    """Whatever the kind says about names."""
+    fits = name not in {".", ".."} and "/" not in name and "%" not in name
+    assert (path_segment_errors(name) == []) == fits
+    assert (creation_errors({"metadata": {"name": name}}) == []) == fits
+
+
+def test_unchanged_metadata_is_not_looked_at_again() -> None:
+    """What the server writes itself does not count as a change."""
+    old = {"metadata": {"name": "a", "namespace": "d", "uid": "u", "resourceVersion": "1", "labels": {"bad key": "x"}}}
+    new = {"metadata": {**old["metadata"], "managedFields": [{"manager": "m"}], "generation": 2}}
+    assert change_errors(new, old, namespaced=True) == []
+    renamed = {"metadata": {**old["metadata"], "uid": "v"}}
+    assert "metadata.uid" in [error.field for error in change_errors(renamed, old, namespaced=True)]

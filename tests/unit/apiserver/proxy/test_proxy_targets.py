@@ -1,0 +1,151 @@
+"""Where proxied requests go on to, and what is refused."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykubelet.api.errors import ApiError, NotFound
+from pykubelet.apiserver.proxy.proxy_targets import (
+    ProxyTarget,
+    log_target,
+    node_target,
+    pod_target,
+    service_target,
+    split_name,
+    stream_target,
+)
+
+NODE: dict[str, Any] = {
+    "metadata": {"name": "n1"},
+    "status": {
+        "addresses": [{"type": "Hostname", "address": "n1"}, {"type": "InternalIP", "address": "192.0.2.7"}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": 10255}},
+    },
+}
+SERVICE: dict[str, Any] = {"spec": {"ports": [{"name": "web", "port": 80}]}}
+ENDPOINTS: dict[str, Any] = {
+    "subsets": [{"addresses": [{"ip": "192.0.2.9"}], "ports": [{"name": "web", "port": 8080}]}]
+}
+
+
+def pod(*containers: str, node: str = "n1", ip: str = "192.0.2.8") -> dict[str, Any]:
+    return {
+        "metadata": {"namespace": "ns", "name": "web"},
+        "spec": {"nodeName": node, "containers": [{"name": name} for name in containers or ("c",)]},
+        "status": {"podIP": ip},
+    }
+
+
+def test_log_of_the_only_container_is_asked_of_the_node() -> None:
+    """The container need not be named; options go on under the node's names."""
+    query = [("follow", "true"), ("tailLines", "5"), ("timestamps", "false"), ("sinceTime", "2026-01-01T00:00:00Z")]
+    assert log_target(pod(), NODE, query) == ProxyTarget(
+        "192.0.2.7", 10255, "/containerLogs/ns/web/c?follow=true&tailLines=5&sinceTime=2026-01-01T00%3A00%3A00Z"
+    )
+
+
+def test_log_of_a_pod_without_node_is_empty() -> None:
+    """There is nobody to ask yet, which is no error."""
+    assert log_target(pod(node=""), None, []) is None
+
+
+def test_streams_are_renamed_and_commands_kept_in_order() -> None:
+    """The node's parameters are input, output, error and tty."""
+    query = [
+        ("container", "b"),
+        ("stdin", "true"),
+        ("stdout", "1"),
+        ("tty", "false"),
+        ("command", "sh"),
+        ("command", "-c"),
+    ]
+    target = stream_target(pod("a", "b"), NODE, "exec", query)
+    assert target.path == "/exec/ns/web/b?input=1&output=1&command=sh&command=-c"
+    assert stream_target(pod("a", "b"), NODE, "portforward", []).path == "/portForward/ns/web"
+
+
+def test_node_pod_and_service_paths_lead_on() -> None:
+    """A node's own port; a pod's named or first port; a service's endpoints."""
+    assert node_target(NODE, "n1", "/metrics", "a=b") == ProxyTarget("192.0.2.7", 10255, "/metrics?a=b")
+    assert pod_target(pod(), "https:web:8443", "/", "") == ProxyTarget(
+        "192.0.2.8", 8443, "/", scheme="https", is_node=False
+    )
+    assert pod_target(pod(), "web", "/x", "").port == 80
+    assert service_target(SERVICE, ENDPOINTS, "web:80", "/", "") == ProxyTarget(
+        "192.0.2.9", 8080, "/", scheme="http", is_node=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        pytest.param(
+            lambda: log_target(pod("a", "b"), NODE, []),
+            "a container name must be specified for pod web, choose one of: [a b]",
+            id="which-container",
+        ),
+        pytest.param(
+            lambda: log_target(pod(), NODE, [("container", "x")]), "container x is not valid for pod web", id="no-such"
+        ),
+        pytest.param(
+            lambda: log_target(pod(), NODE, [("tailLines", "-1")]),
+            'PodLogOptions "" is invalid: tailLines: Invalid value: -1: must be greater than or equal to 0',
+            id="negative-tail",
+        ),
+        pytest.param(
+            lambda: log_target(pod(), NODE, [("limitBytes", "many")]),
+            'unable to parse query parameter limitBytes: invalid number "many"',
+            id="no-number",
+        ),
+        pytest.param(
+            lambda: log_target(pod(), NODE, [("sinceSeconds", "5"), ("sinceTime", "2026-01-01T00:00:00Z")]),
+            'PodLogOptions "" is invalid: at most one of `sinceTime` or `sinceSeconds` may be specified',
+            id="two-sinces",
+        ),
+        pytest.param(
+            lambda: stream_target(pod(node=""), None, "exec", []), "pod web does not have a host assigned", id="no-host"
+        ),
+        pytest.param(
+            lambda: node_target(NODE, "n1:22", "/", ""), "only port 10255 of node n1 can be reached", id="ssh"
+        ),
+        pytest.param(lambda: pod_target(pod(ip="127.0.0.1"), "web", "/", ""), "address not allowed", id="loopback"),
+        pytest.param(lambda: pod_target(pod(ip="169.254.1.1"), "web", "/", ""), "address not allowed", id="link-local"),
+        pytest.param(lambda: pod_target(pod(ip=""), "web", "/", ""), "address not allowed", id="no-address"),
+        pytest.param(lambda: pod_target(pod(), "web:x", "/", ""), 'invalid port "x"', id="port-name"),
+        pytest.param(lambda: pod_target(pod(), "ftp:web:1", "/", ""), 'invalid pod request "ftp:web:1"', id="scheme"),
+        pytest.param(
+            lambda: service_target(SERVICE, ENDPOINTS, "web:81", "/", ""),
+            'no service port 81 found for service "web"',
+            id="no-port",
+        ),
+        pytest.param(
+            lambda: service_target(SERVICE, None, "web:web", "/", ""),
+            'no endpoints available for service "web:web"',
+            id="no-endpoints",
+        ),
+    ],
+)
+def test_what_leads_nowhere_is_refused(ask: Any, message: str) -> None:
+    """Each mistake has upstream's words."""
+    with pytest.raises(ApiError) as refused:
+        ask()
+    assert refused.value.message == message
+
+
+def test_unknown_node_is_not_found() -> None:
+    """A pod may be bound to a node that does not exist."""
+    with pytest.raises(NotFound, match='nodes "n1" not found'):
+        log_target(pod(), None, [])
+
+
+@given(st.text(":ahtps/\x00", max_size=12))
+def test_any_name_splits_or_is_refused(text: str) -> None:
+    """Whatever is written before a port, there is a name or a BadRequest."""
+    try:
+        scheme, name, _ = split_name(text, "pod")
+    except ApiError:
+        return
+    assert name
+    assert scheme in ("", "http", "https")

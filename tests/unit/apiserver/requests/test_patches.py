@@ -1,0 +1,56 @@
+"""Patches applied without a server: whatever a client sends leads to an object or to a refusal."""
+
+import json
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pykubelet.api.errors import BadRequest, Invalid, TooLarge
+from pykubelet.apiserver.requests.bodies import Expected
+from pykubelet.apiserver.requests.patches import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, read_patch
+
+MAP = Expected("v1", "ConfigMap", "core.v1.ConfigMap")
+LIVE = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a", "labels": {"x": "y"}}, "data": {"k": "v"}}
+LEAVES = st.none() | st.booleans() | st.integers(-5, 5) | st.sampled_from(["", "a", "/data/k", "replace", "$patch"])
+NAMES = st.sampled_from(
+    ["kind", "metadata", "data", "labels", "name", "k", "op", "path", "value", "from", "$patch", "foo"]
+)
+VALUES = st.recursive(
+    LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3), max_leaves=8
+)
+
+
+@settings(max_examples=200)
+@given(VALUES, st.sampled_from([JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH]))
+def test_any_patch_leads_to_an_object_of_the_kind_or_is_refused(content: Any, kind: str) -> None:
+    """The live object is never changed, and no other error comes out."""
+    before = json.dumps(LIVE)
+    try:
+        document, problems = read_patch(kind, json.dumps(content).encode(), MAP).applied_to(LIVE)
+    except (BadRequest, Invalid, TooLarge):
+        pass
+    else:
+        assert (document["kind"], document["apiVersion"]) == ("ConfigMap", "v1")
+        assert isinstance(document["metadata"], dict)
+        unknown = set(document) - {"kind", "apiVersion", "metadata", "data", "binaryData", "immutable"}
+        assert all(any(f'"{name}"' in problem for problem in problems) for name in unknown)
+    assert json.dumps(LIVE) == before
+
+
+@given(st.dictionaries(st.sampled_from("abk"), st.none() | st.sampled_from("xy"), max_size=3))
+def test_all_three_kinds_of_patch_agree_on_plain_fields(changes: dict[str, str | None]) -> None:
+    """Setting and removing keys of a map."""
+    operations = [
+        {"op": "add", "path": f"/data/{key}", "value": value}
+        if value is not None
+        else {"op": "remove", "path": f"/data/{key}"}
+        for key, value in changes.items()
+        if value is not None or key in LIVE["data"]
+    ]
+    bodies = {JSON_PATCH: operations, MERGE_PATCH: {"data": changes}, STRATEGIC_PATCH: {"data": changes}}
+    results = [
+        read_patch(kind, json.dumps(body).encode(), MAP).applied_to(LIVE)[0].get("data", {})
+        for kind, body in bodies.items()
+    ]
+    assert results[0] == results[1] == results[2]

@@ -1,0 +1,374 @@
+"""The durable store where it differs from any other: the disk, time and slow readers."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pykubelet.api.errors import ApiError, Expired, Unavailable
+from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
+from pykubelet.apiserver.storage.settings import StoreSettings
+from pykubelet.apiserver.storage.watching import HELD_CHANGES, READ_AT_ONCE
+from pykubelet.apiserver.store import Entry, Watch
+from pykubelet.testing.virtual_time import VirtualClock
+from stored import document_of, drained, key_of, put, remove, told, value_of
+
+A, B = key_of("a"), key_of("b")
+LEASE = key_of("node", collection="leases.coordination.k8s.io")
+SMALL = StoreSettings(max_bytes=200_000)
+BIG = "x" * 70_000
+
+
+def opened(folder: Path, settings: StoreSettings | None = None) -> AbstractAsyncContextManager[DurableStore]:
+    return open_store(folder / "state.db", clock=VirtualClock(), settings=settings)
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[DurableStore]:
+    async with opened(tmp_path) as store:
+        yield store
+
+
+async def test_state_and_history_outlast_a_restart(tmp_path: Path) -> None:
+    """Objects, revisions, lists of the past and watches go on where they were."""
+    async with opened(tmp_path) as store:
+        await put(store, A, 1)
+        await put(store, B, 1)
+        await put(store, A, 2)
+        await remove(store, B)
+        last = store.revision
+    async with opened(tmp_path) as store:
+        assert store.revision == last
+        assert value_of(store.get(A)) == 2
+        assert store.get(B) is None
+        assert [value_of(entry) for entry in store.list("configmaps", at=3).entries] == [1, 1]
+        assert (await put(store, B, 3)).revision == last + 1
+        async with store.watch("configmaps", 2) as watch:
+            changes = (await anext(watch)).changes
+        assert told(changes) == [(3, "b", 1), (4, "a", 2), (5, "b", None), (6, "b", 3)]
+        assert value_of(changes[1].before) == 1
+
+
+async def test_collection_without_history_resumes_live_but_not_over_a_restart(tmp_path: Path) -> None:
+    """A watch is never told that nothing was missed when something may have been."""
+    async with opened(tmp_path) as store:
+        for value in range(3):
+            await put(store, LEASE, value)
+        async with store.watch(LEASE.collection, 2) as watch:
+            assert told((await anext(watch)).changes) == [(3, "node", 1), (4, "node", 2)]
+    async with opened(tmp_path) as store:
+        with pytest.raises(Expired):
+            await store.watch(LEASE.collection, 3).__aenter__()
+        async with store.watch(LEASE.collection, 4) as watch:
+            await put(store, LEASE, 3)
+            assert told(watch.take().changes) == [(5, "node", 3)]
+
+
+async def test_revision_never_falls_back_even_if_its_rows_are_gone(tmp_path: Path) -> None:
+    """The newest change was a removal, long forgotten."""
+    async with opened(tmp_path) as store:
+        await put(store, LEASE)
+        await put(store, A)
+        await remove(store, A)
+        await remove(store, LEASE)
+        await asyncio.sleep(600)
+    for _ in range(2):
+        async with opened(tmp_path) as store:
+            assert store.revision == 5
+            assert store.list("configmaps").entries == ()
+            await asyncio.sleep(60)
+
+
+async def test_collection_that_gets_history_later_does_not_invent_any(tmp_path: Path) -> None:
+    """What was not kept then cannot be told now."""
+    async with opened(tmp_path) as store:
+        await put(store, LEASE, 1)
+        await put(store, LEASE, 2)
+    async with opened(tmp_path, StoreSettings(without_history=frozenset())) as store:
+        with pytest.raises(Expired):
+            await store.watch(LEASE.collection, 2).__aenter__()
+        await put(store, LEASE, 3)
+    async with (
+        opened(tmp_path, StoreSettings(without_history=frozenset())) as store,
+        store.watch(LEASE.collection, 3) as watch,
+    ):
+        assert told(watch.take().changes) == [(4, "node", 3)]
+        with pytest.raises(Expired):
+            await store.watch(LEASE.collection, 2).__aenter__()
+
+
+async def test_history_that_was_forgotten_stays_so_over_a_restart(tmp_path: Path) -> None:
+    """Also if more is to be remembered from then on: what rows are left would tell half the story."""
+    async with opened(tmp_path, StoreSettings(history_changes=2)) as store:
+        for value in range(4):
+            await put(store, A, value)
+        await asyncio.sleep(15)
+    async with opened(tmp_path) as store:
+        with pytest.raises(Expired):
+            await store.watch("configmaps", 2).__aenter__()
+        async with store.watch("configmaps", 3) as watch:
+            assert told(watch.take().changes) == [(4, "a", 2), (5, "a", 3)]
+
+
+async def test_rows_to_drop_are_dropped_later_if_a_transaction_fails(tmp_path: Path) -> None:
+    """Their room is not lost."""
+    async with opened(tmp_path, replace(SMALL, history_changes=1)) as store:
+        await put(store, B, BIG)
+        for value in (BIG, 1, 2):
+            await put(store, A, value)
+        with pytest.raises(Unavailable):
+            await put(store, key_of("c"), BIG * 3)
+        await put(store, A, 3)
+        assert value_of(await put(store, key_of("c"), BIG)) == BIG
+
+
+async def test_full_storage_refuses_writes_loses_nothing_and_recovers(tmp_path: Path) -> None:
+    """Everything decided on top of a refused write is refused; reads go on; later writes work."""
+    async with opened(tmp_path, SMALL) as store:
+        await put(store, A, BIG)
+        kept = await put(store, B, BIG)
+        writes = [put(store, key_of("c"), BIG), put(store, key_of("d")), put(store, key_of("c"), 1), remove(store, A)]
+        results = await asyncio.gather(*writes, return_exceptions=True)
+        assert {type(result) for result in results} == {Unavailable}
+        assert str(results[0]).startswith("storage is full: nothing was changed")
+        assert store.problem == "storage is full"
+        assert store.revision == kept.revision
+        assert [store.newest(key_of(name)) == store.get(key_of(name)) for name in "abcd"] == [True] * 4
+        assert value_of(store.get(B)) == BIG
+        # Replacing needs room for history, too; after that is forgotten there is enough.
+        await remove(store, A)
+        assert store.problem == ""
+        await asyncio.sleep(600)
+        made = await put(store, key_of("c"), BIG)
+        assert made.revision > kept.revision + 1
+    async with opened(tmp_path, SMALL) as store:
+        assert [entry.key.name for entry in store.list("configmaps").entries] == ["b", "c"]
+
+
+@contextmanager
+def held_up(store: DurableStore) -> Iterator[threading.Event]:
+    """Holds up what the writing thread is given from now on, until the event is set."""
+    event = threading.Event()
+    store._commits._thread.submit(event.wait)
+    try:
+        yield event
+    finally:
+        event.set()
+
+
+async def turns() -> None:
+    """Let everybody go as far as they get without the disk."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_write_queued_behind_a_failing_one_is_refused_with_it(tmp_path: Path) -> None:
+    """It was decided on a state that never came to be, though the disk would have taken it."""
+    async with opened(tmp_path, SMALL) as store:
+        await put(store, A, BIG)
+        await put(store, B, BIG)
+        with held_up(store):
+            first = asyncio.ensure_future(put(store, key_of("c"), BIG))
+            await turns()
+            second = asyncio.ensure_future(put(store, key_of("d"), 1))
+            await turns()
+        results = await asyncio.gather(first, second, return_exceptions=True)
+        assert [type(result) for result in results] == [Unavailable, Unavailable]
+        assert store.newest_in("default") == (A, B)
+        assert value_of(await put(store, key_of("d"), 1)) == 1
+
+
+async def test_decision_sees_a_queued_write_when_an_earlier_one_of_its_key_is_stored(store: DurableStore) -> None:
+    """The newest state stays the newest through each commit."""
+    await put(store, B)
+    with held_up(store) as first_may_go:
+        first = asyncio.ensure_future(put(store, A, 1))
+        await turns()
+        second = asyncio.ensure_future(put(store, A, 2))
+        await turns()
+        with held_up(store):
+            first_may_go.set()
+            await first
+            assert (value_of(store.get(A)), value_of(store.newest(A))) == (1, 2)
+    await second
+    assert value_of(store.get(A)) == 2
+
+
+async def test_answers_that_rest_on_a_refused_write_are_refused_with_it(tmp_path: Path) -> None:
+    """Unchanged or in conflict with what never was: try again."""
+
+    def conflict(entry: Entry | None) -> None:
+        assert entry is not None
+        raise ApiError
+
+    async with opened(tmp_path, SMALL) as store:
+        await put(store, A, BIG)
+        await put(store, B, BIG)
+        document = document_of(key_of("c"), BIG)
+        writes = [store.write(key_of("c"), decide) for decide in (lambda _: document, lambda _: document, conflict)]
+        results = await asyncio.gather(*writes, return_exceptions=True)
+        assert [type(result) for result in results] == [Unavailable] * 3
+
+
+async def test_health_is_found_again_without_a_write(tmp_path: Path) -> None:
+    """Once the disk takes writes, the problem is over, whether anybody writes or not."""
+    async with opened(tmp_path, SMALL) as store:
+        await put(store, A, BIG)
+        await put(store, B, BIG)
+        with pytest.raises(Unavailable):
+            await put(store, key_of("c"), BIG)
+        assert store.problem
+        await asyncio.sleep(15)
+        assert store.problem == ""
+
+
+async def test_caller_who_gives_up_disturbs_nobody(store: DurableStore) -> None:
+    """The write was decided, so it is stored, and the others of its transaction are answered."""
+    writes = [asyncio.ensure_future(put(store, key_of(str(index)), index)) for index in range(5)]
+    await asyncio.sleep(0)
+    writes[2].cancel()
+    results = await asyncio.gather(*writes, return_exceptions=True)
+    assert [type(result) for result in results] == [Entry, Entry, asyncio.CancelledError, Entry, Entry]
+    await put(store, A)
+    assert value_of(store.get(key_of("2"))) == 2
+
+
+async def test_closing_finishes_writes_and_ends_watches(tmp_path: Path) -> None:
+    """Nothing that was taken is lost, nothing is taken afterwards."""
+    async with opened(tmp_path) as store:
+        watch = await store.watch("configmaps", 1).__aenter__()
+        write = asyncio.ensure_future(put(store, A, 1))
+        await asyncio.sleep(0)
+    assert value_of(await write) == 1
+    assert [told(batch.changes) async for batch in watch] == [[(2, "a", 1)]]
+    with pytest.raises(Unavailable, match="the store is closed"):
+        await put(store, B)
+    async with opened(tmp_path) as store:
+        assert value_of(store.get(A)) == 1
+
+
+async def test_closing_that_is_cut_short_refuses_what_waits(tmp_path: Path) -> None:
+    """Nobody waits for ever."""
+    context = opened(tmp_path)
+    store = await context.__aenter__()
+    writes = [asyncio.ensure_future(put(store, A, 1))]
+    closing = asyncio.ensure_future(context.__aexit__(None, None, None))
+    await asyncio.sleep(0)
+    closing.cancel()
+    results = await asyncio.gather(closing, *writes, return_exceptions=True)
+    assert isinstance(results[0], asyncio.CancelledError)
+    assert isinstance(results[1], Entry | Unavailable)
+
+
+async def test_events_end_an_hour_after_their_last_write(tmp_path: Path) -> None:
+    """With a removal that watches see; a restart in between changes nothing."""
+    old, young = key_of("old", collection="events"), key_of("young", collection="events")
+    async with opened(tmp_path) as store:
+        await put(store, old, 1)
+        await put(store, young, 1)
+        await put(store, A, 1)
+        await asyncio.sleep(1800)
+        await put(store, young, 2)
+        epoch = VirtualClock().now()
+    clock = VirtualClock(epoch)
+    async with open_store(tmp_path / "state.db", clock=clock) as store:
+        # This clock runs from the same loop: 1800 s on, as if the machine had been off for that long.
+        assert [entry.key for entry in store.list("events").entries] == [old, young]
+        async with store.watch("events", store.revision) as watch:
+            assert told((await anext(watch)).changes) == [(6, "old", None)]
+            await asyncio.sleep(1900)
+            assert store.list("events").entries == ()
+            assert told(watch.take().changes) == [(7, "young", None)]
+        assert value_of(store.get(A)) == 1
+
+
+async def test_many_events_end_in_portions(store: DurableStore) -> None:
+    """More than go at once are gone soon all the same."""
+    await asyncio.gather(*[put(store, key_of(f"e{index}", collection="events")) for index in range(1200)])
+    await asyncio.sleep(3612)
+    assert store.list("events").entries == ()
+
+
+async def test_event_written_again_just_when_it_ends_stays(store: DurableStore) -> None:
+    """A write under way counts."""
+    event = key_of("e", collection="events")
+    await put(store, event, 1)
+    await asyncio.sleep(3600)
+    write = asyncio.ensure_future(put(store, event, 2))
+    await asyncio.sleep(0)
+    store.keep_house()
+    await write
+    await asyncio.sleep(60)
+    assert value_of(store.get(event)) == 2
+
+
+async def test_slow_reader_reads_on_in_history(store: DurableStore) -> None:
+    """It holds little, and misses nothing while history reaches back far enough."""
+    count = max(HELD_CHANGES, READ_AT_ONCE) * 2 + 5
+    seen: list[tuple[int, str, object]] = []
+
+    async def follow(watch: Watch) -> None:
+        while len(seen) < count:
+            seen.extend(told((await anext(watch)).changes))
+
+    async with store.watch("configmaps", 1) as slow, store.watch("configmaps", 1) as quick:
+        assert slow.take() == ((), 1)
+        reader = asyncio.ensure_future(follow(quick))
+        for start in range(0, count, 50):
+            await asyncio.gather(*[put(store, key_of(str(index))) for index in range(start, min(count, start + 50))])
+        await reader
+        first = await anext(slow)
+        assert len(first.changes) == READ_AT_ONCE
+        assert first.revision == first.changes[-1].revision
+        assert [*told(first.changes), *told(await drained(slow, store.revision))] == seen
+        assert [revision for revision, _, _ in seen] == list(range(2, count + 2))
+        await put(store, A, 7)
+        assert slow.take().changes is quick.take().changes
+
+
+async def test_reader_that_history_has_moved_past_is_expired(tmp_path: Path) -> None:
+    """It is told so, and nothing is left out silently; one that kept up goes on."""
+    async with (
+        opened(tmp_path, StoreSettings(history_changes=HELD_CHANGES)) as store,
+        store.watch("configmaps", 1) as slow,
+        store.watch("configmaps", 1) as patient,
+    ):
+        assert slow.take() == patient.take() == ((), 1)
+        await asyncio.gather(*[put(store, key_of(str(index))) for index in range(HELD_CHANGES)])
+        assert len(patient.take().changes) == HELD_CHANGES
+        await put(store, A)
+        with pytest.raises(Expired, match=r"too old resource version: 1 \(2\)"):
+            await anext(slow)
+        assert len((await anext(patient)).changes) == 1
+
+
+async def test_commit_wakes_each_watch_of_its_collection_once(store: DurableStore) -> None:
+    """However many changes it brings; watches of other collections sleep on."""
+    batches: list[int] = []
+
+    async def follow(collection: str) -> None:
+        async with store.watch(collection, store.revision) as watch:
+            while True:
+                batches.append(len((await anext(watch)).changes))
+
+    async with asyncio.TaskGroup() as group:
+        readers = [group.create_task(follow(name)) for name in ("configmaps", "configmaps", "pods")]
+        await asyncio.sleep(1)
+        await asyncio.gather(*[put(store, key_of(str(index))) for index in range(30)])
+        await asyncio.sleep(1)
+        for reader in readers:
+            reader.cancel()
+    assert batches == [30, 30]
+
+
+async def test_backup_opens_as_a_store(store: DurableStore, tmp_path: Path) -> None:
+    """With all that was written before it."""
+    await put(store, A, 1)
+    await store.backup(tmp_path / "copy.db")
+    await put(store, A, 2)
+    async with open_store(tmp_path / "copy.db", clock=VirtualClock()) as copy:
+        assert value_of(copy.get(A)) == 1

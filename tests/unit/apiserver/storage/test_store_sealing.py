@@ -1,0 +1,122 @@
+"""Values sealed at rest."""
+
+import stat
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
+from pykubelet.apiserver.storage.sealing import Sealer, is_sealed, make_key, read_keys
+from pykubelet.apiserver.storage.settings import StoreSettings
+from pykubelet.apiserver.store import StoreUnusable
+from pykubelet.testing.virtual_time import VirtualClock
+from stored import key_of, put, value_of
+
+SECRET = key_of("password", collection="secrets")
+MAP = key_of("map")
+SECRETS = frozenset({"secrets"})
+ONE, TWO = b"1" * 32, b"2" * 32
+
+
+@asynccontextmanager
+async def opened(folder: Path, key_file: Path | None) -> AsyncIterator[DurableStore]:
+    settings = StoreSettings(key_file=key_file)
+    async with open_store(folder / "state.db", clock=VirtualClock(), settings=settings) as store:
+        yield store
+
+
+@given(st.binary())
+def test_sealed_value_opens_to_what_it_was_and_shows_nothing(text: bytes) -> None:
+    """Only chosen collections are sealed."""
+    sealer = Sealer([ONE], SECRETS)
+    sealed = sealer.seal(SECRET, text)
+    assert is_sealed(sealed)
+    assert len(text) < 4 or text not in sealed
+    assert sealer.unseal(SECRET, sealed) == text
+    assert sealer.seal(MAP, text) == text
+
+
+def test_sealed_value_of_one_object_is_no_value_of_another() -> None:
+    """Neither is one that was changed."""
+    sealer = Sealer([ONE], SECRETS)
+    sealed = sealer.seal(SECRET, b"{}")
+    changed = [sealed[:-1] + bytes([sealed[-1] ^ 1]), sealed[:21], sealed[:12]]
+    for key, value in [(key_of("other", collection="secrets"), sealed), *((SECRET, value) for value in changed)]:
+        with pytest.raises(StoreUnusable, match="was changed since it was sealed"):
+            sealer.unseal(key, value)
+
+
+def test_new_key_in_front_seals_and_old_keys_still_open() -> None:
+    """Keys are rotated by adding a line."""
+    old = Sealer([ONE], SECRETS).seal(SECRET, b"{}")
+    both = Sealer([TWO, ONE], SECRETS)
+    assert both.unseal(SECRET, old) == b"{}"
+    assert Sealer([TWO], SECRETS).unseal(SECRET, both.seal(SECRET, b"{}")) == b"{}"
+    with pytest.raises(StoreUnusable, match=r"secrets default/password is sealed with key [0-9a-f]{16}, which is not"):
+        Sealer([TWO], SECRETS).unseal(SECRET, old)
+
+
+def test_key_file_is_made_for_its_owner_only(tmp_path: Path) -> None:
+    """And is never overwritten."""
+    path = tmp_path / "keys" / "key"
+    assert read_keys(path) == []
+    key = make_key(path)
+    assert read_keys(path) == [key]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    with pytest.raises(StoreUnusable, match="cannot be made: File exists"):
+        make_key(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "problem"),
+    [
+        pytest.param(b"", 0o600, "must hold 32 bytes in base64", id="empty"),
+        pytest.param(b"c2hvcnQ=\n", 0o600, "must hold 32 bytes in base64", id="short"),
+        pytest.param(b"no base64!", 0o600, "must hold 32 bytes in base64", id="not-base64"),
+        pytest.param(b"MTExMTExMTExMTExMTExMTExMTExMTExMTExMTExMTE=\n", 0o640, "can be read by others", id="open"),
+    ],
+)
+def test_key_file_that_is_not_fit_is_refused(tmp_path: Path, content: bytes, mode: int, problem: str) -> None:
+    """With the file's name and what is wrong."""
+    path = tmp_path / "key"
+    path.write_bytes(content)
+    path.chmod(mode)
+    with pytest.raises(StoreUnusable, match=f"the key file .*/key .*{problem}"):
+        read_keys(path)
+
+
+async def test_secrets_are_not_in_the_file_once_sealing_is_on(tmp_path: Path) -> None:
+    """What was plain stays readable, and is sealed by its next write."""
+    key_file = tmp_path / "key"
+    plain = key_of("plain", collection="secrets")
+    async with opened(tmp_path, None) as store:
+        await put(store, plain, "plain-password")
+    async with opened(tmp_path, key_file) as store:
+        await put(store, SECRET, "sealed-password")
+        assert value_of(store.get(plain)) == "plain-password"
+    data = (tmp_path / "state.db").read_bytes()
+    assert b"plain-password" in data
+    assert b"sealed-password" not in data
+    async with opened(tmp_path, key_file) as store:
+        assert value_of(store.get(SECRET)) == "sealed-password"
+
+
+@pytest.mark.parametrize("other", [pytest.param(TWO, id="another"), pytest.param(None, id="none")])
+async def test_store_is_not_opened_without_the_key_it_was_sealed_with(tmp_path: Path, other: bytes | None) -> None:
+    """No new key is made in the place of a missing one, and with the right one all is there."""
+    key_file = tmp_path / "key"
+    async with opened(tmp_path, key_file) as store:
+        await put(store, SECRET, 1)
+    right = key_file.rename(tmp_path / "right")
+    if other:
+        make_key(key_file)
+    with pytest.raises(StoreUnusable, match="give the key file that was used"):
+        async with opened(tmp_path, key_file):
+            pass
+    assert key_file.exists() == bool(other)
+    async with opened(tmp_path, right) as store:
+        assert value_of(store.get(SECRET)) == 1

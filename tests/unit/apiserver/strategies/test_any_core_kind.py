@@ -1,0 +1,78 @@
+"""Properties of the rules of every kind of the core group, of leases and events, over documents of every shape."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from any_document import any_document
+from pykubelet.api.normal_form import normal_form
+from pykubelet.api.strict import check_object
+from pykubelet.api.validation.field_errors import aggregate_text
+from pykubelet.api.wire import without_nulls
+from pykubelet.apiserver.kinds import KINDS
+from pykubelet.apiserver.served import Served
+from pykubelet.apiserver.strategies.grouped import STRATEGIES, SUBRESOURCES
+
+_KINDS = [
+    pytest.param(served, id=served.resource.group_resource)
+    for served in KINDS
+    if served.resource.group_resource in STRATEGIES
+]
+
+
+def _document(random: Any, served: Served) -> dict[str, Any]:
+    kind = {"apiVersion": served.resource.api_version, "kind": served.resource.kind}
+    document = any_document(random, served.definition) | kind
+    assert check_object(document, served.definition) == []
+    return document
+
+
+@pytest.mark.parametrize("served", _KINDS)
+@given(random=st.randoms(use_true_random=True))
+@settings(max_examples=25, deadline=None)
+def test_defaults_are_idempotent_and_in_normal_form_for_any_document(served: Served, random: Any) -> None:
+    """A second reading finds nothing to fill in, and the caller's document is never written to."""
+    document = _document(random, served)
+    before = json.dumps(document)
+    once = served.strategy.default(document)
+    assert json.dumps(document) == before
+    assert served.strategy.default(once) == once
+    assert without_nulls(normal_form(once, served.definition)) == without_nulls(once)
+
+
+@pytest.mark.parametrize("served", _KINDS)
+@given(random=st.randoms(use_true_random=True))
+@settings(max_examples=25, deadline=None)
+def test_writes_of_any_document_end_in_complaints_not_in_failures(served: Served, random: Any) -> None:
+    """Whatever is sent, each door answers with an object and a list of complaints that can be written down."""
+    strategy = served.strategy
+    old = strategy.prepare_create(strategy.default(_document(random, served)))
+    new = strategy.default(_document(random, served))
+    errors = strategy.validate_create(old)
+    updated = strategy.prepare_update(new, old)
+    errors += strategy.validate_update(updated, old)
+    errors += strategy.validate_status(strategy.prepare_status(new, old), old)
+    for (resource, _), door in SUBRESOURCES.items():
+        if resource == served.resource.group_resource:
+            errors += door.validate_update(door.prepare_update(new, old), old)
+    assert all(error.field and error.body for error in errors)
+    assert not errors or aggregate_text(errors)
+    assert strategy.fields(updated)["metadata.name"] == updated["metadata"].get("name", "")
+    assert strategy.grace_seconds(updated, None) >= 0
+
+
+@pytest.mark.parametrize("served", _KINDS)
+@given(random=st.randoms(use_true_random=True))
+@settings(max_examples=25, deadline=None)
+def test_an_update_without_a_change_keeps_everything(served: Served, random: Any) -> None:
+    """What is stored, sent again through either door, stays as it is."""
+    strategy = served.strategy
+    stored = strategy.prepare_create(strategy.default(_document(random, served)))
+    assert strategy.prepare_update(strategy.default(stored), stored) == stored
+    by_controller = strategy.prepare_status(strategy.default(stored), stored)
+    # Only who deletes an object may say when that happened, and pods' owners are not for nodes to change.
+    by_controller["metadata"].setdefault("deletionTimestamp", stored["metadata"].get("deletionTimestamp"))
+    assert without_nulls(by_controller) == without_nulls(stored)

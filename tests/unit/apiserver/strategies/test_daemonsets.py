@@ -1,0 +1,130 @@
+"""The rules of DaemonSets and ControllerRevisions."""
+
+from typing import Any
+
+import pytest
+
+from pykubelet.api.errors import BadRequest
+from pykubelet.apiserver.strategies.controllerrevisions import CONTROLLER_REVISIONS
+from pykubelet.apiserver.strategies.daemonsets import DAEMON_SETS, TEMPLATE_GENERATION
+from strategy_play import SELECTOR, TEMPLATE, create, update, update_status
+
+_SPEC = {"selector": SELECTOR, "template": TEMPLATE}
+_DAEMON_SET = {"apiVersion": "apps/v1", "kind": "DaemonSet", "spec": _SPEC}
+
+
+def _template_generation(document: dict[str, Any]) -> str:
+    text: str = document["metadata"]["annotations"][TEMPLATE_GENERATION]
+    return text
+
+
+def test_daemon_set_counts_changes_of_its_template_apart_from_its_generation() -> None:
+    """Only the controller's own template moves both."""
+    stored, complaints = create(DAEMON_SETS, _DAEMON_SET)
+    assert (stored["metadata"]["generation"], _template_generation(stored), complaints) == (1, "1", [])
+    limited, complaints = update(DAEMON_SETS, stored, {"spec": {"minReadySeconds": 3}})
+    assert (limited["metadata"]["generation"], _template_generation(limited), complaints) == (2, "1", [])
+    relabelled, complaints = update(
+        DAEMON_SETS, limited, {"spec": {"template": {"metadata": {"labels": {"a": "b", "n": "1"}}}}}
+    )
+    assert (relabelled["metadata"]["generation"], _template_generation(relabelled), complaints) == (3, "2", [])
+
+
+def test_daemon_set_keeps_its_template_generation_when_a_request_sets_it() -> None:
+    """Neither door lets it through once the object is there; a new object may start anywhere above zero."""
+    stored, _ = create(DAEMON_SETS, {**_DAEMON_SET, "metadata": {"annotations": {TEMPLATE_GENERATION: "5"}}})
+    wish = {"metadata": {"annotations": {TEMPLATE_GENERATION: "9"}}}
+    assert _template_generation(stored) == "5"
+    assert _template_generation(update(DAEMON_SETS, stored, wish)[0]) == "5"
+    assert _template_generation(update_status(DAEMON_SETS, stored, wish)[0]) == "5"
+    with pytest.raises(BadRequest, match=r'strconv.ParseInt: parsing "many": invalid syntax'):
+        update(DAEMON_SETS, stored, {"metadata": {"annotations": {TEMPLATE_GENERATION: "many"}}})
+
+
+@pytest.mark.parametrize(
+    ("spec", "complaints"),
+    [
+        pytest.param(
+            {"selector": None},
+            [
+                'spec.template.metadata.labels: Invalid value: {"a":"b"}: `selector` does not match template `labels`',
+            ],
+            id="no selector",
+        ),
+        pytest.param(
+            {"selector": {}},
+            ["spec.selector: Invalid value: {}: empty selector is invalid for daemonset"],
+            id="empty selector",
+        ),
+        pytest.param(
+            {"updateStrategy": {"type": "Never"}},
+            [
+                'spec.updateStrategy: Unsupported value: {"Type":"Never","RollingUpdate":null}: supported values: "RollingUpdate", "OnDelete"'
+            ],
+            id="unknown strategy",
+        ),
+        pytest.param(
+            {"updateStrategy": {"rollingUpdate": {"maxUnavailable": 0}}},
+            [
+                "spec.updateStrategy.rollingUpdate.maxUnavailable: Required value: cannot be 0 when maxSurge is 0",
+            ],
+            id="no room",
+        ),
+        pytest.param(
+            {"updateStrategy": {"rollingUpdate": {"maxSurge": "50%"}}},
+            [
+                'spec.updateStrategy.rollingUpdate.maxSurge: Invalid value: "50%": may not be set when maxUnavailable is non-zero'
+            ],
+            id="both",
+        ),
+        pytest.param({"updateStrategy": {"type": "OnDelete"}}, [], id="on delete"),
+    ],
+)
+def test_daemon_set_is_refused_when_its_spec_makes_no_sense(spec: dict[str, Any], complaints: list[str]) -> None:
+    """The complaints are the API server's."""
+    assert create(DAEMON_SETS, {**_DAEMON_SET, "spec": {**_SPEC, **spec}})[1] == complaints
+
+
+def test_daemon_set_is_refused_when_its_selector_changes() -> None:
+    """The complaint about the change comes first."""
+    stored, _ = create(DAEMON_SETS, _DAEMON_SET)
+    _, complaints = update(DAEMON_SETS, stored, {"spec": {"selector": {"matchLabels": {"a": "c"}}}})
+    assert complaints == [
+        'spec.selector: Invalid value: {"matchLabels":{"a":"c"}}: field is immutable',
+        'spec.template.metadata.labels: Invalid value: {"a":"b"}: `selector` does not match template `labels`',
+    ]
+
+
+def test_daemon_set_status_is_refused_when_a_count_is_negative() -> None:
+    """Each count is looked at."""
+    stored, _ = create(DAEMON_SETS, _DAEMON_SET)
+    _, complaints = update_status(DAEMON_SETS, stored, {"status": {"numberReady": -1, "collisionCount": -1}})
+    assert complaints == [
+        "status.numberReady: Invalid value: -1: must be greater than or equal to 0",
+        "status.collisionCount: Invalid value: -1: must be greater than or equal to 0",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("fields", "complaints"),
+    [
+        ({"revision": 1, "data": {"a": 1}}, []),
+        ({"revision": 1}, ["data: Required value: data is mandatory"]),
+        ({"revision": 1, "data": [1]}, ["data: Required value: data must be a valid JSON object"]),
+        (
+            {"revision": -1, "data": {}},
+            ["revision: Invalid value: -1: must be greater than or equal to 0"],
+        ),
+    ],
+    ids=["good", "no data", "a list", "negative"],
+)
+def test_controller_revision_needs_data_and_a_revision(fields: dict[str, Any], complaints: list[str]) -> None:
+    """Its data is any object."""
+    assert create(CONTROLLER_REVISIONS, fields)[1] == complaints
+
+
+def test_controller_revision_is_refused_when_its_data_changes() -> None:
+    """It is a record of what was."""
+    stored, _ = create(CONTROLLER_REVISIONS, {"revision": 1, "data": {"a": 1}})
+    _, complaints = update(CONTROLLER_REVISIONS, stored, {"data": {"a": 2}, "revision": 2})
+    assert complaints == ['data: Invalid value: {"a":2}: field is immutable']

@@ -1,0 +1,114 @@
+"""The rules of endpoints, service accounts, replication controllers and pod templates."""
+
+from typing import Any
+
+import pytest
+
+from pykubelet.apiserver.strategies.endpoints import ENDPOINTS
+from pykubelet.apiserver.strategies.replication_controllers import POD_TEMPLATES, REPLICATION_CONTROLLERS
+from pykubelet.apiserver.strategies.service_accounts import SERVICE_ACCOUNTS
+from strategy_play import TEMPLATE, create, update, update_status
+
+_SUBSET = {"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 80}]}
+
+
+def test_ports_of_endpoints_are_of_tcp_when_nothing_is_said() -> None:
+    endpoints, complaints = create(ENDPOINTS, {"subsets": [_SUBSET]})
+    assert (endpoints["subsets"][0]["ports"], complaints) == ([{"port": 80, "protocol": "TCP"}], [])
+
+
+@pytest.mark.parametrize(
+    ("subset", "complaints"),
+    [
+        pytest.param(
+            {"ports": []}, ["subsets[0]: Required value: must specify `addresses` or `notReadyAddresses`"], id="nothing"
+        ),
+        pytest.param(
+            {"addresses": [{"ip": "169.254.0.1"}]},
+            [
+                'subsets[0].addresses[0].ip: Invalid value: "169.254.0.1": may not be in the link-local range (169.254.0.0/16, fe80::/10)'
+            ],
+            id="link local",
+        ),
+        pytest.param(
+            {"notReadyAddresses": [{"ip": "ff02::1"}]},
+            [
+                'subsets[0].notReadyAddresses[0].ip: Invalid value: "ff02::1": may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)'
+            ],
+            id="multicast",
+        ),
+        pytest.param(
+            {"addresses": [{"ip": "0.0.0.0"}]},
+            ['subsets[0].addresses[0].ip: Invalid value: "0.0.0.0": may not be unspecified (0.0.0.0)'],
+            id="unspecified",
+        ),
+        pytest.param(
+            {**_SUBSET, "ports": [{"port": 80}, {"port": 81, "name": "a", "protocol": "X"}]},
+            [
+                "subsets[0].ports[0].name: Required value",
+                'subsets[0].ports[1].protocol: Unsupported value: "X": supported values: "SCTP", "TCP", "UDP"',
+            ],
+            id="ports",
+        ),
+    ],
+)
+def test_bad_endpoints_are_complained_about_unless_they_were_there(
+    subset: dict[str, Any], complaints: list[str]
+) -> None:
+    stored, found = create(ENDPOINTS, {"subsets": [subset]})
+    assert found == complaints
+    assert update(ENDPOINTS, stored, {"metadata": {"labels": {"a": "b"}}})[1] == []
+
+
+def test_service_account_keeps_nothing_but_the_names_of_its_secrets() -> None:
+    account, complaints = create(SERVICE_ACCOUNTS, {"secrets": [{"name": "s", "namespace": "other"}, {}]})
+    assert (account["secrets"], complaints) == ([{"name": "s"}, {}], [])
+
+
+def test_controller_takes_selector_and_labels_from_its_template() -> None:
+    """One replica, if nothing is said; the generation moves with the spec."""
+    controller, complaints = create(REPLICATION_CONTROLLERS, {"spec": {"template": TEMPLATE}})
+    spec = controller["spec"]
+    assert (complaints, spec["selector"], spec["replicas"]) == ([], {"a": "b"}, 1)
+    assert controller["metadata"]["labels"] == {"a": "b"}
+    assert REPLICATION_CONTROLLERS.fields(controller)["status.replicas"] == "0"
+    scaled, _ = update(REPLICATION_CONTROLLERS, controller, {"spec": {"replicas": 2}})
+    assert scaled["metadata"]["generation"] == 2
+
+
+@pytest.mark.parametrize(
+    ("spec", "complaints"),
+    [
+        pytest.param({}, ["spec.selector: Required value", "spec.template: Required value"], id="nothing"),
+        pytest.param(
+            {"template": TEMPLATE, "selector": {"a": "c"}},
+            [
+                'spec.template.metadata.labels: Invalid value: {"a":"b"}: `selector` does not match template `labels`',
+            ],
+            id="other labels",
+        ),
+        pytest.param(
+            {"template": TEMPLATE, "replicas": -1},
+            ["spec.replicas: Invalid value: -1: must be greater than or equal to 0"],
+            id="negative",
+        ),
+    ],
+)
+def test_bad_controller_is_complained_about(spec: dict[str, Any], complaints: list[str]) -> None:
+    assert create(REPLICATION_CONTROLLERS, {"spec": spec})[1] == complaints
+
+
+def test_status_of_a_controller_counts_no_more_than_there_are() -> None:
+    controller, _ = create(REPLICATION_CONTROLLERS, {"spec": {"template": TEMPLATE}})
+    assert update_status(REPLICATION_CONTROLLERS, controller, {"status": {"readyReplicas": 1}})[1] == [
+        "status.readyReplicas: Invalid value: 1: cannot be greater than status.replicas"
+    ]
+
+
+def test_generation_of_a_pod_template_moves_with_it() -> None:
+    stored, complaints = create(POD_TEMPLATES, {"template": TEMPLATE})
+    assert (stored["metadata"]["generation"], complaints) == (1, [])
+    labelled, _ = update(POD_TEMPLATES, stored, {"metadata": {"labels": {"a": "b"}}})
+    assert labelled["metadata"]["generation"] == 1
+    changed, _ = update(POD_TEMPLATES, stored, {"template": {"metadata": {"labels": {"a": "c"}}}})
+    assert changed["metadata"]["generation"] == 2

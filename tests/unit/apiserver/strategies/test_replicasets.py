@@ -1,0 +1,174 @@
+"""The rules of ReplicaSets and Deployments: defaults, doors, complaints."""
+
+from typing import Any
+
+import pytest
+
+from pykubelet.api.errors import BadRequest
+from pykubelet.apiserver.strategies.deployments import DEPLOYMENTS, ROLLBACK_ANNOTATION
+from pykubelet.apiserver.strategies.replicasets import REPLICA_SETS
+from strategy_play import SELECTOR, TEMPLATE, create, update, update_status
+
+_SPEC = {"selector": SELECTOR, "template": TEMPLATE}
+_REPLICA_SET = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "spec": _SPEC}
+_DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": _SPEC}
+_MISMATCH = "spec.template.metadata.labels: Invalid value: {labels}: `selector` does not match template `labels`"
+
+
+def _pod(**fields: Any) -> dict[str, Any]:
+    return {"template": {**TEMPLATE, "spec": {**TEMPLATE["spec"], **fields}}}  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(
+    ("spec", "complaints"),
+    [
+        pytest.param(
+            {"replicas": -1}, ["spec.replicas: Invalid value: -1: must be greater than or equal to 0"], id="-1"
+        ),
+        pytest.param(
+            {"selector": {}},
+            ["spec.selector: Invalid value: {}: empty selector is invalid for deployment"],
+            id="empty selector",
+        ),
+        pytest.param(
+            {"selector": {"matchExpressions": [{"key": "a", "operator": "Is", "values": ["b"]}]}},
+            [
+                'spec.selector.matchExpressions[0].operator: Invalid value: "Is": not a valid selector operator',
+                'spec.selector: Invalid value: {"matchExpressions":[{"key":"a","operator":"Is","values":["b"]}]}: invalid label selector',
+            ],
+            id="no selector at all",
+        ),
+        pytest.param(
+            {"selector": {"matchLabels": {"z": "z"}}}, [_MISMATCH.format(labels='{"a":"b"}')], id="other labels"
+        ),
+        pytest.param(
+            _pod(restartPolicy="Never", activeDeadlineSeconds=5),
+            [
+                'spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always"',
+                "spec.template.spec.activeDeadlineSeconds: Forbidden: activeDeadlineSeconds in ReplicaSet is not Supported",
+            ],
+            id="pods that end",
+        ),
+    ],
+)
+@pytest.mark.parametrize(("strategy", "document"), [(REPLICA_SETS, _REPLICA_SET), (DEPLOYMENTS, _DEPLOYMENT)])
+def test_set_of_pods_is_refused_when_its_spec_makes_no_sense(
+    strategy: Any, document: dict[str, Any], spec: dict[str, Any], complaints: list[str]
+) -> None:
+    """Both kinds say the same of what they have in common."""
+    assert create(strategy, {**document, "spec": {**_SPEC, **spec}})[1] == complaints
+
+
+def test_replica_set_moves_its_generation_when_the_spec_changes() -> None:
+    """Labels of its own are no reason to."""
+    stored, complaints = create(REPLICA_SETS, {**_REPLICA_SET, "status": {"replicas": 9}})
+    assert complaints == []
+    assert (stored["metadata"]["generation"], stored["status"]) == (1, {"replicas": 0})
+    labelled, _ = update(REPLICA_SETS, stored, {"metadata": {"labels": {"x": "y"}}, "status": {"replicas": 3}})
+    assert (labelled["metadata"]["generation"], labelled["status"]) == (1, {"replicas": 0})
+    scaled, complaints = update(REPLICA_SETS, stored, {"spec": {"replicas": 0}, "metadata": {"generation": 77}})
+    assert (scaled["metadata"]["generation"], scaled["spec"]["replicas"], complaints) == (2, 0, [])
+
+
+def test_replica_set_status_is_refused_when_its_counts_disagree() -> None:
+    """Parts are never more than the whole."""
+    stored, _ = create(REPLICA_SETS, _REPLICA_SET)
+    status = {"replicas": 1, "readyReplicas": 2, "availableReplicas": 3, "fullyLabeledReplicas": -1}
+    new, complaints = update_status(REPLICA_SETS, stored, {"spec": {"replicas": 7}, "status": status})
+    assert complaints == [
+        "status.fullyLabeledReplicas: Invalid value: -1: must be greater than or equal to 0",
+        "status.readyReplicas: Invalid value: 2: cannot be greater than status.replicas",
+        "status.availableReplicas: Invalid value: 3: cannot be greater than status.replicas",
+        "status.availableReplicas: Invalid value: 3: cannot be greater than readyReplicas",
+    ]
+    assert new["spec"]["replicas"] == 1
+
+
+def test_status_drops_terminating_replicas_when_they_were_not_counted_before() -> None:
+    """The field belongs to a feature that is off."""
+    stored, _ = create(DEPLOYMENTS, _DEPLOYMENT)
+    new, _ = update_status(DEPLOYMENTS, stored, {"status": {"terminatingReplicas": 2, "replicas": 1}})
+    assert new["status"] == {"replicas": 1}
+
+
+@pytest.mark.parametrize(
+    ("spec", "complaints"),
+    [
+        pytest.param(
+            {"strategy": {"type": "Recreate", "rollingUpdate": {}}},
+            ["spec.strategy.rollingUpdate: Forbidden: may not be specified when strategy `type` is 'Recreate'"],
+            id="recreate with rolling",
+        ),
+        pytest.param(
+            {"strategy": {"type": "Blue"}},
+            [
+                'spec.strategy: Unsupported value: {"Type":"Blue","RollingUpdate":null}: supported values: "Recreate", "RollingUpdate"'
+            ],
+            id="unknown type",
+        ),
+        pytest.param(
+            {"strategy": {"rollingUpdate": {"maxUnavailable": 0, "maxSurge": "0%"}}},
+            ["spec.strategy.rollingUpdate.maxUnavailable: Invalid value: 0: may not be 0 when `maxSurge` is 0"],
+            id="no room",
+        ),
+        pytest.param(
+            {"strategy": {"rollingUpdate": {"maxUnavailable": "101%", "maxSurge": "x"}}},
+            [
+                "spec.strategy.rollingUpdate.maxSurge: Invalid value: \"x\": a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')",
+                'spec.strategy.rollingUpdate.maxUnavailable: Invalid value: "101%": must not be greater than 100%',
+            ],
+            id="percentages",
+        ),
+        pytest.param(
+            {"minReadySeconds": 5, "progressDeadlineSeconds": 5, "revisionHistoryLimit": -1},
+            [
+                "spec.revisionHistoryLimit: Invalid value: -1: must be greater than or equal to 0",
+                "spec.progressDeadlineSeconds: Invalid value: 5: must be greater than minReadySeconds",
+            ],
+            id="deadline",
+        ),
+    ],
+)
+def test_deployment_is_refused_when_its_strategy_or_limits_make_no_sense(
+    spec: dict[str, Any], complaints: list[str]
+) -> None:
+    """The complaints are the API server's."""
+    assert create(DEPLOYMENTS, {**_DEPLOYMENT, "spec": {**_SPEC, **spec}})[1] == complaints
+
+
+def test_deployment_moves_its_generation_when_annotations_change() -> None:
+    """They are copied to the replica sets."""
+    stored, complaints = create(DEPLOYMENTS, _DEPLOYMENT)
+    assert complaints == []
+    annotated, _ = update(DEPLOYMENTS, stored, {"metadata": {"annotations": {"x": "y"}}})
+    assert annotated["metadata"]["generation"] == 2
+    assert update(DEPLOYMENTS, stored, {"metadata": {"labels": {"x": "y"}}})[0]["metadata"]["generation"] == 1
+
+
+def test_deployment_keeps_its_labels_and_collisions_when_the_status_is_written() -> None:
+    """Neither is the status's to change or to take back."""
+    stored, _ = create(DEPLOYMENTS, {**_DEPLOYMENT, "metadata": {"labels": {"a": "b"}}})
+    new, complaints = update_status(
+        DEPLOYMENTS, stored, {"metadata": {"labels": {"c": "d"}}, "status": {"collisionCount": 2}}
+    )
+    assert (new["metadata"]["labels"], complaints) == ({"a": "b"}, [])
+    _, complaints = update_status(DEPLOYMENTS, new, {"status": {"collisionCount": None}})
+    assert complaints == ["status.collisionCount: Invalid value: 0: cannot be decremented"]
+
+
+@pytest.mark.parametrize(
+    ("revision", "complaints"),
+    [("7", []), ("-2", ["spec.rollback.version: Invalid value: -2: must be greater than or equal to 0"])],
+)
+def test_deployment_reads_the_revision_to_roll_back_to(revision: str, complaints: list[str]) -> None:
+    """It stands in an annotation, as a number."""
+    document = {**_DEPLOYMENT, "metadata": {"annotations": {ROLLBACK_ANNOTATION: revision}}}
+    assert create(DEPLOYMENTS, document)[1] == complaints
+
+
+def test_deployment_is_a_bad_request_when_that_revision_is_no_number() -> None:
+    """The API server cannot even read it."""
+    with pytest.raises(BadRequest, match="failed to parse annotation"):
+        create(DEPLOYMENTS, {**_DEPLOYMENT, "metadata": {"annotations": {ROLLBACK_ANNOTATION: "x"}}})
+    empty, _ = create(DEPLOYMENTS, {**_DEPLOYMENT, "metadata": {"annotations": {ROLLBACK_ANNOTATION: ""}}})
+    assert "annotations" not in empty["metadata"]

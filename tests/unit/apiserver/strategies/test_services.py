@@ -1,0 +1,223 @@
+"""The rules of services, and the addresses and ports they get."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pykubelet.api.errors import Invalid
+from pykubelet.apiserver.strategies.service_allocation import ADDRESSES, PORTS, Taken, allocated, taken_by
+from pykubelet.apiserver.strategies.services import SERVICES
+from strategy_play import SYSTEM, create, texts, update, update_status
+
+_PORT = {"port": 80}
+
+
+def _allocated(spec: dict[str, Any], taken: Taken | None = None, old: dict[str, Any] | None = None) -> dict[str, Any]:
+    document = {"metadata": {"name": "s", "namespace": "default", **SYSTEM}, "spec": spec}
+    return allocated(SERVICES.default(document), old, taken or Taken())
+
+
+def _complaints(spec: dict[str, Any]) -> list[str]:
+    return texts(SERVICES.validate_create(_allocated(spec)))
+
+
+def test_plain_service_gets_an_address_and_every_default() -> None:
+    """Nothing is needed but a port."""
+    service = _allocated({"ports": [_PORT]})
+    assert texts(SERVICES.validate_create(service)) == []
+    assert service["spec"] == {
+        "ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}],
+        "clusterIP": "10.96.0.2",
+        "clusterIPs": ["10.96.0.2"],
+        "type": "ClusterIP",
+        "sessionAffinity": "None",
+        "ipFamilies": ["IPv4"],
+        "ipFamilyPolicy": "SingleStack",
+        "internalTrafficPolicy": "Cluster",
+    }
+    assert SERVICES.prepare_create(service)["status"] == {"loadBalancer": {}}
+
+
+@pytest.mark.parametrize(
+    ("selector", "families", "policy"),
+    [({"a": "b"}, ["IPv4"], "SingleStack"), ({}, ["IPv4", "IPv6"], "RequireDualStack")],
+    ids=["of pods", "of anything"],
+)
+def test_headless_service_gets_families_but_no_address(
+    selector: dict[str, str], families: list[str], policy: str
+) -> None:
+    service = _allocated({"clusterIP": "None", "selector": selector})
+    spec = service["spec"]
+    assert (spec["clusterIPs"], spec["ipFamilies"], spec["ipFamilyPolicy"]) == (["None"], families, policy)
+    assert texts(SERVICES.validate_create(service)) == []
+
+
+def test_external_name_needs_no_address() -> None:
+    service = _allocated({"type": "ExternalName", "externalName": "db.example.com."})
+    assert not {"clusterIP", "clusterIPs", "ipFamilies", "internalTrafficPolicy"} & set(service["spec"])
+    assert texts(SERVICES.validate_create(service)) == []
+
+
+def test_node_ports_are_shared_by_ports_of_one_number() -> None:
+    """Two protocols of one port are one port of the nodes; a load balancer that needs checks gets a port for them."""
+    ports = [{"name": "t", "port": 53}, {"name": "u", "port": 53, "protocol": "UDP"}, {"name": "x", "port": 80}]
+    spec = _allocated({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": ports})["spec"]
+    assert [port["nodePort"] for port in spec["ports"]] == [30000, 30000, 30001]
+    assert spec["healthCheckNodePort"] == 30002
+    assert spec["allocateLoadBalancerNodePorts"] is True
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        pytest.param(
+            {"clusterIP": "10.96.0.9"},
+            "failed to allocate IP 10.96.0.9: provided IP is already allocated",
+            id="address taken",
+        ),
+        pytest.param(
+            {"clusterIP": "192.168.0.1"},
+            "the provided IP (192.168.0.1) is not in the valid range. The range of valid IPs is 10.96.0.0/12",
+            id="address out of range",
+        ),
+        pytest.param(
+            {"type": "NodePort", "ports": [{"port": 80, "nodePort": 30007}]},
+            "spec.ports[0].nodePort: Invalid value: 30007: provided port is already allocated",
+            id="port taken",
+        ),
+        pytest.param(
+            {"type": "NodePort", "ports": [{"port": 80, "nodePort": 80}]},
+            "provided port is not in the valid range. The range of valid ports is 30000-32767",
+            id="port out of range",
+        ),
+        pytest.param(
+            {"ipFamilyPolicy": "RequireDualStack"},
+            'spec.ipFamilyPolicy: Invalid value: "RequireDualStack": this cluster is not configured for dual-stack services',
+            id="two families",
+        ),
+        pytest.param(
+            {"ipFamilies": ["IPv6"]},
+            'spec.ipFamilies[0]: Invalid value: "IPv6": not configured on this cluster',
+            id="other family",
+        ),
+    ],
+)
+def test_service_is_refused_when_it_asks_for_what_it_cannot_have(spec: dict[str, Any], message: str) -> None:
+    taken = Taken({"10.96.0.9"}, {30007})
+    with pytest.raises(Invalid) as caught:
+        _allocated({"ports": [_PORT], **spec}, taken)
+    assert message in caught.value.message
+    assert caught.value.details["kind"] == "Service"
+
+
+def test_update_keeps_addresses_and_ports_that_the_client_left_out() -> None:
+    """As a client does that sends a whole manifest again."""
+    spec = {"type": "NodePort", "ports": [{"port": 80, "name": "web"}]}
+    old = _allocated(spec)
+    assert _allocated(spec, taken_by([]), old) == old
+    renamed = _allocated({"type": "NodePort", "ports": [{"port": 81, "name": "web"}]}, taken_by([]), old)
+    assert renamed["spec"]["ports"][0]["nodePort"] == old["spec"]["ports"][0]["nodePort"]
+
+
+def test_fields_of_the_old_type_are_dropped_when_the_type_changes() -> None:
+    """Unless the user set them too, which validation then says."""
+    stored = SERVICES.prepare_create(_allocated({"type": "NodePort", "ports": [_PORT]}))
+    plain, complaints = update(SERVICES, stored, {"spec": {"type": "ClusterIP"}})
+    assert ("nodePort" in plain["spec"]["ports"][0], "externalTrafficPolicy" in plain["spec"]) == (False, False)
+    assert complaints == []
+    named, complaints = update(SERVICES, stored, {"spec": {"type": "ExternalName", "externalName": "x.y"}})
+    assert "clusterIP" not in named["spec"]
+    assert complaints == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "complaints"),
+    [
+        pytest.param({}, ["spec.ports: Required value"], id="no ports"),
+        pytest.param(
+            {"ports": [{"port": 0}]},
+            [
+                "spec.ports[0].port: Invalid value: 0: must be between 1 and 65535, inclusive",
+                "spec.ports[0].targetPort: Invalid value: 0: must be between 1 and 65535, inclusive",
+            ],
+            id="no port",
+        ),
+        pytest.param(
+            {"ports": [{"port": 80}, {"port": 81}]},
+            ["spec.ports[0].name: Required value", "spec.ports[1].name: Required value"],
+            id="no names",
+        ),
+        pytest.param(
+            {"ports": [{"port": 80, "name": "a"}, {"port": 80, "name": "b"}]},
+            [
+                'spec.ports[1]: Duplicate value: {"Name":"","Protocol":"TCP","AppProtocol":null,"Port":80,"TargetPort":0,"NodePort":0}'
+            ],
+            id="same port",
+        ),
+        pytest.param(
+            {"ports": [_PORT], "sessionAffinity": "Sometimes"},
+            ['spec.sessionAffinity: Unsupported value: "Sometimes": supported values: "ClientIP", "None"'],
+            id="affinity",
+        ),
+        pytest.param({"type": "ExternalName"}, ["spec.externalName: Required value"], id="no name"),
+        pytest.param(
+            {"ports": [_PORT], "externalIPs": ["127.0.0.1"]},
+            [
+                'spec.externalIPs[0]: Invalid value: "127.0.0.1": may not be in the loopback range (127.0.0.0/8, ::1/128)'
+            ],
+            id="loopback",
+        ),
+        pytest.param(
+            {"ports": [_PORT], "loadBalancerClass": "x"},
+            ["spec.loadBalancerClass: Forbidden: may only be used when `type` is 'LoadBalancer'"],
+            id="class",
+        ),
+        pytest.param(
+            {"type": "NodePort", "clusterIP": "None", "ports": [_PORT]},
+            ["spec.clusterIPs[0]: Invalid value: \"None\": may not be set to 'None' for NodePort services"],
+            id="headless node port",
+        ),
+    ],
+)
+def test_bad_service_is_complained_about(spec: dict[str, Any], complaints: list[str]) -> None:
+    assert _complaints(spec) == complaints
+
+
+def test_name_of_a_service_is_a_label_that_starts_with_a_letter() -> None:
+    _, complaints = create(SERVICES, {"metadata": {"name": "1a"}, "spec": {"clusterIP": "None"}})
+    assert [text.partition(": a DNS-1035 label")[0] for text in complaints[:1]] == [
+        'metadata.name: Invalid value: "1a"'
+    ]
+
+
+def test_address_of_a_service_may_not_change() -> None:
+    stored = SERVICES.prepare_create(_allocated({"ports": [_PORT]}))
+    _, complaints = update(SERVICES, stored, {"spec": {"clusterIP": "10.96.0.7", "clusterIPs": ["10.96.0.7"]}})
+    assert complaints == ['spec.clusterIPs[0]: Invalid value: ["10.96.0.7"]: may not change once set']
+
+
+def test_status_of_a_service_holds_addresses_of_load_balancers_only() -> None:
+    stored = SERVICES.prepare_create(_allocated({"type": "LoadBalancer", "ports": [_PORT]}))
+    status = {"status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}}
+    new, complaints = update_status(SERVICES, stored, status)
+    assert (new["status"]["loadBalancer"]["ingress"], complaints) == ([{"ip": "1.2.3.4", "ipMode": "VIP"}], [])
+    plain = SERVICES.prepare_create(_allocated({"ports": [_PORT]}))
+    assert update_status(SERVICES, plain, status)[1] == [
+        "status.loadBalancer.ingress: Forbidden: may only be used when `spec.type` is 'LoadBalancer'"
+    ]
+
+
+@given(kinds=st.lists(st.sampled_from(("ClusterIP", "NodePort", "LoadBalancer")), max_size=12))
+@settings(max_examples=30, deadline=None)
+def test_no_two_services_get_the_same_address_or_port(kinds: list[str]) -> None:
+    """However many there are, each gets its own, and from the right range."""
+    services: list[dict[str, Any]] = []
+    for kind in kinds:
+        services.append(_allocated({"type": kind, "ports": [_PORT]}, taken_by(services)))
+    taken = taken_by(services)
+    assert len(taken.addresses) == len(services)
+    assert len(taken.ports) == sum(kind != "ClusterIP" for kind in kinds)
+    assert all(port in PORTS for port in taken.ports)
+    assert str(ADDRESSES[1]) not in taken.addresses

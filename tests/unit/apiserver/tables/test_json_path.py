@@ -1,0 +1,97 @@
+"""kubectl's JSONPath."""
+
+import contextlib
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykubelet.apiserver.tables.json_path import JsonPathError, find, json_path
+
+_DOCUMENT: dict[str, Any] = {
+    "spec": {"size": 3, "dotted.key": "d", "list": [1, 2, 3, 4], "none": None, "text": "x"},
+    "status": {
+        "conditions": [
+            {"type": "Ready", "status": "True", "age": 7},
+            {"type": "Seen", "status": "False", "age": 9},
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        (".spec.size", [3]),
+        ("$.spec.size", [3]),
+        (".spec.missing.deeper", []),
+        (".spec.none", [None]),
+        (".spec.none.deeper", []),
+        (".spec.text.deeper", []),
+        (r".spec.dotted\.key", ["d"]),
+        (".spec['size']", [3]),
+        (".spec.list[0]", [1]),
+        (".spec.list[-1]", [4]),
+        (".spec.list[1:3]", [2, 3]),
+        (".spec.list[:2]", [1, 2]),
+        (".spec.list[::2]", [1, 3]),
+        (".spec.list[-2:]", [3, 4]),
+        (".spec.list[0,2]", [1, 3]),
+        (".spec.list[*]", [1, 2, 3, 4]),
+        (".status.conditions[*].type", ["Ready", "Seen"]),
+        ('.status.conditions[?(@.type=="Ready")].status', ["True"]),
+        (".status.conditions[?(@.type == 'Seen')].status", ["False"]),
+        (".status.conditions[?(@.age>8)].type", ["Seen"]),
+        (".status.conditions[?(@.age<=7)].type", ["Ready"]),
+        (".status.conditions[?(@.nope)].type", []),
+        (".status.conditions[?(@.nope==1)].type", []),
+        ('.status.conditions[?(@.type!="Ready")].type', ["Seen"]),
+        (".spec.none[0]", []),
+        (".status.*", [_DOCUMENT["status"]["conditions"]]),
+        ("..type", ["Ready", "Seen"]),
+        (".", []),
+    ],
+)
+def test_path_leads_to_values(path: str, found: list[Any]) -> None:
+    """What is missing is no error."""
+    assert find(path, _DOCUMENT) == found
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".spec.list[9]",
+        ".status.conditions[?(@.*==1)]",
+        ".spec.list[?(@==true)]",
+        ".spec.list[2:9]",
+        ".spec.size[0]",
+        '.status.conditions[?(@.age=="7")]',
+        ".spec[?(@.a==1)]",
+    ],
+)
+def test_path_that_makes_no_sense_here_is_an_error(path: str) -> None:
+    """An index beyond the list, a comparison of different types."""
+    with pytest.raises(JsonPathError):
+        find(path, _DOCUMENT)
+
+
+@pytest.mark.parametrize(
+    "path", [".a[", ".a[x]", ".a[?(@.b", "{", "range", ".a[?(@.b=!1)]", ".a[::0]", ".a[?(@.b==1.2.3)]"]
+)
+def test_text_that_is_no_path_is_refused(path: str) -> None:
+    """Before any document is seen."""
+    with pytest.raises(JsonPathError):
+        json_path(path)
+
+
+@given(
+    st.text(max_size=30),
+    st.recursive(
+        st.none() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+    ),
+)
+def test_any_text_is_a_path_or_an_error(path: str, document: Any) -> None:
+    """Never anything else."""
+    with contextlib.suppress(JsonPathError):
+        assert isinstance(find(path, document), list)

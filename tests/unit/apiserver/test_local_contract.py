@@ -1,0 +1,41 @@
+"""The client without HTTP keeps what every client promises, on the real verbs and the real store."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from contract.test_client import *  # noqa: F403  the whole suite, with this file's fixtures
+from pykubelet.apiserver.verbs import watch
+from pykubelet.kube.client import Client
+from pykubelet.testing.local_api import LocalApi, local_api
+
+
+class _Behind:
+    """What the suite does behind the client's back."""
+
+    def __init__(self, api: LocalApi) -> None:
+        self.client = api.client
+        self._store = api.store
+
+    def bookmark(self) -> None:
+        """Bookmarks come by themselves, soon."""
+
+    def compact(self) -> None:
+        self._store._history.trim(float("inf"))
+
+    @property
+    def open_watches(self) -> int:
+        return sum(map(len, self._store._watches._watches.values()))
+
+
+@pytest.fixture
+async def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[_Behind]:
+    monkeypatch.setattr(watch, "BOOKMARK_SECONDS", 1.0)
+    async with local_api(tmp_path) as served:
+        yield _Behind(served)
+
+
+@pytest.fixture
+def client(api: _Behind) -> Client:
+    return api.client

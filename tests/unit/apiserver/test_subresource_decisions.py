@@ -1,0 +1,119 @@
+"""Bindings and evictions, decided without a server."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykubelet.api.errors import ApiError, Conflict, Forbidden, TooManyRequests
+from pykubelet.apiserver.subresources.bindings import bound, with_condition
+from pykubelet.apiserver.subresources.evictions import budget_of, disrupted, disrupts_nothing, is_unprotected
+
+NOW = "2026-01-01T00:00:00Z"
+STATUS = st.fixed_dictionaries(
+    {},
+    optional={
+        "disruptionsAllowed": st.integers(-1, 3),
+        "observedGeneration": st.integers(0, 2),
+        "desiredHealthy": st.integers(0, 3),
+        "currentHealthy": st.integers(0, 3),
+        "disruptedPods": st.dictionaries(st.sampled_from("pq"), st.just(NOW)),
+    },
+)
+
+
+def budget(status: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    selector = {"matchLabels": {"a": "b"}}
+    return {"metadata": {"name": "b", "generation": 1}, "spec": {"selector": selector, **spec}, "status": status}
+
+
+def pod(phase: str = "Running", *, ready: bool = True) -> dict[str, Any]:
+    conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
+    metadata = {"name": "p", "uid": "u", "resourceVersion": "5", "labels": {"a": "b"}}
+    return {"metadata": metadata, "spec": {}, "status": {"phase": phase, "conditions": conditions}}
+
+
+@given(STATUS)
+def test_budget_gives_what_it_has_and_no_more(status: dict[str, Any]) -> None:
+    """One disruption less and the pod on record; or a refusal, and the budget as it was."""
+    before = budget(dict(status))
+    allowed, is_seen = status.get("disruptionsAllowed", 0), status.get("observedGeneration", 0) >= 1
+    if not is_seen or allowed == 0:
+        with pytest.raises(TooManyRequests) as refused:
+            disrupted(before, "p", NOW)
+        assert refused.value.causes[0]["reason"] == "DisruptionBudget"
+    elif allowed < 0:
+        with pytest.raises(Forbidden):
+            disrupted(before, "p", NOW)
+    else:
+        after = disrupted(before, "p", NOW)["status"]
+        assert after["disruptionsAllowed"] == status["disruptionsAllowed"] - 1 >= 0
+        assert after["disruptedPods"]["p"] == NOW
+        assert ("conditions" in after) == (after["disruptionsAllowed"] == 0)
+    assert before == budget(status)
+
+
+@pytest.mark.parametrize(
+    ("phase", "nothing"), [("Running", False), ("Pending", True), ("Failed", True), ("Succeeded", True)]
+)
+def test_pod_that_does_not_run_disrupts_nothing(phase: str, nothing: bool) -> None:
+    """Nor does one that is being deleted."""
+    assert disrupts_nothing(pod(phase)) is nothing
+    deleted = pod()
+    deleted["metadata"]["deletionTimestamp"] = NOW
+    assert disrupts_nothing(deleted)
+
+
+@given(STATUS, st.booleans(), st.sampled_from(["", "AlwaysAllow", "IfHealthyBudget"]))
+def test_unready_pod_is_protected_only_while_it_is_missed(status: dict[str, Any], ready: bool, policy: str) -> None:
+    """Unless the budget says that such pods may always go."""
+    found = budget(status, **({"unhealthyPodEvictionPolicy": policy} if policy else {}))
+    desired = status.get("desiredHealthy", 0)
+    spare = status.get("currentHealthy", 0) >= desired > 0
+    assert is_unprotected(pod(ready=ready), found) == (not ready and (policy == "AlwaysAllow" or spare))
+
+
+def test_budget_is_found_by_its_selector() -> None:
+    """None, one, or an error if there are more."""
+    other = {**budget({}), "spec": {"selector": {"matchLabels": {"a": "c"}}}}
+    broken = {**budget({}), "spec": {"selector": {"matchExpressions": [{"key": "a", "operator": "Nope"}]}}}
+    assert budget_of(pod(), [other, broken, {"spec": {}}]) is None
+    mine = budget({})
+    assert budget_of(pod(), [other, mine]) is mine
+    with pytest.raises(ApiError, match="more than one PodDisruptionBudget"):
+        budget_of(pod(), [mine, budget({})])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"metadata": {"deletionTimestamp": NOW}}, "pod p is being deleted, cannot be assigned to a host"),
+        ({"spec": {"nodeName": "m"}}, 'pod p is already assigned to node "m"'),
+        ({"spec": {"schedulingGates": [{"name": "g"}]}}, "pod p has non-empty .spec.schedulingGates"),
+    ],
+)
+def test_pod_that_must_not_be_bound_is_refused(change: dict[str, Any], message: str) -> None:
+    """In upstream's words."""
+    unfit = {key: {**value, **change.get(key, {})} for key, value in pod().items()}
+    with pytest.raises(Conflict, match="Operation cannot be fulfilled on pods/binding") as refused:
+        bound(unfit, {"metadata": {"name": "p"}, "target": {"name": "n"}}, NOW)
+    assert refused.value.message.endswith(message)
+    assert refused.value.details == {"name": "p", "kind": "pods/binding"}
+
+
+@given(
+    st.lists(
+        st.fixed_dictionaries({"type": st.sampled_from("XYZ"), "status": st.sampled_from(["True", "False"])}),
+        unique_by=lambda one: one["type"],
+    ),
+    st.sampled_from(["True", "False"]),
+)
+def test_condition_moves_its_time_only_with_its_status(conditions: list[dict[str, Any]], status: str) -> None:
+    """And keeps its place."""
+    old = [{**one, "lastTransitionTime": "then"} for one in conditions]
+    new = with_condition(old, {"type": "X", "status": status}, NOW)
+    assert [one["type"] for one in new][: len(old)] == [one["type"] for one in old]
+    (mine,) = [one for one in new if one["type"] == "X"]
+    same = any(one["type"] == "X" and one["status"] == status for one in old)
+    assert mine["lastTransitionTime"] == ("then" if same else NOW)

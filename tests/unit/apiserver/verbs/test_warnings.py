@@ -1,0 +1,152 @@
+"""What senders are warned of: on which requests, and with which answers."""
+
+from typing import Any
+
+import pytest
+
+from in_process import Asker, pod
+from pykubelet.api.errors import ApiError
+from pykubelet.apiserver.call import Answer, Stream
+from pykubelet.apiserver.custom.naming import named
+from pykubelet.apiserver.custom.served_rows import served_rows
+from widgets import NOW, definition, version, widget
+
+PODS = "/api/v1/namespaces/default/pods"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+JOBS = "/apis/batch/v1/namespaces/default/jobs"
+WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
+MERGE = "application/merge-patch+json"
+APPLY = "application/apply-patch+yaml"
+
+_HIDDEN = 'spec.{}containers[0].env[1]: hides previous definition of "a", which may be dropped when using apply'
+_ENV_TWICE = {"containers": [{"name": "c", "image": "x:1", "env": [{"name": "a"}, {"name": "a", "value": "b"}]}]}
+
+
+def _deployment(name: str = "d", **spec: Any) -> dict[str, Any]:
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": _ENV_TWICE}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name},
+        "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": template, **spec},
+    }
+
+
+async def _refusal(asker: Asker, method: str, target: str, body: Any, content_type: str = "") -> ApiError:
+    with pytest.raises(ApiError) as caught:
+        await asker.handle(method, target, body, content_type)
+    return caught.value
+
+
+@pytest.mark.parametrize("query", ["", "?dryRun=All"])
+async def test_creation_warns_also_when_it_is_a_dry_run(asker: Asker, query: str) -> None:
+    """After validation, of the object as it would be stored."""
+    answer = await asker.answer("POST", f"{PODS}{query}", pod("web", **_ENV_TWICE))
+    assert answer.warnings == (_HIDDEN.format(""),)
+
+
+async def test_apply_that_creates_warns_as_a_creation(asker: Asker) -> None:
+    """And one that changes as a change."""
+    target = f"{DEPLOYMENTS}/a.b?fieldManager=me"
+    made = _deployment("a.b")
+    made["spec"]["template"]["spec"] = {**pod("x")["spec"], "nodeSelector": {"beta.kubernetes.io/os": "linux"}}
+    answer = await asker.answer("PATCH", target, made, APPLY)
+    name, label = answer.warnings
+    assert name.startswith("metadata.name: this is used in Pod names and hostnames")
+    assert label.startswith("spec.template.spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14")
+    assert (await asker.answer("PATCH", target, made, APPLY)).warnings == ()
+    made["spec"]["minReadySeconds"] = 1
+    assert (await asker.answer("PATCH", target, made, APPLY)).warnings == (label,)
+
+
+async def test_changes_warn_when_the_generation_moves(asker: Asker) -> None:
+    """By update, patch or scale; labels alone move nothing."""
+    said = (_HIDDEN.format("template.spec."),)
+    await asker.answer("POST", DEPLOYMENTS, _deployment())
+    updated = await asker.answer("PUT", f"{DEPLOYMENTS}/d", _deployment(minReadySeconds=1))
+    labelled = await asker.answer("PATCH", f"{DEPLOYMENTS}/d", {"metadata": {"labels": {"x": "y"}}}, MERGE)
+    patched = await asker.answer("PATCH", f"{DEPLOYMENTS}/d", {"spec": {"minReadySeconds": 2}}, MERGE)
+    scaled = await asker.answer("PATCH", f"{DEPLOYMENTS}/d/scale", {"spec": {"replicas": 3}}, MERGE)
+    assert (updated.warnings, labelled.warnings, patched.warnings, scaled.warnings) == (said, (), said, said)
+
+
+async def test_status_warns_about_itself_alone(asker: Asker) -> None:
+    """The rest of the pod is not for its sender to change."""
+    await asker.answer("POST", PODS, pod("web", **_ENV_TWICE))
+    status = {"status": {"podIPs": [{"ip": "FD00::1"}], "podIP": "FD00::1"}}
+    answer = await asker.answer("PATCH", f"{PODS}/web/status", status, MERGE)
+    assert answer.warnings == (
+        'status.podIPs[0].ip: IPv6 address "FD00::1" should be in RFC 5952 canonical format ("fd00::1")',
+    )
+
+
+async def test_refusals_carry_what_was_found_until_then(asker: Asker) -> None:
+    """Unknown fields when an object is invalid; everything when its name is taken."""
+    unknown = pod("web", **_ENV_TWICE, foo="x")
+    invalid = await _refusal(asker, "POST", PODS, {**unknown, "metadata": {"name": "Web"}})
+    assert (invalid.code, invalid.warnings) == (422, ('unknown field "spec.foo"',))
+    await asker.answer("POST", PODS, unknown)
+    taken = await _refusal(asker, "POST", PODS, unknown)
+    assert (taken.code, taken.warnings) == (409, ('unknown field "spec.foo"', _HIDDEN.format("")))
+    missing = await _refusal(asker, "DELETE", f"{JOBS}/j", None)
+    assert (missing.code, len(missing.warnings)) == (404, 1)
+
+
+async def test_apparmor_annotation_warns_before_validation(asker: Asker) -> None:
+    """It comes with a refusal too."""
+    key = "container.apparmor.security.beta.kubernetes.io/c"
+    said = f'metadata.annotations[{key}]: deprecated since v1.30; use the "appArmorProfile" field instead'
+    made = pod("web")
+    made["metadata"]["annotations"] = {key: "runtime/default"}
+    answer = await asker.answer("POST", PODS, made)
+    assert answer.warnings == (said,)
+    assert answer.document["spec"]["containers"][0]["securityContext"]["appArmorProfile"]["type"] == "RuntimeDefault"
+    made["metadata"]["annotations"] = {key: "nonsense"}
+    assert (await _refusal(asker, "POST", PODS, made)).warnings == (said,)
+
+
+async def test_deprecated_version_warns_on_every_request(asker: Asker) -> None:
+    """Reads, watches and refusals too; a list has the kind that the definition names."""
+    stated = definition(version(deprecated=True, deprecationWarning="old"))
+    stated["spec"]["names"]["listKind"] = "Widgetry"
+    for row in served_rows(named(stated, [], NOW)):
+        asker.api.registry.add(row)
+    made = widget(size=1)
+    del made["metadata"]["resourceVersion"]
+    made["metadata"]["finalizers"] = ["x"]
+    first, second = (await asker.answer("POST", WIDGETS, made)).warnings
+    assert (first, second.partition(": prefer")[0]) == ("old", 'metadata.finalizers: "x"')
+    patch = {"spec": {"size": 2}}
+    for method, target, body in (
+        ("GET", f"{WIDGETS}/w", None),
+        ("PATCH", f"{WIDGETS}/w", patch),
+        ("GET", WIDGETS, None),
+    ):
+        answer = await asker.answer(method, target, body, MERGE)
+        assert answer.warnings == ("old",)
+    assert answer.document["kind"] == "Widgetry"
+    watch = await asker.handle("GET", f"{WIDGETS}?watch=true&timeoutSeconds=1")
+    assert isinstance(watch, Stream)
+    assert watch.warnings == ("old",)
+    await watch.batches.aclose()
+    assert (await _refusal(asker, "GET", f"{WIDGETS}/x", None)).warnings == ("old",)
+    deleted = await asker.handle("DELETE", f"{WIDGETS}/w")
+    assert isinstance(deleted, Answer)
+    assert deleted.warnings == ("old",)
+
+
+async def test_definition_warns_about_formats_nobody_checks(asker: Asker) -> None:
+    """In the order of the fields; known ones, and those of numbers, are fine."""
+    formats = {"a": "thing", "b": "date-time", "c": "k8s-short-name", "d": "other"}
+    fields: dict[str, Any] = {name: {"type": "string", "format": format} for name, format in formats.items()}
+    fields["e"] = {"type": "integer", "format": "odd"}
+    fields["f"] = {"type": "array", "items": {"type": "string", "format": "deep"}}
+    spec = {"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}}
+    stated = definition(version(schema={"openAPIV3Schema": spec}))
+    target = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    answer = await asker.answer("POST", target, stated)
+    assert answer.warnings == tuple(f'unrecognized format "{name}"' for name in ("thing", "other", "deep"))
+    fields["g"] = {"type": "string", "format": "new"}
+    patch = {"spec": {"versions": [version(schema={"openAPIV3Schema": spec})]}}
+    changed = await asker.answer("PATCH", f"{target}/widgets.example.com", patch, MERGE)
+    assert changed.warnings == ('unrecognized format "new"',)

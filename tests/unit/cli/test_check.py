@@ -1,0 +1,70 @@
+"""`pykubelet check`: everything that is wrong, with its place; exit code 1 if anything is."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from pykubelet.cli.main import main
+
+GOOD = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: web
+spec:
+  containers:
+  - name: c
+    image: nginx
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        pytest.param(GOOD.replace("image", "imagee"), ":8:5: spec.containers[0].imagee: unknown field", id="field"),
+        pytest.param(GOOD.replace("image: nginx", "image: [1"), ":9:", id="syntax"),
+        pytest.param(
+            GOOD.replace("name: c\n", "name: C\n"),
+            ":7:11: spec.containers[0].name: Invalid value",
+            id="a rule of the kind",
+        ),
+        pytest.param(GOOD.replace("Pod", "Pot"), ":2:7: kind:", id="kind"),
+        pytest.param("", ": there is no object in it", id="empty"),
+        pytest.param(
+            f"{GOOD}---\n{GOOD.replace('nginx', '7')}", ":17:12: spec.containers[0].image:", id="second document"
+        ),
+    ],
+)
+def test_check_tells_file_line_field_and_reason_when_a_manifest_is_wrong(
+    tmp_path: Path, text: str, complaint: str
+) -> None:
+    """Of its form, its fields, and the rules of its kind."""
+    path = tmp_path / "pod.yaml"
+    path.write_text(text)
+    done = CliRunner().invoke(main, ["check", str(path)])
+    assert done.exit_code == 1
+    assert f"{path}{complaint}" in done.stdout
+    assert "found" in done.stderr
+
+
+def test_check_says_nothing_when_all_is_well(tmp_path: Path) -> None:
+    """Files, folders and standard input; what is no manifest in a folder is passed over."""
+    (tmp_path / "a.yaml").write_text(GOOD)
+    (tmp_path / "b.json").write_text('{"apiVersion": "v1", "kind": "List", "items": []}')
+    (tmp_path / "notes.txt").write_text("not a manifest")
+    done = CliRunner().invoke(main, ["check", str(tmp_path), str(tmp_path / "a.yaml"), "-"], input=GOOD)
+    assert (done.exit_code, done.output) == (0, "")
+
+
+def test_check_complains_about_paths_it_cannot_read(tmp_path: Path) -> None:
+    """A file that is not there, a folder with nothing in it."""
+    done = CliRunner().invoke(main, ["check", str(tmp_path / "nope.yaml"), str(tmp_path)])
+    assert done.exit_code == 1
+    assert f"{tmp_path}/nope.yaml: No such file or directory" in done.stdout
+    assert "there is no .yaml, .yml or .json file in this folder" in done.stdout
+
+
+def test_check_needs_a_path() -> None:
+    """Exit code 2 is for arguments that make no sense."""
+    assert CliRunner().invoke(main, ["check"]).exit_code == 2

@@ -1,0 +1,76 @@
+"""transcripts/apply.json decided without a server: objects, owners and refusals of a real kube-apiserver 1.34.11."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+
+from pykubelet.api.defaults.pod_defaults import default_pod
+from pykubelet.api.errors import Conflict
+from pykubelet.api.patch import apply_merge
+from pykubelet.apiserver.fields.manage import apply, record
+
+STEPS = json.loads((Path(__file__).parent / "transcripts/apply.json").read_text())["steps"]
+DEFINITIONS = {"configmaps": "core.v1.ConfigMap", "pods": "core.v1.Pod"}
+# That an apply names its manager is asked before anything is decided here.
+DECIDED = [step for step in STEPS if step["id"] != "nomanager"]
+NOW = "2026-01-02T03:04:05Z"
+# What the server adds to an object once its owners are known: identity, and what admission puts into a pod.
+ADDED_METADATA = {"namespace", "uid", "resourceVersion", "creationTimestamp", "generation"}
+ADDED_SPEC = {"tolerations", "priority", "preemptionPolicy"}
+
+Objects = dict[str, dict[str, Any]]
+
+
+def play(step: dict[str, Any], objects: Objects) -> dict[str, Any]:
+    url = urlsplit(step["path"])
+    plural, name = url.path.split("/")[-2:]
+    query = dict(parse_qsl(url.query))
+    live = objects.get(name)
+    if step["method"] == "GET":
+        assert live is not None
+        return live
+    told: dict[str, Any] = {"definition": DEFINITIONS[plural], "api_version": "v1", "now": NOW}
+    if "apply" in step["headers"]["Content-Type"]:
+        told |= {"manager": query["fieldManager"], "force": query.get("force") == "true"}
+        made = apply(live, step["body"], **told)
+    else:
+        patched = apply_merge(live, step["body"])
+        made = record(patched, live, manager=query["fieldManager"], **told)
+    objects[name] = default_pod(made) if plural == "pods" else made
+    return objects[name]
+
+
+def comparable(document: dict[str, Any], *, with_owners: bool) -> dict[str, Any]:
+    kept = ADDED_METADATA if with_owners else {*ADDED_METADATA, "managedFields"}
+    metadata = {name: value for name, value in document["metadata"].items() if name not in kept}
+    result = {**document, "metadata": metadata}
+    result.pop("status", None)
+    if "spec" in document:
+        result["spec"] = {name: value for name, value in document["spec"].items() if name not in ADDED_SPEC}
+    masked: dict[str, Any] = json.loads(re.sub(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "<time>", json.dumps(result)))
+    return masked
+
+
+@pytest.mark.parametrize("last", range(len(DECIDED)), ids=[f"apply {step['id']}" for step in DECIDED])
+def test_apply_decides_as_recorded(last: int) -> None:
+    objects: Objects = {}
+    for step in DECIDED[:last]:
+        if step["expect"]["status"] < 300:
+            play(step, objects)
+    step = DECIDED[last]
+    wanted = step["expect"]["body"]
+    if step["expect"]["status"] == 409:
+        with pytest.raises(Conflict) as refused:
+            play(step, objects)
+        assert refused.value.to_status() == wanted
+        return
+    with_owners = step.get("managedFields", False)
+    made = comparable(play(step, objects), with_owners=with_owners)
+    assert made == comparable(wanted, with_owners=with_owners)
+    if with_owners:
+        # The order of steps in a tree is Go's, too.
+        assert json.dumps(made["metadata"]["managedFields"]) == json.dumps(wanted["metadata"]["managedFields"])
