@@ -6,12 +6,12 @@ Times are the best of several rounds: the machine may be busy, the code cannot b
 import asyncio
 import gc
 import json
-import platform
 import sys
 import tracemalloc
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from machine import machine
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -221,12 +221,7 @@ async def measure() -> dict[str, Any]:
     pods = wire.decode(text, PodList).items
     merges = {str(n): round(await merge_one(pods[:n]), 2) for n in (10, 1_000, count)}
     return {
-        "machine": {
-            "date": CLOCK.now().date().isoformat(),
-            "python": platform.python_version(),
-            "system": platform.platform(terse=True),
-            "processor": platform.machine(),
-        },
+        "machine": machine(),
         "json_bytes_per_pod": len(text) // count,
         "merge_one_changed_pod_us": merges,
         "merge_growth_10_to_10000": round(merges[str(count)] / merges["10"], 2),

@@ -1,0 +1,229 @@
+"""Figures of the API server as JSON: start, create, get, list, status patches under watchers, delete.
+
+Starts `pykubelet apiserver` in an empty folder and measures it from outside, over TLS on loopback, with durable writes,
+2,000 pods and 16 requests at once.
+"""
+
+import argparse
+import asyncio
+import json
+import ssl
+import statistics
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import aiohttp
+import psutil
+from machine import machine
+
+AT = "2026-01-01T00:00:00Z"
+TOKEN = "bench-token"
+POD: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"labels": {"app": "bench", "tier": "x"}, "annotations": {"note": "n" * 200}},
+    "spec": {
+        "containers": [
+            {
+                "name": f"c{number}",
+                "image": "localhost/busybox:1",
+                "command": ["/bin/sh", "-c", "sleep 1"],
+                "env": [{"name": f"E{i}", "value": "v" * 20} for i in range(10)],
+                "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}},
+                "ports": [{"containerPort": 80}],
+                "livenessProbe": {"httpGet": {"path": "/", "port": 80}},
+            }
+            for number in range(2)
+        ],
+        "volumes": [{"name": "v", "emptyDir": {}}],
+    },
+}
+STATUS = {
+    "status": {
+        "phase": "Running",
+        "conditions": [
+            {"type": kind, "status": "True", "lastTransitionTime": AT}
+            for kind in ("Ready", "ContainersReady", "Initialized", "PodScheduled")
+        ],
+        "containerStatuses": [
+            {
+                "name": f"c{number}",
+                "ready": True,
+                "restartCount": 0,
+                "image": "x",
+                "imageID": "y",
+                "state": {"running": {"startedAt": AT}},
+            }
+            for number in range(2)
+        ],
+    }
+}
+STRATEGIC = {"Content-Type": "application/strategic-merge-patch+json"}
+TARGETS = {
+    "start_to_ready_s": 0.5,
+    "rss_empty_mb": 60,
+    "rss_after_mb": 150,
+    "create": {"rps": 1500, "p99_ms": 40, "cpu_ms_per_op": 0.7},
+    "get": {"rps": 3000, "cpu_ms_per_op": 0.3},
+    "patch_status_with_watchers": {"rps": 800, "cpu_ms_per_op": 1.5},
+    "watch_lag_ms": {"p50": 5},
+    "list_s": 0.1,
+}
+
+
+class Server:
+    """The server as a process of its own."""
+
+    def __init__(self, process: asyncio.subprocess.Process, url: str, ready_seconds: float) -> None:
+        self.process, self.url, self.ready_seconds = process, url, ready_seconds
+        self._inside = psutil.Process(process.pid)
+
+    @classmethod
+    async def start(cls, folder: Path) -> "Server":
+        tokens = folder / "tokens.csv"
+        tokens.write_text(f'{TOKEN},admin,1,"system:masters"\n')
+        arguments = ("apiserver", "--data-dir", str(folder / "data"), "--port", "0", "--token-file", str(tokens))
+        began = perf_counter()
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "pykubelet", *arguments, stderr=asyncio.subprocess.PIPE
+        )
+        assert process.stderr is not None
+        async for line in process.stderr:
+            if line.startswith(b"ready "):
+                return cls(process, line.split()[1].decode(), perf_counter() - began)
+        raise SystemExit("the server did not start")
+
+    def rss_mb(self) -> float:
+        return round(float(self._inside.memory_info().rss) / 2**20, 1)
+
+    def cpu_seconds(self) -> float:
+        times = self._inside.cpu_times()
+        return float(times.user + times.system)
+
+
+class Bench:
+    """One run against one server."""
+
+    def __init__(self, http: aiohttp.ClientSession, server: Server, count: int, at_once: int) -> None:
+        self.http, self.server, self.count, self.at_once = http, server, count, at_once
+        self.pods = f"{server.url}/api/v1/namespaces/bench/pods"
+
+    async def call(self, method: str, url: str, **options: Any) -> bytes:
+        async with self.http.request(method, url, **options) as response:
+            body = await response.read()
+            assert response.status < 300, (response.status, body[:300])
+            return body
+
+    async def each(self, ask: Callable[[int], Awaitable[object]]) -> dict[str, float]:
+        """`ask` for every pod, so many at once; rate, times and the server's CPU."""
+        numbers = iter(range(self.count))
+        times: list[float] = []
+        began, cpu = perf_counter(), self.server.cpu_seconds()
+
+        async def work() -> None:
+            for number in numbers:
+                start = perf_counter()
+                await ask(number)
+                times.append(perf_counter() - start)
+
+        await asyncio.gather(*(work() for _ in range(self.at_once)))
+        whole = perf_counter() - began
+        times.sort()
+        return {
+            "rps": round(self.count / whole),
+            "p50_ms": round(1000 * statistics.median(times), 2),
+            "p99_ms": round(1000 * times[int(len(times) * 0.99)], 2),
+            "cpu_ms_per_op": round(1000 * (self.server.cpu_seconds() - cpu) / self.count, 3),
+        }
+
+    async def create(self, number: int) -> None:
+        await self.call("POST", self.pods, json={**POD, "metadata": {**POD["metadata"], "name": f"p{number}"}})
+
+    async def list(self) -> tuple[dict[str, float], str]:
+        began = perf_counter()
+        body = await self.call("GET", self.pods)
+        figures = {"list_s": round(perf_counter() - began, 3), "list_mb": round(len(body) / 2**20, 1)}
+        return figures, json.loads(body)["metadata"]["resourceVersion"]
+
+    async def patches(self, watchers: int, revision: str) -> dict[str, Any]:
+        """Status patches while watchers look on: how late, and whether, each hears of each."""
+        seen: list[dict[str, float]] = [{} for _ in range(watchers)]
+        sent: dict[str, float] = {}
+
+        async def watch(heard: dict[str, float]) -> None:
+            query = {"watch": "1", "resourceVersion": revision}
+            async with self.http.get(self.pods, params=query) as response:
+                async for line in response.content:
+                    heard[json.loads(line)["object"]["metadata"]["name"]] = perf_counter()
+
+        async def patch(number: int) -> None:
+            url = f"{self.pods}/p{number}/status"
+            await self.call("PATCH", url, data=json.dumps(STATUS), headers=STRATEGIC)
+            sent[f"p{number}"] = perf_counter()
+
+        tasks = [asyncio.create_task(watch(heard)) for heard in seen]
+        await asyncio.sleep(0.5)
+        figures = await self.each(patch)
+        for _ in range(200):
+            if all(len(heard) >= self.count for heard in seen):
+                break
+            await asyncio.sleep(0.1)
+        for task in tasks:
+            task.cancel()
+        lags = sorted(at - sent[name] for heard in seen for name, at in heard.items() if name in sent)
+        return {
+            "patch_status_with_watchers": figures,
+            "watch_events_missed": sum(self.count - len(heard) for heard in seen),
+            "watch_lag_ms": {
+                "p50": round(1000 * statistics.median(lags), 2),
+                "p99": round(1000 * lags[int(len(lags) * 0.99)], 2),
+            },
+        }
+
+    async def run(self, watchers: int) -> dict[str, Any]:
+        figures: dict[str, Any] = {
+            "start_to_ready_s": round(self.server.ready_seconds, 3),
+            "rss_empty_mb": self.server.rss_mb(),
+        }
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bench"}}
+        await self.call("POST", f"{self.server.url}/api/v1/namespaces", json=namespace)
+        figures["create"] = await self.each(self.create)
+        figures["get"] = await self.each(lambda number: self.call("GET", f"{self.pods}/p{number}"))
+        listed, revision = await self.list()
+        figures |= listed | await self.patches(watchers, revision)
+        now = {"gracePeriodSeconds": 0}
+        figures["delete"] = await self.each(lambda number: self.call("DELETE", f"{self.pods}/p{number}", json=now))
+        return figures | {"rss_after_mb": self.server.rss_mb()}
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pods", type=int, default=2000)
+    parser.add_argument("--at-once", type=int, default=16)
+    parser.add_argument("--watchers", type=int, default=20)
+    asked = parser.parse_args()
+    # A loopback server with a CA made a moment ago: there is nobody else to talk to.
+    tls = ssl.create_default_context()
+    tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+    with tempfile.TemporaryDirectory() as folder:
+        server = await Server.start(Path(folder))
+        try:
+            async with aiohttp.ClientSession(
+                headers={"Authorization": f"Bearer {TOKEN}"},
+                connector=aiohttp.TCPConnector(ssl=tls, limit=0),
+                timeout=aiohttp.ClientTimeout(total=None),
+                read_bufsize=2**22,
+            ) as http:
+                figures = await Bench(http, server, asked.pods, asked.at_once).run(asked.watchers)
+        finally:
+            server.process.terminate()
+            await server.process.wait()
+    print(json.dumps({"machine": machine(), "pods": asked.pods, **figures, "targets": TARGETS}, indent=2))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
