@@ -6,7 +6,7 @@ Upstream: staging/src/k8s.io/apiserver/pkg/cel/common/valuesunstructured.go
 """
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pykubelet.api.validation.field_errors import go_json
@@ -134,11 +134,11 @@ class ObjectValue:
             return MISSING
         return from_document(value, known)
 
-    def keys(self) -> list[str]:
-        """The names of the fields that are there and known."""
+    def __iter__(self) -> Iterator[str]:
+        """The names of the fields that are there and known, as expressions write them."""
         if not self._fields:
-            return list(self.document) if self.schema.additional_schema else []
-        return [escaped(key) or key for key in self.document if key in self._fields]
+            return iter(self.document if self.schema.additional_schema else ())
+        return (escaped(key) or key for key in self.document if key in self._fields)
 
     def equals(self, other: Any, frame: Frame | None) -> bool:
         """Whether all known fields are equal, and what is not known is the same text."""

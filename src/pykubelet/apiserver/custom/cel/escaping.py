@@ -1,4 +1,4 @@
-"""Names of fields as expressions write them: `__dash__` for a dash, `__namespace__` for a reserved word.
+"""Names of fields as expressions write them: `__dash__` for a dash, `__in__` for a reserved word.
 
 Upstream: staging/src/k8s.io/apiserver/pkg/cel/escaping.go
 """

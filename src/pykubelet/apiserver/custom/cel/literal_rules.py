@@ -1,4 +1,4 @@
-"""What can be told of constants without evaluating anything: times, patterns, formats, lists of one kind.
+"""What constants tell without being evaluated: times, patterns, formats, lists of one kind.
 
 In: a tree that was checked. Out: complaints.
 

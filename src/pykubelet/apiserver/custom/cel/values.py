@@ -6,6 +6,7 @@ expression makes. Objects and lists out of a document are in `documents`.
 Upstream: common/types of github.com/google/cel-go
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -133,7 +134,7 @@ def items(value: Any) -> Iterable[tuple[Any, Any]]:
         return enumerate(value)
     if type(value) is dict:
         return list(value.items())
-    return [(key, _found(value, key)) for key in value.keys()]  # noqa: SIM118 - no mapping, it has keys alone
+    return [(key, _found(value, key)) for key in value]
 
 
 def _found(value: Any, key: Any) -> Any:
@@ -149,7 +150,7 @@ def each(value: Any) -> Iterable[Any]:
     if isinstance(value, list):
         return value
     if is_map(value):
-        return list(value.keys())
+        return list(value)
     raise no_such_overload()
 
 
@@ -192,7 +193,7 @@ def compare(left: Any, right: Any) -> int:
     """-1, 0 or 1 as the left value is less, equal or greater; CelError if there is no order between them."""
     mine, other = type(left), type(right)
     if mine in _NUMBERS and other in _NUMBERS:
-        if left != left or right != right:  # noqa: PLR0124 - only what is no number differs from itself
+        if math.isnan(left) or math.isnan(right):
             raise CelError("NaN values cannot be ordered")
         return _compared_numbers(left, right)
     if mine is not other or mine not in _ORDERED:
@@ -203,7 +204,7 @@ def compare(left: Any, right: Any) -> int:
 def _compared_numbers(left: float, right: float) -> int:
     if type(left) is float or type(right) is float:
         # As upstream: near each other, whole numbers are compared as the doubles they round to.
-        if left != left or right != right:  # noqa: PLR0124 - likewise
+        if math.isnan(left) or math.isnan(right):
             return 1
         left, right = float(left), float(right)
     return int(left > right) - int(left < right)

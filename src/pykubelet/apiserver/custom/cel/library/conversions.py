@@ -6,6 +6,7 @@ Upstream: common/stdlib/standard.go and the ConvertToType functions of common/ty
 import math
 import re
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 from pykubelet.api.int64 import MAX_INT64, MIN_INT64, parse_int64
@@ -123,15 +124,15 @@ def _text_of_bytes(value: bytes) -> str:
 
 
 def double_text(number: float) -> str:
-    """The number as Go's `%g` writes it: an exponent of at least two digits below 1e-4 and from 1e21."""
+    """The number as Go's `%g` writes it: the fewest digits, and an exponent below 1e-4 and from 1e6."""
     if math.isnan(number):
         return "NaN"
     if math.isinf(number):
         return "+Inf" if number > 0 else "-Inf"
-    text = repr(number)
-    if "e" in text and 1 <= abs(number) < 1e21:
-        text = f"{number:.0f}"
-    return text.removesuffix(".0")
+    if number == 0 or 1e-4 <= abs(number) < 1e6:
+        return repr(number).removesuffix(".0")
+    digits, _, exponent = f"{Decimal(repr(number)).normalize():e}".partition("e")
+    return f"{digits}e{int(exponent):+03d}"
 
 
 def type_value(value: Any) -> Type:

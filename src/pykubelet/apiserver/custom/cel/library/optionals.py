@@ -1,4 +1,6 @@
-"""Values that may be none. `or` and `orValue` are evaluated elsewhere: what they need not look at they do not.
+"""Values that may be none.
+
+`or` and `orValue` are evaluated elsewhere: what they need not look at they do not.
 
 Upstream: cel/library.go (OptionalTypes) of github.com/google/cel-go
 """
