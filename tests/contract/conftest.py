@@ -1,8 +1,9 @@
-"""The clients the contract suite runs against."""
+"""The clients and runtimes the contract suites run against."""
 
 import pytest
 
 from pykubelet.kube.client import Client
+from pykubelet.runtime.sim import SimRuntime
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock
 
@@ -15,3 +16,14 @@ def api() -> MemoryApi:
 @pytest.fixture
 def client(api: MemoryApi) -> Client:
     return api
+
+
+@pytest.fixture
+def runtime() -> SimRuntime:
+    return SimRuntime(clock=VirtualClock())
+
+
+@pytest.fixture
+def image() -> str:
+    """An image that the runtime has, with a shell in it."""
+    return "example/image:1"

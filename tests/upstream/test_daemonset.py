@@ -28,11 +28,11 @@ from pykubelet.api.generated.core import (
     Toleration,
 )
 from pykubelet.api.generated.meta import LabelSelector, ObjectMeta, OwnerReference
+from pykubelet.api.node_fit import Fit
 from pykubelet.api.typed import DAEMON_SETS, ApiObject
 from pykubelet.controllers.daemon_plan import node_fit, target_node
 from pykubelet.controllers.daemonset import DaemonSetController, DaemonView
 from pykubelet.controllers.expectations import CountingExpectations
-from pykubelet.controllers.node_fit import Fit
 from pykubelet.controllers.object_index import ObjectIndex
 from pykubelet.controllers.ownership import new_controller_ref
 from pykubelet.controllers.pod_index import PodIndex

@@ -1,11 +1,14 @@
 """The values handed from station to station."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import IntEnum, StrEnum
+from typing import Any, Protocol
 
 from msgspec import Struct
 
-from pykubelet.api.generated.core import Pod
+from pykubelet.api.generated.core import Pod, PodStatus
+from pykubelet.api.keys import PodUid
+from pykubelet.runtime.protocol import RuntimePod
 
 
 class PodOp(IntEnum):
@@ -62,3 +65,84 @@ def validated_sources(names: Iterable[str]) -> tuple[Source, ...]:
         if name:
             validated.append(Source(name))
     return tuple(validated)
+
+
+StatusChange = Callable[[PodStatus], PodStatus]
+"""What whoever kills a pod wants its status to say: eviction, shutdown, preemption."""
+
+
+class PodKill(Struct, frozen=True):
+    """How a pod is to be stopped. `grace_seconds` may only shorten what the pod and the API grant."""
+
+    evict: bool = False
+    grace_seconds: int | None = None
+    change_status: StatusChange | None = None
+
+
+class PodWork(Struct, frozen=True):
+    """What a worker is asked to see to: a pod as it should be now, or one that only the runtime knows.
+
+    The mirror of a static pod is no part of it: whoever needs it looks it up when it is needed.
+    """
+
+    type: SyncType
+    pod: Pod | None = None
+    running: RuntimePod | None = None
+    kill: PodKill | None = None
+
+
+class WorkerState(IntEnum):
+    """Where the worker of a pod is; it only ever goes forward."""
+
+    SYNC = 0
+    TERMINATING = 1
+    TERMINATED = 2
+    FINISHED = 3
+
+
+class Verdict(Struct, frozen=True):
+    """What admission says about a pod: no `reason`, it may start, once the `victims` are gone; else why it may not."""
+
+    reason: str = ""
+    message: str = ""
+    victims: tuple[Pod, ...] = ()
+
+    @property
+    def admitted(self) -> bool:
+        """Whether the pod may start."""
+        return not self.reason
+
+
+class ProbeKind(StrEnum):
+    """Which probe of a container."""
+
+    LIVENESS = "liveness"
+    READINESS = "readiness"
+    STARTUP = "startup"
+
+
+class ProbeVerdict(StrEnum):
+    """What a probe found, thresholds counted."""
+
+    UNKNOWN = "unknown"
+    SUCCESS = "success"
+    FAILURE = "failure"
+
+
+class ProbeResult(Struct, frozen=True):
+    """A probe's verdict on a container changed."""
+
+    uid: PodUid
+    container_id: str
+    kind: ProbeKind
+    verdict: ProbeVerdict
+
+
+class Trail(Protocol):
+    """Keeps what was decided about a pod, for people who ask why. Never waits, never raises, costs next to nothing."""
+
+    def note(self, uid: PodUid, station: str, what: str, **facts: Any) -> None:
+        """A station decided something, or could not go on; the same again is only counted."""
+
+    def waits(self, uid: PodUid, station: str, what: str) -> None:
+        """What the pod waits for now at this station; nothing if `what` is empty."""

@@ -24,9 +24,9 @@ from pykubelet.api.generated.core import (
     Toleration,
 )
 from pykubelet.api.int64 import parse_int64
+from pykubelet.api.node_fit import NODE_NAME_FIELD, Fit, fit_of, with_toleration
 from pykubelet.api.pods import is_terminal
 from pykubelet.api.times import nanoseconds
-from pykubelet.controllers.node_fit import NODE_NAME_FIELD, Fit, fit_of, with_toleration
 from pykubelet.controllers.pod_order import is_available, ready_condition
 
 # Half of what other controllers allow themselves: every daemon pod pulls its image on another node.

@@ -25,6 +25,7 @@ from pykubelet.api.generated.core import (
     Toleration,
 )
 from pykubelet.api.generated.meta import ObjectMeta
+from pykubelet.api.node_fit import Fit, fit_of, is_tolerated, matches_node, with_toleration
 from pykubelet.controllers.daemon_backoff import FailedPodBackoff
 from pykubelet.controllers.daemon_plan import (
     Revision,
@@ -37,7 +38,6 @@ from pykubelet.controllers.daemon_plan import (
     target_node,
     template_for,
 )
-from pykubelet.controllers.node_fit import Fit, fit_of, is_tolerated, matches_node, with_toleration
 from pykubelet.testing.virtual_time import EPOCH
 
 NODE = Node(metadata=ObjectMeta(name="n1", labels={"zone": "a", "cpus": "8"}))

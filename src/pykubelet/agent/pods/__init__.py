@@ -1,5 +1,6 @@
 """The pods this node should run, and the mirrors of its static pods."""
 
+from pykubelet.agent.pods.admitter import Admitter, NodeConditions
 from pykubelet.agent.pods.manager import (
     AllPods,
     MirrorCalls,
@@ -21,25 +22,30 @@ from pykubelet.agent.pods.mirror import (
     PodClient,
 )
 from pykubelet.agent.pods.mirror_plan import MirrorPlan, mirror_of, plan_mirror
+from pykubelet.agent.pods.sysctls import SysctlAllowlist, safe_sysctls
 
 __all__ = [
     "FAILED_MIRROR_POD",
+    "Admitter",
     "AllPods",
     "MirrorCalls",
     "MirrorClient",
     "MirrorKeeper",
     "MirrorPlan",
     "NameTaken",
+    "NodeConditions",
     "NodeLookup",
     "NodeUidUnknown",
     "PodClient",
     "PodManager",
     "PodPair",
     "ReferenceRegistry",
+    "SysctlAllowlist",
     "UidTranslations",
     "is_mirror_pod",
     "is_mirror_pod_of",
     "is_static_pod",
     "mirror_of",
     "plan_mirror",
+    "safe_sysctls",
 ]

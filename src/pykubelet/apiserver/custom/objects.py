@@ -89,13 +89,14 @@ class _Rules:
 
     def validate_create(self, document: Document) -> list[FieldError]:
         schema = self._kind.schema
-        return [
+        errors = [
             *generic_metadata_errors(document.get("metadata", {}), namespaced=self._resource.namespaced),
             *value_errors(document, schema),
             *self._scale_errors(document),
             *embedded_errors(document, schema),
             *list_type_errors(document, schema),
         ]
+        return errors + self._rule_errors(errors, document, None)
 
     def validate_update(self, new: Document, old: Document) -> list[FieldError]:
         schema = self._kind.schema

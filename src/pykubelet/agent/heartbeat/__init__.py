@@ -1,0 +1,22 @@
+"""What this node says of itself: that it is there, how it is, that it still lives."""
+
+from pykubelet.agent.heartbeat.conditions import Pressures, Problems
+from pykubelet.agent.heartbeat.facts import Machine, MachineFacts
+from pykubelet.agent.heartbeat.lease import NodeLease
+from pykubelet.agent.heartbeat.machine import LinuxMachine
+from pykubelet.agent.heartbeat.node_status import NodeSettings
+from pykubelet.agent.heartbeat.reporter import NodeHealth, NodeReporter, Surroundings, node_reference
+
+__all__ = [
+    "LinuxMachine",
+    "Machine",
+    "MachineFacts",
+    "NodeHealth",
+    "NodeLease",
+    "NodeReporter",
+    "NodeSettings",
+    "Pressures",
+    "Problems",
+    "Surroundings",
+    "node_reference",
+]

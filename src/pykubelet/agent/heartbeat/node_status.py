@@ -1,0 +1,196 @@
+"""Builds what a node says of itself.
+
+In: the node as the API has it, and everything known on this side. Out: the node as it should be, and events. Only what the
+node owns is changed; conditions, resources, labels and annotations of others stay. Pure.
+
+Upstream: pkg/kubelet/kubelet_node_status.go (initialNode, updateNode), pkg/kubelet/nodestatus/setters.go
+"""
+
+import ipaddress
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from pykubelet import __version__
+from pykubelet.agent.heartbeat import resources
+from pykubelet.agent.heartbeat.conditions import Pressures, Problems, node_conditions, readiness_errors
+from pykubelet.agent.heartbeat.facts import Machine
+from pykubelet.api.generated.core import (
+    ContainerImage,
+    DaemonEndpoint,
+    Node,
+    NodeAddress,
+    NodeDaemonEndpoints,
+    NodeSpec,
+    NodeStatus,
+    NodeSwapStatus,
+    NodeSystemInfo,
+    Taint,
+)
+from pykubelet.api.generated.meta import ObjectMeta
+from pykubelet.runtime.protocol import Image
+
+ATTACH_DETACH = "volumes.kubernetes.io/controller-managed-attach-detach"
+PROVIDED_IP = "alpha.kubernetes.io/provided-node-ip"
+UNINITIALIZED = "node.cloudprovider.kubernetes.io/uninitialized"
+MAX_PODS = 110
+MAX_IMAGES = 50
+MAX_NAMES_PER_IMAGE = 5
+# The release whose behaviour is reproduced, and whose it is.
+VERSION = f"v1.34.11+pykubelet.{__version__}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSettings:
+    """What the node is told about itself."""
+
+    name: str
+    hostname: str
+    port: int = 10250
+    """Where its own API answers."""
+    ips: tuple[str, ...] = ()
+    """At most one of each family; none leaves it to the machine."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    provider_id: str = ""
+    reserved: Mapping[str, str] = field(default_factory=dict)
+    max_pods: int = MAX_PODS
+    pods_per_core: int = 0
+    external_cloud: bool = False
+    """Somebody else initializes the node and gives it its addresses."""
+    attach_by_controller: bool = True
+    runtime_version: str = "unknown://Unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """All that is known now. Volumes in use are None as long as nobody can tell."""
+
+    now: datetime
+    machine: Machine
+    problems: Problems = field(default_factory=Problems)
+    pressures: Pressures = field(default_factory=Pressures)
+    images: Sequence[Image] = ()
+    volumes_in_use: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEvent:
+    """Something to tell about the node."""
+
+    type: str
+    reason: str
+    message: str
+
+
+def initial_node(settings: NodeSettings, situation: Situation) -> tuple[Node, tuple[NodeEvent, ...]]:
+    """The node to register."""
+    machine = situation.machine
+    labels = {
+        "kubernetes.io/hostname": settings.hostname,
+        "kubernetes.io/os": machine.operating_system,
+        "kubernetes.io/arch": machine.architecture,
+        "beta.kubernetes.io/os": machine.operating_system,
+        "beta.kubernetes.io/arch": machine.architecture,
+        **settings.labels,
+    }
+    cloud = (Taint(key=UNINITIALIZED, value="true", effect="NoSchedule"),) if settings.external_cloud else ()
+    node = Node(
+        metadata=ObjectMeta(
+            name=settings.name,
+            labels=labels,
+            annotations={ATTACH_DETACH: "true"} if settings.attach_by_controller else {},
+        ),
+        spec=NodeSpec(taints=(*settings.taints, *cloud), provider_id=settings.provider_id),
+    )
+    return updated_node(node, settings, situation)
+
+
+def updated_node(original: Node, settings: NodeSettings, situation: Situation) -> tuple[Node, tuple[NodeEvent, ...]]:
+    """The node as it should be now."""
+    machine = situation.machine
+    required = {"kubernetes.io/os": machine.operating_system, "kubernetes.io/arch": machine.architecture}
+    metadata = replace(
+        original.metadata,
+        labels={**original.metadata.labels, **required},
+        annotations=_annotations(original.metadata.annotations, settings),
+    )
+    status, reasons = _status(original.status, settings, situation)
+    events = [NodeEvent("Normal", reason, f"Node {settings.name} status is now: {reason}") for reason in reasons]
+    before = original.status.node_info.boot_id
+    if before and before != machine.boot_id:
+        message = f"Node {settings.name} has been rebooted, boot id: {machine.boot_id}"
+        events.insert(0, NodeEvent("Warning", "Rebooted", message))
+    return replace(original, metadata=metadata, status=status), tuple(events)
+
+
+def _status(old: NodeStatus, settings: NodeSettings, situation: Situation) -> tuple[NodeStatus, tuple[str, ...]]:
+    machine, problems = situation.machine, situation.problems
+    capacity = resources.capacity(
+        machine, old.capacity, max_pods=settings.max_pods, pods_per_core=settings.pods_per_core
+    )
+    errors = readiness_errors(problems, capacity)
+    conditions, reasons = node_conditions(old.conditions, situation.pressures, errors, problems.warning, situation.now)
+    volumes = situation.volumes_in_use
+    status = replace(
+        old,
+        addresses=node_addresses(old.addresses, settings, machine.ip),
+        capacity=capacity,
+        allocatable=resources.allocatable(capacity, settings.reserved, old.allocatable),
+        conditions=conditions,
+        daemon_endpoints=NodeDaemonEndpoints(kubelet_endpoint=DaemonEndpoint(port=settings.port)),
+        images=node_images(situation.images),
+        node_info=_node_info(machine, settings.runtime_version),
+        volumes_in_use=old.volumes_in_use if volumes is None else volumes,
+    )
+    return status, reasons
+
+
+def node_addresses(known: tuple[NodeAddress, ...], settings: NodeSettings, found: str) -> tuple[NodeAddress, ...]:
+    """Where the node can be reached; as it was if that cannot be told, or if somebody else decides."""
+    host = NodeAddress(type="Hostname", address=settings.hostname)
+    if settings.external_cloud and known:
+        return known
+    if settings.external_cloud and not settings.ips:
+        return (host,)
+    ips = settings.ips or _own_address(settings.hostname) or ((found,) if found else ())
+    return (*(NodeAddress(type="InternalIP", address=ip) for ip in ips), host) if ips else known
+
+
+def node_images(images: Sequence[Image]) -> tuple[ContainerImage, ...]:
+    """The largest images, under a few of their names."""
+    largest = sorted(images, key=lambda image: (-image.size_bytes, image.id))[:MAX_IMAGES]
+    return tuple(
+        ContainerImage(names=image.names[:MAX_NAMES_PER_IMAGE], size_bytes=image.size_bytes) for image in largest
+    )
+
+
+def _annotations(known: Mapping[str, str], settings: NodeSettings) -> dict[str, str]:
+    """Tells a cloud controller which addresses the node was given."""
+    kept = {name: value for name, value in known.items() if name != PROVIDED_IP}
+    return {**kept, PROVIDED_IP: ",".join(settings.ips)} if settings.external_cloud and settings.ips else kept
+
+
+def _own_address(hostname: str) -> tuple[str, ...]:
+    """A hostname that is an address."""
+    try:
+        return (str(ipaddress.ip_address(hostname)),)
+    except ValueError:
+        return ()
+
+
+def _node_info(machine: Machine, runtime_version: str) -> NodeSystemInfo:
+    return NodeSystemInfo(
+        architecture=machine.architecture,
+        boot_id=machine.boot_id,
+        container_runtime_version=runtime_version,
+        kernel_version=machine.kernel_version,
+        kubelet_version=VERSION,
+        machine_id=machine.machine_id,
+        operating_system=machine.operating_system,
+        os_image=machine.os_image,
+        swap=NodeSwapStatus(capacity=machine.swap_bytes) if machine.swap_bytes else None,
+        system_uuid=machine.system_uuid,
+    )

@@ -1,0 +1,58 @@
+"""What the probes of one kind say of each container by now; tells of changes, not of repeats.
+
+Keyed by the container's id at the runtime: `containerd://abc` and `abc` are the same one.
+Upstream: pkg/kubelet/prober/results/results_manager.go
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from pykubelet.agent.flow import ProbeKind, ProbeResult, ProbeVerdict
+from pykubelet.api.keys import PodUid
+
+
+class Results:
+    """The results of one kind. `changed` is called at once and must not wait."""
+
+    def __init__(self, kind: ProbeKind, changed: Callable[[ProbeResult], None]) -> None:
+        self._kind, self._changed = kind, changed
+        self._results: dict[str, ProbeVerdict] = {}
+        self._passed: dict[str, bool] = {}
+
+    @property
+    def passed(self) -> Mapping[str, bool]:
+        """Whether each container passed, by its id at the runtime; a live view, without those still unknown."""
+        return MappingProxyType(self._passed)
+
+    def get(self, container_id: str) -> ProbeVerdict | None:
+        """The result for a container, if there is any."""
+        return self._results.get(runtime_id(container_id))
+
+    def set(self, container_id: str, result: ProbeVerdict, uid: PodUid) -> None:
+        """The result is this now; a change is told."""
+        if self.get(container_id) != result:
+            self.put_silently(container_id, result)
+            self._changed(ProbeResult(uid, container_id, self._kind, result))
+
+    def put_silently(self, container_id: str, result: ProbeVerdict) -> None:
+        """The result is this now, which is nothing new to anybody."""
+        key = runtime_id(container_id)
+        self._results[key] = result
+        if result == ProbeVerdict.UNKNOWN:
+            self._passed.pop(key, None)
+        else:
+            self._passed[key] = result == ProbeVerdict.SUCCESS
+
+    def remove(self, container_id: str) -> None:
+        """Forget a container; nobody is told."""
+        self._results.pop(runtime_id(container_id), None)
+        self._passed.pop(runtime_id(container_id), None)
+
+    def __len__(self) -> int:
+        """Of how many containers there is a result."""
+        return len(self._results)
+
+
+def runtime_id(container_id: str) -> str:
+    """The id that the runtime gave; a status has the name of the runtime before it."""
+    return container_id.rpartition("://")[2]

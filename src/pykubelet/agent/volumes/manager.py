@@ -1,0 +1,282 @@
+"""Makes the volumes of pods ready, keeps their files up to date, and takes them away again.
+
+In: pods to mount and unmount, and hints that a config map or secret changed. Out: folders on disk, and events about
+what cannot be made. A pod whose volumes are not ready yet is tried again at once when something it needs changes.
+
+Upstream: pkg/kubelet/volumemanager. On purpose otherwise: a change of a config map or secret is in the files within a
+second and not at the pod's next resync, and a pod waiting for one starts as soon as it is there.
+"""
+
+import asyncio
+from collections.abc import Container, Iterable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from functools import partial
+
+from pykubelet.agent.volumes import directories, tear_down
+from pykubelet.agent.volumes.interest import Interest, Named
+from pykubelet.agent.volumes.mount_plan import ReadyVolume
+from pykubelet.agent.volumes.mounting import Mounter
+from pykubelet.agent.volumes.objects import Changes, NodeFacts, PodObjects
+from pykubelet.agent.volumes.payloads import PayloadInputs, file_group, payload_of, wants
+from pykubelet.agent.volumes.plan import PAYLOAD_PLUGINS, PlannedVolume, VolumePlan, plan_volumes
+from pykubelet.agent.volumes.pod_dirs import PLUGINS, PodDir, pod_dir
+from pykubelet.agent.volumes.problems import VolumeProblem, VolumesNotReady, VolumesNotRemoved, aggregate
+from pykubelet.agent.volumes.set_up import SetUp, VolumeJob, VolumeOutcome, fingerprints
+from pykubelet.agent.volumes.tokens import TokenCache, TokenProblem
+from pykubelet.agent.volumes.turns import Turns, in_thread
+from pykubelet.aio.backoff import Backoff, Retries
+from pykubelet.aio.broadcast import Lagged
+from pykubelet.aio.clock import Clock
+from pykubelet.aio.keyed_queue import KeyedQueue
+from pykubelet.aio.log import get_logger
+from pykubelet.aio.supervise import start_supervised
+from pykubelet.api.generated.core import Pod, ServiceAccountTokenProjection, Volume
+from pykubelet.api.keys import PodUid
+from pykubelet.kube.recorder import WARNING, EventRecorder, reference_to
+
+log = get_logger(__name__)
+
+# Upstream's, a little more than two minutes, so that the number is recognised.
+PATIENCE_SECONDS = 123.0
+# A change of what is missing is heard of at once; this is for what nobody tells us of.
+_RETRY = Backoff(first_seconds=0.5, limit_seconds=10)
+_WRITERS = 4
+# What was written is looked at on disk again only after this time: nobody but us should have touched it.
+_TRUST_SECONDS = 600.0
+
+
+@dataclass(slots=True)
+class _Record:
+    """What we know of a pod's volumes; gone with the pod."""
+
+    pod: Pod
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    ready: dict[str, ReadyVolume] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)
+    is_mounted: bool = False
+    written: tuple[tuple[str, bytes], ...] | None = None
+    """Fingerprints of what was last written without a problem, at `written_at` of the clock that only grows."""
+    written_at: float = 0.0
+
+
+class VolumeManager:
+    """The volumes of this node's pods. Owned by one loop; the disk is worked on in threads, one per pod at a time."""
+
+    def __init__(
+        self,
+        *,
+        root: str,
+        objects: PodObjects,
+        tokens: TokenCache,
+        node: NodeFacts,
+        mounter: Mounter,
+        recorder: EventRecorder,
+        clock: Clock,
+    ) -> None:
+        self._root, self._objects, self._tokens, self._node = root, objects, tokens, node
+        self._mounter, self._recorder, self._clock = mounter, recorder, clock
+        self._records: dict[PodUid, _Record] = {}
+        self._interest = Interest()
+        self._turns = Turns()
+        self._outdated: KeyedQueue[PodUid, None] = KeyedQueue()
+        self._orphan_problems: dict[str, str] = {}
+
+    def directory(self, uid: str) -> PodDir:
+        """Where the things of a pod are."""
+        return pod_dir(self._root, uid)
+
+    def volumes(self, uid: PodUid) -> dict[str, ReadyVolume]:
+        """The volumes of a pod that are ready, by name."""
+        record = self._records.get(uid)
+        return dict(record.ready) if record else {}
+
+    async def make_directories(self, pod: Pod) -> None:
+        """The folders that every pod has; OSError if the disk refuses."""
+        directory = self.directory(pod.metadata.uid)
+        paths = (directory.path, directory.volumes, f"{directory.path}/{PLUGINS}")
+        async with self._turns.of(PodUid(pod.metadata.uid)):
+            await in_thread(directories.make_pod_folders, *paths)
+
+    async def mount(self, pod: Pod, *, patience_seconds: float = PATIENCE_SECONDS) -> None:
+        """Make all volumes ready that the containers of a pod mount, and their files those of now.
+
+        Called at every sync. VolumesNotReady if some are not ready in time, or never can be; a volume that is ready
+        stays so when its files cannot be renewed, which an event tells.
+        """
+        uid = PodUid(pod.metadata.uid)
+        record = self._records.setdefault(uid, _Record(pod))
+        record.pod = pod
+        plan = plan_volumes(pod, self._node.allocatable())
+        self._interest.set(uid, _objects_of(pod, plan))
+        if plan.refusals:
+            names = [name for name in _names(plan) if name not in record.ready]
+            raise VolumesNotReady(unmounted=names, refused=plan.refusals, cause=aggregate(list(plan.refusals.values())))
+        retries = Retries(_RETRY)
+        try:
+            async with asyncio.timeout(patience_seconds):
+                while not await self._set_up(record, plan):
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(retries.next_delay_seconds()):
+                            await record.changed.wait()
+        except TimeoutError:
+            unready = [name for name in _names(plan) if name not in record.ready]
+            causes = [_set_up_failed(name, record.problems.get(name, "timed out")) for name in unready]
+            raise VolumesNotReady(unmounted=unready, refused=(), cause=aggregate(causes)) from None
+        record.is_mounted = True
+        if record.changed.is_set():
+            # Something changed while we wrote what it was before.
+            self._outdated.put(uid, None)
+
+    async def unmount(self, pod: Pod) -> None:
+        """Take away all volumes of a pod; VolumesNotRemoved if some stay. May be called again."""
+        uid = PodUid(pod.metadata.uid)
+        self._records.pop(uid, None)
+        self._interest.set(uid, ())
+        self._tokens.forget(uid)
+        async with self._turns.of(uid):
+            await in_thread(tear_down.tear_down_volumes, self.directory(uid), self._mounter)
+
+    async def has_volumes(self, uid: PodUid) -> bool:
+        """Whether there is still a volume of a pod on disk."""
+        return bool(await in_thread(tear_down.volume_paths, self.directory(uid)))
+
+    async def remove_orphans(self, keep: Container[PodUid]) -> None:
+        """Remove the folders of all pods that are not to be kept: not wanted any more, and not running."""
+        on_disk = await in_thread(tear_down.pods_on_disk, self._root)
+        for uid in map(PodUid, on_disk):
+            if uid in keep or uid in self._records:
+                continue
+            async with self._turns.of(uid):
+                # It may have been mounted while we waited.
+                if uid not in self._records:
+                    await self._remove_orphan(uid)
+        for gone in self._orphan_problems.keys() - set(on_disk):
+            del self._orphan_problems[gone]
+
+    async def run(self, ready: asyncio.Event) -> None:
+        """Rewrite files whose source changes, until cancelled."""
+        with ExitStack() as stack:
+            followed = [
+                (kind, stack.enter_context(reader.subscribe()))
+                for kind, reader in (("configmap", self._objects.config_maps), ("secret", self._objects.secrets))
+                if reader is not None
+            ]
+            async with asyncio.TaskGroup() as group:
+                for kind, changes in followed:
+                    start_supervised(group, f"volumes: {kind}s", partial(self._follow, kind, changes))
+                for number in range(_WRITERS):
+                    start_supervised(group, f"volumes: writer {number}", self._write_outdated)
+                ready.set()
+
+    async def _remove_orphan(self, uid: PodUid) -> None:
+        try:
+            await in_thread(tear_down.remove_pod_folder, self.directory(uid), self._mounter)
+        except (OSError, VolumesNotRemoved) as error:
+            # Tried again at every housekeeping, but told only once.
+            if self._orphan_problems.get(uid) != str(error):
+                log.warning("orphaned pod folder not removed", uid=uid, cause=str(error))
+            self._orphan_problems[uid] = str(error)
+        else:
+            log.info("orphaned pod folder removed", uid=uid)
+
+    async def _follow(self, kind: str, changes: Changes) -> None:
+        while True:
+            try:
+                namespace, name = await changes.next()
+            except Lagged:
+                self._wake(tuple(self._interest.as_map()))
+            else:
+                self._wake(self._interest.pods(Named(kind, namespace, name)))
+
+    def _wake(self, uids: Iterable[PodUid]) -> None:
+        for uid in uids:
+            if record := self._records.get(uid):
+                record.changed.set()
+                if record.is_mounted:
+                    self._outdated.put(uid, None)
+
+    async def _write_outdated(self) -> None:
+        while True:
+            uid, _ = await self._outdated.get()
+            try:
+                if record := self._records.get(uid):
+                    await self._set_up(record, plan_volumes(record.pod, self._node.allocatable()))
+            finally:
+                self._outdated.done(uid)
+
+    async def _set_up(self, record: _Record, plan: VolumePlan) -> bool:
+        """One attempt; whether all volumes are ready now."""
+        pod, uid = record.pod, PodUid(record.pod.metadata.uid)
+        async with self._turns.of(uid):
+            # What changes from here on may have been missed.
+            record.changed.clear()
+            jobs = await self._jobs(pod, plan)
+            if self._records.get(uid) is not record:
+                return False
+            prints, now = fingerprints(jobs), self._clock.monotonic()
+            if prints is not None and prints == record.written and now - record.written_at < _TRUST_SECONDS:
+                return True
+            work = SetUp(
+                directory=self.directory(uid), group=file_group(pod), now=self._clock.now(), mounter=self._mounter
+            )
+            # Until it is done nobody knows what is on disk, and it may be interrupted.
+            record.written = None
+            outcomes = await in_thread(work.make_all, jobs)
+        record.ready = {name: outcome.volume for name, outcome in outcomes.items() if outcome.volume}
+        self._report(record, outcomes)
+        if not record.problems:
+            record.written, record.written_at = prints, now
+        return len(record.ready) == len(outcomes)
+
+    async def _jobs(self, pod: Pod, plan: VolumePlan) -> list[VolumeJob]:
+        needed = wants(_with_files(plan))
+        lookups = await self._objects.look_up(
+            pod.metadata.namespace, config_maps=needed.config_maps, secrets=needed.secrets
+        )
+        tokens: dict[ServiceAccountTokenProjection, str | Exception] = {}
+        for projection in needed.tokens:
+            try:
+                tokens[projection] = await self._tokens.get(pod, projection)
+            except TokenProblem as problem:
+                tokens[projection] = problem
+        inputs = PayloadInputs(lookups=lookups, tokens=tokens, allocatable=self._node.allocatable())
+        return [_job(planned, pod, inputs) for planned in plan.volumes]
+
+    def _report(self, record: _Record, outcomes: dict[str, VolumeOutcome]) -> None:
+        """Tell what went wrong with a volume, when it is something new."""
+        pod = reference_to(record.pod)
+        for name, outcome in outcomes.items():
+            if outcome.problem and outcome.problem != record.problems.get(name):
+                self._recorder.event(pod, WARNING, "FailedMount", _set_up_failed(name, outcome.problem))
+            if outcome.is_on_disk_instead:
+                text = f'volume "{name}" is on disk: this node has no right to mount one of medium Memory'
+                self._recorder.event(pod, WARNING, "MemoryMediumUnavailable", text)
+        record.problems = {name: outcome.problem for name, outcome in outcomes.items() if outcome.problem}
+
+
+def _job(planned: PlannedVolume, pod: Pod, inputs: PayloadInputs) -> VolumeJob:
+    if planned.plugin not in PAYLOAD_PLUGINS:
+        return VolumeJob(planned=planned)
+    try:
+        return VolumeJob(planned=planned, payload=payload_of(planned.volume, pod, inputs))
+    except VolumeProblem as problem:
+        return VolumeJob(planned=planned, payload=problem)
+
+
+def _with_files(plan: VolumePlan) -> list[Volume]:
+    return [planned.volume for planned in plan.volumes if planned.plugin in PAYLOAD_PLUGINS]
+
+
+def _objects_of(pod: Pod, plan: VolumePlan) -> Iterable[Named]:
+    needed, namespace = wants(_with_files(plan)), pod.metadata.namespace
+    yield from (Named("configmap", namespace, name) for name in needed.config_maps)
+    yield from (Named("secret", namespace, name) for name in needed.secrets)
+
+
+def _names(plan: VolumePlan) -> list[str]:
+    return [*(planned.name for planned in plan.volumes), *plan.refusals]
+
+
+def _set_up_failed(name: str, problem: str) -> str:
+    return f'MountVolume.SetUp failed for volume "{name}" : {problem}'

@@ -1,0 +1,41 @@
+"""The containers of pods, as the workers of a node see them: bring a pod further, end it, look at it.
+
+Upstream: the interface Runtime of pkg/kubelet/container/runtime.go, as far as SyncPod, KillPod and GetPodStatus
+"""
+
+from collections.abc import Callable, Sequence
+
+from pykubelet.api.generated.core import Pod, Secret
+from pykubelet.api.keys import PodUid
+from pykubelet.runtime.actions import ProbeResults
+from pykubelet.runtime.apply import Applier
+from pykubelet.runtime.keyring import keyring_of
+from pykubelet.runtime.kill import Killer
+from pykubelet.runtime.plan import plan
+from pykubelet.runtime.protocol import Runtime, RuntimePod
+from pykubelet.runtime.results import StepResult
+
+Verdicts = Callable[[RuntimePod], ProbeResults]
+"""What the probes say of a pod's containers."""
+
+
+class PodContainers:
+    """Plans and does, one step of a pod at a time."""
+
+    def __init__(self, *, runtime: Runtime, applier: Applier, killer: Killer, verdicts: Verdicts) -> None:
+        self._runtime, self._applier, self._killer, self._verdicts = runtime, applier, killer, verdicts
+
+    async def sync_pod(self, pod: Pod, observed: RuntimePod, secrets: Sequence[Secret]) -> tuple[StepResult, ...]:
+        """Go as far as possible towards what the pod should be; what came of each step."""
+        actions = plan(pod, observed, self._verdicts(observed))
+        return await self._applier.apply(pod, observed, actions, keyring_of(secrets))
+
+    async def kill_pod(
+        self, pod: Pod | None, observed: RuntimePod, *, grace_seconds: int | None = None
+    ) -> tuple[StepResult, ...]:
+        """End everything that runs of a pod; None is one that only the runtime knows."""
+        return await self._killer.kill_pod(pod, observed, grace_seconds=grace_seconds)
+
+    async def inspect(self, uid: PodUid) -> RuntimePod | None:
+        """What the runtime has of a pod, as of now."""
+        return await self._runtime.inspect(uid)

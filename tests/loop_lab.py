@@ -1,0 +1,203 @@
+"""A node's loop between real stations; only the runtime, the syncs and the API are played."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Container, Iterable, Sequence
+from contextlib import asynccontextmanager
+
+from pykubelet.agent.entrance import Entrance
+from pykubelet.agent.flow import PodOp, PodUpdate, Source
+from pykubelet.agent.handlers import PodHandlers
+from pykubelet.agent.housekeeping import Cleaners, Housekeeper
+from pykubelet.agent.inbox import LoopInbox
+from pykubelet.agent.loop import NodeLoop
+from pykubelet.agent.pods import PodManager
+from pykubelet.agent.pods.admitter import Admitter
+from pykubelet.agent.pods.sysctls import SysctlAllowlist, safe_sysctls
+from pykubelet.agent.status import StatusManager
+from pykubelet.agent.workers import JobRunner, PodKiller, WorkerPool
+from pykubelet.api.errors import NotFound
+from pykubelet.api.generated.core import Node, NodeStatus, Pod, PodStatus
+from pykubelet.api.generated.meta import ObjectMeta
+from pykubelet.api.keys import PodUid
+from pykubelet.runtime.protocol import RuntimeFailure, RuntimePod
+from pykubelet.runtime.watchdog import PodChanges
+from pykubelet.testing.virtual_time import VirtualClock
+from worker_lab import Events, ScriptedSyncs, WorkerLab
+
+
+class Outside:
+    """Everything beyond the loop that is played: the node, the runtime's listing, sources, the API."""
+
+    def __init__(self) -> None:
+        self.shown: Node | None = None
+        self.offer()
+        self.listed: list[RuntimePod] | RuntimeFailure = []
+        self.listings = 0
+        self.unready: set[str] = set()
+        self.seen: list[PodUpdate] = []
+        self.runtime_down = ""
+        self.pruned: list[tuple[str, str]] = []
+        self.probed: list[frozenset[PodUid]] = []
+        self.deleted_mirrors: list[str] = []
+        self.needed: list[Container[PodUid]] = []
+        self.changes: asyncio.Queue[PodChanges] = asyncio.Queue()
+
+    def offer(self, **amounts: str) -> None:
+        """Have the node give so much."""
+        given = {"cpu": "10", "memory": "10Gi", "pods": "110"} | amounts
+        self.shown = Node(metadata=ObjectMeta(name="node-1"), status=NodeStatus(allocatable=given))
+
+    def node(self, name: str) -> Node:
+        if self.shown is None:
+            raise NotFound(f'nodes "{name}" not found')
+        return self.shown
+
+    def pressures(self) -> tuple[str, ...]:
+        return ()
+
+    def app_armor_error(self) -> str:
+        return ""
+
+    def shutdown_message(self) -> str:
+        return ""
+
+    async def pods(self) -> Sequence[RuntimePod]:
+        self.listings += 1
+        if isinstance(self.listed, RuntimeFailure):
+            raise self.listed
+        return tuple(self.listed)
+
+    async def next_changes(self) -> PodChanges:
+        return await self.changes.get()
+
+    def is_ready(self, source: str) -> bool:
+        return source not in self.unready
+
+    def saw(self, update: PodUpdate) -> None:
+        self.seen.append(update)
+
+    def runtime_error(self) -> str:
+        return self.runtime_down
+
+    def all_sources_ready(self) -> bool:
+        return not self.unready
+
+    def prune(self, uid: PodUid, container_id: str) -> None:
+        self.pruned.append((uid, container_id))
+
+    def remove_all(self, uid: PodUid) -> None:
+        self.pruned.append((uid, "all"))
+
+    def clean_up(self, keep: Container[PodUid]) -> None:
+        assert isinstance(keep, frozenset)
+        self.probed.append(keep)
+
+    async def delete_orphaned_mirrors(self, full_names: Iterable[str], is_terminating: Callable[[str], bool]) -> None:
+        self.deleted_mirrors += [name for name in full_names if not is_terminating(name)]
+
+    async def remove_orphans(self, keep: Container[PodUid]) -> None:
+        self.needed.append(keep)
+        raise OSError("device or resource busy")
+
+    def could_have_running_containers(self, uid: PodUid, /) -> bool:
+        return False
+
+    def pod_resources_are_reclaimed(self, pod: Pod, status: PodStatus, /) -> bool:
+        return True
+
+
+class LoopLab:
+    """The loop of a node."""
+
+    def __init__(self) -> None:
+        self.clock, self.events, self.outside = VirtualClock(), Events(), Outside()
+        workers = WorkerLab()
+        self.syncs: ScriptedSyncs = workers.syncs
+        self.trail, self.cache = workers.trail, workers.cache
+        self.updates: asyncio.Queue[PodUpdate | None] = asyncio.Queue()
+        self.pods, self.inbox = PodManager(), LoopInbox()
+        self.statuses = StatusManager(client=None, pods=self.pods, safety=self.outside, clock=self.clock)
+        runner = JobRunner(syncs=self.syncs, looks=workers, moments=self.cache, recorder=self.events)
+        self.pool = WorkerPool(
+            runner=runner, seen=self.cache, desired=self.pods, listener=self.inbox, clock=self.clock, trail=self.trail
+        )
+        self.admitter = Admitter(
+            node_name="node-1",
+            nodes=self.outside,
+            conditions=self.outside,
+            sysctls=SysctlAllowlist(safe_sysctls((6, 1))),
+        )
+        self.entrance = Entrance(
+            admission=self.admitter,
+            workers=self.pool,
+            terminations=self.pool.queries,
+            statuses=self.statuses,
+            killer=PodKiller(workers=self.pool, recorder=self.events),
+            recorder=self.events,
+            trail=self.trail,
+        )
+        self.loop = self._loop()
+
+    def _loop(self) -> NodeLoop:
+        handlers = PodHandlers(
+            pods=self.pods,
+            workers=self.pool,
+            entrance=self.entrance,
+            statuses=self.statuses,
+            sources=self.outside,
+            dead=self.outside,
+            trail=self.trail,
+        )
+        cleaners = Cleaners(
+            statuses=self.statuses,
+            probes=self.outside,
+            mirrors=self.outside,
+            leftovers=(("folders", self.outside),),
+        )
+        housekeeper = Housekeeper(
+            pods=self.pods,
+            workers=self.pool,
+            queries=self.pool.queries,
+            entrance=self.entrance,
+            runtime=self.outside,
+            cleaners=cleaners,
+            trail=self.trail,
+        )
+        return NodeLoop(
+            updates=self._updates(),
+            changes=self.outside,
+            inbox=self.inbox,
+            handlers=handlers,
+            entrance=self.entrance,
+            housekeeper=housekeeper,
+            health=self.outside,
+            clock=self.clock,
+        )
+
+    async def _updates(self) -> AsyncIterator[PodUpdate]:
+        while (update := await self.updates.get()) is not None:
+            yield update
+
+    def send(self, op: PodOp, *pods: Pod, source: str = Source.API) -> None:
+        """A source tells of pods."""
+        self.updates.put_nowait(PodUpdate(op, source, pods))
+
+    def phase(self, pod: Pod) -> str:
+        """The phase this node has for a pod."""
+        status = self.statuses.pod_status(pod.metadata.uid)
+        return status.phase if status is not None else ""
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["LoopLab"]:
+        """The loop and the workers at work."""
+        ready = asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self.pool.run(asyncio.Event())), group.create_task(self.loop.run(ready))]
+            await ready.wait()
+            yield self
+            for task in tasks:
+                task.cancel()
+
+    async def quiet(self) -> None:
+        """Return when everything that is due now has happened."""
+        await asyncio.sleep(0.001)

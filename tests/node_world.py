@@ -1,0 +1,142 @@
+"""A node that reports to an API in memory, on virtual time, and what a test may change around it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from pykubelet.agent.heartbeat.conditions import Pressures, Problems
+from pykubelet.agent.heartbeat.facts import Machine
+from pykubelet.agent.heartbeat.lease import NodeLease
+from pykubelet.agent.heartbeat.node_status import NodeSettings
+from pykubelet.agent.heartbeat.register import NodeClient
+from pykubelet.agent.heartbeat.reporter import NodeReporter, Surroundings
+from pykubelet.api import resources
+from pykubelet.api.errors import ApiError
+from pykubelet.api.generated.core import Node, NodeCondition, ObjectReference
+from pykubelet.api.typed import Kind
+from pykubelet.api.wire import Document, from_document
+from pykubelet.runtime.protocol import Image
+from pykubelet.testing.memory_api import MemoryApi
+from pykubelet.testing.virtual_time import VirtualClock
+
+T = TypeVar("T")
+
+MACHINE = Machine(
+    cores=2,
+    memory_bytes=10 * 2**30,
+    storage_bytes=100 * 2**30,
+    machine_id="machine",
+    system_uuid="system",
+    boot_id="boot",
+    kernel_version="6.1",
+    os_image="Debian",
+    architecture="amd64",
+    ip="10.0.0.1",
+)
+SETTINGS = NodeSettings(name="node-1", hostname="host-1")
+
+
+class FailingApi(MemoryApi):
+    """An API whose next calls of a verb fail as told, or hang."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        super().__init__(clock)
+        self.failures: dict[str, list[ApiError | None]] = {}
+        self.hangs = False
+
+    async def get(self, kind: Kind[T], name: str, **where: Any) -> T:
+        await self._perhaps_fail("get", kind, name)
+        return await super().get(kind, name, **where)
+
+    async def create(self, kind: Kind[T], body: T, **where: Any) -> T:
+        await self._perhaps_fail("create", kind, "")
+        return await super().create(kind, body, **where)
+
+    async def patch(self, kind: Kind[T], name: str, body: Any, **where: Any) -> T:
+        await self._perhaps_fail("patch", kind, name)
+        return await super().patch(kind, name, body, **where)
+
+    async def _perhaps_fail(self, verb: str, kind: Kind[T], name: str) -> None:
+        script = self.failures.get(verb, [])
+        error = script.pop(0) if script else None
+        if error is not None or self.hangs:
+            self._record(verb, kind.resource, "", name)
+        if self.hangs:
+            await asyncio.sleep(100_000)
+        if error is not None:
+            raise error
+
+
+class NodeWorld:
+    """A machine, how it is, and what is told about it: the outer doors of a reporter and a lease."""
+
+    def __init__(self, settings: NodeSettings = SETTINGS, client: NodeClient | None = None) -> None:
+        self.clock = VirtualClock()
+        self.api = FailingApi(self.clock)
+        self.facts = MACHINE
+        self.wrong = Problems()
+        self.short = Pressures()
+        self.in_use: tuple[str, ...] | None = None
+        self.pulled: Sequence[Image] = ()
+        self.seen: Node | None = None
+        self.events: list[tuple[str, str, str]] = []
+        around = Surroundings(machine=self, health=self, images=self, known_node=lambda: self.seen)
+        self.reporter = NodeReporter(
+            settings=settings,
+            client=client or self.api,
+            surroundings=around,
+            recorder=self,
+            clock=self.clock,
+            rand=lambda: 0.5,
+        )
+        self.lease = NodeLease(node_name=settings.name, client=client or self.api, clock=self.clock, rand=lambda: 0.0)
+
+    def read(self) -> Machine:
+        return self.facts
+
+    def problems(self) -> Problems:
+        return self.wrong
+
+    def pressures(self) -> Pressures:
+        return self.short
+
+    def volumes_in_use(self) -> tuple[str, ...] | None:
+        return self.in_use
+
+    async def images(self) -> Sequence[Image]:
+        return self.pulled
+
+    def event(self, involved: ObjectReference, event_type: str, reason: str, message: str) -> None:
+        assert (involved.kind, involved.name, involved.uid) == ("Node", "node-1", "node-1")
+        self.events.append((event_type, reason, message))
+
+    def calls(self, resource: str = "nodes") -> list[str]:
+        """The verbs of the requests about a resource since the last time."""
+        verbs = [call.verb for call in self.api.calls if call.resource == resource]
+        self.api.calls = []
+        return verbs
+
+    def reasons(self) -> list[str]:
+        """The reasons of the events since the last time."""
+        reasons, self.events = [reason for _, reason, _ in self.events], []
+        return reasons
+
+    def document(self) -> Document:
+        return self.api.documents(resources.NODES)[0]
+
+    def shown(self) -> Node:
+        """The node in the API."""
+        return from_document(self.document(), Node)
+
+    def condition(self, kind: str) -> NodeCondition:
+        return next(one for one in self.shown().status.conditions if one.type == kind)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[asyncio.Event]:
+        """The reporter at work; yields the event of its readiness."""
+        async with asyncio.TaskGroup() as group:
+            ready = asyncio.Event()
+            task = group.create_task(self.reporter.run(ready))
+            yield ready
+            task.cancel()

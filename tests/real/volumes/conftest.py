@@ -1,0 +1,53 @@
+"""A folder on a real disk, as root if we are root, and as an ordinary user in any case."""
+
+import ctypes
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pykubelet.agent.volumes.mounting import NoRightToMount, SystemMounter
+
+NOBODY = 65534
+_PR_SET_DUMPABLE = 4
+USERS = ["root", "ordinary user"] if os.geteuid() == 0 else ["ordinary user"]
+
+
+@pytest.fixture(params=USERS)
+def folder(request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A fresh folder of the user that the test runs as."""
+    path = Path(tempfile.mkdtemp(prefix="pykubelet-volumes-"))
+    becomes_nobody = request.param == "ordinary user" and os.geteuid() == 0
+    if becomes_nobody:
+        os.chown(path, NOBODY, NOBODY)
+        os.setegid(NOBODY)
+        os.seteuid(NOBODY)
+        # Who changes users may not look into its own /proc any more; a real ordinary user may.
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 1)
+    try:
+        yield path
+    finally:
+        if becomes_nobody:
+            os.seteuid(0)
+            os.setegid(0)
+        shutil.rmtree(path)
+
+
+@pytest.fixture
+def may_mount(folder: Path) -> bool:
+    """Whether the test's user has the right to mount; everything else must hold without."""
+    place = folder / "try"
+    place.mkdir()
+    mounter = SystemMounter()
+    try:
+        mounter.mount_memory(str(place), size_bytes=4096, mode=0o700, group=None)
+    except NoRightToMount:
+        return False
+    else:
+        mounter.unmount(str(place))
+        return True
+    finally:
+        place.rmdir()

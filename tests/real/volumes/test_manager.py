@@ -1,0 +1,282 @@
+"""The volume manager with a real disk and the real object managers, in front of an API in memory."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from pykubelet.agent.refs import ObjectKey
+from pykubelet.agent.volumes import manager
+from pykubelet.agent.volumes.mounting import SystemMounter
+from pykubelet.agent.volumes.problems import VolumesNotReady, VolumesNotRemoved
+from pykubelet.agent.volumes.turns import in_thread
+from pykubelet.aio.backoff import Backoff
+from pykubelet.api import resources
+from pykubelet.api.generated.core import Pod
+from pykubelet.api.keys import PodUid
+from volume_pods import UID, pod_with
+from volume_world import World, read
+
+SETTINGS = {"name": "settings", "configMap": {"name": "settings"}}
+LOGIN = {"name": "login", "secret": {"secretName": "login"}}
+SCRATCH = {"name": "scratch", "emptyDir": {}}
+LABELS = {
+    "name": "labels",
+    "downwardAPI": {"items": [{"path": "labels", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.labels"}}]},
+}
+MISSING = 'web Warning FailedMount MountVolume.SetUp failed for volume "settings" : configmap "settings" not found'
+
+
+@pytest.fixture
+async def world(folder: Path) -> AsyncIterator[World]:
+    world = World(folder)
+    async with world.running():
+        yield world
+    await world.manager.unmount(pod_with())
+
+
+async def becomes(path: Path, text: str, within_seconds: float = 5.0) -> None:
+    """Wait until a file has this content; no sync of the pod comes to help, so the change itself must."""
+    async with asyncio.timeout(within_seconds):
+        while read(path) != text:
+            await asyncio.sleep(0.005)
+
+
+async def test_volumes_are_made_and_taken_away(world: World) -> None:
+    """All of a pod's, with the files of the API; what nobody mounts is not made."""
+    world.put_config_map("settings", colour="red")
+    world.put_secret("login", user="bWU=")
+    pod = pod_with(SETTINGS, LOGIN, SCRATCH, LABELS)
+    await world.mount(pod)
+    assert (world.path(pod, "settings") / "colour").read_text() == "red"
+    assert (world.path(pod, "login") / "user").read_text() == "me"
+    assert (world.path(pod, "labels") / "labels").read_text() == ""
+    assert {name: found.read_only for name, found in world.manager.volumes(PodUid(UID)).items()} == {
+        "settings": True,
+        "login": True,
+        "scratch": False,
+        "labels": True,
+    }
+    assert await world.manager.has_volumes(PodUid(UID))
+    await world.manager.unmount(pod)
+    await world.manager.unmount(pod)
+    assert not await world.manager.has_volumes(PodUid(UID))
+    assert world.manager.volumes(PodUid(UID)) == {}
+    assert world.told.events == []
+
+
+async def test_files_follow_their_object_within_a_second(world: World) -> None:
+    """Of a config map and of a secret, without a sync of the pod; a new key appears, an old one goes."""
+    world.put_config_map("settings", colour="red")
+    world.put_secret("login", user="bWU=")
+    pod = pod_with(SETTINGS, LOGIN)
+    await world.mount(pod)
+    settings, login = world.path(pod, "settings"), world.path(pod, "login")
+    world.put_config_map("settings", size="xl")
+    world.put_secret("login", user="eW91")
+    await becomes(login / "user", "you")
+    await becomes(settings / "size", "xl")
+    assert sorted(path.name for path in settings.iterdir() if not path.name.startswith("..")) == ["size"]
+
+
+async def test_files_follow_the_pod_at_its_next_sync(world: World) -> None:
+    """Its labels are known to nobody else."""
+    pod = pod_with(LABELS)
+    await world.mount(pod)
+    await world.mount(replace(pod, metadata=replace(pod.metadata, labels={"app": "web"})))
+    assert (world.path(pod, "labels") / "labels").read_text() == 'app="web"'
+
+
+async def test_pod_starts_as_soon_as_what_it_waits_for_is_there(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not when it would look again by itself; and its user was told meanwhile, once."""
+    monkeypatch.setattr(manager, "_RETRY", Backoff(first_seconds=600, limit_seconds=600))
+    pod = pod_with(SETTINGS, SCRATCH)
+    mounting = asyncio.create_task(world.mount(pod))
+    while MISSING not in world.told.events:
+        await asyncio.sleep(0.005)
+    await asyncio.sleep(0.1)
+    assert not mounting.done()
+    world.put_config_map("settings", colour="red")
+    await mounting
+    assert (world.path(pod, "settings") / "colour").read_text() == "red"
+    assert world.told.events == [MISSING]
+
+
+async def test_pod_is_told_which_volumes_are_missing_when_time_is_up(world: World) -> None:
+    """In upstream's words, and why."""
+    pod = pod_with(SETTINGS, SCRATCH)
+    with pytest.raises(VolumesNotReady) as caught:
+        await world.mount(pod, patience_seconds=0.1)
+    assert str(caught.value) == (
+        "unmounted volumes=[settings], unattached volumes=[], failed to process volumes=[]: "
+        'MountVolume.SetUp failed for volume "settings" : configmap "settings" not found'
+    )
+    assert set(world.manager.volumes(PodUid(UID))) == {"scratch"}
+
+
+async def test_pod_is_refused_at_once_when_a_volume_can_never_be_made(world: World) -> None:
+    """No time is spent waiting."""
+    pod = pod_with({"name": "data", "persistentVolumeClaim": {"claimName": "c"}}, SCRATCH)
+    with pytest.raises(VolumesNotReady) as caught:
+        async with asyncio.timeout(1):
+            await world.mount(pod)
+    assert str(caught.value) == (
+        "unmounted volumes=[data scratch], unattached volumes=[], failed to process volumes=[data]: "
+        "persistentVolumeClaim volumes are not supported by this node"
+    )
+
+
+async def test_running_pod_keeps_its_files_when_their_object_goes(world: World) -> None:
+    """Its syncs go on, also after a restart of the node; the event says what is wrong."""
+    world.put_config_map("settings", colour="red")
+    pod = pod_with(SETTINGS)
+    await world.mount(pod)
+    world.api.remove(resources.CONFIG_MAPS, namespace="default", name="settings")
+    while MISSING not in world.told.events:
+        await asyncio.sleep(0.005)
+    await world.mount(pod)
+    assert (world.path(pod, "settings") / "colour").read_text() == "red"
+    await world.another_manager().mount(pod, patience_seconds=1)
+    world.put_config_map("settings", colour="blue")
+    await becomes(world.path(pod, "settings") / "colour", "blue")
+
+
+async def test_files_are_looked_at_again_after_a_restart(world: World) -> None:
+    """A sync trusts what it has written, for a while; a node that starts looks at the disk."""
+    world.put_config_map("settings", colour="red")
+    pod = pod_with(SETTINGS)
+    await world.mount(pod)
+    link = world.path(pod, "settings") / "colour"
+    link.unlink()
+    await world.mount(pod)
+    assert read(link) == ""
+    await world.another_manager().mount(pod)
+    assert read(link) == "red"
+
+
+async def test_all_pods_are_looked_at_when_changes_were_missed(world: World) -> None:
+    """More changes than a reader can keep up with: any object may be another one."""
+    world.put_config_map("settings", colour="red")
+    pod = pod_with(SETTINGS)
+    await world.mount(pod)
+    for number in range(1500):
+        world.put_config_map(f"other-{number}", a="b")
+        world.config_maps._changes.publish(ObjectKey("default", f"other-{number}"))
+    world.put_config_map("settings", colour="blue")
+    await becomes(world.path(pod, "settings") / "colour", "blue")
+    assert world.told.events == []
+
+
+async def test_volumes_of_an_earlier_life_are_taken_away(world: World) -> None:
+    """A restarted node knows them by the disk alone."""
+    pod = pod_with(SCRATCH, LABELS)
+    await world.mount(pod)
+    (world.path(pod, "scratch") / "file").touch()
+    await world.another_manager().unmount(pod)
+    assert not await world.manager.has_volumes(PodUid(UID))
+
+
+async def test_orphans_go_and_others_stay(world: World) -> None:
+    """Those in use, and those that are to be kept; what cannot be removed is tried again."""
+    pod = pod_with(SCRATCH)
+    await world.mount(pod)
+    pods = world.root / "pods"
+    for name in ("kept", "orphan", "stuck"):
+        (pods / name / "volumes/kubernetes.io~empty-dir/v").mkdir(parents=True)
+    (pods / "stuck/volumes/file").touch()
+    for _ in range(2):
+        await world.manager.remove_orphans({PodUid("kept")})
+        assert sorted(path.name for path in pods.iterdir()) == sorted([UID, "kept", "stuck"])
+    (pods / "stuck/volumes/file").unlink()
+    await world.manager.remove_orphans(set())
+    assert [path.name for path in pods.iterdir()] == [UID]
+    await world.manager.unmount(pod)
+    await world.manager.remove_orphans(set())
+    assert list(pods.iterdir()) == []
+
+
+async def test_orphan_that_comes_back_is_not_removed_under_its_feet(world: World) -> None:
+    """Whoever has the pod's turn first is done before the other begins."""
+    pod = pod_with(SCRATCH)
+    await world.mount(pod)
+    for _ in range(20):
+        await world.manager.unmount(pod)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(world.manager.remove_orphans(set()))
+            group.create_task(world.mount(pod))
+        assert world.path(pod, "scratch").is_dir()
+
+
+async def test_unmount_says_what_stays(world: World, may_mount: bool) -> None:
+    """And succeeds once it can."""
+    pod = pod_with(SCRATCH)
+    await world.mount(pod)
+    inner = world.path(pod, "scratch") / "inner"
+    inner.mkdir()
+    if may_mount:
+        SystemMounter().mount_memory(str(inner), size_bytes=4096, mode=0o700, group=None)
+        with pytest.raises(VolumesNotRemoved, match=r"^mounted volumes=\[scratch\]: "):
+            await world.manager.unmount(pod)
+        SystemMounter().unmount(str(inner))
+    await world.manager.unmount(pod)
+    assert not await world.manager.has_volumes(PodUid(UID))
+
+
+async def test_cancelled_mount_leaves_a_state_to_go_on_from(world: World) -> None:
+    """Workers are interrupted when a pod is deleted."""
+    world.put_config_map("settings", colour="red")
+    pod = pod_with(SETTINGS, SCRATCH, LABELS)
+    await world.manager.make_directories(pod)
+    for pause in (0, 0, 0.001, 0.002, 0.005):
+        task = asyncio.create_task(world.mount(pod))
+        await asyncio.sleep(pause)
+        task.cancel()
+        await asyncio.wait({task})
+    await world.mount(pod)
+    assert (world.path(pod, "settings") / "colour").read_text() == "red"
+
+
+async def test_files_are_written_again_after_an_interrupted_write(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when they should be what they were before it."""
+    pod, alone = pod_with(LABELS), world.another_manager()
+    changed = replace(pod, metadata=replace(pod.metadata, labels={"app": "web"}))
+    await alone.mount(pod)
+
+    async def interrupted(function: Any, *arguments: Any) -> None:
+        await in_thread(function, *arguments)
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(manager, "in_thread", interrupted)
+    with pytest.raises(asyncio.CancelledError):
+        await alone.mount(changed)
+    monkeypatch.undo()
+    await alone.mount(pod)
+    assert read(f"{alone.volumes(PodUid(UID))['labels'].path}/labels") == ""
+
+
+async def test_memory_that_cannot_be_had_is_told(world: World, may_mount: bool) -> None:
+    """A pod that wants memory runs on disk where we have no right to mount; an event says so, once."""
+    pod = pod_with({"name": "fast", "emptyDir": {"medium": "Memory"}})
+    await world.mount(pod)
+    await world.mount(pod)
+    text = 'volume "fast" is on disk: this node has no right to mount one of medium Memory'
+    assert world.told.events == ([] if may_mount else [f"web Warning MemoryMediumUnavailable {text}"])
+
+
+async def test_pod_without_api_server_is_told_that_there_is_none(folder: Path) -> None:
+    """A node alone has no objects and no tokens."""
+    world = World(folder, has_api=False)
+    token = {"name": "token", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}
+    pod: Pod = pod_with(SETTINGS, token)
+    with pytest.raises(
+        VolumesNotReady, match="couldn't get configMap default/settings, no kubeClient defined"
+    ) as caught:
+        await world.manager.mount(pod, patience_seconds=0.1)
+    assert "cannot use TokenManager when kubelet is in standalone mode" in str(caught.value)
+    async with world.running():
+        assert world.manager.volumes(PodUid(UID)) == {}

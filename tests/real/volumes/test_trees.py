@@ -1,0 +1,150 @@
+"""Trees that somebody else is changing, on a real disk."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from pykubelet.agent.volumes import trees
+from pykubelet.agent.volumes.mounting import SystemMounter
+
+
+def remove(folder: Path, name: str, *, with_files: bool = True) -> None:
+    with trees.opened(str(folder)) as handle:
+        trees.remove_tree(handle, name, with_files=with_files)
+
+
+def test_removal_takes_all_below_but_follows_no_link(folder: Path) -> None:
+    """What links lead to stays, folders and files alike."""
+    outside = folder / "outside"
+    (outside / "inner").mkdir(parents=True)
+    (outside / "file").write_text("precious")
+    tree = folder / "tree"
+    (tree / "a/b").mkdir(parents=True)
+    (tree / "a/file").write_text("x")
+    (tree / "a/to-folder").symlink_to(outside)
+    (tree / "to-file").symlink_to(outside / "file")
+    os.mkfifo(tree / "pipe")
+    remove(folder, "tree")
+    assert not tree.exists()
+    assert (outside / "file").read_text() == "precious"
+    assert (outside / "inner").is_dir()
+
+
+def test_removal_of_a_link_or_nothing_is_just_that(folder: Path) -> None:
+    """The name itself may be a link, a file, or not there."""
+    (folder / "real").mkdir()
+    (folder / "link").symlink_to("real")
+    (folder / "file").touch()
+    for name in ("link", "file", "nothing"):
+        remove(folder, name)
+    assert [path.name for path in folder.iterdir()] == ["real"]
+
+
+def test_removal_is_never_too_deep(folder: Path) -> None:
+    """A container may nest folders deeper than any stack, and deeper than a path may be long."""
+    handle = os.open(folder, trees.FOLDER)
+    for _ in range(1500):
+        os.mkdir("deep", dir_fd=handle)
+        inner = os.open("deep", trees.FOLDER, dir_fd=handle)
+        os.close(handle)
+        handle = inner
+    os.close(handle)
+    remove(folder, "deep")
+    assert list(folder.iterdir()) == []
+
+
+def test_removal_opens_what_its_owner_is_locked_out_of(folder: Path) -> None:
+    """As caches of build tools are; root would not even notice."""
+    locked = folder / "tree/locked"
+    (locked / "inner").mkdir(parents=True)
+    (locked / "inner/file").touch()
+    (locked / "inner").chmod(0)
+    locked.chmod(0o500)
+    remove(folder, "tree")
+    assert not (folder / "tree").exists()
+
+
+def test_removal_stops_when_a_folder_is_moved_from_under_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The way up would be another one than the way down; nothing there is touched."""
+    (folder / "tree/a/b").mkdir(parents=True)
+    (folder / "elsewhere/a").mkdir(parents=True)
+    original = os.rmdir
+
+    def move_away(path: str, *, dir_fd: int) -> None:
+        original(path, dir_fd=dir_fd)
+        if path == "b":
+            (folder / "tree/a").rename(folder / "elsewhere/moved")
+
+    monkeypatch.setattr(os, "rmdir", move_away)
+    with pytest.raises(OSError, match="moved while it was removed"):
+        remove(folder, "tree")
+    assert (folder / "elsewhere/a").is_dir()
+
+
+def test_removal_without_files_stops_at_the_first(folder: Path) -> None:
+    """And takes empty folders only."""
+    (folder / "empty/a/b").mkdir(parents=True)
+    remove(folder, "empty", with_files=False)
+    assert not (folder / "empty").exists()
+    (folder / "full/a").mkdir(parents=True)
+    (folder / "full/a/file").write_text("x")
+    with pytest.raises(OSError, match="a file is left there"):
+        remove(folder, "full", with_files=False)
+    assert (folder / "full/a/file").read_text() == "x"
+
+
+def test_removal_stops_where_something_is_mounted(folder: Path, may_mount: bool) -> None:
+    """Also where it is the same file system: what is bound there is somebody else's."""
+    (folder / "precious").mkdir()
+    (folder / "precious/file").write_text("x")
+    target = folder / "tree/a"
+    target.mkdir(parents=True)
+    mounter = SystemMounter()
+    if not may_mount:
+        with pytest.raises(PermissionError):
+            mounter.bind(str(folder / "precious"), str(target))
+        assert not trees.is_mount_point(str(target))
+        return
+    mounter.bind(str(folder / "precious"), str(target))
+    try:
+        assert trees.is_mount_point(str(target))
+        with pytest.raises(trees.CrossesMount):
+            remove(folder, "tree")
+    finally:
+        mounter.unmount(str(target))
+    assert (folder / "precious/file").read_text() == "x"
+    assert not trees.is_mount_point(str(target))
+
+
+def test_paths_below_are_all_there_are(folder: Path) -> None:
+    """Links are listed, not followed."""
+    (folder / "a/b").mkdir(parents=True)
+    (folder / "a/b/file").touch()
+    (folder / "link").symlink_to("a")
+    with trees.opened(str(folder)) as handle:
+        assert sorted(trees.paths_below(handle)) == ["a", "a/b", "a/b/file", "link"]
+
+
+def test_opening_below_follows_no_link(folder: Path) -> None:
+    """Neither on the way nor at its end."""
+    (folder / "a").mkdir()
+    (folder / "a/file").write_text("x")
+    (folder / "way").symlink_to("a")
+    (folder / "a/end").symlink_to("file")
+    with trees.opened(str(folder)) as handle:
+        with trees.opened_below(handle, "a/file", trees.FILE) as file:
+            assert trees.read_at_most(file, 10) == b"x"
+        for path in ("way/file", "a/end"):
+            with pytest.raises(OSError, match=r".") as caught, trees.opened_below(handle, path, trees.FILE):
+                pass
+            assert caught.value.errno in {errno.ELOOP, errno.ENOTDIR}
+
+
+@pytest.mark.timeout(5)
+def test_reading_refuses_a_pipe_without_waiting_for_it(folder: Path) -> None:
+    """Nobody may ever write into it."""
+    os.mkfifo(folder / "pipe")
+    with trees.opened(str(folder / "pipe"), trees.FILE) as handle, pytest.raises(OSError, match="not a regular file"):
+        trees.read_at_most(handle, 10)

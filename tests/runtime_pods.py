@@ -1,0 +1,89 @@
+"""Pods that behave alike on every runtime: by their command on a real one, by their annotation on the simulated one."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pykubelet.api.generated.core import Container, Pod
+from pykubelet.api.keys import PodUid
+from pykubelet.runtime.protocol import (
+    ContainerRequest,
+    ContainerState,
+    Runtime,
+    RuntimeContainer,
+    RuntimePod,
+    SandboxRequest,
+)
+from pykubelet.runtime.sim import ANNOTATION
+from pykubelet.testing import build
+
+FOREVER = ("sleep", "1000")
+EXITS_WITH_3 = ("sh", "-c", "exit 3")
+IGNORES_TERM = ("sh", "-c", "trap '' TERM; while :; do sleep 1; done")
+SAYS_HELLO = ("sh", "-c", "echo hello; exec sleep 1000")
+
+SCRIPTS: dict[tuple[str, ...], dict[str, Any]] = {
+    FOREVER: {},
+    EXITS_WITH_3: {"runs": [{"seconds": 0.1, "exitCode": 3}]},
+    IGNORES_TERM: {"stopSeconds": 3600},
+    SAYS_HELLO: {"output": ["hello"]},
+}
+
+
+class World:
+    """A runtime, and short ways to ask it for things."""
+
+    def __init__(self, runtime: Runtime, image: str, logs: Path) -> None:
+        self.runtime, self.image, self.logs = runtime, image, logs
+
+    def pod(self, name: str = "web", command: tuple[str, ...] = FOREVER, **fields: Any) -> Pod:
+        main = Container(name="main", image=self.image, command=command)
+        return build.pod(
+            name, containers=(main,), annotations={f"{ANNOTATION}main": json.dumps(SCRIPTS[command])}, **fields
+        )
+
+    async def sandbox(self, pod: Pod, attempt: int = 0) -> str:
+        request = SandboxRequest(pod=pod, attempt=attempt, hostname=pod.metadata.name, log_directory=str(self.logs))
+        return await self.runtime.create_sandbox(request)
+
+    def request(self, pod: Pod, sandbox_id: str, attempt: int = 0) -> ContainerRequest:
+        container = pod.spec.containers[0]
+        return ContainerRequest(
+            pod=pod,
+            sandbox_id=sandbox_id,
+            container=container,
+            attempt=attempt,
+            hash="abc",
+            image_id="sha256:1",
+            command=container.command,
+            args=(),
+            environment=(("GREETING", "hello"),),
+            mounts=(),
+            log_path=str(self.logs / f"{attempt}.log"),
+        )
+
+    async def started(self, pod: Pod) -> tuple[str, str]:
+        """The ids of a sandbox and of a container that runs in it."""
+        sandbox_id = await self.sandbox(pod)
+        container_id = await self.runtime.create_container(self.request(pod, sandbox_id))
+        await self.runtime.start(container_id)
+        return sandbox_id, container_id
+
+    async def inspect(self, pod: Pod) -> RuntimePod:
+        found = await self.runtime.inspect(PodUid(pod.metadata.uid))
+        assert found is not None
+        return found
+
+    async def container(self, pod: Pod) -> RuntimeContainer:
+        return (await self.inspect(pod)).containers[0]
+
+    async def until(self, pod: Pod, is_so: Callable[[RuntimeContainer], bool]) -> RuntimeContainer:
+        """The newest container, once it is as it should be."""
+        while not is_so(found := await self.container(pod)):
+            await asyncio.sleep(0.02)
+        return found
+
+    async def until_exited(self, pod: Pod) -> RuntimeContainer:
+        return await self.until(pod, lambda container: container.state == ContainerState.EXITED)

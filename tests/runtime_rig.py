@@ -1,0 +1,138 @@
+"""All parts that bring a pod to a runtime, put together around a simulated one, on virtual time."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Self
+
+from pykubelet.api.generated.core import ObjectReference, Pod
+from pykubelet.api.keys import PodUid
+from pykubelet.runtime.actions import ProbeResults
+from pykubelet.runtime.apply import Applier
+from pykubelet.runtime.crash_backoff import CrashBackoff
+from pykubelet.runtime.events import AnyContainer
+from pykubelet.runtime.hooks import Hooks
+from pykubelet.runtime.images import ImagePuller
+from pykubelet.runtime.kill import Killer
+from pykubelet.runtime.log_directory import LogDirectory
+from pykubelet.runtime.make_sandbox import SandboxMaker
+from pykubelet.runtime.plan import plan
+from pykubelet.runtime.protocol import Outcome, RuntimeFailure, RuntimePod
+from pykubelet.runtime.removal import ContainerRemover
+from pykubelet.runtime.results import StepResult
+from pykubelet.runtime.sim import SimHttp, SimImages, SimRuntime
+from pykubelet.runtime.start_container import ContainerSettings, ContainerStarter
+from pykubelet.testing.virtual_time import VirtualClock
+
+
+class SeenEvents:
+    """Keeps events: what, why, about which field, in which words."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str, str]] = []
+        self.fields: list[str] = []
+
+    def event(self, involved: ObjectReference, event_type: str, reason: str, message: str) -> None:
+        self.seen.append((event_type, reason, message))
+        self.fields.append(involved.field_path)
+
+    def reasons(self) -> list[str]:
+        return [reason for _, reason, _ in self.seen]
+
+
+class SeenCommands:
+    """Runs no command but notes it and takes its time; a script says how it ends."""
+
+    def __init__(self) -> None:
+        self.runs: list[tuple[str, ...]] = []
+        self.outcome = Outcome(0, b"")
+        self.seconds = 0.0
+        self.failure: RuntimeFailure | None = None
+
+    async def run(
+        self, container_id: str, command: Sequence[str], *, timeout_seconds: float | None, limit_bytes: int
+    ) -> Outcome:
+        self.runs.append(tuple(command))
+        async with asyncio.timeout(timeout_seconds):
+            await asyncio.sleep(self.seconds)
+        if self.failure is not None:
+            raise self.failure
+        return self.outcome
+
+
+class PlainSettings:
+    """Containers run with what their spec says, word by word."""
+
+    def __init__(self) -> None:
+        self.failure: RuntimeFailure | None = None
+
+    def hostname(self, pod: Pod) -> str:
+        return pod.metadata.name
+
+    async def container(
+        self, pod: Pod, container: AnyContainer, ips: Sequence[str], *, attempt: int
+    ) -> ContainerSettings:
+        if self.failure is not None:
+            raise self.failure
+        return ContainerSettings(
+            command=container.command,
+            args=container.args,
+            environment=(("POD_IP", ",".join(ips)), ("ATTEMPT", str(attempt))),
+        )
+
+
+class Rig:
+    """The parts."""
+
+    def __init__(self, logs: Path, *, sim: SimRuntime | None = None, images: SimImages | None = None) -> None:
+        self.clock, self.events = VirtualClock(), SeenEvents()
+        self.sim = sim or SimRuntime(clock=self.clock)
+        self.commands, self.settings, self.backoff = SeenCommands(), PlainSettings(), CrashBackoff()
+        self.images = images or SimImages()
+        self.puller = ImagePuller(images=self.images, events=self.events, clock=self.clock)
+        self.logs = LogDirectory(logs / "pods", links=logs / "containers")
+        hooks = Hooks(commands=self.commands, http=SimHttp(self.sim), pods=self.sim, events=self.events)
+        self.killer = Killer(runtime=self.sim, hooks=hooks, events=self.events, clock=self.clock)
+        self.remover = ContainerRemover(runtime=self.sim, logs=self.logs, killer=self.killer)
+        starter = ContainerStarter(
+            runtime=self.sim,
+            images=self.puller,
+            settings=self.settings,
+            logs=self.logs,
+            hooks=hooks,
+            killer=self.killer,
+            events=self.events,
+        )
+        self.applier = Applier(
+            sandboxes=SandboxMaker(runtime=self.sim, settings=self.settings, logs=self.logs, events=self.events),
+            starter=starter,
+            killer=self.killer,
+            remover=self.remover,
+            backoff=self.backoff,
+            events=self.events,
+            clock=self.clock,
+        )
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[Self]:
+        """Image pulls are served as long as this lasts."""
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(self.puller.run(asyncio.Event()))
+            yield self
+            task.cancel()
+
+    async def observed(self, pod: Pod) -> RuntimePod:
+        uid = PodUid(pod.metadata.uid)
+        found = await self.sim.inspect(uid)
+        return found or RuntimePod(uid=uid, namespace=pod.metadata.namespace, name=pod.metadata.name)
+
+    async def sync(self, pod: Pod, probes: ProbeResults | None = None) -> tuple[StepResult, ...]:
+        """One step of a pod, as its worker does it."""
+        observed = await self.observed(pod)
+        return await self.applier.apply(pod, observed, plan(pod, observed, probes or ProbeResults()))
+
+    async def states(self, pod: Pod) -> dict[str, str]:
+        """The state of the newest container of each name."""
+        observed = await self.observed(pod)
+        return {one.name: str(one.state) for one in reversed(observed.containers)}

@@ -1,0 +1,135 @@
+"""What the syncs of a pod have around them, writing down what is asked for."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from pykubelet.agent.trail import PodTrails
+from pykubelet.agent.workers import PodSyncs, Surroundings
+from pykubelet.api.generated.core import Pod, PodStatus, Secret
+from pykubelet.api.keys import PodUid
+from pykubelet.runtime.protocol import RuntimePod
+from pykubelet.runtime.results import StepResult
+from pykubelet.testing.virtual_time import ManualClock
+from worker_lab import Events
+
+
+class World:
+    """Everything around a pod: each thing that is asked for is written down, and fails if it is told to."""
+
+    def __init__(self, *, with_cgroups: bool = False) -> None:
+        self.steps: list[str] = []
+        self.errors: dict[str, Exception] = {}
+        self.results: dict[str, tuple[StepResult, ...]] = {}
+        self.status = PodStatus(phase="Pending")
+        self.statuses: list[PodStatus] = []
+        self.reasons: list[Sequence[StepResult]] = []
+        self.left: RuntimePod | None = None
+        self.missing: list[str] = []
+        self.has_cgroup = False
+        self.clock, self.events = ManualClock(), Events()
+        self.trail = PodTrails(clock=self.clock)
+        around = Surroundings(
+            network=self,
+            references=self,
+            mirrors=self,
+            storage=self,
+            pull_secrets=self,
+            cgroups=self if with_cgroups else None,
+        )
+        self.syncs = PodSyncs(
+            reports=self,
+            surroundings=around,
+            containers=Containers(self),
+            reasons=self,
+            probes=self,
+            recorder=self.events,
+            trail=self.trail,
+            clock=self.clock,
+        )
+
+    def step(self, name: str) -> None:
+        self.steps.append(name)
+        if name in self.errors:
+            raise self.errors[name]
+
+    def generate(self, pod: Pod, observed: RuntimePod, *, is_terminal: bool) -> PodStatus:
+        addresses = [ip for sandbox in observed.sandboxes for ip in sandbox.ips]
+        return replace(self.status, message=f"terminal={is_terminal} {' '.join(addresses)}".strip())
+
+    def set_pod_status(self, pod: Pod, status: PodStatus) -> None:
+        self.statuses.append(status)
+        self.step("status")
+
+    def pod_status(self, uid: PodUid) -> PodStatus | None:
+        return self.statuses[-1]
+
+    def terminate_pod(self, pod: Pod) -> None:
+        self.step("final status")
+
+    def network_error(self) -> str:
+        return str(self.errors.get("network", ""))
+
+    def register_pod(self, pod: Pod) -> None:
+        self.step("register")
+
+    def unregister_pod(self, pod: Pod) -> None:
+        self.step("unregister")
+
+    def exists(self, pod: Pod) -> bool:
+        return self.has_cgroup
+
+    async def ensure(self, pod: Pod) -> None:
+        self.step("cgroup")
+
+    async def remove(self, pod: Pod) -> None:
+        self.step("remove cgroup")
+
+    async def reconcile(self, pod: Pod) -> None:
+        self.step("mirror")
+
+    async def make_directories(self, pod: Pod) -> None:
+        self.step("directories")
+
+    async def mount(self, pod: Pod) -> None:
+        self.step("mount")
+
+    async def unmount(self, pod: Pod) -> None:
+        self.step("unmount")
+
+    async def pull_secrets(self, pod: Pod) -> tuple[Sequence[Secret], Sequence[str]]:
+        self.step("secrets")
+        return (), self.missing
+
+    def add_pod(self, pod: Pod) -> None:
+        self.step("probe")
+
+    def stop_liveness_and_startup(self, pod: Pod) -> None:
+        self.step("probe readiness only")
+
+    def remove_pod(self, pod: Pod) -> None:
+        self.step("probe no more")
+
+    def update(self, uid: PodUid, results: Sequence[StepResult]) -> None:
+        self.reasons.append(results)
+
+
+class Containers:
+    """The containers of the world's pod."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    async def sync_pod(self, pod: Pod, observed: RuntimePod, secrets: Sequence[Secret]) -> Sequence[StepResult]:
+        self.world.step("containers")
+        return self.world.results.get("containers", ())
+
+    async def kill_pod(
+        self, pod: Pod | None, observed: RuntimePod, *, grace_seconds: int | None = None
+    ) -> Sequence[StepResult]:
+        self.world.step(f"kill in {grace_seconds}")
+        return self.world.results.get("kill", ())
+
+    async def inspect(self, uid: PodUid) -> RuntimePod | None:
+        self.world.step("inspect")
+        return self.world.left

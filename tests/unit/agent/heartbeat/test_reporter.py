@@ -1,0 +1,164 @@
+"""When a node reports, on virtual time."""
+
+import asyncio
+import dataclasses
+
+import pytest
+from msgspec.structs import replace
+
+from node_world import NodeWorld
+from pykubelet.agent.heartbeat.conditions import Pressures, Problems
+from pykubelet.api.errors import InternalError
+from pykubelet.api.generated.core import NodeSpec
+from pykubelet.runtime.protocol import Image, RuntimeFailure
+
+STARTING = "Starting"
+PRESSURES = ["NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID"]
+
+
+@pytest.fixture
+async def world() -> NodeWorld:
+    return NodeWorld()
+
+
+async def test_registration_is_tried_with_growing_pauses(world: NodeWorld) -> None:
+    """100 ms doubled up to seven seconds; events are told once, when it has worked."""
+    world.api.failures = {"create": [InternalError()] * 8}
+    async with world.running() as ready:
+        await ready.wait()
+        assert world.clock.monotonic() == pytest.approx(0.1 + 0.2 + 0.4 + 0.8 + 1.6 + 3.2 + 6.4 + 7)
+        assert world.reasons() == [STARTING, *PRESSURES]
+        assert world.reporter.node is not None
+
+
+async def test_change_is_reported_in_the_next_period(world: NodeWorld) -> None:
+    """And nothing in between, if nothing changes."""
+    async with world.running() as ready:
+        await ready.wait()
+        await asyncio.sleep(1)
+        world.calls()
+        world.short = Pressures(memory=True)
+        await asyncio.sleep(5)
+        assert world.calls() == []
+        await asyncio.sleep(5)
+        assert world.calls() == ["patch"]
+        assert world.condition("MemoryPressure").status == "True"
+        assert world.reasons()[-1] == "NodeHasInsufficientMemory"
+        await asyncio.sleep(30)
+        assert world.calls() == []
+
+
+async def test_poke_reports_at_once(world: NodeWorld) -> None:
+    """Whoever knows of a change need not wait."""
+    async with world.running() as ready:
+        await ready.wait()
+        await asyncio.sleep(1)
+        world.wrong = Problems(runtime=("container runtime is down",))
+        world.reporter.poke()
+        await asyncio.sleep(0.01)
+        ready_now = world.condition("Ready")
+        assert (ready_now.status, ready_now.message) == ("False", "container runtime is down")
+        assert world.reasons()[-1] == "NodeNotReady"
+
+
+async def test_node_is_ready_a_moment_after_it_can_be(world: NodeWorld) -> None:
+    """Without a poke, within a tenth of a second, during the first two minutes."""
+    world.wrong = Problems(runtime=("container runtime status check may not have completed yet",))
+    async with world.running() as ready:
+        await ready.wait()
+        await asyncio.sleep(33.33)
+        world.wrong = Problems()
+        await asyncio.sleep(0.11)
+        assert world.condition("Ready").status == "True"
+        assert world.reasons()[-1] == "NodeReady"
+
+
+async def test_fast_phase_ends_after_two_minutes(world: NodeWorld) -> None:
+    """From then on a period may pass."""
+    world.wrong = Problems(network=("cni plugin not initialized",))
+    async with world.running() as ready:
+        await ready.wait()
+        await asyncio.sleep(125)
+        world.wrong = Problems()
+        await asyncio.sleep(0.2)
+        assert world.condition("Ready").status == "False"
+        await asyncio.sleep(10.3)
+        assert world.condition("Ready").status == "True"
+
+
+async def test_failed_report_tells_nothing_until_it_has_arrived(world: NodeWorld) -> None:
+    """Events say what the API shows."""
+    await world.reporter.register()
+    await world.reporter.report()
+    world.reasons()
+    world.wrong = Problems(storage=("broken",))
+    world.api.failures = {"patch": [InternalError()] * 6}
+    assert not await world.reporter.report()
+    assert world.reasons() == []
+    assert await world.reporter.report()
+    assert world.reasons() == ["NodeNotReady"]
+
+
+async def test_first_try_goes_by_what_a_watch_has_seen(world: NodeWorld) -> None:
+    """And asks nobody; a cordon that was seen is told."""
+    await world.reporter.register()
+    await world.reporter.report()
+    world.calls()
+    world.reasons()
+    world.seen = replace(world.shown(), spec=NodeSpec(unschedulable=True))
+    assert await world.reporter.report()
+    assert world.calls() == []
+    assert world.reasons() == ["NodeNotSchedulable"]
+    world.seen = replace(world.shown(), spec=NodeSpec())
+    assert await world.reporter.report()
+    assert world.reasons() == ["NodeSchedulable"]
+
+
+async def test_reboot_is_told_once(world: NodeWorld) -> None:
+    """Even if a watch still shows the old boot id."""
+    await world.reporter.register()
+    old = world.shown()
+    world.facts = dataclasses.replace(world.facts, boot_id="second")
+    world.reasons()
+    for _ in range(2):
+        world.seen = replace(old, metadata=replace(old.metadata, resource_version="999999"))
+        await world.reporter.report()
+    assert world.reasons() == ["Rebooted"]
+
+
+async def test_images_are_left_out_when_the_runtime_cannot_list_them(world: NodeWorld) -> None:
+    """The node reports all the same."""
+    world.pulled = [Image(id="i", names=("a:1",), size_bytes=5)]
+    await world.reporter.register()
+    assert [image.size_bytes for image in world.shown().status.images] == [5]
+
+    class Broken(NodeWorld):
+        async def images(self) -> list[Image]:
+            raise RuntimeFailure("no")
+
+    broken = Broken()
+    await broken.reporter.register()
+    assert broken.shown().status.images == ()
+
+
+async def test_volumes_in_use_are_shown_once_known(world: NodeWorld) -> None:
+    """Unknown leaves them as they are."""
+    await world.reporter.register()
+    world.in_use = ("kubernetes.io/csi/a",)
+    await world.reporter.report()
+    world.in_use = None
+    await world.reporter.report()
+    assert world.shown().status.volumes_in_use == ("kubernetes.io/csi/a",)
+
+
+async def test_lease_is_renewed_every_ten_seconds(world: NodeWorld) -> None:
+    """One patch each, from the last answer."""
+    await world.reporter.register()
+    async with asyncio.TaskGroup() as group:
+        ready = asyncio.Event()
+        task = group.create_task(world.lease.run(ready))
+        await ready.wait()
+        assert world.calls("leases") == ["get", "create"]
+        await asyncio.sleep(35)
+        assert world.calls("leases") == ["patch"] * 3
+        task.cancel()

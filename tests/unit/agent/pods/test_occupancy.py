@@ -1,0 +1,119 @@
+"""The sums are right whoever comes and goes, and victims always free enough."""
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykubelet.agent.pods.admission import NodeView, admit, shortages
+from pykubelet.agent.pods.occupancy import Occupancy
+from pykubelet.agent.pods.preemption import NoVictims, victims
+from pykubelet.agent.pods.sysctls import SysctlAllowlist
+from pykubelet.api.generated.core import (
+    ContainerPort,
+    Node,
+    NodeStatus,
+    Pod,
+    ResourceRequirements,
+)
+from pykubelet.api.generated.meta import ObjectMeta
+from pykubelet.api.keys import PodUid
+from pykubelet.api.pod_requests import HostPort, host_ports, is_extended, pod_requests
+from pykubelet.testing.build import container, pod
+
+NAMES = st.sampled_from("abcd")
+AMOUNTS = st.fixed_dictionaries({"cpu": st.integers(0, 9), "memory": st.integers(0, 9)})
+
+
+def asking(name: str, amounts: dict[str, int], port: int = 0, address: str = "") -> Pod:
+    requests = {"cpu": f"{amounts['cpu']}m", "memory": str(amounts["memory"])}
+    ports = (ContainerPort(container_port=1, host_port=port, host_ip=address),) if port else ()
+    made = container(resources=ResourceRequirements(requests=requests), ports=ports)
+    return pod(name, uid=name, containers=[made])
+
+
+PODS = st.builds(asking, NAMES, AMOUNTS, st.integers(0, 2), st.sampled_from(["", "10.0.0.1", "10.0.0.2"]))
+
+
+@given(st.lists(PODS | NAMES, max_size=30))
+def test_occupancy_equals_the_sum_of_who_is_there(steps: list[Pod | str]) -> None:
+    """After any coming, changing and going."""
+    occupancy, there = Occupancy(), dict[str, Pod]()
+    for step in steps:
+        if isinstance(step, str):
+            occupancy.drop(PodUid(step))
+            there.pop(step, None)
+        else:
+            occupancy.put(step)
+            there[step.metadata.uid] = step
+    total: Counter[str] = Counter()
+    for known in there.values():
+        total.update(dict(pod_requests(known)))
+    assert {uid for uid in "abcd" if uid in occupancy} == set(there)
+    assert sorted(known.metadata.uid for known in occupancy.pods()) == sorted(there)
+    assert (occupancy.used("cpu"), occupancy.used("memory")) == (total["cpu"], total["memory"])
+    assert occupancy.used("pods") == len(occupancy) == len(there)
+    taken = [one for known in there.values() for one in host_ports(known)]
+    for wanted in HostPort("TCP", 1, "0.0.0.0"), HostPort("TCP", 2, "10.0.0.1"):
+        clashes = [
+            one
+            for one in taken
+            if one.port == wanted.port and (wanted.address in (one.address, "0.0.0.0") or one.address == "0.0.0.0")
+        ]
+        assert occupancy.is_port_taken(wanted) == bool(clashes)
+
+
+@given(st.lists(PODS, max_size=8, unique_by=lambda known: known.metadata.uid), AMOUNTS, AMOUNTS)
+def test_critical_pod_fits_once_its_victims_are_gone(
+    others: list[Pod], wanted: dict[str, int], given_amounts: dict[str, int]
+) -> None:
+    """Or nobody has to go at all."""
+    allocatable = {"cpu": f"{given_amounts['cpu']}m", "memory": str(given_amounts["memory"]), "pods": "3"}
+    node = Node(metadata=ObjectMeta(name="node-1"), status=NodeStatus(allocatable=allocatable))
+    occupancy = Occupancy()
+    for other in others:
+        occupancy.put(other)
+    critical = asking("critical", wanted)
+    critical = pod("critical", containers=critical.spec.containers, priority=2_000_000_000)
+    verdict = admit(critical, NodeView(node=node, occupancy=occupancy, sysctls=SysctlAllowlist(())))
+    if not verdict.admitted:
+        assert any(wanted[name] > given_amounts[name] for name in wanted)
+        return
+    for victim in verdict.victims:
+        occupancy.drop(PodUid(victim.metadata.uid))
+    assert list(shortages(critical, node, occupancy)) == []
+
+
+@given(st.lists(PODS, max_size=6, unique_by=lambda known: known.metadata.uid), AMOUNTS)
+def test_victims_free_what_is_missing(others: list[Pod], wanted: dict[str, int]) -> None:
+    """Each pod goes at most once."""
+    missing = {name: amount for name, amount in wanted.items() if amount}
+    critical = pod("critical", priority=2_000_000_000)
+    total = {name: sum(pod_requests(other).get(name, 0) for other in others) for name in missing}
+    try:
+        chosen = victims(critical, others, missing)
+    except NoVictims:
+        assert any(total[name] < amount for name, amount in missing.items())
+        return
+    freed = {name: sum(pod_requests(other).get(name, 0) for other in chosen) for name in missing}
+    assert all(freed[name] >= amount for name, amount in missing.items())
+    assert len({other.metadata.uid for other in chosen}) == len(chosen)
+
+
+def test_requests_count_sidecars_overhead_and_the_pod_as_a_whole() -> None:
+    """As the scheduler counts them."""
+    main = container("main", resources=ResourceRequirements(requests={"cpu": "100m", "memory": "10"}))
+    sidecar = container(
+        "sidecar",
+        restart_policy="Always",
+        resources=ResourceRequirements(requests={"cpu": "50m"}),
+        ports=(ContainerPort(container_port=1, host_port=80, protocol="UDP"),),
+    )
+    init = container("init", resources=ResourceRequirements(requests={"cpu": "1"}))
+    made = pod(containers=[main], init_containers=(sidecar, init), overhead={"memory": "5", "example.com/x": "1"})
+    assert pod_requests(made) == {"cpu": 1050, "memory": 15, "example.com/x": 1}
+    assert host_ports(made) == (HostPort("UDP", 80, "0.0.0.0"),)
+    whole = pod(containers=[main], resources=ResourceRequirements(requests={"cpu": "3", "example.com/x": "1"}))
+    assert pod_requests(whole) == {"cpu": 3000, "memory": 10}
+    extended = [name for name in ("cpu", "example.com/x", "kubernetes.io/x", "requests.a/x") if is_extended(name)]
+    assert extended == ["example.com/x"]

@@ -1,0 +1,66 @@
+"""What a health check sends and what its answer means."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykubelet.agent.probes.finding import Finding, State
+from pykubelet.agent.probes.grpc_health import (
+    connect_failure,
+    connect_timeout,
+    judge,
+    request_message,
+    serving_status,
+)
+from pykubelet.agent.probes.http2_call import Answer
+
+HEALTHY = Finding(State.SUCCESS, "service healthy")
+
+
+@pytest.mark.parametrize(
+    ("answer", "state", "output"),
+    [
+        (Answer(0, "", b"\x08\x01"), State.SUCCESS, "service healthy"),
+        (Answer(0, "", b""), State.FAILURE, 'service unhealthy (responded with "UNKNOWN")'),
+        (Answer(0, "", b"\x08\x02"), State.FAILURE, 'service unhealthy (responded with "NOT_SERVING")'),
+        (Answer(0, "", b"\x08\x03"), State.FAILURE, 'service unhealthy (responded with "SERVICE_UNKNOWN")'),
+        (Answer(0, "", b"\x08\x81"), State.SUCCESS, "service healthy"),
+        (Answer(0, "", b"\x08\x87\x01"), State.FAILURE, 'service unhealthy (responded with "135")'),
+        (
+            Answer(12, "unknown method", b""),
+            State.FAILURE,
+            "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): unknown method",
+        ),
+        (Answer(4, "", b""), State.FAILURE, "timeout: health rpc did not complete within 1m30s"),
+        (
+            Answer(5, "unknown service", b""),
+            State.FAILURE,
+            "error: health rpc probe failed: rpc error: code = NotFound desc = unknown service",
+        ),
+        (Answer(99, "", b""), State.FAILURE, "error: health rpc probe failed: rpc error: code = Code(99) desc = "),
+    ],
+)
+def test_answer_is_judged_in_upstream_words(answer: Answer, state: State, output: str) -> None:
+    """Only SERVING is healthy."""
+    assert judge(answer, 90) == Finding(state, output)
+
+
+def test_unreached_server_is_a_failure_in_upstream_words() -> None:
+    """Two ways not to reach it."""
+    assert connect_timeout("[::1]:80", 1).output == (
+        'timeout: failed to connect service "[::1]:80" within 1s: context deadline exceeded'
+    )
+    assert connect_failure("10.0.0.1:80", "why").output == 'error: failed to connect service at "10.0.0.1:80": why'
+
+
+@given(st.text(max_size=300), st.integers(0, 2**31 - 1))
+def test_messages_have_one_field_with_a_length_or_a_number(service: str, status: int) -> None:
+    """A name is tagged, counted and written; a number of any size is read."""
+    message = request_message(service)
+    assert len(request_message("x" * 300)) == 1 + 2 + 300
+    assert message.endswith(service.encode())
+    assert bool(message) == bool(service)
+    encoded, left = b"", status
+    while left >= 128:
+        encoded, left = encoded + bytes((left % 128 + 128,)), left // 128
+    assert serving_status(b"\x08" + encoded + bytes((left,))) == status

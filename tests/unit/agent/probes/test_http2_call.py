@@ -1,0 +1,161 @@
+"""A gRPC call as bytes in and bytes out."""
+
+from contextlib import suppress
+from itertools import pairwise
+
+import hpack as other
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pykubelet.agent.probes.hpack import encode
+from pykubelet.agent.probes.http2_call import (
+    ACK,
+    END_HEADERS,
+    END_STREAM,
+    PADDED,
+    PRIORITY,
+    Answer,
+    CallBroken,
+    FrameType,
+    UnaryCall,
+    frame,
+)
+
+HELLO = frame(FrameType.SETTINGS, 0, 0)
+HEADERS = frame(FrameType.HEADERS, END_HEADERS, 1, encode([(":status", "200")]))
+DATA = frame(FrameType.DATA, 0, 1, b"\x00\x00\x00\x00\x02\x08\x01")
+TRAILERS = frame(FrameType.HEADERS, END_HEADERS | END_STREAM, 1, encode([("grpc-status", "0")]))
+SERVING = Answer(0, "", b"\x08\x01")
+
+
+def call() -> UnaryCall:
+    return UnaryCall([(":method", "POST"), (":path", "/x")], b"abc")
+
+
+def test_call_opens_with_settings_headers_and_message() -> None:
+    """One stream, no dynamic table, no push."""
+    opening = call().opening
+    preface, rest = opening[:24], opening[24:]
+    assert preface == b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+    frames = []
+    while rest:
+        length = int.from_bytes(rest[:3])
+        frames.append((FrameType(rest[3]), rest[4], int.from_bytes(rest[5:9]), rest[9 : 9 + length]))
+        rest = rest[9 + length :]
+    assert [one[:3] for one in frames] == [
+        (FrameType.SETTINGS, 0, 0),
+        (FrameType.HEADERS, END_HEADERS, 1),
+        (FrameType.DATA, END_STREAM, 1),
+    ]
+    assert frames[2][3] == b"\x00\x00\x00\x00\x03abc"
+    fields = {str(name): str(value) for name, value in other.Decoder().decode(frames[1][3])}
+    assert fields == {":method": "POST", ":path": "/x"}
+
+
+@settings(max_examples=60)
+@given(st.lists(st.integers(0, len(HELLO + HEADERS + DATA + TRAILERS)), max_size=6))
+def test_answer_is_the_same_however_its_bytes_arrive(cuts: list[int]) -> None:
+    """In one piece, in many, in the middle of a frame."""
+    whole = HELLO + HEADERS + DATA + TRAILERS
+    places = sorted({0, *cuts, len(whole)})
+    made = call()
+    replies = b"".join(made.receive(whole[start:end]) for start, end in pairwise(places))
+    assert made.answer == SERVING
+    assert replies == frame(FrameType.SETTINGS, ACK, 0)
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        pytest.param([HEADERS, DATA, TRAILERS], id="plain"),
+        pytest.param(
+            [
+                frame(FrameType.HEADERS, END_HEADERS | PADDED, 1, b"\x02" + encode([(":status", "200")]) + b"\0\0"),
+                frame(FrameType.DATA, PADDED, 1, b"\x01" + b"\x00\x00\x00\x00\x02\x08\x01" + b"\0"),
+                TRAILERS,
+            ],
+            id="padded",
+        ),
+        pytest.param(
+            [
+                frame(FrameType.HEADERS, END_HEADERS | PRIORITY, 1, b"\0\0\0\0\x10" + encode([(":status", "200")])),
+                DATA,
+                TRAILERS,
+            ],
+            id="priority",
+        ),
+        pytest.param(
+            [
+                HEADERS,
+                DATA,
+                frame(FrameType.HEADERS, END_STREAM, 1, encode([("grpc-status", "0")])[:4]),
+                frame(FrameType.CONTINUATION, END_HEADERS, 1, encode([("grpc-status", "0")])[4:]),
+            ],
+            id="continuation",
+        ),
+        pytest.param(
+            [
+                frame(FrameType.GOAWAY, 0, 0, b"\0\0\0\x01\0\0\0\0"),
+                frame(FrameType.DATA, 0, 3, b"x"),
+                bytes.fromhex("000004 08 00 00000001 00000064"),
+                HEADERS,
+                DATA,
+                TRAILERS,
+            ],
+            id="goaway after us, another stream, a window",
+        ),
+    ],
+)
+def test_answer_is_read_in_every_form(frames: list[bytes]) -> None:
+    """Padding, priorities, continuations, frames that do not concern us."""
+    made = call()
+    made.receive(HELLO + b"".join(frames))
+    assert made.answer == SERVING
+
+
+def test_ping_is_answered() -> None:
+    """A server may measure us before it answers; it sees its own eight bytes."""
+    made = call()
+    made.receive(HELLO)
+    assert made.receive(frame(FrameType.PING, 0, 0, b"12345678")) == frame(FrameType.PING, ACK, 0, b"12345678")
+    assert made.receive(frame(FrameType.PING, ACK, 0, b"12345678") + frame(FrameType.SETTINGS, ACK, 0)) == b""
+
+
+def test_error_answer_without_message_is_read() -> None:
+    """Trailers only, the text percent-encoded."""
+    made = call()
+    fields = [(":status", "200"), ("grpc-status", "5"), ("grpc-message", "unknown%20service")]
+    made.receive(HELLO + frame(FrameType.HEADERS, END_HEADERS | END_STREAM, 1, encode(fields)))
+    assert made.answer == Answer(5, "unknown service", b"")
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n", "not expected"),
+        (HELLO + frame(FrameType.RST_STREAM, 0, 1, b"\0\0\0\x08"), "RST_STREAM with error code: 8"),
+        (HELLO + frame(FrameType.GOAWAY, 0, 0, b"\0\0\0\0\0\0\0\0"), "going away"),
+        (HELLO + frame(FrameType.HEADERS, END_HEADERS | END_STREAM, 1, encode([(":status", "404")])), "404"),
+        (HELLO + frame(FrameType.DATA, END_STREAM, 1, b""), "HTTP status"),
+        (HELLO + frame(FrameType.DATA, PADDED, 1, b"\x05x"), "padded wrongly"),
+        (HELLO + frame(FrameType.HEADERS, END_HEADERS, 1, b"\xbe"), "static table"),
+        (HELLO + b"".join([DATA] * 10_000), "too large"),
+    ],
+    ids=["http/1", "reset", "goaway", "no grpc", "no headers", "padding", "dynamic table", "too much"],
+)
+def test_broken_call_says_how(data: bytes, words: str) -> None:
+    """What is no answer is told in one sentence."""
+    with pytest.raises(CallBroken, match=words):
+        call().receive(data)
+
+
+@settings(max_examples=150)
+@given(st.lists(st.sampled_from([HELLO, HEADERS, DATA, TRAILERS, b"\0"]) | st.binary(max_size=30), max_size=8))
+def test_any_bytes_lead_to_an_answer_or_an_error(parts: list[bytes]) -> None:
+    """Nothing a server sends is a crash."""
+    made = call()
+    with suppress(CallBroken):
+        for part in parts:
+            made.receive(part)
+    assert made.answer is None or made.is_connected

@@ -1,0 +1,222 @@
+"""One run of a probe, and what users hear of it."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import pytest
+
+from pykubelet.agent.flow import ProbeKind, ProbeVerdict
+from pykubelet.agent.probes.finding import ProbeError, State
+from pykubelet.agent.probes.http_answer import HttpAnswer, NoAnswer
+from pykubelet.agent.probes.prober import Prober
+from pykubelet.agent.probes.schedule import Subject
+from pykubelet.api.generated.core import (
+    ContainerPort,
+    EnvVar,
+    EnvVarSource,
+    ExecAction,
+    HTTPGetAction,
+    HTTPHeader,
+    ObjectReference,
+    PodStatus,
+    Probe,
+    TCPSocketAction,
+)
+from pykubelet.runtime.http_get import Headers
+from pykubelet.runtime.protocol import Outcome, RuntimeFailure
+from pykubelet.testing.build import container, pod
+
+T = TypeVar("T")
+STATUS = PodStatus(pod_ip="10.0.0.1")
+
+
+class World:
+    """A runtime that runs commands, a server that answers, and who hears events: the outer doors."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[Outcome | Exception] = []
+        self.takes_seconds = 0.0
+        self.answers: list[HttpAnswer | Exception] = []
+        self.commands: list[tuple[str, tuple[str, ...], float | None]] = []
+        self.requests: list[tuple[str, dict[str, str]]] = []
+        self.events: list[tuple[str, str, str, str]] = []
+        self.prober = Prober(commands=self, http=self, recorder=self)
+
+    async def run(
+        self, container_id: str, command: Sequence[str], *, timeout_seconds: float | None, limit_bytes: int
+    ) -> Outcome:
+        self.commands.append((container_id, tuple(command), timeout_seconds))
+        await asyncio.sleep(self.takes_seconds)
+        return _taken(self.outcomes)
+
+    async def get(self, url: str, headers: Headers, *, deadline: float) -> HttpAnswer:
+        self.requests.append((url, dict(headers)))
+        return _taken(self.answers)
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+    def event(self, involved: ObjectReference, event_type: str, reason: str, message: str) -> None:
+        self.events.append((event_type, reason, message, involved.field_path))
+
+    async def probe(self, probe: Probe, kind: ProbeKind = ProbeKind.LIVENESS, **fields: Any) -> ProbeVerdict | None:
+        probed = container("c", **fields)
+        subject = Subject(pod=pod(containers=[probed]), container=probed, kind=kind, probe=probe)
+        return await self.prober.probe(subject, STATUS, "cri://id")
+
+
+def _taken(script: list[T | Exception]) -> T:
+    taken = script.pop(0)
+    if isinstance(taken, Exception):
+        raise taken
+    return taken
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def command(*words: str, **fields: Any) -> Probe:
+    return Probe(exec=ExecAction(command=words), timeout_seconds=2, **fields)
+
+
+async def test_command_gets_literal_variables_and_the_runtime_its_own_id(world: World) -> None:
+    """A value from elsewhere counts as empty, an unknown name stays."""
+    world.outcomes = [Outcome(0, b"")]
+    env = (EnvVar(name="A", value="a"), EnvVar(name="S", value_from=EnvVarSource()))
+    assert await world.probe(command("$(A)", "$(S)", "$$(A)", "$(B)"), env=env) == ProbeVerdict.SUCCESS
+    assert world.commands == [("id", ("a", "", "$(A)", "$(B)"), 2)]
+    assert world.events == []
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"),
+    [
+        (Outcome(1, b"it is \xff broken"), "it is \ufffd broken"),
+        (TimeoutError(), 'command timed out: "check it" timed out after 2s'),
+        (Outcome(3, b""), ""),
+    ],
+    ids=["exit 1", "timeout", "silent"],
+)
+async def test_failed_command_is_told_in_upstream_words(world: World, outcome: Outcome | Exception, words: str) -> None:
+    """As the kubelet's event, on the container."""
+    world.outcomes = [outcome]
+    assert await world.probe(command("check", "it"), ProbeKind.READINESS) == ProbeVerdict.FAILURE
+    assert world.events == [("Warning", "Unhealthy", f"Readiness probe failed: {words}", "spec.containers{c}")]
+
+
+async def test_probe_that_cannot_be_run_is_tried_three_times_and_counts_for_nothing(world: World) -> None:
+    """One event, however often it was tried."""
+    world.outcomes = [RuntimeFailure("no such container")] * 3
+    assert await world.probe(command("x"), ProbeKind.STARTUP) is None
+    assert len(world.commands) == 3
+    message = "Startup probe errored and resulted in unknown state: no such container"
+    assert [event[:3] for event in world.events] == [("Warning", "Unhealthy", message)]
+
+
+async def test_second_try_counts(world: World) -> None:
+    """An error that goes away leaves no trace."""
+    world.outcomes = [RuntimeFailure("busy"), Outcome(0, b"")]
+    assert await world.probe(command("x")) == ProbeVerdict.SUCCESS
+    assert world.events == []
+
+
+@pytest.mark.parametrize(
+    ("probe", "words"),
+    [
+        (Probe(), "missing probe handler for web_default(uid-default-web):c"),
+        (Probe(http_get=HTTPGetAction(port="nope")), "port nope not found"),
+        (Probe(tcp_socket=TCPSocketAction(port=0)), "invalid port number: 0"),
+    ],
+    ids=["nothing", "named port", "port 0"],
+)
+async def test_probe_that_makes_no_sense_is_an_error(world: World, probe: Probe, words: str) -> None:
+    """Validation lets none of these through; a static pod of an older agent might."""
+    assert await world.probe(probe) is None
+    assert world.events[0][2] == f"Liveness probe errored and resulted in unknown state: {words}"
+
+
+async def test_exec_is_an_error_when_the_runtime_runs_no_commands(world: World) -> None:
+    """And not a failure of the container."""
+    world.prober = Prober(commands=None, http=world, recorder=world)
+    assert await world.probe(command("x")) is None
+    assert "cannot run commands" in world.events[0][2]
+
+
+async def test_http_probe_asks_the_pod_by_named_port_with_its_headers(world: World) -> None:
+    """The host is the pod's address unless the probe names one."""
+    world.answers = [HttpAnswer(200, None, b"ok")]
+    action = HTTPGetAction(path="/h?x=1", port="web", http_headers=(HTTPHeader(name="X", value="y"),))
+    ports = (ContainerPort(name="web", container_port=8080),)
+    assert await world.probe(Probe(http_get=action), ports=ports) == ProbeVerdict.SUCCESS
+    headers = {"X": "y", "User-Agent": "kube-probe/1.34", "Accept": "*/*"}
+    assert world.requests == [("http://10.0.0.1:8080/h?x=1", headers)]
+
+
+@pytest.mark.parametrize(
+    ("answers", "verdict", "event"),
+    [
+        pytest.param(
+            [HttpAnswer(500, None, b"secret")],
+            ProbeVerdict.FAILURE,
+            "Liveness probe failed: HTTP probe failed with statuscode: 500",
+            id="500",
+        ),
+        pytest.param(
+            [HttpAnswer(302, "http://example.com/", b"moved")],
+            ProbeVerdict.SUCCESS,
+            "Liveness probe warning: Probe terminated redirects, Response body: moved",
+            id="elsewhere",
+        ),
+        pytest.param(
+            [HttpAnswer(302, "/a", b"")] * 10,
+            ProbeVerdict.FAILURE,
+            'Liveness probe failed: Get "http://10.0.0.1:80/": stopped after 10 redirects',
+            id="in circles",
+        ),
+        pytest.param(
+            [NoAnswer("EOF")], ProbeVerdict.FAILURE, 'Liveness probe failed: Get "http://10.0.0.1:80/": EOF', id="EOF"
+        ),
+        pytest.param(
+            [ProbeError("unexpected EOF", State.FAILURE)] * 3,
+            None,
+            "Liveness probe errored and resulted in failure state: unexpected EOF",
+            id="broken body",
+        ),
+    ],
+)
+async def test_http_answers_become_verdicts_and_events(
+    world: World, answers: list[HttpAnswer | Exception], verdict: ProbeVerdict | None, event: str
+) -> None:
+    """In upstream's words."""
+    world.answers = list(answers)
+    assert await world.probe(Probe(http_get=HTTPGetAction(path="/", port=80))) == verdict
+    assert [told[2] for told in world.events] == [event]
+    assert world.answers == []
+
+
+async def test_own_host_header_does_not_follow_to_an_address_the_server_names(world: World) -> None:
+    """It does follow a relative redirect."""
+    world.answers = [
+        HttpAnswer(302, "/a", b""),
+        HttpAnswer(302, "http://10.0.0.1:81/b", b""),
+        HttpAnswer(200, None, b""),
+    ]
+    action = HTTPGetAction(path="/", port=80, http_headers=(HTTPHeader(name="Host", value="example.com"),))
+    assert await world.probe(Probe(http_get=action)) == ProbeVerdict.SUCCESS
+    assert [(url, headers.get("Host")) for url, headers in world.requests] == [
+        ("http://10.0.0.1:80/", "example.com"),
+        ("http://10.0.0.1:80/a", "example.com"),
+        ("http://10.0.0.1:81/b", None),
+    ]
+
+
+async def test_cancelling_a_probe_ends_it(world: World) -> None:
+    """A pod that goes away takes its probes along, without an event."""
+    world.takes_seconds = 10_000
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(5):
+            await world.probe(command("x"))
+    assert world.events == []

@@ -1,0 +1,51 @@
+"""Started and ready, for any statuses and any verdicts."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pykubelet.agent.flow import ProbeKind, ProbeVerdict
+from pykubelet.agent.probes.readiness import with_probe_results
+from pykubelet.api.generated.core import ContainerState, ContainerStateRunning, ContainerStatus, PodStatus
+from pykubelet.testing.build import container, pod
+
+Known = dict[tuple[ProbeKind, str], ProbeVerdict | None]
+NAMES = ("a", "b", "c")
+KNOWN: st.SearchStrategy[Known] = st.dictionaries(
+    st.tuples(st.sampled_from(ProbeKind), st.sampled_from(NAMES)), st.none() | st.sampled_from(ProbeVerdict)
+)
+
+
+class Verdicts:
+    def __init__(self, known: Known) -> None:
+        self.known = known
+
+    def result(self, kind: ProbeKind, container_id: str) -> ProbeVerdict | None:
+        return self.known.get((kind, container_id))
+
+    def is_probed(self, kind: ProbeKind, container_name: str) -> bool:
+        return (kind, container_name) in self.known
+
+
+@settings(max_examples=100)
+@given(KNOWN, st.sets(st.sampled_from(NAMES)))
+def test_ready_container_runs_has_started_and_passed(known: Known, running: set[str]) -> None:
+    """Nothing is ready that does not run, has not started or failed its probe; whoever waits for a probe is urgent."""
+    verdicts = Verdicts(known)
+    statuses = tuple(
+        ContainerStatus(
+            name=name,
+            container_id=name,
+            state=ContainerState(running=ContainerStateRunning() if name in running else None),
+        )
+        for name in NAMES
+    )
+    of = pod(containers=[container(name) for name in NAMES])
+    merged, urgent = with_probe_results(of, PodStatus(container_statuses=statuses), verdicts)
+    for one in merged.container_statuses:
+        if one.ready:
+            assert one.started
+            assert one.name in running
+            assert known.get((ProbeKind.READINESS, one.name), ProbeVerdict.SUCCESS) == ProbeVerdict.SUCCESS
+        if one.started:
+            assert known.get((ProbeKind.STARTUP, one.name), ProbeVerdict.SUCCESS) == ProbeVerdict.SUCCESS
+            assert one.ready != (one.name in urgent)

@@ -1,0 +1,156 @@
+"""When to probe and what follows: what holds for any status and any sequence of findings."""
+
+import dataclasses
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from pykubelet.agent.flow import ProbeKind, ProbeVerdict
+from pykubelet.agent.probes.schedule import (
+    INITIAL_RESULTS,
+    Memory,
+    Subject,
+    conclude,
+    examine,
+    first_delay_seconds,
+    next_tick,
+    probe_of,
+    taken_over,
+)
+from pykubelet.api.generated.core import (
+    ContainerState,
+    ContainerStateRunning,
+    ContainerStateTerminated,
+    ContainerStatus,
+    PodStatus,
+    Probe,
+)
+from pykubelet.api.times import format_time
+from pykubelet.testing.build import container, pod
+from pykubelet.testing.virtual_time import EPOCH
+
+KINDS = st.sampled_from(ProbeKind)
+FOUND = st.sampled_from([ProbeVerdict.SUCCESS, ProbeVerdict.FAILURE])
+STATES = st.sampled_from(
+    [
+        ContainerState(),
+        ContainerState(running=ContainerStateRunning(started_at=format_time(EPOCH))),
+        ContainerState(running=ContainerStateRunning()),
+        ContainerState(terminated=ContainerStateTerminated()),
+    ]
+)
+STATUSES = st.builds(
+    ContainerStatus,
+    name=st.sampled_from(["c", "other"]),
+    container_id=st.sampled_from(["", "test://1", "test://2"]),
+    state=STATES,
+    started=st.sampled_from([None, False, True]),
+    ready=st.booleans(),
+)
+POD_STATUSES = st.none() | st.builds(
+    PodStatus,
+    phase=st.sampled_from(["", "Pending", "Running", "Succeeded"]),
+    container_statuses=st.lists(STATUSES, max_size=2).map(tuple),
+    init_container_statuses=st.lists(STATUSES, max_size=2).map(tuple),
+)
+
+
+def subject(
+    kind: ProbeKind, *, policy: str = "Always", failure_threshold: int = 3, success_threshold: int = 1
+) -> Subject:
+    probe = Probe(failure_threshold=failure_threshold, success_threshold=success_threshold, initial_delay_seconds=5)
+    probed = container("c", liveness_probe=probe, readiness_probe=probe, startup_probe=probe)
+    return Subject(pod=pod(containers=[probed], restart_policy=policy), container=probed, kind=kind, probe=probe)
+
+
+@settings(max_examples=150)
+@given(KINDS, st.lists(st.tuples(POD_STATUSES, FOUND), max_size=12), st.sampled_from(["Always", "Never"]))
+def test_results_are_only_ever_those_of_the_present_container(
+    kind: ProbeKind, looks: list[tuple[PodStatus | None, ProbeVerdict]], policy: str
+) -> None:
+    """Results never pile up, a container has its first result at once, and nothing is probed on hold."""
+    what, memory, results = subject(kind, policy=policy), Memory(), dict[str, ProbeVerdict]()
+    for status, found in looks:
+        before = memory
+        step = examine(what, memory, status, EPOCH + timedelta(seconds=60))
+        memory = step.memory
+        results.pop(step.forgotten, None)
+        results |= dict.fromkeys([memory.container_id] * bool(step.results), (step.results or (found,))[-1])
+        assert not (step.should_probe and memory.is_on_hold)
+        assert not (step.should_probe and not step.keep_going)
+        if memory.container_id != before.container_id:
+            assert step.results[0] == INITIAL_RESULTS[kind]
+        if step.should_probe:
+            step = conclude(what, memory, found)
+            memory = step.memory
+            results |= dict.fromkeys([memory.container_id] * bool(step.results), found)
+        assert set(results) == ({memory.container_id} if memory.container_id else set())
+
+
+@settings(max_examples=100)
+@given(KINDS, st.lists(FOUND, min_size=1, max_size=20), st.integers(1, 4), st.integers(1, 4))
+def test_verdict_needs_as_many_equal_findings_as_its_threshold(
+    kind: ProbeKind, findings: list[ProbeVerdict], failures: int, successes: int
+) -> None:
+    """A result is set exactly where the last so many findings are equal and none of them was counted before a hold."""
+    what = subject(kind, failure_threshold=failures, success_threshold=successes)
+    memory = Memory(container_id="test://1")
+    since: list[ProbeVerdict] = []
+    for found in findings:
+        since.append(found)
+        step = conclude(what, memory, found)
+        threshold = failures if found == ProbeVerdict.FAILURE else successes
+        run = next((n for n, one in enumerate(reversed(since)) if one != found), len(since))
+        assert step.results == ((found,) if run >= threshold else ())
+        memory = step.memory
+        if memory.is_on_hold:
+            # A new container ends the hold.
+            since, memory = [], dataclasses.replace(memory, is_on_hold=False)
+            assert kind == ProbeKind.STARTUP or (kind, found) == (ProbeKind.LIVENESS, ProbeVerdict.FAILURE)
+
+
+@pytest.mark.parametrize("kind", ProbeKind)
+def test_probe_of_a_container_without_one_is_none(kind: ProbeKind) -> None:
+    """Each kind looks at its own field."""
+    assert probe_of(container(), kind) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "ready", "started", "is_taken_over"),
+    [
+        (ProbeKind.READINESS, True, True, True),
+        (ProbeKind.READINESS, False, True, False),
+        (ProbeKind.STARTUP, False, True, True),
+        (ProbeKind.STARTUP, False, False, False),
+        (ProbeKind.LIVENESS, True, True, False),
+    ],
+)
+def test_shown_success_is_taken_over(kind: ProbeKind, ready: bool, started: bool, is_taken_over: bool) -> None:
+    """What the API shows as ready or started is the result to begin with, and the container is no new one."""
+    running = ContainerState(running=ContainerStateRunning())
+    shown = ContainerStatus(name="c", container_id="test://1", state=running, ready=ready, started=started)
+    expected = (Memory(container_id="test://1"), ProbeVerdict.SUCCESS) if is_taken_over else (Memory(), None)
+    assert taken_over("c", kind, PodStatus(container_statuses=(shown,))) == expected
+    ended = replace(shown, state=ContainerState(terminated=ContainerStateTerminated()))
+    assert taken_over("c", kind, PodStatus(container_statuses=(ended,))) == (Memory(), None)
+    assert taken_over("other", kind, PodStatus(container_statuses=(shown,))) == (Memory(), None)
+
+
+@given(st.floats(0, 100), st.floats(0, 100), st.integers(1, 20))
+def test_next_tick_stays_on_the_grid(last: float, took: float, period: int) -> None:
+    """It is a whole number of periods after the last, and at most one period away from now."""
+    tick = next_tick(last, last + took, period)
+    periods = (tick - last) / period
+    assert periods == pytest.approx(round(periods))
+    assert last + period <= tick <= last + max(took, period) + 1e-9
+
+
+@given(st.floats(0, 0.99), st.integers(1, 60), st.floats(0, 120))
+def test_first_delay_is_within_the_period_of_a_young_agent(random: float, period: int, age: float) -> None:
+    """An agent older than a period probes at once."""
+    delay = first_delay_seconds(period, age, random)
+    assert 0 <= delay < period
+    assert delay == 0 or age < period

@@ -1,0 +1,137 @@
+"""The way in: who is let in, refused, or waits until others have gone."""
+
+import asyncio
+
+import pytest
+from msgspec.structs import replace
+
+from loop_lab import LoopLab
+from pykubelet.agent.flow import PodOp, WorkerState
+from pykubelet.api.generated.core import Pod, PodCondition, PodStatus, ResourceRequirements
+from pykubelet.api.keys import PodUid
+from pykubelet.testing.build import container, pod
+
+
+@pytest.fixture
+async def lab() -> LoopLab:
+    made = LoopLab()
+    made.outside.offer(cpu="2")
+    return made
+
+
+def asking(name: str, cpu: str, priority: int | None = None) -> Pod:
+    resources = ResourceRequirements(requests={"cpu": cpu})
+    return pod(
+        name,
+        uid=name,
+        containers=[container(resources=resources)],
+        priority=priority,
+        termination_grace_period_seconds=30,
+    )
+
+
+SMALL, LARGE = asking("small", "500m"), asking("large", "1500m")
+CRITICAL = asking("critical", "1", 2_000_000_000)
+
+
+def synced(lab: LoopLab) -> list[str]:
+    return [uid for kind, uid, _ in lab.syncs.calls if kind == "sync"]
+
+
+async def test_critical_pod_starts_once_its_victim_has_stopped(lab: LoopLab) -> None:
+    """Others are not held up meanwhile, and updates of the waiting pod do not start it."""
+    async with lab.running():
+        release = lab.syncs.hold("terminating", "large")
+        lab.send(PodOp.ADD, SMALL, LARGE)
+        await lab.quiet()
+        lab.send(PodOp.ADD, CRITICAL)
+        changed = replace(CRITICAL, metadata=replace(CRITICAL.metadata, annotations={"version": "2"}))
+        lab.send(PodOp.UPDATE, changed)
+        lab.send(PodOp.ADD, changed)
+        lab.send(PodOp.UPDATE, SMALL)
+        await asyncio.sleep(5)
+        assert synced(lab) == ["small", "large", "small"]
+        assert [one.what for one in lab.trail.waiting(PodUid("critical"))] == ["end of default/large"]
+        assert lab.events.told == ["Warning Preempting Preempted in order to admit critical pod"]
+        release.set()
+        await lab.quiet()
+        assert lab.syncs.calls[-1] == ("sync", "critical", "2")
+        assert lab.trail.waiting(PodUid("critical")) == ()
+
+
+async def test_critical_pod_starts_anyway_when_its_victim_does_not_stop_in_time(lab: LoopLab) -> None:
+    """As upstream: the kill goes on in the background."""
+    async with lab.running():
+        lab.syncs.hold("terminating", "large")
+        lab.send(PodOp.ADD, LARGE)
+        lab.send(PodOp.ADD, CRITICAL)
+        await asyncio.sleep(45.1)
+        assert synced(lab) == ["large", "critical"]
+        assert lab.pool.queries.state(PodUid("large")) is WorkerState.TERMINATING
+
+
+async def test_waiting_pod_is_forgotten_when_it_is_removed(lab: LoopLab) -> None:
+    """It never had a worker, and takes no room any more."""
+    async with lab.running():
+        release = lab.syncs.hold("terminating", "large")
+        lab.send(PodOp.ADD, LARGE)
+        lab.send(PodOp.ADD, CRITICAL)
+        lab.send(PodOp.REMOVE, CRITICAL)
+        await lab.quiet()
+        release.set()
+        await asyncio.sleep(5)
+        assert synced(lab) == ["large"]
+        assert not lab.admitter.is_on_node(PodUid("critical"))
+
+
+async def test_victim_says_why_it_had_to_go(lab: LoopLab) -> None:
+    """In its status, with the condition that tells controllers not to count it as a failure."""
+    async with lab.running():
+        lab.syncs.hold("terminating", "large")
+        lab.send(PodOp.ADD, LARGE)
+        lab.send(PodOp.ADD, CRITICAL)
+        await lab.quiet()
+        change = lab.pool._machine.records[PodUid("large")].change_status
+        assert change is not None
+        old = PodCondition(type="DisruptionTarget", status="False")
+        status = change(PodStatus(phase="Running", conditions=(old,)))
+        assert (status.phase, status.reason) == ("Failed", "Preempting")
+        assert status.message == "Preempted in order to admit critical pod"
+        (condition,) = status.conditions
+        assert (condition.status, condition.reason) == ("True", "TerminationByKubelet")
+
+
+async def test_room_is_free_again_when_a_pod_has_stopped_or_is_removed(lab: LoopLab) -> None:
+    """Whichever comes first: an edited manifest is not refused because its former self still runs."""
+    async with lab.running():
+        lab.send(PodOp.ADD, LARGE)
+        await lab.quiet()
+        lab.syncs.hold("terminating", "large")
+        lab.send(PodOp.REMOVE, LARGE)
+        lab.send(PodOp.ADD, asking("next", "2"))
+        await lab.quiet()
+        assert synced(lab) == ["large", "next"]
+        lab.syncs.ended.add("next")
+        lab.send(PodOp.UPDATE, asking("next", "2"))
+        await lab.quiet()
+        lab.send(PodOp.ADD, asking("last", "2"))
+        await lab.quiet()
+        assert synced(lab)[-1] == "last"
+
+
+async def test_pod_that_has_ended_needs_no_room(lab: LoopLab) -> None:
+    """After a restart of the agent it is only cleared up."""
+    async with lab.running():
+        lab.send(PodOp.ADD, asking("big", "2"))
+        lab.send(PodOp.ADD, replace(LARGE, status=PodStatus(phase="Succeeded")))
+        await lab.quiet()
+        assert [kind for kind, uid, _ in lab.syncs.calls if uid == "large"] == ["terminating", "terminated"]
+
+
+async def test_pod_that_cannot_be_handled_does_not_stop_the_others(lab: LoopLab) -> None:
+    """A quantity that makes no sense, from a source that did not check it."""
+    async with lab.running():
+        lab.send(PodOp.ADD, asking("broken", "many"), SMALL)
+        await lab.quiet()
+        assert synced(lab) == ["small"]
+        assert lab.trail.entries(PodUid("broken"))[-1].what == "not handled"

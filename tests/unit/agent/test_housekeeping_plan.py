@@ -1,0 +1,55 @@
+"""What is cleared up: nothing that is wanted, everything that is not."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykubelet.agent.flow import WorkerState
+from pykubelet.agent.housekeeping_plan import Cleanup, NodeReading, plan_cleanup
+from pykubelet.api.keys import PodUid
+from worker_lab import api_pod, deleted, in_runtime
+
+UIDS = st.sampled_from("abcdef")
+
+
+def plan(**reading: object) -> Cleanup:
+    nothing = {"pods": (), "workers": {}, "runtime": (), "phase_of": lambda _: "", "is_held": lambda _: False}
+    return plan_cleanup(NodeReading(**(nothing | reading)))  # type: ignore[arg-type]  # a table of parts
+
+
+def test_wanted_pod_without_a_worker_starts_anew() -> None:
+    """Unless it waits for room, or has ended here."""
+    pods = [api_pod(uid) for uid in "abc"]
+    made = plan(pods=pods, phase_of=lambda uid: "Failed" if uid == "b" else "", is_held=lambda uid: uid == "c")
+    assert (made.restart, made.is_settled) == ((pods[0],), False)
+
+
+def test_deleted_pod_that_never_ran_is_finished() -> None:
+    """One that runs is killed instead."""
+    gone = [deleted(api_pod(uid, phase="Failed"), 0) for uid in "ab"]
+    made = plan(pods=[*gone, api_pod("c", phase="Failed")], runtime=[in_runtime("b")])
+    assert made.finish == (gone[0],)
+    assert [pod.uid for pod in made.kill] == ["b"]
+
+
+@given(
+    wanted=st.sets(UIDS),
+    workers=st.dictionaries(UIDS, st.sampled_from(WorkerState)),
+    running=st.sets(UIDS),
+)
+def test_cleanup_touches_nothing_that_has_a_worker(
+    wanted: set[str], workers: dict[str, WorkerState], running: set[str]
+) -> None:
+    """What runs is known, started anew or killed; what is wanted is reported and never killed."""
+    made = plan(
+        pods=[api_pod(uid) for uid in sorted(wanted)],
+        workers={PodUid(uid): state for uid, state in workers.items()},
+        runtime=[in_runtime(uid) for uid in sorted(running)],
+    )
+    killed = {pod.uid for pod in made.kill}
+    restarted = {pod.metadata.uid for pod in made.restart}
+    assert not killed & (set(workers) | wanted)
+    assert restarted == wanted - set(workers)
+    assert running <= killed | restarted | set(workers)
+    assert made.desired == wanted
+    assert made.probed == {uid for uid, state in workers.items() if state < WorkerState.TERMINATED}
+    assert made.is_settled == (not killed and not restarted and set(workers) <= wanted)

@@ -1,0 +1,62 @@
+"""What was decided about a pod is kept in order, counted and bounded."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykubelet.agent.trail import PodTrails
+from pykubelet.api.keys import PodUid
+from pykubelet.testing.virtual_time import EPOCH, ManualClock
+
+UID = PodUid("uid")
+
+
+def test_same_decision_again_is_counted_not_repeated() -> None:
+    """A pod that fails for an hour has one line that says so, with its first and last time."""
+    clock = ManualClock()
+    trails = PodTrails(clock=clock)
+    for _ in range(3):
+        trails.note(UID, "sync", "failed", why="no volume", tries=1)
+        clock.advance(10)
+    trails.note(UID, "sync", "failed", why="no network")
+    first, second = trails.entries(UID)
+    assert (first.times, first.at, first.facts) == (3, EPOCH, (("why", "no volume"), ("tries", "1")))
+    assert first.last_at is not None
+    assert (first.last_at - EPOCH).total_seconds() == 20
+    assert (second.times, second.last_at) == (1, None)
+
+
+def test_waiting_shows_what_for_and_since_when() -> None:
+    """One thing per station; the same thing again keeps its beginning."""
+    clock = ManualClock()
+    trails = PodTrails(clock=clock)
+    trails.waits(UID, "sync", "volumes")
+    clock.advance(5)
+    trails.waits(UID, "sync", "volumes")
+    trails.waits(UID, "workers", "its turn")
+    assert [(one.what, (one.since - EPOCH).total_seconds()) for one in trails.waiting(UID)] == [
+        ("volumes", 0),
+        ("its turn", 5),
+    ]
+    trails.waits(UID, "sync", "containers")
+    trails.waits(UID, "workers", "")
+    trails.waits(UID, "workers", "")
+    assert [(one.station, one.what) for one in trails.waiting(UID)] == [("sync", "containers")]
+
+
+def test_unknown_pod_has_no_trail() -> None:
+    """And asking makes none."""
+    trails = PodTrails(clock=ManualClock())
+    assert (trails.entries(UID), trails.waiting(UID), len(trails)) == ((), (), 0)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 3)), max_size=60))
+def test_trails_are_bounded_and_keep_the_newest(notes: list[tuple[str, int]]) -> None:
+    """So many entries per pod, so many pods; what was written last is always there."""
+    trails = PodTrails(clock=ManualClock(), pods=3, entries_per_pod=4)
+    for uid, what in notes:
+        trails.note(PodUid(uid), "sync", str(what))
+        assert trails.entries(PodUid(uid))[-1].what == str(what)
+    assert len(trails) <= 3
+    assert all(len(trails.entries(PodUid(uid))) <= 4 for uid in "abcdef")
+    newest = list(dict.fromkeys(uid for uid, _ in reversed(notes)))[:3]
+    assert all(trails.entries(PodUid(uid)) for uid in newest)

@@ -1,0 +1,98 @@
+"""The environment of a container, beyond the numbered cases."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pykubelet.agent.volumes.env import Surroundings, environment, wanted_names
+from pykubelet.agent.volumes.field_ref import Addresses
+from pykubelet.agent.volumes.lookups import Lookups
+from pykubelet.agent.volumes.problems import ConfigProblem
+from pykubelet.testing.build import config_map, secret
+from volume_pods import container, pod_with
+
+POD = pod_with()
+AROUND = Surroundings(
+    lookups=Lookups(
+        config_maps={"c": config_map("c", {"k": "$(X)"}), "broken": TimeoutError("not synced")},
+        secrets={"s": secret("s", {"k": b"word", "nul": b"a\0b", "binary": b"\xff"})},
+    ),
+    addresses=Addresses(pod_ips=("10.0.0.5",)),
+    allocatable={"cpu": "4"},
+)
+
+
+def value(**source: Any) -> dict[str, str]:
+    return environment(POD, container(env=[{"name": "V", "valueFrom": source}]), AROUND)
+
+
+def test_sources_of_variables_are_resolved() -> None:
+    """A field, a resource, a key of each kind; values from elsewhere are not expanded."""
+    assert value(fieldRef={"apiVersion": "v1", "fieldPath": "status.podIP"}) == {"V": "10.0.0.5"}
+    assert value(resourceFieldRef={"resource": "limits.cpu"}) == {"V": "4"}
+    assert value(configMapKeyRef={"name": "c", "key": "k"}) == {"V": "$(X)"}
+    assert value(secretKeyRef={"name": "s", "key": "k"}) == {"V": "word"}
+    assert value() == {"V": ""}
+
+
+PROBLEMS: list[Any] = [
+    ({"secretKeyRef": {"name": "s", "key": "nul"}}, 'environment variable "V" must not contain a NUL byte'),
+    (
+        {"secretKeyRef": {"name": "s", "key": "binary"}},
+        "key binary in Secret s is not valid UTF-8, cannot be a variable",
+    ),
+    ({"configMapKeyRef": {"name": "broken", "key": "k"}}, "not synced"),
+    ({"configMapKeyRef": {"name": "broken", "key": "k", "optional": True}}, "not synced"),
+    ({"fieldRef": {"apiVersion": "v1", "fieldPath": "spec.x"}}, "field label not supported: spec.x"),
+    ({"resourceFieldRef": {"resource": "limits.x"}}, "unsupported container resource : limits.x"),
+    ({"fileKeyRef": {"volumeName": "v", "path": "p", "key": "k"}}, "fileKeyRef is not supported by this node"),
+]
+
+
+@pytest.mark.parametrize(("source", "complaint"), PROBLEMS)
+def test_variable_that_cannot_be_made_says_why(source: dict[str, Any], complaint: str) -> None:
+    """Optional means that the object may be missing, not that it may be unknown."""
+    with pytest.raises(ConfigProblem) as caught:
+        value(**source)
+    assert str(caught.value) == complaint
+
+
+def test_source_that_names_nothing_gives_nothing() -> None:
+    """As upstream has it; the API server does not let it through."""
+    assert environment(POD, container(envFrom=[{"prefix": "p_"}]), AROUND) == {}
+
+
+def test_wanted_names_are_all_that_is_looked_up() -> None:
+    """A reference beside a literal value is not resolved, so it is not wanted either."""
+    spec = container(
+        envFrom=[{"configMapRef": {"name": "a"}}, {"secretRef": {"name": "b"}}, {"prefix": "x"}],
+        env=[
+            {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}},
+            {"name": "B", "valueFrom": {"secretKeyRef": {"name": "d", "key": "k"}}},
+            {"name": "C", "value": "x", "valueFrom": {"secretKeyRef": {"name": "e", "key": "k"}}},
+            {"name": "D", "value": "y"},
+        ],
+    )
+    names = wanted_names(spec)
+    assert names.config_maps == {"a", "c"}
+    assert names.secrets == {"b", "d"}
+
+
+NAMES = st.sampled_from(["A", "B", "C"])
+ENTRIES = st.lists(
+    st.tuples(NAMES, st.lists(st.sampled_from(["x", "$(A)", "$(B)", "$(C)", "$$"]), max_size=3)), max_size=5
+)
+
+
+@settings(max_examples=150)
+@given(ENTRIES)
+def test_each_variable_depends_only_on_those_above(entries: list[tuple[str, list[str]]]) -> None:
+    """Cutting the list anywhere leaves the variables above the cut as they were then."""
+    env = [{"name": name, "value": "".join(parts)} for name, parts in entries]
+    whole = environment(POD, container(env=env), AROUND)
+    for cut in range(len(env)):
+        part = environment(POD, container(env=env[:cut]), AROUND)
+        later = {entry["name"] for entry in env[cut:]}
+        assert {name: text for name, text in part.items() if name not in later}.items() <= whole.items()

@@ -1,0 +1,97 @@
+"""Which pods have files of which objects, and whose turn it is."""
+
+import asyncio
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pykubelet.agent.volumes.interest import Interest, Named
+from pykubelet.agent.volumes.pod_dirs import pod_dir
+from pykubelet.agent.volumes.problems import VolumesNotReady
+from pykubelet.agent.volumes.turns import Turns, in_thread
+from pykubelet.api.keys import PodUid
+
+OBJECTS = [Named("secret", "ns", "a"), Named("configmap", "ns", "a"), Named("secret", "other", "a")]
+STEPS = st.lists(st.tuples(st.sampled_from("xyz"), st.frozensets(st.sampled_from(OBJECTS))), max_size=12)
+
+
+@settings(max_examples=100)
+@given(STEPS)
+def test_interest_is_the_same_both_ways(steps: list[tuple[str, frozenset[Named]]]) -> None:
+    """After any number of changes, and it forgets what nobody has."""
+    interest, expected = Interest(), dict[PodUid, frozenset[Named]]()
+    for uid, objects in steps:
+        interest.set(PodUid(uid), objects)
+        expected[PodUid(uid)] = objects
+    for named in OBJECTS:
+        assert interest.pods(named) == tuple(sorted(uid for uid, objects in expected.items() if named in objects))
+    assert interest.as_map() == {uid: objects for uid, objects in expected.items() if objects}
+
+
+async def test_turn_of_a_pod_has_one_at_a_time_and_leaves_nothing() -> None:
+    """In the order asked for; other pods do not wait."""
+    turns, seen = Turns(), list[str]()
+
+    async def work(uid: str, name: str) -> None:
+        async with turns.of(PodUid(uid)):
+            seen.append(f"{name} begins")
+            await asyncio.sleep(1)
+            seen.append(f"{name} ends")
+
+    async with asyncio.timeout(2.5), asyncio.TaskGroup() as group:
+        for uid, name in (("a", "first"), ("a", "second"), ("b", "other")):
+            group.create_task(work(uid, name))
+    assert [line for line in seen if "other" not in line] == [
+        "first begins",
+        "first ends",
+        "second begins",
+        "second ends",
+    ]
+    assert seen.index("other begins") < seen.index("first ends")
+    assert len(turns) == 0
+
+
+async def test_thread_is_waited_for_when_its_caller_is_cancelled() -> None:
+    """Whoever has the next turn must not meet it; what it raises is nobody's concern."""
+    steps: list[str] = []
+    go = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def work() -> None:
+        asyncio.run_coroutine_threadsafe(go.wait(), loop).result()
+        steps.append("thread ended")
+        raise OSError("too late")
+
+    async def call() -> None:
+        try:
+            await in_thread(work)
+        finally:
+            steps.append("caller ended")
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(call())
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.sleep(0)
+        go.set()
+    assert steps == ["thread ended", "caller ended"]
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../x", "a\0"])
+def test_path_of_a_pod_is_refused_when_a_part_is_no_name(name: str) -> None:
+    """So that none leads out of the folder it should be in."""
+    with pytest.raises(OSError, match="is not a name that a file can have"):
+        pod_dir("/root", name)
+    directory = pod_dir("/root", "uid")
+    with pytest.raises(OSError, match="is not a name"):
+        directory.volume("kubernetes.io/secret", name)
+    with pytest.raises(OSError, match="is not a name"):
+        directory.termination_file(name, 0)
+    assert directory.volume("kubernetes.io/secret", "v") == "/root/pods/uid/volumes/kubernetes.io~secret/v"
+
+
+def test_volumes_that_are_not_ready_are_named_as_upstream_does() -> None:
+    """Sorted, in brackets."""
+    problem = VolumesNotReady(unmounted=["b", "a"], refused=["b"], cause="no")
+    assert str(problem) == "unmounted volumes=[a b], unattached volumes=[], failed to process volumes=[b]: no"

@@ -1,0 +1,56 @@
+"""What an ended container said last."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pykubelet.agent.volumes.termination_message import asks_log, joined, text_of_file, text_of_log
+from pykubelet.runtime.loglines import format_lines, split_lines
+from volume_pods import container
+
+FALL_BACK = "FallbackToLogsOnError"
+WHEN: list[Any] = [
+    (FALL_BACK, 1, "Error", None, True),
+    (FALL_BACK, 1, "Error", b"", True),
+    (FALL_BACK, 1, "Error", b"said", False),
+    (FALL_BACK, 0, "Completed", None, False),
+    (FALL_BACK, 128, "ContainerCannotRun", None, False),
+    ("File", 1, "Error", None, False),
+]
+
+
+@pytest.mark.parametrize(("policy", "exit_code", "reason", "file", "expected"), WHEN)
+def test_log_is_asked_when_a_container_failed_without_a_word(
+    policy: str, exit_code: int, reason: str, file: bytes | None, expected: bool
+) -> None:
+    """And its pod wants that."""
+    spec = container(terminationMessagePolicy=policy)
+    assert asks_log(spec, exit_code=exit_code, reason=reason, file=file) is expected
+
+
+def test_message_of_the_runtime_comes_first() -> None:
+    """With a colon between, if both have something to say."""
+    assert joined("killed", "bye") == "killed: bye"
+    assert joined("", "bye") == "bye"
+    assert joined("killed", "") == "killed"
+
+
+def test_log_gives_its_last_lines_of_both_streams() -> None:
+    """Eighty of them, or as many as fit into two thousand bytes."""
+    many = format_lines(0, "stdout", b"".join(b"line %d\n" % number for number in range(100)))
+    assert text_of_log(split_lines(many)).splitlines() == [f"line {number}" for number in range(20, 100)]
+    mixed = format_lines(0, "stderr", b"oops\n") + b"no log line\n" + format_lines(1, "stdout", b"end")
+    assert text_of_log(split_lines(mixed)) == "oops\nend"
+
+
+@settings(max_examples=100)
+@given(st.binary(max_size=5000))
+def test_text_is_the_end_of_what_was_written_within_bounds(content: bytes) -> None:
+    """Bytes that are no text are marked, never refused."""
+    assert text_of_file(content) == content[-4096:].decode(errors="replace")
+    lines = split_lines(format_lines(0, "stdout", content))
+    printed = text_of_log(lines)
+    assert len(printed) <= 2048
+    assert content.decode(errors="replace").endswith(printed.lstrip("\ufffd"))

@@ -1,0 +1,132 @@
+"""Service account tokens: when they are renewed, and what happens when that fails."""
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from pykubelet.agent.volumes.token_refresh import is_refresh_due
+from pykubelet.agent.volumes.tokens import TokenCache, TokenProblem
+from pykubelet.api.errors import Forbidden
+from pykubelet.api.generated.authentication import TokenRequest, TokenRequestStatus
+from pykubelet.api.generated.core import ServiceAccountTokenProjection
+from pykubelet.api.keys import PodUid
+from pykubelet.api.times import format_time
+from pykubelet.api.typed import Kind
+from pykubelet.testing.virtual_time import EPOCH, ManualClock
+from volume_pods import UID, pod_with
+
+POD = pod_with(serviceAccountName="clerk")
+HOURLY = ServiceAccountTokenProjection(path="token", expiration_seconds=3600)
+
+
+class Issuer:
+    """An API server that issues numbered tokens, unless told not to."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self.clock = clock
+        self.requests: list[tuple[str, str, TokenRequest]] = []
+        self.is_refusing = False
+
+    async def create(
+        self, kind: Kind[TokenRequest], body: TokenRequest, *, namespace: str = "", name: str = ""
+    ) -> TokenRequest:
+        assert kind.resource.subresource == "token"
+        if self.is_refusing:
+            raise Forbidden("no more tokens")
+        self.requests.append((namespace, name, body))
+        life = timedelta(seconds=body.spec.expiration_seconds or 600)
+        status = TokenRequestStatus(
+            token=f"token-{len(self.requests)}", expiration_timestamp=format_time(self.clock.now() + life)
+        )
+        return replace(body, status=status)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def issuer(clock: ManualClock) -> Issuer:
+    return Issuer(clock)
+
+
+@pytest.fixture
+def cache(clock: ManualClock, issuer: Issuer) -> TokenCache:
+    return TokenCache(source=issuer, clock=clock, rand=lambda: 0)
+
+
+async def test_token_is_bound_to_its_pod_and_kept(cache: TokenCache, issuer: Issuer, clock: ManualClock) -> None:
+    """Asked for once, as the volume says, and again only when it is due."""
+    assert await cache.get(POD, HOURLY) == "token-1"
+    clock.advance(2880)
+    assert await cache.get(POD, HOURLY) == "token-1"
+    clock.advance(1)
+    assert await cache.get(POD, HOURLY) == "token-2"
+    namespace, account, request = issuer.requests[0]
+    assert (namespace, account) == ("default", "clerk")
+    assert request.spec.audiences == ()
+    bound = request.spec.bound_object_ref
+    assert bound is not None
+    assert (bound.kind, bound.name, bound.uid) == ("Pod", "web", UID)
+
+
+async def test_token_differs_by_audience_and_pod(cache: TokenCache, issuer: Issuer) -> None:
+    """Each projection has its own; a pod that is gone leaves none."""
+    vault = ServiceAccountTokenProjection(path="token", audience="vault", expiration_seconds=3600)
+    assert await cache.get(POD, HOURLY) == "token-1"
+    assert await cache.get(POD, vault) == "token-2"
+    assert issuer.requests[1][2].spec.audiences == ("vault",)
+    cache.forget(PodUid(UID))
+    assert await cache.get(POD, HOURLY) == "token-3"
+
+
+async def test_token_is_used_on_when_it_cannot_be_renewed(
+    cache: TokenCache, issuer: Issuer, clock: ManualClock
+) -> None:
+    """Until it has expired."""
+    await cache.get(POD, HOURLY)
+    issuer.is_refusing = True
+    clock.advance(3600)
+    assert await cache.get(POD, HOURLY) == "token-1"
+    clock.advance(1)
+    with pytest.raises(TokenProblem, match=r"^token clerk/default expired and refresh failed: no more tokens$"):
+        await cache.get(POD, HOURLY)
+
+
+async def test_token_that_says_nothing_of_its_life_is_never_renewed(cache: TokenCache, clock: ManualClock) -> None:
+    """There is nothing to compute with."""
+    endless = ServiceAccountTokenProjection(path="token")
+    assert await cache.get(POD, endless) == "token-1"
+    clock.advance(10**6)
+    assert await cache.get(POD, endless) == "token-1"
+
+
+async def test_token_problem_says_why_there_is_none(issuer: Issuer, clock: ManualClock, cache: TokenCache) -> None:
+    """Refused, or nobody there to ask."""
+    issuer.is_refusing = True
+    with pytest.raises(TokenProblem, match=r"^failed to fetch token: no more tokens$"):
+        await cache.get(POD, HOURLY)
+    alone = TokenCache(source=None, clock=clock)
+    with pytest.raises(TokenProblem, match=r"cannot use TokenManager when kubelet is in standalone mode$"):
+        await alone.get(POD, HOURLY)
+
+
+@settings(max_examples=200)
+@given(st.integers(600, 10**6), st.integers(0, 10**6), st.floats(0, 10))
+def test_refresh_is_due_after_four_fifths_or_a_day(lifetime: int, age: int, jitter: float) -> None:
+    """Whichever is first, and up to ten seconds earlier."""
+    due = is_refresh_due(
+        lifetime_seconds=lifetime,
+        expires_at=EPOCH + timedelta(seconds=lifetime),
+        now=EPOCH + timedelta(seconds=age),
+        jitter=timedelta(seconds=jitter),
+    )
+    limit = min(lifetime * 0.8, 86400)
+    if age < limit - 10.001:
+        assert not due
+    elif age > limit + 0.001:
+        assert due

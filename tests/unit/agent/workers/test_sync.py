@@ -1,0 +1,227 @@
+"""The steps of each sync: their order, what each failure says, and that nothing after it happens."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from pykubelet.agent.workers import SyncFailed
+from pykubelet.agent.workers.observed import deadline_in_seconds, running_ids, with_addresses_of
+from pykubelet.api.generated.core import (
+    ContainerState,
+    ContainerStateRunning,
+    ContainerStatus,
+    PodStatus,
+)
+from pykubelet.api.keys import PodUid
+from pykubelet.api.times import format_time
+from pykubelet.runtime.protocol import RuntimeFailure, RuntimePod
+from pykubelet.runtime.results import Action, StepResult, failed
+from pykubelet.testing.virtual_time import EPOCH
+from sync_world import World
+from worker_lab import api_pod, in_runtime
+
+UID = PodUid("uid")
+RUNNING = ContainerStatus(name="main", state=ContainerState(running=ContainerStateRunning()))
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def step_failure(action: Action = Action.START_CONTAINER, **rest: Any) -> StepResult:
+    return failed(action, "main", RuntimeFailure("it broke", **rest))
+
+
+async def test_pod_is_set_up_in_upstreams_order(world: World) -> None:
+    """Status first, containers last; only probes come earlier than upstream's."""
+    await world.syncs.sync_pod(api_pod(), in_runtime(UID))
+    setup = ["probe", "status", "register", "mirror", "directories", "mount", "secrets", "containers"]
+    assert world.steps == setup
+    assert world.reasons == [()]
+    assert world.trail.waiting(UID) == ()
+
+
+async def test_ended_pod_is_only_reported(world: World) -> None:
+    """Nothing is set up for it."""
+    world.status = PodStatus(phase="Succeeded")
+    synced = await world.syncs.sync_pod(api_pod(), in_runtime(UID))
+    assert (synced.is_terminal, world.steps) == (True, ["probe", "status"])
+
+
+@pytest.mark.parametrize(
+    ("step", "error", "event", "last"),
+    [
+        ("network", "no CNI", "NetworkNotReady network is not ready: no CNI", "status"),
+        ("directories", "disk full", "Failed error making pod data directories: disk full", "directories"),
+        ("mount", "timed out", "FailedMount Unable to attach or mount volumes: timed out", "mount"),
+        (
+            "cgroup",
+            "read-only",
+            "FailedCreatePodContainer unable to ensure pod container exists: read-only",
+            "cgroup",
+        ),
+    ],
+)
+async def test_failed_step_is_an_event_and_ends_the_sync(step: str, error: str, event: str, last: str) -> None:
+    """With upstream's reason and text; what comes later is not begun."""
+    world = World(with_cgroups=True)
+    world.errors[step] = OSError(error)
+    with pytest.raises(SyncFailed) as raised:
+        await world.syncs.sync_pod(api_pod(), in_runtime(UID))
+    assert world.events.told == [f"Warning {event}"]
+    assert world.steps[-1] == last
+    assert raised.value.is_transient == (step == "network")
+    assert world.trail.waiting(UID) == ()
+
+
+async def test_host_network_needs_no_network(world: World) -> None:
+    """It is there already."""
+    world.errors["network"] = OSError("no CNI")
+    known = api_pod()
+    await world.syncs.sync_pod(replace(known, spec=replace(known.spec, host_network=True)), in_runtime(UID))
+    assert world.steps[-1] == "containers"
+
+
+async def test_missing_pull_secrets_only_warn(world: World) -> None:
+    """The image may be public after all."""
+    world.missing = ["a", "b"]
+    await world.syncs.sync_pod(api_pod(), in_runtime(UID))
+    assert world.events.told == [
+        (
+            "Warning FailedToRetrieveImagePullSecret Unable to retrieve some image pull secrets (a, b); "
+            "attempting to pull the image may not succeed."
+        )
+    ]
+    assert world.steps[-1] == "containers"
+
+
+async def test_container_failures_are_kept_as_reasons_and_raised(world: World) -> None:
+    """The worker comes back when the runtime says it is worth while."""
+    failure = step_failure(retry_at=world.clock.now() + timedelta(seconds=40))
+    world.results["containers"] = (failure,)
+    with pytest.raises(SyncFailed, match="it broke") as raised:
+        await world.syncs.sync_pod(api_pod(), in_runtime(UID))
+    assert world.reasons == [(failure,)]
+    assert raised.value.retry_in_seconds == 40
+
+
+@pytest.mark.parametrize(
+    ("policy", "kill_fails", "steps"),
+    [
+        ("Always", False, ["kill in None", "cgroup"]),
+        ("Never", False, ["kill in None"]),
+        ("Never", True, ["kill in None", "cgroup"]),
+    ],
+)
+async def test_containers_outside_their_cgroup_are_stopped(policy: str, kill_fails: bool, steps: list[str]) -> None:
+    """A run-once pod does not come back after that."""
+    world = World(with_cgroups=True)
+    world.status = PodStatus(phase="Running", container_statuses=(RUNNING,))
+    world.results["kill"] = (step_failure(Action.KILL_CONTAINER),) if kill_fails else ()
+    known = api_pod()
+    await world.syncs.sync_pod(replace(known, spec=replace(known.spec, restart_policy=policy)), in_runtime(UID))
+    assert world.steps[3 : world.steps.index("mirror")] == steps
+
+
+async def test_existing_cgroup_is_left_alone() -> None:
+    """Nothing is killed for it."""
+    world = World(with_cgroups=True)
+    world.has_cgroup = True
+    world.status = PodStatus(phase="Running", container_statuses=(RUNNING,))
+    await world.syncs.sync_pod(api_pod(), in_runtime(UID))
+    assert world.steps[1:4] == ["status", "register", "mirror"]
+
+
+async def test_pod_with_a_deadline_is_looked_at_when_it_is_over(world: World) -> None:
+    """Not up to a minute later."""
+    world.status = PodStatus(phase="Running", start_time=format_time(EPOCH))
+    known = api_pod()
+    known = replace(known, spec=replace(known.spec, active_deadline_seconds=20))
+    world.clock.advance(5)
+    assert (await world.syncs.sync_pod(known, in_runtime(UID))).again_in_seconds == 15
+
+
+async def test_pod_is_stopped_and_reported_while_its_exit_can_be_seen(world: World) -> None:
+    """The killer's word on the status comes first; the last status has the addresses the pod had."""
+    world.left = in_runtime(UID, is_running=False)
+
+    def evicted(status: PodStatus) -> PodStatus:
+        return replace(status, phase="Failed", reason="Evicted")
+
+    await world.syncs.sync_terminating_pod(api_pod(), in_runtime(UID), 7, evicted)
+    assert world.steps == ["probe", "status", "probe readiness only", "kill in 7", "probe no more", "inspect", "status"]
+    assert [(status.reason, status.message) for status in world.statuses] == [
+        ("Evicted", "terminal=False 10.0.0.1"),
+        ("", "terminal=True 10.0.0.1"),
+    ]
+
+
+async def test_pod_that_does_not_stop_is_an_event_and_tried_again(world: World) -> None:
+    """Probes of readiness go on meanwhile."""
+    world.results["kill"] = (step_failure(Action.KILL_CONTAINER),)
+    with pytest.raises(SyncFailed):
+        await world.syncs.sync_terminating_pod(api_pod(), in_runtime(UID), 7, None)
+    assert world.events.told == [
+        (
+            'Warning FailedKillPod error killing pod: failed to "KillContainer" for "main" with KillContainerError: '
+            '"it broke"'
+        )
+    ]
+    assert "probe no more" not in world.steps
+
+
+async def test_container_found_running_after_the_kill_is_a_failure(world: World) -> None:
+    """The runtime said otherwise; it is asked again."""
+    world.left = in_runtime(UID)
+    with pytest.raises(SyncFailed, match=r"detected running containers.*\[container-uid\]"):
+        await world.syncs.sync_terminating_pod(api_pod(), in_runtime(UID), 7, None)
+
+
+async def test_pod_of_the_runtime_alone_is_killed_and_not_reported(world: World) -> None:
+    """There is nobody to report to."""
+    await world.syncs.sync_terminating_runtime_pod(in_runtime(UID))
+    assert world.steps == ["kill in 1"]
+    world.results["kill"] = (step_failure(Action.KILL_SANDBOX),)
+    with pytest.raises(SyncFailed):
+        await world.syncs.sync_terminating_runtime_pod(in_runtime(UID))
+    assert world.events.told[0].startswith("Warning FailedKillPod")
+
+
+@pytest.mark.parametrize("with_cgroups", [False, True])
+async def test_stopped_pod_is_cleared_up_in_upstreams_order(with_cgroups: bool) -> None:
+    """The API may forget it last of all."""
+    world = World(with_cgroups=with_cgroups)
+    await world.syncs.sync_terminated_pod(api_pod(), in_runtime(UID, is_running=False))
+    cgroup = ["remove cgroup"] if with_cgroups else []
+    assert world.steps == ["status", "unmount", "unregister", *cgroup, "final status"]
+
+
+def test_addresses_survive_the_sandbox() -> None:
+    """Whether the runtime forgot the address, or the whole sandbox."""
+    before = in_runtime(UID)
+    gone = RuntimePod(uid=UID, namespace="default", name="web")
+    kept = with_addresses_of(gone, before).sandboxes
+    assert [(sandbox.ips, sandbox.is_ready) for sandbox in kept] == [(("10.0.0.1",), False)]
+    assert running_ids(before) == ("container-uid",)
+
+
+async def test_pod_of_which_nothing_is_left_is_reported_with_its_addresses(world: World) -> None:
+    """Whoever removed it was faster than the last look."""
+    await world.syncs.sync_terminating_pod(api_pod(), in_runtime(UID), 7, None)
+    assert world.statuses[-1].message == "terminal=True 10.0.0.1"
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**6))
+def test_deadline_is_never_in_the_past(limit: int, passed: int) -> None:
+    """It is what is left of the time, or now."""
+    known = api_pod()
+    known = replace(known, spec=replace(known.spec, active_deadline_seconds=limit))
+    status = PodStatus(start_time=format_time(EPOCH))
+    left = deadline_in_seconds(known, status, EPOCH + timedelta(seconds=passed))
+    assert left == max(limit - passed, 0)
+    assert deadline_in_seconds(known, PodStatus(), EPOCH) is None

@@ -1,0 +1,33 @@
+"""References to variables in a text."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykubelet.api.expansion import expand, values_of
+
+VALUES = values_of({"A": "a", "REF": "$(A)", "EMPTY": ""}, {"A": "hidden", "B": "b"})
+
+
+@pytest.mark.parametrize(
+    ("text", "expanded"),
+    [
+        ("$(A)-$(B)", "a-b"),
+        ("$$(A)", "$(A)"),
+        ("$$$(A)", "$a"),
+        ("$(REF)$(EMPTY)", "$(A)"),
+        ("$(NONE) $(A", "$(NONE) $(A"),
+        ("$(A$(B))", "$(A$(B))"),
+        ("${A} $A $", "${A} $A $"),
+    ],
+)
+def test_references_are_replaced_once_from_left_to_right(text: str, expanded: str) -> None:
+    """The first map that has a name counts; what is no reference stays."""
+    assert expand(text, VALUES) == expanded
+
+
+@given(st.text(), st.text())
+def test_text_without_dollars_stays_and_a_doubled_dollar_escapes(before: str, after: str) -> None:
+    """Whatever the text, doubling its dollars gives it back."""
+    text = f"{before}$(A){after}"
+    assert expand(text.replace("$", "$$"), VALUES) == text

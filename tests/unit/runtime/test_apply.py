@@ -1,0 +1,404 @@
+"""Bringing pods to a simulated runtime, step by step."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from pykubelet.api.generated.core import (
+    Container,
+    EphemeralContainer,
+    ExecAction,
+    Lifecycle,
+    LifecycleHandler,
+    Pod,
+    PodSecurityContext,
+    SecurityContext,
+)
+from pykubelet.api.keys import PodUid
+from pykubelet.runtime.actions import ProbeResults
+from pykubelet.runtime.containers import PodContainers
+from pykubelet.runtime.protocol import Outcome, RuntimeFailure
+from pykubelet.runtime.results import Action, StepResult, error_text, retry_at
+from pykubelet.runtime.sim import Behaviour, ImageBehaviour, Run, SimImages, SimRuntime
+from pykubelet.testing.build import container, pod, secret
+from pykubelet.testing.virtual_time import EPOCH, VirtualClock
+from runtime_rig import Rig
+
+FAILING = LifecycleHandler(exec=ExecAction(command=("false",)))
+
+
+def scripted(tmp_path: Path, images: SimImages | None = None, **scripts: Behaviour) -> Rig:
+    return Rig(tmp_path, sim=SimRuntime(clock=VirtualClock(), scripts=scripts), images=images)
+
+
+async def test_new_pod_gets_a_sandbox_and_its_containers(tmp_path: Path) -> None:
+    """With the events users know, about the container they concern."""
+    web = pod(containers=(container("a"), container("b")))
+    async with Rig(tmp_path).running() as rig:
+        results = await rig.sync(web)
+        assert error_text(results) == ""
+        assert [(step.action, step.target) for step in results] == [
+            (Action.KILL_SANDBOX, web.metadata.uid),
+            (Action.START_CONTAINER, "a"),
+            (Action.START_CONTAINER, "b"),
+        ]
+        assert await rig.states(web) == {"a": "running", "b": "running"}
+        assert rig.events.reasons() == ["Pulling", "Pulled", "Created", "Started"] * 2
+        assert rig.events.seen[2:4] == [
+            ("Normal", "Created", "Created container: a"),
+            ("Normal", "Started", "Started container a"),
+        ]
+        assert set(rig.events.fields) == {"spec.containers{a}", "spec.containers{b}"}
+        assert await rig.sync(web) == ()
+
+
+async def test_container_is_made_with_everything_resolved(tmp_path: Path) -> None:
+    """Attempt, log path and hash are what the node will look for later."""
+    async with Rig(tmp_path).running() as rig:
+        web = pod()
+        await rig.sync(web)
+        found = (await rig.observed(web)).containers[0]
+        assert (found.attempt, found.image, found.image_id[:7]) == (0, "example/image:1", "sha256:")
+        directory = tmp_path / "pods" / "default_web_uid-default-web" / "main"
+        assert directory.is_dir()
+
+
+async def test_attempt_goes_on_from_old_logs_when_the_runtime_forgot(tmp_path: Path) -> None:
+    """After a reboot no log of the past is written over."""
+    directory = tmp_path / "pods" / "default_web_uid-default-web" / "main"
+    directory.mkdir(parents=True)
+    (directory / "2.log").write_text("")
+    async with Rig(tmp_path).running() as rig:
+        web = pod()
+        await rig.sync(web)
+        assert (await rig.observed(web)).containers[0].attempt == 3
+
+
+async def test_crashing_container_is_held_back_longer_each_time(tmp_path: Path) -> None:
+    """The first restart is immediate; then the user sees why and how long."""
+    web = pod(restart_policy="Always")
+    async with scripted(tmp_path, main=Behaviour(runs=(Run(seconds=1, exit_code=1),))).running() as rig:
+        await rig.sync(web)
+        await asyncio.sleep(2)
+        assert error_text(await rig.sync(web)) == ""
+        await asyncio.sleep(2)
+        held = (await rig.sync(web))[-1]
+        message = "back-off 10s restarting failed container=main pod=web_default(uid-default-web)"
+        assert (held.reason, held.message) == ("CrashLoopBackOff", message)
+        assert rig.events.seen[-1] == (
+            "Warning",
+            "BackOff",
+            "Back-off restarting failed container main in pod web_default(uid-default-web)",
+        )
+        at = retry_at((held,))
+        assert at is not None
+        await asyncio.sleep((at - rig.clock.now()).total_seconds())
+        assert error_text(await rig.sync(web)) == ""
+        assert [one.attempt for one in (await rig.observed(web)).containers] == [2, 1, 0]
+
+
+async def test_init_containers_run_one_after_the_other(tmp_path: Path) -> None:
+    """The regular ones wait for the last of them, and old init containers are not piled up."""
+    done = Behaviour(runs=(Run(seconds=1),))
+    flaky = Behaviour(runs=(Run(seconds=1, exit_code=1), Run(seconds=1, exit_code=1), Run(seconds=1)))
+    web = pod(init_containers=(container("i1"), container("i2")), restart_policy="Always")
+    async with scripted(tmp_path, i1=done, i2=flaky).running() as rig:
+        await rig.sync(web)
+        assert await rig.states(web) == {"i1": "running"}
+        for _ in range(30):
+            await asyncio.sleep(5)
+            await rig.sync(web)
+        assert await rig.states(web) == {"i1": "exited", "i2": "exited", "main": "running"}
+        assert [one.name for one in (await rig.observed(web)).containers].count("i2") <= 2
+
+
+async def test_plain_init_container_that_does_not_start_holds_up_the_rest(tmp_path: Path) -> None:
+    """It is a condition for all that follows."""
+    web = pod(init_containers=(container("broken"),))
+    async with scripted(tmp_path, broken=Behaviour(start_error="no such file")).running() as rig:
+        failed = (await rig.sync(web))[-1]
+        assert (failed.target, failed.reason, failed.message) == ("broken", "RunContainerError", "no such file")
+        assert ("Warning", "Failed", "Error: no such file") in rig.events.seen
+        assert await rig.states(web) == {"broken": "exited"}
+
+
+async def test_sidecar_that_does_not_start_holds_up_nobody(tmp_path: Path) -> None:
+    """Of a pod that is initialized, the others are started all the same."""
+    sidecar = container("broken", restart_policy="Always")
+    web = pod(containers=(container("a"), container("b")), init_containers=(sidecar,), restart_policy="Always")
+    async with Rig(tmp_path).running() as rig:
+        for _ in range(2):
+            await rig.sync(web)
+        uid = PodUid(web.metadata.uid)
+        rig.sim.crash(uid, "broken")
+        rig.sim.crash(uid, "b")
+        rig.images.script("example/image:1", ImageBehaviour(find_error="disk"))
+        broken = replace(sidecar, image_pull_policy="Never")
+        results = await rig.sync(replace(web, spec=replace(web.spec, init_containers=(broken,))))
+        assert [(step.target, step.reason) for step in results] == [("broken", "ImageInspectError"), ("b", "")]
+
+
+async def test_lost_sandbox_is_made_anew_with_all_in_it(tmp_path: Path) -> None:
+    """Users are told; init containers begin at the first again."""
+    done = Behaviour(runs=(Run(seconds=0),))
+    web = pod(init_containers=(container("i1"),), restart_policy="Always")
+    async with scripted(tmp_path, i1=done).running() as rig:
+        for _ in range(2):
+            await rig.sync(web)
+            await asyncio.sleep(1)
+        rig.sim.lose_sandbox(PodUid(web.metadata.uid))
+        await rig.sync(web)
+        assert ("Normal", "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.") in rig.events.seen
+        observed = await rig.observed(web)
+        assert [(one.attempt, one.is_ready) for one in observed.sandboxes] == [(1, True), (0, False)]
+        assert [one.name for one in observed.containers] == ["i1", "main"]
+
+
+async def test_unhealthy_container_is_killed_and_started_again(tmp_path: Path) -> None:
+    """The liveness probe's verdict is the message of the event."""
+    web = pod(restart_policy="Always")
+    async with Rig(tmp_path).running() as rig:
+        await rig.sync(web)
+        container_id = (await rig.observed(web)).containers[0].id
+        results = await rig.sync(web, ProbeResults(liveness={container_id: False}))
+        assert [step.action for step in results] == [Action.KILL_CONTAINER, Action.START_CONTAINER]
+        told = "Container main failed liveness probe, will be restarted"
+        assert ("Normal", "Killing", told) in rig.events.seen
+        assert await rig.states(web) == {"main": "running"}
+
+
+FAILURES = {
+    "image": (
+        {"images": SimImages({"example/image:1": ImageBehaviour(pull_error="manifest unknown")})},
+        ("ErrImagePull", "manifest unknown"),
+        ["Pulling", "Failed", "Failed"],
+    ),
+    "create": (
+        {"main": Behaviour(create_error="no room")},
+        ("CreateContainerError", "no room"),
+        ["Pulling", "Pulled", "Failed"],
+    ),
+    "start": (
+        {"main": Behaviour(start_error="no such file")},
+        ("RunContainerError", "no such file"),
+        ["Pulling", "Pulled", "Created", "Failed"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("parts", "waiting", "reasons"), FAILURES.values(), ids=FAILURES)
+async def test_container_waits_for_a_reason_users_know(
+    tmp_path: Path, parts: dict[str, Any], waiting: tuple[str, str], reasons: list[str]
+) -> None:
+    """Each step that fails has its own waiting reason and events."""
+    web = pod()
+    async with scripted(tmp_path, **parts).running() as rig:
+        failed = (await rig.sync(web))[-1]
+        assert (failed.reason, failed.message) == waiting
+        assert rig.events.reasons() == reasons
+        assert rig.events.seen[-1][2] == f"Error: {waiting[0] if waiting[0] == 'ErrImagePull' else waiting[1]}"
+
+
+async def test_missing_settings_are_a_config_error(tmp_path: Path) -> None:
+    """What a container refers to is missing: nothing is made."""
+    web = pod()
+    async with Rig(tmp_path).running() as rig:
+        rig.settings.failure = RuntimeFailure('configmap "c" not found')
+        results = await rig.sync(web)
+        told = 'failed to "StartContainer" for "main" with CreateContainerConfigError: "configmap \\"c\\" not found"'
+        assert error_text(results) == told
+        assert rig.events.seen[-1] == ("Warning", "Failed", 'Error: configmap "c" not found')
+        assert (await rig.observed(web)).containers == ()
+
+
+@pytest.mark.parametrize(
+    ("user", "fields", "message"),
+    [
+        ("0", {}, "container has runAsNonRoot and image will run as root"),
+        (
+            "nginx",
+            {},
+            "container has runAsNonRoot and image has non-numeric user (nginx), cannot verify user is non-root",
+        ),
+        ("1000", {"run_as_user": 0}, "container's runAsUser breaks non-root policy"),
+        ("1000", {}, ""),
+        ("0", {"run_as_user": 5}, ""),
+        (None, {}, ""),
+    ],
+)
+async def test_container_that_must_not_be_root_is_not_started_as_root(
+    tmp_path: Path, user: str | None, fields: dict[str, Any], message: str
+) -> None:
+    """The image's user counts where the pod names none."""
+    main = container(security_context=SecurityContext(**fields))
+    web = pod(containers=(main,), security_context=PodSecurityContext(run_as_non_root=True))
+    images = SimImages({"example/image:1": ImageBehaviour(user=user)})
+    async with scripted(tmp_path, images=images).running() as rig:
+        failed = (await rig.sync(web))[-1]
+        where = ' (pod: "web_default(uid-default-web)", container: main)'
+        assert failed.message == (message + where if message else "")
+        assert failed.reason == ("CreateContainerConfigError" if message else "")
+
+
+async def test_ephemeral_container_looks_into_its_target(tmp_path: Path) -> None:
+    """It starts first, and not at all if the container it is to look into is not there."""
+    async with Rig(tmp_path).running() as rig:
+        web = pod()
+        await rig.sync(web)
+        debug = EphemeralContainer(name="debug", image="tools:1", target_container_name="nobody")
+        failed = (await rig.sync(replace(web, spec=replace(web.spec, ephemeral_containers=(debug,)))))[-1]
+        assert (failed.reason, failed.message) == (
+            "CreateContainerConfigError",
+            "unable to find target container nobody",
+        )
+        debug = replace(debug, target_container_name="main")
+        await rig.sync(replace(web, spec=replace(web.spec, ephemeral_containers=(debug,))))
+        assert await rig.states(web) == {"main": "running", "debug": "running"}
+
+
+async def test_failed_sandbox_is_told_and_tried_again(tmp_path: Path) -> None:
+    """No container is tried without a sandbox."""
+
+    class NoSandboxes(SimRuntime):
+        async def create_sandbox(self, request: Any) -> str:
+            raise RuntimeFailure("no network")
+
+    async with Rig(tmp_path, sim=NoSandboxes(clock=VirtualClock())).running() as rig:
+        failed = (await rig.sync(pod()))[-1]
+        assert (failed.action, failed.reason, failed.message) == (
+            Action.CREATE_SANDBOX,
+            "CreatePodSandboxError",
+            "no network",
+        )
+        assert rig.events.seen == [("Warning", "FailedCreatePodSandBox", "Failed to create pod sandbox: no network")]
+
+
+async def test_failed_post_start_hook_ends_the_container(tmp_path: Path) -> None:
+    """The event tells nothing of what the hook said; the waiting message does."""
+    web = pod(containers=(container(lifecycle=Lifecycle(post_start=FAILING)),))
+    async with Rig(tmp_path).running() as rig:
+        rig.commands.outcome = Outcome(1, b"secret")
+        failed = (await rig.sync(web))[-1]
+        assert failed.reason == "PostStartHookError"
+        assert failed.message.startswith('Exec lifecycle hook ([false]) for Container "main" in Pod "web_default(')
+        assert rig.events.seen[-2:] == [
+            ("Warning", "FailedPostStartHook", "PostStartHook failed"),
+            ("Normal", "Killing", "FailedPostStartHook"),
+        ]
+        assert await rig.states(web) == {"main": "exited"}
+
+
+def stuck(at: str) -> tuple[Pod, dict[str, Any]]:
+    """A pod whose start hangs at one step."""
+    hook = Lifecycle(post_start=FAILING)
+    scripts: dict[str, dict[str, Any]] = {
+        "pull": {"images": SimImages({"example/image:1": ImageBehaviour(pull_seconds=1000)})},
+        "create": {"main": Behaviour(hangs_on=("create",))},
+        "start": {"main": Behaviour(hangs_on=("start",))},
+        "hook": {},
+    }
+    main: Container = container(lifecycle=hook if at == "hook" else None)
+    return pod(containers=(main,), restart_policy="Always"), scripts[at]
+
+
+@pytest.mark.parametrize("at", ["pull", "create", "start", "hook"])
+async def test_cancelled_start_kills_nothing_and_is_not_remembered(tmp_path: Path, at: str) -> None:
+    """Whatever was reached is found by the next plan; a hook that was cut short is no failure."""
+    web, parts = stuck(at)
+    async with scripted(tmp_path, **parts).running() as rig:
+        rig.commands.seconds = 1000
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(5):
+                await rig.sync(web)
+        states = {"pull": {}, "create": {}, "start": {"main": "created"}, "hook": {"main": "running"}}
+        assert await rig.states(web) == states[at]
+        assert not {"Killing", "FailedPostStartHook", "Failed"} & set(rig.events.reasons())
+        observed = await rig.observed(web)
+        assert rig.backoff.hold_back(web, web.spec.containers[0], observed, EPOCH) is None
+
+
+def test_error_text_names_each_failure_once() -> None:
+    """One line for all of it, as the Go kubelet writes it; another try is worth while when the first of them is."""
+    backoff = StepResult(
+        action=Action.START_CONTAINER, target="a", reason="CrashLoopBackOff", message='b"c', retry_at=EPOCH
+    )
+    fine = StepResult(action=Action.START_CONTAINER, target="b")
+    broken = StepResult(action=Action.KILL_CONTAINER, target="c", reason="KillContainerError", message="d")
+    one = 'failed to "StartContainer" for "a" with CrashLoopBackOff: "b\\"c"'
+    two = 'failed to "KillContainer" for "c" with KillContainerError: "d"'
+    assert error_text((fine,)) == ""
+    assert error_text((fine, backoff, backoff)) == one
+    assert error_text((backoff, broken)) == f"[{one}, {two}]"
+    assert retry_at((fine,)) is None
+    assert retry_at((fine, backoff)) == EPOCH
+    assert retry_at((backoff, broken)) is None
+
+
+async def test_kill_that_fails_keeps_the_rest_from_being_tried(tmp_path: Path) -> None:
+    """Two of a name must never run at the same time."""
+
+    class Sticky(SimRuntime):
+        async def stop(self, id: str, grace_seconds: float) -> None:
+            raise RuntimeFailure("stuck")
+
+    web = pod(restart_policy="Always")
+    async with Rig(tmp_path, sim=Sticky(clock=VirtualClock())).running() as rig:
+        await rig.sync(web)
+        container_id = (await rig.observed(web)).containers[0].id
+        results = await rig.sync(web, ProbeResults(liveness={container_id: False}))
+        assert [(step.action, step.reason) for step in results] == [(Action.KILL_CONTAINER, "KillContainerError")]
+        assert len((await rig.observed(web)).containers) == 1
+
+
+async def test_sandbox_that_cannot_be_found_is_told(tmp_path: Path) -> None:
+    """It was made, but nobody knows its address."""
+
+    class Forgetful(SimRuntime):
+        async def inspect(self, uid: PodUid) -> None:
+            return None
+
+    async with Rig(tmp_path, sim=Forgetful(clock=VirtualClock())).running() as rig:
+        failed = (await rig.sync(pod()))[-1]
+        told = "Unable to get pod sandbox status: the sandbox that was made is not there"
+        assert failed.reason == "CreatePodSandboxError"
+        assert rig.events.seen == [("Warning", "FailedPodSandBoxStatus", told)]
+
+
+async def test_log_directory_that_cannot_be_made_is_a_config_error(tmp_path: Path) -> None:
+    """The disk is full, or something is in the way."""
+    (tmp_path / "pods").write_text("in the way")
+    async with Rig(tmp_path).running() as rig:
+        failed = (await rig.sync(pod()))[-1]
+        told = "create container log directory for container main failed: Not a directory"
+        assert (failed.reason, failed.message) == ("CreateContainerConfigError", told)
+
+
+async def test_pod_containers_plan_and_do(tmp_path: Path) -> None:
+    """What the workers of a node use: with the secrets of the pod, and the verdicts of the probes."""
+    auths = {"auths": {"reg.example": {"username": "me", "password": "secret"}}}
+    pull = secret("pull", {".dockerconfigjson": json.dumps(auths).encode()}, type="kubernetes.io/dockerconfigjson")
+    images = SimImages({"reg.example/app:1": ImageBehaviour(needs_user="me")})
+    web = pod(containers=(container(image="reg.example/app:1"),), restart_policy="Always")
+    async with Rig(tmp_path, images=images).running() as rig:
+        unhealthy: dict[str, bool] = {}
+        containers = PodContainers(
+            runtime=rig.sim,
+            applier=rig.applier,
+            killer=rig.killer,
+            verdicts=lambda _: ProbeResults(liveness=unhealthy),
+        )
+        denied = await containers.sync_pod(web, await rig.observed(web), ())
+        assert denied[-1].message == "reg.example/app:1: pull access denied"
+        await asyncio.sleep(10)
+        assert error_text(await containers.sync_pod(web, await rig.observed(web), (pull,))) == ""
+        found = await containers.inspect(PodUid(web.metadata.uid))
+        assert found is not None
+        unhealthy[found.containers[0].id] = False
+        await containers.sync_pod(web, found, (pull,))
+        assert [one.attempt for one in (await rig.observed(web)).containers] == [1, 0]
+        await containers.kill_pod(web, await rig.observed(web), grace_seconds=1)
+        assert await rig.states(web) == {"main": "exited"}

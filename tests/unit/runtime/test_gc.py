@@ -1,0 +1,174 @@
+"""The garbage collector on a simulated runtime; what it may remove is decided in gc_plan."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pykubelet.api.generated.core import ObjectReference, Pod
+from pykubelet.api.keys import PodUid
+from pykubelet.runtime.gc import ContainerGc
+from pykubelet.runtime.gc_plan import GcPolicy
+from pykubelet.runtime.protocol import ContainerState, RuntimeFailure, RuntimePod
+from pykubelet.runtime.sim import Behaviour, Run, SimRuntime
+from pykubelet.testing.build import pod
+from pykubelet.testing.virtual_time import VirtualClock
+from runtime_rig import Rig
+
+CRASHING = Behaviour(runs=(Run(seconds=1, exit_code=1),))
+
+
+class States:
+    """Says which pods are over, as a test wants it."""
+
+    def __init__(self) -> None:
+        self.is_ready = True
+        self.gone: set[str] = set()
+        self.over: set[str] = set()
+
+    def all_sources_ready(self) -> bool:
+        return self.is_ready
+
+    def should_pod_content_be_removed(self, uid: PodUid) -> bool:
+        return uid in self.gone
+
+    def should_pod_runtime_be_removed(self, uid: PodUid) -> bool:
+        return uid in self.over
+
+
+class Garbage(Rig):
+    """The rig with a collector."""
+
+    def __init__(self, logs: Path, sim: SimRuntime | None = None) -> None:
+        super().__init__(logs, sim=sim or SimRuntime(clock=VirtualClock(), default=CRASHING))
+        self.pods = States()
+        self.gc = ContainerGc(
+            runtime=self.sim,
+            remover=self.remover,
+            logs=self.logs,
+            states=self.pods,
+            events=self.events,
+            node=ObjectReference(kind="Node", name="node-1", uid="node-1"),
+            clock=self.clock,
+            policy=GcPolicy(),
+        )
+
+    async def crashed(self, times: int) -> Pod:
+        """A pod whose container has crashed so often."""
+        web = pod(restart_policy="Always")
+        while len((await self.observed(web)).containers) < times:
+            await self.sync(web)
+            await asyncio.sleep(10)
+        return web
+
+
+async def test_of_each_container_one_dead_is_kept(tmp_path: Path) -> None:
+    """With its log; the others go with theirs."""
+    async with Garbage(tmp_path).running() as rig:
+        web = await rig.crashed(3)
+        directory = tmp_path / "pods/default_web_uid-default-web/main"
+        for attempt in range(3):
+            (directory / f"{attempt}.log").write_text("x")
+        await rig.gc.collect()
+        assert [one.attempt for one in (await rig.observed(web)).containers] == [2]
+        assert [entry.name for entry in directory.iterdir()] == ["2.log"]
+
+
+@pytest.mark.parametrize("is_ready", [True, False], ids=["sources ready", "sources not ready"])
+async def test_nothing_is_kept_of_a_pod_that_is_gone(tmp_path: Path, is_ready: bool) -> None:
+    """Containers, sandbox and logs; but only once every source has said which pods there are."""
+    async with Garbage(tmp_path).running() as rig:
+        web = await rig.crashed(1)
+        await rig.killer.kill_pod(web, await rig.observed(web))
+        rig.pods.gone, rig.pods.is_ready = {web.metadata.uid}, is_ready
+        await rig.gc.collect()
+        assert bool(await rig.sim.pods()) is not is_ready
+        assert bool(list((tmp_path / "pods").iterdir())) is not is_ready
+
+
+async def test_urgent_collection_takes_what_is_over_but_not_gone(tmp_path: Path) -> None:
+    """The disk is full: exit codes and logs of pods that ended go too, their log directory stays."""
+    async with Garbage(tmp_path).running() as rig:
+        web = await rig.crashed(1)
+        await rig.killer.kill_pod(web, await rig.observed(web))
+        rig.pods.over = {web.metadata.uid}
+        await rig.gc.collect()
+        assert len((await rig.observed(web)).containers) == 1
+        await rig.gc.collect(is_urgent=True)
+        assert await rig.sim.pods() == []
+        assert list((tmp_path / "pods").iterdir()) != []
+
+
+async def test_dead_containers_of_a_name_are_pruned_when_one_dies(tmp_path: Path) -> None:
+    """The newest stays; of an evicted pod none does."""
+    async with Garbage(tmp_path).running() as rig:
+        web = await rig.crashed(3)
+        observed = await rig.observed(web)
+        await rig.gc.prune(observed, observed.containers[0].id)
+        assert [one.attempt for one in (await rig.observed(web)).containers] == [2]
+        await rig.gc.remove_dead(await rig.observed(web))
+        assert (await rig.observed(web)).containers == ()
+
+
+async def test_collection_that_fails_is_an_event_on_the_node(tmp_path: Path) -> None:
+    """And is tried again a minute later."""
+
+    class Deaf(SimRuntime):
+        async def pods(self) -> list[RuntimePod]:
+            raise RuntimeFailure("no answer")
+
+    rig = Garbage(tmp_path, sim=Deaf(clock=VirtualClock()))
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(90):
+            await rig.gc.run(asyncio.Event())
+    assert rig.events.seen == [("Warning", "ContainerGCFailed", "no answer")] * 2
+
+
+async def test_container_that_cannot_be_removed_keeps_nobody_else(tmp_path: Path) -> None:
+    """The next of the list is removed all the same."""
+
+    class Sticky(SimRuntime):
+        refused = 0
+
+        async def remove(self, id: str) -> None:
+            self.refused += 1
+            if self.refused == 1:
+                raise RuntimeFailure("busy")
+            await super().remove(id)
+
+    async with Garbage(tmp_path, sim=Sticky(clock=VirtualClock(), default=CRASHING)).running() as rig:
+        web = await rig.crashed(3)
+        await rig.gc.collect()
+        assert [one.attempt for one in (await rig.observed(web)).containers] == [2, 0]
+
+
+async def test_container_nobody_knows_the_state_of_is_stopped_before_it_goes(tmp_path: Path) -> None:
+    """It may still run."""
+
+    class Unsure(SimRuntime):
+        def __init__(self) -> None:
+            super().__init__(clock=VirtualClock())
+            self.stopped: list[str] = []
+
+        async def pods(self) -> list[RuntimePod]:
+            unknown = ContainerState.UNKNOWN
+            return [
+                replace(one, containers=tuple(replace(part, state=unknown) for part in one.containers))
+                for one in await super().pods()
+            ]
+
+        async def stop(self, id: str, grace_seconds: float) -> None:
+            self.stopped.append(id)
+            await super().stop(id, grace_seconds)
+
+    sim = Unsure()
+    async with Garbage(tmp_path, sim=sim).running() as rig:
+        web = pod()
+        await rig.sync(web)
+        rig.pods.gone = {web.metadata.uid}
+        await rig.gc.collect()
+        assert len(sim.stopped) == 1
+        told = "Container is in unknown state, try killing it before removal"
+        assert rig.events.seen[-1] == ("Normal", "Killing", told)
+        assert (await rig.observed(web)).containers == ()

@@ -1,0 +1,43 @@
+"""Names of logs."""
+
+import pytest
+
+from pykubelet.runtime.log_paths import (
+    PodNames,
+    container_log_path,
+    id_of_link,
+    log_link_name,
+    pod_log_directory,
+    uid_of_directory,
+)
+
+WEB = PodNames("default", "web", "1234")
+
+
+def test_log_path_names_pod_container_and_attempt() -> None:
+    """As every collector of logs expects it."""
+    assert container_log_path("/var/log/pods", WEB, "main", 3) == "/var/log/pods/default_web_1234/main/3.log"
+    assert pod_log_directory("/var/log/pods", WEB) == "/var/log/pods/default_web_1234"
+
+
+@pytest.mark.parametrize(("name", "uid"), [("default_web_1234", "1234"), ("1234", "1234"), ("a_b_c_d", "d")])
+def test_log_directory_tells_its_pod(name: str, uid: str) -> None:
+    """Also in the form of older nodes."""
+    assert uid_of_directory(name) == uid
+
+
+@pytest.mark.parametrize(
+    ("name", "container_id"),
+    [("web_default_main-123456.log", "123456"), ("web_default_main-12345.log", ""), ("web_default_main-123456", "")],
+)
+def test_link_tells_its_container(name: str, container_id: str) -> None:
+    """Unless its name is none of ours."""
+    assert id_of_link(name) == container_id
+
+
+def test_link_name_fits_the_file_system() -> None:
+    """A long one is cut, its ending kept."""
+    assert log_link_name(WEB, "main", "abcdef") == "web_default_main-abcdef.log"
+    long = log_link_name(PodNames("n" * 63, "p" * 200, "u"), "main", "a" * 64)
+    assert len(long) == 255
+    assert long.endswith(".log")

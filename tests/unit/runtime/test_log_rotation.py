@@ -1,0 +1,209 @@
+"""Rotation of logs: what is planned, and what is then on the disk."""
+
+import asyncio
+import gzip
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pykubelet.api.keys import PodUid
+from pykubelet.runtime.log_directory import LogDirectory
+from pykubelet.runtime.log_files import LogFiles
+from pykubelet.runtime.log_paths import PodNames, pod_names
+from pykubelet.runtime.log_rotation import RotationPolicy, rotated_name, rotated_names, rotation_plan
+from pykubelet.runtime.log_rotator import LogRotator
+from pykubelet.runtime.protocol import RuntimeFailure
+from pykubelet.runtime.sim import SimRuntime
+from pykubelet.testing.virtual_time import VirtualClock
+from runtime_pods import World
+
+STAMPS = [f"2026010{day}-000000" for day in range(1, 7)]
+
+PLANS = {
+    "nothing yet": ([], (), ()),
+    "the last one is compressed": (["0.log.1"], (), ("0.log.1",)),
+    "compressed ones stay": (["0.log.1.gz", "0.log.2"], (), ("0.log.2",)),
+    "no more than three beside": (
+        ["0.log.1.gz", "0.log.2.gz", "0.log.3.gz", "0.log.4"],
+        ("0.log.1.gz",),
+        ("0.log.4",),
+    ),
+    "left by an interrupted rotation": (
+        ["0.log.1", "0.log.1.gz", "0.log.2.tmp"],
+        ("0.log.1", "0.log.2.tmp"),
+        (),
+    ),
+    "others are left alone": (["1.log", "1.log.1", "00.log.1"], (), ()),
+}
+
+
+@pytest.mark.parametrize(("names", "remove", "compress"), PLANS.values(), ids=PLANS)
+def test_rotation_makes_room(names: list[str], remove: tuple[str, ...], compress: tuple[str, ...]) -> None:
+    """Five files in all: the new one, the one moved away, and three older."""
+    plan = rotation_plan("0.log", ["0.log", *names], 5)
+    assert (plan.remove, plan.compress) == (remove, compress)
+
+
+@settings(max_examples=100)
+@given(
+    st.sets(st.tuples(st.sampled_from(STAMPS), st.sampled_from(["", ".gz", ".tmp"])), max_size=12),
+    st.integers(2, 6),
+)
+def test_rotation_never_keeps_more_than_it_may(files: set[tuple[str, str]], max_files: int) -> None:
+    """Whatever was left behind: afterwards all but the newest kept are compressed, and the newest are the ones kept."""
+    names = [f"0.log.{stamp}{suffix}" for stamp, suffix in files]
+    plan = rotation_plan("0.log", names, max_files)
+    kept = sorted(set(names).difference(plan.remove))
+    assert len(kept) <= max_files - 2
+    assert set(plan.compress) == {name for name in kept if not name.endswith(".gz")}
+    in_use = rotated_names("0.log", names)
+    assert kept == in_use[len(in_use) - len(kept) :]
+
+
+def test_rotated_log_is_named_by_its_time() -> None:
+    """Names sort by age."""
+    assert rotated_name("0.log", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)) == "0.log.20260102-030405"
+
+
+class Writer:
+    """Begins a new log when told, or refuses to."""
+
+    def __init__(self) -> None:
+        self.reopened: list[str] = []
+        self.refuses = False
+        self.path = Path()
+
+    async def reopen_log(self, container_id: str) -> None:
+        if self.refuses:
+            raise RuntimeFailure("busy")
+        self.reopened.append(container_id)
+        self.path.write_text("")
+
+
+class Rotation:
+    """A rotator, one running container and its log."""
+
+    def __init__(self, root: Path) -> None:
+        self.clock, self.writer = VirtualClock(), Writer()
+        self.world = World(SimRuntime(clock=self.clock), "image", root)
+        self.logs = LogDirectory(root)
+        self.rotator = LogRotator(
+            runtime=self.world.runtime,
+            writer=self.writer,
+            logs=self.logs,
+            clock=self.clock,
+            policy=RotationPolicy(max_bytes=10, max_files=4),
+        )
+
+    async def start(self) -> Path:
+        pod = self.world.pod()
+        await self.world.started(pod)
+        names = pod_names(pod)
+        await self.logs.prepare(names, "main")
+        self.writer.path = Path(self.logs.path(names, "main", 0))
+        return self.writer.path
+
+
+async def test_large_log_is_moved_away_and_older_ones_compressed(tmp_path: Path) -> None:
+    """Every ten seconds; the newest of the old stays as it is, for collectors that still read it."""
+    rotation = Rotation(tmp_path)
+    log = await rotation.start()
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(rotation.rotator.run(asyncio.Event()))
+        for number in range(5):
+            log.write_text(f"{number}" * 10)
+            await asyncio.sleep(10)
+        log.write_text("small")
+        await asyncio.sleep(30)
+        task.cancel()
+    names = sorted(entry.name for entry in log.parent.iterdir())
+    stamps = ["20260101-000020", "20260101-000030", "20260101-000040"]
+    assert names == ["0.log", f"0.log.{stamps[0]}.gz", f"0.log.{stamps[1]}.gz", f"0.log.{stamps[2]}"]
+    assert gzip.decompress((log.parent / names[1]).read_bytes()) == b"2" * 10
+    assert len(rotation.writer.reopened) == 5
+
+
+async def test_log_is_put_back_when_the_runtime_does_not_follow(tmp_path: Path) -> None:
+    """The file being written must stay the one that is read."""
+    rotation = Rotation(tmp_path)
+    log = await rotation.start()
+    rotation.writer.refuses = True
+    log.write_text("x" * 20)
+    await rotation.rotator.rotate_all()
+    assert [entry.name for entry in log.parent.iterdir()] == ["0.log"]
+    assert log.read_text() == "x" * 20
+
+
+def test_log_files_are_one_stream_oldest_first(tmp_path: Path) -> None:
+    """Compressed, moved away and growing: as if it were one file."""
+    log = tmp_path / "0.log"
+    (tmp_path / "0.log.1.gz").write_bytes(gzip.compress(b"a\nb\n"))
+    (tmp_path / "0.log.2").write_bytes(b"c\nd")
+    log.write_bytes(b"e\nf\ng")
+    files = LogFiles(log)
+    lines = []
+    while some := files.next_lines():
+        lines += some
+    assert lines == [b"a\n", b"b\n", b"c\n", b"d", b"e\n", b"f\n"]
+    with log.open("ab") as file:
+        file.write(b"h\n")
+    assert files.next_lines() == [b"gh\n"]
+    files.close()
+
+
+def test_tail_leaves_a_line_that_has_no_end_for_later(tmp_path: Path) -> None:
+    """It counts as the last line, and is given once it is whole."""
+    log = tmp_path / "0.log"
+    log.write_bytes(b"a\nb\nc")
+    files = LogFiles(log)
+    assert files.skip_to_tail(2) == [b"b\n"]
+    with log.open("ab") as file:
+        file.write(b"d\n")
+    assert files.next_lines() == [b"cd\n"]
+    files.close()
+
+
+@pytest.mark.parametrize("count", range(7))
+def test_tail_goes_back_into_older_files(tmp_path: Path, count: int) -> None:
+    """After the tail comes what is added."""
+    log = tmp_path / "0.log"
+    (tmp_path / "0.log.1.gz").write_bytes(gzip.compress(b"a\nb\n"))
+    (tmp_path / "0.log.2").write_bytes(b"c\n")
+    log.write_bytes(b"d\ne\n")
+    files = LogFiles(log)
+    assert files.skip_to_tail(count) == [b"a\n", b"b\n", b"c\n", b"d\n", b"e\n"][max(5 - count, 0) :]
+    with log.open("ab") as file:
+        file.write(b"f\n")
+    assert files.next_lines() == [b"f\n"]
+    files.close()
+
+
+def write(*paths: str) -> None:
+    for path in paths:
+        Path(path).write_text("x")
+
+
+async def test_log_directory_makes_links_and_removes(tmp_path: Path) -> None:
+    """What it made it takes away; the logs of others stay."""
+    logs = LogDirectory(tmp_path / "pods", links=tmp_path / "links")
+    web, other = PodNames("default", "web", "u1"), PodNames("default", "other", "u2")
+    for pod in (web, other):
+        assert await logs.prepare(pod, "main") == []
+        for attempt in (0, 1):
+            path = logs.path(pod, "main", attempt)
+            write(path, f"{path}.20260101-000000.gz")
+            await logs.link(pod, "main", f"{pod.name}-id-{attempt}abcdef", path)
+    assert len(await logs.prepare(web, "main")) == 4
+    await logs.remove(web, "main", 0, "web-id-0abcdef")
+    assert sorted(await logs.prepare(web, "main")) == ["1.log", "1.log.20260101-000000.gz"]
+    await logs.remove_pods(lambda uid: uid == PodUid("u2"))
+    assert [entry.name for entry in (tmp_path / "pods").iterdir()] == ["default_web_u1"]
+    await logs.remove_dead_links({"0abcdef"})
+    assert sorted(entry.name for entry in (tmp_path / "links").iterdir()) == [
+        "other_default_main-other-id-0abcdef.log",
+        "web_default_main-web-id-1abcdef.log",
+    ]
+    assert (tmp_path / "links/web_default_main-web-id-1abcdef.log").read_text() == "x"

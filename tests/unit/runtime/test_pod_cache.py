@@ -1,0 +1,92 @@
+"""The cache of what the runtime has, and waiting for a look that is newer than what one has done."""
+
+import asyncio
+
+import pytest
+
+from pykubelet.api.keys import PodUid
+from pykubelet.runtime.pod_cache import BEGINNING, Look, PodCache
+from pykubelet.runtime.protocol import RuntimeFailure, RuntimePod
+
+UID = PodUid("uid")
+POD = RuntimePod(uid=UID, namespace="default", name="web")
+
+
+def test_unknown_pod_is_empty() -> None:
+    """Whoever asks for a pod nobody has seen gets one with nothing in it."""
+    found = PodCache().get(UID)
+    assert (found.uid, found.sandboxes, found.containers) == (UID, (), ())
+
+
+def test_failed_look_is_raised_until_one_works() -> None:
+    cache = PodCache()
+    cache.put(UID, Look(cache.begin(), RuntimeFailure("broken")))
+    with pytest.raises(RuntimeFailure, match="broken"):
+        cache.get(UID)
+    cache.put(UID, Look(cache.begin(), POD))
+    assert cache.get(UID) is POD
+
+
+def test_look_that_began_earlier_does_not_replace_a_newer_one() -> None:
+    cache = PodCache()
+    slow, quick = cache.begin(), cache.begin()
+    cache.put(UID, Look(quick, POD))
+    cache.put(UID, Look(slow, RuntimeFailure("outdated")))
+    assert cache.get(UID) is POD
+
+
+def test_pod_that_is_gone_takes_no_room() -> None:
+    cache = PodCache()
+    cache.put(UID, Look(cache.begin(), POD))
+    assert list(cache) == [UID]
+    cache.put(UID, Look(cache.begin(), None))
+    assert len(cache) == 0
+
+
+async def test_newer_look_is_waited_for_however_coarse_the_clock() -> None:
+    """A look under way when the sync ended does not count, although no time has passed."""
+    cache = PodCache()
+    under_way = cache.begin()
+    sync_ended = cache.moment()
+    async with asyncio.TaskGroup() as group:
+        waiting = group.create_task(cache.newer_than(UID, sync_ended))
+        await asyncio.sleep(0)
+        cache.put(UID, Look(under_way, RuntimePod(uid=UID, namespace="old", name="web")))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        assert cache.is_newer(UID, BEGINNING)
+        assert not cache.is_newer(UID, sync_ended)
+        cache.put(UID, Look(cache.begin(), POD))
+    assert waiting.result() is POD
+    assert await cache.newer_than(UID, sync_ended) is POD
+
+
+async def test_waiting_ends_when_the_pod_turns_out_to_be_gone() -> None:
+    cache = PodCache()
+    async with asyncio.TaskGroup() as group:
+        waiting = group.create_task(cache.newer_than(UID, cache.moment()))
+        await asyncio.sleep(0)
+        cache.put(UID, Look(cache.begin(), None))
+    assert waiting.result().containers == ()
+
+
+async def test_looks_in_quick_succession_tell_a_waiter_once() -> None:
+    """The first look that is new enough counts, and a waiter that was just cancelled disturbs nobody."""
+    cache = PodCache()
+    waiting = asyncio.create_task(cache.newer_than(UID, BEGINNING))
+    cancelled = asyncio.create_task(cache.newer_than(UID, BEGINNING))
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    cache.put(UID, Look(cache.begin(), POD))
+    cache.put(UID, Look(cache.begin(), RuntimeFailure("later")))
+    assert await waiting is POD
+    with pytest.raises(asyncio.CancelledError):
+        await cancelled
+
+
+async def test_waiting_leaves_nothing_behind_when_cancelled() -> None:
+    cache = PodCache()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1):
+            await cache.newer_than(UID, cache.moment())
+    assert cache._waiting == {}

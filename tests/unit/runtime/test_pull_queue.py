@@ -1,0 +1,120 @@
+"""Pulls: a few at a time, one for all who want the same image, and not for those who no longer want it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+
+from pykubelet.runtime.protocol import Credentials, Image, RuntimeFailure
+from pykubelet.runtime.pull_queue import PullQueue
+from pykubelet.runtime.sim.behaviour import ImageBehaviour
+from pykubelet.runtime.sim.images import SimImages
+from pykubelet.testing.virtual_time import VirtualClock
+
+SLOW = ImageBehaviour(pull_seconds=10)
+
+
+class Counting(SimImages):
+    """Counts pulls, and how many there are at once."""
+
+    def __init__(self, **scripts: ImageBehaviour) -> None:
+        super().__init__(scripts)
+        self.pulled: list[str] = []
+        self.at_once = self.most_at_once = 0
+
+    async def pull(self, name: str, credentials: Sequence[Credentials]) -> Image:
+        self.pulled.append(name)
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            return await super().pull(name, credentials)
+        finally:
+            self.at_once -= 1
+
+
+@asynccontextmanager
+async def pulling(images: Counting, parallel: int = 1) -> AsyncIterator[PullQueue]:
+    queue = PullQueue(images=images, clock=VirtualClock(), parallel=parallel)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(queue.run(asyncio.Event()))
+        yield queue
+        task.cancel()
+
+
+async def test_pull_is_shared_by_all_who_wait_for_the_image() -> None:
+    images = Counting(a=SLOW)
+    async with pulling(images) as queue:
+        pulled = await asyncio.gather(*(queue.pull("a", ()) for _ in range(30)))
+        assert len(set(pulled)) == 1
+        assert pulled[0].seconds == 10
+        await queue.pull("a", ())
+    assert images.pulled == ["a", "a"]
+
+
+async def test_pull_is_not_shared_when_the_credentials_differ() -> None:
+    """Who may not have the image must not get it from another's pull."""
+    images = Counting(a=ImageBehaviour(pull_seconds=10, needs_user="me"))
+    async with pulling(images, parallel=2) as queue:
+        mine, theirs = await asyncio.gather(
+            queue.pull("a", (Credentials("me", "secret"),)),
+            queue.pull("a", (Credentials("you", "other"),)),
+            return_exceptions=True,
+        )
+    assert not isinstance(mine, BaseException)
+    assert isinstance(theirs, RuntimeFailure)
+
+
+@pytest.mark.parametrize("parallel", [1, 2, 5])
+async def test_pulls_are_limited_to_the_number_given(parallel: int) -> None:
+    names = [f"image{number}" for number in range(6)]
+    images = Counting(**dict.fromkeys(names, SLOW))
+    async with pulling(images, parallel) as queue:
+        await asyncio.gather(*(queue.pull(name, ()) for name in names))
+    assert images.most_at_once == parallel
+    assert images.pulled == names
+
+
+async def test_failure_reaches_all_who_wait() -> None:
+    images = Counting(a=ImageBehaviour(pull_seconds=1, pull_error="boom"))
+    async with pulling(images) as queue:
+        outcomes = await asyncio.gather(*(queue.pull("a", ()) for _ in range(3)), return_exceptions=True)
+    assert [str(one) for one in outcomes] == ["boom"] * 3
+    assert images.pulled == ["a"]
+
+
+async def test_pull_goes_on_when_who_asked_is_cancelled() -> None:
+    images = Counting(a=SLOW)
+    async with pulling(images) as queue:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1):
+                await queue.pull("a", ())
+        await queue.pull("a", ())
+        assert await images.find("a") is not None
+    assert images.pulled == ["a"]
+
+
+async def test_pull_nobody_waits_for_any_more_is_not_begun() -> None:
+    images = Counting(a=SLOW, b=SLOW)
+    async with pulling(images) as queue:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(queue.pull("a", ()))
+            await asyncio.sleep(1)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(1):
+                    await queue.pull("b", ())
+        await asyncio.sleep(20)
+    assert images.pulled == ["a"]
+
+
+async def test_waiters_are_told_when_the_puller_stops() -> None:
+    images = Counting(a=SLOW)
+    queue = PullQueue(images=images, clock=VirtualClock())
+    running = asyncio.create_task(queue.run(asyncio.Event()))
+    waiting = asyncio.create_task(queue.pull("a", ()))
+    await asyncio.sleep(1)
+    running.cancel()
+    with pytest.raises(RuntimeFailure, match="interrupted"):
+        await waiting
+    with pytest.raises(asyncio.CancelledError):
+        await running

@@ -1,0 +1,292 @@
+"""Cases 6.24-01 to -05 and the tables of 6.3, 6.4 and 6.8: the loop of a node and its handlers.
+
+Departures: pods that are due come back by themselves, so there is no tick every second; housekeeping runs while
+something may be left to do; a ready source's removals do not wait for other sources.
+"""
+
+import asyncio
+
+import pytest
+from msgspec.structs import replace
+
+from loop_lab import LoopLab
+from pykubelet.agent.flow import PodOp, ProbeKind, ProbeResult, ProbeVerdict, Source, WorkerState
+from pykubelet.agent.workers import SyncFailed
+from pykubelet.api.generated.core import ContainerStatus, PodStatus
+from pykubelet.api.keys import PodUid
+from pykubelet.runtime.protocol import RuntimeFailure
+from pykubelet.runtime.relist import ChangeKind, ContainerChange
+from pykubelet.runtime.watchdog import PodChanges
+from pykubelet.testing.build import mirror_pod, pod, static_pod
+from sync_world import World
+from worker_lab import api_pod, deleted, file_pod, in_runtime
+
+UID = PodUid("uid")
+
+
+@pytest.fixture
+async def lab() -> LoopLab:
+    return LoopLab()
+
+
+def kinds(lab: LoopLab, uid: str = UID) -> list[str]:
+    return [kind for kind, synced, _ in lab.syncs.calls if synced == uid]
+
+
+@pytest.mark.case("6.24-01 closed config channel")
+async def test_loop_ends_when_there_are_no_more_updates(lab: LoopLab) -> None:
+    lab.updates.put_nowait(None)
+    async with asyncio.timeout(1):
+        await lab.loop.run(asyncio.Event())
+    assert lab.clock.monotonic() < 1
+
+
+@pytest.mark.case("6.24-02 admission refuses one of two pods")
+async def test_refused_pod_has_failed_and_the_other_runs(lab: LoopLab) -> None:
+    refused, admitted = pod("a", node_name="node-2"), pod("b")
+    async with lab.running():
+        lab.send(PodOp.ADD, refused, admitted)
+        await lab.quiet()
+        status = lab.statuses.pod_status(refused.metadata.uid)
+        assert status is not None
+        assert (status.phase, status.reason, status.qos_class) == ("Failed", "NodeName", "BestEffort")
+        message = "Predicate NodeName failed: node(s) didn't match the requested node name"
+        assert status.message == f"Pod was rejected: {message}"
+        assert lab.events.told == [f"Warning NodeName {message}"]
+        assert kinds(lab, refused.metadata.uid) == []
+        assert kinds(lab, admitted.metadata.uid) == ["sync"]
+
+
+@pytest.mark.case("6.24-04 network not ready")
+async def test_network_error_fails_all_but_host_network_pods() -> None:
+    world = World()
+    world.errors["network"] = OSError("fake network error")
+    with pytest.raises(SyncFailed, match="network is not ready: fake network error"):
+        await world.syncs.sync_pod(api_pod(), in_runtime(UID))
+    await world.syncs.sync_pod(static_pod(host_network=True), in_runtime("hash-1"))
+    assert world.steps[-1] == "containers"
+
+
+@pytest.mark.case("6.24-05 REMOVE before the sources are ready")
+async def test_removed_pod_is_killed_once_all_sources_are_known(lab: LoopLab) -> None:
+    lab.outside.unready = {"api"}
+    async with lab.running():
+        lab.send(PodOp.ADD, api_pod())
+        lab.send(PodOp.REMOVE, api_pod())
+        await asyncio.sleep(10)
+        assert kinds(lab) == ["sync"]
+        lab.outside.unready = set()
+        await asyncio.sleep(2.1)
+        assert kinds(lab) == ["sync", "terminating", "terminated"]
+
+
+@pytest.mark.case("6.24-05 departure: a ready source's removal does not wait for another")
+async def test_removed_pod_is_killed_at_once_when_its_own_source_is_ready(lab: LoopLab) -> None:
+    lab.outside.unready = {"http"}
+    async with lab.running():
+        lab.send(PodOp.ADD, file_pod("one"), source=Source.FILE)
+        await lab.quiet()
+        lab.send(PodOp.REMOVE, file_pod("one"), source=Source.FILE)
+        await lab.quiet()
+        assert kinds(lab, "one") == ["sync", "terminating", "terminated"]
+
+
+async def test_additions_are_handled_oldest_first(lab: LoopLab) -> None:
+    """So that the youngest is the one there is no room for."""
+    lab.outside.offer(pods="1")
+    young = api_pod("young", creation_timestamp="2026-01-01T00:00:02Z")
+    old = api_pod("old", creation_timestamp="2026-01-01T00:00:01Z")
+    async with lab.running():
+        lab.send(PodOp.ADD, young, old)
+        await lab.quiet()
+        assert (kinds(lab, "old"), lab.phase(old)) == (["sync"], "")
+        assert (kinds(lab, "young"), lab.phase(young)) == ([], "Failed")
+
+
+async def test_update_delete_and_reconcile_reach_the_worker(lab: LoopLab) -> None:
+    """UPDATE and DELETE at once, RECONCILE only if it changes what is to be done; SET is not for the loop."""
+    async with lab.running():
+        lab.send(PodOp.ADD, api_pod())
+        await lab.quiet()
+        lab.send(PodOp.SET, api_pod())
+        lab.send(PodOp.RECONCILE, api_pod(phase="Running"))
+        await lab.quiet()
+        assert kinds(lab) == ["sync"]
+        lab.send(PodOp.UPDATE, api_pod(labels={"a": "b"}))
+        await lab.quiet()
+        assert kinds(lab) == ["sync"] * 2
+        lab.send(PodOp.DELETE, deleted(api_pod(), 5))
+        await lab.quiet()
+        assert lab.syncs.calls[-2:] == [("terminating", UID, 5), ("terminated", UID, None)]
+        assert [update.op for update in lab.outside.seen][1] is PodOp.SET
+
+
+async def test_pod_that_somebody_else_declared_dead_is_stopped(lab: LoopLab) -> None:
+    """Upstream would find out within a minute."""
+    async with lab.running():
+        lab.send(PodOp.ADD, api_pod())
+        await lab.quiet()
+        dead = api_pod(phase="Failed")
+        lab.send(PodOp.RECONCILE, replace(dead, status=replace(dead.status, reason="Evicted")))
+        await lab.quiet()
+        assert kinds(lab) == ["sync", "terminating", "terminated"]
+        assert lab.outside.pruned == [(UID, "all")]
+
+
+async def test_mirror_has_its_static_pod_synced(lab: LoopLab) -> None:
+    """Whatever happens to it; a mirror of nobody is let be."""
+    async with lab.running():
+        lab.send(PodOp.ADD, mirror_pod("stray", uid="mirror-2"), source=Source.API)
+        lab.send(PodOp.ADD, static_pod(), source=Source.FILE)
+        await lab.quiet()
+        for op in PodOp.ADD, PodOp.UPDATE, PodOp.REMOVE:
+            lab.send(op, mirror_pod(), source=Source.API)
+            await lab.quiet()
+        assert kinds(lab, "hash-1") == ["sync"] * 4
+        assert {uid for _, uid, _ in lab.syncs.calls} == {"hash-1"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "syncs", "pruned"),
+    [
+        ([ChangeKind.STARTED], 1, []),
+        ([ChangeKind.DIED], 1, [(UID, "c1")]),
+        ([ChangeKind.REMOVED], 0, []),
+        ([ChangeKind.DIED, ChangeKind.REMOVED], 1, [(UID, "c1")]),
+    ],
+)
+async def test_runtime_change_has_a_known_pod_synced(
+    lab: LoopLab, changes: list[ChangeKind], syncs: int, pruned: list[tuple[str, str]]
+) -> None:
+    """Unless all that happened is that something was removed; after a death older dead ones go."""
+    async with lab.running():
+        lab.send(PodOp.ADD, api_pod())
+        await lab.quiet()
+        heard = tuple(ContainerChange(kind, "c1") for kind in changes)
+        lab.outside.changes.put_nowait(PodChanges(UID, heard))
+        await lab.quiet()
+        assert (len(kinds(lab)) - 1, lab.outside.pruned) == (syncs, pruned)
+
+
+@pytest.mark.parametrize(
+    ("kind", "verdict", "is_synced", "ready", "started"),
+    [
+        (ProbeKind.LIVENESS, ProbeVerdict.FAILURE, True, False, False),
+        (ProbeKind.LIVENESS, ProbeVerdict.SUCCESS, False, False, False),
+        (ProbeKind.READINESS, ProbeVerdict.SUCCESS, True, True, False),
+        (ProbeKind.READINESS, ProbeVerdict.FAILURE, True, False, False),
+        (ProbeKind.STARTUP, ProbeVerdict.SUCCESS, True, False, True),
+        (ProbeKind.STARTUP, ProbeVerdict.UNKNOWN, True, False, False),
+    ],
+)
+async def test_probe_result_changes_the_status_and_has_the_pod_synced(
+    lab: LoopLab, kind: ProbeKind, verdict: ProbeVerdict, is_synced: bool, ready: bool, started: bool
+) -> None:
+    """Of liveness only failures count."""
+    async with lab.running():
+        lab.send(PodOp.ADD, api_pod())
+        await lab.quiet()
+        container = ContainerStatus(name="main", container_id="sim://c1", started=False)
+        lab.statuses.set_pod_status(api_pod(), PodStatus(phase="Running", container_statuses=(container,)))
+        lab.inbox.probed(ProbeResult(UID, "sim://c1", kind, verdict))
+        await lab.quiet()
+        status = lab.statuses.pod_status(UID)
+        assert status is not None
+        assert (status.container_statuses[0].ready, status.container_statuses[0].started) == (ready, started)
+        assert kinds(lab) == ["sync"] * (1 + is_synced)
+
+
+async def test_loop_waits_while_the_runtime_is_down(lab: LoopLab) -> None:
+    """It looks again after 0.1 s, then ever later, and says so by its health."""
+    lab.outside.runtime_down = "runtime is down"
+    async with lab.running():
+        lab.send(PodOp.ADD, api_pod())
+        await asyncio.sleep(30)
+        assert lab.syncs.calls == []
+        lab.outside.runtime_down = ""
+        await asyncio.sleep(5.1)
+        assert kinds(lab) == ["sync"]
+        assert lab.loop.stuck_error(60) == ""
+        lab.outside.runtime_down = "runtime is down"
+        await asyncio.sleep(303)
+        assert lab.loop.stuck_error(60) == "sync Loop took longer than expected"
+        assert lab.loop.stuck_error(600) == ""
+
+
+async def test_pods_are_refused_while_the_node_is_not_known(lab: LoopLab) -> None:
+    """With upstream's words."""
+    lab.outside.shown = None
+    async with lab.running():
+        lab.send(PodOp.ADD, api_pod())
+        lab.send(PodOp.RECONCILE, mirror_pod("stray"))
+        await lab.quiet()
+        assert lab.events.told == ["Warning InvalidNodeInfo Kubelet cannot get node info."]
+
+
+async def test_housekeeping_rests_when_nothing_is_left_to_do(lab: LoopLab) -> None:
+    """Once a minute it looks all the same; a runtime it cannot list leaves it at work."""
+    async with lab.running():
+        lab.send(PodOp.ADD, api_pod())
+        await asyncio.sleep(10)
+        assert lab.outside.listings == 1
+        await asyncio.sleep(60)
+        assert lab.outside.listings == 2
+        lab.send(PodOp.UPDATE, api_pod(labels={"a": "b"}))
+        lab.outside.listed = RuntimeFailure("no answer")
+        await asyncio.sleep(10)
+        assert lab.outside.listings >= 6
+
+
+async def test_pod_that_nobody_wants_is_killed(lab: LoopLab) -> None:
+    """With one second of grace, and is forgotten then. What is needed is asked per pod, when it is removed."""
+    async with lab.running():
+        lab.send(PodOp.ADD, api_pod())
+        lab.outside.listed = [in_runtime("stray"), in_runtime(UID), in_runtime("dead", is_running=False)]
+        await asyncio.sleep(2.1)
+        assert lab.syncs.calls == [("sync", UID, None), ("runtime", "stray", None)]
+        assert lab.pool.queries.state(PodUid("stray")) is None
+        assert lab.outside.probed[-1] == {UID}
+        needed = {uid: uid in lab.outside.needed[-1] for uid in (UID, "stray", "dead")}
+        assert needed == {UID: True, "stray": True, "dead": False}
+
+
+async def test_refused_pod_comes_to_its_end_when_it_is_deleted(lab: LoopLab) -> None:
+    """Housekeeping gives it a worker, which clears up."""
+    async with lab.running():
+        refused = pod("a", uid=UID, node_name="node-2")
+        lab.send(PodOp.ADD, refused)
+        await lab.quiet()
+        lab.pods.update_pod(replace(deleted(refused, 0), status=PodStatus(phase="Failed")))
+        await asyncio.sleep(2.1)
+        assert kinds(lab) == ["terminating", "terminated"]
+
+
+async def test_mirror_goes_with_the_static_pod_and_not_before(lab: LoopLab) -> None:
+    """As soon as the pod has ended, without waiting for housekeeping."""
+    async with lab.running():
+        lab.send(PodOp.ADD, static_pod(), source=Source.FILE)
+        lab.send(PodOp.ADD, mirror_pod(), source=Source.API)
+        await lab.quiet()
+        release = lab.syncs.hold("terminating", "hash-1")
+        lab.send(PodOp.REMOVE, static_pod(), source=Source.FILE)
+        await asyncio.sleep(5)
+        assert lab.outside.deleted_mirrors == []
+        release.set()
+        await lab.quiet()
+        assert lab.outside.deleted_mirrors[:1] == ["web-node-1_default"]
+
+
+async def test_pod_is_started_anew_under_its_uid_as_soon_as_the_old_one_has_ended(lab: LoopLab) -> None:
+    """Removed and added again meanwhile: the second is another pod."""
+    async with lab.running():
+        lab.send(PodOp.ADD, file_pod(UID), source=Source.FILE)
+        await lab.quiet()
+        release = lab.syncs.hold("terminating", UID)
+        lab.send(PodOp.REMOVE, file_pod(UID), source=Source.FILE)
+        lab.send(PodOp.ADD, file_pod(UID), source=Source.FILE)
+        await lab.quiet()
+        release.set()
+        await lab.quiet()
+        assert kinds(lab) == ["sync", "terminating", "terminated", "sync"]
+        assert lab.pool.queries.state(UID) is WorkerState.SYNC
+        assert lab.admitter.is_on_node(UID)

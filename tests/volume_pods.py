@@ -1,0 +1,31 @@
+"""Pods with volumes, written as manifests have them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pykubelet.api.generated.core import Container, Pod, Service
+from pykubelet.api.wire import from_document
+
+UID = "12345678-1234-1234-1234-123456789012"
+
+
+def pod_with(*volumes: Mapping[str, Any], containers: Sequence[Mapping[str, Any]] | None = None, **spec: Any) -> Pod:
+    """A pod with these volumes; unless told otherwise one container mounts them all, each below /v."""
+    mounts = [{"name": volume["name"], "mountPath": f"/v/{volume['name']}"} for volume in volumes]
+    listed = containers if containers is not None else [{"name": "main", "volumeMounts": mounts}]
+    document = {
+        "metadata": {"name": "web", "namespace": "default", "uid": UID},
+        "spec": {"containers": list(listed), "volumes": list(volumes), "enableServiceLinks": True, **spec},
+    }
+    return from_document(document, Pod)
+
+
+def container(**fields: Any) -> Container:
+    """A container called main."""
+    return from_document({"name": "main", **fields}, Container)
+
+
+def service(name: str, address: str, *ports: Mapping[str, Any], namespace: str = "default") -> Service:
+    """A service with an address."""
+    metadata = {"name": name, "namespace": namespace}
+    return from_document({"metadata": metadata, "spec": {"clusterIP": address, "ports": list(ports)}}, Service)

@@ -1,0 +1,140 @@
+"""A node's volumes on a real disk, with its secrets and config maps from an API in memory."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from pykubelet.agent.refs import ConfigMapManager, SecretManager
+from pykubelet.agent.volumes.container_setup import ContainerSetup
+from pykubelet.agent.volumes.manager import VolumeManager
+from pykubelet.agent.volumes.mounting import SystemMounter
+from pykubelet.agent.volumes.objects import PodObjects
+from pykubelet.agent.volumes.tokens import TokenCache
+from pykubelet.aio.clock import SystemClock
+from pykubelet.api import resources
+from pykubelet.api.generated.core import ObjectReference, Pod, Service
+from pykubelet.api.keys import PodUid
+from pykubelet.api.wire import Document
+from pykubelet.testing.memory_api import MemoryApi
+
+
+class Told:
+    """Remembers events."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    def event(self, involved: ObjectReference, event_type: str, reason: str, message: str) -> None:
+        self.events.append(f"{involved.name} {event_type} {reason} {message}")
+
+
+class Facts:
+    """What is known of the node and its cluster."""
+
+    def __init__(self) -> None:
+        self.listed: tuple[Service, ...] | None = ()
+
+    def allocatable(self) -> Mapping[str, str]:
+        return {"cpu": "4", "memory": "64Mi"}
+
+    def host_ips(self) -> tuple[str, ...]:
+        return ("192.168.0.1",)
+
+    def services(self) -> tuple[Service, ...] | None:
+        return self.listed
+
+
+class World:
+    """All parts, connected as a node connects them."""
+
+    def __init__(self, root: Path, *, has_api: bool = True) -> None:
+        clock = SystemClock()
+        self.root, self.api, self.told, self.facts = root, MemoryApi(clock), Told(), Facts()
+        self.config_maps = ConfigMapManager(client=self.api, clock=clock)
+        self.secrets = SecretManager(client=self.api, clock=clock)
+        self.tokens = TokenCache(source=None, clock=clock)
+        self._objects = PodObjects(
+            config_maps=self.config_maps if has_api else None, secrets=self.secrets if has_api else None
+        )
+        self.mounter = SystemMounter()
+        self.manager = self.another_manager()
+        self.setup = ContainerSetup(
+            volumes=self.manager,
+            objects=self._objects,
+            services=self.facts,
+            node=self.facts,
+            mounter=self.mounter,
+            cluster_domain="cluster.local",
+        )
+
+    def another_manager(self) -> VolumeManager:
+        """One that knows nothing yet, as after a restart."""
+        return VolumeManager(
+            root=str(self.root),
+            objects=self._objects,
+            tokens=self.tokens,
+            node=self.facts,
+            mounter=self.mounter,
+            recorder=self.told,
+            clock=SystemClock(),
+        )
+
+    def put_config_map(self, name: str, **data: str) -> None:
+        self.api.put(resources.CONFIG_MAPS, object_of(name, {"data": data}))
+
+    def put_secret(self, name: str, **data: str) -> None:
+        self.api.put(resources.SECRETS, object_of(name, {"data": data}))
+
+    async def mount(self, pod: Pod, patience_seconds: float = 5) -> None:
+        """As a sync does it: folders, references, volumes."""
+        await self.manager.make_directories(pod)
+        self.config_maps.register_pod(pod)
+        self.secrets.register_pod(pod)
+        await self.manager.mount(pod, patience_seconds=patience_seconds)
+
+    def path(self, pod: Pod, volume: str) -> Path:
+        return Path(self.manager.volumes(PodUid(pod.metadata.uid))[volume].path)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """All that works in the background."""
+        stations = (self.config_maps, self.secrets, self.manager)
+        tasks = []
+        for station in stations:
+            ready = asyncio.Event()
+            tasks.append(asyncio.create_task(station.run(ready)))
+            await ready.wait()
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+
+def read(path: Path | str) -> str:
+    """The text of a file; empty if there is none."""
+    return Path(path).read_text() if Path(path).exists() else ""
+
+
+def write(path: Path | str, text: str) -> None:
+    """Have a file hold a text."""
+    Path(path).write_text(text)
+
+
+def facts(path: Path | str) -> os.stat_result:
+    """What the disk knows of a file."""
+    return Path(path).stat()
+
+
+def replace_by_link(path: Path | str, target: str) -> None:
+    """What a container might do to its file."""
+    Path(path).unlink()
+    Path(path).symlink_to(target)
+
+
+def object_of(name: str, content: Document) -> Document:
+    """A document in the default namespace."""
+    return {"metadata": {"name": name, "namespace": "default"}, **content}
