@@ -3,11 +3,12 @@
 Upstream: fmt.Print and encoding/json of Go's standard library
 """
 
+from decimal import Decimal
 from typing import Any
 
 from pykubelet.api.validation.field_errors import go_json
 
-# From here on Go writes an exponent.
+# From here on JSON has an exponent.
 _LONGEST_WHOLE = 1e21
 
 
@@ -29,11 +30,11 @@ def printed(value: Any) -> str:
 
 
 def go_float(value: float) -> str:
-    """The shortest digits of a number, as Go prints them: an exponent only below 1e-4 and from 1e21."""
-    text = repr(value)
-    if "e" in text and 1 <= abs(value) < _LONGEST_WHOLE:
-        text = f"{value:.0f}"
-    return text.removesuffix(".0")
+    """The shortest digits of a number, as Go prints them: with an exponent below 1e-4 and from 1e6 on."""
+    digits, _, exponent = f"{Decimal(repr(value)).normalize():e}".partition("e")
+    if -5 < int(exponent) < 6:
+        return repr(value).removesuffix(".0")
+    return f"{digits}e{exponent[0]}{exponent[1:]:0>2}"
 
 
 def _ordered(value: Any) -> Any:

@@ -60,7 +60,7 @@ def custom_strategy(
         validate_update=rules.validate_update,
         prepare_status=_prepare_status,
         validate_status=rules.validate_status,
-        warnings=Warnings(create=finalizer_warnings, update=finalizer_change_warnings),
+        warnings=Warnings(create=finalizer_warnings, update=rules.change_warnings, status=rules.rule_warnings),
         fields=_selectable_fields(selectable, namespaced=resource.namespaced),
         unknown=kind.unknown_fields,
         allows_unconditional_update=False,
@@ -130,6 +130,18 @@ class _Rules:
         from pykubelet.apiserver.custom.cel.rules import resource_rules
 
         return rule_errors(resource_rules(self._kind.schema), new, old)
+
+    def change_warnings(self, new: Document, old: Document) -> list[str]:
+        return [*finalizer_change_warnings(new, old), *self.rule_warnings(new, old)]
+
+    def rule_warnings(self, new: Document, old: Document) -> list[str]:
+        """The rules in CEL that an object goes on breaking."""
+        if not self._kind.schema.has_rules:
+            return []
+        from pykubelet.apiserver.custom.cel.rule_checks import rule_warnings
+        from pykubelet.apiserver.custom.cel.rules import resource_rules
+
+        return rule_warnings(resource_rules(self._kind.schema), new, old)
 
     def _scale_errors(self, document: Document) -> list[FieldError]:
         scale = self._kind.scale

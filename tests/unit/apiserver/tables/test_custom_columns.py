@@ -71,10 +71,19 @@ def test_column_keeps_its_description_and_priority_and_a_bad_path_ends_the_table
 
 
 @pytest.mark.parametrize(
-    ("number", "text"), [(3.0, "3"), (0.1, "0.1"), (1e16, "10000000000000000"), (1e21, "1e+21"), (1e-05, "1e-05")]
+    ("number", "text"),
+    [
+        (3.0, "3"),
+        (0.1, "0.1"),
+        (999999.0, "999999"),
+        (1e6, "1e+06"),
+        (123456789.0, "1.23456789e+08"),
+        (1e21, "1e+21"),
+        (1e-05, "1e-05"),
+    ],
 )
 def test_numbers_are_printed_as_go_prints_them(number: float, text: str) -> None:
-    """Exponents come late."""
+    """With an exponent from a million on."""
     assert go_float(number) == printed(number) == text
 
 

@@ -19,8 +19,8 @@ from pykubelet.apiserver.custom.cel.documents import from_document
 from pykubelet.apiserver.custom.cel.faults import CelError
 from pykubelet.apiserver.custom.cel.map_lists import by_keys, is_same, keys_of
 from pykubelet.apiserver.custom.cel.program import Program
-from pykubelet.apiserver.custom.cel.rules import Rule, RuleNode
-from pykubelet.apiserver.custom.cel.values import MISSING, NONE, Optional
+from pykubelet.apiserver.custom.cel.rules import OLD_SELF, Rule, RuleNode
+from pykubelet.apiserver.custom.cel.values import MISSING, Optional
 from pykubelet.apiserver.custom.findings import NO_PATH
 from pykubelet.apiserver.custom.schema import Schema
 
@@ -68,13 +68,21 @@ def rule_errors(
     node: RuleNode | None, new: Any, old: Any, *, path: str = "", ratchets: bool = True
 ) -> list[FieldError]:
     """Which rules a value breaks; `old` is what it was before, or None."""
-    if node is None:
-        return []
-    before = _Before(new, old, node.schema) if old is not None and ratchets else None
+    return _checked(node, new, old, path=path, ratchets=ratchets).errors
+
+
+def rule_warnings(node: RuleNode | None, new: Any, old: Any) -> list[str]:
+    """Which rules a value breaks as it did before, so that it is let pass."""
+    return list(map(str, _checked(node, new, old).passed))
+
+
+def _checked(node: RuleNode | None, new: Any, old: Any, *, path: str = "", ratchets: bool = True) -> "_Check":
     check = _Check()
-    with suppress(_SpentError):
-        check.value(node, new, _Place(path, old, before))
-    return check.errors
+    if node is not None:
+        before = _Before(new, old, node.schema) if old is not None and ratchets else None
+        with suppress(_SpentError):
+            check.value(node, new, _Place(path, old, before))
+    return check
 
 
 class _Check:
@@ -82,6 +90,8 @@ class _Check:
 
     def __init__(self) -> None:
         self.errors: list[FieldError] = []
+        self.passed: list[FieldError] = []
+        """What would be complaints if it were new."""
         self._steps = STEPS
 
     def value(self, node: RuleNode, value: Any, place: _Place) -> None:
@@ -117,15 +127,14 @@ class _Check:
         if self._steps <= 0:
             self._give_up(at, shown, f"validation failed {_OUT_OF_BUDGET}")
         own = _cel_value(value, node)
-        old = MISSING if place.old is None else _cel_value(place.old, node)
         for rule in node.rules:
             if rule.complaint:
                 self.errors.append(invalid(at, shown, f"rule compile error: {rule.complaint}"))
-            elif rule.program is not None and (
-                old is not MISSING or not rule.uses_old_self or rule.has_optional_old_self
-            ):
-                before = (NONE if old is MISSING else Optional(old)) if rule.has_optional_old_self else old
-                self._rule(rule, rule.program, (own, before), shown, place)
+            elif rule.program is not None:
+                old = _old_value(rule, node, place.old)
+                # A rule about a change needs one.
+                if old is not MISSING or not rule.uses_old_self:
+                    self._rule(rule, rule.program, (own, old), shown, place)
 
     def _rule(self, rule: Rule, program: Program, values: tuple[Any, Any], shown: str, place: _Place) -> None:
         at = place.path or NO_PATH
@@ -134,17 +143,20 @@ class _Check:
             self._give_up(at, shown, f"validation failed {_OUT_OF_BUDGET}")
         if isinstance(result, CelError):
             self.errors.append(invalid(at, shown, _failure(rule, result.message)))
-        elif result is not True and (rule.uses_old_self or not place.is_unchanged):
+        elif result is not True:
             where = ".".join(filter(None, (place.path, rule.field))) or NO_PATH
-            self.errors.append(_complaint(rule, where, shown, self._message(rule, values, shown, where)))
+            complaint = _complaint(rule, where, shown, self._message(rule, values, shown, where))
+            is_passed = place.is_unchanged and not rule.uses_old_self
+            (self.passed if is_passed else self.errors).append(complaint)
 
     def _message(self, rule: Rule, values: tuple[Any, Any], shown: str, at: str) -> str:
-        if rule.message_program is not None:
+        # A message can speak of the value before only if the rule does.
+        if rule.message_program is not None and (rule.uses_old_self or OLD_SELF not in rule.message_program.names):
             result, self._steps = _run(rule.message_program, values, self._steps)
             if self._steps < 0:
                 self._give_up(at, shown, f"messageExpression evaluation failed {_OUT_OF_BUDGET}")
             text = result.strip() if isinstance(result, str) else ""
-            if text and "\n" not in text and len(text.encode()) <= _MAX_MESSAGE:
+            if text and "\n" not in text and len(text.encode(errors="replace")) <= _MAX_MESSAGE:
                 return text
         stated: str = rule.stated.get("message", "").strip()
         return stated or f"failed rule: {_name(rule)}"
@@ -152,6 +164,16 @@ class _Check:
     def _give_up(self, at: str, shown: str, detail: str) -> None:
         self.errors.append(invalid(at, shown, detail))
         raise _SpentError
+
+
+def _old_value(rule: Rule, node: RuleNode, old: Any) -> Any:
+    """The value before as a rule sees it; MISSING if it does not look, or there is none."""
+    if not rule.uses_old_self:
+        return MISSING
+    value = MISSING if old is None else _cel_value(old, node)
+    if rule.has_optional_old_self and not isinstance(value, CelError):
+        return Optional(value)
+    return value
 
 
 def _cel_value(value: Any, node: RuleNode) -> Any:

@@ -208,7 +208,28 @@ _KUBERNETES = [
         ["invalid date", "invalid base64"],
     ),
 ]
-_ALL = [*_LANGUAGE, *_CONVERSIONS, *_OPTIONALS, *_TIMES, *_TEXTS, *_LISTS, *_KUBERNETES]
+_CORNERS = [
+    ("5.0 / 2.0 == 2.5 && string(0.0 / 0.0) == 'NaN'", True),
+    ("type(timestamp(0)) == google.protobuf.Timestamp && type(ip('::1')) == net.IP", True),
+    ("string(double('inf')) + string(double('-Infinity')) + string(double('nan'))", "+Inf-InfNaN"),
+    ("{}[?'k'][0].hasValue() || {}.?a.?b.c.hasValue()", False),
+    ("{?'a': optional.of(1)}.a", 1),
+    ("dyn(1).orValue(2)", 1),
+    ("'ab'.indexOf('', 1) + 'ab'.lastIndexOf('', 1) + 'ab'.lastIndexOf('b', 5)", 1),
+    ("'abc'.split('', 2) + 'aab'.findAll('a*')", ["a", "bc", "aa", ""]),
+    (
+        "'%s'.format([[b'x', duration('1s'), timestamp(0), double('inf'), true]])",
+        '[b"x", duration("1s"), timestamp("1970-01-01T00:00:00Z"), "+Inf", true]',
+    ),
+    ("'%f %f %e %e %x'.format(['NaN', double('-inf'), 'Infinity', 'NaN', b'z'])", "NaN -\u221e \u221e NaN 7a"),
+    ("quantity('1e500').asApproximateFloat()", math.inf),
+    ("url('mailto:a@b').getScheme() + url('http://h').getHostname() + url('http://%41:1/').getHostname()", "mailtohA"),
+    ("url('http://h/?a;b&%zz&c').getQuery()", {"c": [""]}),
+    ("[isCIDR('10.0.0.0/8'), isIP('::1')]", [True, True]),
+    ("['http://[::1/', 'http://a b/', '/%zz', '/\\x01', 'http://%zz/', ':x'].exists(u, isURL(u))", False),
+    ("{1: 'a'}[?dyn(true)].hasValue()", False),
+]
+_ALL = [*_CORNERS, *_LANGUAGE, *_CONVERSIONS, *_OPTIONALS, *_TIMES, *_TEXTS, *_LISTS, *_KUBERNETES]
 
 
 def result(source: str, steps: int = 100_000) -> Any:

@@ -208,7 +208,14 @@ def test_values_that_did_not_change_may_go_on_breaking_a_rule() -> None:
     plain = {"type": "array", "items": name}
     strategy = _strategy({"properties": {"name": name, "list": plain, "n": _INTEGER}})
     old = {"name": "bad", "list": ["bad"], "n": 1}
-    assert _updated(strategy, {**old, "n": 2}, old) == []
+    new = {**old, "n": 2}
+    assert _updated(strategy, new, old) == []
+    assert strategy.warnings.update(widget(**new), widget(**old)) == [
+        'spec.name: Invalid value: "string": is bad',
+        'spec.list[0]: Invalid value: "string": is bad',
+    ]
+    assert strategy.warnings.status(widget(**new), widget(**old)) != []
+    assert _strategy({}).warnings.update(widget(), widget()) == []
     assert _updated(strategy, {**old, "name": "worse"}, old) == ['spec.name: Invalid value: "string": is bad']
     assert _updated(strategy, {**old, "list": ["bad", "good"]}, old) == [
         'spec.list[0]: Invalid value: "string": is bad'
@@ -259,3 +266,63 @@ def test_rules_of_a_request_share_a_budget(monkeypatch: pytest.MonkeyPatch) -> N
     assert _created(strategy, l=[1] * 50) == [
         f'spec: Invalid value: "object": messageExpression evaluation {spent[11:]}'
     ]
+
+
+def test_stored_rule_that_no_longer_makes_sense_refuses_objects() -> None:
+    """It was taken once; nobody can say that an object keeps it."""
+    strategy = _strategy(_with([*_rule("self.nope"), *_rule(" "), *_rule("self.find('(') == ''")]))
+    errors = _created(strategy)
+    assert [each.partition("ERROR")[0] for each in errors] == [
+        'spec: Invalid value: "object": rule compile error: compilation failed: ',
+        'spec: Invalid value: "object": rule compile error: compilation failed: ',
+    ]
+    unseen = {"x-kubernetes-preserve-unknown-fields": True, "x-kubernetes-validations": _rule("true")}
+    assert _created(_strategy({"properties": {"x": unseen}}), x={}) == [
+        (
+            'spec.x: Invalid value: "": rule compiler initialization error: '
+            "failed to convert to declType for CEL validation rules"
+        )
+    ]
+
+
+def test_kind_and_api_version_are_checked_even_if_they_did_not_change() -> None:
+    """Both objects are shown in one version, so that a change of them could not be seen."""
+    kind = {"type": "string", "x-kubernetes-validations": _rule("self == 'x'", message="wrong kind")}
+    strategy = _strategy({}, fields={"kind": kind})
+    assert _updated(strategy, {}, {}) == ['kind: Invalid value: "string": wrong kind']
+
+
+def test_old_value_of_the_wrong_type_fails_rules_about_itself() -> None:
+    """Nulls are passed over."""
+    number = {"type": "integer", "nullable": True, "x-kubernetes-validations": _rule("self > 1", message="m")}
+    strategy = _strategy({"properties": {"n": number, "s": _STRING}})
+    wanted = 'spec.n: Invalid value: "integer": invalid data, expected int evaluating rule: m'
+    assert _updated(strategy, {"n": "x", "s": "new"}, {"n": "x"}) == [wanted]
+    assert _created(strategy, n=None) == []
+
+
+def test_old_value_matters_to_rules_that_look_at_it_only() -> None:
+    """What was wrong can be put right; a message about it needs a rule about it."""
+    number = {"type": "integer", "x-kubernetes-validations": _rule("self > 1", messageExpression="string(oldSelf)")}
+    strategy = _strategy({"properties": {"n": number}})
+    assert _updated(strategy, {"n": 2}, {"n": "x"}) == []
+    assert _created(strategy, n=1) == ['spec.n: Invalid value: "integer": failed rule: self > 1']
+    about = _rule("self > oldSelf", message="m", messageExpression="'was ' + string(oldSelf)")
+    strategy = _strategy({"properties": {"n": {"type": "integer", "x-kubernetes-validations": about}}})
+    assert _updated(strategy, {"n": 1}, {"n": 3}) == ['spec.n: Invalid value: "integer": was 3']
+    assert _updated(strategy, {"n": 1}, {"n": "x"}) == [
+        'spec.n: Invalid value: "integer": invalid data, expected int evaluating rule: m'
+    ]
+
+
+def test_nothing_is_evaluated_without_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even the first rule."""
+    monkeypatch.setattr(rule_checks, "STEPS", 0)
+    (error,) = _created(_strategy(_with(_rule("true"))))
+    assert "running out of cost budget" in error
+
+
+def test_field_that_a_stored_rule_no_longer_has_is_left_out() -> None:
+    """The complaint is then about the value itself."""
+    strategy = _strategy(_with(_rule("false", message="m", fieldPath=".gone")))
+    assert _created(strategy) == ['spec: Invalid value: "object": m']

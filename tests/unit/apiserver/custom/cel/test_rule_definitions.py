@@ -63,6 +63,24 @@ def _shown(rule: str, message: str = "") -> str:
             ],
         ),
         (
+            _ruled({"s": {"type": "string"}}, rule="self.s.find('(') == ''"),
+            [
+                (
+                    f"""{_RULES}.rule: Invalid value: {_shown("self.s.find('(') == ''")}: program instantiation failed: """
+                    "error parsing regexp: missing ), unterminated subpattern at position 0"
+                )
+            ],
+        ),
+        (
+            _ruled({"s": {"type": "string"}}, rule="true", messageExpression="self.s.find('(')"),
+            [
+                (
+                    f"""{_RULES}.messageExpression: Invalid value: {_shown("true", "self.s.find('(')")}: messageExpression """
+                    "instantiation failed: error parsing regexp: missing ), unterminated subpattern at position 0"
+                )
+            ],
+        ),
+        (
             _ruled(rule="true", optionalOldSelf=True),
             [f"{_RULES}.optionalOldSelf: Invalid value: true: may not be set if oldSelf is not used in rule"],
         ),

@@ -151,7 +151,7 @@ OVERLOADS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("bool(bool) -> bool", _same),
     ("bool(string) -> bool", _bool_of_text),
     ("bytes(bytes) -> bytes", _same),
-    ("bytes(string) -> bytes", str.encode),
+    ("bytes(string) -> bytes", lambda text: text.encode(errors="replace")),
     ("double(double) -> double", _same),
     ("double(int) -> double", float),
     ("double(string) -> double", _double_of_text),

@@ -158,7 +158,7 @@ def _binary(value: Any, _precision: int) -> str:
 
 def _hex(value: Any, _precision: int) -> str:
     if isinstance(value, str):
-        return value.encode().hex()
+        return value.encode(errors="replace").hex()
     return value.hex() if isinstance(value, bytes) else f"{_whole(value):x}"
 
 

@@ -74,6 +74,8 @@ def _table() -> dict[str, list[Overload]]:
         "@in(A, list<A>) -> bool",
         "@in(A, map<A, B>) -> bool",
         "_?_:_(bool, A, A) -> A",
+        "(optional<V>).or(optional<V>) -> optional<V>",
+        "(optional<V>).orValue(V) -> V",
     ):
         read = signature(text)
         found.setdefault(read.name, []).append(Overload(read, _never))

@@ -34,18 +34,12 @@ def _unwrapped(values: list[Any]) -> list[Any]:
     return [value.value for value in values if value.has_value]
 
 
-def _unused(*_args: Any) -> Any:
-    raise AssertionError("evaluated by the compiler")
-
-
 OVERLOADS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("optional.of(V) -> optional<V>", Optional),
     ("optional.ofNonZeroValue(V) -> optional<V>", _unless_zero),
     ("optional.none() -> optional<V>", lambda: NONE),
     ("(optional<V>).value() -> V", _value),
     ("(optional<V>).hasValue() -> bool", lambda value: value.has_value),
-    ("(optional<V>).or(optional<V>) -> optional<V>", _unused),
-    ("(optional<V>).orValue(V) -> V", _unused),
     ("(list<V>).first() -> optional<V>", lambda values: Optional(values[0]) if values else NONE),
     ("(list<V>).last() -> optional<V>", lambda values: Optional(values[-1]) if values else NONE),
     ("optional.unwrap(list<optional<V>>) -> list<V>", _unwrapped),
