@@ -7,9 +7,7 @@ Starts `pykubelet apiserver` in an empty folder and measures it from outside, ov
 import argparse
 import asyncio
 import json
-import ssl
 import statistics
-import sys
 import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -17,11 +15,11 @@ from time import perf_counter
 from typing import Any
 
 import aiohttp
-import psutil
+from loopback import session, token_file
 from machine import machine
+from programs import Program
 
 AT = "2026-01-01T00:00:00Z"
-TOKEN = "bench-token"
 POD: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "Pod",
@@ -75,42 +73,13 @@ TARGETS = {
 }
 
 
-class Server:
-    """The server as a process of its own."""
-
-    def __init__(self, process: asyncio.subprocess.Process, url: str, ready_seconds: float) -> None:
-        self.process, self.url, self.ready_seconds = process, url, ready_seconds
-        self._inside = psutil.Process(process.pid)
-
-    @classmethod
-    async def start(cls, folder: Path) -> "Server":
-        tokens = folder / "tokens.csv"
-        tokens.write_text(f'{TOKEN},admin,1,"system:masters"\n')
-        arguments = ("apiserver", "--data-dir", str(folder / "data"), "--port", "0", "--token-file", str(tokens))
-        began = perf_counter()
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "pykubelet", *arguments, stderr=asyncio.subprocess.PIPE
-        )
-        assert process.stderr is not None
-        async for line in process.stderr:
-            if line.startswith(b"ready "):
-                return cls(process, line.split()[1].decode(), perf_counter() - began)
-        raise SystemExit("the server did not start")
-
-    def rss_mb(self) -> float:
-        return round(float(self._inside.memory_info().rss) / 2**20, 1)
-
-    def cpu_seconds(self) -> float:
-        times = self._inside.cpu_times()
-        return float(times.user + times.system)
-
-
 class Bench:
     """One run against one server."""
 
-    def __init__(self, http: aiohttp.ClientSession, server: Server, count: int, at_once: int) -> None:
+    def __init__(self, http: aiohttp.ClientSession, server: Program, count: int, at_once: int) -> None:
         self.http, self.server, self.count, self.at_once = http, server, count, at_once
-        self.pods = f"{server.url}/api/v1/namespaces/bench/pods"
+        self.url = server.ready[0]
+        self.pods = f"{self.url}/api/v1/namespaces/bench/pods"
 
     async def call(self, method: str, url: str, **options: Any) -> bytes:
         async with self.http.request(method, url, **options) as response:
@@ -190,7 +159,7 @@ class Bench:
             "rss_empty_mb": self.server.rss_mb(),
         }
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bench"}}
-        await self.call("POST", f"{self.server.url}/api/v1/namespaces", json=namespace)
+        await self.call("POST", f"{self.url}/api/v1/namespaces", json=namespace)
         figures["create"] = await self.each(self.create)
         figures["get"] = await self.each(lambda number: self.call("GET", f"{self.pods}/p{number}"))
         listed, revision = await self.list()
@@ -206,22 +175,11 @@ async def main() -> None:
     parser.add_argument("--at-once", type=int, default=16)
     parser.add_argument("--watchers", type=int, default=20)
     asked = parser.parse_args()
-    # A loopback server with a CA made a moment ago: there is nobody else to talk to.
-    tls = ssl.create_default_context()
-    tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
-    with tempfile.TemporaryDirectory() as folder:
-        server = await Server.start(Path(folder))
-        try:
-            async with aiohttp.ClientSession(
-                headers={"Authorization": f"Bearer {TOKEN}"},
-                connector=aiohttp.TCPConnector(ssl=tls, limit=0),
-                timeout=aiohttp.ClientTimeout(total=None),
-                read_bufsize=2**22,
-            ) as http:
-                figures = await Bench(http, server, asked.pods, asked.at_once).run(asked.watchers)
-        finally:
-            server.process.terminate()
-            await server.process.wait()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        options = ("--data-dir", folder / "data", "--port", "0", "--token-file", token_file(folder))
+        async with Program.run("apiserver", *options) as server, session() as http:
+            figures = await Bench(http, server, asked.pods, asked.at_once).run(asked.watchers)
     print(json.dumps({"machine": machine(), "pods": asked.pods, **figures, "targets": TARGETS}, indent=2))
 
 

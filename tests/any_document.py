@@ -76,7 +76,8 @@ _SCALARS: dict[str, tuple[Any, ...]] = {
     "number": (0, 1.5),
     "boolean": (True, False),
     "bytes": ("", "YQ=="),
-    "time": ("2024-01-01T00:00:00Z",),
+    # Good for either kind of time: one must have six digits, the other may.
+    "time": ("2024-01-01T00:00:00.000000Z",),
     "quantity": ("1", "0.5", "1Gi", "-1", "1.00001", 2, 0.25, "0"),
     "int-or-string": (0, 80, "http", "", "--"),
     "any": ({}, "x", None),

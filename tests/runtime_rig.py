@@ -12,6 +12,7 @@ from pykubelet.runtime.actions import ProbeResults
 from pykubelet.runtime.apply import Applier
 from pykubelet.runtime.crash_backoff import CrashBackoff
 from pykubelet.runtime.events import AnyContainer
+from pykubelet.runtime.gc_plan import Removal, dead_beyond
 from pykubelet.runtime.hooks import Hooks
 from pykubelet.runtime.images import ImagePuller
 from pykubelet.runtime.kill import Killer
@@ -131,6 +132,12 @@ class Rig:
         """One step of a pod, as its worker does it."""
         observed = await self.observed(pod)
         return await self.applier.apply(pod, observed, plan(pod, observed, probes or ProbeResults()))
+
+    async def prune(self, observed: RuntimePod) -> None:
+        """Remove what is dead beyond the newest of each name."""
+        removed = [dead_beyond(observed, 1, container_id=one.id) for one in observed.containers]
+        gone = dict.fromkeys(container_id for ids in removed for container_id in ids)
+        await self.remover.remove(observed, [Removal(container_id, stop_first=False) for container_id in gone])
 
     async def states(self, pod: Pod) -> dict[str, str]:
         """The state of the newest container of each name."""

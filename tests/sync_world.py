@@ -25,6 +25,7 @@ class World:
         self.statuses: list[PodStatus] = []
         self.reasons: list[Sequence[StepResult]] = []
         self.left: RuntimePod | None = None
+        self.pruned: list[RuntimePod] = []
         self.missing: list[str] = []
         self.has_cgroup = False
         self.clock, self.events = ManualClock(), Events()
@@ -35,6 +36,7 @@ class World:
             mirrors=self,
             storage=self,
             pull_secrets=self,
+            last_words=self,
             cgroups=self if with_cgroups else None,
         )
         self.syncs = PodSyncs(
@@ -101,6 +103,9 @@ class World:
         self.step("secrets")
         return (), self.missing
 
+    async def heard(self, pod: Pod, observed: RuntimePod) -> RuntimePod:
+        return observed
+
     def add_pod(self, pod: Pod) -> None:
         self.step("probe")
 
@@ -133,3 +138,6 @@ class Containers:
     async def inspect(self, uid: PodUid) -> RuntimePod | None:
         self.world.step("inspect")
         return self.world.left
+
+    async def prune(self, observed: RuntimePod) -> None:
+        self.world.pruned.append(observed)

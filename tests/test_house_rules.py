@@ -117,6 +117,7 @@ PURE = {
     "apiserver/openapi/documents.py",
     "apiserver/openapi/paths.py",
     "apiserver/openapi/protobuf_form.py",
+    "apiserver/proxy/heads.py",
     "apiserver/proxy/proxy_targets.py",
     "apiserver/requests/bodies.py",
     "apiserver/requests/continue_token.py",
@@ -128,6 +129,7 @@ PURE = {
     "apiserver/requests/revisions.py",
     "apiserver/requests/routes.py",
     "apiserver/requests/selection.py",
+    "apiserver/requests/time_words.py",
     "apiserver/storage/expiry.py",
     "apiserver/storage/history.py",
     "apiserver/storage/restore.py",
@@ -153,6 +155,27 @@ PURE = {
     "kube/exec_info.py",
     "kube/request_plan.py",
     "kube/watch_stream.py",
+    "nodeapi/access/attributes.py",
+    "nodeapi/access/callers.py",
+    "nodeapi/access/remembered.py",
+    "nodeapi/health.py",
+    "nodeapi/log_choice.py",
+    "nodeapi/log_options.py",
+    "nodeapi/pod_lists.py",
+    "nodeapi/replies.py",
+    "nodeapi/routes.py",
+    "nodeapi/stats/cpu_rates.py",
+    "nodeapi/stats/families.py",
+    "nodeapi/stats/readings.py",
+    "nodeapi/stats/summary.py",
+    "nodeapi/streaming/channels.py",
+    "nodeapi/streaming/endings.py",
+    "nodeapi/streaming/negotiate.py",
+    "nodeapi/streaming/options.py",
+    "nodeapi/streaming/sizes.py",
+    "nodeapi/streaming/spdy_frames.py",
+    "nodeapi/streaming/spdy_headers.py",
+    "nodeapi/targets.py",
     "runtime/actions.py",
     "runtime/container_hash.py",
     "runtime/crash_backoff.py",
@@ -166,9 +189,16 @@ PURE = {
     "runtime/kill_order.py",
     "runtime/log_paths.py",
     "runtime/log_rotation.py",
+    "runtime/log_write.py",
     "runtime/loglines.py",
     "runtime/non_root.py",
     "runtime/plan.py",
+    "runtime/process/capabilities.py",
+    "runtime/process/cgroup_plan.py",
+    "runtime/process/records.py",
+    "runtime/process/request.py",
+    "runtime/process/shim/view.py",
+    "runtime/process/users.py",
     "runtime/prune_init.py",
     "runtime/relist.py",
     "runtime/restarts.py",
@@ -292,12 +322,14 @@ def test_every_pure_module_exists() -> None:
     assert sorted(name for name in PURE if not (SOURCE / name).exists()) == []
 
 
-def test_subprocesses_have_one_door() -> None:
-    """Only the exec credential plugin starts a process."""
+def test_subprocesses_have_their_doors() -> None:
+    """Only the exec credential plugin and the process runtime start processes, and only supervisors fork."""
     users = [
         name_of(path) for path in FILES if "create_subprocess" in path.read_text() or "subprocess" in imported(path)
     ]
-    assert users == ["src/pykubelet/kube/exec_credential.py"]
+    assert users == ["src/pykubelet/kube/exec_credential.py", "src/pykubelet/runtime/process/launcher.py"]
+    forks = [path for path in FILES if re.search(r"\bos\.(fork|exec|posix_spawn|system|popen)", path.read_text())]
+    assert {path.parent for path in forks} == {SOURCE / "runtime/process/shim"}
 
 
 def test_modules_import_each_other_without_cycles() -> None:

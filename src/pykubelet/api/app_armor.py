@@ -5,7 +5,7 @@ Pure. Upstream: pkg/security/apparmor/helpers.go.
 
 from collections.abc import Iterator
 
-from pykubelet.api.generated.core import AppArmorProfile, Pod
+from pykubelet.api.generated.core import AppArmorProfile, Container, EphemeralContainer, Pod
 
 ANNOTATION_PREFIX = "container.apparmor.security.beta.kubernetes.io/"
 _LOCALHOST_PREFIX = "localhost/"
@@ -16,7 +16,8 @@ def app_armor_profiles(pod: Pod) -> Iterator[AppArmorProfile]:
     """Every profile a pod names: its own, and each container's by field or annotation."""
     if pod.spec.security_context is not None and pod.spec.security_context.app_armor_profile is not None:
         yield pod.spec.security_context.app_armor_profile
-    for container in (*pod.spec.init_containers, *pod.spec.containers, *pod.spec.ephemeral_containers):
+    containers: tuple[Container | EphemeralContainer, ...] = (*pod.spec.init_containers, *pod.spec.containers)
+    for container in (*containers, *pod.spec.ephemeral_containers):
         context = container.security_context
         if context is not None and context.app_armor_profile is not None:
             yield context.app_armor_profile

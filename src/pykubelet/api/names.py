@@ -88,6 +88,8 @@ def qualified_name_errors(value: str) -> list[str]:
 
 def label_value_errors(value: str) -> list[str]:
     """Whether the value may stand as the value of a label."""
+    if len(value) <= LABEL_VALUE_MAX_LENGTH and _LABEL_VALUE.fullmatch(value):
+        return []
     return _length_errors(value, LABEL_VALUE_MAX_LENGTH) + _regex_errors(
         value,
         "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character",
@@ -100,6 +102,8 @@ def label_value_errors(value: str) -> list[str]:
 
 def dns1123_label_errors(value: str) -> list[str]:
     """Whether the value is a lower-case label of RFC 1123."""
+    if len(value) <= DNS1123_LABEL_MAX_LENGTH and _DNS1123_LABEL.fullmatch(value):
+        return []
     errors = _length_errors(value, DNS1123_LABEL_MAX_LENGTH)
     if not _DNS1123_LABEL.fullmatch(value) and _DNS1123_SUBDOMAIN.fullmatch(value):
         return [*errors, "must not contain dots"]
@@ -114,6 +118,8 @@ def dns1123_label_errors(value: str) -> list[str]:
 
 def dns1123_subdomain_errors(value: str) -> list[str]:
     """Whether the value is a lower-case subdomain of RFC 1123, as most names of objects are."""
+    if len(value) <= DNS1123_SUBDOMAIN_MAX_LENGTH and _DNS1123_SUBDOMAIN.fullmatch(value):
+        return []
     return _length_errors(value, DNS1123_SUBDOMAIN_MAX_LENGTH) + _regex_errors(
         value,
         "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character",

@@ -16,13 +16,11 @@ from typing import Any
 
 from pykubelet.api.defaults.quantities import canonical_quantity, canonical_resource_list
 from pykubelet.api.schema import Field, definitions
-from pykubelet.api.times import format_micro_time, format_time, parse_time
+from pykubelet.api.times import MICRO_TIME_FIELDS, format_micro_time, format_time, parse_time
 from pykubelet.api.wire import Document
 
 _Change = Callable[[Any], Any]
 
-# The few times that keep microseconds; the published schemas do not tell both kinds apart in a field.
-_MICRO_TIMES = frozenset({"eventTime", "lastObservedTime", "renewTime", "acquireTime"})
 _EMPTY_SCALARS = {"string": "", "boolean": False, "integer": 0, "number": 0, "int-or-string": 0, "quantity": "0"}
 # What becomes of a field: kept as it is, or left out where it is empty. Any other field has a change of its own.
 _KEEP = object()
@@ -90,7 +88,7 @@ def _change(name: str, field: Field) -> _Change | None:
             reference = field.ref
             return lambda value: _form(reference).written(value)
         case "time":
-            return _micro_time if name in _MICRO_TIMES else _time
+            return _micro_time if name in MICRO_TIME_FIELDS else _time
         case "quantity":
             return canonical_quantity
         case "array" | "map":

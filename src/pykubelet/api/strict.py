@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from pykubelet.api.quantity import QuantityError, parse_quantity
 from pykubelet.api.schema import Definition, Field, definitions, did_you_mean
-from pykubelet.api.times import parse_time
+from pykubelet.api.times import MICRO_TIME_FIELDS, has_micro_form, parse_time
 from pykubelet.api.yaml_positions import Path
 
 # A text with more mistakes than this is not a manifest; nobody reads on.
@@ -199,6 +199,8 @@ class _Check:
         try:
             parse_time(value)
         except ValueError:
+            return self._refuse(value, field, trail)
+        if trail[1] in MICRO_TIME_FIELDS and not has_micro_form(value):
             return self._refuse(value, field, trail)
         return value
 

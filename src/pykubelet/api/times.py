@@ -7,18 +7,26 @@ Structs keep times as text: that loses nothing, costs nothing, and keeps `Time` 
 import re
 from datetime import UTC, datetime, timedelta, timezone
 
+# The few times that keep microseconds; the published schemas do not tell both kinds apart in a field.
+MICRO_TIME_FIELDS = frozenset({"eventTime", "lastObservedTime", "renewTime", "acquireTime"})
+_MICRO = re.compile(r"[^.]*\.\d{6}[Zz+-].*")
 _FRACTION = re.compile(r"\.\d+")
 _PARTS = re.compile(r"(\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2})(?:\.(\d{1,9}))?([Zz]|[+-]\d{2}:\d{2})")
 
 
 def format_time(at: datetime) -> str:
     """2026-01-02T03:04:05Z: the form of `Time`, whole seconds."""
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{at.astimezone(UTC).isoformat(timespec='seconds')[:-6]}Z"
 
 
 def format_micro_time(at: datetime) -> str:
     """2026-01-02T03:04:05.000006Z: the form of `MicroTime`, always six digits."""
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return f"{at.astimezone(UTC).isoformat(timespec='microseconds')[:-6]}Z"
+
+
+def has_micro_form(text: str) -> bool:
+    """Whether a time has the six digits behind its seconds that a `MicroTime` must have."""
+    return _MICRO.fullmatch(text) is not None
 
 
 def truncate_to_seconds(text: str | None) -> str | None:

@@ -12,6 +12,7 @@ from typing import NamedTuple, cast
 import yaml
 from yaml.events import Event, ScalarEvent, StreamStartEvent
 from yaml.reader import ReaderError
+from yaml.scanner import ScannerError
 
 from pykubelet.api.yaml_scalars import MERGE_TAG
 
@@ -31,11 +32,15 @@ class Position(NamedTuple):
 
 
 class YamlError(ValueError):
-    """The text cannot be read. Lines and columns count from 1; 0 means that the place is not known."""
+    """The text cannot be read. Lines and columns count from 1; 0 means that the place is not known.
 
-    def __init__(self, message: str, *, line: int = 0, column: int = 0) -> None:
+    `upstream` is what Go's reader says: it names fewer places, and counts lines in its own way.
+    """
+
+    def __init__(self, message: str, *, line: int = 0, column: int = 0, upstream: str = "") -> None:
         where = f"line {line}: " if line else ""
         super().__init__(f"yaml: {where}{message}")
+        self.upstream = upstream or str(self)
         self.message = message
         self.line = line
         self.column = column
@@ -73,13 +78,23 @@ def parser_error(error: Exception, text: bytes, first_line: int) -> YamlError:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         mark, begun = error.problem_mark, error.context_mark
         message = error.problem or "unknown problem parsing YAML content"
+        upstream = _upstream_words(error, mark.line, message)
         if error.context and begun is not None and begun.line < mark.line:
             # An open quote shows at the end of the text; where it was opened is what helps.
             message += f" ({error.context} from line {begun.line + first_line})"
-        return YamlError(message, line=mark.line + first_line, column=mark.column + 1)
+        return YamlError(message, line=mark.line + first_line, column=mark.column + 1, upstream=upstream)
     if isinstance(error, ReaderError):
         before = text[: error.position] if isinstance(error.position, int) else b""
         line_start = before.rfind(b"\n") + 1
         line = before.count(b"\n") + first_line
         return YamlError(str(error.reason), line=line, column=len(before) - line_start + 1)
     return YamlError(f"the text cannot be parsed: {error}")
+
+
+def _upstream_words(error: yaml.MarkedYAMLError, line: int, message: str) -> str:
+    if not line and error.context_mark is not None:
+        line = error.context_mark.line
+    elif line and isinstance(error, ScannerError):
+        line += 1
+    where = f"line {line}: " if line else ""
+    return f"yaml: {where}{message}"

@@ -86,6 +86,9 @@ class Strategy:
     """
 
     default: Change = _same
+    default_patched: Step | None = None
+    """`default` for a patched object, where that can leave alone what the patch did not touch: what is the very same
+    value in the stored object."""
     prepare_create: Change = _same
     validate_create: Check = _fine
     prepare_update: Step = _new

@@ -8,14 +8,13 @@ import signal
 import socket
 import ssl
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 
 from pykubelet.aio.clock import Clock, SystemClock
 from pykubelet.aio.ids import Ids, RandomIds
 from pykubelet.aio.log import write_to
-from pykubelet.aio.supervise import start_supervised
 from pykubelet.api.resources import PRIORITY_CLASSES, SERVICES
 from pykubelet.apiserver.admission import Admission
 from pykubelet.apiserver.admission.namespaces import NamespaceLifecycle
@@ -23,6 +22,7 @@ from pykubelet.apiserver.admission.new_nodes import NewNodeTaint
 from pykubelet.apiserver.admission.node_restriction import NodeRestriction
 from pykubelet.apiserver.admission.pods import PodAdmission
 from pykubelet.apiserver.admission.rbac_escalation import RbacEscalation
+from pykubelet.apiserver.admission.runtime_class import RuntimeClassAdmission
 from pykubelet.apiserver.admission.service_account import ServiceAccountAdmission
 from pykubelet.apiserver.admission.services import ServiceAddresses
 from pykubelet.apiserver.auth.authenticate import Authenticator
@@ -59,16 +59,11 @@ from pykubelet.apiserver.server import Handlers, Server
 from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
 from pykubelet.apiserver.storage.settings import StoreSettings
 from pykubelet.apiserver.store import StoreUnusable
-from pykubelet.app.settings import ApiServerSettings
+from pykubelet.app.running import Runner, running, with_event
+from pykubelet.app.settings import ApiServerSettings, CannotStart
 
 # Allocations that are not freed at once, a few thousand in each request under way, before the first look.
 _GARBAGE_THRESHOLDS = (20_000, 20, 50)
-Runner = Callable[[], Awaitable[None]]
-"""Runs until it is cancelled."""
-
-
-class CannotStart(Exception):
-    """Something the user can put right is in the way; the message says what."""
 
 
 def run(settings: ApiServerSettings, *, say: Callable[[str], None], verbose: bool = False) -> None:
@@ -137,13 +132,13 @@ async def serving(settings: ApiServerSettings, *, clock: Clock, ids: Ids) -> Asy
         passing_on = PassingOn(NodeProxy(store, node_context(ground.pki, clock)), read_body)
         app = App(front, connect=dict.fromkeys(PROXIED, passing_on.connect), new_id=ids.uid)
         runners: dict[str, Runner] = {
-            "cluster roles": _ready(RoleGathering(store).run),
-            "custom resources": _ready(CustomResources(store=store, registry=registry, clock=clock).run),
+            "cluster roles": with_event(RoleGathering(store).run),
+            "custom resources": with_event(CustomResources(store=store, registry=registry, clock=clock).run),
             "namespaces": NamespaceEnd(store=store, registry=registry, deleter=server, clock=clock).run,
         }
         if settings.tls_cert is None:
-            runners["certificate renewal"] = _ready(Renewal(ground.pki, ground.tls, clock=clock).run)
-        await stack.enter_async_context(_running(runners))
+            runners["certificate renewal"] = with_event(Renewal(ground.pki, ground.tls, clock=clock).run)
+        await stack.enter_async_context(running(runners))
         await stack.enter_async_context(app.serving(ground.listener, ground.tls))
         yield ground.url
 
@@ -214,6 +209,7 @@ def _admission(
         RbacEscalation(authorizer),
         NewNodeTaint(),
         PodAdmission(lambda: store.list(PRIORITY_CLASSES.group_resource).entries),
+        RuntimeClassAdmission(store.newest),
         ServiceAddresses(lambda: store.list(SERVICES.group_resource).entries),
     )
     return (*rules, ServiceAccountAdmission(store.newest, ids)) if settings.service_account_admission else rules
@@ -235,20 +231,3 @@ def _pages(ground: _Ground, registry: Registry, tokens: ServiceAccountTokens, co
 def _object_counts(store: DurableStore, registry: Registry) -> dict[str, int]:
     collections = {served.resource.group_resource for served in registry.all() if "list" in served.verbs}
     return {collection: len(store.list(collection).entries) for collection in sorted(collections)}
-
-
-def _ready(run: Callable[[asyncio.Event], Awaitable[None]]) -> Runner:
-    """A part that says when it is ready, which nobody waits for here."""
-    return lambda: run(asyncio.Event())
-
-
-@asynccontextmanager
-async def _running(runners: Mapping[str, Runner]) -> AsyncIterator[None]:
-    """Tasks that run as long as the context lasts."""
-    async with asyncio.TaskGroup() as group:
-        tasks = [start_supervised(group, name, runner) for name, runner in runners.items()]
-        try:
-            yield
-        finally:
-            for task in tasks:
-                task.cancel()

@@ -61,8 +61,8 @@ def apiserver(context: click.Context, /, *, verbose: bool, **options: Any) -> No
         raise click.UsageError("--tls-cert and --tls-key need each other", context)
     # What is imported stays: looking for garbage in it meanwhile would cost a tenth of the start.
     gc.disable()
-    from pykubelet.app.apiserver import CannotStart, run
-    from pykubelet.app.settings import ApiServerSettings
+    from pykubelet.app.apiserver import run
+    from pykubelet.app.settings import ApiServerSettings, CannotStart
 
     try:
         run(ApiServerSettings(**options), say=_say, verbose=verbose)

@@ -8,6 +8,7 @@ import click
 from pykubelet import __version__
 from pykubelet.cli.apiserver import apiserver
 from pykubelet.cli.check import check
+from pykubelet.cli.node import node
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
@@ -18,3 +19,4 @@ def main() -> None:
 
 main.add_command(apiserver)
 main.add_command(check)
+main.add_command(node)

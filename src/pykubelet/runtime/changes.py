@@ -1,4 +1,4 @@
-"""Hints about changed pods, for any number of readers: what a runtime that tells its changes is made of."""
+"""Hints about changed pods, for any number of readers: for runtimes that tell of changes."""
 
 import asyncio
 from collections.abc import AsyncIterator

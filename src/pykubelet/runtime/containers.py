@@ -3,7 +3,7 @@
 Upstream: the interface Runtime of pkg/kubelet/container/runtime.go, as far as SyncPod, KillPod and GetPodStatus
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from pykubelet.api.generated.core import Pod, Secret
 from pykubelet.api.keys import PodUid
@@ -17,13 +17,16 @@ from pykubelet.runtime.results import StepResult
 
 Verdicts = Callable[[RuntimePod], ProbeResults]
 """What the probes say of a pod's containers."""
+Prune = Callable[[RuntimePod], Awaitable[None]]
+"""Removes dead containers of which there is a newer one of their name."""
 
 
 class PodContainers:
     """Plans and does, one step of a pod at a time."""
 
-    def __init__(self, *, runtime: Runtime, applier: Applier, killer: Killer, verdicts: Verdicts) -> None:
-        self._runtime, self._applier, self._killer, self._verdicts = runtime, applier, killer, verdicts
+    def __init__(self, *, runtime: Runtime, applier: Applier, killer: Killer, prune: Prune, verdicts: Verdicts) -> None:
+        self._runtime, self._applier, self._killer = runtime, applier, killer
+        self._prune, self._verdicts = prune, verdicts
 
     async def sync_pod(self, pod: Pod, observed: RuntimePod, secrets: Sequence[Secret]) -> tuple[StepResult, ...]:
         """Go as far as possible towards what the pod should be; what came of each step."""
@@ -39,3 +42,10 @@ class PodContainers:
     async def inspect(self, uid: PodUid) -> RuntimePod | None:
         """What the runtime has of a pod, as of now."""
         return await self._runtime.inspect(uid)
+
+    async def prune(self, observed: RuntimePod) -> None:
+        """Remove ended containers of which there is a newer one of their name.
+
+        Only what was seen and reported goes, so that a container is never gone before anybody heard how it ended.
+        """
+        await self._prune(observed)

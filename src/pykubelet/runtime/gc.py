@@ -6,6 +6,7 @@ Upstream: pkg/kubelet/kuberuntime/kuberuntime_gc.go, pkg/kubelet/pod_container_d
 """
 
 import asyncio
+from itertools import chain
 from typing import Protocol
 
 from pykubelet.aio.clock import Clock
@@ -86,10 +87,12 @@ class ContainerGc:
         alive = {one.id for pod in pods for one in pod.containers if one.state != ContainerState.EXITED}
         await self._logs.remove_dead_links(alive)
 
-    async def prune(self, pod: RuntimePod, container_id: str) -> None:
-        """A container died: of those of its name, keep as many dead ones as the policy says, at least this one."""
+    async def prune(self, pod: RuntimePod) -> None:
+        """Of the dead containers of each name, keep as many as the policy says, at least the newest."""
         keep = max(self._policy.max_per_container, 1)
-        await self._remove_dead(pod, dead_beyond(pod, keep, container_id=container_id))
+        newest = {one.name: one.id for one in reversed(pod.containers)}
+        surplus = (dead_beyond(pod, keep, container_id=container_id) for container_id in newest.values())
+        await self._remove_dead(pod, tuple(chain.from_iterable(surplus)))
 
     async def remove_dead(self, pod: RuntimePod) -> None:
         """Remove all dead containers of a pod, as of one that was evicted."""

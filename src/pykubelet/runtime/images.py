@@ -114,8 +114,8 @@ class ImagePuller:
             self._backoff.advance(key, event_at=now, now=now)
         reason, message = words.pull_failure(image, failure.message, failure.reason)
         self._last_failures[key] = f"{reason}: {message}"
-        retry_at = self._backoff.waits_since_advance(key, now)
-        return RuntimeFailure(message, reason=reason, retry_at=retry_at)
+        # When to try again is not told yet: the pod is to come here before, and to show that it backs off.
+        return RuntimeFailure(message, reason=reason)
 
     def _failed(self, involved: ObjectReference, event_reason: str, message: str, reason: str) -> RuntimeFailure:
         self._events.event(involved, WARNING, event_reason, message)

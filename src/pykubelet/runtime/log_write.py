@@ -27,16 +27,21 @@ def format_time(at_nanoseconds: int) -> str:
 def format_lines(at_nanoseconds: int, stream: str, output: bytes) -> bytes:
     """What a container wrote, as lines of its log; a last line without its end is marked as to be continued."""
     head = f"{format_time(at_nanoseconds)} {stream} ".encode()
-    written = bytearray()
-    for line in output.split(b"\n")[:-1]:
-        *pieces, last = _pieces(line)
-        for piece in pieces:
-            written += head + b"P " + piece + b"\n"
-        written += head + b"F " + last + b"\n"
-    rest = output[output.rfind(b"\n") + 1 :]
-    for piece in _pieces(rest) if rest else ():
-        written += head + b"P " + piece + b"\n"
-    return bytes(written)
+    whole, partial = head + b"F ", head + b"P "
+    text, newline, rest = output.rpartition(b"\n")
+    lines = text.split(b"\n") if newline else []
+    if max(map(len, lines), default=0) > PIECE_BYTES:
+        entries = [entry for line in lines for entry in _entries(line, whole, partial)]
+    else:
+        # Nearly always so, and many times as fast.
+        entries = [whole + (b"\n" + whole).join(lines)] if lines else []
+    entries += [partial + piece for piece in _pieces(rest)] if rest else []
+    return b"".join(entry + b"\n" for entry in entries)
+
+
+def _entries(line: bytes, whole: bytes, partial: bytes) -> list[bytes]:
+    *pieces, last = _pieces(line)
+    return [*(partial + piece for piece in pieces), whole + last]
 
 
 def _pieces(line: bytes) -> list[bytes]:

@@ -6,7 +6,7 @@ Upstream: pkg/kubelet/container/cache.go.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NewType
 
@@ -74,6 +74,15 @@ class PodCache:
         while look is None or look.began <= moment:
             look = await self._next_look(uid)
         return _opened(uid, look.result)
+
+    async def until(self, uid: PodUid, is_so: Callable[[RuntimePod], bool]) -> None:
+        """Wait for a look at a pod that shows what is waited for; the last one may. A look that failed shows nothing."""
+        look = self._looks.get(uid)
+        while True:
+            result = look.result if look is not None else None
+            if not isinstance(result, RuntimeFailure) and is_so(_opened(uid, result)):
+                return
+            look = await self._next_look(uid)
 
     def __iter__(self) -> Iterator[PodUid]:
         return iter(tuple(self._looks))

@@ -144,7 +144,7 @@ class ContainerStarter:
         try:
             container_id = await self._runtime.create_container(request)
         except RuntimeFailure as failure:
-            self._fail(pod, container, failure, CREATE_CONTAINER_ERROR)
+            self._fail(pod, container, failure, failure.reason or CREATE_CONTAINER_ERROR)
         reference = container_reference(pod, container.name)
         self._events.event(reference, NORMAL, "Created", f"Created container: {container.name}")
         try:

@@ -61,6 +61,7 @@ class Watchdog:
         self._rhythm = rhythm or Rhythm()
         self._hints: KeyedQueue[PodUid, None] = KeyedQueue()
         self._seen: dict[PodUid, RuntimePod] = {}
+        self._listed: frozenset[PodUid] = frozenset()
         self._untaken: dict[PodUid, dict[ContainerChange, None]] = {}
         self._has_untaken = asyncio.Event()
         self._relist_now = asyncio.Event()
@@ -86,6 +87,10 @@ class Watchdog:
             await self._has_untaken.wait()
         uid = next(iter(self._untaken))
         return PodChanges(uid, tuple(self._untaken.pop(uid)))
+
+    def has_nothing_of(self, uid: PodUid) -> bool:
+        """Whether the runtime has nothing of a pod, as long as nobody here brings it something."""
+        return self._listed_at is not None and uid not in self._listed and uid not in self._seen
 
     def complaint(self) -> str | None:
         """Why this cannot be relied on, for the node's condition; None if it can."""
@@ -135,7 +140,7 @@ class Watchdog:
             (log.warning if self._is_listed else log.debug)("runtime not listed", cause=failure.message)
             self._is_listed = False
             return False
-        self._listed_at, self._is_listed = began_at, True
+        self._listed_at, self._is_listed, self._listed = began_at, True, frozenset(listed)
         for uid in listed | self._seen:
             if compare(self._seen.get(uid), listed.get(uid)):
                 self.hint(uid)

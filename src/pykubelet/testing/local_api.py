@@ -16,6 +16,7 @@ from pykubelet.aio.supervise import start_supervised
 from pykubelet.apiserver.admission.namespaces import NamespaceLifecycle
 from pykubelet.apiserver.admission.new_nodes import NewNodeTaint
 from pykubelet.apiserver.admission.pods import PodAdmission
+from pykubelet.apiserver.admission.runtime_class import RuntimeClassAdmission
 from pykubelet.apiserver.admission.services import ServiceAddresses
 from pykubelet.apiserver.custom.controller import CustomResources
 from pykubelet.apiserver.kinds import KINDS
@@ -57,6 +58,7 @@ async def local_api(
                 NamespaceLifecycle(store.newest),
                 NewNodeTaint(),
                 PodAdmission(lambda: store.list("priorityclasses.scheduling.k8s.io").entries),
+                RuntimeClassAdmission(store.newest),
                 ServiceAddresses(lambda: store.list("services").entries),
             ),
         )

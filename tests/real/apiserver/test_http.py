@@ -246,3 +246,14 @@ def test_writes_are_audited_without_their_content(client: Client, server: Server
     line = next(json.loads(line) for line in text.splitlines() if "the-secret" in line)
     assert (line["user"], line["verb"], line["resource"], line["code"]) == ("admin", "create", "secrets", 201)
     assert "hunter2" not in text
+
+
+def test_write_is_audited_whatever_bytes_its_headers_have(server: ServerProcess) -> None:
+    """A client must not hide a write from the log by a header that is no text."""
+    body = b'{"metadata":{"name":"odd-headers"}}'
+    head = f"POST {CONFIG_MAPS} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {ADMIN_TOKEN}\r\nContent-Length: {len(body)}\r\n"
+    odd = b"User-Agent: a\xff\xfe\r\nAudit-ID: b\xed\xa0\x80\r\nConnection: close\r\n\r\n"
+    answer = raw(server, head.encode() + odd + body)
+    assert answer.startswith(b"HTTP/1.1 201 ")
+    last = json.loads((server.data / "audit.log").read_text().splitlines()[-1])
+    assert (last["resource"], last["code"], last["user_agent"]) == ("configmaps", 201, "a\ufffd\ufffd")

@@ -11,11 +11,13 @@ import pytest
 import trustme
 from aiohttp import web
 
+from pykubelet.api.errors import Unavailable
 from pykubelet.api.wire import encode
 from pykubelet.apiserver.call import ANONYMOUS, Call
 from pykubelet.apiserver.http.passing_on import PassingOn
 from pykubelet.apiserver.kinds import KINDS
-from pykubelet.apiserver.proxy.node_proxy import NodeProxy, request_head
+from pykubelet.apiserver.proxy.heads import request_head
+from pykubelet.apiserver.proxy.node_proxy import NodeProxy
 from pykubelet.apiserver.proxy.proxy_targets import ProxyTarget
 from pykubelet.apiserver.store import Entry, Key
 
@@ -107,6 +109,22 @@ async def test_upgraded_connection_carries_bytes_both_ways(front: tuple[str, ssl
             assert await socket.receive_bytes() == b"\x01" + b"x" * size
 
 
+async def test_refused_upgrade_lets_no_second_request_through(front: tuple[str, ssl.SSLContext]) -> None:
+    """The node trusts the connection, so what follows a request that was refused must not reach it (CVE-2018-1002105)."""
+    url, trusting = front
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]), ssl=trusting)
+    wanted = "Host: x\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n"
+    writer.write(f"GET /log?tailLines=1 HTTP/1.1\r\n{wanted}\r\n".encode())
+    answer = await reader.readuntil(b"0\r\n\r\n")
+    writer.write(b"GET /run/ns/web/c?cmd=id HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.3):
+            await reader.read()
+    writer.close()
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert b"\r\nConnection: close\r\n" in answer
+
+
 async def test_unreachable_and_untrusted_nodes_are_said_to_be_so() -> None:
     """Nobody listens there, or somebody with another certificate: 503 with the reason, nothing sent."""
     authority = trustme.CA()
@@ -121,6 +139,18 @@ async def test_unreachable_and_untrusted_nodes_are_said_to_be_so() -> None:
     await server.wait_closed()
     with pytest.raises(Exception, match=f"error trying to reach 127.0.0.1:{port}: .*"):
         await proxy.open(ProxyTarget("127.0.0.1", port, "/"))
+
+
+@pytest.mark.parametrize(
+    ("host", "port"),
+    [("192.0.2.1\r\nX: y", 1), ("a" * 70, 1), ("nul\0", 1), ("127.0.0.1", 2**31 - 1)],
+    ids=["lines", "long-label", "nul", "port"],
+)
+async def test_node_that_says_nonsense_of_itself_is_unreachable(host: str, port: int) -> None:
+    """Addresses and ports are what a node wrote into its status."""
+    proxy = NodeProxy(Objects(1), ssl.create_default_context())
+    with pytest.raises(Unavailable, match="error trying to reach"):
+        await proxy.open(ProxyTarget(host, port, "/"))
 
 
 def test_request_head_keeps_back_what_is_ours() -> None:

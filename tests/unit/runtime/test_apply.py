@@ -389,6 +389,7 @@ async def test_pod_containers_plan_and_do(tmp_path: Path) -> None:
             runtime=rig.sim,
             applier=rig.applier,
             killer=rig.killer,
+            prune=rig.prune,
             verdicts=lambda _: ProbeResults(liveness=unhealthy),
         )
         denied = await containers.sync_pod(web, await rig.observed(web), ())
@@ -402,3 +403,5 @@ async def test_pod_containers_plan_and_do(tmp_path: Path) -> None:
         assert [one.attempt for one in (await rig.observed(web)).containers] == [1, 0]
         await containers.kill_pod(web, await rig.observed(web), grace_seconds=1)
         assert await rig.states(web) == {"main": "exited"}
+        await containers.prune(await rig.observed(web))
+        assert [one.attempt for one in (await rig.observed(web)).containers] == [1]

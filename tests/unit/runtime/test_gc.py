@@ -105,7 +105,7 @@ async def test_dead_containers_of_a_name_are_pruned_when_one_dies(tmp_path: Path
     async with Garbage(tmp_path).running() as rig:
         web = await rig.crashed(3)
         observed = await rig.observed(web)
-        await rig.gc.prune(observed, observed.containers[0].id)
+        await rig.gc.prune(observed)
         assert [one.attempt for one in (await rig.observed(web)).containers] == [2]
         await rig.gc.remove_dead(await rig.observed(web))
         assert (await rig.observed(web)).containers == ()

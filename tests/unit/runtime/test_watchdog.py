@@ -89,6 +89,19 @@ async def test_change_is_told_at_once_when_the_feed_hints_at_it(runtime: Countin
     assert runtime.listed == 1
 
 
+async def test_nothing_is_known_of_a_pod_only_after_a_listing(runtime: Counting, world: World) -> None:
+    """Before the runtime was asked, anything could be there; afterwards only what was listed or seen since."""
+    listed = await started(world, "listed")
+    stranger = PodUid("stranger")
+    dog = Watchdog(runtime=runtime, clock=VirtualClock(), feed=runtime)
+    assert not dog.has_nothing_of(stranger)
+    async with watching(runtime, runtime) as dog:
+        assert (dog.has_nothing_of(stranger), dog.has_nothing_of(listed)) == (True, False)
+        seen = await started(world, "seen")
+        await asyncio.sleep(1)
+        assert not dog.has_nothing_of(seen)
+
+
 async def test_quiet_node_is_not_asked_for_anything(runtime: Counting, world: World) -> None:
     """With a feed, thirty pods that do nothing cost nothing."""
     async with watching(runtime, runtime):

@@ -1,6 +1,7 @@
 """The pods this node should run, and the mirrors of its static pods."""
 
 from pykubelet.agent.pods.admitter import Admitter, NodeConditions
+from pykubelet.agent.pods.first_mirrors import FirstMirrors
 from pykubelet.agent.pods.manager import (
     AllPods,
     MirrorCalls,
@@ -22,12 +23,13 @@ from pykubelet.agent.pods.mirror import (
     PodClient,
 )
 from pykubelet.agent.pods.mirror_plan import MirrorPlan, mirror_of, plan_mirror
-from pykubelet.agent.pods.sysctls import SysctlAllowlist, safe_sysctls
+from pykubelet.agent.pods.sysctls import SysctlAllowlist, kernel_version, safe_sysctls
 
 __all__ = [
     "FAILED_MIRROR_POD",
     "Admitter",
     "AllPods",
+    "FirstMirrors",
     "MirrorCalls",
     "MirrorClient",
     "MirrorKeeper",
@@ -45,6 +47,7 @@ __all__ = [
     "is_mirror_pod",
     "is_mirror_pod_of",
     "is_static_pod",
+    "kernel_version",
     "mirror_of",
     "plan_mirror",
     "safe_sysctls",

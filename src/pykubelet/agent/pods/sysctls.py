@@ -42,6 +42,12 @@ def safe_sysctls(kernel: tuple[int, int]) -> tuple[str, ...]:
     return tuple(name for name, since in _SAFE.items() if kernel >= since)
 
 
+def kernel_version(release: str) -> tuple[int, int]:
+    """The first two numbers of a kernel's release, `6.1.0-13-amd64`; zeros if it has none."""
+    found = re.match(r"(\d+)\.(\d+)", release)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
 class SysctlAllowlist:
     """What is allowed: names, and prefixes that end in `*`.
 

@@ -6,12 +6,11 @@ Upstream: pkg/kubelet/prober/prober.go, pkg/probe/exec/exec.go
 """
 
 from pykubelet.agent.flow import ProbeVerdict
-from pykubelet.agent.probes.dial import probe_tcp
 from pykubelet.agent.probes.finding import Finding, ProbeError, State
-from pykubelet.agent.probes.grpc_probe import probe_grpc
 from pykubelet.agent.probes.http_probe import HttpDoor, probe_http
 from pykubelet.agent.probes.results import runtime_id
 from pykubelet.agent.probes.schedule import Subject
+from pykubelet.agent.probes.sockets import SocketDoor, Sockets
 from pykubelet.aio.log import get_logger
 from pykubelet.api.durations import format_duration
 from pykubelet.api.expansion import expand, values_of
@@ -33,8 +32,16 @@ OUTPUT_BYTES = 10 * 1024
 class Prober:
     """Probes containers. Without `commands` the runtime cannot run any, and exec probes say so."""
 
-    def __init__(self, *, commands: Commands | None, http: HttpDoor, recorder: EventRecorder) -> None:
+    def __init__(
+        self,
+        *,
+        commands: Commands | None,
+        http: HttpDoor,
+        recorder: EventRecorder,
+        sockets: SocketDoor | None = None,
+    ) -> None:
         self._commands, self._http, self._recorder = commands, http, recorder
+        self._sockets = sockets or Sockets()
 
     async def probe(self, subject: Subject, status: PodStatus, container_id: str) -> ProbeVerdict | None:
         """What a container's probe found; None if it could not be carried out."""
@@ -74,11 +81,11 @@ class Prober:
                 return await probe_http(self._http, request, timeout_seconds)
             if probe.tcp_socket is not None:
                 port = container_port(probe.tcp_socket.port, container)
-                return await probe_tcp(probe.tcp_socket.host or status.pod_ip, port, timeout_seconds)
+                return await self._sockets.tcp(probe.tcp_socket.host or status.pod_ip, port, timeout_seconds)
         except ValueError as error:
             raise ProbeError(str(error)) from error
         if probe.grpc is not None:
-            return await probe_grpc(status.pod_ip, probe.grpc.port, probe.grpc.service or "", timeout_seconds)
+            return await self._sockets.grpc(status.pod_ip, probe.grpc.port, probe.grpc.service or "", timeout_seconds)
         raise ProbeError(f"missing probe handler for {pod_text(subject.pod)}:{container.name}")
 
     async def _run_command(self, container: Container, probe: Probe, container_id: str) -> Finding:

@@ -2,8 +2,10 @@
 
 from pykubelet.agent.refs.cache import CacheOptions, ReferenceCache, Strategy, parse_strategy
 from pykubelet.agent.refs.configmap import ConfigMapManager
+from pykubelet.agent.refs.pod_references import PodReferences
 from pykubelet.agent.refs.references import Reference, Referent, config_map_names, references, secret_names
 from pykubelet.agent.refs.secret import SecretManager
+from pykubelet.agent.refs.services import ServiceList
 from pykubelet.agent.refs.store import NotRegistered, NotSynced, ObjectKey
 from pykubelet.agent.refs.ttl_store import node_ttl
 
@@ -13,10 +15,12 @@ __all__ = [
     "NotRegistered",
     "NotSynced",
     "ObjectKey",
+    "PodReferences",
     "Reference",
     "ReferenceCache",
     "Referent",
     "SecretManager",
+    "ServiceList",
     "Strategy",
     "config_map_names",
     "node_ttl",

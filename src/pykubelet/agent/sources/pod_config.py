@@ -33,6 +33,8 @@ class Channel:
     def __init__(self, source: str) -> None:
         self.source = source
         self._messages: asyncio.Queue[PodUpdate] = asyncio.Queue(maxsize=1)
+        self.delivered = asyncio.Event()
+        """Set once all pods of the source are in the stream of updates."""
 
     async def send(self, op: PodOp, pods: Pods) -> None:
         """Hand in a message; waits while the one before has not been taken."""
@@ -107,6 +109,8 @@ class PodConfig:
             self._reject(pod, source)
         sent = notifications(self._mode, merged, source=source, first_set=first_set, everything=self.pods)
         self._stream.push(sent)
+        if source in self._channels and source in self._delivered:
+            self._channels[source].delivered.set()
         return sent
 
     async def run(self, ready: asyncio.Event) -> None:

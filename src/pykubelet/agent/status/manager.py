@@ -26,7 +26,7 @@ from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
 from pykubelet.api.generated.core import ContainerStatus, Pod, PodStatus
 from pykubelet.api.keys import PodUid
-from pykubelet.api.pods import is_static_pod, pod_label
+from pykubelet.api.pods import CONFIG_HASH, CONFIG_MIRROR, is_static_pod, pod_label
 from pykubelet.api.times import format_time
 
 log = get_logger(__name__)
@@ -89,6 +89,15 @@ class StatusManager:
         """The newest status of a pod, by its own UID or its mirror's."""
         entry = self._cache.get(self._pods.translate_pod_uid(uid))
         return entry.status if entry is not None else None
+
+    def shown_status(self, pod: Pod) -> PodStatus:
+        """What the API shows of a pod we have no status of: after a restart, no condition may move without cause."""
+        mirror = self._pods.mirror_pod_by_pod(pod)
+        if mirror is None:
+            return pod.status
+        # A mirror of another version says nothing about this one.
+        shows = mirror.metadata.annotations.get(CONFIG_MIRROR)
+        return mirror.status if shows == pod.metadata.annotations.get(CONFIG_HASH) else pod.status
 
     def set_pod_status(self, pod: Pod, status: PodStatus) -> None:
         """The pod's status is this now; for a pod that is being deleted it is sent even if nothing changed."""
@@ -159,7 +168,7 @@ class StatusManager:
     def _accept(self, pod: Pod, status: PodStatus, *, force: bool, finished: bool) -> None:
         """Make this the pod's status, unless it cannot follow from the one before or says nothing new."""
         entry = self._cache.get(PodUid(pod.metadata.uid))
-        old = entry.status if entry is not None else self._status_in_api(pod)
+        old = entry.status if entry is not None else self.shown_status(pod)
         if why := transitions.illegal_transition(old, status, pod.spec):
             self._refuse(pod, why)
             return
@@ -172,10 +181,6 @@ class StatusManager:
         self._cache.put(pod, status, finished=finished or _stays_finished(pod, entry), at=self._clock.monotonic())
         if self._sender is not None:
             self._sender.offer(PodUid(pod.metadata.uid), urgency_of(pod, old, status, finished=finished))
-
-    def _status_in_api(self, pod: Pod) -> PodStatus:
-        """What the API shows of a pod we have no status of: after a restart, no condition may move without cause."""
-        return (self._pods.mirror_pod_by_pod(pod) or pod).status
 
     def _continued(self, old: PodStatus, new: PodStatus) -> PodStatus:
         """The new status with all that the old one hands down: when conditions turned, the start, the generation."""

@@ -43,7 +43,7 @@ class Reports:
     def generate(self, pod: Pod, observed: RuntimePod, *, is_terminal: bool) -> PodStatus:
         """The status of a pod; `is_terminal` says that none of its containers will ever be started again."""
         uid = PodUid(pod.metadata.uid)
-        reported = self._manager.pod_status(uid) or pod.status
+        reported = self._manager.pod_status(uid) or self._manager.shown_status(pod)
         end = deadline_exceeded(pod, reported, self._clock.now())
         if end is not None and not is_terminal_phase(reported.phase):
             self._recorder.event(reference_to(pod), NORMAL, end.reason, end.message)

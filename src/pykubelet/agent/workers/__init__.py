@@ -3,6 +3,7 @@
 from pykubelet.agent.workers.collaborators import (
     Cgroups,
     Containers,
+    LastWords,
     Mirrors,
     Network,
     Probes,
@@ -30,6 +31,7 @@ __all__ = [
     "Job",
     "JobRunner",
     "KillTimedOut",
+    "LastWords",
     "Looks",
     "Machine",
     "Mirrors",

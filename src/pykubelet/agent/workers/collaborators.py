@@ -80,6 +80,13 @@ class Storage(Protocol):
         """Returns when no volume is left, and no path of one."""
 
 
+class LastWords(Protocol):
+    """What ended containers said last."""
+
+    async def heard(self, pod: Pod, observed: RuntimePod) -> RuntimePod:
+        """What the runtime has of a pod, with the termination messages of its containers. Never raises."""
+
+
 class PullSecrets(Protocol):
     """The secrets that image pulls need."""
 
@@ -114,6 +121,9 @@ class Containers(Protocol):
     async def inspect(self, uid: PodUid) -> RuntimePod | None:
         """What the runtime has of a pod, as of now."""
 
+    async def prune(self, observed: RuntimePod) -> None:
+        """Remove ended containers of which there is a newer one of their name; call it once they were reported."""
+
 
 class Reasons(Protocol):
     """Why containers did not start, for their statuses."""
@@ -131,4 +141,5 @@ class Surroundings:
     mirrors: Mirrors
     storage: Storage
     pull_secrets: PullSecrets
+    last_words: LastWords
     cgroups: Cgroups | None = None

@@ -61,10 +61,12 @@ class WorkerPool:
         listener: WorkerListener,
         clock: Clock,
         trail: Trail,
+        machine: Machine | None = None,
     ) -> None:
+        """A `machine` that is given can be asked about the workers before there are any."""
         self._runner, self._seen, self._desired = runner, seen, desired
         self._listener, self._clock, self._trail = listener, clock, trail
-        self._machine = Machine()
+        self._machine = machine or Machine()
         self.queries = WorkerQueries(self._machine)
         self._workers: dict[PodUid, Worker] = {}
         self._tasks: asyncio.TaskGroup | None = None

@@ -56,9 +56,11 @@ class PodSyncs:
         # Upstream probes later. But a container that has a probe and no verdict yet would count as ready until then, and
         # turn unready a moment after each start of the agent.
         self._probes.add_pod(pod)
+        observed = await self._around.last_words.heard(pod, observed)
         status = self._reports.generate(pod, observed, is_terminal=False)
         self._reports.set_pod_status(pod, status)
         if is_terminal(status.phase):
+            await self._containers.prune(observed)
             self._trail.note(uid, STATION, "pod has come to its end", phase=status.phase, reason=status.reason)
             return Synced(is_terminal=True)
         self._need_network(pod)
@@ -71,6 +73,9 @@ class PodSyncs:
         with self._waiting(pod, "containers being started"):
             results = await self._containers.sync_pod(pod, observed, secrets)
         self._reasons.update(uid, results)
+        await self._containers.prune(observed)
+        if error_text(results):
+            await self._report_failures(pod, observed)
         self._raise_for(results)
         # Only the kept status knows when the pod started.
         kept = self._reports.pod_status(uid) or status
@@ -81,16 +86,19 @@ class PodSyncs:
     ) -> None:
         """Stop everything of a pod, and report how its containers ended while that can still be seen."""
         self._probes.add_pod(pod)
+        observed = await self._around.last_words.heard(pod, observed)
         status = self._reports.generate(pod, observed, is_terminal=False)
         self._reports.set_pod_status(pod, change_status(status) if change_status is not None else status)
         self._probes.stop_liveness_and_startup(pod)
         with self._waiting(pod, f"containers being stopped, {grace_seconds} s of grace"):
             await self._kill(pod, observed, grace_seconds)
         self._probes.remove_pod(pod)
+        await self._containers.prune(observed)
         stopped = await self._containers.inspect(PodUid(pod.metadata.uid)) or nothing_left_of(observed)
         if running := running_ids(stopped):
             raise SyncFailed(f"detected running containers after a successful KillPod: [{' '.join(running)}]")
-        final = self._reports.generate(pod, with_addresses_of(stopped, observed), is_terminal=True)
+        stopped = await self._around.last_words.heard(pod, with_addresses_of(stopped, observed))
+        final = self._reports.generate(pod, stopped, is_terminal=True)
         self._reports.set_pod_status(pod, final)
 
     async def sync_terminating_runtime_pod(self, running: RuntimePod) -> None:
@@ -99,6 +107,7 @@ class PodSyncs:
 
     async def sync_terminated_pod(self, pod: Pod, observed: RuntimePod) -> None:
         """Clear up after a pod that was stopped. Its containers stay until they are collected, so that logs can be read."""
+        observed = await self._around.last_words.heard(pod, observed)
         self._reports.set_pod_status(pod, self._reports.generate(pod, observed, is_terminal=True))
         with self._waiting(pod, "volumes being unmounted"):
             await self._around.storage.unmount(pod)
@@ -146,6 +155,12 @@ class PodSyncs:
             message = f"Unable to attach or mount volumes: {error}"
             self._warn(pod, "FailedMount", message)
             raise SyncFailed(message, retry_in_seconds=getattr(error, "retry_in_seconds", None)) from error
+
+    async def _report_failures(self, pod: Pod, observed: RuntimePod) -> None:
+        """Show at once why containers did not start; upstream does at the next sync, when the wait is over."""
+        found = await self._containers.inspect(PodUid(pod.metadata.uid)) or nothing_left_of(observed)
+        now = await self._around.last_words.heard(pod, found)
+        self._reports.set_pod_status(pod, self._reports.generate(pod, now, is_terminal=False))
 
     async def _pull_secrets(self, pod: Pod) -> Sequence[Secret]:
         secrets, missing = await self._around.pull_secrets.pull_secrets(pod)

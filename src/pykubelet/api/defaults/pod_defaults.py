@@ -11,6 +11,7 @@ conversions of pods in pkg/apis/core/v1/conversion.go
 from pykubelet.api.defaults.container_defaults import default_container
 from pykubelet.api.defaults.pod_resources import container_sums, is_huge_page, is_overcommit_allowed, is_pod_level
 from pykubelet.api.defaults.volume_defaults import default_volume
+from pykubelet.api.families import Families
 from pykubelet.api.normal_form import normal_form
 from pykubelet.api.wire import Document
 
@@ -26,12 +27,30 @@ _DROPPED_ANNOTATIONS = frozenset(
     for stage in ("alpha", "beta")
     for name in ("init-containers", "init-container-statuses")
 )
+_families = Families[Document]()
 
 
 def default_pod(document: Document) -> Document:
     """The pod with everything that the API fills in."""
-    pod = normal_form(document, "core.v1.Pod")
-    spec = _spec(pod["spec"])
+    given = document.get("spec") or {}
+    spec = _families.of(given, lambda: _pod_spec(given))
+    return _whole(normal_form({**document, "spec": {}}, "core.v1.Pod"), spec)
+
+
+def default_patched_pod(document: Document, stored: Document) -> Document:
+    """The same for a pod that a patch made of a stored one: a spec that the patch did not touch has its defaults."""
+    spec: Document = stored["spec"]
+    if document.get("spec") is not spec:
+        return default_pod(document)
+    return _whole(normal_form({**document, "spec": {}}, "core.v1.Pod"), spec)
+
+
+def _whole(pod: Document, spec: Document) -> Document:
+    return {**pod, "metadata": _metadata(pod["metadata"]), "spec": spec, "status": _status(pod["status"])}
+
+
+def _pod_spec(given: Document) -> Document:
+    spec = _spec(normal_form(given, "core.v1.PodSpec"))
     for kind in ("containers", "initContainers"):
         if kind in spec:
             spec[kind] = _with_requests(spec[kind])
@@ -43,12 +62,7 @@ def default_pod(document: Document) -> Document:
     # A negative period made sense to no kubelet; it counts as the shortest.
     if spec["terminationGracePeriodSeconds"] < 0:
         spec["terminationGracePeriodSeconds"] = 1
-    return {
-        **pod,
-        "metadata": _metadata(pod["metadata"]),
-        "spec": spec,
-        "status": _status(pod["status"]),
-    }
+    return spec
 
 
 def default_pod_template_spec(template: Document) -> Document:

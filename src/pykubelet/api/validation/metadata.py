@@ -232,6 +232,8 @@ def _text(entry: Any, name: str) -> str:
 
 def _field_manager_errors(manager: str, path: str) -> list[FieldError]:
     errors = [too_long(path, MAX_FIELD_MANAGER_BYTES)] if byte_length(manager) > MAX_FIELD_MANAGER_BYTES else []
+    if manager.isprintable():
+        return errors
     for position, char in enumerate(manager):
         if not char.isprintable():
             where = byte_length(manager[:position])

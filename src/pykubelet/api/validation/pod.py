@@ -7,7 +7,9 @@ Upstream: ValidatePodCreate and ValidatePodSpec in pkg/apis/core/validation/vali
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
+from pykubelet.api.families import Families
 from pykubelet.api.names import dns1123_label_errors, dns1123_subdomain_errors, in_range_errors
 from pykubelet.api.validation.affinity import affinity_errors
 from pykubelet.api.validation.container_walk import containers_with_paths
@@ -83,11 +85,30 @@ def pod_errors(document: Document, options: PodValidationOptions = API_SERVER_OP
     return errors
 
 
+class _Setting(NamedTuple):
+    """What the rules of a spec depend on besides the spec itself."""
+
+    path: str
+    options: PodValidationOptions
+    pod_name: str
+    """Empty where no volume is named after the pod: then all pods of this spec are alike."""
+    is_static: bool
+
+
+_families = Families[tuple[FieldError, ...]]()
+
+
 def validate_pod_spec(spec: Document, metadata: Document, path: str, options: PodValidationOptions) -> list[FieldError]:
     """What is wrong with the spec of a pod, or of a template if there is no metadata."""
-    volumes, volume_errors = volumes_errors(
-        spec.get("volumes", ()), metadata.get("name", ""), f"{path}.volumes", options
-    )
+    needs_name = any("ephemeral" in volume for volume in spec.get("volumes", ()))
+    is_static = MIRROR_ANNOTATION in metadata.get("annotations", {})
+    setting = _Setting(path, options, metadata.get("name", "") if needs_name else "", is_static)
+    return list(_families.of(spec, lambda: tuple(_spec_errors(spec, setting)), also=setting))
+
+
+def _spec_errors(spec: Document, setting: _Setting) -> list[FieldError]:
+    path, options, pod_name, is_static = setting
+    volumes, volume_errors = volumes_errors(spec.get("volumes", ()), pod_name, f"{path}.volumes", options)
     claims = spec.get("resourceClaims", ())
     parts = PodParts(
         volumes=volumes,
@@ -102,7 +123,7 @@ def validate_pod_spec(spec: Document, metadata: Document, path: str, options: Po
     ephemeral = spec.get("ephemeralContainers", ())
     errors = [] if parts.grace_seconds is not None else [required(f"{path}.terminationGracePeriodSeconds")]
     errors += volume_errors
-    errors += _claims_errors(claims, metadata, f"{path}.resourceClaims")
+    errors += _claims_errors(claims, f"{path}.resourceClaims", is_static=is_static)
     errors += regular_containers_errors(regular, parts, f"{path}.containers")
     errors += init_containers_errors(init, regular, parts, f"{path}.initContainers")
     errors += ephemeral_containers_errors(ephemeral, [*regular, *init], parts, f"{path}.ephemeralContainers")
@@ -167,8 +188,8 @@ def _restart_policy_errors(policy: str, path: str) -> list[FieldError]:
     return [] if policy in _RESTART_POLICIES else [not_supported(path, Named(policy), _RESTART_POLICIES)]
 
 
-def _claims_errors(claims: Sequence[Document], metadata: Document, path: str) -> list[FieldError]:
-    if MIRROR_ANNOTATION in metadata.get("annotations", {}):
+def _claims_errors(claims: Sequence[Document], path: str, *, is_static: bool) -> list[FieldError]:
+    if is_static:
         # Upstream complains about a path without a name, which is written like an empty index.
         return [forbidden("[]", "static pods do not support resource claims") for _ in claims]
     errors: list[FieldError] = []

@@ -1,116 +1,162 @@
-"""Regular expressions as Go writes them, for patterns in schemas and rules.
+"""Regular expressions as Go runs them, for patterns in schemas and rules.
 
-In: a pattern of Go's syntax (RE2). Out: the same for Python, or a complaint. What both have means the same but for the end
-of a text, the classes in words and what RE2 leaves out: looking around and references back.
+In: a pattern of Go's syntax (RE2), then texts. Out: whether and where it matches. All ways through the pattern are followed
+at once, so the time is that of the text times that of the pattern, whoever wrote them: Python's own would try one way after
+the other, for years if somebody means harm. Sets of ways are remembered with what each character makes of them, so that
+most characters cost a look into a table.
 
-Upstream: regexp/syntax of Go's standard library
+Upstream: regexp of Go's standard library
 """
 
-import re
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-_WORD_CLASSES = {
-    "alnum": "0-9A-Za-z",
-    "alpha": "A-Za-z",
-    "ascii": r"\x00-\x7F",
-    "blank": r"\t ",
-    "cntrl": r"\x00-\x1F\x7F",
-    "digit": "0-9",
-    "graph": "!-~",
-    "lower": "a-z",
-    "print": " -~",
-    "punct": r"!-/:-@\[-`{-~",
-    "space": r"\t\n\v\f\r ",
-    "upper": "A-Z",
-    "word": "0-9A-Za-z_",
-    "xdigit": "0-9A-Fa-f",
-}
-# Unicode categories that patterns use in practice, as ranges that cover Latin, Greek and Cyrillic.
-_CATEGORIES = {
-    "L": "A-Za-z\u00aa\u00b5\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u02c1\u0370-\u0373\u0386-\u0481\u048a-\uffdc",
-    "Lu": "A-Z\u00c0-\u00d6\u00d8-\u00de",
-    "Ll": "a-z\u00df-\u00f6\u00f8-\u00ff",
-    "N": "0-9",
-    "Nd": "0-9",
-}
-_CLASS = re.compile(r"\[\^?\]?(?:\[:\w+:\]|\\.|[^\]\\])*\]", re.DOTALL)
-_IN_CLASS = re.compile(
-    r"\[:(?P<words>\w+):\]|\\p\{(?P<category>\w+)\}|(?P<escape>\\.)|(?P<open>\[)|(?P<pair>--|&&|~~|\|\|)", re.DOTALL
-)
-_OUTSIDE = re.compile(
-    r"\\(?P<sign>[pP])\{(?P<category>\w+)\}|\\(?P<escaped>.)|(?P<group>\(\?<?[=!#(P>]?)|(?P<end>\$)|(?P<open>\[)"
-    r"|(?P<possessive>[*+?]\+|\{\d+(?:,\d*)?\}\+)",
-    re.DOTALL,
-)
-_NO_GROUPS = ("(?=", "(?!", "(?<=", "(?<!", "(?#", "(?(", "(?>")
-_NO_ESCAPES = frozenset("123456789kZGX")
+from pykubelet.apiserver.custom.regex.program import At, Either, Program, Take, TooLong, compiled
+from pykubelet.apiserver.custom.regex.syntax import PatternError, parse
+from pykubelet.apiserver.custom.regex.tree import Place
+
+__all__ = ["GoPattern", "PatternError", "go_pattern"]
+
+# What one pattern remembers: a few states with the characters of everyday texts.
+_MOST_REMEMBERED = 4000
 
 
-class PatternError(ValueError):
-    """The pattern is none of Go's; the message is Go's as far as it goes."""
+class _State:
+    """The steps that may come next, and the kind of character before them."""
+
+    __slots__ = ("before", "following", "pending")
+
+    def __init__(self, pending: frozenset[int], before: str) -> None:
+        self.pending, self.before = pending, before
+        self.following: dict[str, _State] = {}
 
 
-@lru_cache(maxsize=1024)
-def go_pattern(pattern: str) -> re.Pattern[str]:
-    """The pattern for `search`; PatternError if Go would not take it."""
-    parts: list[str] = []
-    at = 0
-    for found in _CLASS.finditer(pattern):
-        if _is_escaped(pattern, found.start()):
-            continue
-        parts += [_OUTSIDE.sub(_outside, pattern[at : found.start()]), _in_brackets(found[0])]
-        at = found.end()
-    parts.append(_OUTSIDE.sub(_outside, pattern[at:]))
+_MATCHED = _State(frozenset(), "")
+
+
+class GoPattern:
+    """A pattern to match texts with."""
+
+    def __init__(self, program: Program) -> None:
+        self._steps, self._first = program.steps, program.first
+        self._states: dict[tuple[frozenset[int], str], _State] = {}
+        self._remembered = 0
+
+    def matches(self, text: str) -> bool:
+        """Whether the pattern matches somewhere in the text."""
+        state = self._state(frozenset((self._first,)), "")
+        for char in text:
+            state = state.following.get(char) or self._next(state, char)
+            if state is _MATCHED:
+                return True
+        return self._next(state, "") is _MATCHED
+
+    def find(self, text: str) -> str | None:
+        """The first match; of several at the same place the one that the pattern prefers."""
+        found = self._find(text, 0) if self.matches(text) else None
+        return None if found is None else text[found[0] : found[1]]
+
+    def find_all(self, text: str, limit: int = -1) -> list[str]:
+        """Every match, none of which overlap; no empty one right behind another."""
+        found: list[str] = []
+        at, last_end = 0, -1
+        while len(found) != limit and at <= len(text) and (match := self._find(text, at)) is not None:
+            start, end = match
+            if start < end or start != last_end:
+                found.append(text[start:end])
+            at = end + 1 if end == at else end
+            last_end = end
+        return found
+
+    def _next(self, state: _State, char: str) -> _State:
+        """The state after a character, or at the end of the text if there is none."""
+        pending = {self._first}
+        for step, _ in self._ways(((index, 0) for index in state.pending), state.before, char):
+            if step is None:
+                following = _MATCHED
+                break
+            if char and step.chars.has(char):
+                pending.add(step.then)
+        else:
+            following = self._state(frozenset(pending), _kind(char))
+        if self._remembered >= _MOST_REMEMBERED:
+            self._states.clear()
+            self._remembered = 0
+        self._remembered += 1
+        state.following[char] = following
+        return following
+
+    def _state(self, pending: frozenset[int], before: str) -> _State:
+        known = self._states.get((pending, before))
+        if known is None:
+            known = self._states[pending, before] = _State(pending, before)
+        return known
+
+    def _find(self, text: str, start: int) -> tuple[int, int] | None:
+        """Where the first match from there on starts and ends."""
+        best: tuple[int, int] | None = None
+        pending: list[tuple[int, int]] = []
+        for at in range(start, len(text) + 1):
+            if best is None:
+                pending.append((self._first, at))
+            if not pending:
+                break
+            char = text[at : at + 1]
+            going_on: list[tuple[int, int]] = []
+            for step, begin in self._ways(pending, text[at - 1 : at] if at else "", char):
+                if step is None:
+                    # The ways that come after this one are worse.
+                    best = (begin, at)
+                    break
+                if char and step.chars.has(char):
+                    going_on.append((step.then, begin))
+            pending = going_on
+        return best
+
+    def _ways(self, pending: Iterable[tuple[int, int]], before: str, after: str) -> Iterator[tuple[Take | None, int]]:
+        """The steps that take a character, and matches (None), each once and the best first, with where they began."""
+        seen: set[int] = set()
+        for index, begin in pending:
+            stack = [index]
+            while stack:
+                now = stack.pop()
+                if now in seen:
+                    continue
+                seen.add(now)
+                step = self._steps[now]
+                if isinstance(step, Either):
+                    stack.extend(reversed(step.ways))
+                elif not isinstance(step, At):
+                    yield step, begin
+                elif _is_at(step.place, before, after):
+                    stack.append(step.then)
+
+
+@lru_cache(maxsize=256)
+def go_pattern(pattern: str) -> GoPattern:
+    """The pattern of a text; PatternError if Go would not take it."""
     try:
-        return re.compile("".join(parts), re.ASCII)
-    except (re.error, RecursionError, OverflowError) as error:
-        raise PatternError(f"error parsing regexp: {error}") from error
+        return GoPattern(compiled(parse(pattern)))
+    except TooLong:
+        raise PatternError("expression is too large", pattern[:100]) from None
 
 
-def _is_escaped(pattern: str, at: int) -> bool:
-    before = pattern[:at]
-    return (len(before) - len(before.rstrip("\\"))) % 2 == 1
+def _is_at(place: Place, before: str, after: str) -> bool:
+    match place:
+        case Place.TEXT_START:
+            return not before
+        case Place.TEXT_END:
+            return not after
+        case Place.LINE_START:
+            return before in ("", "\n")
+        case Place.LINE_END:
+            return after in ("", "\n")
+    is_edge = (_kind(before) == "a") != (_kind(after) == "a")
+    return is_edge == (place is Place.WORD_EDGE)
 
 
-def _in_brackets(text: str) -> str:
-    start = text[: 2 if text.startswith("[^") else 1]
-    rest = text[len(start) : -1]
-    if rest.startswith("]"):
-        # A bracket that closes at once stands for itself.
-        rest = "\\" + rest
-    return f"{start}{_IN_CLASS.sub(_inside, rest)}]"
-
-
-def _inside(match: re.Match[str]) -> str:
-    if match["words"]:
-        return _known(_WORD_CLASSES, match["words"], match[0])
-    if match["category"]:
-        return _known(_CATEGORIES, match["category"], match[0])
-    if pair := match["pair"]:
-        # Python means to give these a meaning some day.
-        return f"{pair[0]}\\{pair[1]}"
-    return "\\[" if match["open"] else match["escape"]
-
-
-def _outside(match: re.Match[str]) -> str:
-    if match["end"]:
-        return r"\Z"
-    if match["open"]:
-        raise PatternError(f"error parsing regexp: missing closing ]: `{match.string[match.start() :]}`")
-    if category := match["category"]:
-        return f"[{'^' if match['sign'] == 'P' else ''}{_known(_CATEGORIES, category, match[0])}]"
-    if escaped := match["escaped"]:
-        if escaped in _NO_ESCAPES:
-            raise PatternError(f"error parsing regexp: invalid escape sequence: `\\{escaped}`")
-        return r"\Z" if escaped == "z" else match[0]
-    if match["possessive"]:
-        raise PatternError(f"error parsing regexp: invalid nested repetition operator: `{match[0]}`")
-    if match[0] in _NO_GROUPS:
-        raise PatternError(f"error parsing regexp: invalid or unsupported Perl syntax: `{match[0]}`")
-    return "(?P<" if match[0] == "(?<" else match[0]
-
-
-def _known(classes: dict[str, str], name: str, text: str) -> str:
-    if name not in classes:
-        raise PatternError(f"error parsing regexp: invalid character class range: `{text}`")
-    return classes[name]
+def _kind(char: str) -> str:
+    """A character that stands for all of its kind: of words, ends of lines, others, none."""
+    if char in ("", "\n"):
+        return char
+    return "a" if char.isascii() and (char.isalnum() or char == "_") else " "

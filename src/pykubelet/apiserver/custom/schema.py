@@ -6,14 +6,13 @@ Parts of it that have no defaults, no lists to check, no embedded resources and 
 Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/structural.go and convert.go
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from pykubelet.api.wire import Document
 from pykubelet.apiserver.custom.formats import is_known_format
-from pykubelet.apiserver.custom.go_regex import go_pattern
+from pykubelet.apiserver.custom.go_regex import GoPattern, go_pattern
 
 PRESERVE = "x-kubernetes-preserve-unknown-fields"
 EMBEDDED = "x-kubernetes-embedded-resource"
@@ -43,7 +42,7 @@ class Values:
     """The limits that are set, by their names in a schema."""
     exclusive_maximum: bool
     exclusive_minimum: bool
-    pattern: re.Pattern[str] | None
+    pattern: GoPattern | None
     pattern_text: str
     format: str
     enum: tuple[Any, ...]

@@ -137,7 +137,7 @@ def _check_text(text: str, values: Values, path: str, result: _Result) -> None:
         result.add(too_large("long", path, text, limit, f"should be at most {limit} chars long"))
     elif len(text) < bounds.get("minLength", 0):
         result.add(broken_rule(path, text, f"should be at least {bounds['minLength']} chars long"))
-    elif values.pattern is not None and not values.pattern.search(text):
+    elif values.pattern is not None and not values.pattern.matches(text):
         result.add(broken_rule(path, text, f"should match '{values.pattern_text}'"))
     if values.format and not has_format(values.format, text):
         result.add(wrong_type(path, values.format, text))

@@ -7,6 +7,7 @@ Upstream: structured-merge-diff/typed/compare.go, and the metadata that nobody o
 
 from typing import Any, Final, NamedTuple
 
+from pykubelet.api.families import Families
 from pykubelet.api.wire import Document
 from pykubelet.apiserver.fields.field_sets import LEAF, NOTHING, SELF, FieldTree, in_order, tree_of, union
 from pykubelet.apiserver.fields.resets import NO_RESET, Reset
@@ -53,13 +54,32 @@ class _Below(NamedTuple):
 _CHANGED: Final = _Below(LEAF)
 
 
-def compare(live: Document, new: Document, type: FieldType, reset: Reset = NO_RESET) -> Comparison:
-    """What a write changes, leaving out what it cannot change and what nobody owns."""
+_families = Families[_Below]()
+
+
+def compare(
+    live: Document, new: Document, type: FieldType, reset: Reset = NO_RESET, *, is_new: bool = False
+) -> Comparison:
+    """What a write changes, leaving out what it cannot change and what nobody owns.
+
+    With `is_new`, the live object is the empty one of the kind.
+    """
     put_back = {step[2:] for step, below in reset.fields.items() if not below} if not reset.others else ()
-    changed, removed = _compare_maps(_owned(live, put_back), _owned(new, put_back), type)
+    left, right = _owned(live, put_back), _owned(new, put_back)
+    changed, removed = _compare_new(left, right, type) if is_new else _compare_maps(left, right, type)
     if len(put_back) < len(reset.fields):
         return Comparison(reset.left_of(changed or NOTHING), reset.left_of(removed or NOTHING))
     return Comparison(changed or NOTHING, removed or NOTHING)
+
+
+def _compare_new(empty: Document, new: Document, type: FieldType) -> _Below:
+    """The empty object and a new one; both are taken apart. The fields of a spec are found once for its family."""
+    before, after = ({"spec": side.pop("spec")} if "spec" in side else {} for side in (empty, new))
+    rest = _compare_maps(empty, new, type)
+    spec = _families.of(after, lambda: _compare_maps(before, after, type), also=type)
+    changed = union(rest.changed or NOTHING, spec.changed or NOTHING)
+    removed = union(rest.removed or NOTHING, spec.removed or NOTHING)
+    return _Below(changed or None, removed or None)
 
 
 def _owned(document: Document, put_back: Any) -> Document:

@@ -175,7 +175,7 @@ def _updated(
 ) -> Owners:
     """The owners after a write; `mine` says the apiVersion and time of the one who writes."""
     before = schema.empty if live is None else live
-    comparison = compare(before, new, schema.type, _reset(schema, owner.subresource))
+    comparison = compare(before, new, schema.type, _reset(schema, owner.subresource), is_new=live is None)
     left = without_fields(_current(owners, mine.api_version, schema), all_of(comparison))
     if comparison.changed:
         known = left.get(owner)

@@ -56,8 +56,11 @@ def manager_name(field_manager: str, user_agent: str) -> str:
     """The manager of a write: what the request says, else the program that sent it."""
     if field_manager:
         return field_manager
+    program = user_agent.partition("/")[0]
+    if program.isascii() and program.isprintable():
+        return program[:_LONGEST_MANAGER]
     name = ""
-    for character in user_agent.partition("/")[0]:
+    for character in program:
         if not character.isprintable():
             continue
         if len((name + character).encode("utf-8", "replace")) > _LONGEST_MANAGER:

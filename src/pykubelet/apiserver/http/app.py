@@ -25,6 +25,7 @@ from pykubelet.apiserver.http import limits
 from pykubelet.apiserver.http.front import Asked, Connection, Front, Watch, refusal
 from pykubelet.apiserver.http.negotiate import accepts_gzip
 from pykubelet.apiserver.http.reply import JSON, Reply, error_reply
+from pykubelet.apiserver.http.targets import text_of
 from pykubelet.apiserver.http.warning_headers import warning_headers
 
 log = get_logger(__name__)
@@ -36,7 +37,10 @@ Connect = Callable[[Call, str, web.BaseRequest], Awaitable[web.StreamResponse]]
 _GZIP_BYTES = 128 * 1024
 _GZIP_LEVEL = 1
 _GZIP_WINDOW = 31
+_PIECE_BYTES = 256 * 1024
 _CACHE_CONTROL = "no-cache, private"
+# Without a name of its own the HTTP library would tell everybody its version.
+_SERVER = "pykubelet"
 # How long requests under way may take when the server stops.
 STOP_SECONDS = 5.0
 
@@ -99,7 +103,7 @@ class App:
                 self._idle.set()
 
     async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
-        headers = request.headers
+        headers = _readable(request.headers)
         asked = Asked(
             request.method,
             request.raw_path,
@@ -111,7 +115,7 @@ class App:
         )
         outcome, exchange = await self._front.answer(asked)
         if type(outcome) is Reply:
-            return await _response(outcome, asked)
+            return await _sent(await _response(outcome, asked), request)
         code = 500
         task = asyncio.current_task()
         assert task is not None
@@ -146,11 +150,12 @@ class App:
             async with aclosing(watch.stream.batches) as batches:
                 async for batch in batches:
                     if batch:
-                        async with asyncio.timeout(limits.STALLED_SECONDS):
-                            await response.write(watch.lines(batch))
+                        await _write(response, watch.lines(batch))
                         sent(len(batch))
-        except (ConnectionError, TimeoutError):
+        except ConnectionError:
             response.force_close()
+        except TimeoutError:
+            _cut_off(request)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if not self._stopping or task is None or task.uncancel():
@@ -173,7 +178,7 @@ class _Protocol(web.RequestHandler):
         """Answers what is not HTTP, or not HTTP within the limits; everything else never gets here."""
         log.debug("not HTTP", source=request.remote, code=status, reason=message or type(exc).__name__)
         reply = error_reply(BadRequest("the request is not valid HTTP, or its headers are too large"), "", {}, "")
-        response = web.Response(status=reply.code, body=reply.body, content_type=JSON)
+        response = web.Response(status=reply.code, body=reply.body, headers={"Content-Type": JSON, "Server": _SERVER})
         response.force_close()
         return response
 
@@ -184,8 +189,7 @@ class _Server(web.Server):
 
 
 def _headers(reply: Reply, asked: Asked) -> CIMultiDict[str]:
-    # Without a name of its own the HTTP library would tell everybody its version.
-    headers = CIMultiDict({"Audit-Id": asked.id, "Cache-Control": _CACHE_CONTROL, "Server": "pykubelet"})
+    headers = CIMultiDict({"Audit-Id": asked.id, "Cache-Control": _CACHE_CONTROL, "Server": _SERVER})
     if reply.content_type:
         headers["Content-Type"] = reply.content_type
     for name, value in reply.headers:
@@ -207,9 +211,44 @@ async def _response(reply: Reply, asked: Asked) -> web.Response:
     return web.Response(status=reply.code, body=body, headers=headers)
 
 
+async def _sent(response: web.Response, request: web.BaseRequest) -> web.StreamResponse:
+    """The response; a large one is sent in pieces, so that a client that takes none of it is noticed."""
+    body = response.body
+    if not isinstance(body, bytes) or len(body) <= _PIECE_BYTES:
+        return response
+    streamed = web.StreamResponse(status=response.status, headers=response.headers)
+    streamed.content_length = len(body)
+    await streamed.prepare(request)
+    try:
+        await _write(streamed, body)
+    except TimeoutError:
+        _cut_off(request)
+    return streamed
+
+
+async def _write(response: web.StreamResponse, data: bytes) -> None:
+    """Sends in pieces, because a single large one would be taken by TLS at once; TimeoutError if nobody takes them."""
+    for start in range(0, len(data), _PIECE_BYTES):
+        async with asyncio.timeout(limits.STALLED_SECONDS):
+            await response.write(memoryview(data)[start : start + _PIECE_BYTES])
+
+
+def _cut_off(request: web.BaseRequest) -> None:
+    """Ends a connection at once: what waits to be sent is given up, where closing would wait for it to be taken."""
+    if request.transport is not None:
+        request.transport.abort()
+
+
 def _gzipped(body: bytes) -> bytes:
     compressor = zlib.compressobj(_GZIP_LEVEL, wbits=_GZIP_WINDOW)
     return compressor.compress(body) + compressor.flush()
+
+
+def _readable(headers: Mapping[str, str]) -> Mapping[str, str]:
+    """The headers as text that can be written again, into answers and the audit log."""
+    if all(map(str.isascii, headers.values())):
+        return headers
+    return CIMultiDict((name, text_of(value)) for name, value in headers.items())
 
 
 def _certificate(request: web.BaseRequest) -> bytes | None:

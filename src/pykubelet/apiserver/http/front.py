@@ -19,12 +19,12 @@ from pykubelet.apiserver.call import Answer, Call, Review, Stream, User, Verb
 from pykubelet.apiserver.failures import no_such_method, no_such_path
 from pykubelet.apiserver.http import limits, metrics
 from pykubelet.apiserver.http.audit import AuditLog, Record
-from pykubelet.apiserver.http.gate import Gate, review_of
+from pykubelet.apiserver.http.gate import Gate, review_of, review_of_session
 from pykubelet.apiserver.http.negotiate import object_form, wants_pretty
 from pykubelet.apiserver.http.pages import Pages, Visit
 from pykubelet.apiserver.http.reply import NO_SUCH_PAGE, Reply, error_reply
 from pykubelet.apiserver.http.targets import NO_QUERY, Target, read_target
-from pykubelet.apiserver.http.views import answer_reply, view_of, watch_lines
+from pykubelet.apiserver.http.views import answer_reply, takes_long, view_of, watch_lines
 from pykubelet.apiserver.http.watch_lines import Lines
 from pykubelet.apiserver.requests.routes import Route, route, served_at
 from pykubelet.apiserver.served import Served
@@ -170,7 +170,10 @@ class Front:
             self._gate.check(Review(user=user, verb=asked.method.lower(), path=target.path))
             return await self._page(asked, target)
         exchange.route = found
-        self._gate.check(review_of(user, found))
+        review = review_of(user, found)
+        self._gate.check(review)
+        if found.subresource and (session := review_of_session(review, asked.headers)) is not None:
+            self._gate.check(session)
         served = self._served(found, asked.method)
         if served is None:
             return NO_SUCH_PAGE
@@ -226,6 +229,8 @@ class Front:
             in_flight.leave(writes=writes)
         if isinstance(answer, Stream):
             return Watch(answer, watch_lines(view, self._clock.now))
+        if takes_long(answer, view):
+            return await asyncio.to_thread(answer_reply, answer, view, self._clock.now)
         return answer_reply(answer, view, self._clock.now)
 
 

@@ -4,12 +4,18 @@ Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/{authentication,imp
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from pykubelet.apiserver.auth.refusal import not_allowed
 from pykubelet.apiserver.call import Decision, Review, User
 from pykubelet.apiserver.http.impersonate import asks_to_impersonate, impersonation
 from pykubelet.apiserver.requests.routes import Route
+
+# Whoever gets through here runs programs, or talks to them.
+_SESSIONS = frozenset({("pods", "exec"), ("pods", "attach"), ("pods", "portforward")})
+# Its own API has all of these, below any path.
+_NODE_API = ("nodes", "proxy")
 
 
 class Authenticator(Protocol):
@@ -71,3 +77,16 @@ def review_of(user: User, route: Route) -> Review:
         fields=route.fields,
         labels=route.labels,
     )
+
+
+def review_of_session(review: Review, headers: Mapping[str, str]) -> Review | None:
+    """What is asked besides: a session in a pod needs `create`, also if it is opened with a GET as WebSockets are.
+
+    Upstream: pkg/registry/core/pod/rest/subresources.go from 1.35 on, and for pods alone.
+    """
+    if review.group or review.verb == "create":
+        return None
+    about = (review.resource, review.subresource)
+    if about in _SESSIONS or (about == _NODE_API and "Upgrade" in headers):
+        return replace(review, verb="create")
+    return None

@@ -13,7 +13,8 @@ from aiohttp.abc import AbstractStreamWriter
 from pykubelet.apiserver.call import Call
 from pykubelet.apiserver.http.reply import TEXT
 from pykubelet.apiserver.http.targets import pairs, read_target
-from pykubelet.apiserver.proxy.node_proxy import NodeProxy, Pipe, request_head, splice
+from pykubelet.apiserver.proxy.heads import asked_upgrade, request_head
+from pykubelet.apiserver.proxy.node_proxy import NodeProxy, Pipe, splice
 
 ReadBody = Callable[[web.BaseRequest], Awaitable[bytes]]
 
@@ -32,8 +33,9 @@ class PassingOn:
             return web.Response(headers={"Content-Type": TEXT})
         body = await self._read_body(request)
         server = await self._proxy.open(target)
-        server.writer.write(request_head(target, request.method, request.headers.items(), len(body)) + body)
-        await splice(_taken_over(request), server)
+        headers = tuple(request.headers.items())
+        server.writer.write(request_head(target, request.method, headers, len(body)) + body)
+        await splice(_taken_over(request), server, upgrades=bool(asked_upgrade(headers)))
         answered = _AlreadyAnswered()
         answered.force_close()
         return answered

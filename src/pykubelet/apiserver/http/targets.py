@@ -53,7 +53,7 @@ def pairs(raw: str) -> list[tuple[str, str]]:
     for part in raw.split("&"):
         if part and ";" not in part and not _BAD_ESCAPE.search(part):
             key, _, value = part.partition("=")
-            found.append((_text(unquote_plus(key, errors="replace")), _text(unquote_plus(value, errors="replace"))))
+            found.append((text_of(unquote_plus(key, errors="replace")), text_of(unquote_plus(value, errors="replace"))))
     return found
 
 
@@ -68,9 +68,9 @@ def _rooted(path: str) -> str:
 def _decoded_path(path: str) -> str:
     if _BAD_ESCAPE.search(path):
         raise BadRequest(f"invalid URL escape in the path {path[:100]!a}")
-    return _text(unquote(path, errors="replace"))
+    return text_of(unquote(path, errors="replace"))
 
 
-def _text(text: str) -> str:
+def text_of(text: str) -> str:
     """The same with U+FFFD for bytes that are no UTF-8, which arrive as lone surrogates."""
     return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -18,6 +18,8 @@ from pykubelet.apiserver.http.watch_lines import Lines, plain_lines, shown_lines
 from pykubelet.apiserver.served import Served
 
 Now = Callable[[], datetime]
+# Two hundred pods or so, whose table takes a few milliseconds.
+_LONG_BYTES = 256 * 1024
 
 
 class View(NamedTuple):
@@ -32,6 +34,12 @@ class View(NamedTuple):
 def view_of(form: Form, served: Served, query: Mapping[str, str], *, pretty: bool) -> View:
     """How this request wants to see a resource."""
     return View(form, pretty, served, query.get("includeObject", ""))
+
+
+def takes_long(answer: Answer, view: View) -> bool:
+    """Whether it takes so long to show an answer that others must not wait for it."""
+    is_as_stored = not (view.form.kind or view.form.yaml or view.pretty)
+    return not is_as_stored and isinstance(answer.body, bytes) and len(answer.body) > _LONG_BYTES
 
 
 def answer_reply(answer: Answer, view: View, now: Now) -> Reply:

@@ -11,7 +11,7 @@ from typing import Any
 from pykubelet.api.validation.field_errors import FieldError, each_invalid
 from pykubelet.api.validation.metadata import generic_metadata_errors
 from pykubelet.api.validation.metadata_update import metadata_update_errors
-from pykubelet.api.wire import Document
+from pykubelet.api.wire import Document, encode
 from pykubelet.apiserver.failures import namespace_mismatch
 
 SYSTEM_FIELDS = frozenset({"creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"})
@@ -54,17 +54,19 @@ def without_repeated_owners(document: Document, *, when: str = "") -> tuple[Docu
     owners = document["metadata"].get("ownerReferences", ())
     if len(owners) < 2:
         return document, ()
-    kept: list[Document] = []
+    # By their text and not by comparing each with all: there may be very many.
+    kept: dict[bytes, Document] = {}
     repeated: list[str] = []
     for owner in owners:
-        if owner in kept:
+        text = encode(dict(sorted(owner.items())))
+        if text in kept:
             repeated.append(owner.get("uid", ""))
         else:
-            kept.append(owner)
+            kept[text] = owner
     if not repeated:
         return document, ()
     warning = _DUPLICATE_OWNERS.format(when=when, uids=", ".join(repeated))
-    return with_metadata(document, ownerReferences=kept), (warning,)
+    return with_metadata(document, ownerReferences=list(kept.values())), (warning,)
 
 
 def carried_over(new: Document, old: Document) -> Document:

@@ -1,19 +1,21 @@
 """Passes requests on to nodes and pods: logs, exec, attach, port-forward, proxied paths.
 
-The request's head is written anew (`request_head`), everything after it is carried as it comes, both ways, until either
-side is done. So whatever protocol the two ends upgrade to, WebSocket or SPDY, works without being understood here.
+The request's head is written anew (`heads.py`), the answer is carried back as it comes. Once the other side has
+agreed to another protocol, everything is carried both ways until either is done, so WebSocket or SPDY works without
+being understood here. Before that nothing more of the caller goes on: we are trusted over there, and a second request
+behind the first would be taken for ours (CVE-2018-1002105).
 
 Upstream: pkg/registry/core/pod/rest/{log,subresources}.go, staging/src/k8s.io/apimachinery/pkg/util/proxy/upgradeaware.go.
 """
 
 import asyncio
 import ssl
-from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
 from pykubelet.api.errors import NotFound, Unavailable
 from pykubelet.api.wire import Document
 from pykubelet.apiserver.call import Call
+from pykubelet.apiserver.proxy.heads import answer_bytes, changes_protocol, last_head
 from pykubelet.apiserver.proxy.proxy_targets import (
     ProxyTarget,
     Query,
@@ -28,25 +30,6 @@ from pykubelet.apiserver.store import Entry, Key
 
 CONNECT_SECONDS = 10.0
 CHUNK_BYTES = 64 * 1024
-
-# Never passed on: what proves to us who asks is nobody else's, and the next hop has a connection of its own.
-_KEPT_BACK_FAMILIES = ("impersonate-", "x-remote-", "x-forwarded-", "proxy-")
-_KEPT_BACK = frozenset(
-    [
-        "authorization",
-        "cookie",
-        "host",
-        "connection",
-        "content-length",
-        "transfer-encoding",
-        "keep-alive",
-        "te",
-        "trailer",
-        "upgrade",
-        "expect",
-        "forwarded",
-    ]
-)
 
 PROXIED = (
     *(("pods", name) for name in ("log", "exec", "attach", "portforward", "proxy")),
@@ -104,7 +87,8 @@ class NodeProxy:
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 return Pipe(*await asyncio.open_connection(target.host, target.port, ssl=tls))
-        except (OSError, TimeoutError) as error:
+        except (OSError, TimeoutError, ValueError, OverflowError) as error:
+            # A node may say anything of itself: an address that is none, a port beyond all ports.
             why = str(error) or f"no answer within {CONNECT_SECONDS:.0f} s"
             raise Unavailable(f"error trying to reach {target.host}:{target.port}: {why}") from error
 
@@ -119,33 +103,14 @@ class NodeProxy:
         return found
 
 
-def request_head(target: ProxyTarget, method: str, headers: Iterable[tuple[str, str]], body_bytes: int) -> bytes:
-    """The request line and headers for the next hop; an upgrade is asked for on, anything else ends the connection."""
-    given = list(headers)
-    upgrade = next((value for name, value in given if name.lower() == "upgrade"), "")
-    lines = [f"{method} {target.path} HTTP/1.1", f"Host: {_host(target)}"]
-    lines += [f"{name}: {value}" for name, value in given if _goes_on(name.lower())]
-    lines += ["Connection: Upgrade", f"Upgrade: {upgrade}"] if upgrade else ["Connection: close"]
-    if body_bytes or method not in ("GET", "HEAD"):
-        lines.append(f"Content-Length: {body_bytes}")
-    return ("\r\n".join(lines) + "\r\n\r\n").encode("utf-8", "surrogateescape")
-
-
-def _goes_on(name: str) -> bool:
-    return name not in _KEPT_BACK and not name.startswith(_KEPT_BACK_FAMILIES)
-
-
-def _host(target: ProxyTarget) -> str:
-    return f"[{target.host}]:{target.port}" if ":" in target.host else f"{target.host}:{target.port}"
-
-
-async def splice(client: Pipe, server: Pipe) -> None:
-    """Carries bytes both ways until either side is done; then both are closed."""
+async def splice(client: Pipe, server: Pipe, *, upgrades: bool) -> None:
+    """Carries the answer back, and if that changes the protocol as asked everything both ways; then both are closed."""
+    changed = asyncio.Event()
     try:
         async with asyncio.TaskGroup() as group:
             ways = [
-                group.create_task(_carry(client.reader, server.writer)),
-                group.create_task(_carry(server.reader, client.writer)),
+                group.create_task(_carry_on(client.reader, server.writer, changed)),
+                group.create_task(_carry_back(server.reader, client.writer, changed if upgrades else None)),
             ]
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
             for way in ways:
@@ -155,10 +120,40 @@ async def splice(client: Pipe, server: Pipe) -> None:
         server.writer.close()
 
 
-async def _carry(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+async def _carry_on(source: asyncio.StreamReader, sink: asyncio.StreamWriter, changed: asyncio.Event) -> None:
+    """What the caller sends, once the protocol has changed; until then only whether it is still there."""
     try:
-        while data := await source.read(CHUNK_BYTES):
+        first = await source.read(CHUNK_BYTES)
+    except OSError:
+        return
+    if first:
+        await changed.wait()
+        sink.write(first)
+        await _carry(source, sink)
+
+
+async def _carry_back(source: asyncio.StreamReader, sink: asyncio.StreamWriter, changed: asyncio.Event | None) -> None:
+    """The answer; `changed` is set if it agrees to change the protocol, and None if nobody asked for that."""
+    try:
+        head = await source.readuntil(b"\r\n\r\n")
+    except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        return
+    if changed is not None and changes_protocol(head):
+        sink.write(head)
+        changed.set()
+        await _carry(source, sink)
+    else:
+        sink.write(last_head(head))
+        await _carry(source, sink, answer_bytes(head))
+
+
+async def _carry(source: asyncio.StreamReader, sink: asyncio.StreamWriter, count: int | None = None) -> None:
+    """All there is, or so many bytes of it."""
+    left = count
+    try:
+        while left != 0 and (data := await source.read(CHUNK_BYTES if left is None else min(left, CHUNK_BYTES))):
             sink.write(data)
+            left = None if left is None else left - len(data)
             await sink.drain()
     except OSError:
         return  # the other side is gone: so is the connection

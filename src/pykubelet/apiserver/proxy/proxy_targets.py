@@ -11,15 +11,20 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from urllib.parse import quote, urlencode
 
-from pykubelet.api.errors import BadRequest, InternalError, Invalid, NotFound, Unavailable
+from pykubelet.api.errors import BadRequest, InternalError, NotFound, Unavailable
+from pykubelet.api.validation.field_errors import FieldError, forbidden, invalid
 from pykubelet.api.wire import Document
+from pykubelet.apiserver.failures import invalid as invalid_kind
+from pykubelet.apiserver.requests.query import integer
 
 Query = Sequence[tuple[str, str]]
 
 KUBELET_PORT = 10250
 # An address before a name: on one machine nobody may know the names.
 _ADDRESS_TYPES = ("InternalIP", "ExternalIP", "Hostname", "InternalDNS", "ExternalDNS")
-_LOG_NUMBERS = {"sinceSeconds": 1, "tailLines": 0, "limitBytes": 1}
+_LOG_NUMBERS = {"tailLines": 0, "limitBytes": 1, "sinceSeconds": 1}
+# What Go leaves as it is in a path.
+_PLAIN = "/$&+,:;=@~!*'()"
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True", ""})
 
 
@@ -36,8 +41,8 @@ class ProxyTarget:
 
 def log_target(pod: Document, node: Document | None, query: Query) -> ProxyTarget | None:
     """The log of a container on its node; None while the pod has no node, whose log is empty."""
+    numbers = _log_numbers(query, pod["metadata"]["name"])
     container = _container(pod, _first(query, "container"))
-    numbers = _log_numbers(query)
     if not pod["spec"].get("nodeName"):
         return None
     asked = [(name, "true") for name in ("follow", "previous", "timestamps") if _is_true(query, name)]
@@ -54,7 +59,7 @@ def stream_target(pod: Document, node: Document | None, subresource: str, query:
     if not pod["spec"].get("nodeName"):
         raise BadRequest(f"pod {pod['metadata']['name']} does not have a host assigned")
     if subresource == "portforward":
-        return _on_node(pod, node, ("portForward",), [(name, value) for name, value in query if name == "ports"])
+        return _on_node(pod, node, ("portForward",), [("port", value) for name, value in query if name == "ports"])
     streams = [(wire, "1") for ours, wire in _STREAMS.items() if _is_true(query, ours)]
     commands = [(name, value) for name, value in query if name == "command"]
     return _on_node(pod, node, (subresource, container), streams + commands)
@@ -130,7 +135,7 @@ def _on_node(pod: Document, node: Document | None, where: tuple[str, ...], query
     metadata = pod["metadata"]
     first, *rest = where
     parts = (first, metadata["namespace"], metadata["name"], *rest)
-    return ProxyTarget(host, port, _with_query("/" + "/".join(map(quote, parts)), urlencode(query)))
+    return ProxyTarget(host, port, _with_query("/" + "/".join(parts), urlencode(query)))
 
 
 def _container(pod: Document, name: str) -> str:
@@ -146,21 +151,18 @@ def _container(pod: Document, name: str) -> str:
     return str(spec["containers"][0]["name"])
 
 
-def _log_numbers(query: Query) -> dict[str, int]:
-    found: dict[str, int] = {}
+def _log_numbers(query: Query, pod_name: str) -> dict[str, int]:
+    asked = dict(reversed(query))
+    found = {name: integer(asked, name) for name in _LOG_NUMBERS if asked.get(name)}
+    errors: list[FieldError] = []
     for name, least in _LOG_NUMBERS.items():
-        text = _first(query, name)
-        if not text:
-            continue
-        try:
-            found[name] = int(text)
-        except ValueError:
-            raise BadRequest(f'unable to parse query parameter {name}: invalid number "{text[:40]}"') from None
-        if found[name] < least:
-            problem = "must be greater than or equal to 0" if least == 0 else "must be greater than 0"
-            raise Invalid(f'PodLogOptions "" is invalid: {name}: Invalid value: {found[name]}: {problem}')
-    if "sinceSeconds" in found and _first(query, "sinceTime"):
-        raise Invalid('PodLogOptions "" is invalid: at most one of `sinceTime` or `sinceSeconds` may be specified')
+        if name == "sinceSeconds" and name in found and asked.get("sinceTime"):
+            errors.append(forbidden("[]", "at most one of `sinceTime` or `sinceSeconds` may be specified"))
+        elif found.get(name, least) < least:
+            problem = "must be greater than 0" if least else "must be greater than or equal to 0"
+            errors.append(invalid(name, found[name], problem))
+    if errors:
+        raise invalid_kind("PodLogOptions", "", pod_name, errors)
     return found
 
 
@@ -182,7 +184,9 @@ def _port(text: str) -> int:
 
 
 def _with_query(path: str, raw_query: str) -> str:
-    return f"{path}?{raw_query}" if raw_query else path
+    """The target of a request line. The path was decoded, and what is in it must not end the line."""
+    escaped = quote(path, safe=_PLAIN)
+    return f"{escaped}?{raw_query}" if raw_query else escaped
 
 
 def _first(query: Query, name: str) -> str:

@@ -8,18 +8,20 @@ Upstream: k8s.io/apimachinery/pkg/runtime/serializer/json/json.go, k8s.io/apiser
 """
 
 import json
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
 
-from pykubelet.api.errors import BadRequest
+from pykubelet.api.errors import BadRequest, Invalid
 from pykubelet.api.json_read import read_json_stream
 from pykubelet.api.schema import OBJECT_META, definition_of
-from pykubelet.api.strict import check_metadata, check_object
+from pykubelet.api.strict import Finding, check_metadata, check_object
 from pykubelet.api.validation.field_errors import go_quote
+from pykubelet.api.validation.field_errors import invalid as invalid_value
 from pykubelet.api.wire import Document
 from pykubelet.api.yaml_read import YamlError, read_stream
-from pykubelet.apiserver.failures import unknown_format
+from pykubelet.apiserver.failures import invalid, unknown_format
 from pykubelet.apiserver.requests.decode_words import fatal_error, path_text, unknown_fields
 from pykubelet.apiserver.requests.json_syntax import syntax_error
 from pykubelet.apiserver.requests.protobuf import read_protobuf
@@ -29,6 +31,7 @@ JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.
 _SHOWN_BYTES = 30
 _INTERNAL_PACKAGES = {"": "core", "events": "core"}
 _TYPE_META = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
+Words = Callable[[Any, str, list[Finding]], str | None]
 _VALUE_NAMES = {list: "array", str: "string", int: "number", float: "number", bool: "bool"}
 
 
@@ -67,19 +70,29 @@ def read_object(body: bytes, content_type: str, expected: Expected) -> Decoded:
         raise _unrecognized(expected, why, body) from error
     document = _typed(value, expected, body)
     problems = check_types(document, expected)
-    return Decoded(document, problems + [f'duplicate field "{path}"' for path in duplicates])
+    repeated = [f'duplicate field "{path}"' for path in duplicates]
+    if problems and repeated and parse is parse_json:
+        # Of a custom resource upstream reads a map first, and looks for fields afterwards.
+        return Decoded(document, _in_order_of_text(problems, body) if expected.definition else repeated + problems)
+    return Decoded(document, problems + repeated)
 
 
 def check_types(document: Document, expected: Expected) -> list[str]:
     """What strict decoding says about a document of this kind; BadRequest if a value is of the wrong type."""
+    fatal, unknown = type_problems(document, expected)
+    if fatal:
+        raise BadRequest(_not_a(expected, fatal))
+    return unknown
+
+
+def type_problems(document: Document, expected: Expected, words: Words = fatal_error) -> tuple[str | None, list[str]]:
+    """What is wrong with the types of a document of this kind, and its unknown fields."""
     definition = expected.definition
     findings = check_object(document, definition) if definition else check_metadata(document, OBJECT_META)
     if not findings:
-        return []
+        return None, []
     # Of a custom resource only the metadata has a definition, the same as that of any kind.
-    if fatal := fatal_error(document, definition or "core.v1.ConfigMap", findings):
-        raise BadRequest(_not_a(expected, fatal))
-    return unknown_fields(findings)
+    return words(document, definition or "core.v1.ConfigMap", findings), unknown_fields(findings)
 
 
 def warnings_of(problems: list[str], validation: str, expected: Expected) -> tuple[str, ...]:
@@ -98,6 +111,7 @@ def parse_json(body: bytes) -> Parsed:
         # A repeated key is lost in reading, and its quotes with it; only a quote in disguise could hide that.
         if b"\\u0022" not in body and body.count(b'"') == msgspec.json.encode(value).count(b'"'):
             return Parsed(value, [])
+        return Parsed(value, _duplicates(body.decode()))
     except (ValueError, OverflowError, RecursionError):
         # Go is more lenient about text that is no UTF-8, and about numbers.
         pass
@@ -108,7 +122,7 @@ def parse_yaml(body: bytes) -> Parsed:
     """The value of a text of one YAML document; ValueError if it is none."""
     documents, errors = read_stream(body)
     if errors:
-        raise errors[0]
+        raise ValueError(errors[0].upstream)
     if not documents:
         return Parsed(None, [])
     first = documents[0]
@@ -151,20 +165,42 @@ class _Pairs(list[tuple[str, Any]]):
 
 def _duplicates(text: str) -> list[str]:
     """The paths of keys that an object has already, each once, in the order of the text."""
+    repeated = dict.fromkeys(path for path, is_repeated in _keys(text) if is_repeated)
+    return list(dict.fromkeys(map(path_text, repeated)))
+
+
+def _in_order_of_text(unknown: list[str], body: bytes) -> list[str]:
+    """Complaints about unknown and about repeated fields as Go finds them; it does not look into the unknown."""
     found: dict[str, None] = {}
-    pending: list[tuple[tuple[str | int, ...], Any]] = [((), json.loads(text, object_pairs_hook=_Pairs))]
+    complaints = frozenset(unknown)
+    within = "\0"
+    for parts, is_repeated in _keys(body.decode("utf-8", "replace")):
+        path = path_text(parts)
+        complaint = f'unknown field "{path}"'
+        if complaint in complaints:
+            found[complaint] = None
+            within = path
+        elif is_repeated and not path.startswith((f"{within}.", f"{within}[")):
+            found[f'duplicate field "{path}"'] = None
+    return list(found)
+
+
+def _keys(text: str) -> Iterator[tuple[tuple[str | int, ...], bool]]:
+    """The paths of all keys in the order of the text, and whether their object has them already."""
+    pending: list[tuple[tuple[str | int, ...], Any, bool]] = [((), json.loads(text, object_pairs_hook=_Pairs), False)]
     while pending:
-        path, value = pending.pop()
+        path, value, is_repeated = pending.pop()
+        if path and isinstance(path[-1], str):
+            yield path, is_repeated
+        inner: list[tuple[tuple[str | int, ...], Any, bool]] = []
         if isinstance(value, _Pairs):
             seen: set[str] = set()
-            for key, _ in value:
-                if key in seen:
-                    found[path_text((*path, key))] = None
+            for key, item in value:
+                inner.append(((*path, key), item, key in seen))
                 seen.add(key)
-            pending += [((*path, key), item) for key, item in reversed(value)]
         elif isinstance(value, list):
-            pending += [((*path, index), item) for index, item in reversed(list(enumerate(value)))]
-    return list(found)
+            inner = [((*path, index), item, False) for index, item in enumerate(value)]
+        pending += reversed(inner)
 
 
 def _typed(value: Any, expected: Expected, body: bytes) -> Document:
@@ -183,7 +219,11 @@ def _typed(value: Any, expected: Expected, body: bytes) -> Document:
     if not kind and not expected.definition:
         text = body.decode("utf-8", "replace")
         raise _unrecognized(expected, f"Object 'Kind' is missing in '{text}'", body)
+    if api_version and api_version.count("/") > 1:
+        raise _unrecognized(expected, f"unexpected GroupVersion string: {api_version}", body)
     kind, api_version = kind or expected.kind, api_version or expected.api_version
+    if not expected.definition and kind != expected.kind and api_version == expected.api_version:
+        raise other_kind(value, kind, expected)
     if (kind, api_version) != (expected.kind, expected.api_version):
         raise BadRequest(_mismatch(kind, api_version, expected))
     rest = {key: item for key, item in value.items() if key not in ("kind", "apiVersion", "metadata")}
@@ -192,13 +232,21 @@ def _typed(value: Any, expected: Expected, body: bytes) -> Document:
     return {"kind": kind, "apiVersion": api_version, "metadata": metadata, **rest}
 
 
+def other_kind(document: Document, kind: str, expected: Expected) -> Invalid:
+    """What upstream says about a custom resource that is named after another: its kind is checked as a field."""
+    metadata = document.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    errors = [invalid_value("kind", kind, f"must be {expected.kind}")]
+    return invalid(kind, expected.api_version.rpartition("/")[0], name if isinstance(name, str) else "", errors)
+
+
 def _mismatch(kind: str, api_version: str, expected: Expected) -> str:
     """What upstream says about an object of another kind or version."""
     same_kind = kind == expected.kind
     if not expected.definition or (same_kind and definition_of(api_version, kind)):
         return f"the API version in the data ({api_version}) does not match the expected API version ({expected.api_version})"
     version = api_version.rpartition("/")[2]
-    if definition_of(api_version, kind):
+    if definition_of(api_version, kind) or _is_list(api_version, kind):
         group = expected.api_version.rpartition("/")[0].partition(".")[0]
         package = _INTERNAL_PACKAGES.get(group, group)
         why = f"converting ({version}.{kind}) to ({package}.{expected.kind}): unknown conversion"
@@ -206,6 +254,12 @@ def _mismatch(kind: str, api_version: str, expected: Expected) -> str:
         scheme = '"pkg/api/legacyscheme/scheme.go:30"'
         why = f"no kind {go_quote(kind)} is registered for version {go_quote(api_version)} in scheme {scheme}"
     return f"{kind} in version {go_quote(version)} cannot be handled as a {expected.kind}: {why}"
+
+
+def _is_list(api_version: str, kind: str) -> bool:
+    """Whether upstream knows a list of this name: of each kind, and one of anything."""
+    item = kind.removesuffix("List")
+    return item != kind and ((api_version, kind) == ("v1", "List") or bool(definition_of(api_version, item)))
 
 
 def _not_a(expected: Expected, why: str) -> str:

@@ -3,7 +3,8 @@
 In: a document, its definition, and the findings of `api.strict`. Out: the one complaint that Go's decoder would stop
 with, or None; and the fields that the kind does not have, as strict decoding lists them.
 
-Upstream: sigs.k8s.io/json, encoding/json (UnmarshalTypeError), encoding/base64, time, apimachinery's api/resource
+Upstream: sigs.k8s.io/json, encoding/json (UnmarshalTypeError), encoding/base64, time, apimachinery's api/resource and
+runtime/converter.go
 """
 
 import re
@@ -13,8 +14,10 @@ from typing import Any, NamedTuple
 from pykubelet.api.quantity import QuantityError, parse_quantity
 from pykubelet.api.schema import Field, definitions
 from pykubelet.api.strict import WIDE_INTEGERS, Finding
+from pykubelet.api.times import MICRO_TIME_FIELDS
 from pykubelet.api.validation.field_errors import go_json, go_quote
 from pykubelet.api.yaml_positions import Path
+from pykubelet.apiserver.requests.time_words import time_error
 
 _GO_TYPES = {
     "string": "string",
@@ -28,6 +31,10 @@ _GO_TYPES = {
 }
 # Go reads these with code of their own, whose first complaint ends the reading.
 _IMMEDIATE = frozenset({"time", "quantity", "int-or-string"})
+_GO_KINDS = {str: "string", bool: "bool", int: "int64", float: "float64", dict: "map", list: "slice"}
+# Go could convert these, were it not that JSON keeps them apart.
+_NEARLY_FIT = {("int64", "string"), ("float64", "int32"), ("float64", "int64")}
+_NO_FIELD = re.compile(r"Go struct field \S+")
 _NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/]")
 _NUMBERS = (int, float)
 
@@ -37,6 +44,12 @@ def fatal_error(document: Any, definition: str, findings: Sequence[Finding]) -> 
     places = [_place(document, definition, found.path) for found in findings if not found.at_key]
     first = next((place for place in places if place.field.type in _IMMEDIATE), places[0] if places else None)
     return None if first is None else first.complaint()
+
+
+def conversion_error(document: Any, definition: str, findings: Sequence[Finding]) -> str | None:
+    """The same of a document that was never text, as a strategic merge leaves it: Go converts it value by value."""
+    first = next((found for found in findings if not found.at_key), None)
+    return None if first is None else _place(document, definition, first.path).unconvertible()
 
 
 def unknown_fields(findings: Sequence[Finding]) -> list[str]:
@@ -64,13 +77,32 @@ class _Place(NamedTuple):
         if kind == "bytes" and type(value) is str:
             return f"illegal base64 data at input byte {_bad_base64(value)}"
         if kind == "time" and type(value) is str:
-            quoted = go_quote(value)
-            return f'parsing time {quoted} as "2006-01-02T15:04:05Z07:00": cannot parse {quoted} as "2006"'
+            # What Go would take and we do not is said to be wrong from its start.
+            return time_error(value, micro=self.name in MICRO_TIME_FIELDS) or f"parsing time {go_quote(value)}"
         if kind == "quantity":
             return _quantity_error(value)
         if kind == "time":
             return self._unfit("string")
         return self._unfit("int32" if kind == "int-or-string" else _go_type(self.field, self.name))
+
+    def unconvertible(self) -> str:
+        value, kind = self.value, self.field.type
+        if kind in _IMMEDIATE:
+            return _NO_FIELD.sub("Go value", self.complaint())
+        if kind == "bytes" and type(value) is str:
+            return f"error decoding from json: {self.complaint()}"
+        shown = _GO_KINDS[type(value)]
+        match kind:
+            case "ref":
+                return f"cannot restore struct from: {shown}"
+            case "map":
+                return f"cannot restore map from {shown}"
+            case "array" | "bytes":
+                return f"cannot restore slice from {shown}"
+        wanted = _go_type(self.field, self.name)
+        if (shown, wanted) in _NEARLY_FIT:
+            return f"cannot convert {shown} to {wanted}"
+        return f"unrecognized type: {wanted}"
 
     def _unfit(self, go_type: str) -> str:
         shown = _shown(self.value)

@@ -22,7 +22,8 @@ from pykubelet.api.patch.json_values import go_text
 from pykubelet.api.validation import field_errors
 from pykubelet.api.wire import Document, encode
 from pykubelet.apiserver.failures import invalid, unprocessable
-from pykubelet.apiserver.requests.bodies import Expected, check_types, parse_json
+from pykubelet.apiserver.requests.bodies import Expected, other_kind, parse_json, type_problems
+from pykubelet.apiserver.requests.decode_words import conversion_error, fatal_error
 from pykubelet.apiserver.requests.query import IGNORE, STRICT
 
 JSON_PATCH = "application/json-patch+json"
@@ -47,7 +48,12 @@ class Patch:
         document = self._apply(live)
         if not isinstance(document, dict):
             raise self._no_object(document, "json: cannot unmarshal it into an object")
+        if self.kind == STRATEGIC_PATCH:
+            # Upstream patches an object of the kind, whatever the patch says of it.
+            document = {**document, "kind": self.expected.kind, "apiVersion": self.expected.api_version}
         kind, api_version = document.get("kind"), document.get("apiVersion")
+        if not self.expected.definition and isinstance(kind, str) and kind not in ("", self.expected.kind):
+            raise other_kind(document, kind, self.expected)
         if (kind, api_version) != (self.expected.kind, self.expected.api_version):
             raise self._no_object(
                 document,
@@ -55,11 +61,13 @@ class Patch:
             )
         if not isinstance(document.get("metadata"), dict):
             document = {**document, "metadata": {}}
-        try:
-            found = check_types(document, self.expected)
-        except BadRequest as error:
-            raise self._no_object(document, error.message.partition(f"as a {self.expected.kind}: ")[2]) from error
-        return document, [*self.problems, *found]
+        words = conversion_error if self.kind == STRATEGIC_PATCH else fatal_error
+        # What the patch did not touch is the very same value, and was checked before it was stored.
+        touched = {name: value for name, value in document.items() if value is not live.get(name)}
+        fatal, unknown = type_problems(touched, self.expected, words)
+        if fatal:
+            raise self._no_object(document, fatal)
+        return {**document, **touched}, [*self.problems, *unknown]
 
     def warnings(self, problems: list[str], document: Document, validation: str) -> tuple[str, ...]:
         """What the sender is warned of; Invalid if it asked for strictness."""
@@ -98,13 +106,13 @@ def read_patch(kind: str, body: bytes, expected: Expected) -> Patch:
     except ValueError as error:
         raise BadRequest(f"{doing}{error}") from error
     problems = [f'duplicate field "{path}"' for path in duplicates]
+    if content is None:
+        content = [] if kind == JSON_PATCH else {}
     if kind == JSON_PATCH:
         problems = [f"json patch {problem}" for problem in (*_operations_problems(content, doing), *problems)]
-    elif content is None:
-        content = {}
     elif not isinstance(content, dict):
         raise BadRequest(
-            f"{doing}json: cannot unmarshal {_name(content)} into Go value of type map[string]interface {{}}"
+            f"{doing}json: cannot unmarshal {json_name(content)} into Go value of type map[string]interface {{}}"
         )
     return Patch(kind, content, expected, tuple(problems))
 
@@ -112,19 +120,22 @@ def read_patch(kind: str, body: bytes, expected: Expected) -> Patch:
 def _operations_problems(content: Any, doing: str) -> list[str]:
     """What a strict reader says about a JSON patch; BadRequest if it is none."""
     if not isinstance(content, list):
-        raise BadRequest(f"{doing}json: cannot unmarshal {_name(content)} into Go value of type []handlers.jsonPatchOp")
+        raise BadRequest(
+            f"{doing}json: cannot unmarshal {json_name(content)} into Go value of type []handlers.jsonPatchOp"
+        )
     problems: list[str] = []
     for index, operation in enumerate(content):
         if not isinstance(operation, dict):
-            what = f"json: cannot unmarshal {_name(operation)} into Go value of type handlers.jsonPatchOp"
+            what = f"json: cannot unmarshal {json_name(operation)} into Go value of type handlers.jsonPatchOp"
             raise BadRequest(f"{doing}{what}")
         for name in _TEXT_FIELDS:
             if not isinstance(operation.get(name, ""), str):
                 field = f"Go struct field jsonPatchOp.{name} of type string"
-                raise BadRequest(f"{doing}json: cannot unmarshal {_name(operation[name])} into {field}")
+                raise BadRequest(f"{doing}json: cannot unmarshal {json_name(operation[name])} into {field}")
         problems += [f'unknown field "[{index}].{name}"' for name in operation if name not in _OPERATION_FIELDS]
     return problems
 
 
-def _name(value: Any) -> str:
+def json_name(value: Any) -> str:
+    """What Go calls a value of JSON."""
     return _GO_NAMES.get(type(value), "number")

@@ -5,7 +5,7 @@ Upstream: pkg/registry/core/pod/strategy.go
 
 from collections.abc import Mapping
 
-from pykubelet.api.defaults.pod_defaults import default_pod
+from pykubelet.api.defaults.pod_defaults import default_patched_pod, default_pod
 from pykubelet.api.quality_of_service import qos_class
 from pykubelet.api.validation.pod import validate_pod_create
 from pykubelet.api.validation.pod_resize import pod_resize_errors
@@ -186,6 +186,7 @@ def _without(document: Document, *names: str) -> Document:
 
 PODS = Strategy(
     default=default_pod,
+    default_patched=default_patched_pod,
     prepare_create=prepare_create,
     validate_create=validate_pod_create,
     prepare_update=prepare_update,

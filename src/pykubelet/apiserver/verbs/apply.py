@@ -5,10 +5,12 @@ Upstream: k8s.io/apiserver/pkg/endpoints/handlers/patch.go (applyPatcher)
 
 from pykubelet.api.errors import BadRequest
 from pykubelet.api.wire import Document
+from pykubelet.api.yaml_read import read_stream
 from pykubelet.apiserver.failures import conflict
 from pykubelet.apiserver.fields.manage import apply
-from pykubelet.apiserver.requests.bodies import check_types, parse_yaml
-from pykubelet.apiserver.requests.query import IGNORE, STRICT
+from pykubelet.apiserver.requests.bodies import check_types
+from pykubelet.apiserver.requests.patches import json_name
+from pykubelet.apiserver.requests.query import STRICT
 from pykubelet.apiserver.verbs.change import Update
 from pykubelet.apiserver.verbs.means import Means, Writing, expected_of, now_text
 
@@ -41,20 +43,22 @@ def applied(means: Means, writing: Writing) -> Update:
 
 def applied_configuration(writing: Writing) -> Document:
     """What is applied, as the sender wrote it; fields it does not name are left to others."""
-    try:
-        document, duplicates = parse_yaml(writing.call.body)
-    except ValueError as error:
-        raise BadRequest(f"error decoding YAML: error converting YAML to JSON: {error}") from error
+    documents, errors = read_stream(writing.call.body)
+    if errors:
+        raise BadRequest(f"error decoding YAML: error converting YAML to JSON: {errors[0].upstream}")
+    # An empty text is an object without fields.
+    document = documents[0].value if documents and documents[0].value is not None else {}
     if not isinstance(document, dict):
-        raise BadRequest("error decoding YAML: json: cannot unmarshal it into Go value of type map[string]interface {}")
-    if duplicates and writing.options.field_validation != IGNORE:
-        problems = [f'key "{path.rpartition(".")[2]}" already set in map' for path in duplicates]
-        if writing.options.field_validation == STRICT:
-            text = "\n  ".join(problems)
-            raise BadRequest(
-                f"error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {text}"
-            )
-        writing.warn(*problems)
+        shown = json_name(document)
+        raise BadRequest(
+            "error decoding YAML: error unmarshaling JSON: while decoding JSON: "
+            f"json: cannot unmarshal {shown} into Go value of type map[string]interface {{}}"
+        )
+    repeated = documents[0].duplicates() if documents and writing.options.field_validation == STRICT else ()
+    if repeated:
+        # Upstream's warning of it has a line break, which no header can hold: less than strictness does not show it.
+        lines = "".join(f'\n  line {at.line}: key "{path[-1]}" already set in map' for path, at, _ in repeated)
+        raise BadRequest(f"error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:{lines}")
     if not isinstance(document.get("metadata"), dict):
         document["metadata"] = {}
     return document

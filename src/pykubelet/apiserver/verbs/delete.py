@@ -20,46 +20,58 @@ from pykubelet.apiserver.objects.deletion import (
     delete_options,
     verdict,
 )
-from pykubelet.apiserver.objects.stored_forms import item_text, key_of, list_head, served_document, stored_form
+from pykubelet.apiserver.objects.stored_forms import (
+    item_text,
+    key_of,
+    list_head,
+    served_document,
+    served_text,
+    stored_form,
+)
 from pykubelet.apiserver.requests.query import WriteOptions, list_options
 from pykubelet.apiserver.requests.selection import selection
 from pykubelet.apiserver.store import Entry, Write
 from pykubelet.apiserver.verbs.list import page_of
 from pykubelet.apiserver.verbs.means import Means, Writing
 
+_MARKING = ("mark", "mark and remove")
+
 
 async def delete(means: Means, call: Call) -> Answer:
     """Delete the object; the answer is the object, or a Status if the kind is one of which nobody wants to see it."""
     options = delete_options(call.body, call.content_type, call.query)
     _warn(call, options)
-    done = await delete_object(means, call, options)
+    done, entry = await delete_object(means, call, options)
     served = call.served
     # Old clients that ask not to orphan dependents are told that it is not over yet.
     code = 202 if done.action in ("keep", "mark") and options.orphan_dependents is False else 200
-    if done.action in ("mark", "mark and remove") or served.resource.group_resource in RETURNS_OBJECT:
+    if entry is not None:
+        return Answer(body=served_text(served, entry.text), code=code)
+    if done.action in _MARKING or served.resource.group_resource in RETURNS_OBJECT:
         return Answer(body=done.document, code=code)
     return Answer(body=_success(call, done.document), code=code)
 
 
-async def delete_object(means: Means, call: Call, options: DeleteOptions, *, admit: bool = True) -> Verdict:
-    """Do to the object what the options say; NotFound if there is none."""
+async def delete_object(
+    means: Means, call: Call, options: DeleteOptions, *, admit: bool = True
+) -> tuple[Verdict, Entry | None]:
+    """Do to the object what the options say, and give it as it was stored if it was marked; NotFound if there is none."""
     deciding = _Deciding(means, call, options, admit=admit)
     key = key_of(call.served, call.namespace, call.name)
     if options.dry_run:
         deciding(means.store.newest(key))
         assert deciding.verdict is not None
-        return deciding.verdict
+        return deciding.verdict, None
     entry = await means.store.write(key, deciding)
     done = deciding.verdict
     assert done is not None
-    if done.action not in ("mark", "mark and remove"):
-        return done
+    if done.action not in _MARKING:
+        return done, None
     assert entry is not None
-    done = replace(done, document=served_document(call.served, entry))
     if done.action == "mark and remove":
         # Watchers see the object marked before they see it gone.
         await means.store.write(key, _removing(entry.revision))
-    return done
+    return done, entry
 
 
 def _removing(revision: int) -> Write:

@@ -64,7 +64,8 @@ class Writing:
     def warn(self, *texts: str) -> None:
         """Tell the sender; each text once, however often the decision is made."""
         told = self.call.warnings
-        told += [text for text in texts if text not in told]
+        if texts:
+            told[:] = dict.fromkeys((*told, *texts))
 
     def admit(
         self,

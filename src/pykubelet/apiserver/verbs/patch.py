@@ -60,6 +60,7 @@ def completed(writing: Writing, patch: Patch, served: Served) -> Callable[[Docum
         document, problems = patch.applied_to(live)
         problems += [f'unknown field "{path}"' for path in served.strategy.unknown(document)]
         writing.warn(*patch.warnings(problems, document, writing.options.field_validation))
-        return served.strategy.default(document)
+        default_patched = served.strategy.default_patched
+        return served.strategy.default(document) if default_patched is None else default_patched(document, live)
 
     return patched

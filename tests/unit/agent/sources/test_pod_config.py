@@ -107,3 +107,15 @@ async def test_restored_pods_do_not_make_a_source_ready(config: PodConfig, make_
     ready.saw(told)
     assert ready.is_ready("api")
     assert not ready.is_ready("unheard of")
+
+
+async def test_channel_tells_when_all_pods_of_its_source_are_in_the_stream(
+    config: PodConfig, make_pod: MakePod
+) -> None:
+    """A SET is the word; a source without a channel has nobody to tell."""
+    channel = config.channel("api")
+    config.merge("api", PodUpdate(PodOp.ADD, "api", (make_pod("a"),)))
+    assert not channel.delivered.is_set()
+    config.merge("other", PodUpdate(PodOp.SET, "other", ()))
+    config.merge("api", PodUpdate(PodOp.SET, "api", ()))
+    assert channel.delivered.is_set()

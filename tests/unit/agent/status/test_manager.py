@@ -47,6 +47,17 @@ async def test_restart_continues_the_mirrors_status_of_a_static_pod(world: Any) 
     assert (status.conditions, status.start_time) == ((READY,), LONG_AGO)
 
 
+async def test_mirror_of_another_version_says_nothing_about_a_static_pod(world: Any) -> None:
+    """An edited manifest is a new pod: neither the end nor the times of the former are its own."""
+    static = static_pod(content_hash="hash-2")
+    world.pods.add_pod(static)
+    world.add(mirror_pod(content_hash="hash-1", status=PodStatus(phase="Succeeded", start_time=LONG_AGO)))
+    assert world.manager.shown_status(static) == static.status
+    world.manager.set_pod_status(static, PodStatus(phase="Running"))
+    status = world.manager.pod_status(static.metadata.uid)
+    assert (status.phase, status.start_time != LONG_AGO) == ("Running", True)
+
+
 @pytest.mark.parametrize("known", [pod(), static_pod()], ids=["api", "static"])
 @pytest.mark.parametrize("phase", ["Running", "Succeeded", ""])
 async def test_terminal_phase_never_leaves_when_another_is_set(world: Any, known: Any, phase: str) -> None:

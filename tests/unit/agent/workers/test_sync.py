@@ -110,6 +110,27 @@ async def test_container_failures_are_kept_as_reasons_and_raised(world: World) -
     assert raised.value.retry_in_seconds == 40
 
 
+async def test_container_failures_are_shown_at_once(world: World) -> None:
+    """The status is made anew by a look of its own, for the next sync may be minutes away."""
+    world.results["containers"] = (step_failure(),)
+    world.left = in_runtime(UID, is_running=False)
+    with pytest.raises(SyncFailed):
+        await world.syncs.sync_pod(api_pod(), in_runtime(UID))
+    assert world.steps[-3:] == ["containers", "inspect", "status"]
+    assert len(world.statuses) == 2
+
+
+@pytest.mark.parametrize("phase", ["Running", "Succeeded"])
+async def test_older_containers_are_removed_once_they_were_reported(world: World, phase: str) -> None:
+    """Whether the pod goes on or has come to its end: what the status was made of is what may go."""
+    world.status = PodStatus(phase=phase)
+    seen = in_runtime(UID)
+    await world.syncs.sync_pod(api_pod(), seen)
+    assert world.pruned == [seen]
+    await world.syncs.sync_terminating_pod(api_pod(), seen, 1, None)
+    assert world.pruned == [seen, seen]
+
+
 @pytest.mark.parametrize(
     ("policy", "kill_fails", "steps"),
     [

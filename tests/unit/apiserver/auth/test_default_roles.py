@@ -13,6 +13,7 @@ from pykubelet.apiserver.auth.default_roles import AUTOUPDATE, default_roles
 from pykubelet.apiserver.auth.reconcile import gathered, reconciled
 from pykubelet.apiserver.auth.rules import missing, read_rules
 from pykubelet.apiserver.call import ANONYMOUS, Review, User
+from pykubelet.apiserver.proxy.node_client import NAME
 from pykubelet.apiserver.storage.durable_store import DurableStore
 from pykubelet.apiserver.store import Key
 from pykubelet.testing.virtual_time import VirtualClock
@@ -76,6 +77,16 @@ async def test_paths_are_open_to_whom_they_should_be(
     assert authorizer(store).decide(Review(user=user, verb=verb, path=path)).allowed is allowed
 
 
+async def test_server_may_ask_nodes_and_nothing_of_itself(store: DurableStore) -> None:
+    """A node that says it is where the server is gets nothing of the server's own API."""
+    await ensure(store)
+    server = User(NAME)
+    decide = authorizer(store).decide
+    assert all(decide(ask(server, verb, "nodes/proxy", "n1")).allowed for verb in ("get", "create"))
+    assert not any(decide(ask(server, verb, "secrets", "s")).allowed for verb in ("get", "list", "create"))
+    assert not decide(ask(server, "impersonate", "users", "admin")).allowed
+
+
 async def test_controllers_have_their_own_rights(store: DurableStore) -> None:
     """By the service account of kube-system, and no more than that."""
     await ensure(store)
@@ -89,7 +100,7 @@ async def test_second_start_writes_nothing(store: DurableStore) -> None:
     """What is right is left alone; 131 objects as upstream has them."""
     await ensure(store)
     revision = store.revision
-    assert len(default_roles()) == 131
+    assert len(default_roles()) == 132
     assert revision >= len(default_roles())
     await ensure(store)
     assert store.revision == revision

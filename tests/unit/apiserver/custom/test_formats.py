@@ -1,14 +1,13 @@
 """Formats and patterns of strings."""
 
 import contextlib
-import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.apiserver.custom.formats import has_format, is_known_format
-from pykubelet.apiserver.custom.go_regex import PatternError, go_pattern
+from pykubelet.apiserver.custom.go_regex import GoPattern, PatternError, go_pattern
 
 GOOD_AND_BAD = {
     "date-time": (["2026-11-15T12:00:00Z", "2026-11-15T12:00:00.5+01:00"], ["2026-11-15", "2026-13-15T12:00:00Z"]),
@@ -88,8 +87,8 @@ def test_other_formats_are_not_asked_of_anything(format: str) -> None:
 )
 def test_pattern_means_what_it_means_to_go(pattern: str, good: str, bad: str) -> None:
     """The end of a text, classes in words, classes of Unicode."""
-    assert go_pattern(pattern).search(good)
-    assert not go_pattern(pattern).search(bad)
+    assert go_pattern(pattern).matches(good)
+    assert not go_pattern(pattern).matches(bad)
 
 
 @pytest.mark.parametrize(
@@ -105,4 +104,4 @@ def test_pattern_that_go_would_not_take_is_refused(pattern: str) -> None:
 def test_any_text_is_a_pattern_or_refused(pattern: str) -> None:
     """Never anything else."""
     with contextlib.suppress(PatternError):
-        assert isinstance(go_pattern(pattern), re.Pattern)
+        assert isinstance(go_pattern(pattern), GoPattern)

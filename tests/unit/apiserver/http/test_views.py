@@ -12,7 +12,7 @@ from pykubelet.api.errors import NotAcceptable
 from pykubelet.api.wire import encode
 from pykubelet.apiserver.call import Answer, Event
 from pykubelet.apiserver.http.negotiate import PARTIAL, PARTIAL_LIST, PLAIN, TABLE, Form
-from pykubelet.apiserver.http.views import View, answer_reply, view_of, watch_lines
+from pykubelet.apiserver.http.views import View, answer_reply, takes_long, view_of, watch_lines
 from pykubelet.apiserver.http.watch_lines import plain_lines
 from pykubelet.apiserver.kinds import KINDS
 
@@ -97,3 +97,17 @@ def test_plain_lines_are_one_line_for_each_event(changes: list[tuple[Any, str]])
     assert [json.loads(line) for line in lines.split(b"\n")[:-1]] == [
         {"type": kind, "object": {"x": text}} for kind, text in changes
     ]
+
+
+@pytest.mark.parametrize(
+    ("form", "size", "long"),
+    [
+        pytest.param(PLAIN, 10**6, False, id="as-stored"),
+        pytest.param(Form(yaml=True), 10**6, True, id="yaml"),
+        pytest.param(Form(TABLE, "v1"), 10**6, True, id="table"),
+        pytest.param(Form(TABLE, "v1"), 10**3, False, id="small"),
+    ],
+)
+def test_only_large_answers_in_another_form_take_long(form: Form, size: int, *, long: bool) -> None:
+    """Those are made beside the loop."""
+    assert takes_long(Answer(body=b"x" * size), view(form)) is long

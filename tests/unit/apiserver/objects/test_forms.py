@@ -138,6 +138,16 @@ def test_owners_are_kept_once_in_order(owners: list[dict[str, str]]) -> None:
     assert bool(warnings) == (len(kept) < len(owners))
 
 
+def test_very_many_owner_references_are_compared_in_a_moment() -> None:
+    """Each with all others would hold up everybody for minutes; the order of their fields makes no difference."""
+    owners = [{"uid": f"u{number}", "name": "a"} for number in range(20_000)]
+    document, warnings = without_repeated_owners(
+        {"metadata": {"ownerReferences": [*owners, {"name": "a", "uid": "u7"}]}}
+    )
+    assert document["metadata"]["ownerReferences"] == owners
+    assert len(warnings) == 1
+
+
 @given(st.dictionaries(st.sampled_from(["uid", "creationTimestamp", "deletionTimestamp", "labels", "selfLink"]), TEXTS))
 def test_system_fields_are_the_server_s(metadata: dict[str, str]) -> None:
     """A new object has none of them; a changed one has those it had."""

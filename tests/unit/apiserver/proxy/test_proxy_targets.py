@@ -1,6 +1,7 @@
 """Where proxied requests go on to, and what is refused."""
 
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from hypothesis import given
@@ -91,17 +92,17 @@ def test_node_pod_and_service_paths_lead_on() -> None:
         ),
         pytest.param(
             lambda: log_target(pod(), NODE, [("tailLines", "-1")]),
-            'PodLogOptions "" is invalid: tailLines: Invalid value: -1: must be greater than or equal to 0',
+            'PodLogOptions "web" is invalid: tailLines: Invalid value: -1: must be greater than or equal to 0',
             id="negative-tail",
         ),
         pytest.param(
             lambda: log_target(pod(), NODE, [("limitBytes", "many")]),
-            'unable to parse query parameter limitBytes: invalid number "many"',
+            'strconv.ParseInt: parsing "many": invalid syntax',
             id="no-number",
         ),
         pytest.param(
             lambda: log_target(pod(), NODE, [("sinceSeconds", "5"), ("sinceTime", "2026-01-01T00:00:00Z")]),
-            'PodLogOptions "" is invalid: at most one of `sinceTime` or `sinceSeconds` may be specified',
+            'PodLogOptions "web" is invalid: []: Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified',
             id="two-sinces",
         ),
         pytest.param(
@@ -149,3 +150,12 @@ def test_any_name_splits_or_is_refused(text: str) -> None:
         return
     assert name
     assert scheme in ("", "http", "https")
+
+
+@given(st.text(max_size=20) | st.text("\r\n \t%?#/é", max_size=20))
+def test_proxied_path_stays_one_word_of_the_request_line_whatever_it_holds(text: str) -> None:
+    """A path with line ends in it must not become a second request to a node that trusts us."""
+    path = node_target(NODE, "n1", f"/{text.encode('utf-8', 'replace').decode()}", "").path
+    assert path.isascii()
+    assert not set(path) & set("\r\n \t?#")
+    assert unquote(path) == f"/{text.encode('utf-8', 'replace').decode()}"

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.api.errors import BadRequest, UnsupportedMediaType
+from pykubelet.api.errors import BadRequest, Invalid, UnsupportedMediaType
 from pykubelet.apiserver.requests.bodies import Expected, parse_json, parse_yaml, read_object, warnings_of
 from pykubelet.apiserver.requests.json_syntax import syntax_error
 
@@ -75,6 +75,15 @@ JSON_VALUES = st.recursive(
             b'{"kind":"Event","apiVersion":"events.k8s.io/v1"}',
             'Event in version "v1" cannot be handled as a Pod: converting',
         ),
+        (
+            b'{"kind":"List","apiVersion":"v1"}',
+            'List in version "v1" cannot be handled as a Pod: converting (v1.List) to (core.Pod): unknown conversion',
+        ),
+        (
+            b'{"kind":"PodList","apiVersion":"v1"}',
+            'PodList in version "v1" cannot be handled as a Pod: converting (v1.PodList) to (core.Pod)',
+        ),
+        (b'{"kind":"Pod","apiVersion":"a/b/c"}', f"{NO_POD}unexpected GroupVersion string: a/b/c ("),
     ],
 )
 def test_body_that_is_no_pod_is_refused_in_go_s_words(body: bytes, message: str) -> None:
@@ -97,6 +106,10 @@ def test_kind_may_be_left_out_but_must_not_be_another() -> None:
         read_object(b"{}", "", WIDGET)
     with pytest.raises(BadRequest, match="the API version in the data"):
         read_object(b'{"kind":"Widget","apiVersion":"example.com/v2"}', "", WIDGET)
+    other = b'{"kind":"Gadget","apiVersion":"example.com/v1","metadata":{"name":"a"}}'
+    with pytest.raises(Invalid) as refused:
+        read_object(other, "", WIDGET)
+    assert refused.value.message == 'Gadget.example.com "a" is invalid: kind: Invalid value: "Gadget": must be Widget'
 
 
 @pytest.mark.parametrize(
@@ -193,3 +206,31 @@ def test_repeated_keys_are_found_however_they_are_written(pairs: list[tuple[str,
     assert parsed.value == dict(pairs)
     keys = [key for key, _ in pairs]
     assert set(parsed.duplicates) == {key for key in keys if keys.count(key) > 1}
+
+
+def test_problems_are_told_in_the_order_of_the_text() -> None:
+    """Unknown and repeated fields together; what is within an unknown field, or repeats it, is not looked at."""
+    body = (
+        b'{"metadata":{"name":"a","name":"b"},"spec":{"foo":{"x":1,"x":2},"foo":3,"containers":[{"name":"c","name":"d",'
+        b'"Image":""}]},"kind":"Pod","kind":"Pod","bar":1}'
+    )
+    assert read_object(body, "application/json", POD).problems == [
+        'duplicate field "metadata.name"',
+        'unknown field "spec.foo"',
+        'duplicate field "spec.containers[0].name"',
+        'unknown field "spec.containers[0].Image"',
+        'duplicate field "kind"',
+        'unknown field "bar"',
+    ]
+    widget = b'{"kind":"Widget","apiVersion":"example.com/v1","metadata":{"foo":1},"spec":{"a":1,"a":2}}'
+    assert read_object(widget, "", WIDGET).problems == [
+        'duplicate field "spec.a"',
+        'unknown field "metadata.foo"',
+    ]
+
+
+def test_very_many_unknown_and_repeated_fields_are_told_in_a_moment() -> None:
+    """One body must not hold up everybody, however it is made."""
+    fields = b",".join(b'"k%d":1' % number for number in range(30_000))
+    body = b'{"kind":"Pod","apiVersion":"v1","z":1,"z":2,' + fields + b"}"
+    assert len(read_object(body, "application/json", POD).problems) >= 100

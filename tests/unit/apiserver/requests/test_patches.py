@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -12,6 +13,8 @@ from pykubelet.apiserver.requests.patches import JSON_PATCH, MERGE_PATCH, STRATE
 
 MAP = Expected("v1", "ConfigMap", "core.v1.ConfigMap")
 LIVE = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a", "labels": {"x": "y"}}, "data": {"k": "v"}}
+POD = Expected("v1", "Pod", "core.v1.Pod")
+LIVE_POD = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"}, "spec": {"containers": []}}
 LEAVES = st.none() | st.booleans() | st.integers(-5, 5) | st.sampled_from(["", "a", "/data/k", "replace", "$patch"])
 NAMES = st.sampled_from(
     ["kind", "metadata", "data", "labels", "name", "k", "op", "path", "value", "from", "$patch", "foo"]
@@ -54,3 +57,26 @@ def test_all_three_kinds_of_patch_agree_on_plain_fields(changes: dict[str, str |
         for kind, body in bodies.items()
     ]
     assert results[0] == results[1] == results[2]
+
+
+@pytest.mark.parametrize(
+    ("patch", "complaint"),
+    [
+        ({"spec": "x"}, "cannot restore struct from: string"),
+        ({"spec": {"containers": "x"}}, "cannot restore slice from string"),
+        ({"spec": {"nodeSelector": []}}, "cannot restore map from slice"),
+        ({"spec": {"hostNetwork": "yes"}}, "unrecognized type: bool"),
+        ({"spec": {"priority": "high"}}, "unrecognized type: int32"),
+        ({"spec": {"priority": 1.5}}, "cannot convert float64 to int32"),
+        ({"spec": {"nodeName": True}}, "unrecognized type: string"),
+        ({"spec": {"nodeName": 5}}, "cannot convert int64 to string"),
+        ({"status": {"startTime": 5}}, "json: cannot unmarshal number into Go value of type string"),
+    ],
+)
+def test_strategic_patch_with_values_of_wrong_types_is_refused_in_words_of_the_converter(
+    patch: dict[str, Any], complaint: str
+) -> None:
+    """Unlike the others it never becomes text again."""
+    with pytest.raises(Invalid) as refused:
+        read_patch(STRATEGIC_PATCH, json.dumps(patch).encode(), POD).applied_to(LIVE_POD)
+    assert refused.value.message.endswith(f": {complaint}")

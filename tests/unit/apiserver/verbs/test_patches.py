@@ -57,6 +57,20 @@ DECODING = "error decoding patch: "
         ),
         (STRATEGIC, 5, (400, "json: cannot unmarshal number into Go value of type map[string]interface {}")),
         (STRATEGIC, {"$patch": "nope"}, (400, "unknown patch type: nope in map: map[$patch:nope]")),
+        (STRATEGIC, {"$patch": "delete"}, (400, "the name of the object (a based on URL) was undeterminable")),
+        (
+            STRATEGIC,
+            {"data": {"k": 5}},
+            (422, ' "" is invalid: patch: Invalid value: "map[data:map[k:5]]": cannot convert int64 to string'),
+        ),
+        (
+            STRATEGIC,
+            {"metadata": {"finalizers": "x"}},
+            (
+                422,
+                ' "" is invalid: patch: Invalid value: "map[metadata:map[finalizers:x]]": cannot restore slice from string',
+            ),
+        ),
         (APPLY, {"kind": "ConfigMap"}, (422, 'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value')),
     ],
 )
@@ -113,3 +127,40 @@ async def test_oddities_of_a_json_patch_are_warned_of(asker: Asker) -> None:
     body = b'[{"op":"add","path":"/data/n","value":"1","foo":1,"op":"add"}]'
     answer = await asker.answer("PATCH", f"{MAPS}/a", body, JSON_PATCH)
     assert answer.warnings == ('json patch unknown field "[0].foo"', 'json patch duplicate field "[0].op"')
+
+
+@pytest.mark.parametrize(
+    ("body", "refusal"),
+    [
+        (
+            b"{not json",
+            "error decoding YAML: error converting YAML to JSON: yaml: line 1: did not find expected ',' or '}'",
+        ),
+        (b"", "invalid object type: /, Kind="),
+        (
+            b"[]",
+            (
+                "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal array into Go value "
+                "of type map[string]interface {}"
+            ),
+        ),
+        (
+            b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {x: a, x: b}\n",
+            (
+                "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n"
+                '  line 4: key "x" already set in map'
+            ),
+        ),
+    ],
+    ids=["garbage", "empty", "list", "repeated"],
+)
+async def test_apply_of_no_object_is_refused_in_words_of_go(asker: Asker, body: bytes, refusal: str) -> None:
+    """Go's reader counts lines in its own way."""
+    query = "fieldManager=m&fieldValidation=Strict"
+    assert await asker.refused("PATCH", f"{MAPS}/a?{query}", body, APPLY) == (400, refusal)
+
+
+async def test_strategic_patch_of_the_kind_changes_nothing(asker: Asker) -> None:
+    """Upstream patches an object of the kind, whatever the patch calls it."""
+    made = await asker.ask("POST", MAPS, config_map("a"))
+    assert await asker.ask("PATCH", f"{MAPS}/a", {"kind": "Pod", "apiVersion": "v2"}, STRATEGIC) == made

@@ -131,10 +131,10 @@ _FAILURES = [
     ("'abc'.substring(4)", "index out of range: 4"),
     ("'abc'.substring(2, 1)", "invalid substring range. start: 2, end: 1"),
     ("[dyn(1)].join()", "no such overload: join(list)"),
-    ("self.s.matches('(' + self.s)", "error parsing regexp: missing ), unterminated subpattern at position 0"),
+    ("self.s.matches('(' + self.s)", "error parsing regexp: missing closing ): `(text`"),
     (
         "self.s.find('(' + self.s)",
-        "Illegal regex: error parsing regexp: missing ), unterminated subpattern at position 0",
+        "Illegal regex: error parsing regexp: missing closing ): `(text`",
     ),
     (
         "'%d'.format([dyn('a')])",

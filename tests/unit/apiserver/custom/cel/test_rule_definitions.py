@@ -67,7 +67,7 @@ def _shown(rule: str, message: str = "") -> str:
             [
                 (
                     f"""{_RULES}.rule: Invalid value: {_shown("self.s.find('(') == ''")}: program instantiation failed: """
-                    "error parsing regexp: missing ), unterminated subpattern at position 0"
+                    "error parsing regexp: missing closing ): `(`"
                 )
             ],
         ),
@@ -76,7 +76,7 @@ def _shown(rule: str, message: str = "") -> str:
             [
                 (
                     f"""{_RULES}.messageExpression: Invalid value: {_shown("true", "self.s.find('(')")}: messageExpression """
-                    "instantiation failed: error parsing regexp: missing ), unterminated subpattern at position 0"
+                    "instantiation failed: error parsing regexp: missing closing ): `(`"
                 )
             ],
         ),

@@ -4,13 +4,12 @@ Upstream: common/stdlib/standard.go and ext/strings.go of github.com/google/cel-
 staging/src/k8s.io/apiserver/pkg/cel/library/regex.go
 """
 
-import re
 from collections.abc import Callable
 from typing import Any
 
 from pykubelet.apiserver.custom.cel.faults import CelError, OutOfBudgetError
 from pykubelet.apiserver.custom.cel.library.formatting import formatted
-from pykubelet.apiserver.custom.go_regex import PatternError, go_pattern
+from pykubelet.apiserver.custom.go_regex import GoPattern, PatternError, go_pattern
 
 _LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 _UPPER = {lower: upper for upper, lower in _LOWER.items()}
@@ -97,7 +96,7 @@ def _joined(parts: list[Any], separator: str = "") -> str:
     return separator.join(parts)
 
 
-def _pattern(text: str, prefix: str = "") -> re.Pattern[str]:
+def _pattern(text: str, prefix: str = "") -> GoPattern:
     try:
         return go_pattern(text)
     except PatternError as error:
@@ -105,25 +104,15 @@ def _pattern(text: str, prefix: str = "") -> re.Pattern[str]:
 
 
 def _matches(text: str, pattern: str) -> bool:
-    return _pattern(pattern).search(text) is not None
+    return _pattern(pattern).matches(text)
 
 
 def _find(text: str, pattern: str) -> str:
-    found = _pattern(pattern, "Illegal regex: ").search(text)
-    return found[0] if found else ""
+    return _pattern(pattern, "Illegal regex: ").find(text) or ""
 
 
 def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    found: list[str] = []
-    last_end = -1
-    for match in _pattern(pattern, "Illegal regex: ").finditer(text):
-        if len(found) == limit:
-            break
-        # Unlike Python, Go takes no empty match right behind another one.
-        if match[0] or match.start() != last_end:
-            found.append(match[0])
-        last_end = match.end()
-    return found
+    return _pattern(pattern, "Illegal regex: ").find_all(text, limit)
 
 
 OVERLOADS: tuple[tuple[str, Callable[..., Any]], ...] = (

@@ -1,0 +1,122 @@
+"""A node under measurement: an API server, the node, and somebody who makes pods and watches them."""
+
+import asyncio
+import json
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from loopback import session, token_file
+from programs import Program, end_processes_in
+from watched_pods import WatchedPods
+
+NODE = "bench-node"
+FOREVER = "trap 'exit 0' TERM; sleep 1000000 & wait"
+"""A program that costs nothing and obeys TERM."""
+SHARED = "/shared"
+"""Where containers see the folder that they share with the measurement."""
+# As many requests as a busy controller has in flight; a connection for each pod would measure handshakes.
+_CONNECTIONS = 32
+_MERGE = {"Content-Type": "application/merge-patch+json"}
+
+
+class World:
+    """All that a measurement needs."""
+
+    def __init__(self, folder: Path, server: Program, node: Program, http: aiohttp.ClientSession) -> None:
+        self.folder, self.server, self.node = folder, server, node
+        self.pods = WatchedPods(http, server.ready[0])
+        self._http, self._url = http, f"{server.ready[0]}/api/v1/namespaces/default"
+
+    @property
+    def manifests(self) -> Path:
+        return self.folder / "manifests"
+
+    @property
+    def shared(self) -> Path:
+        return self.folder / "shared"
+
+    async def create(self, document: dict[str, Any]) -> None:
+        await self._call("POST", f"{document['kind'].lower()}s", json=document)
+
+    async def delete_pod(self, name: str) -> None:
+        await self._call("DELETE", f"pods/{name}")
+
+    async def set_config_map(self, name: str, data: dict[str, str]) -> None:
+        await self._call("PATCH", f"configmaps/{name}", data=json.dumps({"data": data}), headers=_MERGE)
+
+    async def count_pod_events(self) -> int:
+        body = await self._call("GET", "events", params={"fieldSelector": "involvedObject.kind=Pod"})
+        return len(json.loads(body)["items"])
+
+    async def _call(self, method: str, path: str, **options: Any) -> bytes:
+        async with self._http.request(method, f"{self._url}/{path}", **options) as response:
+            body = await response.read()
+            assert response.status < 300, (method, path, response.status, body[:300])
+            return body
+
+
+@contextmanager
+def empty_folder() -> Iterator[Path]:
+    """A folder whose processes end with it."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        try:
+            yield folder
+        finally:
+            end_processes_in(folder)
+
+
+@asynccontextmanager
+async def open_world(runtime: str, *, max_pods: int | None = None) -> AsyncIterator[World]:
+    """A world of its own in an empty folder, of which nothing is left afterwards."""
+    with empty_folder() as folder:
+        data = folder / "server"
+        for part in ("manifests", "shared"):
+            (folder / part).mkdir()
+        server_options = ("--data-dir", data, "--port", "0", "--token-file", token_file(folder))
+        node_options = ("--kubeconfig", data / "admin.kubeconfig", "--node-name", NODE, "--runtime", runtime)
+        node_folders = ("--manifests", folder / "manifests", "--root-dir", folder / "node", "--port", "0")
+        limit = () if max_pods is None else ("--max-pods", str(max_pods))
+        async with (
+            Program.run("apiserver", *server_options) as server,
+            Program.run("node", *node_options, *node_folders, *limit) as node,
+            session(_CONNECTIONS) as http,
+            asyncio.TaskGroup() as group,
+        ):
+            world = World(folder, server, node, http)
+            started = asyncio.Event()
+            watching = group.create_task(world.pods.run(started))
+            await started.wait()
+            yield world
+            watching.cancel()
+
+
+def pod(name: str, command: str = FOREVER, *, restart_policy: str = "Always", **volumes: Any) -> dict[str, Any]:
+    """A pod of one container; `volumes` are mounted at their names."""
+    container = {
+        "name": "main",
+        "image": "localhost/busybox:1",
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["/bin/sh", "-c", command],
+        "volumeMounts": [{"name": volume, "mountPath": f"/{volume}"} for volume in volumes],
+    }
+    spec = {
+        "nodeName": NODE,
+        "restartPolicy": restart_policy,
+        "terminationGracePeriodSeconds": 2,
+        "containers": [container],
+        "volumes": [{"name": volume, **source} for volume, source in volumes.items()],
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+
+def static_pod(name: str, version: str, command: str = FOREVER) -> str:
+    """The manifest of a pod; its mirror carries the version as a label."""
+    document = pod(name, command)
+    del document["spec"]["nodeName"]
+    document["metadata"]["labels"] = {"version": version}
+    return json.dumps(document)

@@ -1,0 +1,92 @@
+"""Programs under measurement: started as users start them, looked at from outside."""
+
+import asyncio
+import sys
+from collections import deque
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from time import perf_counter
+
+import psutil
+
+START_SECONDS = 60.0
+
+
+class Program:
+    """`pykubelet ...` as a process of its own, from the moment it says that it is ready."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.ready_seconds = 0.0
+        self.ready: list[str] = []
+        """The words after "ready"."""
+        self.pid = process.pid
+        self._process = process
+        self._inside = psutil.Process(process.pid)
+        self._last_words: deque[str] = deque(maxlen=20)
+
+    @classmethod
+    @asynccontextmanager
+    async def run(cls, *arguments: str | Path) -> AsyncIterator["Program"]:
+        """It runs as long as the context lasts."""
+        began = perf_counter()
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "pykubelet", *map(str, arguments), stderr=asyncio.subprocess.PIPE
+        )
+        program = cls(process)
+        is_ready = asyncio.Event()
+        # Somebody has to read what it says, or it stands still when the pipe is full.
+        listening = asyncio.create_task(program._listen(is_ready))
+        try:
+            await asyncio.wait_for(is_ready.wait(), START_SECONDS)
+            program.ready_seconds = perf_counter() - began
+            if not program.ready:
+                raise SystemExit("\n".join((f"`pykubelet {arguments[0]}` did not start", *program._last_words)))
+            yield program
+        finally:
+            # Done listening: it has ended by itself.
+            if not listening.done():
+                process.terminate()
+            await listening
+            await process.wait()
+
+    async def _listen(self, is_ready: asyncio.Event) -> None:
+        assert self._process.stderr is not None
+        async for line in self._process.stderr:
+            text = line.decode().rstrip()
+            self._last_words.append(text)
+            if text.startswith("ready ") and not is_ready.is_set():
+                self.ready = text.split()[1:]
+                is_ready.set()
+        is_ready.set()
+
+    def rss_mb(self) -> float:
+        return megabytes(self._inside.memory_info().rss)
+
+    def cpu_seconds(self) -> float:
+        return cpu_seconds(self._inside)
+
+
+def cpu_seconds(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+def megabytes(count: float) -> float:
+    return round(count / 2**20, 1)
+
+
+def processes_in(folder: Path) -> Iterator[psutil.Process]:
+    """The processes that work in a folder: so the supervisors of containers are found, which belong to nobody."""
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if Path(process.cwd()).is_relative_to(folder):
+                yield process
+
+
+def end_processes_in(folder: Path) -> None:
+    """Nothing that a run started outlives it, also if it went wrong."""
+    for process in list(processes_in(folder)):
+        with suppress(psutil.Error):
+            for each in (*process.children(recursive=True), process):
+                each.kill()

@@ -1,0 +1,101 @@
+"""How the node is: what keeps its loop from working, and what it says of itself.
+
+In: the watchdog over the runtime, the sources, what the runtime says of its own state. Out: answers at once, for the
+loop, the workers, admission and the heartbeat. Upstream: pkg/kubelet/runtime.go (runtimeState).
+"""
+
+from typing import Protocol
+
+from pykubelet.agent.heartbeat import Pressures, Problems
+
+
+class Watchdog(Protocol):
+    """Looks at the runtime."""
+
+    def complaint(self) -> str | None:
+        """Why what it tells cannot be relied on."""
+
+
+class Sources(Protocol):
+    """Which sources have told all their pods."""
+
+    def all_ready(self) -> bool:
+        """Whether every one has."""
+
+
+class RuntimeState(Protocol):
+    """What the runtime says of itself; empty if all is well."""
+
+    def runtime_error(self) -> str:
+        """Why it cannot run containers."""
+
+    def network_error(self) -> str:
+        """Why pods get no network."""
+
+
+class SourceWarnings(Protocol):
+    """What is wrong with the sources."""
+
+    def warning(self) -> str:
+        """In a few words; empty if nothing is."""
+
+
+class NodeHealth:
+    """The state of one node."""
+
+    def __init__(
+        self, *, watchdog: Watchdog, sources: Sources, warnings: SourceWarnings, runtime: RuntimeState | None = None
+    ) -> None:
+        self._watchdog, self._sources, self._warnings, self._runtime = watchdog, sources, warnings, runtime
+
+    def runtime_error(self) -> str:
+        """Why nothing can be done with the runtime; empty if it works."""
+        if complaint := self._watchdog.complaint():
+            return f"PLEG is not healthy: {complaint}"
+        return self._runtime.runtime_error() if self._runtime is not None else ""
+
+    def network_error(self) -> str:
+        """Why pods get no network; empty if they do."""
+        return self._runtime.network_error() if self._runtime is not None else ""
+
+    def all_sources_ready(self) -> bool:
+        """Whether every source has told its pods, so that what nobody names may go."""
+        return self._sources.all_ready()
+
+    def problems(self) -> Problems:
+        """What keeps the node from being ready."""
+        runtime, network = self.runtime_error(), self.network_error()
+        return Problems(
+            runtime=(runtime,) if runtime else (),
+            network=(network,) if network else (),
+            warning=self._warnings.warning(),
+        )
+
+    def pressures(self) -> Pressures:
+        """What the machine is short of; nobody measures that yet."""
+        return Pressures()
+
+    def volumes_in_use(self) -> tuple[str, ...]:
+        """Volumes that must not be detached: none, for none is ever attached."""
+        return ()
+
+
+class AdmissionConditions:
+    """What may keep pods from starting."""
+
+    def __init__(self, *, health: NodeHealth, app_armor_error: str) -> None:
+        self._health, self._app_armor_error = health, app_armor_error
+
+    def pressures(self) -> tuple[str, ...]:
+        """The conditions of pressure that hold."""
+        short = self._health.pressures()
+        named = {"MemoryPressure": short.memory, "DiskPressure": short.disk, "PIDPressure": short.pid}
+        return tuple(name for name, holds in named.items() if holds)
+
+    def app_armor_error(self) -> str:
+        """Why AppArmor profiles cannot be enforced; empty if they can."""
+        return self._app_armor_error
+
+    def shutdown_message(self) -> str:
+        """Why no pod is taken any more: never, the machine tells nobody that it goes down."""
+        return ""

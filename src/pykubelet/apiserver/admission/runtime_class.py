@@ -1,0 +1,32 @@
+"""A new pod gets what its runtime class says; one that names a class which is not there stays out.
+
+Upstream: plugin/pkg/admission/runtimeclass/admission.go
+"""
+
+from collections.abc import Callable
+
+from pykubelet.api.resources import PODS, RUNTIME_CLASSES
+from pykubelet.api.wire import Document
+from pykubelet.apiserver.admission import Request
+from pykubelet.apiserver.store import Entry, Key
+from pykubelet.apiserver.strategies.pod_runtime_class import missing_runtime_class, with_runtime_class
+
+
+class RuntimeClassAdmission:
+    """The rule; `newest` gives the newest entry of a key."""
+
+    def __init__(self, newest: Callable[[Key], Entry | None]) -> None:
+        self._newest = newest
+
+    def admit(self, request: Request, new: Document | None, old: Document | None) -> Document | None:
+        if new is None or old is not None or request.subresource:
+            return new
+        if request.served.resource.group_resource != PODS.group_resource:
+            return new
+        name = new["spec"].get("runtimeClassName")
+        if name is None:
+            return with_runtime_class(new, None)
+        found = self._newest(Key(RUNTIME_CLASSES.group_resource, "", name))
+        if found is None:
+            raise missing_runtime_class(new)
+        return with_runtime_class(new, found.document)

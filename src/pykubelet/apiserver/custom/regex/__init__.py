@@ -1,0 +1,1 @@
+"""Regular expressions as Go has them, whose matching takes linear time."""

@@ -1,0 +1,123 @@
+"""The parts of a node that bring containers to a runtime, look at them, and clear up after them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pykubelet.agent.flow import ProbeKind
+from pykubelet.agent.probes import ProbeManager
+from pykubelet.agent.workers import WorkerQueries
+from pykubelet.api.keys import PodUid
+from pykubelet.app.node_ground import Ground
+from pykubelet.app.running import Runner, with_event
+from pykubelet.runtime.actions import ProbeResults
+from pykubelet.runtime.apply import Applier
+from pykubelet.runtime.containers import PodContainers
+from pykubelet.runtime.crash_backoff import CrashBackoff
+from pykubelet.runtime.dead_containers import DeadContainers
+from pykubelet.runtime.gc import ContainerGc
+from pykubelet.runtime.gc_plan import GcPolicy
+from pykubelet.runtime.hooks import Hooks
+from pykubelet.runtime.images import ImagePuller
+from pykubelet.runtime.kill import Killer
+from pykubelet.runtime.log_rotation import RotationPolicy
+from pykubelet.runtime.log_rotator import LogRotator
+from pykubelet.runtime.make_sandbox import SandboxMaker
+from pykubelet.runtime.no_images import NoImages
+from pykubelet.runtime.removal import ContainerRemover
+from pykubelet.runtime.start_container import ContainerImages, ContainerStarter, PodSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeContainers:
+    """Everything about containers."""
+
+    containers: PodContainers
+    dead: DeadContainers
+    backoff: CrashBackoff
+    runners: dict[str, Runner]
+
+
+def node_containers(ground: Ground, *, setup: PodSettings, probes: ProbeManager, states: "GcStates") -> NodeContainers:
+    """All of it."""
+    parts, events, clock, logs = ground.runtime, ground.recorder, ground.clock, ground.logs
+    runtime, backoff = parts.runtime, CrashBackoff()
+    hooks = Hooks(commands=parts.commands, http=parts.hook_http, pods=runtime, events=events)
+    killer = Killer(runtime=runtime, hooks=hooks, events=events, clock=clock)
+    remover = ContainerRemover(runtime=runtime, logs=logs, killer=killer)
+    images, runners = _images(ground)
+    applier = Applier(
+        sandboxes=SandboxMaker(runtime=runtime, settings=setup, logs=logs, events=events),
+        starter=ContainerStarter(
+            runtime=runtime, images=images, settings=setup, logs=logs, hooks=hooks, killer=killer, events=events
+        ),
+        killer=killer,
+        remover=remover,
+        backoff=backoff,
+        events=events,
+        clock=clock,
+    )
+    verdicts = ProbeResults(**{kind.value: probes.passed(kind) for kind in ProbeKind})
+    gc = _garbage(ground, remover, states)
+    dead = DeadContainers(runtime=runtime, gc=gc, is_gone=states.should_pod_content_be_removed)
+    runners |= {"dead containers": with_event(dead.run), "container garbage": with_event(gc.run)}
+    return NodeContainers(
+        containers=PodContainers(
+            runtime=runtime, applier=applier, killer=killer, prune=gc.prune, verdicts=lambda _: verdicts
+        ),
+        dead=dead,
+        backoff=backoff,
+        runners=runners | _log_rotation(ground),
+    )
+
+
+class GcStates:
+    """Which pods are over, as the workers and the sources know it."""
+
+    def __init__(self, queries: WorkerQueries, all_sources_ready: Callable[[], bool]) -> None:
+        self._queries, self._all_sources_ready = queries, all_sources_ready
+
+    def all_sources_ready(self) -> bool:
+        return self._all_sources_ready()
+
+    def should_pod_content_be_removed(self, uid: PodUid) -> bool:
+        return self._queries.should_content_be_removed(uid)
+
+    def should_pod_runtime_be_removed(self, uid: PodUid) -> bool:
+        return self._queries.should_runtime_be_removed(uid)
+
+
+def _images(ground: Ground) -> tuple[ContainerImages, dict[str, Runner]]:
+    images = ground.runtime.images
+    if images is None:
+        return NoImages(), {}
+    puller = ImagePuller(
+        images=images, events=ground.recorder, clock=ground.clock, parallel=ground.settings.parallel_pulls
+    )
+    return puller, {"images": with_event(puller.run)}
+
+
+def _garbage(ground: Ground, remover: ContainerRemover, states: GcStates) -> ContainerGc:
+    return ContainerGc(
+        runtime=ground.runtime.runtime,
+        remover=remover,
+        logs=ground.logs,
+        states=states,
+        events=ground.recorder,
+        node=ground.reference,
+        clock=ground.clock,
+        policy=GcPolicy(),
+    )
+
+
+def _log_rotation(ground: Ground) -> dict[str, Runner]:
+    parts = ground.runtime
+    if parts.log_writer is None:
+        return {}
+    rotator = LogRotator(
+        runtime=parts.runtime,
+        writer=parts.log_writer,
+        logs=ground.logs,
+        clock=ground.clock,
+        policy=RotationPolicy(),
+    )
+    return {"log rotation": with_event(rotator.run)}

@@ -1,0 +1,1 @@
+"""Who may ask the node for what."""

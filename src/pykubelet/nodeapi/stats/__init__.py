@@ -1,0 +1,1 @@
+"""What the node and its pods use, for people and for machines."""

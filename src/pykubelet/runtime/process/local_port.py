@@ -1,0 +1,64 @@
+"""Connections to ports of pods that share the machine's network: to the machine itself."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+
+from pykubelet.runtime.protocol import RuntimeFailure
+
+_BLOCK_BYTES = 64 * 1024
+
+
+class _Reader:
+    """What comes from a port."""
+
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        self._reader = reader
+
+    async def read(self) -> bytes:
+        try:
+            return await self._reader.read(_BLOCK_BYTES)
+        except OSError:
+            return b""
+
+
+class _Writer:
+    """What goes to a port."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+
+    async def write(self, data: bytes) -> None:
+        with suppress(OSError):
+            self._writer.write(data)
+            await self._writer.drain()
+
+    async def close(self) -> None:
+        # Half closed: an answer may still come.
+        with suppress(OSError):
+            if self._writer.can_write_eof():
+                self._writer.write_eof()
+
+
+@dataclass(frozen=True, slots=True)
+class LocalConnection:
+    """A connection to a port of the machine."""
+
+    reader: _Reader
+    writer: _Writer
+
+
+@asynccontextmanager
+async def open_local_port(port: int) -> AsyncIterator[LocalConnection]:
+    """Connect to a port of this machine; RuntimeFailure if nobody listens there."""
+    try:
+        reader, writer = await asyncio.open_connection("localhost", port)
+    except OSError as error:
+        raise RuntimeFailure(f"failed to connect to localhost:{port} inside the pod: {error.strerror}") from error
+    try:
+        yield LocalConnection(_Reader(reader), _Writer(writer))
+    finally:
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()

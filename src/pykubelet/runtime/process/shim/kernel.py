@@ -1,0 +1,103 @@
+"""The one door to system calls that Python 3.11 does not offer: namespaces, mounts, prctl.
+
+Upstream: runc's libcontainer does the same in C and Go
+"""
+
+import ctypes
+import os
+
+NEW_MOUNTS = 0x00020000
+NEW_HOST_NAME = 0x04000000
+NEW_USERS = 0x10000000
+
+READ_ONLY = 1
+REMOUNT = 32
+BIND = 4096
+RECURSIVE = 16384
+UNBINDABLE = 1 << 17
+PRIVATE = 1 << 18
+SLAVE = 1 << 19
+
+_DETACH = 2
+_MOUNT_SETATTR = 442
+_AT_FDCWD = -100
+_AT_RECURSIVE = 0x8000
+
+_PARENT_DEATH_SIGNAL = 1
+_SET_NAME = 15
+_BOUNDING_READ = 23
+_BOUNDING_DROP = 24
+_CHILD_SUBREAPER = 36
+_NO_NEW_PRIVILEGES = 38
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def unshare(flags: int) -> None:
+    """Give this process namespaces of its own."""
+    _check(_libc.unshare(flags))
+
+
+def join(namespace: int, kind: int) -> None:
+    """Move this process into an open namespace."""
+    _check(_libc.setns(namespace, kind))
+
+
+def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
+    """Mount something, or change how something is mounted."""
+    arguments = (os.fsencode(source), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), options.encode())
+    _check(_libc.mount(*arguments), target)
+
+
+def make_read_only(path: str, *, recursive: bool = True) -> None:
+    """Let nobody write through the mount at a path, and through those below it."""
+    # struct mount_attr: what to set, what to clear, propagation, user namespace.
+    attributes = (ctypes.c_uint64 * 4)(READ_ONLY, 0, 0, 0)
+    flags = _AT_RECURSIVE if recursive else 0
+    size = ctypes.c_size_t(ctypes.sizeof(attributes))
+    _check(_libc.syscall(_MOUNT_SETATTR, _AT_FDCWD, os.fsencode(path), flags, attributes, size), path)
+
+
+def enter_root(path: str) -> None:
+    """Make a mounted folder the root of this mount namespace, and let go of the old one."""
+    os.chdir(path)
+    # The old root lands on top of the new one, where it can be taken away: no folder for it is needed.
+    _check(_libc.pivot_root(b".", b"."), path)
+    _check(_libc.umount2(b".", _DETACH), path)
+    os.chdir("/")
+
+
+def adopt_orphans() -> None:
+    """Become the parent of all descendants whose own parent ends."""
+    _prctl(_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent(signal: int) -> None:
+    """Get this signal when the parent ends. Forgotten at a change of user."""
+    _prctl(_PARENT_DEATH_SIGNAL, signal)
+
+
+def name_process(name: str) -> None:
+    """The name that `ps` and `top` show, up to 15 letters."""
+    _check(_libc.prctl(_SET_NAME, name.encode(), 0, 0, 0))
+
+
+def forbid_new_privileges() -> None:
+    """No program started from here gets more rights than it has, setuid or not."""
+    _prctl(_NO_NEW_PRIVILEGES, 1)
+
+
+def give_up_capability(number: int) -> None:
+    """Neither this process nor any it starts will ever have this capability; one that nobody has is fine."""
+    if _libc.prctl(_BOUNDING_READ, number, 0, 0, 0) == 1:
+        _prctl(_BOUNDING_DROP, number)
+
+
+def _prctl(option: int, value: int) -> None:
+    _check(_libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0))
+
+
+def _check(result: int, path: str = "") -> None:
+    if result != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), path or None)

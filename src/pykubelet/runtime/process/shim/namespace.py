@@ -1,0 +1,142 @@
+"""A container's own view of the machine: made for its first process, joined by every later one.
+
+Root makes a mount namespace; an ordinary user makes a user namespace first, in which it stays who it is, where the machine
+lets it. Nothing here changes what anybody else sees.
+"""
+
+import os
+import socket
+import stat
+from collections.abc import Sequence
+
+from pykubelet.runtime.process.shim import kernel, view
+from pykubelet.runtime.process.shim.bubblewrap import Holder
+from pykubelet.runtime.process.shim.ways import BY_BUBBLEWRAP, BY_ROOT, BY_USER, NONE
+
+_KINDS = {"mnt": kernel.NEW_MOUNTS, "uts": kernel.NEW_HOST_NAME, "user": kernel.NEW_USERS}
+
+
+class HostDisk:
+    """The machine's files."""
+
+    def kind(self, path: str) -> str:
+        try:
+            mode = os.lstat(path).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return view.NOTHING
+        if stat.S_ISLNK(mode):
+            return view.LINK
+        return view.FOLDER if stat.S_ISDIR(mode) else view.FILE
+
+    def names(self, path: str) -> Sequence[str]:
+        return sorted(os.listdir(path))
+
+    def link(self, path: str) -> str:
+        return os.readlink(path)
+
+
+def possible_way() -> str:
+    """How a mount namespace can be had here; tries it out in a process that ends at once."""
+    ways = (BY_ROOT, BY_USER) if os.geteuid() == 0 else (BY_USER, BY_BUBBLEWRAP)
+    return next((way for way in ways if _works(way)), NONE)
+
+
+def _works(way: str) -> bool:
+    child = os.fork()
+    if child == 0:
+        try:
+            if way == BY_BUBBLEWRAP:
+                _borrow(view.plan_view([], HostDisk()), "test")
+            else:
+                _separate(way, with_host_name=True)
+        except BaseException:  # noqa: BLE001  whatever it was, it does not work
+            os._exit(1)
+        os._exit(0)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def make(way: str, mounts: Sequence[view.Mount], *, root: str, hostname: str, read_only: bool) -> None:
+    """Move this process into namespaces of its own; `root` is an empty folder of ours to build the new root on.
+
+    OSError or ImpossibleView if that cannot be.
+    """
+    real = [mount._replace(host_path=os.path.realpath(mount.host_path)) for mount in mounts]
+    steps = view.plan_view(real, HostDisk(), read_only=read_only)
+    if way == BY_BUBBLEWRAP:
+        _borrow(steps, hostname)
+        return
+    _separate(way, with_host_name=bool(hostname))
+    if hostname:
+        socket.sethostname(hostname)
+    for step in steps:
+        _do(step, root)
+    kernel.enter_root(root)
+
+
+def join(way: str, pid: int, *, with_host_name: bool) -> None:
+    """Move this process into the namespaces of another one, which must not end meanwhile."""
+    # User first, for it gives the right to join the others; all opened before, for then /proc may be another.
+    names = (*(["user"] if way != BY_ROOT else []), *(["uts"] if with_host_name else []), "mnt")
+    handles = [(name, os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)) for name in names]
+    for name, handle in handles:
+        kernel.join(handle, _KINDS[name])
+        os.close(handle)
+
+
+def _separate(way: str, *, with_host_name: bool) -> None:
+    if way == BY_USER:
+        user, group = os.geteuid(), os.getegid()
+        kernel.unshare(kernel.NEW_USERS)
+        _write("/proc/self/setgroups", "deny")
+        _write("/proc/self/uid_map", f"{user} {user} 1")
+        _write("/proc/self/gid_map", f"{group} {group} 1")
+    kernel.unshare(kernel.NEW_MOUNTS | (kernel.NEW_HOST_NAME if with_host_name else 0))
+    # What the machine mounts or unmounts later is seen; what happens here is not seen there.
+    kernel.mount("", "/", flags=kernel.SLAVE | kernel.RECURSIVE)
+
+
+def _borrow(steps: Sequence[view.Step], hostname: str) -> None:
+    with Holder(steps, hostname) as pid:
+        join(BY_BUBBLEWRAP, pid, with_host_name=bool(hostname))
+
+
+def _write(path: str, text: str) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(handle, text.encode())
+    finally:
+        os.close(handle)
+
+
+def _do(step: view.Step, root: str) -> None:
+    path = root + step.path if step.path != "/" else root
+    match step.action:
+        case "memory":
+            _mount_memory(step.source, path)
+            if path == root:
+                # Else what is bound into it, of which it is a part, would hold it once more.
+                kernel.mount("", path, flags=kernel.UNBINDABLE)
+        case view.FOLDER:
+            os.mkdir(path, 0o755)
+        case view.FILE:
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
+        case view.LINK:
+            os.symlink(step.source, path)
+        case "lock":
+            kernel.make_read_only(path, recursive=path != root)
+        case _:
+            kernel.mount(step.source, path, flags=kernel.BIND | kernel.RECURSIVE)
+            if step.is_private:
+                kernel.mount("", path, flags=kernel.PRIVATE | kernel.RECURSIVE)
+            if step.read_only:
+                kernel.make_read_only(path)
+
+
+def _mount_memory(model: str, path: str) -> None:
+    found = os.stat(model)
+    kernel.mount("tmpfs", path, "tmpfs", 0, f"mode={stat.S_IMODE(found.st_mode):o}")
+    try:
+        os.chown(path, found.st_uid, found.st_gid)
+    except OSError:
+        # In a user namespace only its own user exists.
+        return

@@ -1,0 +1,10 @@
+"""How a container gets a view of the machine of its own, and mounts with it."""
+
+BY_ROOT = "root"
+"""Root makes a mount namespace."""
+BY_USER = "user"
+"""A user makes a user namespace, in which it stays who it is, and in that a mount namespace."""
+BY_BUBBLEWRAP = "bubblewrap"
+"""A user may make no user namespace, but may run a program that does: bwrap."""
+NONE = "none"
+"""The machine allows none of it: the container sees what everybody sees."""

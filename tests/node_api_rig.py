@@ -1,0 +1,232 @@
+"""The node's API for tests: served on loopback over TLS, its pods real values, its commands real processes."""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import trustme
+
+from process_streams import ProcessStreams
+from pykubelet.agent.pods import PodManager
+from pykubelet.agent.status import StatusManager
+from pykubelet.aio.clock import SystemClock
+from pykubelet.api.generated.core import (
+    ContainerState,
+    ContainerStateRunning,
+    ContainerStatus,
+    Pod,
+    PodStatus,
+)
+from pykubelet.api.keys import PodUid
+from pykubelet.nodeapi.access.callers import Caller
+from pykubelet.nodeapi.access.gate import Gate, Judge, OnlyCertificates
+from pykubelet.nodeapi.access.reviews import ReviewFailed
+from pykubelet.nodeapi.app import App
+from pykubelet.nodeapi.commands import PodCommands
+from pykubelet.nodeapi.front import Asked, Front, Pages
+from pykubelet.nodeapi.health import Check
+from pykubelet.nodeapi.logs import Logs
+from pykubelet.nodeapi.serving import ServingFiles, own_certificate, server_context
+from pykubelet.nodeapi.stats.machine_usage import MachineReader
+from pykubelet.nodeapi.stats.requests import RequestCounts
+from pykubelet.nodeapi.stats.station import Stats
+from pykubelet.nodeapi.streaming.negotiate import Offer
+from pykubelet.runtime import protocol
+from pykubelet.runtime.log_directory import LogDirectory
+from pykubelet.runtime.log_paths import pod_names
+from pykubelet.runtime.pod_cache import Look, PodCache
+from pykubelet.runtime.protocol import RuntimeContainer, RuntimePod, Sandbox
+from pykubelet.runtime.usage import Usage
+from pykubelet.testing.build import container, pod
+
+NODE = "node-1"
+STARTED = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+
+
+class NothingRuns:
+    """PodDeletionSafety of a node whose pods nobody deletes."""
+
+    def could_have_running_containers(self, uid: PodUid) -> bool:
+        return False
+
+    def pod_resources_are_reclaimed(self, pod: Pod, status: PodStatus) -> bool:
+        return True
+
+
+class ListedPods:
+    """What a runtime would list and measure: what the cache was told."""
+
+    def __init__(self) -> None:
+        self.listed: dict[PodUid, RuntimePod] = {}
+        self.measured: dict[str, Usage] = {}
+        self.failure: protocol.RuntimeFailure | None = None
+
+    async def pods(self) -> list[RuntimePod]:
+        if self.failure is not None:
+            raise self.failure
+        return list(self.listed.values())
+
+    async def usages(self) -> Mapping[str, Usage]:
+        return self.measured
+
+
+class NodeRig:
+    """A node with pods that are said to run; what they write and do is up to the test."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.clock = folder, SystemClock()
+        self.pods, self.cache, self.runtime, self.streams = PodManager(), PodCache(), ListedPods(), ProcessStreams()
+        self.statuses = StatusManager(client=None, pods=self.pods, safety=NothingRuns(), clock=self.clock)
+        self.logs = LogDirectory(folder / "logs")
+        self.stuck = ""
+
+    def add_pod(self, wanted: Pod | None = None, *, attempt: int = 0) -> Pod:
+        """A pod whose containers all run."""
+        given = wanted or pod("web", containers=[container("main")])
+        self.pods.update_pod(given)
+        self.show(given, attempt=attempt)
+        return given
+
+    def show(
+        self, given: Pod, *, state: protocol.ContainerState = protocol.ContainerState.RUNNING, attempt: int = 0
+    ) -> None:
+        """The runtime shows the pod's containers in a state."""
+        uid = PodUid(given.metadata.uid)
+        containers = tuple(
+            RuntimeContainer(
+                id=f"{uid}-{one.name}-{attempt}",
+                name=one.name,
+                state=state,
+                attempt=attempt,
+                image=one.image,
+                created_at=STARTED,
+                started_at=STARTED,
+            )
+            for one in given.spec.containers
+        )
+        sandbox = Sandbox(id=f"{uid}-sandbox", created_at=STARTED)
+        seen = RuntimePod(
+            uid=uid,
+            namespace=given.metadata.namespace,
+            name=given.metadata.name,
+            sandboxes=(sandbox,),
+            containers=containers,
+        )
+        self.runtime.listed[uid] = seen
+        self.cache.put(uid, Look(self.cache.begin(), seen))
+        running = ContainerState(running=ContainerStateRunning(started_at="2026-01-02T03:04:05Z"))
+        statuses = tuple(
+            ContainerStatus(name=one.name, state=running, container_id=f"test://{one.id}") for one in containers
+        )
+        self.statuses.set_pod_status(given, PodStatus(phase="Running", container_statuses=statuses))
+
+    def log_path(self, given: Pod, name: str = "main", attempt: int = 0) -> Path:
+        """Where the log of a container is; its folder is made."""
+        path = Path(self.logs.path(pod_names(given), name, attempt))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
+    def front(
+        self,
+        judge: Judge,
+        *,
+        checks: Mapping[str, Check] | None = None,
+        commands: protocol.Commands | None = None,
+        counts: RequestCounts | None = None,
+        debugging: bool = True,
+    ) -> Front:
+        """The API without its sockets."""
+        machine = MachineReader(data_dir=self.folder, clock=self.clock)
+        stats = Stats(node_name=NODE, machine=machine, runtime=self.runtime, usages=self.runtime)
+        pages = Pages(
+            pods=self.pods,
+            statuses=self.statuses,
+            runtime=self.runtime,
+            stats=stats,
+            checks=checks or {"syncloop": lambda: self.stuck},
+            collectors=[counts] if counts is not None else [],
+        )
+        logs = Logs(pods=self.pods, statuses=self.statuses, looks=self.cache, paths=self.logs, clock=self.clock)
+        doing = PodCommands(pods=self.pods, looks=self.cache, streams=self.streams, commands=commands or self.streams)
+        return Front(gate=Gate(judge), pages=pages, logs=logs, commands=doing, debugging=debugging)
+
+    @asynccontextmanager
+    async def serving(self, tls: ssl.SSLContext, judge: Judge, *, debugging: bool = True) -> AsyncIterator[int]:
+        """The API on loopback; its port."""
+        listener = socket.create_server(("127.0.0.1", 0))
+        counts = RequestCounts()
+        front = self.front(judge, counts=counts, debugging=debugging)
+        async with App(front, counts).serving(listener, tls):
+            yield listener.getsockname()[1]
+
+
+class FixedJudge:
+    """A judge who knows one token, and what its owner may do; writes down what it was asked. Judge."""
+
+    def __init__(self, *allowed: tuple[str, str], failing: str = "") -> None:
+        self._allowed, self._failing = allowed, failing
+        self.asked: list[tuple[str, str]] = []
+
+    async def caller_of_token(self, token: str) -> Caller | None:
+        if self._failing == "authentication":
+            raise ReviewFailed("no answer")
+        return Caller("jane", ("editors",)) if token == "good" else None
+
+    async def is_allowed(self, caller: Caller, verb: str, subresource: str) -> bool:
+        self.asked.append((verb, subresource))
+        if self._failing == "authorization":
+            raise ReviewFailed("no answer")
+        return (verb, subresource) in self._allowed
+
+
+def asked(method: str, target: str, *, token: str = "good", body: bytes = b"", offer: Offer | None = None) -> Asked:
+    """A request without its socket."""
+
+    async def read_body() -> bytes:
+        return body
+
+    authorization = f"Bearer {token}" if token else ""
+    return Asked(method, target, authorization, None, offer or Offer("", "", (), ()), bool(body), read_body)
+
+
+class Authority:
+    """A client authority, and certificates of it for users."""
+
+    def __init__(self, folder: Path) -> None:
+        self._authority, self._folder = trustme.CA(), folder
+        self.path = folder / "client-ca.crt"
+        self._authority.cert_pem.write_to_path(self.path)
+
+    def client(self, user: str, group: str = "system:masters") -> ssl.SSLContext:
+        """How a client with a certificate of this user connects; it trusts any server."""
+        context = anonymous()
+        self._authority.issue_cert(f"{user}.example.com", common_name=user, organization_name=group).configure_cert(
+            context
+        )
+        return context
+
+
+def anonymous() -> ssl.SSLContext:
+    """How a client without a certificate connects; it trusts any server."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+def own_tls(folder: Path, client_authority: Path | None) -> ssl.SSLContext:
+    """The TLS context of a node that made its own certificate."""
+    files: ServingFiles = own_certificate(folder / "pki", ["127.0.0.1", NODE], SystemClock().now())
+    return server_context(files, client_authority)
+
+
+@asynccontextmanager
+async def standalone(folder: Path, *, debugging: bool = True) -> AsyncIterator[tuple[NodeRig, str, ssl.SSLContext]]:
+    """A node without an API server: the node, its URL, and how its administrator connects."""
+    rig, authority = NodeRig(folder), Authority(folder)
+    tls = await asyncio.to_thread(own_tls, folder, authority.path)
+    async with rig.serving(tls, OnlyCertificates(), debugging=debugging) as port:
+        yield rig, f"https://127.0.0.1:{port}", authority.client("admin")

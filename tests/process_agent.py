@@ -1,0 +1,94 @@
+"""An agent as a program of its own: runs containers as told in JSON on its command line, until it is killed.
+
+Can become an ordinary user first.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from process_lab import Lab, Ward, make_runtime
+from pykubelet.api.generated.core import SecurityContext
+from pykubelet.runtime.process.runtime import ProcessRuntime
+from pykubelet.runtime.process.shim import kernel
+from pykubelet.runtime.protocol import Mount, RuntimeFailure
+
+
+async def main(order: dict[str, Any]) -> None:
+    async with make_runtime(Path(order["root"]), order.get("way")) as runtime:
+        lab = Lab(runtime, Path(order["logs"]))
+        for wanted in order["containers"]:
+            try:
+                ward = await start(lab, **wanted)
+            except RuntimeFailure as failure:
+                tell(failure=failure.message, reason=failure.reason)
+        if "run" in order:
+            outcome = await runtime.run(ward.id, order["run"], timeout_seconds=5, limit_bytes=1000)
+            tell(exit_code=outcome.exit_code, output=outcome.output.decode())
+            await runtime.stop(ward.id, 0)
+        while order.get("endless"):
+            await start(lab, ["sleep", "4799"])
+        if order.get("until_ended"):
+            await tell_ends(runtime)
+            return
+        tell(ready=True)
+        await asyncio.Event().wait()
+
+
+async def start(
+    lab: Lab,
+    command: list[str],
+    mounts: list[dict[str, Any]] | None = None,
+    run_as_user: int | None = None,
+    *,
+    is_started: bool = True,
+    **fields: Any,
+) -> Ward:
+    """Make a container, start it unless it is not to be, and tell about it."""
+    context = SecurityContext(run_as_user=run_as_user)
+    ward = await lab.create(
+        *command, mounts=[Mount(**mount) for mount in mounts or ()], security_context=context, **fields
+    )
+    if is_started:
+        await lab.runtime.start(ward.id)
+    tell(id=ward.id, uid=ward.pod.metadata.uid, log_path=ward.request.log_path)
+    return ward
+
+
+async def tell_ends(runtime: ProcessRuntime) -> None:
+    """Wait until all have ended, and tell how."""
+    while any(one.finished_at is None for pod in await runtime.pods() for one in pod.containers):
+        await asyncio.sleep(0.02)
+    for pod in await runtime.pods():
+        tell(ended={one.id: one.exit_code for one in pod.containers})
+
+
+def tell(**facts: Any) -> None:
+    print(json.dumps(facts), flush=True)  # noqa: T201  this is how it tells
+
+
+def become_ordinary(uid: int) -> None:
+    """Become another user for good; the interpreter may be where only root can reach it, so a way is opened for us."""
+    home = Path("/root")
+    if Path(sys.base_prefix).is_relative_to(home) and not home.stat().st_mode & 0o001:
+        below = Path(sys.base_prefix).relative_to(home).parts[0]
+        kernel.unshare(kernel.NEW_MOUNTS)
+        kernel.mount("", "/", flags=kernel.PRIVATE | kernel.RECURSIVE)
+        handle = os.open(home / below, os.O_PATH)
+        kernel.mount("tmpfs", str(home), "tmpfs", 0, "mode=755")
+        (home / below).mkdir()
+        kernel.mount(f"/proc/self/fd/{handle}", str(home / below), flags=kernel.BIND | kernel.RECURSIVE)
+        os.close(handle)
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+
+
+if __name__ == "__main__":
+    order = json.loads(sys.argv[1])
+    if "uid" in order:
+        become_ordinary(order["uid"])
+    asyncio.run(main(order))

@@ -1,0 +1,39 @@
+"""A real API server for all tests of a module, and a node whose API it talks to."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from node_api_rig import NODE, NodeRig, own_tls
+from node_cluster import Cluster
+from pykubelet.aio.clock import SystemClock
+from pykubelet.kube.kubeconfig import load_kubeconfig
+from pykubelet.kube.rest import RestClient
+from pykubelet.nodeapi.access.reviews import Reviews
+from server_process import ServerProcess
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    process = ServerProcess(tmp_path_factory.mktemp("server")).start()
+    yield process
+    assert process.stop() == 0
+
+
+@pytest.fixture
+async def cluster(server: ServerProcess, tmp_path: Path) -> AsyncIterator[Cluster]:
+    """A node whose API asks the server who may do what, and which the server passes requests on to."""
+    rig, clock = NodeRig(tmp_path), SystemClock()
+    access = load_kubeconfig([str(server.kubeconfig)], environment={}, clock=clock)
+    tls = await asyncio.to_thread(own_tls, tmp_path, server.data / "pki" / "ca.crt")
+    async with RestClient(access, clock=clock) as api:
+        judge = Reviews(api=api, node_name=NODE, clock=clock)
+        async with rig.serving(tls, judge) as port:
+            made = Cluster(server, rig, port, tmp_path / "cache")
+            addresses = [{"type": "InternalIP", "address": "127.0.0.1"}]
+            status = {"addresses": addresses, "daemonEndpoints": {"kubeletEndpoint": {"Port": port}}}
+            await made.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}}, status)
+            yield made
+            await made.kubectl("delete", "pod", "--all", "--grace-period=0", "--force")

@@ -1,0 +1,265 @@
+"""The node's API over real TLS sockets: who gets in, what the pages say, and what breaks the rules."""
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from node_api_rig import Authority, NodeRig, anonymous, own_tls, standalone
+from pykubelet.aio.clock import SystemClock
+from pykubelet.nodeapi import upgrades
+from pykubelet.nodeapi.access.gate import OnlyCertificates
+from pykubelet.nodeapi.serving import ServingError, ServingFiles, own_certificate, server_context
+from pykubelet.runtime.protocol import RuntimeFailure
+from pykubelet.testing.build import static_pod
+
+Node = tuple[NodeRig, str, ssl.SSLContext]
+
+
+@pytest.fixture
+async def node(tmp_path: Path) -> AsyncIterator[Node]:
+    async with standalone(tmp_path) as made:
+        yield made
+
+
+async def get(url: str, tls: ssl.SSLContext, *, method: str = "GET", **options: Any) -> tuple[int, str]:
+    """Code and text of an answer."""
+    connector = aiohttp.TCPConnector(ssl=tls)
+    async with aiohttp.ClientSession(connector=connector) as http, http.request(method, url, **options) as response:
+        return response.status, await response.text()
+
+
+async def test_only_certificates_of_the_authority_get_in(node: Node, tmp_path: Path) -> None:
+    """Nobody without one, nobody with a token where there is no API server, nobody with one of someone else."""
+    _, url, admin = node
+    assert await get(f"{url}/healthz", admin) == (200, "ok")
+    assert await get(f"{url}/healthz", anonymous()) == (401, "Unauthorized")
+    bearer = {"Authorization": "Bearer token"}
+    assert await get(f"{url}/healthz", anonymous(), headers=bearer) == (401, "Unauthorized")
+    (tmp_path / "other").mkdir()
+    stranger = Authority(tmp_path / "other").client("admin")
+    with pytest.raises(aiohttp.ClientError):
+        await get(f"{url}/healthz", stranger)
+
+
+async def test_node_without_an_authority_lets_nobody_in(tmp_path: Path) -> None:
+    """There is no way to be known."""
+    rig = NodeRig(tmp_path)
+    async with rig.serving(own_tls(tmp_path, None), OnlyCertificates()) as port:
+        stranger = Authority(tmp_path).client("admin")
+        assert await get(f"https://127.0.0.1:{port}/pods", stranger) == (401, "Unauthorized")
+
+
+async def test_pages_tell_about_pods_and_usage(node: Node) -> None:
+    """All pages that a scraper or a person asks for."""
+    rig, url, admin = node
+    rig.add_pod(static_pod("static-node-1"))
+    rig.add_pod()
+    _, pods = await get(f"{url}/pods", admin)
+    phases = {item["metadata"]["name"]: item["status"]["phase"] for item in json.loads(pods)["items"]}
+    assert phases == {"static-node-1": "Running", "web": "Pending"}
+    code, running = await get(f"{url}/runningpods/", admin)
+    assert (code, len(json.loads(running)["items"])) == (200, 2)
+    _, summary = await get(f"{url}/stats/summary", admin)
+    assert json.loads(summary)["node"]["memory"]["workingSetBytes"] > 0
+    pages = {
+        "/metrics": 'kubelet_http_requests_total{long_running="false",method="GET",path="pods",server_type="readwrite"} 1.0',
+        "/metrics/resource": "node_cpu_usage_seconds_total",
+        "/metrics/cadvisor": "machine_cpu_cores",
+        "/metrics/probes": "process_start_time_seconds",
+    }
+    for path, expected in pages.items():
+        code, text = await get(f"{url}{path}", admin)
+        assert code == 200
+        assert expected in text
+    assert await get(f"{url}/nothing", admin) == (404, "404 page not found\n")
+
+
+async def test_pages_say_when_the_runtime_does_not_answer(node: Node) -> None:
+    """An error where there is nothing else to say, a metric where there is."""
+    rig, url, admin = node
+    rig.runtime.failure = RuntimeFailure("the runtime is down")
+    assert await get(f"{url}/runningpods/", admin) == (500, "the runtime is down")
+    assert (await get(f"{url}/stats/summary", admin))[0] == 500
+    code, text = await get(f"{url}/metrics/resource", admin)
+    assert (code, "resource_scrape_error 1.0" in text) == (200, True)
+
+
+async def test_log_says_why_there_is_none(node: Node) -> None:
+    """With upstream's codes and words."""
+    rig, url, admin = node
+    given = rig.add_pod()
+    logs = f"{url}/containerLogs/default"
+    assert await get(f"{logs}/nobody/main", admin) == (404, 'pod "nobody" does not exist')
+    assert await get(f"{logs}/web/other", admin) == (404, 'container "other" not found in pod "web"')
+    assert await get(f"{logs}//main", admin) == (400, '{"message": "Missing podID."}')
+    assert await get(f"{logs}/web/main?tailLines=x", admin) == (400, '{"message": "Unable to decode query."}')
+    assert await get(f"{logs}/web/main?tail=-1", admin) == (422, '{"message": "Invalid request."}')
+    code, text = await get(f"{logs}/web/main?previous=true", admin)
+    assert (code, text) == (400, 'previous terminated container "main" in pod "web" not found')
+    code, text = await get(f"{logs}/web/main", admin)
+    assert (code, text[:20]) == (400, "failed to open log f")
+    rig.log_path(given).write_text("2026-01-02T03:04:05Z stdout F hi\n")
+    assert await get(f"{logs}/web/main?timestamps=1", admin) == (200, "2026-01-02T03:04:05.000000000Z hi\n")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"nonsense\r\n\r\n",
+        b"GET /pods HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 2_000_000 + b"\r\n\r\n",
+        b"GET https://node/pods HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+        b"GET /exec/default/web/main?output=1&command=id HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+        b"GET /exec/default/web/main?output=1 HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n",
+        b"POST /exec/default/web/main?output=1 HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n",
+        b"POST /exec/default/web/main HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+        b"GET /containerLogs/d%ff/web/main?tailLines=\xff HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+    ],
+    ids=[
+        "no http",
+        "huge header",
+        "absolute target",
+        "no upgrade",
+        "half a websocket",
+        "spdy without version",
+        "nothing",
+        "no text",
+    ],
+)
+async def test_what_breaks_the_rules_is_answered_with_a_refusal(node: Node, sent: bytes) -> None:
+    """Never with a failure of ours, and the node goes on."""
+    rig, url, admin = node
+    rig.add_pod()
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]), ssl=admin)
+    writer.write(sent)
+    line = await asyncio.wait_for(reader.readline(), 10)
+    writer.close()
+    assert line.split()[1] == b"400"
+    assert await get(f"{url}/healthz", admin) == (200, "ok")
+
+
+async def test_exec_over_a_web_socket_of_other_clients(node: Node) -> None:
+    """Version 4 in base64, as a browser speaks it, and none at all."""
+    rig, url, admin = node
+    rig.add_pod()
+    target = f"{url}/exec/default/web/main?output=1&command=echo&command=hi"
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=admin)) as http:
+        async with http.ws_connect(target, protocols=["v4.base64.channel.k8s.io"]) as socket:
+            assert socket.protocol == "v4.base64.channel.k8s.io"
+            heard = [message.data async for message in socket]
+            assert heard[:2] == ["1", "1aGkK"]
+            assert heard[2].startswith("3")
+        async with http.ws_connect(target) as socket:
+            assert [message.data async for message in socket] == [b"\x01", b"\x01hi\n"]
+
+
+async def test_port_forward_over_the_channels_of_a_web_socket(node: Node) -> None:
+    """As other clients than kubectl do it: the ports are in the query, and come first on each channel."""
+    rig, url, admin = node
+    rig.add_pod()
+
+    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"hello " + await reader.readline())
+        writer.close()
+
+    program = await asyncio.start_server(greet, "127.0.0.1", 0)
+    port = program.sockets[0].getsockname()[1]
+    target = f"{url}/portForward/default/web?port={port}"
+    async with (
+        program,
+        aiohttp.ClientSession() as http,
+        http.ws_connect(target, protocols=["v4.channel.k8s.io"], ssl=admin) as socket,
+    ):
+        await socket.send_bytes(b"\x00you\n")
+        heard = [message.data async for message in socket]
+    number = port.to_bytes(2, "little")
+    assert heard == [b"\x00" + number, b"\x01" + number, b"\x00hello you\n"]
+
+
+async def test_run_takes_its_command_from_a_form(node: Node) -> None:
+    """As people post it; a form that is too large is refused."""
+    rig, url, admin = node
+    rig.add_pod()
+    target = f"{url}/run/default/web/main"
+    assert await get(target, admin, method="POST", data={"cmd": "echo hi there"}) == (200, "hi there\n")
+    assert (await get(target, admin, method="POST", data={"cmd": "x" * 100_000}))[0] == 413
+
+
+async def test_connection_over_which_nothing_is_said_is_ended(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And with it the command."""
+    monkeypatch.setattr(upgrades, "IDLE_SECONDS", 0.3)
+    rig, url, admin = node
+    rig.add_pod()
+    target = f"{url}/exec/default/web/main?output=1&command=sh&command=-c&command=echo+up;exec+sleep+1000"
+    async with aiohttp.ClientSession() as http, http.ws_connect(target, ssl=admin) as socket:
+        heard = [message.data async for message in socket]
+    assert heard == [b"\x01", b"\x01up\n"]
+    assert len(rig.streams.ended) == 1
+
+
+async def test_log_of_a_reader_who_goes_away_is_let_go_of(node: Node) -> None:
+    """Nothing waits for the end of the container any more."""
+    rig, url, admin = node
+    rig.log_path(rig.add_pod()).write_text("2026-01-02T03:04:05Z stdout F hi\n")
+    async with aiohttp.ClientSession() as http:
+        log = await http.get(f"{url}/containerLogs/default/web/main?follow=1", ssl=admin)
+        assert await log.content.readline() == b"hi\n"
+        log.close()
+    async with asyncio.timeout(10):
+        while rig.cache._waiting:
+            await asyncio.sleep(0.01)
+    assert await get(f"{url}/healthz", admin) == (200, "ok")
+
+
+async def test_connections_are_cut_off_when_the_node_stops(tmp_path: Path) -> None:
+    """A log that is followed and a command that runs hold up nothing."""
+    async with aiohttp.ClientSession() as http:
+        async with standalone(tmp_path) as (rig, url, admin):
+            given = rig.add_pod()
+            rig.log_path(given).write_text("2026-01-02T03:04:05Z stdout F hi\n")
+            log = await http.get(f"{url}/containerLogs/default/web/main?follow=1", ssl=admin)
+            assert await log.content.readline() == b"hi\n"
+            command = f"{url}/exec/default/web/main?output=1&command=sh&command=-c&command=echo+up;exec+sleep+1000"
+            socket = await http.ws_connect(command, protocols=["v5.channel.k8s.io"], ssl=admin)
+            assert [await socket.receive_bytes() for _ in range(2)] == [b"\x01", b"\x01up\n"]
+            began = asyncio.get_running_loop().time()
+        assert asyncio.get_running_loop().time() - began < 2
+        assert rig.streams.ended == [["sh", "-c", "echo up;exec sleep 1000"]]
+        assert (await socket.receive()).type in (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED)
+        with pytest.raises(aiohttp.ClientPayloadError):
+            await log.content.read()
+
+
+def test_own_certificate_is_kept_until_it_is_old_or_others_names_are_wanted(tmp_path: Path) -> None:
+    """Its key is nobody else's business."""
+    now = SystemClock().now()
+    files = own_certificate(tmp_path, ["127.0.0.1", "node-1"], now)
+    first = files.certificate.read_bytes()
+    assert files.key.stat().st_mode & 0o777 == 0o600
+    own_certificate(tmp_path, ["node-1"], now + timedelta(days=200))
+    assert files.certificate.read_bytes() == first
+    own_certificate(tmp_path, ["node-1", "::1"], now)
+    second = files.certificate.read_bytes()
+    assert second != first
+    own_certificate(tmp_path, ["node-1"], now + timedelta(days=300))
+    assert files.certificate.read_bytes() != second
+    files.certificate.write_text("broken")
+    own_certificate(tmp_path, ["node-1"], now)
+    assert server_context(files, None).verify_mode is ssl.CERT_NONE
+
+
+def test_files_that_are_no_certificates_are_named(tmp_path: Path) -> None:
+    """What is wrong, and with which file."""
+    bad = tmp_path / "bad.crt"
+    bad.write_text("no certificate")
+    good = own_certificate(tmp_path, ["node-1"], SystemClock().now())
+    with pytest.raises(ServingError, match=r"bad\.crt"):
+        server_context(ServingFiles(bad, bad), None)
+    with pytest.raises(ServingError, match=r"bad\.crt"):
+        server_context(good, bad)

@@ -1,0 +1,188 @@
+"""From start to end: how processes are started, whom they run as, and that nothing is left of them."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from process_lab import Lab, children_of, parent_of, processes_with, until
+from pykubelet.api.generated.core import (
+    Capabilities,
+    Lifecycle,
+    PodSecurityContext,
+    ResourceRequirements,
+    SecurityContext,
+)
+from pykubelet.runtime.process.cgroups import find_cgroups
+from pykubelet.runtime.process.runtime import ProcessRuntime
+from pykubelet.runtime.protocol import ContainerState, RuntimeFailure
+
+only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else")
+
+
+async def test_process_has_the_environment_it_was_given_and_nothing_of_ours(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Besides its own variables those that every container has."""
+    monkeypatch.setenv("AGENT_SECRET", "hidden")
+    output = await lab.output_of("env", environment=[("GREETING", "hello there"), ("PATH", "/usr/bin:/bin")])
+    variables = dict(line.split("=", 1) for line in output.splitlines())
+    assert variables.pop("HOSTNAME").startswith("pod-")
+    assert variables.pop("HOME").startswith("/")
+    assert variables == {"GREETING": "hello there", "PATH": "/usr/bin:/bin"}
+
+
+async def test_process_is_leader_of_a_session_of_its_own_and_has_no_files_but_three(lab: Lab) -> None:
+    """Whoever signals its group reaches all of it and nobody else."""
+    output = await lab.output_of(
+        "sh", "-c", "cut -d' ' -f1,5,6 /proc/$$/stat; ls /proc/$$/fd | tr '\\n' ' '; umask; ulimit -c"
+    )
+    numbers, *rest = output.splitlines()
+    assert len(set(numbers.split())) == 1
+    assert rest == ["0 1 2 0022", "0"]
+
+
+async def test_process_works_in_its_directory(lab: Lab, tmp_path: Path) -> None:
+    """The root, unless the container says where."""
+    assert await lab.output_of("pwd") == "/\n"
+    assert await lab.output_of("pwd", working_dir=str(tmp_path)) == f"{tmp_path}\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "fields", "told"),
+    [
+        (("/no/such",), {}, 'exec: "/no/such": stat /no/such: no such file or directory'),
+        (("no-such-command",), {}, 'exec: "no-such-command": executable file not found in $PATH'),
+        (("/etc/passwd",), {}, 'exec: "/etc/passwd": permission denied'),
+        (("true",), {"working_dir": "/no/such"}, 'chdir to cwd ("/no/such"): No such file or directory'),
+        (("echo", "a\0b"), {}, "embedded null byte"),
+    ],
+    ids=["no file", "not in PATH", "not executable", "no directory", "NUL"],
+)
+async def test_what_cannot_be_started_says_why(
+    lab: Lab, command: tuple[str, ...], fields: dict[str, str], told: str
+) -> None:
+    """The container has ended then, with the code and the reason that containerd gives."""
+    ward = await lab.create(*command, **fields)
+    message = f"unable to start container process: {told}"
+    with pytest.raises(RuntimeFailure) as failure:
+        await lab.runtime.start(ward.id)
+    assert failure.value.message == message
+    ended = await ward.told()
+    assert (ended.state, ended.exit_code, ended.reason) == (ContainerState.EXITED, 128, "StartError")
+    assert ended.message == message
+    assert ended.started_at is not None
+
+
+async def test_container_is_started_once(lab: Lab) -> None:
+    """A second start is a failure, not a second process."""
+    ward = await lab.start("sleep", "1000")
+    with pytest.raises(RuntimeFailure, match="was started before"):
+        await lab.runtime.start(ward.id)
+    assert (await ward.told()).state == ContainerState.RUNNING
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "reason"),
+    [("exit 0", 0, "Completed"), ("exit 42", 42, "Error"), ("kill -9 $$", 137, "Error"), ("kill -15 $$", 143, "Error")],
+)
+async def test_end_is_told_as_a_shell_tells_it(lab: Lab, command: str, code: int, reason: str) -> None:
+    """A signal is 128 and its number."""
+    ended = await (await lab.start("sh", "-c", command)).until_ended()
+    assert (ended.exit_code, ended.reason, ended.message) == (code, reason, "")
+
+
+async def test_nothing_outlives_the_first_process(lab: Lab) -> None:
+    """Neither its children nor those that hid in a session of their own, however they were orphaned."""
+    script = "setsid -f sleep 4711; (sleep 4712 &); sleep 4713 & trap '' HUP; sleep 0.2; exit 5"
+    ward = await lab.start("sh", "-c", script)
+    ended = await ward.until_ended()
+    assert ended.exit_code == 5
+    assert [pid for number in (4711, 4712, 4713) for pid in processes_with(f"sleep\0{number}")] == []
+
+
+async def test_stop_reaches_the_whole_group(lab: Lab) -> None:
+    """A shell that does not pass signals on is no reason to wait."""
+    child = "trap 'echo child; exit 0' TERM; while :; do :; done"
+    script = f'sh -c "{child}" & trap "wait; exit 7" TERM; wait'
+    ward = await lab.start("sh", "-c", script)
+    await asyncio.sleep(0.3)
+    await lab.runtime.stop(ward.id, 5)
+    assert ward.log == "child\n"
+    assert (await ward.told()).exit_code == 7
+
+
+async def test_stop_sends_the_signal_that_the_container_asks_for(lab: Lab) -> None:
+    """`lifecycle.stopSignal` instead of TERM."""
+    script = "trap 'echo got; exit 3' USR1; while :; do :; done"
+    ward = await lab.start("sh", "-c", script, lifecycle=Lifecycle(stop_signal="SIGUSR1"))
+    await asyncio.sleep(0.3)
+    await lab.runtime.stop(ward.id, 5)
+    assert (ward.log, (await ward.told()).exit_code) == ("got\n", 3)
+
+
+async def test_stop_kills_what_has_been_stopped_in_its_tracks(lab: Lab) -> None:
+    """A process that is frozen, and a supervisor that is, cannot hold it up for long."""
+    ward = await lab.start("sh", "-c", "sleep 4714; true")
+    (pid,) = await until(lambda: processes_with("sleep\x004714\0"))
+    shell = parent_of(pid)
+    supervisor = parent_of(shell)
+    os.kill(pid, signal.SIGSTOP)
+    os.kill(supervisor, signal.SIGSTOP)
+    async with asyncio.timeout(15):
+        await lab.runtime.stop(ward.id, 0)
+    assert (await ward.told()).exit_code == 137
+
+
+async def test_no_zombies_are_left(lab: Lab, runtime: ProcessRuntime) -> None:
+    """Orphans of a running container are reaped, and so are supervisors."""
+    ward = await lab.start("sh", "-c", "for i in 1 2 3 4 5; do (true &); done; exec sleep 4715")
+    await asyncio.sleep(0.3)
+    (pid,) = processes_with("sleep\x004715\0")
+    supervisor = parent_of(pid)
+    assert list(children_of(supervisor)) == [pid]
+    spawner = parent_of(supervisor)
+    await runtime.stop(ward.id, 0)
+    await until(lambda: children_of(spawner) == {})
+
+
+async def test_container_without_a_command_is_refused(lab: Lab) -> None:
+    """There is no image that could know one."""
+    with pytest.raises(RuntimeFailure, match="has no command") as failure:
+        await lab.create()
+    assert failure.value.reason == "CreateContainerConfigError"
+
+
+@only_root
+async def test_root_runs_a_container_as_the_user_it_asks_for(lab: Lab) -> None:
+    """User, group, further groups; and its output files are its own."""
+    context = PodSecurityContext(run_as_user=1234, run_as_group=2345, supplemental_groups=(7,), fs_group=8)
+    output = await lab.output_of(
+        "sh", "-c", "id -u; id -g; id -G; echo again >/dev/stdout", pod={"security_context": context}
+    )
+    assert output.splitlines() == ["1234", "2345", "2345 7 8", "again"]
+
+
+@only_root
+async def test_root_of_a_container_has_the_rights_containers_have(lab: Lab) -> None:
+    """Not those of the machine's root, unless the container is privileged; fewer, if it says so."""
+    command = ("grep", "-E", "CapEff|NoNewPrivs", "/proc/self/status")
+    usual = await lab.output_of(*command)
+    none = await lab.output_of(
+        *command,
+        security_context=SecurityContext(capabilities=Capabilities(drop=("ALL",)), allow_privilege_escalation=False),
+    )
+    assert usual.split() == ["CapEff:", "00000000a80425fb", "NoNewPrivs:", "0"]
+    assert none.split() == ["CapEff:", "0000000000000000", "NoNewPrivs:", "1"]
+
+
+@pytest.mark.skipif("memory" not in find_cgroups().folders, reason="no control groups for us here")
+async def test_container_that_takes_too_much_memory_is_killed_and_says_so(lab: Lab) -> None:
+    """Its limit is the kernel's, and its groups are gone with it."""
+    script = "x=$(head -c 200000000 /dev/zero | tr '\\0' x)"
+    ward = await lab.start("sh", "-c", script, resources=ResourceRequirements(limits={"memory": "32Mi", "cpu": "1"}))
+    ended = await ward.until_ended()
+    assert (ended.exit_code, ended.reason) == (137, "OOMKilled")
+    await until(lambda: not any(Path(folder, ward.id).exists() for folder in find_cgroups().folders.values()))

@@ -1,0 +1,216 @@
+"""Commands in containers, terminals, watching a container, and its ports."""
+
+import asyncio
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from process_lab import Lab, processes_with, until
+from pykubelet.api.generated.core import PodSecurityContext
+from pykubelet.runtime.process.runtime import ProcessRuntime
+from pykubelet.runtime.process.shim.namespace import possible_way
+from pykubelet.runtime.process.shim.ways import NONE
+from pykubelet.runtime.protocol import Mount, RuntimeFailure
+from pykubelet.runtime.streams import ByteReader
+
+
+async def read_all(reader: ByteReader | None) -> bytes:
+    assert reader is not None
+    found = b""
+    while block := await reader.read():
+        found += block
+    return found
+
+
+async def read_until(reader: ByteReader, text: bytes) -> bytes:
+    found = b""
+    while text not in found:
+        block = await reader.read()
+        assert block, f"{text!r} does not come, only {found!r}"
+        found += block
+    return found
+
+
+@pytest.mark.skipif(possible_way() == NONE, reason="no mount namespaces for us here")
+async def test_command_runs_where_and_as_the_container_does(lab: Lab, tmp_path: Path) -> None:
+    """Same files, same variables, same directory, same user, same name of the machine."""
+    volume = tmp_path / "volume"
+    volume.mkdir(mode=0o755)
+    (volume / "greeting").write_text("from the volume\n")
+    fields = {} if os.geteuid() else {"pod": {"security_context": PodSecurityContext(run_as_user=1234)}}
+    ward = await lab.start(
+        *("sleep", "1000"),
+        mounts=[Mount(host_path=str(volume), container_path="/no/such")],
+        environment=[("GREETING", "hello")],
+        working_dir="/no",
+        **fields,
+    )
+    code, output = await ward.run("sh", "-c", "cat such/greeting; echo $GREETING; pwd; id -u; uname -n")
+    *rest, name = output.splitlines()
+    assert code == 0
+    assert rest == ["from the volume", "hello", "/no", str(os.geteuid() or 1234)]
+    assert name.startswith("pod-")
+
+
+async def test_command_ends_with_its_code_and_both_streams(lab: Lab) -> None:
+    """What it prints beyond the limit is dropped, and does not stop it."""
+    ward = await lab.start("sleep", "1000")
+    assert await ward.run("sh", "-c", "echo out; echo err >&2; exit 4") == (4, "out\nerr\n")
+    code, output = await ward.run("sh", "-c", "head -c 1000000 /dev/zero; exit 5")
+    assert (code, len(output)) == (5, 10_000)
+    assert (await ward.run("sh", "-c", "kill -9 $$"))[0] == 137
+
+
+async def test_command_that_does_not_exist_is_a_failure(lab: Lab) -> None:
+    """Not an exit code that somebody could take for an answer."""
+    ward = await lab.start("sleep", "1000")
+    with pytest.raises(RuntimeFailure, match='exec: "no-such-command": executable file not found'):
+        await ward.run("no-such-command")
+    with pytest.raises(RuntimeFailure, match="too long"):
+        await ward.run("echo", "x" * 500_000)
+    assert await ward.run("true") == (0, "")
+
+
+async def test_command_that_takes_too_long_is_killed_with_its_group(lab: Lab) -> None:
+    """And the container goes on."""
+    ward = await lab.start("sleep", "1000")
+    with pytest.raises(TimeoutError):
+        await ward.run("sh", "-c", "trap '' TERM; sleep 4721; true", seconds=0.3)
+    await until(lambda: processes_with("sleep\x004721") == [])
+    assert await ward.run("true") == (0, "")
+
+
+async def test_command_ends_when_whoever_asked_for_it_is_cancelled(lab: Lab) -> None:
+    """A probe of a pod that goes away leaves nothing behind."""
+    ward = await lab.start("sleep", "1000")
+    async with asyncio.TaskGroup() as group:
+        probe = group.create_task(ward.run("sleep", "4722", seconds=None))
+        await until(lambda: processes_with("sleep\x004722"))
+        probe.cancel()
+    await until(lambda: processes_with("sleep\x004722") == [])
+    assert await ward.run("true") == (0, "")
+
+
+async def test_command_may_leave_something_running_until_the_container_ends(lab: Lab) -> None:
+    """It does not hold up the command's end, though it has its output open; and it does not outlive the container."""
+    ward = await lab.start("sleep", "1000")
+    async with asyncio.timeout(3):
+        assert await ward.run("sh", "-c", "setsid -f sleep 4723; echo done") == (0, "done\n")
+    assert processes_with("sleep\x004723")
+    await lab.runtime.stop(ward.id, 5)
+    assert processes_with("sleep\x004723") == []
+
+
+async def test_command_ends_with_its_container(lab: Lab) -> None:
+    """One that waits for it is told."""
+    ward = await lab.start("sleep", "1000")
+    async with asyncio.TaskGroup() as group:
+        command = group.create_task(ward.run("sleep", "4724", seconds=None))
+        await until(lambda: processes_with("sleep\x004724"))
+        await lab.runtime.stop(ward.id, 5)
+    assert command.result()[0] == 137
+
+
+async def test_session_has_three_streams(lab: Lab, runtime: ProcessRuntime) -> None:
+    """Input to its end, however long, and outputs apart."""
+    ward = await lab.start("sleep", "1000")
+    command = ("sh", "-c", "wc -c; echo problem >&2; exit 6")
+    async with runtime.execute(ward.id, command, stdin=True, tty=False) as session:
+        assert session.stdin is not None
+        await session.stdin.write(b"x" * 1_000_000)
+        await session.stdin.close()
+        assert (await read_all(session.stdout)).strip() == b"1000000"
+        assert await read_all(session.stderr) == b"problem\n"
+        assert await session.exit_code() == 6
+
+
+async def test_terminal_of_a_command_has_the_size_it_is_given(lab: Lab, runtime: ProcessRuntime) -> None:
+    """A shell with a prompt, as `kubectl exec -it` has it."""
+    ward = await lab.start("sleep", "1000")
+    async with runtime.execute(ward.id, ("sh",), stdin=True, tty=True) as session, asyncio.timeout(10):
+        assert session.stdin is not None
+        assert session.stderr is None
+        session.resize(columns=123, rows=45)
+        await session.stdin.write(b"tty >/dev/null && stty size\n")
+        await read_until(session.stdout, b"45 123")
+        await session.stdin.write(b"exit 9\n")
+        await read_all(session.stdout)
+        assert await session.exit_code() == 9
+
+
+async def test_terminal_shows_everything_that_was_written_before_the_end(lab: Lab, runtime: ProcessRuntime) -> None:
+    """The last bytes of a program that ends at once too."""
+    ward = await lab.start("sleep", "1000")
+    for _ in range(5):
+        async with runtime.execute(ward.id, ("seq", "20000"), stdin=False, tty=True) as session:
+            output = await read_all(session.stdout)
+        assert output.split() == [str(number).encode() for number in range(1, 20001)]
+
+
+async def test_attached_one_sees_output_and_gives_input(lab: Lab, runtime: ProcessRuntime) -> None:
+    """Of the program itself; what it says goes to the log as well."""
+    ward = await lab.start(
+        "sh", "-c", "read name; echo hello $name; echo oops >&2; exit 3", stdin=True, stdin_once=True
+    )
+    async with runtime.attach(ward.id, stdin=True) as session, asyncio.timeout(10):
+        assert session.stdin is not None
+        await session.stdin.write(b"you\n")
+        assert await read_until(session.stdout, b"\n") == b"hello you\n"
+        assert session.stderr is not None
+        assert await read_until(session.stderr, b"\n") == b"oops\n"
+        assert await session.exit_code() == 3
+    assert ward.log == "hello you\noops\n"
+
+
+async def test_attached_one_may_leave_and_come_back(lab: Lab, runtime: ProcessRuntime) -> None:
+    """The container goes on meanwhile, and keeps its input open."""
+    ward = await lab.start("sh", "-c", "while read line; do echo got $line; done", stdin=True)
+    for word in (b"one", b"two"):
+        async with runtime.attach(ward.id, stdin=True) as session, asyncio.timeout(10):
+            assert session.stdin is not None
+            await session.stdin.write(word + b"\n")
+            assert await read_until(session.stdout, b"\n") == b"got " + word + b"\n"
+    assert ward.log == "got one\ngot two\n"
+
+
+async def test_container_with_a_terminal_can_be_attached_to(lab: Lab, runtime: ProcessRuntime) -> None:
+    """As `kubectl run -it` does it, size and all."""
+    ward = await lab.start("sh", stdin=True, tty=True)
+    async with runtime.attach(ward.id, stdin=True) as session, asyncio.timeout(10):
+        assert session.stdin is not None
+        session.resize(columns=99, rows=33)
+        await asyncio.sleep(0.1)  # it goes another way than what is typed
+        await session.stdin.write(b"stty size; echo $TERM\n")
+        await read_until(session.stdout, b"33 99\r\nxterm\r\n")
+        await session.stdin.write(b"exit 2\n")
+        assert await session.exit_code() == 2
+
+
+async def test_one_who_does_not_look_holds_up_nobody(lab: Lab, runtime: ProcessRuntime) -> None:
+    """A container that writes much is not slowed down by a viewer that reads nothing."""
+    ward = await lab.start("sh", "-c", "sleep 0.3; head -c 5000000 /dev/zero | tr '\\0' x; exit 0")
+    async with runtime.attach(ward.id, stdin=False):
+        assert (await ward.until_ended()).exit_code == 0
+    assert len(ward.log) == 5_000_000
+
+
+async def test_port_of_a_pod_is_a_port_of_the_machine(lab: Lab, runtime: ProcessRuntime) -> None:
+    """Both directions; a port where nobody listens is a failure."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    ward = await lab.start("sleep", "1000")
+    with pytest.raises(RuntimeFailure, match="failed to connect to localhost"):
+        async with runtime.connect(ward.sandbox_id, port):
+            pass
+
+    async def shout(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write((await reader.read()).upper())
+        writer.close()
+
+    async with await asyncio.start_server(shout, "127.0.0.1", port), runtime.connect(ward.sandbox_id, port) as line:
+        await line.writer.write(b"hello")
+        await line.writer.close()
+        assert await read_all(line.reader) == b"HELLO"

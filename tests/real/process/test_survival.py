@@ -1,0 +1,238 @@
+"""Nothing is lost when an agent, a supervisor or the spawner is killed, and no other process is taken for one of ours."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from process_lab import Lab, children_of, make_runtime, processes_with, stop_everything, until
+from pykubelet.runtime.process.folders import InUse
+from pykubelet.runtime.process.runtime import ProcessRuntime
+from pykubelet.runtime.process.shim.identity import boot_id, identify
+from pykubelet.runtime.protocol import ContainerState, RuntimeContainer, RuntimeFailure
+
+AGENT = Path(__file__).parent.parent.parent / "process_agent.py"
+
+
+@asynccontextmanager
+async def agent(root: Path, *containers: dict[str, Any], **order: Any) -> AsyncIterator[Process]:
+    """An agent as a process of its own."""
+    told = json.dumps({"root": str(root), "logs": str(root.parent), "containers": containers, **order})
+    process = await asyncio.create_subprocess_exec(sys.executable, str(AGENT), told, stdout=PIPE)
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def words_of(process: Process) -> list[dict[str, Any]]:
+    """What it tells until it is ready."""
+    assert process.stdout is not None
+    found: list[dict[str, Any]] = []
+    while line := await process.stdout.readline():
+        found.append(json.loads(line))
+        if "ready" in found[-1]:
+            break
+    return found
+
+
+@pytest.fixture
+def reopened(root: Path) -> Callable[[], Any]:
+    """Opens the runtime of an agent that is gone."""
+
+    @asynccontextmanager
+    async def open_again() -> AsyncIterator[ProcessRuntime]:
+        async with make_runtime(root) as runtime:
+            try:
+                yield runtime
+            finally:
+                await stop_everything(runtime)
+
+    return open_again
+
+
+def log_of(told: dict[str, Any]) -> bytes:
+    return Path(told["log_path"]).read_bytes()
+
+
+def name_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/comm").read_text()
+
+
+async def containers(runtime: ProcessRuntime) -> dict[str, RuntimeContainer]:
+    return {one.id: one for pod in await runtime.pods() for one in pod.containers}
+
+
+async def test_killed_agent_is_not_missed(root: Path, reopened: Callable[[], Any]) -> None:
+    """Containers go on and end; the next agent finds those that run and the exit codes of those that ended meanwhile."""
+    orders = [
+        {"command": ["sh", "-c", f"sleep {delay}; echo done; exit {delay_code}"]}
+        for delay, delay_code in ((0.6, 11), (1000, 0))
+    ]
+    async with agent(root, *orders) as process:
+        ending, running, _ = await words_of(process)
+        process.kill()
+        await process.wait()
+    await until((root / "containers" / ending["id"] / "exit.json").exists)
+    async with reopened() as runtime:
+        found = await containers(runtime)
+        assert (found[ending["id"]].state, found[ending["id"]].exit_code) == (ContainerState.EXITED, 11)
+        assert found[running["id"]].state == ContainerState.RUNNING
+        assert log_of(ending).endswith(b" stdout F done\n")
+        assert (await runtime.run(running["id"], ("echo", "hi"), timeout_seconds=5, limit_bytes=10)).output == b"hi\n"
+        await runtime.stop(running["id"], 5)
+        assert (await containers(runtime))[running["id"]].exit_code == 143
+
+
+async def test_end_is_noticed_after_an_agent_was_killed(root: Path, reopened: Callable[[], Any]) -> None:
+    """The supervisors that were found again are watched like new ones."""
+    async with agent(
+        root,
+        {"command": ["sh", "-c", "while [ ! -e stop ]; do sleep 0.05; done; exit 12"], "working_dir": str(root.parent)},
+    ) as process:
+        (told, _) = await words_of(process)
+        process.kill()
+    async with reopened() as runtime, asyncio.timeout(5):
+        changes = runtime.changes()
+        (root.parent / "stop").touch()
+        assert await anext(changes) == told["uid"]
+        assert (await containers(runtime))[told["id"]].exit_code == 12
+
+
+@pytest.mark.parametrize("after_seconds", [0.25, 0.3, 0.35, 0.4, 0.5])
+async def test_agent_killed_while_it_starts_containers_leaves_none_undecided(
+    root: Path, reopened: Callable[[], Any], after_seconds: float
+) -> None:
+    """Each is running, or was never started and never will be; none runs that is not known."""
+    async with agent(root, endless=True) as process:
+        await asyncio.sleep(after_seconds)
+        process.kill()
+    async with reopened() as runtime:
+        found = await containers(runtime)
+        states = {one.state for one in found.values()}
+        assert states <= {ContainerState.RUNNING, ContainerState.CREATED}
+        running = [one for one in found.values() if one.state == ContainerState.RUNNING]
+        await asyncio.sleep(0.2)
+        assert len(processes_with("sleep\x004799")) == len(running)
+        for one in found.values():
+            with pytest.raises(RuntimeFailure, match="was started before"):
+                await runtime.start(one.id)
+    assert processes_with("sleep\x004799") == []
+
+
+async def test_container_made_by_an_agent_that_is_gone_is_never_started(
+    root: Path, reopened: Callable[[], Any]
+) -> None:
+    """Whoever wanted it would make another one."""
+    async with agent(root, {"command": ["true"], "is_started": False}) as process:
+        (told, _) = await words_of(process)
+        process.kill()
+    async with reopened() as runtime:
+        assert (await containers(runtime))[told["id"]].state == ContainerState.CREATED
+        with pytest.raises(RuntimeFailure):
+            await runtime.start(told["id"])
+        await runtime.remove(told["id"])
+        assert await containers(runtime) == {}
+
+
+@pytest.mark.parametrize("what", ["start time", "boot"])
+async def test_another_process_of_the_same_number_is_not_taken_for_ours(
+    root: Path, reopened: Callable[[], Any], tmp_path: Path, what: str
+) -> None:
+    """Numbers are given out again: such a container has ended, and whoever has its number now is left alone."""
+    bystander = await asyncio.create_subprocess_exec("sleep", "4798", start_new_session=True)
+    real = identify(bystander.pid)
+    other = real._replace(start_ticks=real.start_ticks - 1) if what == "start time" else real._replace(boot_id="other")
+    async with reopened() as runtime:
+        ward = await Lab(runtime, tmp_path).start("sleep", "1000")
+        await runtime.stop(ward.id, 0)
+        folder = root / "containers" / ward.id
+        (folder / "exit.json").unlink()
+        state = json.loads((folder / "state.json").read_text())
+        (folder / "state.json").write_text(json.dumps({**state, "supervisor": other, "main": other}))
+    try:
+        async with reopened() as runtime:
+            (found,) = (await containers(runtime)).values()
+            assert (found.state, found.exit_code, found.reason) == (ContainerState.EXITED, 255, "Unknown")
+            await runtime.stop(found.id, 1)
+        assert bystander.returncode is None
+        os.kill(bystander.pid, 0)
+    finally:
+        bystander.kill()
+        await bystander.wait()
+
+
+async def test_sandbox_does_not_outlive_a_boot(root: Path, reopened: Callable[[], Any], tmp_path: Path) -> None:
+    """What ran before the machine was started anew has ended, and its sandbox is not ready."""
+    async with reopened() as runtime:
+        ward = await Lab(runtime, tmp_path).create("true")
+    path = root / "sandboxes" / ward.sandbox_id / "sandbox.json"
+    path.write_text(
+        path.read_text().replace(boot_id(), "an earlier one").replace('"is_stopped":true', '"is_stopped":false')
+    )
+    async with reopened() as runtime:
+        (pod,) = await runtime.pods()
+        assert [sandbox.is_ready for sandbox in pod.sandboxes] == [False]
+        with pytest.raises(RuntimeFailure, match="not ready"):
+            await runtime.create_container(ward.request)
+
+
+async def test_killed_supervisor_takes_its_container_with_it(lab: Lab, runtime: ProcessRuntime) -> None:
+    """All of it; nobody knows how it ended, and that is what is told."""
+    ward = await lab.start("sh", "-c", "sleep 4797 & sleep 4797")
+    await until(lambda: len(processes_with("sleep\x004797\0")) == 2)
+    main = json.loads((runtime._folders.container(ward.id) / "state.json").read_text())["supervisor"][0]
+    os.kill(main, signal.SIGKILL)
+    ended = await ward.until_ended()
+    assert (ended.exit_code, ended.reason) == (255, "Unknown")
+    await until(lambda: processes_with("sleep\x004797\0") == [])
+
+
+async def test_killed_spawner_is_replaced(lab: Lab) -> None:
+    """What it had started goes on."""
+    first = await lab.start("sleep", "1000")
+    spawners = [pid for pid in children_of(os.getpid()) if "spawn" in name_of(pid)]
+    os.kill(spawners[0], signal.SIGKILL)
+    second = await lab.start("sleep", "1000")
+    assert (await first.told()).state == (await second.told()).state == ContainerState.RUNNING
+
+
+async def test_two_agents_do_not_share_a_folder(runtime: ProcessRuntime, root: Path) -> None:
+    """The second one is told so, and does no harm."""
+    with pytest.raises(InUse):
+        async with make_runtime(root):
+            pass
+    assert await runtime.pods() == []
+
+
+async def test_state_is_for_nobody_else_to_read(lab: Lab, root: Path) -> None:
+    """The environment of a container may hold secrets."""
+    ward = await lab.start("true", environment=[("PASSWORD", "secret")])
+    await ward.until_ended()
+    folder = root / "containers" / ward.id
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in folder.glob("*.json")} == {0o600}
+    assert {path.name for path in folder.glob("*.json")} == {"config.json", "state.json", "exit.json"}
+
+
+async def test_half_written_state_is_cleared_away(root: Path, reopened: Callable[[], Any], tmp_path: Path) -> None:
+    """A loss of power leaves anything; what cannot be read is no container."""
+    for folder, name in (("containers", "config.json"), ("sandboxes", "sandbox.json")):
+        for id, content in (("empty", None), ("half", "{"), ("other", "{}")):
+            (root / folder / id).mkdir(parents=True)
+            if content is not None:
+                (root / folder / id / name).write_text(content)
+    async with reopened() as runtime:
+        assert await runtime.pods() == []
+    with suppress(FileNotFoundError):
+        assert list((root / "containers").iterdir()) == []

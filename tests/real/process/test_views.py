@@ -1,0 +1,177 @@
+"""What containers see: the machine, with their volumes at the paths they asked for, and no trace of it elsewhere."""
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from process_lab import Lab, exists, make_runtime, stop_everything
+from pykubelet.api.generated.core import SecurityContext, VolumeMount
+from pykubelet.runtime.process.runtime import ProcessRuntime
+from pykubelet.runtime.process.shim.namespace import possible_way
+from pykubelet.runtime.process.shim.ways import NONE
+from pykubelet.runtime.protocol import Mount, RuntimeFailure
+
+only_with_mounts = pytest.mark.skipif(possible_way() == NONE, reason="no mount namespaces for us here")
+
+
+@pytest.fixture
+def volume(tmp_path: Path) -> Path:
+    folder = tmp_path / "volume"
+    folder.mkdir(mode=0o777)
+    (folder / "greeting").write_text("hello\n")
+    return folder
+
+
+@pytest.fixture
+async def bare(root: Path, tmp_path: Path) -> AsyncIterator[Lab]:
+    """A machine that allows no mounts."""
+    async with make_runtime(root, way=NONE) as runtime:
+        yield Lab(runtime, tmp_path)
+        await stop_everything(runtime)
+
+
+@only_with_mounts
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/mnt",
+        "/no/such/path",
+        "/etc/no-such-folder",
+        "/var/run/secrets/kubernetes.io/serviceaccount",
+        "/usr/lib/../no-such",
+    ],
+    ids=["is there", "is nowhere", "in a folder of files", "through a link", "with dots"],
+)
+async def test_volume_is_seen_at_its_path(lab: Lab, volume: Path, path: str) -> None:
+    """Whether the machine has that path or not; and it never gets one."""
+    was_there = exists(path)
+    mount = Mount(host_path=str(volume), container_path=path)
+    script = f"cat {path}/greeting; echo mine >{path}/mine; cat /etc/passwd >/dev/null && ls /usr/lib >/dev/null"
+    assert await lab.output_of("sh", "-c", script, mounts=[mount]) == "hello\n"
+    assert (volume / "mine").read_text() == "mine\n"
+    assert exists(path) is was_there
+
+
+@only_with_mounts
+async def test_files_can_be_mounted_over_files_and_beside_them(lab: Lab, volume: Path) -> None:
+    """As the hosts file and the file for last words are."""
+    hosts, words = volume / "hosts", volume / "words"
+    hosts.write_text("192.0.2.7 somebody\n")
+    words.touch()
+    mounts = [
+        Mount(host_path=str(hosts), container_path="/etc/hosts"),
+        Mount(host_path=str(words), container_path="/dev/termination-log"),
+        Mount(host_path=str(volume), container_path="/etc/no-such-folder"),
+    ]
+    script = "cat /etc/hosts /etc/no-such-folder/greeting; echo goodbye >/dev/termination-log; echo >/dev/null"
+    assert await lab.output_of("sh", "-c", script, mounts=mounts) == "192.0.2.7 somebody\nhello\n"
+    assert words.read_text() == "goodbye\n"
+    assert not exists("/dev/termination-log")
+
+
+@only_with_mounts
+async def test_read_only_volume_cannot_be_written(lab: Lab, volume: Path) -> None:
+    """Not even by root."""
+    mount = Mount(host_path=str(volume), container_path="/no/such", read_only=True)
+    output = await lab.output_of(
+        "sh", "-c", "cat /no/such/greeting; echo x >/no/such/mine || echo refused", mounts=[mount]
+    )
+    assert output.startswith("hello\n")
+    assert "refused\n" in output
+    assert not (volume / "mine").exists()
+
+
+@only_with_mounts
+async def test_read_only_root_leaves_volumes_and_devices_writable(lab: Lab, volume: Path, tmp_path: Path) -> None:
+    """`readOnlyRootFilesystem` is for all that is not a volume."""
+    script = f"""
+        touch {tmp_path}/outside 2>/dev/null || echo refused
+        touch /new 2>/dev/null || echo refused
+        touch /no/such/mine /dev/shm/pykubelet-test && rm /dev/shm/pykubelet-test && echo written
+    """
+    output = await lab.output_of(
+        "sh",
+        "-c",
+        script,
+        mounts=[Mount(host_path=str(volume), container_path="/no/such")],
+        security_context=SecurityContext(read_only_root_filesystem=True),
+    )
+    assert output == "refused\nrefused\nwritten\n"
+    assert (volume / "mine").exists()
+
+
+@only_with_mounts
+async def test_volumes_can_be_mounted_into_volumes(lab: Lab, volume: Path, tmp_path: Path) -> None:
+    """In whichever order they are asked for; what is missing in a volume is not made there."""
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    (inner / "deep").write_text("deep\n")
+    (volume / "sub").mkdir()
+    outer = Mount(host_path=str(volume), container_path="/data")
+    mounts = [Mount(host_path=str(inner), container_path="/data/sub"), outer]
+    assert await lab.output_of("cat", "/data/sub/deep", "/data/greeting", mounts=mounts) == "deep\nhello\n"
+    missing = Mount(host_path=str(inner), container_path="/data/missing")
+    with pytest.raises(RuntimeFailure, match="/data/missing does not exist in the volume"):
+        await lab.start("true", mounts=[outer, missing])
+
+
+@only_with_mounts
+@pytest.mark.parametrize(
+    ("mount", "told"),
+    [
+        (Mount(host_path="/no/such", container_path="/data"), "/no/such does not exist"),
+        (
+            Mount(host_path="/etc/passwd", container_path="/usr"),
+            "/usr is a folder, and what is to be mounted there is a file",
+        ),
+        (Mount(host_path="/usr", container_path="/etc/passwd/x"), "/etc/passwd/x leads through the file /etc/passwd"),
+    ],
+    ids=["no source", "file over folder", "through a file"],
+)
+async def test_mount_that_is_impossible_says_why(lab: Lab, mount: Mount, told: str) -> None:
+    """The container is not started then."""
+    with pytest.raises(RuntimeFailure, match=told):
+        await lab.start("true", mounts=[mount])
+
+
+@only_with_mounts
+async def test_container_has_the_name_of_its_pod_for_the_machine(lab: Lab) -> None:
+    """Unless it shares the machine's network, and with it the name."""
+    assert (await lab.output_of("uname", "-n")).startswith("pod-")
+    assert await lab.output_of("uname", "-n", pod={"host_network": True}) == f"{os.uname().nodename}\n"
+
+
+async def test_volume_is_refused_where_nothing_can_be_mounted(bare: Lab, volume: Path) -> None:
+    """At once, and with the reason a user sees for what can never work."""
+    mount = Mount(host_path=str(volume), container_path="/data")
+    with pytest.raises(
+        RuntimeFailure, match="cannot give a container the volume mount at /data: it needs root"
+    ) as failure:
+        await bare.create("true", mounts=[mount])
+    assert failure.value.reason == "CreateContainerConfigError"
+    with pytest.raises(RuntimeFailure, match="readOnlyRootFilesystem"):
+        await bare.create("true", security_context=SecurityContext(read_only_root_filesystem=True))
+
+
+async def test_mounts_that_change_nothing_need_no_right_to_mount(bare: Lab, volume: Path) -> None:
+    """A path of the machine at the same path; and files that only we, not the pod, would mount."""
+    mounts = [
+        Mount(host_path=str(volume), container_path=str(volume)),
+        Mount(host_path=str(volume / "greeting"), container_path="/etc/hosts"),
+        Mount(host_path=str(volume / "greeting"), container_path="/dev/termination-log"),
+    ]
+    fields = {"termination_message_path": "/dev/termination-log"}
+    assert await bare.output_of("cat", f"{volume}/greeting", mounts=mounts, **fields) == "hello\n"
+    asked = (VolumeMount(name="v", mount_path="/etc/hosts"),)
+    with pytest.raises(RuntimeFailure, match="the volume mount at /etc/hosts"):
+        await bare.create("true", mounts=mounts, volume_mounts=asked, **fields)
+
+
+async def test_bidirectional_mount_is_refused(runtime: ProcessRuntime, lab: Lab, volume: Path) -> None:
+    """What containers mount never reaches the machine."""
+    mount = Mount(host_path=str(volume), container_path="/data", propagation="Bidirectional")
+    with pytest.raises(RuntimeFailure, match="Bidirectional"):
+        await lab.create("true", mounts=[mount])
+    assert all(pod.containers == () for pod in await runtime.pods())

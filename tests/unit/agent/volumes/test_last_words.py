@@ -1,0 +1,48 @@
+"""Termination messages in what the runtime tells."""
+
+from pykubelet.agent.volumes.last_words import AnyContainer, LastWords
+from pykubelet.api.generated.core import Pod
+from pykubelet.api.keys import PodUid
+from pykubelet.runtime.protocol import ContainerState, RuntimeContainer, RuntimePod
+from pykubelet.testing.build import container, pod
+from pykubelet.testing.virtual_time import EPOCH
+
+
+class Messages:
+    """Says which container was asked about, and where its log is."""
+
+    async def message(self, pod: Pod, container: AnyContainer, exited: RuntimeContainer, log_path: str) -> str:
+        return f"{container.name} {exited.attempt} {log_path}"
+
+
+def seen(name: str, state: ContainerState, attempt: int = 0) -> RuntimeContainer:
+    return RuntimeContainer(id=f"{name}-{attempt}", name=name, state=state, attempt=attempt, created_at=EPOCH)
+
+
+async def test_each_ended_container_gets_its_message() -> None:
+    """Those that run have said nothing yet, and of one that the pod does not name nobody knows where to look."""
+    web = pod(containers=(container("a"), container("b")), init_containers=(container("init"),))
+    words = LastWords(messages=Messages(), log_path=lambda _, one: f"/logs/{one.id}")
+    containers = (
+        seen("a", ContainerState.EXITED, 1),
+        seen("a", ContainerState.EXITED),
+        seen("b", ContainerState.RUNNING),
+        seen("init", ContainerState.EXITED),
+        seen("stranger", ContainerState.EXITED),
+    )
+    observed = RuntimePod(uid=PodUid("uid"), namespace="default", name="web", containers=containers)
+    heard = await words.heard(web, observed)
+    assert [one.message for one in heard.containers] == [
+        "a 1 /logs/a-1",
+        "a 0 /logs/a-0",
+        "",
+        "init 0 /logs/init-0",
+        "",
+    ]
+
+
+async def test_pod_of_which_nothing_has_ended_stays_as_it_is() -> None:
+    """The usual case costs nothing."""
+    observed = RuntimePod(uid=PodUid("uid"), namespace="", name="", containers=(seen("a", ContainerState.RUNNING),))
+    words = LastWords(messages=Messages(), log_path=lambda *_: "")
+    assert await words.heard(pod(), observed) is observed

@@ -1,0 +1,53 @@
+"""What is remembered of documents that come again."""
+
+from functools import partial
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pykubelet.api.defaults.pod_defaults import default_patched_pod, default_pod
+from pykubelet.api.families import LARGEST_BYTES, REMEMBERED, Families
+
+SPECS = st.dictionaries(st.sampled_from("abc"), st.sampled_from([0, 1, 1.0, True, False, "1", None]), max_size=3)
+
+
+@settings(max_examples=50)
+@given(st.lists(SPECS, max_size=20))
+def test_a_family_gets_what_would_be_made_of_each_member(documents: list[dict[str, object]]) -> None:
+    """Nobody can tell whether a result was made or remembered."""
+    families = Families[str]()
+    assert [families.of(each, partial(repr, each)) for each in documents] == list(map(repr, documents))
+
+
+def test_a_document_that_came_twice_is_not_worked_out_again() -> None:
+    """The third of a family gets the very result of the second, but not in another setting."""
+    families = Families[list[int]]()
+    families.of({"a": 1}, lambda: [1], also="here")
+    second = families.of({"a": 1}, lambda: [2], also="here")
+    assert second == [2]
+    assert families.of({"a": 1}, lambda: [3], also="here") is second
+    assert families.of({"a": 1}, lambda: [4], also="there") == [4]
+
+
+def test_the_oldest_family_is_forgotten_and_a_large_document_is_never_remembered() -> None:
+    """What is remembered has bounds in number and in size."""
+    families = Families[list[int]]()
+    for number in range(REMEMBERED + 1):
+        for _ in range(2):
+            families.of({"number": number}, partial(list, [number]))
+    assert families.of({"number": 0}, lambda: [-1]) == [-1]
+    assert families.of({"number": REMEMBERED}, lambda: [-1]) == [REMEMBERED]
+    large = {"text": "x" * LARGEST_BYTES}
+    for number in range(3):
+        assert families.of(large, partial(list, [number])) == [number]
+
+
+def test_a_patched_pod_gets_the_defaults_of_any_other() -> None:
+    """A spec that the patch left alone is taken over; one that it replaced is completed."""
+    spec = {"containers": [{"name": "c", "image": "i"}]}
+    stored = default_pod({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p"}, "spec": spec})
+    patched = {**stored, "status": {"podIP": "10.0.0.1"}}
+    replaced = {**stored, "spec": spec}
+    assert default_patched_pod(patched, stored) == default_pod(patched)
+    assert default_patched_pod(patched, stored)["spec"] is stored["spec"]
+    assert default_patched_pod(replaced, stored) == default_pod(replaced)

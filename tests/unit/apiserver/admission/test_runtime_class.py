@@ -1,0 +1,101 @@
+"""Pods and the runtime classes they name."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykubelet.api.errors import Forbidden
+from pykubelet.api.wire import encode
+from pykubelet.apiserver.admission import Request
+from pykubelet.apiserver.admission.runtime_class import RuntimeClassAdmission
+from pykubelet.apiserver.call import User
+from pykubelet.apiserver.kinds import KINDS
+from pykubelet.apiserver.store import Entry, Key
+from pykubelet.apiserver.strategies.pod_runtime_class import merged_tolerations, with_runtime_class
+
+SANDBOXED = {
+    "metadata": {"name": "sandboxed"},
+    "handler": "runsc",
+    "overhead": {"podFixed": {"cpu": "100m"}},
+    "scheduling": {"nodeSelector": {"kind": "vm"}, "tolerations": [{"key": "vm", "operator": "Exists"}]},
+}
+PODS = next(served for served in KINDS if served.resource.group_resource == "pods")
+TOLERATIONS = st.fixed_dictionaries(
+    {},
+    optional={
+        "key": st.sampled_from("ab"),
+        "operator": st.sampled_from(["Exists", "Equal"]),
+        "value": st.sampled_from("xy"),
+        "effect": st.sampled_from(["NoExecute", "NoSchedule"]),
+        "tolerationSeconds": st.integers(0, 2),
+    },
+)
+
+
+def admitted(**spec: Any) -> dict[str, Any]:
+    def newest(key: Key) -> Entry | None:
+        return Entry(key, 1, encode(SANDBOXED)) if key.name == "sandboxed" else None
+
+    request = Request(user=User("u"), verb="create", served=PODS, namespace="default", name="x")
+    pod = RuntimeClassAdmission(newest).admit(request, {"metadata": {"name": "x"}, "spec": spec}, None)
+    assert pod is not None
+    found: dict[str, Any] = pod["spec"]
+    return found
+
+
+def test_new_pod_gets_what_its_class_says() -> None:
+    """Overhead, node selector and tolerations; a pod without a class stays as it is."""
+    assert admitted(nodeName="n") == {"nodeName": "n"}
+    assert admitted(runtimeClassName="sandboxed", nodeSelector={"a": "b"}) == {
+        "runtimeClassName": "sandboxed",
+        "overhead": {"cpu": "100m"},
+        "nodeSelector": {"a": "b", "kind": "vm"},
+        "tolerations": [{"key": "vm", "operator": "Exists"}],
+    }
+    assert admitted(runtimeClassName="sandboxed", overhead={"cpu": "0.1"})["overhead"] == {"cpu": "100m"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ({"runtimeClassName": "nope"}, 'pod rejected: RuntimeClass "nope" not found'),
+        (
+            {"overhead": {"cpu": "1"}},
+            "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead",
+        ),
+        (
+            {"runtimeClassName": "sandboxed", "overhead": {"cpu": "1"}},
+            "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead",
+        ),
+        (
+            {"runtimeClassName": "sandboxed", "nodeSelector": {"kind": "metal"}},
+            "conflict: runtimeClass.scheduling.nodeSelector[kind] = vm; pod.spec.nodeSelector[kind] = metal",
+        ),
+    ],
+    ids=["missing", "overhead alone", "other overhead", "other nodes"],
+)
+def test_pod_that_does_not_go_with_its_class_is_refused(spec: dict[str, Any], why: str) -> None:
+    """In upstream's words."""
+    with pytest.raises(Forbidden) as refused:
+        admitted(**spec)
+    assert refused.value.message == f'pods "x" is forbidden: {why}'
+
+
+@given(st.lists(TOLERATIONS, max_size=4))
+def test_merged_tolerations_are_some_of_the_given_and_merging_again_changes_nothing(
+    given: list[dict[str, Any]],
+) -> None:
+    """Nothing is made up, and order is kept."""
+    merged = merged_tolerations(given)
+    assert all(each in given for each in merged)
+    assert merged_tolerations(merged) == merged
+    assert bool(merged) == bool(given)
+
+
+@given(st.lists(TOLERATIONS, max_size=3))
+def test_class_without_wishes_changes_nothing(tolerations: list[dict[str, Any]]) -> None:
+    """The very same pod comes back."""
+    pod = {"metadata": {"name": "x"}, "spec": {"tolerations": tolerations}}
+    assert with_runtime_class(pod, {"handler": "h"}) is with_runtime_class(pod, None) is pod

@@ -1,0 +1,48 @@
+"""What a session in a pod needs, beside the right to its method."""
+
+from itertools import product
+
+import pytest
+
+from pykubelet.apiserver.call import ANONYMOUS, Review
+from pykubelet.apiserver.http.gate import review_of, review_of_session
+from pykubelet.apiserver.requests.routes import route
+
+PODS = "/api/v1/namespaces/ns/pods/web"
+UPGRADE = {"Upgrade": "websocket"}
+
+
+def asked_besides(method: str, path: str, headers: dict[str, str]) -> Review | None:
+    found = route(method, path, {})
+    assert found is not None
+    return review_of_session(review_of(ANONYMOUS, found), headers)
+
+
+@pytest.mark.parametrize(
+    ("path", "headers"),
+    [
+        *product((f"{PODS}/exec", f"{PODS}/attach", f"{PODS}/portforward"), ({}, UPGRADE)),
+        ("/api/v1/nodes/n1/proxy/exec/ns/web/c", UPGRADE),
+    ],
+)
+def test_session_opened_with_get_needs_create_too(path: str, headers: dict[str, str]) -> None:
+    """WebSockets start with a GET, and whoever may only read must not run programs by one."""
+    besides = asked_besides("GET", path, headers)
+    assert besides is not None
+    assert besides.verb == "create"
+    assert asked_besides("POST", path, headers) is None
+
+
+@pytest.mark.parametrize(
+    ("path", "headers"),
+    [
+        (f"{PODS}/log", UPGRADE),
+        (f"{PODS}/proxy/ws", UPGRADE),
+        (PODS, UPGRADE),
+        ("/api/v1/nodes/n1/proxy/metrics", {}),
+        ("/apis/example.com/v1/namespaces/ns/pods/web/exec", UPGRADE),
+    ],
+)
+def test_what_is_no_session_needs_nothing_besides(path: str, headers: dict[str, str]) -> None:
+    """Reading stays reading: logs, pages of a node, what a pod serves itself."""
+    assert asked_besides("GET", path, headers) is None

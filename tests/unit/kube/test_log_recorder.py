@@ -1,0 +1,24 @@
+"""Events in the log of a node that has no API server."""
+
+import logging
+
+import pytest
+
+from pykubelet.api.generated.core import ObjectReference
+from pykubelet.kube.log_recorder import LogRecorder
+from pykubelet.kube.recorder import NORMAL, WARNING
+
+
+@pytest.mark.parametrize(("event_type", "level"), [(NORMAL, logging.INFO), (WARNING, logging.WARNING)])
+def test_event_becomes_a_line_of_its_weight(caplog: pytest.LogCaptureFixture, event_type: str, level: int) -> None:
+    """A warning is a warning; the rest is for information."""
+    caplog.set_level(logging.INFO)
+    involved = ObjectReference(kind="Pod", namespace="default", name="web")
+    LogRecorder().event(involved, event_type, "Started", "Started container main")
+    (record,) = caplog.records
+    assert record.levelno == level
+    assert record.pykubelet_facts == {  # type: ignore[attr-defined]
+        "object": "Pod default/web",
+        "reason": "Started",
+        "event": "Started container main",
+    }

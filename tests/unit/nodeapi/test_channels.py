@@ -1,0 +1,258 @@
+"""Commands and port-forward over the channels of a WebSocket, and the carrying of bytes to what runs."""
+
+import asyncio
+import json
+import struct
+from collections import deque
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykubelet.api.wire import Document
+from pykubelet.nodeapi.streaming import port_forward, remote_command
+from pykubelet.nodeapi.streaming.carry import DRAIN_SECONDS, carry_command, carry_connection
+from pykubelet.nodeapi.streaming.channels import ChannelProtocol
+from pykubelet.nodeapi.streaming.console import ByteSink, ByteSource, Console
+from pykubelet.nodeapi.streaming.endings import SUCCESS
+from pykubelet.nodeapi.streaming.link import MessageBytes
+from pykubelet.nodeapi.streaming.negotiate import Agreement, Carrier
+from pykubelet.nodeapi.streaming.options import CommandOptions
+from pykubelet.nodeapi.streaming.pipe import ROOM_BYTES, BytePipe
+from pykubelet.nodeapi.streaming.sessions import CommandSession, ForwardSession
+from pykubelet.runtime.protocol import RuntimeFailure
+from pykubelet.testing.virtual_time import VirtualTimeLoop
+
+V5 = Agreement(Carrier.CHANNELS, ChannelProtocol.V5)
+
+
+class Messages:
+    """A WebSocket in memory: what the client says, and what it is sent. MessageLink."""
+
+    def __init__(self, *said: bytes, closes: bool = False) -> None:
+        self._said, self._closes = deque(said), closes
+        self.sent: list[bytes] = []
+
+    async def receive(self) -> bytes | None:
+        if not self._said and not self._closes:
+            await asyncio.Event().wait()
+        return self._said.popleft() if self._said else None
+
+    async def send(self, message: bytes, *, is_text: bool = False) -> None:
+        self.sent.append(message)
+
+
+async def shout(console: Console) -> Document:
+    """Says its input back in upper case, then the sizes of the terminal."""
+    assert console.stdout is not None
+    while console.stdin is not None and (data := await console.stdin.read()):
+        await console.stdout.write(data.upper())
+    if console.sizes is not None:
+        await console.stdout.write(str([tuple(size) async for size in console.sizes]).encode())
+    return SUCCESS
+
+
+async def test_command_over_channels_hears_and_tells() -> None:
+    """Input until its channel is closed, sizes, and a Status at the end; what is for nobody is dropped."""
+    said = (b"\x00hello", b"\x07nobody", b"", b'\x04{"Width":8,"Height":2}', b"\xff\x04", b"\xff\x00", b"\x00late")
+    link = Messages(*said)
+    session = CommandSession(CommandOptions(stdin=True, stdout=True, tty=True), tty=True, run=shout)
+    await remote_command.serve_channels(session, link, V5)
+    assert link.sent[:2] == [b"\x01", b"\x01HELLO"]
+    assert link.sent[2] == b"\x01[(8, 2)]"
+    assert (link.sent[3][0], json.loads(link.sent[3][1:])) == (3, {"metadata": {}, "status": "Success"})
+
+
+async def test_command_in_base64_speaks_text() -> None:
+    """The channel is a digit."""
+    link = Messages(b"0aGk=", closes=True)
+    agreement = Agreement(Carrier.CHANNELS, ChannelProtocol.V4_BASE64)
+    await remote_command.serve_channels(
+        CommandSession(CommandOptions(stdin=True, stdout=True), tty=False, run=shout), link, agreement
+    )
+    assert link.sent[:2] == [b"1", b"1SEk="]
+
+
+async def test_caller_who_goes_away_while_a_command_runs_is_told_of_as_it_is() -> None:
+    """Not wrapped in anything."""
+
+    async def lose(_console: Console) -> Document:
+        raise ConnectionResetError("gone")
+
+    session = CommandSession(CommandOptions(stdout=True), tty=False, run=lose)
+    with pytest.raises(ConnectionResetError, match="gone"):
+        await remote_command.serve_channels(session, Messages(), V5)
+
+
+async def test_bytes_in_messages_have_no_borders() -> None:
+    """Empty ones are none; the end is the end."""
+    link = MessageBytes(Messages(b"", b"ab", b"", closes=True))
+    assert [await link.read(), await link.read()] == [b"ab", b""]
+
+
+async def test_client_that_breaks_the_protocol_has_said_all() -> None:
+    """Its input ends there, and the command with it."""
+    link = Messages(b"\x00hi", b"\xff")
+    await remote_command.serve_channels(
+        CommandSession(CommandOptions(stdin=True, stdout=True), tty=False, run=shout), link, V5
+    )
+    assert link.sent[1] == b"\x01HI"
+    assert link.sent[-1][:1] == b"\x03"
+
+
+async def test_forward_over_channels_begins_with_the_ports() -> None:
+    """A pair of channels for each port; errors on the second of them."""
+
+    async def forward(port: int, source: ByteSource, sink: ByteSink) -> str:
+        await sink.write(await source.read())
+        return "" if port == 80 else "nobody listens"
+
+    link = Messages(b"\x00one", b"\x02two")
+    await port_forward.serve_channels(ForwardSession((80, 443), forward), link, ChannelProtocol.V4)
+    heads = [bytes([channel]) + struct.pack("<H", port) for channel, port in ((0, 80), (1, 80), (2, 443), (3, 443))]
+    assert sorted(link.sent) == sorted([*heads, b"\x00one", b"\x02two", b"\x03nobody listens"])
+
+
+class Program:
+    """A program in a container, scripted. Session."""
+
+    def __init__(self, outputs: Sequence[bytes] = (), *, code: int | Exception = 0, leaves_open: bool = False) -> None:
+        self.stdin, self.stdout, self.stderr = Written(), BytePipe(), BytePipe()
+        self.sizes: list[tuple[int, int]] = []
+        self._outputs, self._code, self._leaves_open = outputs, code, leaves_open
+
+    def resize(self, columns: int, rows: int) -> None:
+        self.sizes.append((columns, rows))
+
+    async def exit_code(self) -> int:
+        await self.stdin.closed.wait()
+        if isinstance(self._code, Exception):
+            raise self._code
+        for output in self._outputs:
+            await self.stdout.feed(output)
+        if not self._leaves_open:
+            self.stdout.end()
+        self.stderr.end()
+        return self._code
+
+
+class Written:
+    """What was written, in memory; may be of a caller who is gone. ByteSink and ByteWriter."""
+
+    def __init__(self, *, is_gone: bool = False) -> None:
+        self.data, self.closed, self._is_gone = b"", asyncio.Event(), is_gone
+
+    async def write(self, data: bytes) -> None:
+        if self._is_gone:
+            raise ConnectionResetError("gone")
+        self.data += data
+
+    async def close(self) -> None:
+        self.closed.set()
+
+
+async def all_of(data: bytes) -> BytePipe:
+    """A caller's input that is all there."""
+    pipe = BytePipe()
+    await pipe.feed(data)
+    pipe.end()
+    return pipe
+
+
+async def test_command_is_carried_to_its_end() -> None:
+    """All its input, all its output, and its exit code; what nobody asked for is read and dropped."""
+    program, out = Program([b"a", b"b"], code=7), Written()
+    await program.stderr.feed(b"nobody asked")
+    code = await carry_command(program, Console(stdin=await all_of(b"hello"), stdout=out))
+    assert (code, program.stdin.data, out.data) == (7, b"hello", b"ab")
+
+
+async def test_child_that_keeps_the_output_open_holds_up_nobody() -> None:
+    """Not longer than it takes to read what is there."""
+    began = asyncio.get_running_loop().time()
+    program, out = Program([b"a"], leaves_open=True), Written()
+    assert await carry_command(program, Console(stdin=await all_of(b""), stdout=out)) == 0
+    assert (out.data, asyncio.get_running_loop().time() - began) == (b"a", DRAIN_SECONDS)
+
+
+async def test_caller_who_is_gone_ends_it() -> None:
+    """Though the program goes on."""
+    program = Program()
+    await program.stdout.feed(b"more")
+    with pytest.raises(ConnectionResetError):
+        await carry_command(program, Console(stdout=Written(is_gone=True)))
+
+
+async def test_program_whose_end_is_not_known_is_a_failure() -> None:
+    """What the runtime says comes out as it is."""
+    with pytest.raises(RuntimeFailure, match="lost"):
+        await carry_command(Program(code=RuntimeFailure("lost")), Console(stdin=await all_of(b"")))
+
+
+async def test_input_of_a_container_stays_open_for_the_next_caller() -> None:
+    """Unless it is for one caller only."""
+    program = Program(code=0)
+    program_ends = asyncio.get_running_loop().call_later(5, program.stdin.closed.set)
+    assert await carry_command(program, Console(stdin=await all_of(b"hi")), closes_stdin=False) == 0
+    assert (program.stdin.data, program_ends.when()) == (b"hi", 5)
+
+
+class Port:
+    """A port of a pod. Connection."""
+
+    def __init__(self) -> None:
+        self.reader, self.writer = BytePipe(), Written()
+
+
+async def test_connection_ends_with_the_pods_side() -> None:
+    """The caller's end closes only its half."""
+    port, out = Port(), Written()
+
+    async def answer() -> None:
+        await port.writer.closed.wait()
+        await port.reader.feed(b"answer to " + port.writer.data)
+        port.reader.end()
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(answer())
+        await carry_connection(port, await all_of(b"question"), out)
+    assert out.data == b"answer to question"
+
+
+@given(st.lists(st.binary(max_size=ROOM_BYTES // 3), max_size=12))
+def test_pipe_loses_nothing(pieces: list[bytes]) -> None:
+    """Whatever goes in comes out in order, though it has room for little."""
+
+    async def through() -> bytes:
+        pipe, received = BytePipe(), b""
+
+        async def feed() -> None:
+            for piece in pieces:
+                await pipe.feed(piece)
+            pipe.end()
+            await pipe.feed(b"late")
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(feed())
+            while data := await pipe.read():
+                received += data
+        return received
+
+    loop = VirtualTimeLoop()
+    try:
+        assert loop.run_until_complete(through()) == b"".join(pieces)
+    finally:
+        loop.close()
+
+
+async def test_pipe_that_nobody_reads_makes_its_writer_wait_until_it_is_abandoned() -> None:
+    """Room is bounded, and what is abandoned is forgotten."""
+    pipe = BytePipe()
+    await pipe.feed(bytes(ROOM_BYTES))
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(1):
+            await pipe.feed(b"more")
+    pipe.abandon()
+    await pipe.feed(b"more")
+    assert await pipe.read() == b""

@@ -1,0 +1,139 @@
+"""Exec, attach and port-forward before anybody is connected: what is found, what is refused, what is told."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from node_api_rig import FixedJudge, NodeRig, asked
+from pykubelet.nodeapi.commands import PodCommands
+from pykubelet.nodeapi.front import Upgrade
+from pykubelet.nodeapi.replies import Refused, Reply
+from pykubelet.nodeapi.routes import Page, Route
+from pykubelet.nodeapi.streaming.console import Console
+from pykubelet.nodeapi.streaming.negotiate import Offer
+from pykubelet.nodeapi.streaming.pipe import BytePipe
+from pykubelet.nodeapi.streaming.sessions import CommandSession, ForwardSession
+from pykubelet.runtime.pod_cache import Look
+from pykubelet.runtime.protocol import ContainerState, RuntimeFailure
+from pykubelet.testing.build import container, mirror_pod, pod, static_pod
+
+WEB = Route(Page.EXEC, "default", "web", container="main")
+OUTPUT = [("output", "1")]
+
+
+def commands(rig: NodeRig) -> PodCommands:
+    return PodCommands(pods=rig.pods, looks=rig.cache, streams=rig.streams, commands=rig.streams)
+
+
+async def test_exec_by_the_uid_of_a_mirror_finds_its_static_pod(tmp_path: Path) -> None:
+    """The API server knows no other."""
+    rig = NodeRig(tmp_path)
+    rig.add_pod(static_pod("web", containers=[container("main")]))
+    rig.pods.add_pod(mirror_pod("web"))
+    found = commands(rig).exec(WEB._replace(uid="mirror-1"), OUTPUT)
+    assert isinstance(found, CommandSession)
+    assert commands(rig).forward(WEB._replace(uid="mirror-1"), [], is_web_socket=False).ports == ()
+
+
+async def test_nothing_is_done_where_nothing_runs(tmp_path: Path) -> None:
+    """Unknown pods, other UIDs, containers that have ended, a runtime that does not answer."""
+    rig = NodeRig(tmp_path)
+    given = rig.add_pod()
+    doing = commands(rig)
+    refusals: list[tuple[int, Callable[[], object]]] = [
+        (404, lambda: doing.exec(WEB._replace(pod="other"), OUTPUT)),
+        (404, lambda: doing.forward(WEB._replace(uid="x"), [], is_web_socket=False)),
+        (500, lambda: doing.exec(WEB._replace(container="other"), OUTPUT)),
+        (500, lambda: doing.attach(WEB._replace(uid="x"), OUTPUT)),
+    ]
+    for code, call in refusals:
+        with pytest.raises(Refused) as refused:
+            call()
+        assert refused.value.reply.code == code
+    rig.show(given, state=ContainerState.EXITED)
+    with pytest.raises(Refused, match="container not found"):
+        doing.exec(WEB, OUTPUT)
+    uid = next(iter(rig.cache))
+    rig.cache.put(uid, Look(rig.cache.begin(), RuntimeFailure("the runtime is down")))
+    with pytest.raises(Refused, match="the runtime is down"):
+        doing.exec(WEB, OUTPUT)
+    rig.cache.put(uid, Look(rig.cache.begin(), None))
+    with pytest.raises(Refused, match="failed to find sandboxes"):
+        doing.forward(WEB, [], is_web_socket=False)
+
+
+async def test_runtime_without_streams_is_said_to_have_none(tmp_path: Path) -> None:
+    """501, for everything that needs them."""
+    rig = NodeRig(tmp_path)
+    rig.add_pod()
+    unable = PodCommands(pods=rig.pods, looks=rig.cache, streams=None, commands=None)
+    for call in (
+        lambda: unable.exec(WEB, OUTPUT),
+        lambda: unable.attach(WEB, OUTPUT),
+        lambda: unable.forward(WEB, [], is_web_socket=False),
+    ):
+        with pytest.raises(Refused) as refused:
+            call()
+        assert refused.value.reply.code == 501
+    with pytest.raises(Refused):
+        await unable.run(WEB, [("cmd", "true")])
+
+
+async def test_attach_to_what_cannot_be_attached_to_tells_why(tmp_path: Path) -> None:
+    """As the Status of the session; and the terminal is the container's, whatever the caller says."""
+    rig = NodeRig(tmp_path)
+    rig.add_pod(pod("web", containers=[container("main", tty=True)]))
+    session = commands(rig).attach(WEB, OUTPUT)
+    status = await session.run(Console())
+    assert session.tty
+    assert status["message"] == "Internal error occurred: error attaching to container: the container does not run"
+
+
+async def test_forward_to_a_pod_that_is_gone_meanwhile_tells_why(tmp_path: Path) -> None:
+    """Each connection looks for itself."""
+    rig = NodeRig(tmp_path)
+    rig.add_pod()
+    session = commands(rig).forward(WEB, [("port", "80")], is_web_socket=True)
+    rig.cache.put(next(iter(rig.cache)), Look(rig.cache.begin(), None))
+    pipe = BytePipe()
+    assert "failed to find sandboxes" in await session.forward(80, pipe, NoSink())
+    assert session.ports == (80,)
+
+
+class NoSink:
+    """A caller who hears nothing."""
+
+    async def write(self, data: bytes) -> None:
+        raise AssertionError(data)
+
+
+async def test_upgrades_are_agreed_on_before_anything_begins(tmp_path: Path) -> None:
+    """Exec, attach and port-forward, each with its own kind of session; without an upgrade they are refused."""
+    rig = NodeRig(tmp_path)
+    rig.add_pod()
+    front = rig.front(FixedJudge(("create", "proxy")))
+    offer = Offer("Upgrade", "websocket", ("v5.channel.k8s.io", "SPDY/3.1+portforward.k8s.io"), ())
+    for path, kind in (
+        ("exec/default/web/main", CommandSession),
+        ("attach/default/web/main", CommandSession),
+        ("portForward/default/web", ForwardSession),
+    ):
+        agreed = await front.answer(asked("GET", f"/{path}?output=1", offer=offer))
+        assert isinstance(agreed, Upgrade)
+        assert isinstance(agreed.session, kind)
+        refused = await front.answer(asked("GET", f"/{path}?output=1"))
+        assert isinstance(refused, Reply)
+        assert refused.code == 400
+
+
+async def test_failure_of_our_own_is_told_in_the_log_and_not_to_the_client(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """And the next request is answered."""
+    rig = NodeRig(tmp_path)
+    front = rig.front(FixedJudge(("get", "proxy")), checks={"broken": lambda: 1 // 0 * ""})
+    answer = await front.answer(asked("GET", "/healthz"))
+    assert isinstance(answer, Reply)
+    assert (answer.code, b"ZeroDivision" in answer.body) == (500, False)
+    assert "request failed" in caplog.text

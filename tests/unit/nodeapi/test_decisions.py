@@ -1,0 +1,233 @@
+"""What is decided about requests: paths, targets, health, which log, who calls, what is remembered."""
+
+from datetime import UTC, datetime
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykubelet.api.generated.core import (
+    ContainerState,
+    ContainerStateRunning,
+    ContainerStateTerminated,
+    ContainerStateWaiting,
+    ContainerStatus,
+    PodStatus,
+)
+from pykubelet.nodeapi.access.attributes import attributes_of
+from pykubelet.nodeapi.access.callers import Caller, caller_of_certificate
+from pykubelet.nodeapi.access.remembered import Remembered
+from pykubelet.nodeapi.health import health_page
+from pykubelet.nodeapi.log_choice import NoLog, logged_container
+from pykubelet.nodeapi.log_options import log_options
+from pykubelet.nodeapi.replies import Refused
+from pykubelet.nodeapi.routes import Page, Route, route
+from pykubelet.nodeapi.targets import read_target
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+DOING = {Page.EXEC, Page.ATTACH, Page.PORT_FORWARD, Page.RUN}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "expected"),
+    [
+        ("GET", "/pods", Route(Page.PODS)),
+        ("GET", "/pods/", Route(Page.PODS)),
+        ("HEAD", "/healthz", Route(Page.HEALTH)),
+        ("GET", "/healthz/ping", Route(Page.HEALTH, check="ping")),
+        ("GET", "/runningpods/", Route(Page.RUNNING_PODS)),
+        ("GET", "/metrics", Route(Page.METRICS)),
+        ("GET", "/metrics/resource", Route(Page.RESOURCE_METRICS)),
+        ("GET", "/stats/summary", Route(Page.SUMMARY)),
+        ("GET", "/containerLogs/ns/pod/c", Route(Page.LOGS, "ns", "pod", container="c")),
+        ("POST", "/exec/ns/pod/c", Route(Page.EXEC, "ns", "pod", container="c")),
+        ("GET", "/attach/ns/pod/uid/c", Route(Page.ATTACH, "ns", "pod", "uid", "c")),
+        ("GET", "/portForward/ns/pod", Route(Page.PORT_FORWARD, "ns", "pod")),
+        ("POST", "/portForward/ns/pod/uid", Route(Page.PORT_FORWARD, "ns", "pod", "uid")),
+        ("POST", "/run/n%20s/pod/c", Route(Page.RUN, "n s", "pod", container="c")),
+    ],
+)
+def test_paths_lead_to_pages(method: str, path: str, expected: Route) -> None:
+    """With what they name."""
+    assert route(method, path) == expected
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code"),
+    [
+        ("GET", "/", 404),
+        ("GET", "/exec", 404),
+        ("GET", "/exec/ns/pod", 404),
+        ("GET", "/exec/ns//c", 404),
+        ("GET", "/exec/a/b/c/d/e", 404),
+        ("GET", "//exec/ns/pod/c", 404),
+        ("GET", "/%65xec/ns/pod/c", 404),
+        ("GET", "/portForward/ns", 404),
+        ("GET", "/healthz/ping/more", 404),
+        ("GET", "/configz", 404),
+        ("GET", "/debug/pprof/heap", 404),
+        ("GET", "/containerLogs/ns/pod", 404),
+        ("GET", "/containerLogs/ns//c", 400),
+        ("DELETE", "/pods", 405),
+        ("POST", "/metrics", 405),
+        ("PUT", "/exec/ns/pod/c", 405),
+        ("GET", "/run/ns/pod/c", 405),
+    ],
+)
+def test_other_paths_lead_nowhere(method: str, path: str, code: int) -> None:
+    """Unknown ones, and known ones by methods they do not have."""
+    with pytest.raises(Refused) as refused:
+        route(method, path)
+    assert refused.value.reply.code == code
+
+
+_SEGMENTS = st.sampled_from(["exec", "attach", "run", "portForward", "pods", "..", "", "a", "%65xec", "metrics", "x"])
+
+
+@given(st.sampled_from(["GET", "POST", "PUT", "HEAD"]), st.lists(_SEGMENTS, max_size=6))
+def test_whatever_does_something_needs_the_right_to_create(method: str, segments: list[str]) -> None:
+    """No path reaches a page that runs commands past the rule, however it is written."""
+    path = "/" + "/".join(segments)
+    needed = attributes_of(method, path)
+    assert needed.subresources
+    try:
+        found = route(method, path)
+    except Refused:
+        return
+    assert needed.verb == ("create" if found.page in DOING else "get")
+
+
+def test_target_is_a_path_with_a_query() -> None:
+    """Other forms, and queries with too much in them, are refused."""
+    assert read_target("/a%2Fb?x=1&y&x=%20") == ("/a%2Fb", (("x", "1"), ("y", ""), ("x", " ")))
+    for bad in ("https://node/pods", "pods", "*", "/pods?" + "a=1&" * 5000):
+        with pytest.raises(Refused):
+            read_target(bad)
+
+
+def test_health_shows_each_check_if_asked() -> None:
+    """All, one alone, without some, and unknown ones."""
+    checks = {"ping": lambda: "", "loop": lambda: "stuck"}
+    verbose = "[+]ping ok\n[+]loop excluded: ok\nhealthz check passed\n"
+    assert health_page("", [("verbose", ""), ("exclude", "loop")], checks).body.decode() == verbose
+    unknown = health_page("", [("exclude", "other"), ("exclude", "loop"), ("verbose", "")], checks).body.decode()
+    assert 'warn: some health checks cannot be excluded: no matches for "other"' in unknown
+    assert health_page("", [], checks).code == 500
+    assert health_page("ping", [], checks).code == 200
+    assert health_page("other", [], checks).code == 404
+
+
+def ended(container_id: str) -> ContainerStateTerminated:
+    return ContainerStateTerminated(container_id=container_id, exit_code=1)
+
+
+NO_STATE = ContainerState()
+
+
+def shown(state: ContainerState = NO_STATE, last_state: ContainerState = NO_STATE, container_id: str = "") -> PodStatus:
+    one = ContainerStatus(name="c", state=state, last_state=last_state, container_id=container_id)
+    return PodStatus(container_statuses=(one,))
+
+
+RUNNING = ContainerState(running=ContainerStateRunning())
+PULLING = ContainerState(waiting=ContainerStateWaiting(reason="ImagePullBackOff"))
+CREATING = ContainerState(waiting=ContainerStateWaiting(reason="ContainerCreating"))
+FORMER = ContainerState(terminated=ended("t://1"))
+
+
+@pytest.mark.parametrize(
+    ("status", "previous", "expected"),
+    [
+        (shown(state=RUNNING, container_id="t://2"), False, "t://2"),
+        (shown(state=RUNNING, container_id="t://2", last_state=FORMER), True, "t://1"),
+        (shown(state=ContainerState(terminated=ended("t://2")), last_state=FORMER), False, "t://2"),
+        (shown(state=ContainerState(terminated=ended("")), last_state=FORMER), False, "t://1"),
+        (shown(state=PULLING, last_state=FORMER), False, "t://1"),
+        (shown(state=RUNNING), True, 'previous terminated container "c" in pod "p" not found'),
+        (shown(state=ContainerState(terminated=ended(""))), False, 'container "c" in pod "p" is terminated'),
+        (shown(last_state=ContainerState(terminated=ended(""))), False, 'container "c" in pod "p" is terminated'),
+        (shown(state=PULLING), False, 'container "c" in pod "p" is waiting to start: trying and failing to pull image'),
+        (shown(state=CREATING), False, 'container "c" in pod "p" is waiting to start: ContainerCreating'),
+        (shown(), False, 'container "c" in pod "p" is waiting to start - no logs yet'),
+        (PodStatus(), False, 'container "c" in pod "p" is not available'),
+    ],
+)
+def test_log_is_that_of_the_container_people_mean(status: PodStatus, previous: bool, expected: str) -> None:
+    """The one that runs or has ended, its predecessor, or a sentence that says why there is none."""
+    try:
+        found = logged_container("p", status, "c", previous=previous)
+    except NoLog as error:
+        found = str(error)
+    assert found == expected
+
+
+def test_log_of_init_and_ephemeral_containers_is_found() -> None:
+    """All kinds of containers have logs."""
+    one = ContainerStatus(name="c", state=RUNNING, container_id="t://1")
+    for status in (PodStatus(init_container_statuses=(one,)), PodStatus(ephemeral_container_statuses=(one,))):
+        assert logged_container("p", status, "c", previous=False) == "t://1"
+
+
+_NAMES = st.sampled_from(["tail", "tailLines", "limitBytes", "sinceSeconds", "sinceTime", "stream", "follow", "x"])
+_VALUES = st.one_of(
+    st.text(max_size=8), st.integers().map(str), st.sampled_from(["all", "All", "2026-01-02T03:04:05Z"])
+)
+
+
+@given(st.lists(st.tuples(_NAMES, _VALUES), max_size=5))
+def test_any_options_of_logs_are_read_or_refused(query: list[tuple[str, str]]) -> None:
+    """Never anything else, and what is read makes sense."""
+    try:
+        found = log_options(query, NOW).query
+    except Refused as refusal:
+        codes = {refusal.reply.code}
+    else:
+        codes = set()
+        assert found.tail_lines is None or found.tail_lines >= 0
+        assert found.limit_bytes is None or found.limit_bytes >= 1
+        assert not (found.stream and found.tail_lines is not None)
+    assert codes <= {400, 422}
+
+
+def test_since_longer_than_there_are_times_is_everything() -> None:
+    """A number of seconds that no clock can go back."""
+    assert log_options([("sinceSeconds", str(2**62))], NOW).query.since is None
+
+
+def certificate(**subject: str) -> bytes:
+    """A certificate of somebody."""
+    names = {"name": NameOID.COMMON_NAME, "group": NameOID.ORGANIZATION_NAME}
+    key = ec.generate_private_key(ec.SECP256R1())
+    whose = x509.Name([x509.NameAttribute(names[kind], value) for kind, value in subject.items()])
+    builder = x509.CertificateBuilder().subject_name(whose).issuer_name(whose).public_key(key.public_key())
+    builder = builder.serial_number(1).not_valid_before(NOW).not_valid_after(NOW)
+    return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.DER)
+
+
+def test_certificate_says_who_calls() -> None:
+    """Its common name is the user, its organization a group; what has no name is nobody."""
+    assert caller_of_certificate(certificate(name="jane", group="editors")) == Caller(
+        "jane", ("editors", "system:authenticated")
+    )
+    known = caller_of_certificate(certificate(name="jane", group="system:authenticated"))
+    assert known == Caller("jane", ("system:authenticated",))
+    assert caller_of_certificate(certificate(group="editors")) is None
+    assert caller_of_certificate(b"no certificate") is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5)), max_size=40))
+def test_remembered_answers_are_few_and_true(puts: list[tuple[int, int]]) -> None:
+    """Never more than the limit, never one that is out of date, always the last one given."""
+    memory: Remembered[int] = Remembered(4)
+    last: dict[int, tuple[int, int]] = {}
+    for now, (key, seconds) in enumerate(puts):
+        memory.put(key, now, now + seconds)
+        last[key] = now + seconds, now
+        assert len(memory) <= 4
+        for known, (until, value) in last.items():
+            found = memory.get(known, now)
+            assert found is None or (found == value and now < until)

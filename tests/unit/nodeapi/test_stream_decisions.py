@@ -1,0 +1,190 @@
+"""What is decided about streams without any: channels, sizes, agreements, options, endings."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykubelet.nodeapi.replies import Refused
+from pykubelet.nodeapi.streaming.channels import ChannelMessage, ChannelProtocol, read_message, write_message
+from pykubelet.nodeapi.streaming.console import TerminalSize
+from pykubelet.nodeapi.streaming.endings import SUCCESS, ending, exit_status, failure_status
+from pykubelet.nodeapi.streaming.negotiate import (
+    Agreement,
+    Carrier,
+    Offer,
+    agree_on_command,
+    agree_on_forward,
+    has_exit_codes,
+    has_resizes,
+    listed,
+)
+from pykubelet.nodeapi.streaming.options import CommandOptions, command_options, forward_ports, stream_port
+from pykubelet.nodeapi.streaming.sizes import SizeReader
+
+V5, V4, TUNNEL = "v5.channel.k8s.io", "v4.channel.k8s.io", "SPDY/3.1+portforward.k8s.io"
+
+
+@given(st.sampled_from(ChannelProtocol), st.integers(0, 9), st.binary(max_size=50))
+def test_messages_come_out_as_they_went_in(protocol: ChannelProtocol, channel: int, data: bytes) -> None:
+    """In every protocol; the base64 ones are text."""
+    message = write_message(protocol, channel, data)
+    assert read_message(protocol, message) == ChannelMessage(channel, data)
+    assert message.isascii() or not protocol.is_base64
+
+
+def test_only_version_five_closes_channels() -> None:
+    """The signal is one byte and the channel; anything else after it breaks the protocol."""
+    closing = ChannelMessage(0, b"", is_close=True)
+    assert read_message(ChannelProtocol.V5, b"\xff\x00") == closing
+    assert read_message(ChannelProtocol.V4, b"\xff\x00") == ChannelMessage(255, b"\x00")
+    with pytest.raises(ValueError, match="one channel"):
+        read_message(ChannelProtocol.V5, b"\xff")
+
+
+def test_messages_without_meaning_are_passed_over() -> None:
+    """Empty ones, and base64 that is none."""
+    assert read_message(ChannelProtocol.V5, b"") is None
+    assert read_message(ChannelProtocol.V4_BASE64, b"0?") is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 65535), st.integers(0, 65535)), max_size=4), st.integers(1, 10))
+def test_sizes_come_out_however_they_are_cut(sizes: list[tuple[int, int]], step: int) -> None:
+    """JSON objects one after the other, in whatever pieces."""
+    sent = "\n".join(json.dumps({"Width": columns, "Height": rows}) for columns, rows in sizes).encode()
+    reader = SizeReader()
+    found = [size for at in range(0, len(sent), step) for size in reader.feed(sent[at : at + step])]
+    assert (found, reader.is_broken) == ([TerminalSize(*size) for size in sizes], False)
+
+
+@pytest.mark.parametrize(
+    "sent", [b"[80,24]", b"nonsense", b'{"Width":-1}', b'{"Width":true}', b'{"Width":"80"}', b'{"a":' * 2000]
+)
+def test_what_is_no_size_ends_the_sizes(sent: bytes) -> None:
+    """Sizes before it count, none after it does."""
+    reader = SizeReader()
+    assert reader.feed(b'{"Width":1,"Height":2}' + sent) == [TerminalSize(1, 2)]
+    assert reader.is_broken
+    assert reader.feed(b'{"Width":3,"Height":4}') == []
+
+
+def web_socket(*protocols: str) -> Offer:
+    return Offer("Upgrade", "websocket", protocols, ())
+
+
+def spdy(*protocols: str) -> Offer:
+    return Offer("keep-alive, Upgrade", "SPDY/3.1", (), protocols)
+
+
+@pytest.mark.parametrize(
+    ("offer", "expected"),
+    [
+        (web_socket(V5), Agreement(Carrier.CHANNELS, V5)),
+        (web_socket("other", V4, V5), Agreement(Carrier.CHANNELS, V4)),
+        (web_socket(), Agreement(Carrier.CHANNELS, "")),
+        (web_socket("v4.base64.channel.k8s.io"), Agreement(Carrier.CHANNELS, "v4.base64.channel.k8s.io")),
+        (spdy(V5, V4), Agreement(Carrier.SPDY, V4)),
+        (spdy("v2.channel.k8s.io"), Agreement(Carrier.SPDY, "v2.channel.k8s.io")),
+    ],
+)
+def test_commands_are_spoken_as_the_client_prefers(offer: Offer, expected: Agreement) -> None:
+    """The first of its protocols that is known here."""
+    assert agree_on_command(offer) == expected
+
+
+@pytest.mark.parametrize(
+    ("offer", "expected"),
+    [
+        (web_socket(V4, TUNNEL), Agreement(Carrier.TUNNEL, TUNNEL)),
+        (web_socket(V4), Agreement(Carrier.CHANNELS, V4)),
+        (spdy("portforward.k8s.io"), Agreement(Carrier.SPDY, "portforward.k8s.io")),
+    ],
+)
+def test_forwards_are_spoken_as_the_client_can(offer: Offer, expected: Agreement) -> None:
+    """Tunnelled SPDY before channels."""
+    assert agree_on_forward(offer) == expected
+
+
+@pytest.mark.parametrize(
+    ("offer", "code"),
+    [
+        (Offer("", "", (), ()), 400),
+        (Offer("Upgrade", "h2c", (), (V4,)), 400),
+        (spdy(), 400),
+        (spdy("v9.channel.k8s.io"), 403),
+        (web_socket("v9.channel.k8s.io"), 403),
+    ],
+    ids=["plain", "h2c", "no version", "unknown over spdy", "unknown over websocket"],
+)
+def test_what_is_not_spoken_here_is_refused(offer: Offer, code: int) -> None:
+    """With the code that upstream has for it."""
+    for agree in (agree_on_command, agree_on_forward):
+        with pytest.raises(Refused) as refused:
+            agree(offer)
+        assert refused.value.reply.code == code
+
+
+def test_refusal_names_what_is_spoken() -> None:
+    """A client can choose again."""
+    with pytest.raises(Refused) as refused:
+        agree_on_forward(spdy("x"))
+    assert ("X-Accepted-Stream-Protocol-Versions", "portforward.k8s.io") in refused.value.reply.headers
+    assert "client supports [x], server accepts [portforward.k8s.io]" in str(refused.value)
+
+
+def test_abilities_follow_the_protocol() -> None:
+    """Sizes since version 3, exit codes since version 4; a WebSocket always has a channel for sizes."""
+    versions = [
+        Agreement(Carrier.SPDY, name) for name in ("channel.k8s.io", "v2.channel.k8s.io", "v3.channel.k8s.io", V4)
+    ]
+    assert [has_resizes(version) for version in versions] == [False, False, True, True]
+    assert [has_exit_codes(version) for version in versions] == [False, False, False, True]
+    assert has_resizes(Agreement(Carrier.CHANNELS, ""))
+    assert has_exit_codes(Agreement(Carrier.CHANNELS, "v4.base64.channel.k8s.io"))
+
+
+def test_lists_in_headers_are_taken_apart() -> None:
+    """Several headers, or one with commas."""
+    assert listed(["a, b", "", "c,"]) == ("a", "b", "c")
+
+
+def test_terminal_has_no_errors_of_its_own() -> None:
+    """With a terminal, the stream of errors is not asked for; without any stream there is nothing to do."""
+    query = [("input", "1"), ("output", "1"), ("error", "1")]
+    assert command_options(query) == CommandOptions(stdin=True, stdout=True, stderr=True)
+    assert command_options([*query, ("tty", "1")]) == CommandOptions(stdin=True, stdout=True, tty=True)
+    for nothing in ([], [("tty", "1"), ("error", "1")], [("output", "true")]):
+        with pytest.raises(Refused, match="at least 1 of stdin, stdout, stderr"):
+            command_options(nothing)
+
+
+def test_ports_of_a_query() -> None:
+    """Several parameters, or one with commas."""
+    assert forward_ports([("port", "80,443"), ("other", "1"), ("port", "8080")]) == (80, 443, 8080)
+
+
+@pytest.mark.parametrize("value", [None, "", "0", "65536", "-1", "http", "80,", "٣", ",".join(["80"] * 128)])
+def test_ports_that_are_none_are_refused(value: str | None) -> None:
+    """Missing, zero, too large, no number, too many."""
+    with pytest.raises(Refused) as refused:
+        forward_ports([] if value is None else [("port", value)])
+    assert refused.value.reply.code == 400
+
+
+@given(st.integers(-10, 70000))
+def test_port_of_a_stream_is_one_that_exists(number: int) -> None:
+    """From 1 to 65535."""
+    assert stream_port(str(number)) == (number if 1 <= number <= 65535 else None)
+
+
+def test_endings_are_told_in_the_protocols_words() -> None:
+    """A Status with the exit code, or, in former times, a sentence."""
+    status = exit_status(["sh", "-c", "exit 3"], 3)
+    expected = {"causes": [{"reason": "ExitCode", "message": "3"}]}
+    told = json.loads(ending(status, as_status=True))
+    assert (told["status"], told["reason"], told["details"]) == ("Failure", "NonZeroExitCode", expected)
+    assert b"exit code 3" in ending(status, as_status=False)
+    assert json.loads(ending(exit_status(["true"], 0), as_status=True)) == {"metadata": {}, "status": "Success"}
+    assert ending(SUCCESS, as_status=False) == b""
+    assert json.loads(ending(failure_status("no"), as_status=True))["message"] == "Internal error occurred: no"

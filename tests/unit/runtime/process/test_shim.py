@@ -1,0 +1,129 @@
+"""The supervisor's small parts: logs in pieces, who a process is, files that are whole, and how little it loads."""
+
+import ast
+import os
+import socket
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pykubelet.runtime.process.shim as package
+from pykubelet.runtime.loglines import LogCut, LogQuery, split_lines
+from pykubelet.runtime.process.cgroup_plan import CPU, MEMORY, NO_CGROUPS
+from pykubelet.runtime.process.cgroups import find_cgroups
+from pykubelet.runtime.process.shim import files, wire
+from pykubelet.runtime.process.shim.identity import identify, open_process
+from pykubelet.runtime.process.shim.output import Log
+
+FOLDER = Path(package.__file__).parent
+ALLOWED = {
+    "collections.abc", "contextlib", "ctypes", "errno", "fcntl", "gc", "json", "os", "posixpath", "resource", "selectors",
+    "signal", "socket", "stat", "struct", "termios", "time", "typing",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.name)
+def test_supervisor_loads_little(path: Path) -> None:
+    """There is one for each container: no asyncio, no msgspec, nothing of ours but its own and how lines are written."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+        for name in names:
+            ours = name.startswith("pykubelet.runtime.process.shim") or name == "pykubelet.runtime.log_write"
+            assert ours or name in ALLOWED
+
+
+OUTPUT = st.lists(st.sampled_from([b"a", b"\n", b"two words", b"x" * 20_000, b"\r", b"\xff"]), max_size=12)
+
+
+@settings(max_examples=60)
+@given(OUTPUT, st.integers(1, 30_000))
+def test_log_gives_back_what_was_written(
+    tmp_path_factory: pytest.TempPathFactory, parts: list[bytes], size: int
+) -> None:
+    """However it was cut into blocks, and no entry is longer than a piece."""
+    path = tmp_path_factory.mktemp("log") / "0.log"
+    output = b"".join(parts)
+    log = Log(str(path))
+    for start in range(0, len(output), size):
+        log.take("stdout", output[start : start + size])
+    log.finish()
+    assert LogCut(LogQuery()).take(split_lines(path.read_bytes())) == output
+    assert max((len(line) for line in path.read_bytes().split(b"\n")), default=0) < 16 * 1024 + 60
+
+
+def test_process_is_known_by_more_than_its_number() -> None:
+    """One with another start or of another boot is another."""
+    me = identify(os.getpid())
+    handle = open_process(me)
+    assert handle is not None
+    os.close(handle)
+    assert open_process(me._replace(start_ticks=me.start_ticks + 1)) is None
+    assert open_process(me._replace(boot_id="other")) is None
+    assert open_process(me._replace(pid=2**22 + 1)) is None
+    with pytest.raises(ProcessLookupError):
+        identify(2**22 + 1)
+
+
+def test_file_is_created_by_one_only(tmp_path: Path) -> None:
+    """Whoever comes second is told, and nothing else is left."""
+    path = tmp_path / "state.json"
+    assert files.create_file(str(path), b"first")
+    assert not files.create_file(str(path), b"second")
+    assert path.read_bytes() == b"first"
+    files.replace_file(str(path), b"third")
+    files.make_durable(str(path))
+    assert [(entry.name, entry.read_bytes(), entry.stat().st_mode & 0o777) for entry in tmp_path.iterdir()] == [
+        ("state.json", b"third", 0o600)
+    ]
+
+
+def test_open_files_travel_with_a_message_and_are_not_inherited() -> None:
+    """Else every program started meanwhile would have them."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    reader, writer = os.pipe()
+    with ours, theirs:
+        wire.send(ours, {"op": "test"}, [writer])
+        os.close(writer)
+        message, (received,) = wire.receive(theirs)
+        assert message == {"op": "test"}
+        assert not os.get_inheritable(received)
+        os.write(received, b"hello")
+        os.close(received)
+        assert os.read(reader, 10) == b"hello"
+        os.close(reader)
+        with pytest.raises(wire.TooLong):
+            wire.send(ours, {"text": "x" * wire.MAX_BYTES})
+        ours.close()
+        assert wire.receive(theirs) == (None, [])
+
+
+def test_cgroups_of_version_2_are_used_as_far_as_they_are_delegated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder for all containers, with the controllers that it has."""
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    (tmp_path / "cgroup.controllers").write_text("cpu memory pids")
+    own = tmp_path / "own"
+    own.write_text("0::/system.slice/x.service\n")
+    folder = tmp_path / "pykubelet"
+    folder.mkdir()
+    (folder / "cgroup.subtree_control").write_text("")
+    found = find_cgroups(tmp_path, own)
+    # The last one written is what a plain file keeps; the kernel would keep both.
+    assert (found.version, dict(found.folders)) == (2, {})
+    assert (folder / "cgroup.subtree_control").read_text() == "+cpu"
+
+
+def test_cgroups_of_version_1_are_below_our_own(tmp_path: Path) -> None:
+    """So that they are within our own limits; a machine without any has none."""
+    own = tmp_path / "own"
+    own.write_text("3:memory:/ours\n2:cpu,cpuacct:/\n0::/\n")
+    assert find_cgroups(tmp_path / "nothing", own) == NO_CGROUPS
+    (tmp_path / "memory/ours").mkdir(parents=True)
+    (tmp_path / "cpu").mkdir()
+    found = find_cgroups(tmp_path, own)
+    assert dict(found.folders) == {MEMORY: f"{tmp_path}/memory/ours/pykubelet", CPU: f"{tmp_path}/cpu/pykubelet"}
+    assert find_cgroups(tmp_path, tmp_path / "missing") == NO_CGROUPS

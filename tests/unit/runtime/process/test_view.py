@@ -1,0 +1,219 @@
+"""The steps that lead to a container's view of the machine, on a made-up disk."""
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pykubelet.runtime.process.shim.bubblewrap import arguments
+from pykubelet.runtime.process.shim.view import FILE, FOLDER, LINK, NOTHING, ImpossibleView, Mount, Step, plan_view
+
+MACHINE = {
+    "/": "",
+    "/dev": "",
+    "/dev/null": "file",
+    "/dev/sda": "file",
+    "/etc": "",
+    "/etc/hosts": "file",
+    "/proc": "",
+    "/run": "",
+    "/run/lock": "",
+    "/usr": "",
+    "/usr/lib": "",
+    "/lib": "-> usr/lib",
+    "/var": "",
+    "/var/run": "-> /run",
+    "/loop": "-> /loop",
+    "/volume": "",
+    "/volume/sub": "",
+    "/volume/out": "-> /etc",
+    "/file": "file",
+}
+
+
+class MadeUpDisk:
+    """Folders, files and links by their path."""
+
+    def __init__(self, entries: Mapping[str, str] = MACHINE) -> None:
+        self._entries = entries
+
+    def kind(self, path: str) -> str:
+        entry = self._entries.get(path)
+        if entry is None:
+            return NOTHING
+        return FOLDER if not entry else LINK if entry.startswith("-> ") else FILE
+
+    def names(self, path: str) -> Sequence[str]:
+        prefix = path.rstrip("/") + "/"
+        below = (known.removeprefix(prefix) for known in self._entries if known.startswith(prefix))
+        return sorted(name for name in below if name and "/" not in name)
+
+    def link(self, path: str) -> str:
+        return self._entries[path].removeprefix("-> ")
+
+
+def added(*mounts: Mount, read_only: bool = False) -> list[Step]:
+    """The steps beyond those that every view begins with."""
+    base = plan_view([], MadeUpDisk())
+    steps = plan_view(mounts, MadeUpDisk(), read_only=read_only)
+    assert steps[: len(base)] == base
+    return steps[len(base) :]
+
+
+def volume_at(path: str, source: str = "/volume") -> Step:
+    return Step("bind", path, source, is_private=True)
+
+
+def test_view_without_mounts_is_the_machine() -> None:
+    """Folders and files bound whole, links as links, in a root of memory."""
+    steps = plan_view([], MadeUpDisk())
+    assert steps[0] == Step("memory", "/", "/")
+    assert [step.path for step in steps if step.action == "bind"] == [
+        "/dev", "/etc", "/file", "/proc", "/run", "/usr", "/var", "/volume",
+    ]  # fmt: skip
+    assert Step(LINK, "/lib", "usr/lib") in steps
+
+
+@pytest.mark.parametrize(
+    ("path", "steps"),
+    [
+        ("/usr/lib", [volume_at("/usr/lib")]),
+        ("/usr//lib/./", [volume_at("/usr/lib")]),
+        ("/lib", [volume_at("/usr/lib")]),
+        ("/data", [Step(FOLDER, "/data"), volume_at("/data")]),
+        ("/a/b", [Step(FOLDER, "/a"), Step(FOLDER, "/a/b"), volume_at("/a/b")]),
+    ],
+    ids=["exists", "written oddly", "is a link", "missing in the root", "missing, two deep"],
+)
+def test_mount_point_is_found_or_made_in_memory(path: str, steps: list[Step]) -> None:
+    """What exists is used; what is missing in the root is made there, for the root is ours."""
+    assert added(Mount("/volume", path)) == steps
+
+
+def test_folder_that_lacks_a_mount_point_is_made_anew() -> None:
+    """All that it holds is bound into it; a link on the way is followed as the container would."""
+    assert added(Mount("/volume", "/var/run/secrets/x")) == [
+        Step("memory", "/run", "/run"),
+        Step(FOLDER, "/run/lock"),
+        Step("bind", "/run/lock", "/run/lock"),
+        Step(FOLDER, "/run/secrets"),
+        Step(FOLDER, "/run/secrets/x"),
+        volume_at("/run/secrets/x"),
+    ]
+
+
+def test_dev_made_anew_has_only_what_every_container_has() -> None:
+    """No disks."""
+    steps = added(Mount("/file", "/dev/termination-log"))
+    assert [step.path for step in steps if step.action == "bind"] == ["/dev/null", "/dev/termination-log"]
+    assert Step(FILE, "/dev/termination-log") in steps
+
+
+def test_mounts_go_on_top_of_folders_made_anew() -> None:
+    """Whatever the order they were asked for: none is covered by another's folder."""
+    steps = added(Mount("/file", "/etc/hosts"), Mount("/volume", "/etc/config"))
+    assert steps.index(Step("memory", "/etc", "/etc")) < steps.index(volume_at("/etc/hosts", "/file"))
+
+
+def test_outer_mount_goes_first_and_is_looked_into() -> None:
+    """A mount point inside a volume is one of the volume's folders."""
+    steps = added(Mount("/etc", "/data/sub"), Mount("/volume", "/data"))
+    assert steps == [Step(FOLDER, "/data"), volume_at("/data"), volume_at("/data/sub", "/etc")]
+
+
+def test_link_in_a_volume_leads_nowhere_but_in_the_view() -> None:
+    """What a container has put there can only move its own mounts."""
+    steps = added(Mount("/volume", "/data"), Mount("/usr", "/data/out/new"))
+    assert steps[0] == Step("memory", "/etc", "/etc")
+    assert steps[-1] == volume_at("/etc/new", "/usr")
+
+
+def test_read_only_view_is_locked_but_for_mounts_and_devices() -> None:
+    """Locked after mount points are made, and before volumes are mounted."""
+    steps = added(Mount("/volume", "/data"), read_only=True)
+    locked = [step.path for step in steps if step.action == "lock"]
+    assert locked == ["/etc", "/run", "/usr", "/var", "/volume", "/"]
+    assert [steps[0].action, steps[-1].action] == [FOLDER, "bind"]
+
+
+@pytest.mark.parametrize(
+    ("mounts", "told"),
+    [
+        ([Mount("/nothing", "/data")], "/nothing does not exist"),
+        ([Mount("/file", "/usr")], "/usr is a folder"),
+        ([Mount("/volume", "/file")], "/file is a file"),
+        ([Mount("/volume", "/file/x")], "leads through the file /file"),
+        ([Mount("/volume", "/loop/x")], "too many links"),
+        ([Mount("/volume", "/usr/..")], "is the root"),
+        ([Mount("/volume", "/nothing/../x")], "leads back from what does not exist"),
+        ([Mount("/volume", "/data"), Mount("/etc", "/data/missing")], "does not exist in the volume"),
+    ],
+    ids=[
+        "no source",
+        "file on folder",
+        "folder on file",
+        "through a file",
+        "loop",
+        "root",
+        "back",
+        "missing in a volume",
+    ],
+)
+def test_what_cannot_be_seen_is_refused(mounts: list[Mount], told: str) -> None:
+    """With the path in the message."""
+    with pytest.raises(ImpossibleView, match=told):
+        plan_view(mounts, MadeUpDisk())
+
+
+def test_folder_that_holds_too_much_is_not_made_anew() -> None:
+    """Each entry is a mount."""
+    entries = {"/": "", "/big": "", "/v": "", **{f"/big/{number}": "file" for number in range(6000)}}
+    with pytest.raises(ImpossibleView, match="/big holds too much"):
+        plan_view([Mount("/v", "/big/new")], MadeUpDisk(entries))
+
+
+NAMES = st.sampled_from(["a", "b", "etc", "usr", "lib", "var", "run", "data", "hosts", ".", "..", "loop"])
+PATHS = st.lists(NAMES, min_size=1, max_size=4).map(lambda names: "/" + "/".join(names))
+
+
+@settings(max_examples=200)
+@given(st.lists(st.builds(Mount, st.sampled_from(["/volume", "/file", "/etc"]), PATHS), max_size=4), st.booleans())
+def test_any_plan_can_be_carried_out(mounts: list[Mount], read_only: bool) -> None:
+    """Each step finds the folder it needs, nothing is made outside memory, and every mount is there in the end."""
+    try:
+        steps = plan_view(mounts, MadeUpDisk(), read_only=read_only)
+    except ImpossibleView:
+        return
+    in_memory, made = {"/"}, {"/"}
+    for step in steps:
+        parent = step.path.rpartition("/")[0] or "/"
+        if step.action == "memory":
+            in_memory.add(step.path)
+        elif step.action in {FOLDER, FILE, LINK}:
+            assert parent in in_memory | made, "made on the machine's own disk"
+            assert step.path not in made, "made twice"
+            made.add(step.path)
+            in_memory |= {step.path} if step.action == FOLDER else set()
+    private = [step for step in steps if step.action == "bind" and step.is_private]
+    assert sorted(step.source for step in private) == sorted(mount.host_path for mount in mounts)
+
+
+def test_steps_can_be_told_to_bubblewrap() -> None:
+    """Its root is in memory already, and it makes the files that it binds to itself."""
+    steps = plan_view([Mount("/file", "/etc/new"), Mount("/volume", "/data", read_only=True)], MadeUpDisk())
+    words = " ".join(arguments(steps))
+    assert "--tmpfs / " not in words
+    assert "--symlink usr/lib /lib" in words
+    assert "--tmpfs /etc --dev-bind /etc/hosts /etc/hosts" in words
+    assert words.endswith("--dir /data --ro-bind /volume /data --dev-bind /file /etc/new")
+
+
+def test_what_vanishes_while_it_is_looked_at_is_left_out() -> None:
+    """The machine goes on meanwhile."""
+
+    class Vanishing(MadeUpDisk):
+        def names(self, path: str) -> Sequence[str]:
+            return [*super().names(path), "vanished"]
+
+    assert plan_view([], Vanishing()) == plan_view([], MadeUpDisk())

@@ -1,0 +1,213 @@
+"""The node's own API, case by case: health, switched-off pages, logs, run, and who may do what."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from node_api_rig import FixedJudge, NodeRig, asked
+from pykubelet.nodeapi.access.attributes import attributes_of
+from pykubelet.nodeapi.front import Front
+from pykubelet.nodeapi.log_options import LogOptions, log_options
+from pykubelet.nodeapi.replies import Refused, Reply
+from pykubelet.nodeapi.routes import Page
+from pykubelet.runtime.loglines import STDERR, LogQuery
+from pykubelet.runtime.protocol import Outcome
+from pykubelet.testing.build import container, pod
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+EVERYTHING = FixedJudge(
+    *((verb, name) for verb in ("get", "create") for name in ("proxy", "pods", "healthz", "metrics"))
+)
+
+
+class WrittenDown:
+    """Commands that are not run but written down."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        self.outcome = outcome
+        self.ran: list[tuple[str, list[str]]] = []
+
+    async def run(
+        self, container_id: str, command: Sequence[str], *, timeout_seconds: float | None, limit_bytes: int
+    ) -> Outcome:
+        self.ran.append((container_id, list(command)))
+        return self.outcome
+
+
+async def reply(front: Front, method: str, target: str, *, token: str = "good", body: bytes = b"") -> tuple[int, str]:
+    """Code and text of an answer."""
+    answer = await front.answer(asked(method, target, token=token, body=body))
+    assert isinstance(answer, Reply)
+    return answer.code, answer.body.decode()
+
+
+@pytest.mark.case("6.24-71 health of the sync loop")
+async def test_health_fails_with_the_sync_loop(tmp_path: Path) -> None:
+    rig = NodeRig(tmp_path)
+    front = rig.front(EVERYTHING)
+    assert await reply(front, "GET", "/healthz") == (200, "ok")
+    assert await reply(front, "GET", "/healthz/syncloop") == (200, "ok")
+    rig.stuck = "sync Loop took longer than expected"
+    code, text = await reply(front, "GET", "/healthz")
+    assert code == 500
+    assert text == "[+]ping ok\n[+]log ok\n[-]syncloop failed: reason withheld\nhealthz check failed\n"
+    assert await reply(front, "GET", "/healthz/syncloop") == (
+        500,
+        "internal server error: sync Loop took longer than expected\n",
+    )
+
+
+@pytest.mark.case("6.24-72 debugging handlers disabled")
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/run/a",
+        "/exec/a",
+        "/attach/a",
+        "/portForward/a",
+        "/containerLogs/a",
+        "/runningpods/",
+        "/debug/pprof/",
+        "/logs/x",
+    ],
+)
+async def test_what_is_for_debugging_can_be_switched_off(tmp_path: Path, path: str) -> None:
+    front = NodeRig(tmp_path).front(
+        FixedJudge(("create", "proxy"), ("get", "proxy"), ("get", "pods"), ("get", "log")), debugging=False
+    )
+    assert await reply(front, "GET", path) == (405, "Debug endpoints are disabled.\n")
+    assert (await reply(front, "GET", "/pods"))[0] == 200
+
+
+LOG_CASES = {
+    "no options": ("", LogOptions(LogQuery())),
+    "timestamps": ("timestamps=1", LogOptions(LogQuery(timestamps=True))),
+    "limitBytes": ("limitBytes=3", LogOptions(LogQuery(limit_bytes=3))),
+    "sinceSeconds": ("sinceSeconds=5", LogOptions(LogQuery(since=NOW - timedelta(seconds=5)))),
+    "sinceTime": ("sinceTime=2026-01-02T03:04:00Z", LogOptions(LogQuery(since=NOW - timedelta(seconds=5)))),
+    "follow": ("follow=1", LogOptions(LogQuery(follow=True))),
+    "previous": ("previous=1", LogOptions(LogQuery(), previous=True)),
+    "tailLines": ("tailLines=5", LogOptions(LogQuery(tail_lines=5))),
+    "tail": ("tail=5", LogOptions(LogQuery(tail_lines=5))),
+    "tail all": ("tail=all&tailLines=7", LogOptions(LogQuery())),
+    "one stream": ("stream=Stderr", LogOptions(LogQuery(stream=STDERR))),
+    "not followed": ("follow=false&previous=0", LogOptions(LogQuery())),
+    "negative tail": ("tail=-1", 422),
+    "no bytes": ("limitBytes=0", 422),
+    "now": ("sinceSeconds=0", 422),
+    "two times": ("sinceSeconds=1&sinceTime=2026-01-02T03:04:00Z", 422),
+    "unknown stream": ("stream=Stdin", 422),
+    "tail of one stream": ("stream=Stdout&tailLines=1", 422),
+    "no number": ("tailLines=five", 400),
+    "no time": ("sinceTime=yesterday", 400),
+    "too large a number": ("limitBytes=99999999999999999999", 400),
+}
+
+
+@pytest.mark.case("6.24-73 options of container logs")
+@pytest.mark.parametrize("name", LOG_CASES)
+def test_options_of_logs_are_read_as_upstream_reads_them(name: str) -> None:
+    query, expected = LOG_CASES[name]
+    given = [tuple(part.split("=")) for part in query.split("&") if part]
+    pairs = [(key, value) for key, value in given]
+    if isinstance(expected, int):
+        with pytest.raises(Refused) as refused:
+            log_options(pairs, NOW)
+        assert refused.value.reply.code == expected
+    else:
+        assert log_options(pairs, NOW) == expected
+
+
+@pytest.mark.case("6.24-74 run splits its command at spaces")
+@pytest.mark.parametrize("middle", ["", "uid-default-web/"], ids=["without uid", "with uid"])
+async def test_run_runs_in_the_pod_of_that_name(tmp_path: Path, middle: str) -> None:
+    rig, commands = NodeRig(tmp_path), WrittenDown(Outcome(0, b"a\n"))
+    rig.add_pod(pod("web", containers=[container("main")]))
+    front = rig.front(EVERYTHING, commands=commands)
+    path = f"/run/default/web/{middle}main"
+    assert await reply(front, "POST", f"{path}?cmd=ls%20-a") == (200, "a\n")
+    assert await reply(front, "POST", path, body=b"cmd=ls+-a") == (200, "a\n")
+    assert commands.ran == [("uid-default-web-main-0", ["ls", "-a"])] * 2
+    commands.outcome = Outcome(2, b"oh")
+    assert await reply(front, "POST", f"{path}?cmd=ls") == (500, "command 'ls' exited with 2: oh")
+    assert await reply(front, "POST", "/run/default/web/other-uid/main") == (500, 'container not found ("main")')
+    assert await reply(front, "POST", "/run/default/nobody/main") == (404, "pod does not exist")
+    assert (await reply(front, "GET", path))[0] == 405
+
+
+@pytest.mark.case("6.24-75 every path has an authorization mapping")
+@pytest.mark.parametrize(
+    ("method", "path", "verb", "subresources"),
+    [
+        ("GET", "/pods", "get", ("pods", "proxy")),
+        ("GET", "/runningpods/", "get", ("pods", "proxy")),
+        ("GET", "/healthz/log", "get", ("healthz", "proxy")),
+        ("GET", "/configz", "get", ("configz", "proxy")),
+        ("GET", "/stats/summary", "get", ("stats",)),
+        ("GET", "/metrics/cadvisor", "get", ("metrics",)),
+        ("GET", "/logs/kern.log", "get", ("log",)),
+        ("POST", "/checkpoint/a/b/c", "create", ("checkpoint",)),
+        ("GET", "/statusz", "get", ("statusz",)),
+        ("GET", "/flagz", "get", ("configz",)),
+        ("PUT", "/debug/flags/v", "update", ("proxy",)),
+        ("GET", "/containerLogs/a/b/c", "get", ("proxy",)),
+        ("GET", "/podsandmore", "get", ("proxy",)),
+        # A WebSocket begins with GET: the right to read must not be the right to run.
+        ("GET", "/exec/a/b/c", "create", ("proxy",)),
+        ("GET", "/attach/a/b/c", "create", ("proxy",)),
+        ("GET", "/portForward/a/b", "create", ("proxy",)),
+        ("POST", "/run/a/b/c", "create", ("proxy",)),
+    ],
+)
+def test_paths_need_rights_to_the_node(method: str, path: str, verb: str, subresources: tuple[str, ...]) -> None:
+    assert attributes_of(method, path) == (verb, subresources)
+
+
+@pytest.mark.case("6.24-75 who is not known, or not allowed, gets nothing")
+@pytest.mark.parametrize(
+    ("judge", "token", "code", "text", "questions"),
+    [
+        (FixedJudge(), "", 401, "Unauthorized", []),
+        (FixedJudge(), "bad", 401, "Unauthorized", []),
+        (FixedJudge(), "g\u00f6\udcff", 401, "Unauthorized", []),
+        (FixedJudge(failing="authentication"), "good", 401, "Unauthorized", []),
+        (
+            FixedJudge(),
+            "good",
+            403,
+            "Forbidden (user=jane, verb=get, resource=nodes, subresource(s)=[pods proxy])\n",
+            [("get", "pods"), ("get", "proxy")],
+        ),
+        (
+            FixedJudge(failing="authorization"),
+            "good",
+            500,
+            "Authorization error (user=jane, verb=get, resource=nodes, subresource=pods)",
+            [("get", "pods")],
+        ),
+    ],
+    ids=["anonymous", "unknown", "no text", "authenticator errs", "not allowed", "authorizer errs"],
+)
+async def test_gate_refuses(
+    tmp_path: Path, judge: FixedJudge, token: str, code: int, text: str, questions: list[tuple[str, str]]
+) -> None:
+    front = NodeRig(tmp_path).front(judge)
+    assert await reply(front, "GET", "/pods", token=token) == (code, text)
+    assert judge.asked == questions
+
+
+@pytest.mark.case("6.24-75 any one allowed attribute set is enough")
+@pytest.mark.parametrize("right", ["pods", "proxy"])
+async def test_one_right_is_enough(tmp_path: Path, right: str) -> None:
+    front = NodeRig(tmp_path).front(FixedJudge(("get", right)))
+    assert (await reply(front, "GET", "/pods"))[0] == 200
+
+
+@pytest.mark.case("6.24-75 no page is without its check")
+@pytest.mark.parametrize("page", Page, ids=lambda page: page.value)
+async def test_every_page_is_behind_the_gate(tmp_path: Path, page: Page) -> None:
+    front = NodeRig(tmp_path).front(FixedJudge())
+    for method in ("GET", "POST"):
+        assert (await reply(front, method, f"{page.value}/default/web/main"))[0] == 403
