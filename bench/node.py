@@ -1,26 +1,21 @@
 """Figures of the node as JSON: how soon pods are as they should be, and what that costs.
 
 Starts `pykubelet apiserver` and `pykubelet node` in empty folders and measures them from outside, through a watch of the
-API: with processes as containers, and with simulated ones. Then `pykubelet up`, all in one process.
+API: with processes as containers, and with simulated ones.
 """
 
 import argparse
 import asyncio
 import json
-from time import perf_counter
 from typing import Any
 
 import node_figures
-from loopback import session, token_file
 from machine import machine
-from measured_node import NODE, World, empty_folder, open_world, static_pod
-from programs import Program
+from measured_node import World, open_world
 from spread import spread
-from watched_pods import WatchedPods, is_ready
 
 AT_ONCE = 10
 FEW, MANY = 30, 100
-UP_SETTLE_SECONDS = 3.0
 TARGETS: dict[str, Any] = {
     "process": {
         "static_ready_s": {"p50": 0.25, "max": 0.5},
@@ -36,7 +31,6 @@ TARGETS: dict[str, Any] = {
     },
     "simulated_500": {"ready_s": {"max": 5}, "cpu_ms_per_pod": 5},
     "simulated_2000": {"ready_s": {"max": 20}, "cpu_ms_per_pod": 5, "idle": {"cpu_pct": 2, "rss_mb": 150}},
-    "up": {"start_to_ready_s": 1, "rss_mb": 110},
 }
 
 
@@ -99,37 +93,9 @@ async def of_simulation(count: int, idle_seconds: float) -> dict[str, Any]:
         return await burst(world, count, idle_seconds)
 
 
-async def of_up() -> dict[str, Any]:
-    """Server and node in one process, with pods from manifests."""
-    with empty_folder() as folder:
-        manifests = folder / "manifests"
-        manifests.mkdir()
-        names = [f"pod{number}" for number in range(FEW)]
-        for name in names:
-            (manifests / f"{name}.yaml").write_text(static_pod(name, "1"))
-        options = ("--data-dir", folder / "data", "--port", "0", "--runtime", "process", "--node-name", NODE)
-        began = perf_counter()
-        async with (
-            Program.run("up", *options, "--token-file", token_file(folder), manifests) as program,
-            session() as http,
-            asyncio.TaskGroup() as group,
-        ):
-            pods = WatchedPods(http, program.ready[0])
-            watching = group.create_task(pods.run(asyncio.Event()))
-            moments = await asyncio.gather(*(pods.when(f"{name}-{NODE}", is_ready) for name in names))
-            await asyncio.sleep(UP_SETTLE_SECONDS)
-            figures = {
-                "start_to_ready_s": round(program.ready_seconds, 3),
-                f"start_to_{FEW}_pods_ready_s": round(max(moments) - began, 3),
-                "rss_mb": program.rss_mb(),
-            }
-            watching.cancel()
-        return figures
-
-
 async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="process,sim,up", help="of these, with commas between them")
+    parser.add_argument("--only", default="process,sim", help="of these, with commas between them")
     parser.add_argument("--rounds", type=int, default=20, help="how often what happens to one pod is measured")
     # A node looks at each pod again after a minute or so: what is shorter would miss that.
     parser.add_argument("--idle-seconds", type=float, default=90.0)
@@ -141,8 +107,6 @@ async def main() -> None:
         figures["process"] = await of_processes(asked.rounds, asked.idle_seconds)
     for count in map(int, asked.sim_pods.split(",") if "sim" in only else ()):
         figures[f"simulated_{count}"] = await of_simulation(count, asked.idle_seconds)
-    if "up" in only:
-        figures["up"] = await of_up()
     targets = {part: TARGETS[part] for part in figures if part in TARGETS}
     print(json.dumps({**figures, "targets": targets}, indent=2))
 
