@@ -63,7 +63,7 @@ class Patch:
             document = {**document, "metadata": {}}
         words = conversion_error if self.kind == STRATEGIC_PATCH else fatal_error
         # What the patch did not touch is the very same value, and was checked before it was stored.
-        touched = {name: value for name, value in document.items() if value is not live.get(name)}
+        touched = {name: value for name, value in document.items() if name not in live or value is not live[name]}
         fatal, unknown = type_problems(touched, self.expected, words)
         if fatal:
             raise self._no_object(document, fatal)
