@@ -20,15 +20,19 @@ class NodeProcess:
 
     def start(self) -> "NodeProcess":
         """Start it and wait until it says that it is ready."""
+        if not self.launch().wait(READY_SECONDS) or f"ready node {self.name}\n" not in self.lines:
+            self.kill()
+            raise AssertionError("the node did not start: " + "".join(self.lines))
+        return self
+
+    def launch(self) -> threading.Event:
+        """Start it; the event is set when it is ready, or has ended."""
         command = [sys.executable, "-m", "pykubelet", "node", "--node-name", self.name]
         command += ["--root-dir", str(self.folder / "node"), *self._options]
         self._process = subprocess.Popen(command, stderr=subprocess.PIPE, env={**os.environ, "PYTHONWARNINGS": "error"})
         ready = threading.Event()
         threading.Thread(target=self._read, args=(self._process, ready), daemon=True).start()
-        if not ready.wait(READY_SECONDS) or f"ready node {self.name}\n" not in self.lines:
-            self.kill()
-            raise AssertionError("the node did not start: " + "".join(self.lines))
-        return self
+        return ready
 
     def _read(self, process: "subprocess.Popen[bytes]", ready: threading.Event) -> None:
         assert process.stderr is not None

@@ -22,7 +22,7 @@ from pykubelet.app.node_pods import NodePods, node_pods
 from pykubelet.app.node_sources import NodeSources, node_sources
 from pykubelet.app.node_storage import node_storage
 from pykubelet.app.node_work import NodeWork, Stations, node_work
-from pykubelet.app.running import running, with_event
+from pykubelet.app.running import end_in_time, running, widen_threads, with_event
 from pykubelet.app.runtimes import RuntimeParts, open_runtime
 from pykubelet.app.settings import CannotStart, NodeSettings
 from pykubelet.kube.client import Client
@@ -57,6 +57,7 @@ def run(settings: NodeSettings, *, say: Callable[[str], None], verbose: bool = F
 
 
 async def _until_told(settings: NodeSettings, clock: Clock, say: Callable[[str], None]) -> None:
+    widen_threads()
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -71,6 +72,7 @@ async def _until_told(settings: NodeSettings, clock: Clock, say: Callable[[str],
 
         await stack.enter_async_context(running({"announcement": announce}))
         await stop.wait()
+        end_in_time()
 
 
 def _client(kubeconfig: Path, clock: Clock) -> RestClient:

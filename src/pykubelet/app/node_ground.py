@@ -10,7 +10,7 @@ from pykubelet.agent.volumes.mounting import Mounter, SystemMounter
 from pykubelet.aio.clock import Clock
 from pykubelet.api.generated.core import EventSource, ObjectReference
 from pykubelet.app.runtimes import RuntimeParts
-from pykubelet.app.settings import NodeSettings
+from pykubelet.app.settings import CannotStart, NodeSettings
 from pykubelet.kube.client import Client
 from pykubelet.kube.log_recorder import LogRecorder
 from pykubelet.kube.recorder import EventRecorder, Recorder
@@ -56,8 +56,12 @@ class Ground:
         machine: MachineFacts | None = None,
         mounter: Mounter | None = None,
     ) -> Self:
-        """Ground for a node; the machine is this one unless told otherwise."""
+        """Ground for a node, on this machine unless told otherwise; CannotStart if its folder cannot be made."""
         name, root = settings.node_name, settings.root_dir
+        try:
+            root.mkdir(mode=0o750, parents=True, exist_ok=True)
+        except OSError as error:
+            raise CannotStart(f"{root}: {error.strerror}") from error
         facts = machine or LinuxMachine(name=name, data_dir=root)
         about = heartbeat.NodeSettings(
             name=name,

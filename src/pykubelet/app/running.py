@@ -1,10 +1,18 @@
 """Runs the long-lived parts of a program: named, supervised, all for as long as a context lasts."""
 
 import asyncio
+import os
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
 from pykubelet.aio.supervise import start_supervised
+
+THREADS = 512
+"""So many blocking calls at once, each of which may hang on a dead file system; they are made as they are needed."""
+PATIENCE_SECONDS = 10.0
+"""How long a program that was told to end may take."""
 
 Runner = Callable[[], Awaitable[None]]
 """Runs until it is cancelled."""
@@ -31,3 +39,16 @@ async def running(runners: Mapping[str, Runner]) -> AsyncIterator[None]:
                 task.cancel()
     if failure is not None:
         raise failure
+
+
+def widen_threads() -> None:
+    """Have blocking calls that hang, as on a dead file system, not hold up all others."""
+    threads = ThreadPoolExecutor(THREADS, thread_name_prefix="blocking")
+    asyncio.get_running_loop().set_default_executor(threads)
+
+
+def end_in_time(seconds: float = PATIENCE_SECONDS) -> None:
+    """End the program soon even if a thread hangs, which nobody can stop; what containers do is not its business."""
+    timer = threading.Timer(seconds, os._exit, (0,))
+    timer.daemon = True
+    timer.start()

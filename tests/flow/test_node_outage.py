@@ -1,0 +1,65 @@
+"""A node whose API server is not there, at its start or later: pods run on, and everything is told afterwards."""
+
+import asyncio
+import json
+from pathlib import Path
+
+from outage import Outage
+from pykubelet.api.keys import PodUid
+from pykubelet.runtime.sim import Behaviour, Run
+from whole_node import container, is_ready, status_of, world
+
+
+async def test_static_pod_starts_without_an_api_server_and_is_shown_later(tmp_path: Path) -> None:
+    """The API server may be a static pod itself: nothing waits for it, and it is told at once when it is there."""
+    manifests = tmp_path / "manifests"
+    manifests.mkdir()
+    body = {"metadata": {"name": "web"}, "spec": {"containers": [container()]}}
+    (manifests / "web.json").write_text(json.dumps({"apiVersion": "v1", "kind": "Pod", **body}))
+    async with world(tmp_path) as outside:
+        down = Outage(outside.api, is_down=True)
+        async with outside.starting_node(client=down, manifests=manifests):
+            await asyncio.sleep(1)
+            (runs,) = await outside.sim.pods()
+            down.end()
+            mirror = await outside.until("web-node-1", is_ready, within_seconds=60)
+            assert status_of(mirror).restart_count == 0
+            assert [one.id for one in (await outside.sim.pods())[0].containers] == [runs.containers[0].id]
+
+
+async def test_pods_are_looked_after_while_the_api_server_is_away(tmp_path: Path) -> None:
+    """A crash during an outage is repaired at once; what happened is told when the server is back."""
+    scripts = {"once": Behaviour(runs=(Run(seconds=30, exit_code=6),))}
+    async with world(tmp_path, scripts=scripts) as outside:
+        server = Outage(outside.api)
+        async with outside.starting_node(client=server):
+            once = await outside.create("once", restartPolicy="Never", containers=[container("once")])
+            plain = await outside.create("plain")
+            for name in ("once", "plain"):
+                await outside.until(name, is_ready)
+            server.begin()
+            outside.sim.crash(PodUid(plain.metadata.uid), "main", exit_code=1)
+            await asyncio.sleep(60)
+            assert (await outside.observed(plain)).containers[0].attempt == 1
+            assert not (await outside.observed(once)).sandboxes[0].is_ready
+            server.end()
+            failed = await outside.until("once", lambda one: one.status.phase == "Failed", within_seconds=60)
+            assert status_of(failed, "once").state.terminated is not None
+            again = await outside.until("plain", lambda one: status_of(one).restart_count == 1, within_seconds=60)
+            assert is_ready(again)
+
+
+async def test_deletion_asked_for_during_an_outage_is_carried_out_after_it(tmp_path: Path) -> None:
+    """The watch goes on where it was cut, and nothing that happened meanwhile is missed."""
+    async with world(tmp_path) as outside:
+        server = Outage(outside.api)
+        async with outside.starting_node(client=server):
+            pod = await outside.create("web")
+            await outside.until("web", is_ready)
+            server.begin()
+            await outside.delete("web")
+            await asyncio.sleep(20)
+            assert (await outside.observed(pod)).sandboxes[0].is_ready
+            server.end()
+            await outside.until_gone("web", within_seconds=60)
+            assert all(not one.is_ready for found in await outside.sim.pods() for one in found.sandboxes)

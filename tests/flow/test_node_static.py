@@ -1,0 +1,168 @@
+"""Static pods of a folder on a whole node: their mirrors, edits, removals, and a node without an API server."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykubelet.api.generated.core import Pod
+from pykubelet.api.keys import PodUid
+from pykubelet.api.pods import CONFIG_HASH, CONFIG_MIRROR
+from pykubelet.app.settings import CannotStart
+from pykubelet.runtime.protocol import ContainerState, RuntimePod
+from pykubelet.runtime.sim import Behaviour, Run, SimImages, SimRuntime
+from pykubelet.testing.virtual_time import VirtualClock
+from whole_node import World, container, is_ready, world
+
+MIRROR = "web-node-1"
+
+
+def manifest(image: str = "example/image:1", **spec: Any) -> str:
+    """A pod as a person writes it."""
+    body = {"containers": [container(image=image)], "terminationGracePeriodSeconds": 2, **spec}
+    return json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": body})
+
+
+@pytest.fixture
+def manifests(tmp_path: Path) -> Path:
+    """The folder of manifests."""
+    folder = tmp_path / "manifests"
+    folder.mkdir()
+    return folder
+
+
+def running(pods: list[RuntimePod]) -> list[str]:
+    """The images that run."""
+    return [one.image for pod in pods for one in pod.containers if one.state is ContainerState.RUNNING]
+
+
+async def test_static_pod_is_shown_edited_and_removed(tmp_path: Path, manifests: Path) -> None:
+    """A manifest becomes a ready mirror, an edit another one, and removing the file removes it, all within a second."""
+    path = manifests / "web.json"
+    async with world(tmp_path) as outside, outside.running_node(manifests=manifests):
+        path.write_text(manifest())
+        first = await outside.until(MIRROR, is_ready, within_seconds=1)
+        assert first.metadata.annotations[CONFIG_MIRROR] == first.metadata.annotations[CONFIG_HASH]
+        path.write_text(manifest(image="example/image:2"))
+        second = await outside.until(
+            MIRROR, lambda one: one.spec.containers[0].image == "example/image:2" and is_ready(one), within_seconds=1
+        )
+        assert second.metadata.uid != first.metadata.uid
+        assert running(list(await outside.sim.pods())) == ["example/image:2"]
+        path.unlink()
+        await outside.until_gone(MIRROR, within_seconds=1)
+        assert running(list(await outside.sim.pods())) == []
+
+
+async def test_edited_static_pod_starts_only_when_the_former_has_ended(tmp_path: Path, manifests: Path) -> None:
+    """Static pods of one name take turns: never do two of them run at once, however slowly the first one ends."""
+    path = manifests / "web.json"
+    async with (
+        world(tmp_path, scripts={"main": Behaviour(stop_seconds=5)}) as outside,
+        outside.running_node(manifests=manifests),
+    ):
+        path.write_text(manifest(terminationGracePeriodSeconds=30))
+        await outside.until(MIRROR, is_ready, within_seconds=1)
+        for number in (2, 3):
+            path.write_text(manifest(image=f"example/image:{number}", terminationGracePeriodSeconds=30))
+            await asyncio.sleep(1)
+            assert running(list(await outside.sim.pods())) == ["example/image:1"]
+        await outside.until(MIRROR, lambda one: _image(one) == "example/image:3" and is_ready(one))
+        assert running(list(await outside.sim.pods())) == ["example/image:3"]
+
+
+def _image(pod: Pod) -> str:
+    return pod.spec.containers[0].image
+
+
+async def test_manifest_that_comes_back_while_its_pod_ends_starts_anew(tmp_path: Path, manifests: Path) -> None:
+    """The same manifest is the same UID: taken away and put back, the pod ends first and then runs again."""
+    path = manifests / "web.json"
+    async with (
+        world(tmp_path, scripts={"main": Behaviour(stop_seconds=3)}) as outside,
+        outside.running_node(manifests=manifests),
+    ):
+        path.write_text(manifest(terminationGracePeriodSeconds=30))
+        first = await outside.until(MIRROR, is_ready, within_seconds=1)
+        uid = PodUid(first.metadata.annotations[CONFIG_HASH])
+        path.unlink()
+        await asyncio.sleep(1)
+        path.write_text(manifest(terminationGracePeriodSeconds=30))
+        await asyncio.sleep(10)
+        again = await outside.pod(MIRROR)
+        observed = await outside.sim.inspect(uid)
+        assert observed is not None
+        assert next(one.state for one in observed.containers) is ContainerState.RUNNING
+        assert len([one for one in observed.containers if one.state is ContainerState.RUNNING]) == 1
+        assert is_ready(again)
+
+
+async def test_edited_static_pod_does_not_inherit_the_end_of_the_former(tmp_path: Path, manifests: Path) -> None:
+    """A pod that ran once and succeeded, edited, runs again: what its old mirror shows is not about it."""
+    path = manifests / "web.json"
+    once = [container("once")]
+    async with (
+        world(tmp_path, scripts={"once": Behaviour(runs=(Run(seconds=1),))}) as outside,
+        outside.running_node(manifests=manifests),
+    ):
+        path.write_text(manifest(restartPolicy="Never", containers=once))
+        first = await outside.until(MIRROR, lambda one: one.status.phase == "Succeeded", within_seconds=3)
+        path.write_text(manifest(restartPolicy="Never"))
+        second = await outside.until(MIRROR, is_ready, within_seconds=3)
+        assert (second.status.phase, second.metadata.uid != first.metadata.uid) == ("Running", True)
+
+
+async def test_broken_edit_keeps_the_pod_and_is_told(tmp_path: Path, manifests: Path) -> None:
+    """A manifest that stops making sense leaves its pod running; the node's events and condition say which file."""
+    path = manifests / "web.json"
+    async with world(tmp_path) as outside, outside.running_node(manifests=manifests) as node:
+        path.write_text(manifest())
+        before = await outside.until(MIRROR, is_ready, within_seconds=1)
+        path.write_text("{")
+        await asyncio.sleep(30)
+        assert (await outside.pod(MIRROR)).metadata.uid == before.metadata.uid
+        assert str(path) in node.health.problems().warning
+        assert str(path) in await outside.node_message()
+        assert "PodSourceProblem" in [reason for reason, _ in await outside.events("node-1")]
+
+
+async def test_mirror_deleted_by_a_user_comes_back(tmp_path: Path, manifests: Path) -> None:
+    """The pod runs on, untouched, and is shown again at once."""
+    (manifests / "web.json").write_text(manifest())
+    async with world(tmp_path) as outside, outside.running_node(manifests=manifests):
+        first = await outside.until(MIRROR, is_ready, within_seconds=1)
+        await outside.delete(MIRROR)
+        second = await outside.until(
+            MIRROR, lambda one: one.metadata.uid != first.metadata.uid and is_ready(one), within_seconds=1
+        )
+        assert second.status.start_time == first.status.start_time
+        observed = await outside.sim.inspect(PodUid(first.metadata.annotations[CONFIG_HASH]))
+        assert observed is not None
+        assert len(observed.containers) == 1
+
+
+async def test_node_on_its_own_runs_static_pods(tmp_path: Path, manifests: Path) -> None:
+    """Without an API server static pods run and end, and their statuses are known to the node."""
+    path = manifests / "web.json"
+    path.write_text(manifest())
+    outside = World(None, tmp_path, SimRuntime(clock=VirtualClock()), SimImages())
+    async with outside.running_node(manifests=manifests) as node:
+        await asyncio.sleep(1)
+        (pod,) = node.pods.pods.pods()
+        status = node.pods.statuses.pod_status(pod.metadata.uid)
+        assert status is not None
+        assert status.phase == "Running"
+        path.unlink()
+        await asyncio.sleep(3)
+        assert running(list(await outside.sim.pods())) == []
+        assert node.pods.pods.pods() == ()
+
+
+async def test_node_with_nothing_to_run_does_not_start(tmp_path: Path) -> None:
+    """A node without any source would end everything that runs, so there is no such node."""
+    outside = World(None, tmp_path, SimRuntime(clock=VirtualClock()), SimImages())
+    with pytest.raises(CannotStart, match="there is nothing to run"):
+        async with outside.running_node():
+            pass

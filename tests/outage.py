@@ -1,0 +1,86 @@
+"""An API server that can be switched off, as its clients see it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from pykubelet.api.errors import NotReached
+from pykubelet.api.typed import Kind
+from pykubelet.kube.client import Client, Listing, WatchEvent
+
+T = TypeVar("T")
+
+
+class Outage:
+    """A client whose server answers nothing while it is down, and cuts the watches when it goes; a Client."""
+
+    def __init__(self, inner: Client, *, is_down: bool = False) -> None:
+        self._inner = inner
+        self._is_up, self._is_down = asyncio.Event(), asyncio.Event()
+        (self.end if not is_down else self.begin)()
+
+    def begin(self) -> None:
+        """The server goes down."""
+        self._is_up.clear()
+        self._is_down.set()
+
+    def end(self) -> None:
+        """The server is back."""
+        self._is_down.clear()
+        self._is_up.set()
+
+    async def get(self, kind: Kind[T], name: str, **where: Any) -> T:
+        self._check()
+        return await self._inner.get(kind, name, **where)
+
+    async def list(self, kind: Kind[T], **where: Any) -> Listing[T]:
+        self._check()
+        return await self._inner.list(kind, **where)
+
+    async def create(self, kind: Kind[T], body: T, **where: Any) -> T:
+        self._check()
+        return await self._inner.create(kind, body, **where)
+
+    async def patch(self, kind: Kind[T], name: str, body: Any, **where: Any) -> T:
+        self._check()
+        return await self._inner.patch(kind, name, body, **where)
+
+    async def delete(self, kind: Kind[T], name: str, **where: Any) -> None:
+        self._check()
+        await self._inner.delete(kind, name, **where)
+
+    @asynccontextmanager
+    async def watch(self, kind: Kind[T], **where: Any) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
+        self._check()
+        async with self._inner.watch(kind, **where) as events:
+            yield self._until_down(events)
+
+    def _check(self) -> None:
+        if self._is_down.is_set():
+            raise NotReached("connection refused")
+
+    async def _until_down(self, events: AsyncIterator[WatchEvent[T]]) -> AsyncIterator[WatchEvent[T]]:
+        down = asyncio.ensure_future(self._is_down.wait())
+        try:
+            while (event := await self._next(events, down)) is not None:
+                yield event
+        finally:
+            down.cancel()
+
+    async def _next(self, events: AsyncIterator[WatchEvent[T]], down: asyncio.Future[Any]) -> WatchEvent[T] | None:
+        step: asyncio.Future[Any] = asyncio.ensure_future(_anext(events))
+        try:
+            await asyncio.wait({step, down}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if not step.done():
+                step.cancel()
+                await asyncio.wait({step})
+        if down.done():
+            raise NotReached("connection reset by peer")
+        event: WatchEvent[T] | None = step.result()
+        return event
+
+
+async def _anext(events: AsyncIterator[WatchEvent[T]]) -> WatchEvent[T] | None:
+    return await anext(events, None)

@@ -1,0 +1,34 @@
+"""Blocking calls that hang hold up neither others nor the end of the program."""
+
+import asyncio
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from pykubelet.app.running import widen_threads
+
+
+async def test_blocking_calls_that_hang_leave_threads_for_others() -> None:
+    """Far more than a machine has cores may hang at once."""
+    widen_threads()
+    release = threading.Event()
+    hung = [asyncio.get_running_loop().run_in_executor(None, release.wait) for _ in range(100)]
+    assert await asyncio.to_thread(lambda: "free") == "free"
+    release.set()
+    assert all(await asyncio.gather(*hung))
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_program_ends_in_time_whatever_hangs(hangs: bool) -> None:
+    """A thread that does not come back cannot keep a program from ending well."""
+    program = f"""
+import threading
+from pykubelet.app.running import end_in_time
+end_in_time(0.2)
+if {hangs}:
+    threading.Event().wait()
+"""
+    done = subprocess.run([sys.executable, "-c", program], timeout=15, check=False)
+    assert done.returncode == 0
