@@ -4,7 +4,6 @@ import asyncio
 import errno
 import gc
 import logging
-import signal
 import socket
 import ssl
 import sys
@@ -59,7 +58,7 @@ from pykubelet.apiserver.server import Handlers, Server
 from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
 from pykubelet.apiserver.storage.settings import StoreSettings
 from pykubelet.apiserver.store import StoreUnusable
-from pykubelet.app.running import Runner, running, with_event
+from pykubelet.app.running import Runner, running, told_to_stop, with_event
 from pykubelet.app.settings import ApiServerSettings, CannotStart
 
 # Allocations that are not freed at once, a few thousand in each request under way, before the first look.
@@ -74,9 +73,7 @@ def run(settings: ApiServerSettings, *, say: Callable[[str], None], verbose: boo
 
 
 async def _until_told(settings: ApiServerSettings, clock: Clock, say: Callable[[str], None]) -> None:
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    stop = told_to_stop()
     async with serving(settings, clock=clock, ids=RandomIds()) as url:
         say(f"ready {url}")
         _tune_garbage_collection()

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import os
-import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -22,7 +21,7 @@ from pykubelet.app.node_pods import NodePods, node_pods
 from pykubelet.app.node_sources import NodeSources, node_sources
 from pykubelet.app.node_storage import node_storage
 from pykubelet.app.node_work import NodeWork, Stations, node_work
-from pykubelet.app.running import end_in_time, running, widen_threads, with_event
+from pykubelet.app.running import end_in_time, running, told_to_stop, widen_threads, with_event
 from pykubelet.app.runtimes import RuntimeParts, open_runtime
 from pykubelet.app.settings import CannotStart, NodeSettings
 from pykubelet.kube.client import Client
@@ -58,9 +57,7 @@ def run(settings: NodeSettings, *, say: Callable[[str], None], verbose: bool = F
 
 async def _until_told(settings: NodeSettings, clock: Clock, say: Callable[[str], None]) -> None:
     widen_threads()
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    stop = told_to_stop()
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(_client(settings.kubeconfig, clock)) if settings.kubeconfig else None
         runtime = await stack.enter_async_context(open_runtime(settings, clock=clock))

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +23,14 @@ def with_event(run: Callable[[asyncio.Event], Awaitable[None]], ready: asyncio.E
     """A part that says when it is ready: by this event, or by one that nobody waits for."""
     event = ready or asyncio.Event()
     return lambda: run(event)
+
+
+def told_to_stop() -> asyncio.Event:
+    """Set by SIGINT or SIGTERM."""
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return stop
 
 
 @asynccontextmanager

@@ -4,14 +4,12 @@ For runtimes in Python; what they do with containers they note here, and `pods`,
 thousands of pods costs little: what is told of a pod is put together anew only after it changed.
 """
 
-import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from typing import Any
-from weakref import WeakSet
 
 from pykubelet.aio.clock import Clock
 from pykubelet.api.keys import PodUid
+from pykubelet.runtime.changes import ChangeHints, Changes
 from pykubelet.runtime.protocol import (
     ContainerRequest,
     ContainerState,
@@ -39,27 +37,6 @@ class _Entry:
         return self.told
 
 
-class Changes(AsyncIterator[PodUid]):
-    """Hints for one reader; a pod that changes again before it was read is told once."""
-
-    def __init__(self) -> None:
-        self._waiting: dict[PodUid, None] = {}
-        self._wake = asyncio.Event()
-
-    def offer(self, uid: PodUid) -> None:
-        """Something of this pod changed."""
-        self._waiting[uid] = None
-        self._wake.set()
-
-    async def __anext__(self) -> PodUid:
-        while not self._waiting:
-            self._wake.clear()
-            await self._wake.wait()
-        uid = next(iter(self._waiting))
-        del self._waiting[uid]
-        return uid
-
-
 class PodBook:
     """What a runtime has of each pod; each note costs O(1), however many pods there are."""
 
@@ -69,7 +46,7 @@ class PodBook:
         self._owners: dict[str, PodUid] = {}
         """By the id of each sandbox and container."""
         self._made = 0
-        self._readers: WeakSet[Changes] = WeakSet()
+        self._hints = ChangeHints()
 
     def pods(self) -> list[RuntimePod]:
         """All there are."""
@@ -82,9 +59,7 @@ class PodBook:
 
     def changes(self) -> Changes:
         """Hints at every change from now on, for as long as somebody keeps what this gives."""
-        reader = Changes()
-        self._readers.add(reader)
-        return reader
+        return self._hints.subscribe()
 
     def add_sandbox(self, request: SandboxRequest, *, ips: tuple[str, ...] = ()) -> str:
         """A sandbox was made; its id. Addresses count only if it has a network of its own."""
@@ -195,5 +170,4 @@ class PodBook:
 
     def _note_change(self, entry: _Entry) -> None:
         entry.told = None
-        for reader in self._readers:
-            reader.offer(entry.bare.uid)
+        self._hints.offer(entry.bare.uid)

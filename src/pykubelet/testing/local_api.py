@@ -12,7 +12,6 @@ from pathlib import Path
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import Ids
-from pykubelet.aio.supervise import start_supervised
 from pykubelet.apiserver.admission.namespaces import NamespaceLifecycle
 from pykubelet.apiserver.admission.new_nodes import NewNodeTaint
 from pykubelet.apiserver.admission.pods import PodAdmission
@@ -27,6 +26,7 @@ from pykubelet.apiserver.registry import Registry
 from pykubelet.apiserver.server import Server
 from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
 from pykubelet.apiserver.storage.settings import StoreSettings
+from pykubelet.app.running import running, with_event
 from pykubelet.testing.counting_ids import CountingIds
 from pykubelet.testing.virtual_time import VirtualClock
 
@@ -65,19 +65,7 @@ async def local_api(
         await ensure_first_objects(server.handle, registry)
         ends = NamespaceEnd(store=store, registry=registry, deleter=server, clock=clock)
         custom, ready = CustomResources(store=store, registry=registry, clock=clock), asyncio.Event()
-        async with asyncio.TaskGroup() as group:
-            tasks = [
-                start_supervised(group, "namespaces", ends.run),
-                start_supervised(group, "custom resources", lambda: custom.run(ready)),
-            ]
+        runners = {"namespaces": ends.run, "custom resources": with_event(custom.run, ready)}
+        async with running(runners):
             await ready.wait()
-            failure: Exception | None = None
-            try:
-                yield LocalApi(server, registry, store, LocalClient(server, registry))
-            except Exception as error:  # noqa: BLE001  raised again below: a group would wrap it
-                failure = error
-            finally:
-                for task in tasks:
-                    task.cancel()
-        if failure is not None:
-            raise failure
+            yield LocalApi(server, registry, store, LocalClient(server, registry))
