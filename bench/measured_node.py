@@ -3,7 +3,7 @@
 import asyncio
 import json
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,8 @@ from watched_pods import WatchedPods
 NODE = "bench-node"
 FOREVER = "trap 'exit 0' TERM; sleep 1000000 & wait"
 """A program that costs nothing and obeys TERM."""
+GRACE_SECONDS = 2
+IMAGE = "localhost/busybox:1"
 SHARED = "/shared"
 """Where containers see the folder that they share with the measurement."""
 # As many requests as a busy controller has in flight; a connection for each pod would measure handshakes.
@@ -71,8 +73,8 @@ def empty_folder() -> Iterator[Path]:
 
 
 @asynccontextmanager
-async def open_world(runtime: str, *, max_pods: int | None = None) -> AsyncIterator[World]:
-    """A world of its own in an empty folder, of which nothing is left afterwards."""
+async def open_world(runtime: str, *, options: Iterable[str | Path] = ()) -> AsyncIterator[World]:
+    """A world of its own in an empty folder, of which nothing is left afterwards; `options` are further ones of the node."""
     with empty_folder() as folder:
         data = folder / "server"
         for part in ("manifests", "shared"):
@@ -80,10 +82,9 @@ async def open_world(runtime: str, *, max_pods: int | None = None) -> AsyncItera
         server_options = ("--data-dir", data, "--port", "0", "--token-file", token_file(folder))
         node_options = ("--kubeconfig", data / "admin.kubeconfig", "--node-name", NODE, "--runtime", runtime)
         node_folders = ("--manifests", folder / "manifests", "--root-dir", folder / "node", "--port", "0")
-        limit = () if max_pods is None else ("--max-pods", str(max_pods))
         async with (
             Program.run("apiserver", *server_options) as server,
-            Program.run("node", *node_options, *node_folders, *limit) as node,
+            Program.run("node", *node_options, *node_folders, *options) as node,
             session(_CONNECTIONS) as http,
             asyncio.TaskGroup() as group,
         ):
@@ -99,7 +100,7 @@ def pod(name: str, command: str = FOREVER, *, restart_policy: str = "Always", **
     """A pod of one container; `volumes` are mounted at their names."""
     container = {
         "name": "main",
-        "image": "localhost/busybox:1",
+        "image": IMAGE,
         "imagePullPolicy": "IfNotPresent",
         "command": ["/bin/sh", "-c", command],
         "volumeMounts": [{"name": volume, "mountPath": f"/{volume}"} for volume in volumes],
@@ -107,7 +108,7 @@ def pod(name: str, command: str = FOREVER, *, restart_policy: str = "Always", **
     spec = {
         "nodeName": NODE,
         "restartPolicy": restart_policy,
-        "terminationGracePeriodSeconds": 2,
+        "terminationGracePeriodSeconds": GRACE_SECONDS,
         "containers": [container],
         "volumes": [{"name": volume, **source} for volume, source in volumes.items()],
     }

@@ -1,7 +1,7 @@
 """Figures of the node as JSON: how soon pods are as they should be, and what that costs.
 
 Starts `pykubelet apiserver` and `pykubelet node` in empty folders and measures them from outside, through a watch of the
-API: with processes as containers, and with simulated ones.
+API: with processes as containers, and with simulated ones. `pykubelet up`, which is both in one, is measured too.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import node_figures
 from machine import machine
 from measured_node import World, open_world
 from spread import spread
+from up import of_up
 
 AT_ONCE = 10
 FEW, MANY = 30, 100
@@ -29,6 +30,7 @@ TARGETS: dict[str, Any] = {
         f"idle_{MANY}_pods": {"cpu_pct": 0.5},
         f"burst_{FEW}": {"ready_s": {"max": 3.3}, "gone_s": {"max": 3.5}},
     },
+    "up": {"answers_s": {"p50": 1.0}, f"rss_mb_{FEW}_pods": 110},
     "simulated_500": {"ready_s": {"max": 5}, "cpu_ms_per_pod": 5},
     "simulated_2000": {"ready_s": {"max": 20}, "cpu_ms_per_pod": 5, "idle": {"cpu_pct": 2, "rss_mb": 150}},
 }
@@ -89,13 +91,13 @@ async def burst(world: World, count: int, idle_seconds: float = 0.0) -> dict[str
 
 async def of_simulation(count: int, idle_seconds: float) -> dict[str, Any]:
     """Containers that only pretend, so that nothing but the node is measured."""
-    async with open_world("sim", max_pods=count + 1) as world:
+    async with open_world("sim", options=("--max-pods", str(count + 1))) as world:
         return await burst(world, count, idle_seconds)
 
 
 async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="process,sim", help="of these, with commas between them")
+    parser.add_argument("--only", default="process,up,sim", help="of these, with commas between them")
     parser.add_argument("--rounds", type=int, default=20, help="how often what happens to one pod is measured")
     # A node looks at each pod again after a minute or so: what is shorter would miss that.
     parser.add_argument("--idle-seconds", type=float, default=90.0)
@@ -105,6 +107,8 @@ async def main() -> None:
     figures: dict[str, Any] = {"machine": machine()}
     if "process" in only:
         figures["process"] = await of_processes(asked.rounds, asked.idle_seconds)
+    if "up" in only:
+        figures["up"] = await of_up(FEW, 5, asked.idle_seconds)
     for count in map(int, asked.sim_pods.split(",") if "sim" in only else ()):
         figures[f"simulated_{count}"] = await of_simulation(count, asked.idle_seconds)
     targets = {part: TARGETS[part] for part in figures if part in TARGETS}

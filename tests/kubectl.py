@@ -27,9 +27,13 @@ class Kubectl:
         self._command = [require_kubectl(), f"--kubeconfig={kubeconfig}", f"--cache-dir={cache}"]
         self.namespace = namespace
 
+    def command(self, *arguments: str) -> list[str]:
+        """The command line."""
+        return [*self._command, f"--namespace={self.namespace}", *arguments]
+
     def run(self, *arguments: str, text: str = "", code: int = 0) -> subprocess.CompletedProcess[str]:
         """Run it; fails unless it ends with `code`."""
-        command = [*self._command, f"--namespace={self.namespace}", *arguments]
+        command = self.command(*arguments)
         done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done
@@ -48,5 +52,4 @@ class Kubectl:
 
     def start(self, *arguments: str) -> "subprocess.Popen[str]":
         """Start one that goes on, such as a watch."""
-        command = [*self._command, f"--namespace={self.namespace}", *arguments]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        return subprocess.Popen(self.command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -13,6 +13,8 @@ import trustme
 from process_streams import ProcessStreams
 from pykubelet.agent.pods import PodManager
 from pykubelet.agent.status import StatusManager
+from pykubelet.agent.trail import PodTrails
+from pykubelet.agent.why import PodExplainer
 from pykubelet.aio.clock import SystemClock
 from pykubelet.api.generated.core import (
     ContainerState,
@@ -21,14 +23,15 @@ from pykubelet.api.generated.core import (
     Pod,
     PodStatus,
 )
+from pykubelet.api.health_checks import Check
 from pykubelet.api.keys import PodUid
+from pykubelet.kube.pem_files import Pem
 from pykubelet.nodeapi.access.callers import Caller
 from pykubelet.nodeapi.access.gate import Gate, Judge, OnlyCertificates
 from pykubelet.nodeapi.access.reviews import ReviewFailed
 from pykubelet.nodeapi.app import App
 from pykubelet.nodeapi.commands import PodCommands
 from pykubelet.nodeapi.front import Asked, Front, Pages
-from pykubelet.nodeapi.health import Check
 from pykubelet.nodeapi.logs import Logs
 from pykubelet.nodeapi.serving import ServingFiles, own_certificate, server_context
 from pykubelet.nodeapi.stats.machine_usage import MachineReader
@@ -81,7 +84,7 @@ class NodeRig:
         self.folder, self.clock = folder, SystemClock()
         self.pods, self.cache, self.runtime, self.streams = PodManager(), PodCache(), ListedPods(), ProcessStreams()
         self.statuses = StatusManager(client=None, pods=self.pods, safety=NothingRuns(), clock=self.clock)
-        self.logs = LogDirectory(folder / "logs")
+        self.logs, self.trail = LogDirectory(folder / "logs"), PodTrails(clock=self.clock)
         self.stuck = ""
 
     def add_pod(self, wanted: Pod | None = None, *, attempt: int = 0) -> Pod:
@@ -148,6 +151,15 @@ class NodeRig:
             runtime=self.runtime,
             stats=stats,
             checks=checks or {"syncloop": lambda: self.stuck},
+            explanations=PodExplainer(
+                node_name=NODE,
+                pods=self.pods,
+                records={},
+                statuses=self.statuses,
+                trail=self.trail,
+                problems=tuple,
+                clock=self.clock,
+            ),
             collectors=[counts] if counts is not None else [],
         )
         logs = Logs(pods=self.pods, statuses=self.statuses, looks=self.cache, paths=self.logs, clock=self.clock)
@@ -220,7 +232,7 @@ def anonymous() -> ssl.SSLContext:
 def own_tls(folder: Path, client_authority: Path | None) -> ssl.SSLContext:
     """The TLS context of a node that made its own certificate."""
     files: ServingFiles = own_certificate(folder / "pki", ["127.0.0.1", NODE], SystemClock().now())
-    return server_context(files, client_authority)
+    return server_context(files, Pem("client-ca", path=str(client_authority)) if client_authority else None)
 
 
 @asynccontextmanager

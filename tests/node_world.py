@@ -81,7 +81,11 @@ class NodeWorld:
         self.pulled: Sequence[Image] = ()
         self.seen: Node | None = None
         self.events: list[tuple[str, str, str]] = []
-        around = Surroundings(machine=self, health=self, images=self, known_node=lambda: self.seen)
+        self.first_look = asyncio.Event()
+        self.first_look.set()
+        around = Surroundings(
+            machine=self, health=self, images=self, known_node=lambda: self.seen, first_look=self.first_look
+        )
         self.reporter = NodeReporter(
             settings=settings,
             client=client or self.api,

@@ -38,6 +38,16 @@ async def stop_everything(runtime: ProcessRuntime) -> None:
             await runtime.stop(sandbox.id, 0)
 
 
+def end_containers(root: Path) -> None:
+    """End all containers that a runtime, which is gone, has left in its folder."""
+
+    async def end() -> None:
+        async with make_runtime(root) as runtime:
+            await stop_everything(runtime)
+
+    asyncio.run(end())
+
+
 class Lab:
     """A runtime and a folder for logs."""
 

@@ -21,8 +21,18 @@ from pykubelet.kube.client import Client
 
 FOLDER = Path(__file__).parent / "upstream/kubelet_runs"
 NAMES = tuple(sorted(path.stem for path in FOLDER.glob("*.json")))
-NODE, NAMESPACE, MANIFEST = "n1", "default", "st.json"
+NODE = "n1"
+SETTLED_SECONDS = 2.0
+"""The age of a node from which on its first probes come at once, as they did on the recorded one, and not at random."""
 PATIENCE_SECONDS = 60.0
+EVENTS_SECONDS = 30.0
+"""So long after the last state the recorded events may take to come: some are of what happened after it."""
+EARLIER = {"static": 2}
+"""States shown here that the kubelet was too slow to show: a mirror whose containers are being created."""
+UNSEEN = {"crash-loop": 2, "init-fails-always": 2, "retry": 2, "sidecar": 1}
+"""States that may go unseen: containers have ended, and what follows from that is known here in the same moment."""
+TOLD_ONCE = {"DeadlineExceeded"}
+"""Events that the kubelet repeats whenever it looks; here they are told once for each time it happens."""
 POD_DOCUMENTS = as_documents(resources.PODS)
 _SHOWN_METADATA = {
     "name",
@@ -46,9 +56,9 @@ _MASKS_BY_KEY = {
 }
 _MASKS = (
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "<time>"),
-    (re.compile(r"\b\w+://[-\w]+"), "containerd://<id>"),
+    (re.compile(r"\b(?!https?:)\w+://[-\w]+"), "containerd://<id>"),
     (re.compile(r"sha256:[0-9a-f]{64}"), "sha256:<digest>"),
-    (re.compile(rf"_{NAMESPACE}\([^)]+\)"), "_<ns>(<uid>)"),
+    (re.compile(r"_[-a-z0-9]+\([-0-9a-f]{32,36}\)"), "_<ns>(<uid>)"),
 )
 
 
@@ -92,10 +102,11 @@ class Life:
     objects: list[Document] = field(default_factory=list)
     events: list[Document] = field(default_factory=list)
 
-    async def watch(self, client: Client) -> None:
-        """See everything from now on, until cancelled."""
-        begin = (await client.list(POD_DOCUMENTS, namespace=NAMESPACE)).resource_version
-        async with client.watch(POD_DOCUMENTS, namespace=NAMESPACE, resource_version=begin) as seen:
+    async def watch(self, client: Client, namespace: str, begun: asyncio.Event) -> None:
+        """See everything from the moment of the event on, until cancelled."""
+        begin = (await client.list(POD_DOCUMENTS, namespace=namespace)).resource_version
+        begun.set()
+        async with client.watch(POD_DOCUMENTS, namespace=namespace, resource_version=begin) as seen:
             async for one in seen:
                 if one.object is None:
                     continue
@@ -120,21 +131,25 @@ class Life:
 
 
 class Replay:
-    """Does to an API server and a folder of manifests what was done when a life was recorded."""
+    """Does to an API server and a folder of manifests what was done when a life was recorded, in a namespace."""
 
-    def __init__(self, recording: Document, *, client: Client, manifests: Path, clock: Clock) -> None:
-        self._recording, self._client, self._manifests, self._clock = recording, client, manifests, clock
+    def __init__(
+        self, recording: Document, *, client: Client, manifests: Path, clock: Clock, namespace: str = "default"
+    ) -> None:
+        self._recording, self._client, self._clock, self._namespace = recording, client, clock, namespace
+        self._manifest = manifests / f"{namespace}.json"
         self._started = 0.0
 
     async def run(self) -> Life:
         """The life, as far as the recording goes or patience lasts."""
         life = Life()
         async with asyncio.TaskGroup() as group:
-            watch = group.create_task(life.watch(self._client))
-            await asyncio.sleep(0.001)
+            begun = asyncio.Event()
+            watch = group.create_task(life.watch(self._client, self._namespace, begun))
+            await begun.wait()
             self._started = self._clock.monotonic()
             for one in self._recording["objects"]:
-                await self._client.create(POD_DOCUMENTS, _admitted(one), namespace=NAMESPACE)
+                await self._client.create(POD_DOCUMENTS, _admitted(one), namespace=self._namespace)
             for action in self._recording["actions"]:
                 await asyncio.sleep(max(action["at_seconds"] - (self._clock.monotonic() - self._started), 0))
                 await self._act(action["do"], action["with"])
@@ -142,30 +157,31 @@ class Replay:
                 async with asyncio.timeout(PATIENCE_SECONDS):
                     while life.positions(self._recording)[-1] is None:
                         await asyncio.sleep(0.1)
-            # What belongs to the last state may come a moment later.
-            await asyncio.sleep(0.5)
+                async with asyncio.timeout(EVENTS_SECONDS):
+                    while told(events := await self._events()) != expected_events(self._recording, events):
+                        await asyncio.sleep(0.5)
             watch.cancel()
         life.events = await self._events()
         return life
 
     async def _act(self, verb: str, what: Any) -> None:
-        client, manifest = self._client, self._manifests / MANIFEST
+        client, manifest, namespace = self._client, self._manifest, self._namespace
         match verb:
             case "delete":
-                await client.delete(PODS, what, namespace=NAMESPACE)
+                await client.delete(PODS, what, namespace=namespace)
             case "patch":
-                await client.patch(PODS, what[0], what[1], namespace=NAMESPACE)
+                await client.patch(PODS, what[0], what[1], namespace=namespace)
             case "patch-status":
-                await client.patch(PODS, what[0], what[1], namespace=NAMESPACE, subresource="status")
+                await client.patch(PODS, what[0], what[1], namespace=namespace, subresource="status")
             case "create":
-                await client.create(as_documents(resources.CONFIG_MAPS), what, namespace=NAMESPACE)
+                await client.create(as_documents(resources.CONFIG_MAPS), what, namespace=namespace)
             case "write":
-                manifest.write_text(json.dumps(what).replace("${ns}", NAMESPACE))
+                manifest.write_text(json.dumps(what).replace("${ns}", namespace))
             case "unlink":
                 manifest.unlink()
 
     async def _events(self) -> list[Document]:
-        listed = (await self._client.list(as_documents(resources.EVENTS), namespace=NAMESPACE)).items
+        listed = (await self._client.list(as_documents(resources.EVENTS), namespace=self._namespace)).items
         return [
             {
                 "type": one["type"],
@@ -181,3 +197,73 @@ class Replay:
 
 def _admitted(pod: Document) -> Document:
     return {**pod, "spec": {**_ADMITTED, **pod["spec"]}}
+
+
+def told(events: Iterable[Document]) -> list[tuple[str, ...]]:
+    """What users read, in an order of its own."""
+    return sorted(
+        tuple(str(event[name]) for name in ("object", "type", "reason", "message", "count")) for event in events
+    )
+
+
+def expected_events(recording: Document, events: Iterable[Document]) -> list[tuple[str, ...]]:
+    """What users are to read by a recording, where they have read these.
+
+    Who is not ready is probed whenever somebody looks, so how often that failed may differ by a look.
+    """
+    looks = {event["count"] for event in events if event["message"].startswith("Readiness probe failed")}
+    expected = []
+    for event in recording["kubelet_events"]:
+        count = 1 if event["reason"] in TOLD_ONCE else event["count"]
+        if event["message"].startswith("Readiness probe failed"):
+            count = next((look for look in looks if abs(look - count) <= 1), count)
+        expected.append({**event, "count": count})
+    return told(expected)
+
+
+def differences(name: str, life: Life, recording: Document, *, unseen: int = 0) -> list[str]:
+    """How it was otherwise than recorded: its states, its end, and the events that users were told.
+
+    In real time some more states may go `unseen`: two follow each other so quickly that only the second is sent.
+    """
+    shown = recording["pod_as_seen_by_a_watch"]
+    positions = life.positions(recording)
+    missing = [state for state, at in zip(shown, positions, strict=True) if at is None]
+    last = positions[-1]
+    if last is None:
+        return [f"it never came to {shown[-1]}, but to {life.states[-1]}"]
+    more = [state for n, state in enumerate(life.states[:last]) if n not in positions and not _is_quick(state, shown)]
+    found = [f"not shown: {state}" for state in missing if '"terminated"' not in json.dumps(state)]
+    if len(missing) > max(UNSEEN.get(name, 0), unseen):
+        found += [f"not shown, as others: {state}" for state in missing]
+    found += [f"shown, but not recorded: {state}" for state in more[EARLIER.get(name, 0) :]]
+    if life.objects[last] != recording["last_full_object"]:
+        found.append(f"its end was {life.objects[last]}, not {recording['last_full_object']}")
+    events, expected = told(life.events), expected_events(recording, life.events)
+    found += [f"not told: {event}" for event in expected if event not in events]
+    return found + [f"told, but not recorded: {event}" for event in events if event not in expected]
+
+
+def _is_quick(state: Document, shown: list[Document]) -> bool:
+    """Whether it shows a container running that the kubelet, looking once a second, found ended when it looked.
+
+    Or had shown it: then the pod is Running until all is over, where the recorded one is still Pending.
+    """
+    found = {seen for one in shown for seen in _runs(one)}
+    quick = {(run, "running") for run, kind in found if kind == "terminated"} - found
+    unlike = {"phase", "at_seconds"}
+    recorded = [_without(one, unlike) for one in shown if one["status"]["phase"] == "Pending"]
+    was_running = bool(quick) and state["status"]["phase"] == "Running" and _without(state, unlike) in recorded
+    return was_running or not quick.isdisjoint(_runs(state))
+
+
+def _without(state: Document, names: set[str]) -> Document:
+    """A state without some of its fields."""
+    kept = {name: value for name, value in state.items() if name not in names}
+    return {**kept, "status": {name: value for name, value in state["status"].items() if name not in names}}
+
+
+def _runs(state: Document) -> Iterable[tuple[tuple[str, int], str]]:
+    for kind in ("initContainerStatuses", "containerStatuses"):
+        for one in state["status"].get(kind, ()):
+            yield (one["name"], one["restartCount"]), next(iter(one["state"]))

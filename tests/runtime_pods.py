@@ -19,7 +19,8 @@ from pykubelet.runtime.protocol import (
 from pykubelet.runtime.sim import ANNOTATION
 from pykubelet.testing import build
 
-FOREVER = ("sleep", "1000")
+# The first process of a container that has its own processes only hears the signals it asked for.
+FOREVER = ("sh", "-c", "trap 'exit 143' TERM; sleep 1000 & wait")
 EXITS_WITH_3 = ("sh", "-c", "exit 3")
 IGNORES_TERM = ("sh", "-c", "trap '' TERM; while :; do sleep 1; done")
 SAYS_HELLO = ("sh", "-c", "echo hello; exec sleep 1000")
@@ -56,7 +57,7 @@ class World:
             container=container,
             attempt=attempt,
             hash="abc",
-            image_id="sha256:1",
+            image_id=self.image,
             command=container.command,
             args=(),
             environment=(("GREETING", "hello"),),

@@ -14,6 +14,7 @@ from pykubelet.testing.virtual_time import VirtualClock
 
 # Longer than any grace: it has to be killed.
 _NEVER = 1e6
+_MOMENT = 0.001
 _FOREVER = "while true; do sleep 0.1; done"
 _STATEMENT = re.compile(r"\s*(?:if \[ -f (?P<file>\S+) \]; then (?P<then>.*?); fi|trap '(?P<trap>[^']*)' TERM|[^;]+)")
 
@@ -120,7 +121,8 @@ class ShellCommands:
         container = await self._container(container_id)
         kept = frozenset({"/v/x"} if container.attempt else ())
         assert container.started_at is not None
-        at = (self._clock.now() - container.started_at).total_seconds()
+        # A command takes a moment to start; and what happens in the same moment must not be left to chance.
+        at = (self._clock.now() - container.started_at).total_seconds() + _MOMENT
         asked = re.fullmatch(r"test -f (\S+)", command[-1])
         if asked:
             return Outcome(0 if play(self._scripts[container.name], kept).has_file(asked[1], at) else 1, b"")

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Mapping
 
-from pykubelet.nodeapi.streaming.pipe import BytePipe
-from pykubelet.nodeapi.streaming.spdy_frames import Data, Frame, FrameReader, FrameWriter, SynStream
+from pykubelet.runtime.byte_pipe import BytePipe
+from pykubelet.runtime.spdy_frames import Data, Frame, FrameReader, FrameWriter, SynStream
 
 
 class MemoryLink:

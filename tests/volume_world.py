@@ -7,12 +7,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from pykubelet.agent.refs import ConfigMapManager, SecretManager
+from pykubelet.agent.volumes.awaited import AwaitedObjects
 from pykubelet.agent.volumes.container_setup import ContainerSetup
 from pykubelet.agent.volumes.manager import VolumeManager
 from pykubelet.agent.volumes.mounting import SystemMounter
 from pykubelet.agent.volumes.objects import PodObjects
 from pykubelet.agent.volumes.tokens import TokenCache
-from pykubelet.aio.clock import SystemClock
+from pykubelet.aio.clock import Clock, SystemClock
 from pykubelet.api import resources
 from pykubelet.api.generated.core import ObjectReference, Pod, Service
 from pykubelet.api.keys import PodUid
@@ -60,16 +61,19 @@ class World:
         )
         self.mounter = SystemMounter()
         self.manager = self.another_manager()
+        self.arrived: list[str] = []
+        self.awaited = AwaitedObjects(objects=self._objects, arrived=self.arrived.append)
         self.setup = ContainerSetup(
             volumes=self.manager,
             objects=self._objects,
+            awaited=self.awaited,
             services=self.facts,
             node=self.facts,
             mounter=self.mounter,
             cluster_domain="cluster.local",
         )
 
-    def another_manager(self) -> VolumeManager:
+    def another_manager(self, clock: Clock | None = None) -> VolumeManager:
         """One that knows nothing yet, as after a restart."""
         return VolumeManager(
             root=str(self.root),
@@ -78,7 +82,7 @@ class World:
             node=self.facts,
             mounter=self.mounter,
             recorder=self.told,
-            clock=SystemClock(),
+            clock=clock or SystemClock(),
         )
 
     def put_config_map(self, name: str, **data: str) -> None:

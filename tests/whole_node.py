@@ -9,7 +9,9 @@ from typing import Any
 
 from node_world import MACHINE
 from pykubelet.agent.heartbeat import Machine
+from pykubelet.agent.pressure import Observation
 from pykubelet.agent.trail import TrailEntry
+from pykubelet.aio.clock import Clock
 from pykubelet.api import resources
 from pykubelet.api.generated.core import ContainerStatus, Pod
 from pykubelet.api.keys import PodUid
@@ -37,13 +39,20 @@ class FixedMachine:
         return MACHINE
 
 
+class NothingMeasured:
+    """A machine of which nobody knows how much it has left; SignalReader."""
+
+    def read(self) -> Mapping[str, Observation]:
+        return {}
+
+
 class World:
     """What outlives a node: the API server, the runtime, the disk. Nodes come and go."""
 
     def __init__(self, client: Client | None, folder: Path, sim: SimRuntime, images: SimImages) -> None:
         self.client, self.folder, self.sim, self.images = client, folder, sim, images
         self.runtime: RuntimeParts = simulated(sim, images)
-        self.clock = VirtualClock()
+        self.clock: Clock = VirtualClock()
         self.node: Node | None = None
         self._versions: dict[str, list[Pod | None]] = {}
         self._changed = asyncio.Event()
@@ -69,8 +78,9 @@ class World:
     async def starting_node(self, *, client: Client | None = None, **settings: Any) -> AsyncIterator[Node]:
         """A node that has just been started, perhaps with another way to the API server."""
         wanted = NodeSettings(**{"node_name": NODE, "root_dir": self.folder / "node", **settings})
-        machine, way = FixedMachine(), client or self.client
-        async with node(wanted, client=way, runtime=self.runtime, clock=self.clock, machine=machine) as started:
+        machine, signals, way = FixedMachine(), NothingMeasured(), client or self.client
+        made = node(wanted, client=way, runtime=self.runtime, clock=self.clock, machine=machine, signals=signals)
+        async with made as started:
             self.node = started
             yield started
 

@@ -42,6 +42,7 @@ PRINTERS: dict[str, str] = {
     "networkPolicy": "networkpolicies.networking.k8s.io",
     "roleBindings": "rolebindings.rbac.authorization.k8s.io",
     "clusterRoleBindings": "clusterrolebindings.rbac.authorization.k8s.io",
+    "certificateSigningRequest": "certificatesigningrequests.certificates.k8s.io",
     "lease": "leases.coordination.k8s.io",
     "storageClass": "storageclasses.storage.k8s.io",
     "controllerRevision": "controllerrevisions.apps",

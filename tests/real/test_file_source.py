@@ -8,14 +8,15 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pykubelet.agent.flow import PodOp, Source
 from pykubelet.agent.sources import Channel, FileSource, SourceProblem
-from pykubelet.agent.sources.file_scan import Hints, Scanner
-from pykubelet.agent.sources.last_known_good import NOTHING_KNOWN, advance
 from pykubelet.api.generated.core import Pod
+from pykubelet.kube.manifests.last_known_good import PathView, Reading, advance
+from pykubelet.kube.manifests.scan import Hints, Scanner
 
 
 class Reported:
@@ -36,11 +37,9 @@ class Reported:
 class Files:
     """A FileSource at work, and what it has said last."""
 
-    def __init__(self, path: Path, extensions: tuple[str, ...]) -> None:
+    def __init__(self, path: Path, **options: Any) -> None:
         self.channel, self.problems = Channel(Source.FILE), Reported()
-        self.source = FileSource(
-            path=path, node_name="n", channel=self.channel, problems=self.problems, extensions=extensions
-        )
+        self.source = FileSource(path=path, node_name="n", channel=self.channel, problems=self.problems, **options)
         self.pods: tuple[Pod, ...] | None = None
         self.sets = 0
 
@@ -71,8 +70,8 @@ class Files:
 
 
 @asynccontextmanager
-async def following(path: Path, extensions: tuple[str, ...] = (".yaml", ".yml", ".json")) -> AsyncIterator[Files]:
-    files, ready = Files(path, extensions), asyncio.Event()
+async def following(path: Path, *, also: tuple[Path, ...] = (), **options: Any) -> AsyncIterator[Files]:
+    files, ready = Files(path, paths=also, **options), asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(files.source.run(ready)), tasks.create_task(files.listen())]
         await ready.wait()
@@ -85,6 +84,13 @@ async def following(path: Path, extensions: tuple[str, ...] = (".yaml", ".yml", 
 def manifest(name: str = "web", image: str = "v1", *, uid: str = "") -> str:
     lines = ["apiVersion: v1", "kind: Pod", f"metadata: {{name: {name}, uid: '{uid}'}}", "spec:", "  containers:"]
     return "\n".join([*lines, f"  - {{name: c, image: {image}}}", ""])
+
+
+NOTHING_KNOWN: PathView[bytes] = PathView(path="")
+
+
+def scanner(path: Path) -> Scanner[bytes]:
+    return Scanner(path=path, read=lambda data, _: Reading(items=(data,)))
 
 
 @pytest.fixture
@@ -145,7 +151,7 @@ async def test_edit_is_seen_once_whatever_the_editor(
     """No editor's way of saving removes the pod in between, nor makes a second one."""
     path = folder / "web.yaml"
     path.write_text(manifest())
-    async with following(folder, extensions) as files:
+    async with following(folder, extensions=extensions) as files:
         await files.expect(web="v1")
         edit(path, manifest(image="v2"))
         await files.expect(web="v2")
@@ -310,10 +316,10 @@ def test_what_cannot_be_reached_is_a_problem(folder: Path) -> None:
     """A link that leads to itself: neither missing nor there; in a folder it spoils nothing else."""
     loop = folder / "loop.yaml"
     loop.symlink_to(loop)
-    scan = Scanner(path=loop, node_name="n").scan(NOTHING_KNOWN, Hints())
+    scan = scanner(loop).scan(NOTHING_KNOWN, Hints())
     assert (scan.folder, scan.is_definite) == (None, False)
     assert scan.problem.startswith("cannot be read: ")
-    reading = Scanner(path=folder, node_name="n").scan(NOTHING_KNOWN, Hints()).files[str(loop)]
+    reading = scanner(folder).scan(NOTHING_KNOWN, Hints()).files[str(loop)]
     assert reading
     assert reading.problem == scan.problem
 
@@ -331,8 +337,8 @@ def test_file_that_grows_while_it_is_read_is_not_believed(folder: Path) -> None:
     writer = threading.Thread(target=grow)
     writer.start()
     try:
-        scanner = Scanner(path=folder, node_name="n")
-        scans = (scanner.scan(NOTHING_KNOWN, Hints()) for _ in range(200))
+        growing = scanner(folder)
+        scans = (growing.scan(NOTHING_KNOWN, Hints()) for _ in range(200))
         unstable = next(scan for scan in scans if scan.unstable)
     finally:
         stop.set()
@@ -346,13 +352,17 @@ def test_file_moved_away_by_an_editor_is_not_gone_yet(in_folder: bool, folder: P
     """A look at the wrong moment, between the two halves of a save; if it stays away, it was removed."""
     path = folder / "web.yaml"
     path.write_text(manifest())
-    scanner = Scanner(path=folder if in_folder else path, node_name="n")
-    before = advance(NOTHING_KNOWN, scanner.scan(NOTHING_KNOWN, Hints()))
+    looking = scanner(folder if in_folder else path)
+
+    def seen(view: PathView[bytes], hints: Hints) -> PathView[bytes]:
+        return advance(view, looking.scan(view, hints), name_of=lambda _: "", noun="things")
+
+    before = seen(NOTHING_KNOWN, Hints())
     path.unlink()
-    during = advance(before, scanner.scan(before, Hints(unsettled={"web.yaml"})))
+    during = seen(before, Hints(unsettled={"web.yaml"}))
     assert during == before
-    assert len(during.pods) == 1
-    assert advance(during, scanner.scan(during, Hints(changed={"web.yaml"}))).pods == ()
+    assert during.files[str(path)].items == (manifest().encode(),)
+    assert seen(during, Hints(changed={"web.yaml"})).files == {}
 
 
 async def test_huge_file_is_refused(folder: Path) -> None:
@@ -400,3 +410,53 @@ async def test_many_files_at_once_come_together(folder: Path) -> None:
             (folder / f"{number}.yaml").write_text(manifest(f"p{number}"))
         await files.expect(**{f"p{number}": "v1" for number in range(30)})
         assert files.sets <= 4
+
+
+def two_folders(folder: Path) -> Path:
+    """A second folder beside the first."""
+    second = folder.with_name("second")
+    second.mkdir()
+    return second
+
+
+async def test_several_paths_are_one_source(folder: Path) -> None:
+    """Folders and files; of two that name one pod the first path has it, and the other comes when it is gone."""
+    second, single = two_folders(folder), folder.with_name("single.yaml")
+    (folder / "z.yaml").write_text(manifest(image="first"))
+    (second / "a.yaml").write_text(manifest(image="second"))
+    single.write_text(manifest("one"))
+    async with following(folder, also=(second, single, single)) as files:
+        await files.expect(web="first", one="v1")
+        assert files.problems.open == {"a.yaml": f"pod default/web-n is ignored here: {folder}/z.yaml defines it"}
+        (second / "b.yaml").write_text(manifest("more"))
+        await files.expect(web="first", one="v1", more="v1")
+        single.unlink()
+        await files.expect(web="first", more="v1")
+        (folder / "z.yaml").unlink()
+        await files.expect(web="second", more="v1")
+        assert list(files.problems.open) == ["single.yaml"]
+
+
+async def test_path_that_vanishes_keeps_its_pods_and_holds_up_no_other(folder: Path) -> None:
+    """One of two folders is unmounted; one of two files was never any good."""
+    second, broken = two_folders(folder), folder.with_name("broken.yaml")
+    (folder / "web.yaml").write_text(manifest())
+    broken.write_text("kind: [")
+    async with following(folder, also=(second, broken)) as files:
+        await files.expect(web="v1")
+        move(folder, folder.with_name("away"))
+        await files.until_true(lambda: "pods known from it are kept" in files.problems.open.get("manifests", ""))
+        (second / "b.yaml").write_text(manifest("more"))
+        await files.expect(web="v1", more="v1")
+        assert set(files.problems.open) == {"manifests", "broken.yaml"}
+
+
+@pytest.mark.parametrize("skips", [True, False], ids=["skipped", "refused"])
+async def test_document_of_another_kind_is_a_problem_unless_it_is_skipped(skips: bool, folder: Path) -> None:
+    """Where someone else takes care of them, a file may hold both."""
+    service = "---\napiVersion: v1\nkind: Service\nmetadata: {name: web}\n"
+    (folder / "web.yaml").write_text(manifest() + service)
+    async with following(folder, skips_other_kinds=skips) as files:
+        await files.expect(web="v1")
+        refusal = {"web.yaml": "line 8: invalid pod: this is a Service of v1"}
+        assert files.problems.open == ({} if skips else refusal)

@@ -2,6 +2,7 @@
 
 import ipaddress
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -95,3 +96,18 @@ def test_node_ip_stays_while_it_is_one_of_the_machine(tmp_path: Path) -> None:
 def test_usable_addresses_are_those_of_an_interface(address: str, usable: bool) -> None:
     """Neither loopback nor link-local, multicast or unspecified."""
     assert is_usable(address) == usable
+
+
+def test_name_server_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The address of the default route stands in, if there is one."""
+    answered = threading.Event()
+
+    def hang(*_: object, **__: object) -> list[object]:
+        answered.wait(20)
+        return []
+
+    monkeypatch.setattr("socket.getaddrinfo", hang)
+    try:
+        assert node_ip("some-name") == node_ip("")
+    finally:
+        answered.set()

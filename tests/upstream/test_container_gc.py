@@ -23,16 +23,17 @@ def _deleted(uid: PodUid) -> bool:
 
 
 def _pods(*containers: str) -> list[RuntimePod]:
-    """Pods of containers written `pod/minute`, the minute of its making; `+` for one that runs, `?` of unknown state.
+    """Pods of containers written `pod:name/minute`, the minute of its making; `+` for one that runs, `?` if unknown.
 
-    `now` instead of the minute makes a young one.
+    `now` instead of the minute makes a young one; without a name it is main.
     """
     by_pod: dict[str, list[RuntimeContainer]] = {}
     for text in containers:
-        uid, _, age = text.partition("/")
+        whose, _, age = text.partition("/")
+        uid, _, name = whose.partition(":")
         state = {"+": ContainerState.RUNNING, "?": ContainerState.UNKNOWN}.get(age[-1], ContainerState.EXITED)
         created_at = NOW if age == "now" else EPOCH + timedelta(minutes=int(age.rstrip("+?")))
-        made = RuntimeContainer(id=text, name="main", state=state, created_at=created_at)
+        made = RuntimeContainer(id=text, name=name or "main", state=state, created_at=created_at)
         by_pod.setdefault(uid, []).append(made)
     return [
         RuntimePod(uid=PodUid(uid), namespace="default", name=uid, containers=tuple(found))
@@ -59,6 +60,7 @@ CASES = [
     ("running kept", "a/2 a/1 a/0+", POLICY, _never, ""),
     ("limits not exceeded", "a/1 a/0", POLICY, _never, ""),
     ("caps are per pod and name", "a/2 a/1 a/0 b/2 b/1 b/0 c/2 c/1 c/0", POLICY, _never, "a/0 b/0 c/0"),
+    ("caps are per name in a pod", "a:x/2 a:x/1 a:y/1 a:y/0 a:z/4 a:z/3 a:z/0", _policy(2, -1), _never, "a:z/0"),
     ("5 groups of 2", "a/1 a/0 b/1 b/0 c/1 c/0 d/1 d/0 e/1 e/0", POLICY, _never, "a/0 b/0 c/0 d/0 e/0"),
     ("oldest first", "a/2 a/1 b/2 b/1 c/1 d/0 e/1 f/0 g/2 h/1", POLICY, _never, "a/1 b/1 d/0 f/0"),
     ("deleted pods", "a/1 a/0 deleted/now deleted/1 deleted/0", POLICY, _deleted, "deleted/1 deleted/0"),

@@ -82,9 +82,15 @@ class StoringPodControl(FakePodControl):
         self.pods = pods
 
     async def create_pods(
-        self, namespace: str, template: PodTemplateSpec, owner: ApiObject, controller_ref: OwnerReference | None
+        self,
+        namespace: str,
+        template: PodTemplateSpec,
+        owner: ApiObject,
+        controller_ref: OwnerReference | None,
+        *,
+        generate_name: str = "",
     ) -> Pod:
-        made = await super().create_pods(namespace, template, owner, controller_ref)
+        made = await super().create_pods(namespace, template, owner, controller_ref, generate_name=generate_name)
         name = f"foo-{self.create_calls}"
         made = replace(made, metadata=replace(made.metadata, name=name, namespace=namespace, uid=name))
         self.pods.put(made)
@@ -94,15 +100,16 @@ class StoringPodControl(FakePodControl):
 class World:
     """A controller with one set, in the API and in its index."""
 
-    def __init__(self, one: DaemonSet, nodes: int, *pods: Pod, create_limit: int = 0) -> None:
+    def __init__(self, one: DaemonSet, node_count: int, *pods: Pod, create_limit: int = 0) -> None:
         self.api, self.events, self.expectations = MemoryApi(VirtualClock()), Events(), CountingExpectations()
         self.pods = PodIndex()
         for each in pods:
             self.pods.put(each)
         self.control = StoringPodControl(self.pods, create_limit)
         stored = wire.from_document(self.api.put(DAEMON_SETS.resource, wire.to_document(one)), DaemonSet)
-        names = [f"node-{n}" for n in range(nodes)]
-        view = DaemonView(ObjectIndex([stored]), self.pods, {name: node(name) for name in names})
+        names = [f"node-{n}" for n in range(node_count)]
+        nodes: ObjectIndex[Node] = ObjectIndex(node(name) for name in names)
+        view = DaemonView(ObjectIndex([stored]), self.pods, nodes, ObjectIndex())
         self.controller = DaemonSetController(
             client=self.api,
             pod_control=self.control,

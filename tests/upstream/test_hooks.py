@@ -88,7 +88,7 @@ async def test_exec_hook_runs_its_command() -> None:
 @pytest.mark.parametrize(
     ("outcome", "failure", "told"),
     [
-        (Outcome(3, b'a "b"\n'), None, 'command \'ls --a\' exited with 3: a "b"\n, message: "a \\"b\\"\\n"'),
+        (Outcome(3, b'a "b"\nc', b"c"), None, 'command \'ls --a\' exited with 3: c, message: "a \\"b\\"\\nc"'),
         (Outcome(0, b""), RuntimeFailure("container is gone"), 'container is gone, message: ""'),
     ],
     ids=["exit code", "not run"],
@@ -182,7 +182,7 @@ async def test_hook_without_action_fails() -> None:
 @pytest.mark.parametrize(
     ("fields", "ips", "told"),
     [
-        ({"port": "nobody"}, ("10.0.0.1",), "port nobody not found"),
+        ({"port": "nobody"}, ("10.0.0.1",), 'strconv.Atoi: parsing "nobody": invalid syntax'),
         ({"port": 0}, ("10.0.0.1",), "invalid port number: 0"),
         ({}, (), "failed to find networking container: the pod has no IP"),
     ],

@@ -25,7 +25,7 @@ from pykubelet.api.generated.core import (
 from pykubelet.api.generated.meta import LabelSelector, ObjectMeta
 from pykubelet.api.typed import JOBS
 from pykubelet.controllers.job import JobController
-from pykubelet.controllers.job_outcome import TRACKING_FINALIZER
+from pykubelet.controllers.job_facts import TRACKING_FINALIZER
 from pykubelet.controllers.object_index import ObjectIndex
 from pykubelet.controllers.ownership import new_controller_ref
 from pykubelet.controllers.pod_index import PodIndex

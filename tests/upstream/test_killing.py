@@ -27,12 +27,17 @@ PRE_STOP = Lifecycle(pre_stop=LifecycleHandler(exec=ExecAction(command=("bye",))
 
 
 class StopTimes(SimRuntime):
-    """Notes when each container was told to stop, and how long it had."""
+    """Notes when each container was told to stop, and how long it had; and who was asked over HTTP."""
 
     def __init__(self, **scripts: Behaviour) -> None:
         super().__init__(clock=VirtualClock(), scripts=scripts)
         self.told: dict[str, tuple[float, float]] = {}
         self.refusal = ""
+        self.asked: list[str] = []
+
+    def health_at(self, ip: str) -> bool | None:
+        self.asked.append(ip)
+        return super().health_at(ip)
 
     async def stop(self, id: str, grace_seconds: float) -> None:
         if self.refusal:
@@ -148,6 +153,8 @@ async def test_pre_stop_runs_every_kind_of_hook(tmp_path: Path, hook: LifecycleH
         observed = await started(rig, web)
         await rig.killer.kill_pod(web, observed)
         assert "FailedPreStopHook" not in rig.events.reasons()
+        assert rig.commands.runs == ([("bye",)] if hook.exec else [])
+        assert sim.asked == (list(observed.sandboxes[0].ips) if hook.http_get else [])
         assert sim.told["main"][1] == (27 if hook.sleep else 30)
 
 

@@ -1,19 +1,27 @@
 """The node's own API, case by case: health, switched-off pages, logs, run, and who may do what."""
 
+import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace as with_fields
 
+from loop_lab import LoopLab
 from node_api_rig import FixedJudge, NodeRig, asked
+from pykubelet.api.generated import core
+from pykubelet.api.keys import PodUid
 from pykubelet.nodeapi.access.attributes import attributes_of
 from pykubelet.nodeapi.front import Front
 from pykubelet.nodeapi.log_options import LogOptions, log_options
+from pykubelet.nodeapi.logs import LogOutput
 from pykubelet.nodeapi.replies import Refused, Reply
 from pykubelet.nodeapi.routes import Page
 from pykubelet.runtime.loglines import STDERR, LogQuery
-from pykubelet.runtime.protocol import Outcome
+from pykubelet.runtime.pod_cache import Look
+from pykubelet.runtime.protocol import ContainerState, Outcome
 from pykubelet.testing.build import container, pod
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -59,6 +67,22 @@ async def test_health_fails_with_the_sync_loop(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.case("6.24-71 a loop that was last entered ten minutes ago")
+async def test_health_follows_the_age_of_the_last_round(tmp_path: Path) -> None:
+    lab = LoopLab()
+    front = NodeRig(tmp_path).front(EVERYTHING, checks={"syncloop": lambda: lab.loop.stuck_error(60)})
+    assert await reply(front, "GET", "/healthz") == (200, "ok")
+    async with lab.running():
+        await asyncio.sleep(600)
+        assert await reply(front, "GET", "/healthz") == (200, "ok")
+        lab.outside.runtime_down = "no answer"
+        await asyncio.sleep(600)
+        assert (await reply(front, "GET", "/healthz"))[0] == 500
+        lab.outside.runtime_down = ""
+        await asyncio.sleep(10)
+        assert await reply(front, "GET", "/healthz") == (200, "ok")
+
+
 @pytest.mark.case("6.24-72 debugging handlers disabled")
 @pytest.mark.parametrize(
     "path",
@@ -74,10 +98,10 @@ async def test_health_fails_with_the_sync_loop(tmp_path: Path) -> None:
     ],
 )
 async def test_what_is_for_debugging_can_be_switched_off(tmp_path: Path, path: str) -> None:
-    front = NodeRig(tmp_path).front(
-        FixedJudge(("create", "proxy"), ("get", "proxy"), ("get", "pods"), ("get", "log")), debugging=False
-    )
-    assert await reply(front, "GET", path) == (405, "Debug endpoints are disabled.\n")
+    judge = FixedJudge(*((verb, name) for verb in ("get", "create") for name in ("proxy", "pods", "log")))
+    front = NodeRig(tmp_path).front(judge, debugging=False)
+    for method in ("GET", "POST"):
+        assert await reply(front, method, path) == (405, "Debug endpoints are disabled.\n")
     assert (await reply(front, "GET", "/pods"))[0] == 200
 
 
@@ -120,6 +144,65 @@ def test_options_of_logs_are_read_as_upstream_reads_them(name: str) -> None:
         assert log_options(pairs, NOW) == expected
 
 
+WRITTEN = [f"{second:02}" for second in range(8)]
+READ_CASES = {
+    "no options": ("", WRITTEN),
+    "timestamps": ("?timestamps=true", [f"2026-01-02T03:04:{text}.000000000Z {text}" for text in WRITTEN]),
+    "limitBytes": ("?limitBytes=6", WRITTEN[:2]),
+    "sinceTime": ("?sinceTime=2026-01-02T03:04:06Z", WRITTEN[6:]),
+    "sinceSeconds": ("?sinceSeconds=1", []),
+    "follow": ("?follow=true", WRITTEN),
+    "previous": ("?previous=true", ["before"]),
+    "tailLines": ("?tailLines=5", WRITTEN[-5:]),
+    "tail": ("?tail=5", WRITTEN[-5:]),
+    "tail all": ("?tail=all", WRITTEN),
+}
+
+
+def restarted(rig: NodeRig) -> None:
+    """A pod whose container has run twice, and left a log each time."""
+    given = rig.add_pod(attempt=1)
+    written = "".join(f"2026-01-02T03:04:{text}Z stdout F {text}\n" for text in WRITTEN)
+    rig.log_path(given, attempt=1).write_text(written)
+    rig.log_path(given, attempt=0).write_text("2026-01-02T03:04:00Z stdout F before\n")
+    uid = PodUid(given.metadata.uid)
+    (second,) = rig.cache.get(uid).containers
+    ended = replace(second, state=ContainerState.EXITED)
+    both = replace(rig.cache.get(uid), containers=(ended, replace(ended, id="first", attempt=0)))
+    rig.cache.put(uid, Look(rig.cache.begin(), both))
+    before = core.ContainerState(terminated=core.ContainerStateTerminated(container_id="test://first"))
+    status = rig.statuses.pod_status(uid)
+    assert status is not None
+    shown = with_fields(status.container_statuses[0], last_state=before)
+    rig.statuses.set_pod_status(given, with_fields(status, container_statuses=(shown,)))
+
+
+@pytest.mark.case("6.24-73 options reach the log reader")
+@pytest.mark.parametrize("name", READ_CASES)
+async def test_log_is_read_as_it_is_asked_for(tmp_path: Path, name: str) -> None:
+    query, lines = READ_CASES[name]
+    rig = NodeRig(tmp_path)
+    restarted(rig)
+    answer = await rig.front(EVERYTHING).answer(asked("GET", f"/containerLogs/default/web/main{query}"))
+    assert isinstance(answer, LogOutput)
+    sent = bytearray()
+
+    async def write(chunk: bytes) -> None:
+        sent.extend(chunk)
+
+    await answer.copy(write)
+    assert sent.decode().splitlines() == lines
+
+
+@pytest.mark.case("6.24-73 tail=-1 is refused")
+async def test_log_is_refused_when_it_cannot_be_cut(tmp_path: Path) -> None:
+    rig = NodeRig(tmp_path)
+    rig.add_pod()
+    front = rig.front(EVERYTHING)
+    refusal = (422, '{"message": "Invalid request."}')
+    assert await reply(front, "GET", "/containerLogs/default/web/main?tail=-1") == refusal
+
+
 @pytest.mark.case("6.24-74 run splits its command at spaces")
 @pytest.mark.parametrize("middle", ["", "uid-default-web/"], ids=["without uid", "with uid"])
 async def test_run_runs_in_the_pod_of_that_name(tmp_path: Path, middle: str) -> None:
@@ -130,7 +213,7 @@ async def test_run_runs_in_the_pod_of_that_name(tmp_path: Path, middle: str) -> 
     assert await reply(front, "POST", f"{path}?cmd=ls%20-a") == (200, "a\n")
     assert await reply(front, "POST", path, body=b"cmd=ls+-a") == (200, "a\n")
     assert commands.ran == [("uid-default-web-main-0", ["ls", "-a"])] * 2
-    commands.outcome = Outcome(2, b"oh")
+    commands.outcome = Outcome(2, b"so\noh", b"oh")
     assert await reply(front, "POST", f"{path}?cmd=ls") == (500, "command 'ls' exited with 2: oh")
     assert await reply(front, "POST", "/run/default/web/other-uid/main") == (500, 'container not found ("main")')
     assert await reply(front, "POST", "/run/default/nobody/main") == (404, "pod does not exist")

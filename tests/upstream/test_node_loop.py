@@ -5,19 +5,23 @@ something may be left to do; a ready source's removals do not wait for other sou
 """
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+import whole_node
 from loop_lab import LoopLab
-from pykubelet.agent.flow import PodOp, ProbeKind, ProbeResult, ProbeVerdict, Source, WorkerState
+from pykubelet.agent.flow import PodOp, PodWork, ProbeKind, ProbeResult, ProbeVerdict, Source, SyncType, WorkerState
 from pykubelet.agent.workers import SyncFailed
-from pykubelet.api.generated.core import ContainerStatus, PodStatus
+from pykubelet.api.generated.core import ContainerPort, ContainerStatus, Pod, PodStatus
 from pykubelet.api.keys import PodUid
+from pykubelet.runtime.pod_cache import Look
 from pykubelet.runtime.protocol import RuntimeFailure
 from pykubelet.runtime.relist import ChangeKind, ContainerChange
+from pykubelet.runtime.sim import ImageBehaviour
 from pykubelet.runtime.watchdog import PodChanges
-from pykubelet.testing.build import mirror_pod, pod, static_pod
+from pykubelet.testing.build import container, mirror_pod, pod, static_pod
 from sync_world import World
 from worker_lab import api_pod, deleted, file_pod, in_runtime
 
@@ -53,8 +57,67 @@ async def test_refused_pod_has_failed_and_the_other_runs(lab: LoopLab) -> None:
         message = "Predicate NodeName failed: node(s) didn't match the requested node name"
         assert status.message == f"Pod was rejected: {message}"
         assert lab.events.told == [f"Warning NodeName {message}"]
+        # What the API shows of it then is no news.
+        lab.send(PodOp.RECONCILE, replace(refused, status=status))
+        await lab.quiet()
         assert kinds(lab, refused.metadata.uid) == []
         assert kinds(lab, admitted.metadata.uid) == ["sync"]
+
+
+@pytest.mark.case("6.24-02 the API shows Failed for the one and Pending for the other")
+async def test_refused_pod_is_shown_failed_while_the_other_is_pending(tmp_path: Path) -> None:
+    slow = {"example/image:1": ImageBehaviour(pull_seconds=20)}
+    async with whole_node.world(tmp_path, images=slow) as outside, outside.running_node():
+        await outside.create("a", nodeSelector={"disk": "ssd"})
+        await outside.create("b")
+        refused = await outside.until("a", lambda one: one.status.phase == "Failed")
+        assert refused.status.reason == "NodeAffinity"
+        assert refused.status.message.startswith("Pod was rejected: Predicate NodeAffinity failed")
+        waiting = await outside.until("b", lambda one: bool(one.status.container_statuses))
+        assert (waiting.status.phase, waiting.status.reason) == ("Pending", "")
+        await outside.until("b", lambda one: one.status.phase == "Running")
+
+
+def on_port(number: int, uid: str, *, phase: str = "Running", node_name: str = "node-1") -> Pod:
+    """A pod that takes a port of the node."""
+    port = ContainerPort(container_port=80, host_port=number)
+    made = pod(uid, uid=uid, containers=[container(ports=(port,))], node_name=node_name)
+    return replace(made, status=PodStatus(phase=phase))
+
+
+KINDS_OF_PODS = {
+    "failed": (on_port(1, "failed", phase="Failed"), False),
+    "succeeded": (on_port(2, "succeeded", phase="Succeeded"), False),
+    "deleting but running": (deleted(on_port(3, "deleting but running"), 30), True),
+    "pending": (on_port(4, "pending", phase="Pending"), True),
+    "running": (on_port(5, "running"), True),
+    "running but refused here": (on_port(6, "running but refused here", node_name="node-2"), False),
+    "running but known terminated": (on_port(7, "running but known terminated"), False),
+    "failed but terminating": (on_port(8, "failed but terminating", phase="Failed"), True),
+}
+
+
+@pytest.mark.case("6.24-03 pods that are not active take no room from a new one")
+async def test_new_pod_meets_only_active_pods(lab: LoopLab) -> None:
+    for uid in "failed", "succeeded":
+        lab.cache.put(PodUid(uid), Look(lab.cache.begin(), in_runtime(uid, is_running=False)))
+    releases = [lab.syncs.hold("terminating", uid) for uid in ("deleting but running", "failed but terminating")]
+    lab.syncs.hold("terminated", "running but known terminated")
+    async with lab.running():
+        lab.send(PodOp.ADD, *(known for known, _ in KINDS_OF_PODS.values()))
+        await lab.quiet()
+        known_terminated, _ = KINDS_OF_PODS["running but known terminated"]
+        lab.pool.update(PodWork(SyncType.KILL, known_terminated))
+        await lab.quiet()
+        newcomers = {uid: on_port(number, f"new {uid}") for number, uid in enumerate(KINDS_OF_PODS, 1)}
+        lab.send(PodOp.ADD, *newcomers.values())
+        await lab.quiet()
+        is_in_the_way = {uid: lab.phase(newcomer) == "Failed" for uid, newcomer in newcomers.items()}
+        assert is_in_the_way == {uid: is_active for uid, (_, is_active) in KINDS_OF_PODS.items()}
+        for release in releases:
+            release.set()
+        await lab.quiet()
+        assert {uid for uid in KINDS_OF_PODS if lab.admitter.is_on_node(PodUid(uid))} == {"pending", "running"}
 
 
 @pytest.mark.case("6.24-04 network not ready")

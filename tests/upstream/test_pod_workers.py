@@ -148,6 +148,11 @@ async def test_static_pods_of_one_name_take_turns(lab: WorkerLab) -> None:
             lab.update(file_pod(uid))
             await lab.quiet()
         assert synced(lab) == ["1", "2"]
+        for uid in "3", "4":
+            assert (record(lab, uid).is_started, record(lab, uid).pending) == (
+                False,
+                PodWork(SyncType.UPDATE, file_pod(uid)),
+            )
         lab.kill(file_pod("3"))
         await lab.quiet()
         assert record(lab, "3").finished

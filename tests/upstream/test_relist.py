@@ -7,6 +7,7 @@ look that failed is tried again after a second instead of with the next relist.
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -50,7 +51,8 @@ def _changes(old: RuntimePod | None, new: RuntimePod | None) -> str:
     ("old", "new", "changes"),
     [
         pytest.param("", "c1=r c2=e c3=u", "Started:c1 Died:c2 Changed:c3", id="6.24-26 first"),
-        pytest.param("c1=r c2=e c3=u", "c1=r c2=e c3=c", "", id="6.24-26 identical"),
+        pytest.param("c1=r c2=e c3=u", "c1=r c2=e c3=u", "", id="6.24-26 identical"),
+        pytest.param("c1=u", "c1=c", "", id="6.24-26 unknown, then created"),
         pytest.param("c1=r c2=r c3=e", "c1=r", "Died:c2 Removed:c2 Removed:c3", id="6.24-27 gone"),
         pytest.param("c1=r", "", "Died:c1 Removed:c1", id="6.24-27 whole pod gone"),
         pytest.param("c1=u", "", "Died:c1 Removed:c1", id="6.24-27 unknown, then gone"),
@@ -70,19 +72,25 @@ def test_sandboxes_change_as_containers_do() -> None:
 
 
 class Unreadable(SimRuntime):
-    """A simulated runtime that cannot be listed, or inspected, when told so."""
+    """A simulated runtime that cannot be listed, or inspected, or does not know its containers' state, when told so."""
 
-    listing_fails = inspection_fails = False
+    listing_fails = inspection_fails = is_confused = False
 
     async def pods(self) -> list[RuntimePod]:
         if self.listing_fails:
             raise RuntimeFailure("no list")
-        return list(await super().pods())
+        return [self._shown(pod) for pod in await super().pods()]
 
     async def inspect(self, uid: PodUid) -> RuntimePod | None:
         if self.inspection_fails:
             raise RuntimeFailure("cannot inspect")
-        return await super().inspect(uid)
+        found = await super().inspect(uid)
+        return self._shown(found) if found is not None else None
+
+    def _shown(self, pod: RuntimePod) -> RuntimePod:
+        if not self.is_confused:
+            return pod
+        return replace(pod, containers=tuple(replace(one, state=ContainerState.UNKNOWN) for one in pod.containers))
 
 
 @asynccontextmanager
@@ -120,6 +128,19 @@ def runtime() -> Unreadable:
 @pytest.fixture
 def world(runtime: Unreadable, tmp_path_factory: pytest.TempPathFactory) -> World:
     return World(runtime, "example/image:1", tmp_path_factory.mktemp("logs"))
+
+
+@pytest.mark.case("6.24-26 what is told: started, then nothing; of an unknown state nothing, but the cache has it")
+async def test_unknown_state_is_seen_but_not_told(runtime: Unreadable, world: World) -> None:
+    async with _watched(runtime) as dog:
+        uid = await _started(world)
+        first = await _next(dog)
+        assert first is not None
+        assert {change.kind for change in first.changes} == {"ContainerStarted"}
+        assert await _next(dog) is None
+        runtime.is_confused = True
+        assert await _next(dog) is None
+        assert [one.state for one in dog.cache.get(uid).containers] == [ContainerState.UNKNOWN]
 
 
 @pytest.mark.case("6.24-28 inspection error: cache holds the error, no events; then good, and events only if changed")

@@ -126,8 +126,13 @@ def _with_graces(**graces: int | None) -> Container:
         pytest.param(60, _with_graces(liveness=10), KillReason.LIVENESS_PROBE, 10, id="6.24-55 liveness 10"),
         pytest.param(60, _with_graces(liveness=90), KillReason.LIVENESS_PROBE, 90, id="6.24-55 liveness above the pod"),
         pytest.param(60, _with_graces(startup=15), KillReason.STARTUP_PROBE, 15, id="6.24-55 startup 15"),
+        pytest.param(60, _with_graces(startup=90), KillReason.STARTUP_PROBE, 90, id="6.24-55 startup above the pod"),
         pytest.param(60, _with_graces(startup=None), KillReason.STARTUP_PROBE, 60, id="6.24-55 probe without a value"),
-        pytest.param(60, _with_graces(liveness=10, startup=15), KillReason.UNKNOWN, 60, id="6.24-55 other reasons"),
+        pytest.param(60, _with_graces(liveness=10, startup=15), KillReason.UNKNOWN, 60, id="6.24-55 unknown reason"),
+        pytest.param(60, _with_graces(liveness=10, startup=15), KillReason.OTHER, 60, id="6.24-55 other reason"),
+        pytest.param(
+            60, _with_graces(startup=15), KillReason.LIVENESS_PROBE, 60, id="6.24-55 value of the other probe"
+        ),
     ],
 )
 def test_kill_grace_is_the_most_specific(of_pod: int | None, spec: Container, reason: KillReason, grace: int) -> None:

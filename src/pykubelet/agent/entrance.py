@@ -11,7 +11,7 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from pykubelet.agent.flow import PodKill, PodWork, SyncType, Trail, Verdict
+from pykubelet.agent.flow import PodKill, PodWork, SyncType, Trail, Verdict, WaitAt
 from pykubelet.aio.log import get_logger
 from pykubelet.aio.supervise import start_supervised
 from pykubelet.api.generated.core import Pod, PodCondition, PodStatus
@@ -56,6 +56,9 @@ class Terminations(Protocol):
 
     def is_termination_requested(self, uid: PodUid) -> bool:
         """Whether the pod was asked to end."""
+
+    def could_have_running_containers(self, uid: PodUid) -> bool:
+        """Whether a container of the pod may be running."""
 
 
 class StatusBook(Protocol):
@@ -105,13 +108,16 @@ class Entrance:
                 self._tasks = None
 
     def let_in(self, pod: Pod) -> None:
-        """A pod is new here. One that has ended, or is about to, needs no room: its worker only clears up."""
+        """A pod is new here. One that has ended, or is about to, is not judged: its worker only clears up."""
         uid = PodUid(pod.metadata.uid)
         if uid in self._held:
             self.change(pod)
             return
         if self._terminations.is_termination_requested(uid) or is_terminal(pod.status.phase):
             self._workers.update(PodWork(SyncType.CREATE, pod))
+            # What the API calls ended may still run, of an agent before this one; until it stops, its room is taken.
+            if self._terminations.could_have_running_containers(uid):
+                self._admission.occupy(pod)
             return
         verdict = Verdict() if self._admission.is_on_node(uid) else self._admission.admit(pod)
         if not verdict.admitted:
@@ -125,7 +131,7 @@ class Entrance:
         self._held[uid] = (pod, verdict.victims)
         names = ", ".join(pod_label(victim) for victim in verdict.victims)
         self._trail.note(uid, STATION, "admitted once others are gone", victims=names)
-        self._trail.waits(uid, STATION, f"end of {names}")
+        self._trail.waits(uid, WaitAt.ADMISSION, f"end of {names}")
         self._make_room(uid)
 
     def start_anew(self, pod: Pod) -> None:
@@ -136,6 +142,10 @@ class Entrance:
     def is_held(self, uid: PodUid) -> bool:
         """Whether a pod waits here for room; it has no worker yet."""
         return uid in self._held
+
+    def is_in(self, uid: PodUid) -> bool:
+        """Whether a pod is on the node; one that was refused never was."""
+        return self._admission.is_on_node(uid)
 
     def change(self, pod: Pod) -> None:
         """A pod that is held, or on the node, has changed."""
@@ -174,7 +184,7 @@ class Entrance:
                 self._recorder.event(reference_to(victim), WARNING, PREEMPTING, _MESSAGE)
                 kills.create_task(self._kill(victim), name=f"preempt {pod_label(victim)}")
         held = self._held.pop(uid, None)
-        self._trail.waits(uid, STATION, "")
+        self._trail.waits(uid, WaitAt.ADMISSION, "")
         if held is not None:
             self._workers.update(PodWork(SyncType.CREATE, held[0]))
 

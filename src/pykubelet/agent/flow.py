@@ -136,6 +136,22 @@ class ProbeResult(Struct, frozen=True):
     container_id: str
     kind: ProbeKind
     verdict: ProbeVerdict
+    container: str = ""
+
+
+class WaitAt(StrEnum):
+    """Where a pod may have to wait; it may be in several places at once."""
+
+    SOURCES = "sources"
+    CLAIMS = "claims"
+    ADMISSION = "admission"
+    TURNS = "turns"
+    VOLUMES = "volumes"
+    START = "start"
+    HOOKS = "hooks"
+    STOP = "stop"
+    UNMOUNT = "unmount"
+    RETRY = "retry"
 
 
 class Trail(Protocol):
@@ -144,5 +160,5 @@ class Trail(Protocol):
     def note(self, uid: PodUid, station: str, what: str, **facts: Any) -> None:
         """A station decided something, or could not go on; the same again is only counted."""
 
-    def waits(self, uid: PodUid, station: str, what: str) -> None:
-        """What the pod waits for now at this station; nothing if `what` is empty."""
+    def waits(self, uid: PodUid, station: str, what: str, seconds: float | None = None) -> None:
+        """What the pod waits for now at this station, and how long at most; nothing if `what` is empty."""

@@ -126,8 +126,14 @@ class PodHandlers:
         elif result.verdict is not ProbeVerdict.FAILURE:
             # That a container lives changes nothing.
             return
-        self._trail.note(result.uid, "probes", f"{result.kind} probe", verdict=result.verdict)
+        facts = {"container": result.container} if result.container else {}
+        self._trail.note(result.uid, "probes", f"{result.kind} probe", verdict=result.verdict, **facts)
         if pod := self._pods.pod_by_uid(result.uid):
+            self.sync(pod)
+
+    def arrived(self, uid: PodUid) -> None:
+        """What a pod waits for may be there now."""
+        if pod := self._pods.pod_by_uid(uid):
             self.sync(pod)
 
     def sync(self, pod: Pod) -> None:
@@ -179,8 +185,9 @@ class PodHandlers:
         known = self._pods.pod_by_mirror_pod(pod) if is_mirror_pod(pod) else pod
         if known is None:
             return
-        # Somebody else may have declared the pod dead; upstream finds out at the next resync.
-        if is_terminal(known.status.phase) or need_to_reconcile_pod_readiness(known):
+        # Somebody else may have declared the pod dead; upstream finds out at the next resync. Not of one that was refused.
+        is_dead = is_terminal(known.status.phase) and self._entrance.is_in(PodUid(known.metadata.uid))
+        if is_dead or need_to_reconcile_pod_readiness(known):
             self.sync(known)
         if (known.status.phase, known.status.reason) == ("Failed", "Evicted"):
             self._dead.remove_all(PodUid(known.metadata.uid))

@@ -1,12 +1,18 @@
 """How the node is: what keeps its loop from working, and what it says of itself.
 
-In: the watchdog over the runtime, the sources, what the runtime says of its own state. Out: answers at once, for the
-loop, the workers, admission and the heartbeat. Upstream: pkg/kubelet/runtime.go (runtimeState).
+In: the watchdog over the runtime, the sources, what the runtime says of its own state, what the machine is short of, that
+the node goes down. Out: answers at once, for the loop, the workers, admission and the heartbeat. Upstream:
+pkg/kubelet/runtime.go (runtimeState).
 """
 
+from collections.abc import Callable, Collection
 from typing import Protocol
 
 from pykubelet.agent.heartbeat import Pressures, Problems
+from pykubelet.agent.pressure.thresholds import DISK_PRESSURE, MEMORY_PRESSURE, PID_PRESSURE
+
+_SHUTTING_DOWN = "node is shutting down"
+_NOT_ADMITTED = "Pod was rejected as the node is shutting down."
 
 
 class Watchdog(Protocol):
@@ -47,6 +53,25 @@ class NodeHealth:
         self, *, watchdog: Watchdog, sources: Sources, warnings: SourceWarnings, runtime: RuntimeState | None = None
     ) -> None:
         self._watchdog, self._sources, self._warnings, self._runtime = watchdog, sources, warnings, runtime
+        self._pressures = Pressures()
+        self._is_shutting_down = False
+        self._listeners: list[Callable[[], None]] = []
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Have this called when something changes that the node's status should show at once; it must not wait."""
+        self._listeners.append(listener)
+
+    def note_pressures(self, conditions: Collection[str]) -> None:
+        """Which conditions of pressure hold from now on."""
+        self._pressures = Pressures(
+            memory=MEMORY_PRESSURE in conditions, disk=DISK_PRESSURE in conditions, pid=PID_PRESSURE in conditions
+        )
+        self._tell()
+
+    def note_shutdown(self) -> None:
+        """The node goes down: it takes no pods any more, and is not ready."""
+        self._is_shutting_down = True
+        self._tell()
 
     def runtime_error(self) -> str:
         """Why nothing can be done with the runtime; empty if it works."""
@@ -68,16 +93,25 @@ class NodeHealth:
         return Problems(
             runtime=(runtime,) if runtime else (),
             network=(network,) if network else (),
+            shutdown=(_SHUTTING_DOWN,) if self._is_shutting_down else (),
             warning=self._warnings.warning(),
         )
 
     def pressures(self) -> Pressures:
-        """What the machine is short of; nobody measures that yet."""
-        return Pressures()
+        """What the machine is short of, as far as somebody measures it."""
+        return self._pressures
+
+    def shutdown_message(self) -> str:
+        """Why no pod is taken any more; empty while pods are."""
+        return _NOT_ADMITTED if self._is_shutting_down else ""
 
     def volumes_in_use(self) -> tuple[str, ...]:
         """Volumes that must not be detached: none, for none is ever attached."""
         return ()
+
+    def _tell(self) -> None:
+        for listener in self._listeners:
+            listener()
 
 
 class AdmissionConditions:
@@ -89,7 +123,7 @@ class AdmissionConditions:
     def pressures(self) -> tuple[str, ...]:
         """The conditions of pressure that hold."""
         short = self._health.pressures()
-        named = {"MemoryPressure": short.memory, "DiskPressure": short.disk, "PIDPressure": short.pid}
+        named = {MEMORY_PRESSURE: short.memory, DISK_PRESSURE: short.disk, PID_PRESSURE: short.pid}
         return tuple(name for name, holds in named.items() if holds)
 
     def app_armor_error(self) -> str:
@@ -97,5 +131,5 @@ class AdmissionConditions:
         return self._app_armor_error
 
     def shutdown_message(self) -> str:
-        """Why no pod is taken any more: never, the machine tells nobody that it goes down."""
-        return ""
+        """Why no pod is taken any more; empty while pods are."""
+        return self._health.shutdown_message()

@@ -1,4 +1,4 @@
-"""What stations have to tell the loop: ends of pods, verdicts of probes.
+"""What stations have to tell the loop: ends of pods, verdicts of probes, what pods waited for.
 
 In: calls from any station, which never wait. Out: the same, one at a time, in order, for the loop. What is told twice
 before it was taken is told once, in its newest form, so that this never grows beyond the pods there are.
@@ -23,7 +23,13 @@ class PodEnded(Struct, frozen=True):
     uid: PodUid
 
 
-News = PodStopped | PodEnded | ProbeResult
+class ObjectsArrived(Struct, frozen=True):
+    """Something this pod was waiting for may be there."""
+
+    uid: PodUid
+
+
+News = ObjectsArrived | PodStopped | PodEnded | ProbeResult
 
 
 class LoopInbox:
@@ -39,6 +45,10 @@ class LoopInbox:
     def pod_ended(self, uid: PodUid) -> None:
         """The worker of this pod has nothing left to do."""
         self._news.put((PodEnded, uid), PodEnded(uid))
+
+    def objects_arrived(self, uid: PodUid) -> None:
+        """Something this pod was waiting for may be there."""
+        self._news.put((ObjectsArrived, uid), ObjectsArrived(uid))
 
     def probed(self, result: ProbeResult) -> None:
         """A probe's verdict changed."""

@@ -14,7 +14,7 @@ from pykubelet.agent.entrance import Entrance
 from pykubelet.agent.flow import PodOp, PodUpdate, ProbeResult
 from pykubelet.agent.handlers import PodHandlers
 from pykubelet.agent.housekeeping import Housekeeper
-from pykubelet.agent.inbox import LoopInbox, PodStopped
+from pykubelet.agent.inbox import LoopInbox, ObjectsArrived, PodStopped
 from pykubelet.aio.backoff import Backoff, Retries
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
@@ -122,6 +122,8 @@ class NodeLoop:
             await self._enter()
             if isinstance(news, ProbeResult):
                 self._handlers.probed(news)
+            elif isinstance(news, ObjectsArrived):
+                self._handlers.arrived(news.uid)
             elif isinstance(news, PodStopped):
                 self._entrance.forget(news.uid)
             else:

@@ -8,6 +8,8 @@ keys go on side by side. Owned by one loop; not for threads.
 import asyncio
 import heapq
 import itertools
+from collections import deque
+from contextlib import suppress
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
@@ -24,7 +26,7 @@ class KeyedQueue(Generic[K, V]):
         self._delayed: dict[K, asyncio.TimerHandle] = {}
         self._busy: set[K] = set()
         self._count = itertools.count()
-        self._wake = asyncio.Event()
+        self._idle: deque[asyncio.Future[None]] = deque()
 
     def put(self, key: K, value: V, *, priority: int = 0) -> None:
         """Have `key` worked on with `value`, now; the lowest priority number goes first, then the oldest.
@@ -65,8 +67,7 @@ class KeyedQueue(Generic[K, V]):
                     del self._tickets[key]
                     self._busy.add(key)
                     return key, self._waiting.pop(key)[1]
-            self._wake.clear()
-            await self._wake.wait()
+            await self._next_offer()
 
     def done(self, key: K) -> None:
         """Say that the work on a key handed out by `get` is over."""
@@ -86,7 +87,29 @@ class KeyedQueue(Generic[K, V]):
         ticket = next(self._count)
         self._tickets[key] = ticket
         heapq.heappush(self._heap, (priority, ticket, key))
-        self._wake.set()
+        self._wake_one()
+
+    def _wake_one(self) -> None:
+        # Not all: of many that wait for work one can have it.
+        while self._idle:
+            idle = self._idle.popleft()
+            if not idle.done():
+                idle.set_result(None)
+                return
+
+    async def _next_offer(self) -> None:
+        idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._idle.append(idle)
+        try:
+            await idle
+        except asyncio.CancelledError:
+            if idle.cancelled():
+                with suppress(ValueError):
+                    self._idle.remove(idle)
+            else:
+                # Woken in the same moment: another has to take what there is.
+                self._wake_one()
+            raise
 
     def _forget_delay(self, key: K) -> None:
         if handle := self._delayed.pop(key, None):

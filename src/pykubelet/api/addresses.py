@@ -5,6 +5,7 @@ In: text. Out: the address or network, or None if the text is none.
 Upstream: ParseIPSloppy and ParseCIDRSloppy in vendor/k8s.io/utils/net
 """
 
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 from pykubelet.api.names import cidr_errors, ip_errors
@@ -13,6 +14,7 @@ Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
 
+@lru_cache(maxsize=4096)
 def parse_address(text: str) -> Address | None:
     """The address; one of version 4 that is written as one of version 6 stays what it is written as."""
     if ip_errors(text):

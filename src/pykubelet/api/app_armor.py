@@ -18,11 +18,21 @@ def app_armor_profiles(pod: Pod) -> Iterator[AppArmorProfile]:
         yield pod.spec.security_context.app_armor_profile
     containers: tuple[Container | EphemeralContainer, ...] = (*pod.spec.init_containers, *pod.spec.containers)
     for container in (*containers, *pod.spec.ephemeral_containers):
-        context = container.security_context
-        if context is not None and context.app_armor_profile is not None:
-            yield context.app_armor_profile
-        elif annotated := _annotated(pod.metadata.annotations.get(ANNOTATION_PREFIX + container.name, "")):
-            yield annotated
+        if own := _own_profile(pod, container):
+            yield own
+
+
+def app_armor_profile(pod: Pod, container: Container | EphemeralContainer) -> AppArmorProfile | None:
+    """The profile of one container: its own, by field or annotation, or its pod's."""
+    of_pod = pod.spec.security_context.app_armor_profile if pod.spec.security_context is not None else None
+    return _own_profile(pod, container) or of_pod
+
+
+def _own_profile(pod: Pod, container: Container | EphemeralContainer) -> AppArmorProfile | None:
+    context = container.security_context
+    if context is not None and context.app_armor_profile is not None:
+        return context.app_armor_profile
+    return _annotated(pod.metadata.annotations.get(ANNOTATION_PREFIX + container.name, ""))
 
 
 def _annotated(value: str) -> AppArmorProfile | None:

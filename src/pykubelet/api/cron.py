@@ -1,22 +1,42 @@
 """The syntax of schedules: five fields of numbers, names, ranges, steps; or a word such as `@daily`.
 
-In: the text. Out: the first complaint in the words of the Go library, or None.
+In: the text. Out: a schedule, or the first complaint in the words of the Go library.
 
 Upstream: ParseStandard in github.com/robfig/cron/v3/parser.go
 """
 
 import re
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
 
-from pykubelet.api.int64 import int64_problem, parse_int64
+from pykubelet.api.int64 import MAX_INT64, int64_problem, parse_int64
 from pykubelet.api.time_zones import is_time_zone
 from pykubelet.api.validation.field_errors import go_quote
 
-_DESCRIPTORS = frozenset({"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"})
+_DESCRIPTORS = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
 _EVERY = "@every "
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
-_UNITS = ("ns", "us", "µs", "μs", "ms", "s", "m", "h")
+_SECOND = 10**9
+_UNITS = {
+    "ns": 1,
+    "us": 1000,
+    "µs": 1000,
+    "μs": 1000,
+    "ms": 10**6,
+    "s": _SECOND,
+    "m": 60 * _SECOND,
+    "h": 3600 * _SECOND,
+}
+"""Nanoseconds of each."""
 _DURATION_PART = re.compile(r"([0-9]*)(\.[0-9]*)?([^0-9.]*)")
 
 
@@ -29,71 +49,109 @@ class _Bounds(NamedTuple):
 _FIELDS = (_Bounds(0, 59), _Bounds(0, 23), _Bounds(1, 31), _Bounds(1, 12, _MONTHS), _Bounds(0, 6, _DAYS))
 
 
-class _ScheduleError(ValueError):
-    pass
+class ScheduleError(ValueError):
+    """The text is no schedule; the message is the Go library's."""
+
+
+@dataclass(frozen=True, slots=True)
+class CalendarSchedule:
+    """Due whenever a clock on the wall shows the right minute, hour, day and month."""
+
+    minutes: frozenset[int]
+    hours: frozenset[int]
+    days: frozenset[int]
+    months: frozenset[int]
+    weekdays: frozenset[int]
+    """Sunday is 0."""
+    needs_both_days: bool
+    """Days of the month and of the week: one of them is open, so that the other decides; else either is enough."""
+    zone: str | None = None
+    """Where the clock hangs; None is the machine's own time zone."""
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalSchedule:
+    """Due so long after the last time."""
+
+    seconds: int
+
+
+Schedule: TypeAlias = CalendarSchedule | IntervalSchedule
 
 
 def schedule_problem(text: str) -> str | None:
     """What is wrong with a schedule."""
     try:
-        _check(text)
-    except _ScheduleError as error:
+        parse_schedule(text)
+    except ScheduleError as error:
         return str(error)
     return None
 
 
-def _check(text: str) -> None:
+def parse_schedule(text: str) -> Schedule:
+    """Read a schedule; ScheduleError if it is none."""
     if not text:
-        raise _ScheduleError("empty spec string")
+        raise ScheduleError("empty spec string")
+    zone = None
     if text.startswith(("TZ=", "CRON_TZ=")):
         zone, _, text = text.partition("=")[2].partition(" ")
         if not is_time_zone(zone):
-            raise _ScheduleError(f"provided bad location {zone}: unknown time zone {zone}")
+            raise ScheduleError(f"provided bad location {zone}: unknown time zone {zone}")
         text = text.strip()
+    if text.startswith(_EVERY):
+        return _interval(text)
     if text.startswith("@"):
-        _check_descriptor(text)
-        return
+        if text not in _DESCRIPTORS:
+            raise ScheduleError(f"unrecognized descriptor: {text}")
+        text = _DESCRIPTORS[text]
     fields = text.split()
     if len(fields) != len(_FIELDS):
-        raise _ScheduleError(f"expected exactly {len(_FIELDS)} fields, found {len(fields)}: [{' '.join(fields)}]")
-    for field, bounds in zip(fields, _FIELDS, strict=True):
-        for part in filter(None, field.split(",")):
-            _check_range(part, bounds)
+        raise ScheduleError(f"expected exactly {len(_FIELDS)} fields, found {len(fields)}: [{' '.join(fields)}]")
+    read = [_field(field, bounds) for field, bounds in zip(fields, _FIELDS, strict=True)]
+    minutes, hours, days, months, weekdays = (numbers for numbers, _ in read)
+    return CalendarSchedule(minutes, hours, days, months, weekdays, read[2][1] or read[4][1], zone)
 
 
-def _check_descriptor(text: str) -> None:
-    if text in _DESCRIPTORS:
-        return
-    if not text.startswith(_EVERY):
-        raise _ScheduleError(f"unrecognized descriptor: {text}")
-    if problem := _duration_problem(text.removeprefix(_EVERY)):
-        raise _ScheduleError(f"failed to parse duration {text}: {problem}")
+def _interval(text: str) -> IntervalSchedule:
+    try:
+        nanoseconds = _duration(text.removeprefix(_EVERY))
+    except ScheduleError as error:
+        raise ScheduleError(f"failed to parse duration {text}: {error}") from error
+    return IntervalSchedule(max(1, nanoseconds // _SECOND))
 
 
-def _check_range(part: str, bounds: _Bounds) -> None:
+def _field(text: str, bounds: _Bounds) -> tuple[frozenset[int], bool]:
+    """The numbers that a field stands for, and whether it is open: a star without a step."""
+    ranges = [_range(part, bounds) for part in filter(None, text.split(","))]
+    return frozenset(number for numbers, _ in ranges for number in numbers), any(is_open for _, is_open in ranges)
+
+
+def _range(part: str, bounds: _Bounds) -> tuple[range, bool]:
     span, *steps = part.split("/")
     limits = span.split("-")
-    if limits[0] in {"*", "?"}:
+    is_star = limits[0] in {"*", "?"}
+    if is_star:
         start, end = bounds.low, bounds.high
     else:
         start = _number(limits[0], bounds)
         if len(limits) > 2:
-            raise _ScheduleError(f"too many hyphens: {part}")
+            raise ScheduleError(f"too many hyphens: {part}")
         end = _number(limits[1], bounds) if len(limits) == 2 else start
     if len(steps) > 1:
-        raise _ScheduleError(f"too many slashes: {part}")
+        raise ScheduleError(f"too many slashes: {part}")
     step = _plain_number(steps[0]) if steps else 1
     # A number before a step stands for everything from it on.
     if steps and len(limits) == 1:
         end = bounds.high
     if start < bounds.low:
-        raise _ScheduleError(f"beginning of range ({start}) below minimum ({bounds.low}): {part}")
+        raise ScheduleError(f"beginning of range ({start}) below minimum ({bounds.low}): {part}")
     if end > bounds.high:
-        raise _ScheduleError(f"end of range ({end}) above maximum ({bounds.high}): {part}")
+        raise ScheduleError(f"end of range ({end}) above maximum ({bounds.high}): {part}")
     if start > end:
-        raise _ScheduleError(f"beginning of range ({start}) beyond end of range ({end}): {part}")
+        raise ScheduleError(f"beginning of range ({start}) beyond end of range ({end}): {part}")
     if step == 0:
-        raise _ScheduleError(f"step of range should be a positive number: {part}")
+        raise ScheduleError(f"step of range should be a positive number: {part}")
+    return range(start, end + 1, step), is_star and step == 1
 
 
 def _number(text: str, bounds: _Bounds) -> int:
@@ -107,29 +165,33 @@ def _plain_number(text: str) -> int:
     number = parse_int64(text)
     if number is None:
         problem = int64_problem(text).replace("strconv.ParseInt", "strconv.Atoi")
-        raise _ScheduleError(f"failed to parse int from {text}: {problem}")
+        raise ScheduleError(f"failed to parse int from {text}: {problem}")
     if number < 0:
-        raise _ScheduleError(f"negative number ({number}) not allowed: {text}")
+        raise ScheduleError(f"negative number ({number}) not allowed: {text}")
     return number
 
 
-def _duration_problem(text: str) -> str | None:
-    """What Go's time.ParseDuration says about a text, overflow left out."""
+def _duration(text: str) -> int:
+    """The nanoseconds that Go's time.ParseDuration reads from a text, or what it says about it."""
     rest = text[1:] if text[:1] in {"+", "-"} else text
     if rest == "0":
-        return None
-    wrong = f"time: invalid duration {go_quote(text)}"
+        return 0
+    wrong, total = f"time: invalid duration {go_quote(text)}", 0
     if not rest:
-        return wrong
+        raise ScheduleError(wrong)
     while rest:
         match = _DURATION_PART.match(rest)
         assert match is not None
         whole, fraction, unit = match.groups(default="")
         if not whole and fraction in {"", "."}:
-            return wrong
+            raise ScheduleError(wrong)
         if not unit:
-            return f"time: missing unit in duration {go_quote(text)}"
+            raise ScheduleError(f"time: missing unit in duration {go_quote(text)}")
         if unit not in _UNITS:
-            return f"time: unknown unit {go_quote(unit)} in duration {go_quote(text)}"
+            raise ScheduleError(f"time: unknown unit {go_quote(unit)} in duration {go_quote(text)}")
+        digits = fraction[1:]
+        total += int(whole + digits or "0") * _UNITS[unit] // 10 ** len(digits)
+        if total > MAX_INT64:
+            raise ScheduleError(wrong)
         rest = rest[match.end() :]
-    return None
+    return -total if text.startswith("-") else total

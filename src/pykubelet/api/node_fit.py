@@ -70,7 +70,7 @@ def matches_node(spec: PodSpec, node: Node) -> bool:
         return False
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
-    return required is None or any(_term_matches(term, node) for term in required.node_selector_terms)
+    return required is None or any(term_matches(term, node) for term in required.node_selector_terms)
 
 
 def _tolerates(toleration: Toleration, taint: Taint) -> bool:
@@ -82,8 +82,8 @@ def _tolerates(toleration: Toleration, taint: Taint) -> bool:
     return toleration.operator == "Exists"
 
 
-def _term_matches(term: NodeSelectorTerm, node: Node) -> bool:
-    """All parts of a term must match; one that is empty or makes no sense matches nothing."""
+def term_matches(term: NodeSelectorTerm, node: Node) -> bool:
+    """Whether all parts of a term select the node; one that is empty or makes no sense selects none."""
     if not term.match_expressions and not term.match_fields:
         return False
     try:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from pykubelet.api import resources
-from pykubelet.api.generated.apps import DaemonSet, Deployment, ReplicaSet, StatefulSet
+from pykubelet.api.generated.apps import ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet
 from pykubelet.api.generated.authentication import TokenRequest, TokenReview
 from pykubelet.api.generated.authorization import SubjectAccessReview
 from pykubelet.api.generated.batch import CronJob, Job
+from pykubelet.api.generated.certificates import CertificateSigningRequest
 from pykubelet.api.generated.coordination import Lease
 from pykubelet.api.generated.core import (
     Binding,
@@ -27,9 +28,10 @@ from pykubelet.api.generated.core import (
     Service,
     ServiceAccount,
 )
+from pykubelet.api.generated.discovery import EndpointSlice
 from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.generated.node import RuntimeClass
-from pykubelet.api.generated.policy import Eviction
+from pykubelet.api.generated.policy import Eviction, PodDisruptionBudget
 from pykubelet.api.generated.scheduling import PriorityClass
 from pykubelet.api.resources import Resource
 from pykubelet.api.wire import Document
@@ -79,8 +81,12 @@ REPLICA_SETS = Kind(resources.REPLICA_SETS, ReplicaSet)
 DEPLOYMENTS = Kind(resources.DEPLOYMENTS, Deployment)
 DAEMON_SETS = Kind(resources.DAEMON_SETS, DaemonSet)
 STATEFUL_SETS = Kind(resources.STATEFUL_SETS, StatefulSet)
+CONTROLLER_REVISIONS = Kind(resources.CONTROLLER_REVISIONS, ControllerRevision)
 JOBS = Kind(resources.JOBS, Job)
 CRON_JOBS = Kind(resources.CRON_JOBS, CronJob)
+POD_DISRUPTION_BUDGETS = Kind(resources.POD_DISRUPTION_BUDGETS, PodDisruptionBudget)
+ENDPOINT_SLICES = Kind(resources.ENDPOINT_SLICES, EndpointSlice)
+CERTIFICATE_SIGNING_REQUESTS = Kind(resources.CERTIFICATE_SIGNING_REQUESTS, CertificateSigningRequest)
 LEASES = Kind(resources.LEASES, Lease)
 PRIORITY_CLASSES = Kind(resources.PRIORITY_CLASSES, PriorityClass)
 RUNTIME_CLASSES = Kind(resources.RUNTIME_CLASSES, RuntimeClass)

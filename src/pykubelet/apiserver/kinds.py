@@ -118,6 +118,14 @@ _WORKLOADS: tuple[Served, ...] = (
 )
 
 _CLUSTER: tuple[Served, ...] = (
+    _served(
+        "certificates.v1.CertificateSigningRequest",
+        "certificatesigningrequests",
+        "certificates.k8s.io",
+        short=("csr",),
+        sub=("approval", "status"),
+        cluster=True,
+    ),
     _served("coordination.v1.Lease", "leases", "coordination.k8s.io"),
     _served("discovery.v1.EndpointSlice", "endpointslices", "discovery.k8s.io"),
     _served("events.v1.Event", "events", "events.k8s.io", short=("ev",)),

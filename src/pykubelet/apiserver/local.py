@@ -5,18 +5,22 @@ Calls go straight to the server, as one user who may do everything; every answer
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from pykubelet.api import wire
 from pykubelet.api.errors import BadRequest, InternalError, NotFound, from_status
-from pykubelet.api.generated.meta import DeleteOptions, ListMeta
+from pykubelet.api.generated.meta import DeleteOptions
 from pykubelet.api.resources import Resource
-from pykubelet.api.typed import Kind
+from pykubelet.api.typed import Kind, as_documents
+from pykubelet.api.wire import Document
 from pykubelet.apiserver.call import ALL_AUTHENTICATED, MASTERS, Answer, Call, Event, Stream, User, Verb
+from pykubelet.apiserver.http.discovery import version_rank
 from pykubelet.apiserver.registry import Registry
 from pykubelet.kube.client import EVERYTHING, Listing, PatchType, Selection, WatchEvent
+from pykubelet.kube.discovery import NEEDED_VERBS
+from pykubelet.kube.request_plan import read_list, read_object
 
 T = TypeVar("T")
 ADMIN = User("system:admin", (MASTERS, ALL_AUTHENTICATED))
@@ -31,14 +35,14 @@ class Handles(Protocol):
 
 
 class LocalClient:
-    """Reader, Writer and Watcher; implements `pykubelet.kube.client.Client`."""
+    """Reader, Writer, Watcher and Applier; implements `pykubelet.kube.client.Client`."""
 
     def __init__(self, server: Handles, registry: Registry, *, user: User = ADMIN) -> None:
         self._server, self._registry, self._user = server, registry, user
 
     async def get(self, kind: Kind[T], name: str, *, namespace: str = "", resource_version: str = "") -> T:
         query = _query(resourceVersion=resource_version)
-        return _typed(kind, await self._ask("get", kind.resource, namespace, name, query=query))
+        return read_object(kind, await self._ask("get", kind.resource, namespace, name, query=query))
 
     async def list(
         self,
@@ -57,10 +61,10 @@ class LocalClient:
             limit=str(limit) if limit else "",
             **{"continue": continue_token},
         )
-        return _listing(kind, await self._ask("list", kind.resource, namespace, query=query))
+        return read_list(kind, await self._ask("list", kind.resource, namespace, query=query))
 
     async def create(self, kind: Kind[T], body: T, *, namespace: str = "", name: str = "") -> T:
-        return _typed(kind, await self._ask("create", kind.resource, namespace, name, body=wire.encode(body)))
+        return read_object(kind, await self._ask("create", kind.resource, namespace, name, body=wire.encode(body)))
 
     async def patch(
         self,
@@ -82,13 +86,29 @@ class LocalClient:
             body=wire.encode(body),
             content_type=patch_type.value,
         )
-        return _typed(kind, answer)
+        return read_object(kind, answer)
 
     async def delete(
         self, kind: Kind[T], name: str, *, namespace: str = "", options: DeleteOptions | None = None
     ) -> None:
         body = wire.encode(options or DeleteOptions())
         await self._ask("delete", kind.resource, namespace, name, body=body)
+
+    async def served(self) -> tuple[Resource, ...]:
+        rows = sorted(self._registry.all(), key=lambda row: version_rank(row.resource.version))
+        return tuple(row.resource for row in rows if set(row.verbs) >= NEEDED_VERBS)
+
+    async def apply(self, resource: Resource, body: Document, *, namespace: str = "", field_manager: str) -> Document:
+        answer = await self._ask(
+            "patch",
+            resource,
+            namespace,
+            str((body.get("metadata") or {}).get("name", "")),
+            query=_query(fieldManager=field_manager, force="true", fieldValidation="Strict"),
+            body=wire.encode(body),
+            content_type=PatchType.APPLY.value,
+        )
+        return read_object(as_documents(resource), answer)
 
     @asynccontextmanager
     async def watch(
@@ -120,11 +140,12 @@ class LocalClient:
 
     def _call(self, verb: Verb, resource: Resource, namespace: str, name: str = "", **rest: Any) -> Call:
         served = self._registry.find(resource.group, resource.version, resource.plural)
-        if served is None:
+        subresource = rest.get("subresource") or resource.subresource
+        if served is None or (subresource and subresource not in served.subresources):
             raise NotFound("the server could not find the requested resource", details={})
         if resource.namespaced and not namespace and verb not in ("list", "watch"):
             raise BadRequest("an empty namespace may not be set during creation")
-        rest["subresource"] = rest.get("subresource") or resource.subresource
+        rest["subresource"] = subresource
         return Call(
             user=self._user,
             verb=verb,
@@ -136,32 +157,8 @@ class LocalClient:
         )
 
 
-class _List(msgspec.Struct, Generic[T], frozen=True):
-    """The envelope of a list."""
-
-    metadata: ListMeta = ListMeta()
-    items: tuple[T, ...] = ()
-
-
 def _query(**parameters: str) -> dict[str, str]:
     return {name: value for name, value in parameters.items() if value}
-
-
-def _typed(kind: Kind[T], text: bytes) -> T:
-    try:
-        return wire.decode(text, kind.type)
-    except wire.DecodeError as error:
-        raise InternalError(f"the server's {kind.resource.kind} cannot be read: {error}") from error
-
-
-def _listing(kind: Kind[T], text: bytes) -> Listing[T]:
-    # mypy has no word for a Struct parametrised at run time.
-    found = cast("_List[T]", wire.decode(text, cast("type[Any]", _List[kind.type])))  # type: ignore[name-defined]
-    items = found.items
-    if getattr(kind.type, "__origin__", kind.type) is dict:
-        named = {"apiVersion": kind.resource.api_version, "kind": kind.resource.kind}
-        items = tuple(cast("T", {**named, **cast("wire.Document", item)}) for item in items)
-    return Listing(items, found.metadata.resource_version, found.metadata.continue_)
 
 
 async def _events(kind: Kind[T], batches: AsyncIterator[tuple[Event, ...]]) -> AsyncGenerator[WatchEvent[T], None]:
@@ -175,7 +172,7 @@ async def _events(kind: Kind[T], batches: AsyncIterator[tuple[Event, ...]]) -> A
             if event.type == "BOOKMARK":
                 yield WatchEvent("BOOKMARK", None, version)
             else:
-                yield WatchEvent(event.type, _typed(kind, event.object), version)
+                yield WatchEvent(event.type, read_object(kind, event.object), version)
 
 
 class _Metadata(msgspec.Struct, rename="camel"):

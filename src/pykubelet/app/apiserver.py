@@ -2,20 +2,17 @@
 
 import asyncio
 import errno
-import gc
-import logging
 import socket
 import ssl
-import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 
-from pykubelet.aio.clock import Clock, SystemClock
+from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import Ids, RandomIds
-from pykubelet.aio.log import write_to
 from pykubelet.api.resources import PRIORITY_CLASSES, SERVICES
 from pykubelet.apiserver.admission import Admission
+from pykubelet.apiserver.admission.certificate_requests import CertificateRequests
 from pykubelet.apiserver.admission.namespaces import NamespaceLifecycle
 from pykubelet.apiserver.admission.new_nodes import NewNodeTaint
 from pykubelet.apiserver.admission.node_restriction import NodeRestriction
@@ -27,6 +24,7 @@ from pykubelet.apiserver.admission.services import ServiceAddresses
 from pykubelet.apiserver.auth.authenticate import Authenticator
 from pykubelet.apiserver.auth.authorize import Authorizer
 from pykubelet.apiserver.auth.bootstrap_roles import RoleGathering, ensure_default_roles
+from pykubelet.apiserver.auth.certificates import KeyPair
 from pykubelet.apiserver.auth.default_roles import node_rules
 from pykubelet.apiserver.auth.kubeconfig_write import ADMIN, Endpoint, ensure_kubeconfig
 from pykubelet.apiserver.auth.node_authorizer import NodeAuthorizer
@@ -42,13 +40,14 @@ from pykubelet.apiserver.http.app import App, read_body
 from pykubelet.apiserver.http.audit import AuditLog
 from pykubelet.apiserver.http.front import Front
 from pykubelet.apiserver.http.gate import Gate
-from pykubelet.apiserver.http.limits import InFlight
+from pykubelet.apiserver.http.in_flight import InFlight
 from pykubelet.apiserver.http.listening import listen, local_url, public_host, with_port
 from pykubelet.apiserver.http.metrics import Metrics
 from pykubelet.apiserver.http.pages import Pages
 from pykubelet.apiserver.http.passing_on import PassingOn
 from pykubelet.apiserver.http.reply import Reply
 from pykubelet.apiserver.kinds import KINDS
+from pykubelet.apiserver.local import LocalClient
 from pykubelet.apiserver.namespaces.ending import NamespaceEnd
 from pykubelet.apiserver.objects.first_objects import ensure_first_objects
 from pykubelet.apiserver.proxy.node_client import node_context
@@ -58,47 +57,50 @@ from pykubelet.apiserver.server import Handlers, Server
 from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
 from pykubelet.apiserver.storage.settings import StoreSettings
 from pykubelet.apiserver.store import StoreUnusable
-from pykubelet.app.running import Runner, running, told_to_stop, with_event
+from pykubelet.app import program
+from pykubelet.app.program import Say, tune_garbage_collection
+from pykubelet.app.running import Runner, running, with_event
 from pykubelet.app.settings import ApiServerSettings, CannotStart
 
-# Allocations that are not freed at once, a few thousand in each request under way, before the first look.
-_GARBAGE_THRESHOLDS = (20_000, 20, 50)
 
-
-def run(settings: ApiServerSettings, *, say: Callable[[str], None], verbose: bool = False) -> None:
+def run(settings: ApiServerSettings, *, say: Say, verbose: bool = False) -> None:
     """Serve until SIGINT or SIGTERM. CannotStart if that is not possible."""
-    clock = SystemClock()
-    write_to(sys.stderr, clock=clock, level=logging.DEBUG if verbose else logging.INFO)
-    asyncio.run(_until_told(settings, clock, say))
+
+    async def main(clock: Clock, stop: asyncio.Event) -> None:
+        async with serving(settings, clock=clock, ids=RandomIds()) as served:
+            say(f"ready {served.url}")
+            tune_garbage_collection()
+            await stop.wait()
+
+    program.run(main, verbose=verbose)
 
 
-async def _until_told(settings: ApiServerSettings, clock: Clock, say: Callable[[str], None]) -> None:
-    stop = told_to_stop()
-    async with serving(settings, clock=clock, ids=RandomIds()) as url:
-        say(f"ready {url}")
-        _tune_garbage_collection()
-        await stop.wait()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """A server that answers: where, a way in for parts of the same program, and who vouches for its clients."""
 
+    url: str
+    client: LocalClient
+    authority: KeyPair
 
-def _tune_garbage_collection() -> None:
-    """Leave alone what stays for good, and look for cycles less often: documents are trees and go by themselves."""
-    gc.freeze()
-    gc.set_threshold(*_GARBAGE_THRESHOLDS)
-    gc.enable()
+    @property
+    def client_authority(self) -> bytes:
+        """Its certificate, as PEM."""
+        return self.authority.certificate_pem
 
 
 @asynccontextmanager
-async def serving(settings: ApiServerSettings, *, clock: Clock, ids: Ids) -> AsyncIterator[str]:
-    """A server that answers, for as long as the context lasts; gives its URL. CannotStart if it cannot."""
+async def serving(settings: ApiServerSettings, *, clock: Clock, ids: Ids) -> AsyncIterator[Served]:
+    """A server that answers, for as long as the context lasts. CannotStart if it cannot."""
     async with AsyncExitStack() as stack:
         with _explained(settings):
             ground = await _ground(settings, clock, stack)
         store = ground.store
         registry = Registry(KINDS)
         tokens = ServiceAccountTokens(ground.pki.signing_key, store, clock=clock, ids=ids)
-        authenticator = Authenticator(tokens, clock=clock, static=ground.static)
+        authenticator = Authenticator(tokens, clock=clock, static=ground.static, newest=store.newest)
         authorizer = Authorizer(NodeAuthorizer(store, node_rules()), Rbac(store))
-        admission = _admission(settings, store, authorizer, ids)
+        admission = _admission(settings, store, authorizer, clock, ids)
         handlers: Handlers = {
             **Reviews(authenticator, authorizer, clock).handlers(),
             ("serviceaccounts", "token"): TokenRequests(tokens=tokens, reader=store, clock=clock, admission=admission),
@@ -128,16 +130,23 @@ async def serving(settings: ApiServerSettings, *, clock: Clock, ids: Ids) -> Asy
         )
         passing_on = PassingOn(NodeProxy(store, node_context(ground.pki, clock)), read_body)
         app = App(front, connect=dict.fromkeys(PROXIED, passing_on.connect), new_id=ids.uid)
-        runners: dict[str, Runner] = {
-            "cluster roles": with_event(RoleGathering(store).run),
-            "custom resources": with_event(CustomResources(store=store, registry=registry, clock=clock).run),
-            "namespaces": NamespaceEnd(store=store, registry=registry, deleter=server, clock=clock).run,
-        }
-        if settings.tls_cert is None:
-            runners["certificate renewal"] = with_event(Renewal(ground.pki, ground.tls, clock=clock).run)
-        await stack.enter_async_context(running(runners))
+        await stack.enter_async_context(running(_runners(settings, ground, registry, server, clock)))
         await stack.enter_async_context(app.serving(ground.listener, ground.tls))
-        yield ground.url
+        yield Served(url=ground.url, client=LocalClient(server, registry), authority=ground.pki.authority)
+
+
+def _runners(
+    settings: ApiServerSettings, ground: "_Ground", registry: Registry, server: Server, clock: Clock
+) -> dict[str, Runner]:
+    store = ground.store
+    found: dict[str, Runner] = {
+        "cluster roles": with_event(RoleGathering(store).run),
+        "custom resources": with_event(CustomResources(store=store, registry=registry, clock=clock).run),
+        "namespaces": NamespaceEnd(store=store, registry=registry, deleter=server, clock=clock).run,
+    }
+    if settings.tls_cert is None:
+        found["certificate renewal"] = with_event(Renewal(ground.pki, ground.tls, clock=clock).run)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,11 +207,12 @@ def _explained(settings: ApiServerSettings) -> Iterator[None]:
 
 
 def _admission(
-    settings: ApiServerSettings, store: DurableStore, authorizer: Authorizer, ids: Ids
+    settings: ApiServerSettings, store: DurableStore, authorizer: Authorizer, clock: Clock, ids: Ids
 ) -> tuple[Admission, ...]:
     rules: tuple[Admission, ...] = (
         NamespaceLifecycle(store.newest),
         NodeRestriction(store.newest, authorizer),
+        CertificateRequests(authorizer.decide, clock),
         RbacEscalation(authorizer),
         NewNodeTaint(),
         PodAdmission(lambda: store.list(PRIORITY_CLASSES.group_resource).entries),

@@ -1,33 +1,31 @@
 """A node put together: every part is made here, once, and handed to those that need it."""
 
 import asyncio
-import logging
-import os
-import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, replace
 
 from pykubelet.agent.health import NodeHealth
 from pykubelet.agent.heartbeat import MachineFacts
+from pykubelet.agent.pod_counts import PodCounts
+from pykubelet.agent.pressure import SignalReader
+from pykubelet.agent.shutdown import NodeShutdown
 from pykubelet.agent.volumes.mounting import Mounter
-from pykubelet.aio.clock import Clock, SystemClock
-from pykubelet.aio.log import write_to
+from pykubelet.agent.why import PodExplainer
+from pykubelet.aio.clock import Clock
 from pykubelet.app.node_api import heartbeat, node_api
 from pykubelet.app.node_containers import GcStates, node_containers
-from pykubelet.app.node_ground import Ground
+from pykubelet.app.node_door import Door, ServerSeen, answering, open_door, serving_certificate
+from pykubelet.app.node_ground import Ground, make_root
 from pykubelet.app.node_pods import NodePods, node_pods
 from pykubelet.app.node_sources import NodeSources, node_sources
+from pykubelet.app.node_state import node_evictor, node_shutdown
 from pykubelet.app.node_storage import node_storage
 from pykubelet.app.node_work import NodeWork, Stations, node_work
-from pykubelet.app.running import end_in_time, running, told_to_stop, widen_threads, with_event
+from pykubelet.app.running import running, with_event
 from pykubelet.app.runtimes import RuntimeParts, open_runtime
-from pykubelet.app.settings import CannotStart, NodeSettings
+from pykubelet.app.settings import NodeSettings
 from pykubelet.kube.client import Client
-from pykubelet.kube.kubeconfig import load_kubeconfig
-from pykubelet.kube.kubeconfig_merge import KubeconfigError
-from pykubelet.kube.rest import RestClient
 from pykubelet.runtime.watchdog import Watchdog
 
 
@@ -40,6 +38,8 @@ class Node:
     sources: NodeSources
     work: NodeWork
     health: NodeHealth
+    watchdog: Watchdog
+    shutdown: NodeShutdown
     signs: tuple[asyncio.Event, ...]
 
     async def until_ready(self) -> None:
@@ -47,37 +47,56 @@ class Node:
         for sign in self.signs:
             await sign.wait()
 
+    def explainer(self) -> PodExplainer:
+        """Who knows why the pods of this node are where they are."""
+        return PodExplainer(
+            node_name=self.ground.name,
+            pods=self.pods.pods,
+            records=self.pods.machine.records,
+            statuses=self.pods.statuses,
+            trail=self.pods.trail,
+            problems=self.sources.problems.all,
+            clock=self.ground.clock,
+        )
 
-def run(settings: NodeSettings, *, say: Callable[[str], None], verbose: bool = False) -> None:
-    """Be a node until SIGINT or SIGTERM; containers go on running. CannotStart if that is not possible."""
-    clock = SystemClock()
-    write_to(sys.stderr, clock=clock, level=logging.DEBUG if verbose else logging.INFO)
-    asyncio.run(_until_told(settings, clock, say))
+    def answering(self, door: Door) -> AbstractAsyncContextManager[None]:
+        """The node's own API answers, for as long as the context lasts."""
+        counts = PodCounts(
+            pods=self.pods.pods, records=self.pods.machine.records, active_pods=self.shutdown.active_pods
+        )
+        return answering(
+            door,
+            ground=self.ground,
+            known=self.pods,
+            watchdog=self.watchdog,
+            loop=self.work.loop,
+            explanations=self.explainer(),
+            collectors=[counts, self.pods.starts],
+        )
 
 
-async def _until_told(settings: NodeSettings, clock: Clock, say: Callable[[str], None]) -> None:
-    widen_threads()
-    stop = told_to_stop()
+@asynccontextmanager
+async def open_node(
+    settings: NodeSettings, *, client: Client | None, server: ServerSeen | None, clock: Clock
+) -> AsyncIterator[Node]:
+    """A node of this machine at work, with the runtime of its settings and its own API, as long as the context lasts.
+
+    CannotStart if it cannot.
+    """
+    make_root(settings)
     async with AsyncExitStack() as stack:
-        client = await stack.enter_async_context(_client(settings.kubeconfig, clock)) if settings.kubeconfig else None
+        door = None
+        if server is not None or settings.client_ca is not None:
+            door = await stack.enter_async_context(open_door(settings, server=server, clock=clock))
+            settings = replace(settings, port=door.port, address=door.address)
         runtime = await stack.enter_async_context(open_runtime(settings, clock=clock))
-        started = await stack.enter_async_context(node(settings, client=client, runtime=runtime, clock=clock))
-
-        async def announce() -> None:
-            await started.until_ready()
-            say(f"ready node {settings.node_name}")
-
-        await stack.enter_async_context(running({"announcement": announce}))
-        await stop.wait()
-        end_in_time()
-
-
-def _client(kubeconfig: Path, clock: Clock) -> RestClient:
-    try:
-        access = load_kubeconfig((str(kubeconfig),), environment=os.environ, clock=clock)
-    except KubeconfigError as error:
-        raise CannotStart(str(error)) from error
-    return RestClient(access, clock=clock)
+        made = await stack.enter_async_context(node(settings, client=client, runtime=runtime, clock=clock))
+        if door is not None:
+            await stack.enter_async_context(made.answering(door))
+            if client is not None and settings.rotate_server_certificates:
+                certificate = serving_certificate(door, settings, client=client, clock=clock)
+                await stack.enter_async_context(running({"serving certificate": with_event(certificate.run)}))
+        yield made
 
 
 @asynccontextmanager
@@ -89,26 +108,43 @@ async def node(
     clock: Clock,
     machine: MachineFacts | None = None,
     mounter: Mounter | None = None,
+    signals: SignalReader | None = None,
 ) -> AsyncIterator[Node]:
     """A node at work, for as long as the context lasts; what it has started goes on. CannotStart if it cannot.
 
     Without a client it runs static pods only.
     """
-    ground = await Ground.of(settings, client=client, runtime=runtime, clock=clock, machine=machine, mounter=mounter)
+    ground = await Ground.of(
+        settings, client=client, runtime=runtime, clock=clock, machine=machine, mounter=mounter, signals=signals
+    )
     watchdog, is_watching = Watchdog(runtime=runtime.runtime, clock=clock, feed=runtime.feed), asyncio.Event()
     api, pods = node_api(ground), node_pods(ground, watchdog)
     sources = node_sources(ground, api.own_node)
     health = NodeHealth(watchdog=watchdog, sources=sources.ready, warnings=sources.problems, runtime=runtime.state)
-    storage = node_storage(ground, api)
+    storage = node_storage(ground, api, pods.inbox)
     states = GcStates(pods.queries, sources.ready.all_ready)
-    containers = node_containers(ground, setup=storage.setup, probes=pods.probes, states=states)
+    containers = node_containers(ground, setup=storage.setup, pods=pods, states=states)
     stations = Stations(
         api=api, sources=sources, pods=pods, storage=storage, containers=containers, watchdog=watchdog, health=health
     )
     work = node_work(ground, stations)
     parts = (api, sources, pods, storage, containers, work)
     runners = {name: runner for part in parts for name, runner in part.runners.items()}
-    runners |= {"watchdog": with_event(watchdog.run, is_watching), **heartbeat(ground, api.own_node, health)}
+    runners |= {
+        "watchdog": with_event(watchdog.run, is_watching),
+        **heartbeat(ground, api.own_node, health, first_look=is_watching),
+    }
+    shutdown = node_shutdown(ground, pods, work.pool, health)
+    runners["pressure"] = with_event((await node_evictor(ground, stations, work.pool, shutdown)).run)
     signs = (is_watching, work.loop_ready, api.own_node.is_known)
     async with running(runners):
-        yield Node(ground=ground, pods=pods, sources=sources, work=work, health=health, signs=signs)
+        yield Node(
+            ground=ground,
+            pods=pods,
+            sources=sources,
+            work=work,
+            health=health,
+            watchdog=watchdog,
+            shutdown=shutdown,
+            signs=signs,
+        )

@@ -1,14 +1,14 @@
 """What a node knows from the API server and tells it of itself; without one, nothing."""
 
+import asyncio
 from dataclasses import dataclass
 
 from pykubelet.agent.health import NodeHealth
 from pykubelet.agent.heartbeat import NodeLease, NodeReporter, OwnNode, Situation, Surroundings, initial_node
-from pykubelet.agent.refs import ConfigMapManager, PodReferences, SecretManager, ServiceList
+from pykubelet.agent.refs import CacheOptions, ConfigMapManager, PodReferences, SecretManager, ServiceList
 from pykubelet.agent.volumes.objects import PodObjects
 from pykubelet.app.node_ground import Ground
 from pykubelet.app.running import Runner, with_event
-from pykubelet.kube.recorder import Recorder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,13 +31,14 @@ def node_api(ground: Ground) -> NodeApi:
     runners: dict[str, Runner] = {"own node": with_event(own_node.run), "services": with_event(services.run)}
     secrets = config_maps = None
     if client is not None:
+        options = CacheOptions(single_object_watches=ground.settings.only_named_objects)
         secrets, config_maps = (
-            SecretManager(client=client, clock=clock),
-            ConfigMapManager(client=client, clock=clock),
+            SecretManager(client=client, clock=clock, options=options),
+            ConfigMapManager(client=client, clock=clock, options=options),
         )
         runners |= {"secrets": with_event(secrets.run), "config maps": with_event(config_maps.run)}
-    if isinstance(ground.recorder, Recorder):
-        runners["events"] = with_event(ground.recorder.run)
+    if ground.event_writer is not None:
+        runners["events"] = with_event(ground.event_writer.run)
     return NodeApi(
         own_node=own_node,
         services=services,
@@ -47,16 +48,21 @@ def node_api(ground: Ground) -> NodeApi:
     )
 
 
-def heartbeat(ground: Ground, own_node: OwnNode, health: NodeHealth) -> dict[str, Runner]:
+def heartbeat(ground: Ground, own_node: OwnNode, health: NodeHealth, *, first_look: asyncio.Event) -> dict[str, Runner]:
     """What the node says of itself, if there is somebody to say it to."""
     client, clock = ground.client, ground.clock
     if client is None:
         return {}
     around = Surroundings(
-        machine=ground.machine, health=health, images=ground.runtime.images, known_node=own_node.shown
+        machine=ground.machine,
+        health=health,
+        images=ground.runtime.images,
+        known_node=own_node.shown,
+        first_look=first_look,
     )
     reporter = NodeReporter(
         settings=ground.about, client=client, surroundings=around, recorder=ground.recorder, clock=clock
     )
+    health.on_change(reporter.poke)
     lease = NodeLease(node_name=ground.name, client=client, clock=clock)
     return {"node status": with_event(reporter.run), "node lease": with_event(lease.run)}

@@ -6,14 +6,18 @@ from typing import Self
 
 from pykubelet.agent import heartbeat
 from pykubelet.agent.heartbeat import LinuxMachine, Machine, MachineFacts, node_reference
+from pykubelet.agent.pressure import LinuxSignals, SignalReader, Threshold, kept_free, parse_thresholds
+from pykubelet.agent.trail import PodTrails
+from pykubelet.agent.trailed import TrailedEvents
 from pykubelet.agent.volumes.mounting import Mounter, SystemMounter
 from pykubelet.aio.clock import Clock
 from pykubelet.api.generated.core import EventSource, ObjectReference
+from pykubelet.api.names import dns1123_subdomain_errors
 from pykubelet.app.runtimes import RuntimeParts
 from pykubelet.app.settings import CannotStart, NodeSettings
 from pykubelet.kube.client import Client
 from pykubelet.kube.log_recorder import LogRecorder
-from pykubelet.kube.recorder import EventRecorder, Recorder
+from pykubelet.kube.recorder import AnnotatingRecorder, Recorder
 from pykubelet.runtime.log_directory import LogDirectory
 
 COMPONENT = "kubelet"
@@ -32,7 +36,11 @@ class Ground:
     machine: MachineFacts
     machine_now: Machine
     mounter: Mounter
-    recorder: EventRecorder
+    signals: SignalReader
+    thresholds: tuple[Threshold, ...]
+    trail: PodTrails
+    recorder: AnnotatingRecorder
+    event_writer: Recorder | None
     logs: LogDirectory
 
     @property
@@ -55,21 +63,28 @@ class Ground:
         clock: Clock,
         machine: MachineFacts | None = None,
         mounter: Mounter | None = None,
+        signals: SignalReader | None = None,
     ) -> Self:
-        """Ground for a node, on this machine unless told otherwise; CannotStart if its folder cannot be made."""
+        """Ground for a node, on this machine unless told otherwise; CannotStart for settings that cannot be."""
         name, root = settings.node_name, settings.root_dir
+        if errors := dns1123_subdomain_errors(name):
+            raise CannotStart(f'the node cannot be called "{name}", choose another name: {errors[0]}')
+        make_root(settings)
         try:
-            root.mkdir(mode=0o750, parents=True, exist_ok=True)
-        except OSError as error:
-            raise CannotStart(f"{root}: {error.strerror}") from error
+            thresholds = parse_thresholds(settings.eviction_hard)
+        except ValueError as error:
+            raise CannotStart(str(error)) from error
         facts = machine or LinuxMachine(name=name, data_dir=root)
         about = heartbeat.NodeSettings(
             name=name,
             hostname=name,
             port=settings.port,
+            ips=(settings.address,) if settings.address else (),
             max_pods=settings.max_pods,
+            kept_free=kept_free(thresholds),
             runtime_version=f"{runtime.name}://{runtime.version}",
         )
+        trail, writer = PodTrails(clock=clock), _event_writer(client, name, clock)
         return cls(
             settings=settings,
             about=about,
@@ -79,12 +94,24 @@ class Ground:
             machine=facts,
             machine_now=await asyncio.to_thread(facts.read),
             mounter=mounter or SystemMounter(),
-            recorder=_recorder(client, name, clock),
+            signals=signals or LinuxSignals(data_dir=root),
+            thresholds=thresholds,
+            trail=trail,
+            recorder=TrailedEvents(writer or LogRecorder(), trail),
+            event_writer=writer,
             logs=LogDirectory(root / "logs/pods", links=root / "logs/containers"),
         )
 
 
-def _recorder(client: Client | None, node_name: str, clock: Clock) -> EventRecorder:
+def make_root(settings: NodeSettings) -> None:
+    """The node's folder, for others not to look into; CannotStart if it cannot be made."""
+    try:
+        settings.root_dir.mkdir(mode=0o750, parents=True, exist_ok=True)
+    except OSError as error:
+        raise CannotStart(f"{settings.root_dir}: {error.strerror}") from error
+
+
+def _event_writer(client: Client | None, node_name: str, clock: Clock) -> Recorder | None:
     if client is None:
-        return LogRecorder()
+        return None
     return Recorder(sink=client, source=EventSource(component=COMPONENT, host=node_name), clock=clock)

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from pykubelet.agent.inbox import LoopInbox
 from pykubelet.agent.pods import PodManager
 from pykubelet.agent.probes import ProbeManager, Prober
+from pykubelet.agent.start_times import StartTimes
 from pykubelet.agent.status import StatusManager
 from pykubelet.agent.trail import PodTrails
+from pykubelet.agent.trailed import TrailedStatuses
 from pykubelet.agent.workers import Machine, WorkerQueries
 from pykubelet.api.generated.core import Pod, PodStatus
 from pykubelet.api.keys import PodUid
@@ -26,6 +28,7 @@ class NodePods:
     inbox: LoopInbox
     probes: ProbeManager
     trail: PodTrails
+    starts: StartTimes
     runners: dict[str, Runner]
 
 
@@ -33,8 +36,9 @@ def node_pods(ground: Ground, watchdog: Watchdog) -> NodePods:
     """All of it."""
     pods, machine, inbox, clock = PodManager(), Machine(), LoopInbox(), ground.clock
     queries = WorkerQueries(machine)
-    safety = DeletionSafety(queries, watchdog)
-    statuses = StatusManager(client=ground.client, pods=pods, safety=safety, clock=clock)
+    safety, starts = DeletionSafety(queries, watchdog), StartTimes(clock=clock)
+    observer = TrailedStatuses(starts, ground.trail, pod_uid=pods.translate_pod_uid)
+    statuses = StatusManager(client=ground.client, pods=pods, safety=safety, clock=clock, observer=observer)
     prober = Prober(
         commands=ground.runtime.commands,
         http=ground.runtime.probe_http,
@@ -49,7 +53,8 @@ def node_pods(ground: Ground, watchdog: Watchdog) -> NodePods:
         statuses=statuses,
         inbox=inbox,
         probes=probes,
-        trail=PodTrails(clock=clock),
+        trail=ground.trail,
+        starts=starts,
         runners={"statuses": with_event(statuses.run), "probes": with_event(probes.run)},
     )
 

@@ -31,7 +31,7 @@ class NodeSources:
 
 def node_sources(ground: Ground, own_node: OwnNode) -> NodeSources:
     """All of it; CannotStart if there is no source, or one that cannot be."""
-    config = PodConfig(clock=ground.clock, recorder=ground.recorder)
+    config = PodConfig(clock=ground.clock, recorder=ground.recorder, trail=ground.trail)
     problems = ReportedProblems(recorder=ground.recorder, node=ground.reference)
     runners: dict[str, Runner] = {"pod config": with_event(config.run)}
     if ground.client is not None:
@@ -60,13 +60,14 @@ def _after_mirrors(source: Runs, ground: Ground, config: PodConfig) -> Runs:
 def _static_sources(ground: Ground, config: PodConfig, problems: ReportedProblems) -> dict[str, Runs]:
     settings = ground.settings
     found: dict[str, Runs] = {}
-    if settings.manifests is not None:
+    if settings.manifests:
         found["pods of files"] = FileSource(
-            path=settings.manifests,
+            paths=settings.manifests,
             node_name=ground.name,
             channel=config.channel(Source.FILE),
             problems=problems,
-            allow_references=settings.allow_references,
+            allow_references=settings.with_server,
+            skips_other_kinds=settings.with_server,
         )
     if settings.manifest_url:
         try:
@@ -76,7 +77,7 @@ def _static_sources(ground: Ground, config: PodConfig, problems: ReportedProblem
                 channel=config.channel(Source.HTTP),
                 problems=problems,
                 headers=settings.manifest_url_headers,
-                allow_references=settings.allow_references,
+                allow_references=settings.with_server,
             )
         except ValueError as error:
             raise CannotStart(str(error)) from error

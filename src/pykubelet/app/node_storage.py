@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from pykubelet.agent.inbox import LoopInbox
+from pykubelet.agent.volumes.awaited import AwaitedObjects
 from pykubelet.agent.volumes.container_setup import ContainerSetup
 from pykubelet.agent.volumes.last_words import LastWords
 from pykubelet.agent.volumes.manager import VolumeManager
@@ -20,10 +22,11 @@ class NodeStorage:
     volumes: VolumeManager
     setup: ContainerSetup
     last_words: LastWords
+    awaited: AwaitedObjects
     runners: dict[str, Runner]
 
 
-def node_storage(ground: Ground, api: NodeApi) -> NodeStorage:
+def node_storage(ground: Ground, api: NodeApi, inbox: LoopInbox) -> NodeStorage:
     """All of it."""
     root, logs = str(ground.settings.root_dir), ground.logs
     volumes = VolumeManager(
@@ -35,9 +38,11 @@ def node_storage(ground: Ground, api: NodeApi) -> NodeStorage:
         recorder=ground.recorder,
         clock=ground.clock,
     )
+    awaited = AwaitedObjects(objects=api.objects, arrived=inbox.objects_arrived)
     setup = ContainerSetup(
         volumes=volumes,
         objects=api.objects,
+        awaited=awaited,
         services=api.services,
         node=api.own_node,
         mounter=ground.mounter,
@@ -47,6 +52,5 @@ def node_storage(ground: Ground, api: NodeApi) -> NodeStorage:
         messages=TerminationMessages(root),
         log_path=lambda pod, container: logs.path(pod_names(pod), container.name, container.attempt),
     )
-    return NodeStorage(
-        volumes=volumes, setup=setup, last_words=last_words, runners={"volumes": with_event(volumes.run)}
-    )
+    runners = {"volumes": with_event(volumes.run), "awaited objects": with_event(awaited.run)}
+    return NodeStorage(volumes=volumes, setup=setup, last_words=last_words, awaited=awaited, runners=runners)

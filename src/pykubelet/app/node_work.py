@@ -134,6 +134,7 @@ def _loop(ground: Ground, stations: Stations, pool: WorkerPool, mirrors: MirrorK
     )
     leftovers: tuple[tuple[str, Leftovers], ...] = (
         ("pod folders", stations.storage.volumes),
+        ("awaited objects", stations.storage.awaited),
         ("back-offs", BackoffLeftovers(stations.containers.backoff, ground.clock)),
     )
     housekeeper = Housekeeper(

@@ -3,22 +3,28 @@
 import asyncio
 import os
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 
 from pykubelet.agent.health import RuntimeState
-from pykubelet.agent.heartbeat import LinuxMachine
+from pykubelet.agent.heartbeat import node_ip
 from pykubelet.agent.probes import ProbeHttp, SimulatedDoors, SocketDoor, Sockets
 from pykubelet.agent.probes.http_probe import HttpDoor as ProbeHttpDoor
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import RandomIds
+from pykubelet.aio.log import get_logger
 from pykubelet.app.settings import CannotStart, NodeSettings
+from pykubelet.runtime.cri.sockets import SOCKETS, find_socket
+from pykubelet.runtime.file_system import ImageFs
 from pykubelet.runtime.http_door import HttpDoor, InsecureHttp
 from pykubelet.runtime.process.images import ProcessImages
 from pykubelet.runtime.process.runtime import ProcessRuntime
 from pykubelet.runtime.protocol import ChangeFeed, Commands, Images, LogWriter, Runtime, RuntimeFailure
 from pykubelet.runtime.sim import SimHttp, SimImages, SimRuntime
 from pykubelet.runtime.streams import Streams
+from pykubelet.runtime.usage import Usages
+
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +38,8 @@ class RuntimeParts:
     feed: ChangeFeed | None = None
     commands: Commands | None = None
     streams: Streams | None = None
+    usages: Usages | None = None
+    image_fs: ImageFs | None = None
     log_writer: LogWriter | None = None
     state: RuntimeState | None = None
     hook_http: HttpDoor = field(default_factory=InsecureHttp)
@@ -53,14 +61,16 @@ async def open_runtime(settings: NodeSettings, *, clock: Clock) -> AsyncIterator
 
 def simulated(runtime: SimRuntime, images: SimImages | None = None) -> RuntimeParts:
     """Containers that only pretend, and everything around them that would go to the network."""
-    doors = SimulatedDoors(runtime.health_at)
+    doors, images = SimulatedDoors(runtime.health_at), images or SimImages()
     return RuntimeParts(
         name="sim",
         version="1",
         runtime=runtime,
-        images=images or SimImages(),
+        images=images,
         feed=runtime,
         commands=runtime,
+        usages=runtime,
+        image_fs=images,
         hook_http=SimHttp(runtime),
         probe_http=doors,
         probe_sockets=doors,
@@ -74,8 +84,7 @@ async def _sim(_: NodeSettings, clock: Clock) -> AsyncIterator[RuntimeParts]:
 
 @asynccontextmanager
 async def _process(settings: NodeSettings, clock: Clock) -> AsyncIterator[RuntimeParts]:
-    machine = await asyncio.to_thread(LinuxMachine(name=settings.node_name, data_dir=settings.root_dir).read)
-    ips = (machine.ip or "127.0.0.1",)
+    ips = (settings.address or await asyncio.to_thread(node_ip, settings.node_name) or "127.0.0.1",)
     try:
         async with ProcessRuntime(root=settings.root_dir / "process", ips=ips, clock=clock, ids=RandomIds()) as runtime:
             yield RuntimeParts(
@@ -86,13 +95,70 @@ async def _process(settings: NodeSettings, clock: Clock) -> AsyncIterator[Runtim
                 feed=runtime,
                 commands=runtime,
                 streams=runtime,
+                usages=runtime,
                 log_writer=runtime,
             )
     except (OSError, RuntimeFailure) as error:
         raise CannotStart(f"containers cannot be run as processes: {error}") from error
 
 
+@asynccontextmanager
+async def _cri(settings: NodeSettings, _: Clock) -> AsyncIterator[RuntimeParts]:
+    socket = find_socket(settings.cri_socket)
+    if not socket:
+        raise CannotStart(f"no container runtime listens at {', '.join(SOCKETS)}; say where with --cri-socket")
+    # gRPC writes to stderr in a form of its own when a runtime goes away; the failure is told anyway.
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+    # It takes a tenth of a second to import, which nobody else is to wait for.
+    from pykubelet.runtime.cri.dns import ClusterDns
+    from pykubelet.runtime.cri.opening import CriSettings, open_cri
+
+    known = CriSettings(
+        socket=socket,
+        cluster_dns=ClusterDns(servers=settings.cluster_dns, domain=settings.cluster_domain),
+        cgroup_root=settings.cgroup_root,
+        seccomp_root=str(settings.root_dir / "seccomp"),
+    )
+    # Only what fails while it is opened is about the socket.
+    async with AsyncExitStack() as stack:
+        try:
+            found = await stack.enter_async_context(open_cri(known))
+        except RuntimeFailure as failure:
+            raise CannotStart(f"the container runtime at {socket} does not answer: {failure.message}") from failure
+        yield RuntimeParts(
+            name=found.name,
+            version=found.version,
+            runtime=found.runtime,
+            images=found.images,
+            feed=found.runtime if found.has_changes else None,
+            commands=found.runtime,
+            streams=found.streams,
+            usages=found.usages,
+            image_fs=found.images,
+            log_writer=found.runtime,
+            state=found.state,
+            app_armor_error=found.app_armor_error,
+        )
+
+
+@asynccontextmanager
+async def _auto(settings: NodeSettings, clock: Clock) -> AsyncIterator[RuntimeParts]:
+    """A CRI runtime if one is there and able to run pods, else processes."""
+    async with AsyncExitStack() as stack:
+        try:
+            found = await stack.enter_async_context(_cri(settings, clock))
+            why = (found.state.runtime_error() or found.state.network_error()) if found.state else ""
+        except CannotStart as error:
+            why = str(error)
+        if why:
+            log.info("containers are run as processes", why=why)
+            found = await stack.enter_async_context(_process(settings, clock))
+        yield found
+
+
 _OPENERS: dict[str, Callable[[NodeSettings, Clock], AbstractAsyncContextManager[RuntimeParts]]] = {
+    "auto": _auto,
+    "cri": _cri,
     "process": _process,
     "sim": _sim,
 }

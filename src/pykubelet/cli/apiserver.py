@@ -4,11 +4,12 @@ Exit code 0 after SIGINT or SIGTERM, 1 if it cannot start or go on, 2 for argume
 """
 
 import gc
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
+
+from pykubelet.cli.starting import start
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -62,14 +63,6 @@ def apiserver(context: click.Context, /, *, verbose: bool, **options: Any) -> No
     # What is imported stays: looking for garbage in it meanwhile would cost a tenth of the start.
     gc.disable()
     from pykubelet.app.apiserver import run
-    from pykubelet.app.settings import ApiServerSettings, CannotStart
+    from pykubelet.app.settings import ApiServerSettings
 
-    try:
-        run(ApiServerSettings(**options), say=_say, verbose=verbose)
-    except CannotStart as error:
-        _say(f"error: {error}")
-        sys.exit(1)
-
-
-def _say(line: str) -> None:
-    click.echo(line, err=True)
+    start(run, ApiServerSettings(**options), verbose=verbose)

@@ -8,7 +8,10 @@ import click
 from pykubelet import __version__
 from pykubelet.cli.apiserver import apiserver
 from pykubelet.cli.check import check
+from pykubelet.cli.controllers import controllers
 from pykubelet.cli.node import node
+from pykubelet.cli.up import up
+from pykubelet.cli.why import why
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
@@ -19,4 +22,7 @@ def main() -> None:
 
 main.add_command(apiserver)
 main.add_command(check)
+main.add_command(controllers)
 main.add_command(node)
+main.add_command(up)
+main.add_command(why)

@@ -5,11 +5,21 @@ running when it ends, and are found again.
 """
 
 import socket
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
+
+from pykubelet.cli.durations import whole_seconds
+from pykubelet.cli.starting import start
+
+
+def _thresholds(_context: click.Context, _option: click.Parameter, text: str) -> dict[str, str]:
+    """Amounts by signal."""
+    pairs = [pair.partition("<") for pair in text.split(",") if pair.strip()]
+    if any(not between for _, between, _ in pairs):
+        raise click.BadParameter(f"{text!r} is not of the form SIGNAL<AMOUNT,...")
+    return {signal.strip(): amount.strip() for signal, _, amount in pairs}
 
 
 @click.command()
@@ -20,7 +30,11 @@ import click
 )
 @click.option("--node-name", default="", metavar="NAME", help="The node's name; by default that of the machine.")
 @click.option(
-    "--manifests", type=click.Path(path_type=Path), metavar="DIR", help="Run the pods in this folder, or this file."
+    "--manifests",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Run the pods in this folder, or this file; repeatable.",
 )
 @click.option("--manifest-url", default="", metavar="URL", help="Run the pods that this URL gives.")
 @click.option(
@@ -34,6 +48,16 @@ import click
 )
 @click.option("--cri-socket", default="", metavar="PATH", help="The socket of the CRI runtime.")
 @click.option(
+    "--cgroup-root", default="/", show_default=True, metavar="PATH", help="The cgroup above those of pods, with CRI."
+)
+@click.option(
+    "--cluster-dns",
+    multiple=True,
+    metavar="ADDRESS",
+    help="A name server of the cluster; repeatable. Without it pods ask those of the machine.",
+)
+@click.option("--cluster-domain", default="cluster.local", show_default=True, help="The domain of the cluster.")
+@click.option(
     "--root-dir",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path(".pykubelet/node"),
@@ -41,28 +65,60 @@ import click
     help="Where the volumes and logs of pods are kept.",
 )
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=10250, show_default=True, help="The port of the node's own API."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=10250,
+    show_default=True,
+    help="The port of the node's own API; 0 takes any free one.",
+)
+@click.option(
+    "--bind",
+    default="",
+    metavar="ADDRESS",
+    help="Where the node's own API listens; by default on loopback if the API server is there, else on its address.",
+)
+@click.option(
+    "--client-ca",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Let in clients with certificates of this authority (PEM); by default that of the kubeconfig.",
 )
 @click.option("--max-pods", type=click.IntRange(1), default=110, show_default=True, help="How many pods it takes.")
+@click.option(
+    "--eviction-hard",
+    default="memory.available<100Mi,nodefs.available<10%,nodefs.inodesFree<5%,imagefs.available<15%,imagefs.inodesFree<5%",
+    show_default=True,
+    callback=_thresholds,
+    metavar="SIGNAL<AMOUNT,...",
+    help="With less than this left the node is under pressure and takes no pods; empty for never.",
+)
+@click.option(
+    "--shutdown-grace-period",
+    "shutdown_grace_seconds",
+    default="0",
+    callback=whole_seconds,
+    metavar="DURATION",
+    help="End all pods when told to stop, within this time; by default they go on.",
+)
+@click.option(
+    "--shutdown-grace-period-critical-pods",
+    "shutdown_grace_seconds_critical",
+    default="0",
+    callback=whole_seconds,
+    metavar="DURATION",
+    help="The last part of --shutdown-grace-period, for critical pods.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Log details.")
 @click.pass_context
 def node(context: click.Context, /, *, verbose: bool, **options: Any) -> None:
     """Run pods on this machine: those of an API server, of a folder, of a URL."""
     headers = _headers(context, options.pop("manifest_url_header"))
-    name = options.pop("node_name") or socket.gethostname().lower()
+    name = (options.pop("node_name") or socket.gethostname()).strip().lower()
     root = options.pop("root_dir").absolute()
-    from pykubelet.app.node import run
-    from pykubelet.app.settings import CannotStart, NodeSettings
+    from pykubelet.app.node_program import run
+    from pykubelet.app.settings import NodeSettings
 
-    try:
-        run(
-            NodeSettings(node_name=name, root_dir=root, manifest_url_headers=headers, **options),
-            say=_say,
-            verbose=verbose,
-        )
-    except CannotStart as error:
-        _say(f"error: {error}")
-        sys.exit(1)
+    settings = NodeSettings(node_name=name, root_dir=root, manifest_url_headers=headers, **options)
+    start(run, settings, verbose=verbose)
 
 
 def _headers(context: click.Context, lines: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
@@ -75,7 +131,3 @@ def _headers(context: click.Context, lines: tuple[str, ...]) -> dict[str, tuple[
             raise click.UsageError("--manifest-url-header needs the form KEY:VALUE", context)
         found[name.strip()] = (*found.get(name.strip(), ()), value.strip())
     return found
-
-
-def _say(line: str) -> None:
-    click.echo(line, err=True)

@@ -1,4 +1,4 @@
-"""What the rest of the program may ask of an API server: Reader, Writer, Watcher.
+"""What the rest of the program may ask of an API server: Reader, Writer, Watcher, Applier.
 
 A caller asks for the one it uses. `kube/rest.py` speaks them over HTTP; an API server in the same process can offer
 them without. Every call raises `pykubelet.api.errors.ApiError`, never an error of the transport.
@@ -11,7 +11,9 @@ from enum import StrEnum
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from pykubelet.api.generated.meta import DeleteOptions, Preconditions
+from pykubelet.api.resources import Resource
 from pykubelet.api.typed import Kind
+from pykubelet.api.wire import Document
 
 T = TypeVar("T")
 
@@ -127,3 +129,17 @@ class Watcher(Protocol):
 
 class Client(Reader, Writer, Watcher, Protocol):
     """All three."""
+
+
+class Applier(Protocol):
+    """Makes objects of any kind be as a document says."""
+
+    async def served(self) -> tuple[Resource, ...]:
+        """Every resource whose objects can be listed and patched; of each group the preferred version first."""
+
+    async def apply(self, resource: Resource, body: Document, *, namespace: str = "", field_manager: str) -> Document:
+        """Server-side apply of the object that the body names; made if it is not there.
+
+        Fields that others own are taken from them. Invalid or BadRequest if the document breaks a rule or has a field
+        that its kind does not.
+        """

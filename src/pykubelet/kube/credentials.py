@@ -15,7 +15,7 @@ from typing import Protocol
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
 from pykubelet.kube.credential_error import CredentialError
-from pykubelet.kube.pem_files import PemFiles
+from pykubelet.kube.pem_files import Pem, PemFiles
 from pykubelet.kube.tls import KeyPair
 
 log = get_logger(__name__)
@@ -112,6 +112,25 @@ class UserCredentials:
             self._token_file.read_again()
         if self._pair:
             self._pair.look_again()
+
+
+class RenewedPair:
+    """The credentials of a kubeconfig, until there is a file with a certificate and key that are newer."""
+
+    def __init__(self, given: Credentials, *, clock: Clock) -> None:
+        self._given, self._clock = given, clock
+        self._renewed: UserCredentials | None = None
+
+    def use(self, path: Path) -> None:
+        """Show the pair in this file from now on, as it is replaced."""
+        pem = Pem("the node's client certificate", path=str(path))
+        self._renewed = UserCredentials(pair=PemFiles(pem, pem, clock=self._clock))
+
+    async def current(self) -> Credential:
+        return await (self._renewed or self._given).current()
+
+    async def rejected(self, credential: Credential) -> None:
+        await (self._renewed or self._given).rejected(credential)
 
 
 def _why(error: Exception) -> str:

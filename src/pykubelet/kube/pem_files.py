@@ -68,7 +68,7 @@ class PemFiles:
         stamp = tuple(_stamp(pem) for pem in self._pems)
         if self._texts is not None and stamp == self._stamp:
             return stamp, None
-        texts = tuple(_text(pem) for pem in self._pems)
+        texts = tuple(pem_text(pem) for pem in self._pems)
         return stamp, (self._texts if texts == self._texts else texts)
 
 
@@ -82,7 +82,8 @@ def _stamp(pem: Pem) -> tuple[int, int, int]:
     return (found.st_mtime_ns, found.st_ino, found.st_size)
 
 
-def _text(pem: Pem) -> bytes:
+def pem_text(pem: Pem) -> bytes:
+    """The text; CredentialError if its file cannot be read."""
     if not pem.path:
         return pem.data
     try:

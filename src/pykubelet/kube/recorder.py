@@ -1,20 +1,26 @@
 """Tells the API server what happened, as Events, without ever holding up who tells.
 
-In: facts about objects, from anywhere on the loop. Out: Events, written one after the other by `run`; a server that
-cannot be reached holds the queue up for two minutes per event, and what does not fit in the queue is dropped.
+In: facts about objects, from anywhere on the loop. Out: Events, written by `run`: those of one object one after the
+other, of several objects side by side once many wait. A server that cannot be reached holds a writer up for two minutes
+per event, and what does not fit in the queue is dropped.
 
 Upstream: staging/src/k8s.io/client-go/tools/record/event.go, tools/reference/ref.go
 """
 
 import asyncio
+from collections import deque
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from msgspec.structs import replace
 
 from pykubelet.aio.backoff import Random, system_random
 from pykubelet.aio.clock import Clock
+from pykubelet.aio.keyed_queue import KeyedQueue
 from pykubelet.aio.log import get_logger
+from pykubelet.aio.supervise import start_supervised
 from pykubelet.api.errors import AlreadyExists, ApiError, NotFound, NotReached
 from pykubelet.api.generated.core import Event, EventSource, ObjectReference
 from pykubelet.api.typed import EVENTS, ApiObject, Kind
@@ -25,7 +31,11 @@ log = get_logger(__name__)
 NORMAL = "Normal"
 WARNING = "Warning"
 
-_MAX_QUEUED = 1000
+# Upstream's 1,000 are gone when a few hundred pods start at once, of each of which three or four things are told.
+_MAX_QUEUED = 10_000
+_WRITERS = 4
+# As long as no more wait, one writer is enough: events must not hold up what pods wait for.
+_FEW = 100
 _MAX_TRIES = 12
 _RETRY_SECONDS = 10.0
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -48,39 +58,116 @@ class EventRecorder(Protocol):
         """Report it as an event on the object; `event_type` is NORMAL or WARNING. Never waits, never raises."""
 
 
+class AnnotatingRecorder(EventRecorder, Protocol):
+    """One that also takes annotations, for machines that read events."""
+
+    def event(
+        self,
+        involved: ObjectReference,
+        event_type: str,
+        reason: str,
+        message: str,
+        annotations: Mapping[str, str] | None = None,
+    ) -> None:
+        """Report it, with these annotations on the event."""
+
+
+class _Report(NamedTuple):
+    """What somebody told: less than an event, for many may wait."""
+
+    involved: ObjectReference
+    event_type: str
+    reason: str
+    message: str
+    annotations: Mapping[str, str] | None
+    at_nanoseconds: int
+
+
+_Object: TypeAlias = tuple[str, str, str, str]
+
+
 class Recorder:
-    """Records events on behalf of one source; an EventRecorder."""
+    """Records events on behalf of one source; an AnnotatingRecorder."""
 
     def __init__(self, *, sink: EventSink, source: EventSource, clock: Clock, rand: Random = system_random) -> None:
         self._sink, self._source, self._clock, self._rand = sink, source, clock, rand
-        self._queue: asyncio.Queue[Event] = asyncio.Queue(_MAX_QUEUED)
+        self._reports: dict[_Object, deque[_Report]] = {}
+        self._objects: KeyedQueue[_Object, None] = KeyedQueue()
+        self._queued = 0
+        self._are_many = asyncio.Event()
         self._correlator = EventCorrelator()
         self._last_microsecond = 0
         self._within_microsecond = 0
+        self._untold_drops = 0
         self.dropped = 0
         """How many events found the queue full."""
 
-    def event(self, involved: ObjectReference, event_type: str, reason: str, message: str) -> None:
+    def event(
+        self,
+        involved: ObjectReference,
+        event_type: str,
+        reason: str,
+        message: str,
+        annotations: Mapping[str, str] | None = None,
+    ) -> None:
         if event_type not in {NORMAL, WARNING}:
             log.error("unsupported event type", event_type=event_type, reason=reason)
             return
-        event = new_event(
-            involved, event_type, reason, message, source=self._source, now_nanoseconds=self._nanoseconds()
-        )
-        try:
-            self._queue.put_nowait(event)
-        except asyncio.QueueFull:
+        if self._queued >= _MAX_QUEUED:
             self.dropped += 1
-            log.warning("too many queued events, dropped one", dropped=self.dropped, **_facts(event))
+            self._untold_drops += 1
+            return
+        key = (involved.kind, involved.namespace, involved.name, involved.uid)
+        report = _Report(involved, event_type, reason, message, annotations, self._nanoseconds())
+        self._reports.setdefault(key, deque()).append(report)
+        self._queued += 1
+        if self._queued > _FEW:
+            self._are_many.set()
+        self._objects.put(key, None)
 
     async def run(self, ready: asyncio.Event) -> None:
-        """Write what is reported, in order, until cancelled."""
-        ready.set()
+        """Write what is reported, of each object in order, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            start_supervised(group, "event writer", self._write_reports)
+            for number in range(1, _WRITERS):
+                start_supervised(group, f"event writer {number}", partial(self._write_reports, self._are_many))
+            ready.set()
+
+    async def _write_reports(self, is_needed: asyncio.Event | None = None) -> None:
         while True:
-            event = await self._queue.get()
-            correlation = self._correlator.correlate(event, self._nanoseconds())
-            if correlation is not None:
-                await self._write_with_retries(correlation)
+            if is_needed is not None:
+                await is_needed.wait()
+            key, _ = await self._objects.get()
+            try:
+                await self._write_report(self._take(key))
+            finally:
+                if key in self._reports:
+                    # Behind the others: one object of which much is told holds up nobody.
+                    self._objects.put(key, None)
+                self._objects.done(key)
+
+    def _take(self, key: _Object) -> _Report:
+        line = self._reports[key]
+        report = line.popleft()
+        if not line:
+            del self._reports[key]
+        self._queued -= 1
+        if self._queued <= _FEW:
+            self._are_many.clear()
+        if self._untold_drops and self._queued <= _MAX_QUEUED // 2:
+            # Once for a burst, when it is over.
+            log.warning("too many queued events, some were dropped", dropped=self._untold_drops)
+            self._untold_drops = 0
+        return report
+
+    async def _write_report(self, report: _Report) -> None:
+        involved, event_type, reason, message, annotations, at = report
+        event = new_event(involved, event_type, reason, message, source=self._source, now_nanoseconds=at)
+        if annotations:
+            event = replace(event, metadata=replace(event.metadata, annotations=annotations))
+        correlation = self._correlator.correlate(event, self._nanoseconds())
+        if correlation is not None:
+            await self._write_with_retries(correlation)
 
     async def _write_with_retries(self, correlation: Correlation) -> None:
         facts = _facts(correlation.event)

@@ -6,8 +6,8 @@ into a path. Back: objects, lists and errors from bodies. No I/O.
 Upstream: client-go/rest/request.go, apimachinery/pkg/api/validation/path/name.go.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar, cast
 from urllib.parse import quote, urlencode
 
@@ -16,8 +16,11 @@ import msgspec
 from pykubelet.api import wire
 from pykubelet.api.errors import ApiError, BadRequest, InternalError, from_status
 from pykubelet.api.generated.meta import DeleteOptions, ListMeta
-from pykubelet.api.resources import Resource
+from pykubelet.api.partial import PartialObject
+from pykubelet.api.resources import NODES, Resource
 from pykubelet.api.typed import Kind
+from pykubelet.api.wire import Document
+from pykubelet.kube import discovery
 from pykubelet.kube.client import Listing, PatchType, Selection
 
 T = TypeVar("T")
@@ -37,11 +40,21 @@ class Plan:
     target: str
     body: bytes | None = field(default=None, repr=False)
     content_type: str = JSON
+    accept: str = ""
+    """What the answer shall be, if not plain JSON."""
 
     @property
     def path(self) -> str:
         """The path alone, for messages."""
         return self.target.partition("?")[0]
+
+
+def narrowed(plan: Plan, kind: Kind[Any], *, is_list: bool = False) -> Plan:
+    """The same request, for metadata alone if that is all its reader wants of an object."""
+    if kind.type is not PartialObject:
+        return plan
+    form = "PartialObjectMetadataList" if is_list else "PartialObjectMetadata"
+    return replace(plan, accept=f"{JSON};as={form};g=meta.k8s.io;v=v1,{JSON}")
 
 
 def get_plan(resource: Resource, name: str, namespace: str, resource_version: str) -> Plan:
@@ -89,6 +102,21 @@ def patch_plan(
     manager = FIELD_MANAGER if patch_type is PatchType.APPLY else ""
     target = _object(resource, namespace, name, subresource) + _query(fieldManager=manager)
     return Plan("PATCH", target, wire.encode(body), patch_type.value)
+
+
+def apply_plan(resource: Resource, body: Document, namespace: str, field_manager: str) -> Plan:
+    query = _query(fieldManager=field_manager, force="true", fieldValidation="Strict")
+    name = str((body.get("metadata") or {}).get("name", ""))
+    return Plan("PATCH", _object(resource, namespace, name) + query, wire.encode(body), PatchType.APPLY.value)
+
+
+def discovery_plan(path: str) -> Plan:
+    return Plan("GET", path, accept=discovery.ACCEPT)
+
+
+def node_page_plan(node: str, path: Sequence[str]) -> Plan:
+    page = "/".join(_part("path", part) for part in path)
+    return Plan("GET", f"{_object(NODES, '', node, 'proxy')}/{page}")
 
 
 def delete_plan(resource: Resource, name: str, namespace: str, options: DeleteOptions | None) -> Plan:

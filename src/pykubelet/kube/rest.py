@@ -25,8 +25,10 @@ from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
 from pykubelet.api.errors import ApiError, InternalError, NotReached, Unauthorized
 from pykubelet.api.generated.meta import DeleteOptions
-from pykubelet.api.typed import Kind
-from pykubelet.kube import request_plan
+from pykubelet.api.resources import Resource
+from pykubelet.api.typed import Kind, as_documents
+from pykubelet.api.wire import Document
+from pykubelet.kube import discovery, request_plan
 from pykubelet.kube.access import Access
 from pykubelet.kube.client import EVERYTHING, Listing, PatchType, Selection, WatchEvent
 from pykubelet.kube.credential_error import CredentialError
@@ -59,7 +61,7 @@ class Limits:
 
 
 class RestClient:
-    """Reader, Writer and Watcher of one API server; used as an async context manager."""
+    """Reader, Writer, Watcher and Applier of one API server; used as an async context manager."""
 
     def __init__(self, access: Access, *, clock: Clock, limits: Limits | None = None) -> None:
         self._access, self._limits = access, limits or Limits()
@@ -85,7 +87,7 @@ class RestClient:
 
     async def get(self, kind: Kind[T], name: str, *, namespace: str = "", resource_version: str = "") -> T:
         plan = request_plan.get_plan(kind.resource, name, namespace, resource_version)
-        return request_plan.read_object(kind, await self._answer(plan))
+        return request_plan.read_object(kind, await self._answer(request_plan.narrowed(plan, kind)))
 
     async def list(
         self,
@@ -98,7 +100,7 @@ class RestClient:
         continue_token: str = "",
     ) -> Listing[T]:
         plan = request_plan.list_plan(kind.resource, namespace, selection, resource_version, limit, continue_token)
-        return request_plan.read_list(kind, await self._answer(plan))
+        return request_plan.read_list(kind, await self._answer(request_plan.narrowed(plan, kind, is_list=True)))
 
     async def create(self, kind: Kind[T], body: T, *, namespace: str = "", name: str = "") -> T:
         plan = request_plan.create_plan(kind.resource, body, namespace, name)
@@ -115,12 +117,24 @@ class RestClient:
         subresource: str = "",
     ) -> T:
         plan = request_plan.patch_plan(kind.resource, name, body, namespace, patch_type, subresource)
-        return request_plan.read_object(kind, await self._answer(plan))
+        return request_plan.read_object(kind, await self._answer(request_plan.narrowed(plan, kind)))
 
     async def delete(
         self, kind: Kind[T], name: str, *, namespace: str = "", options: DeleteOptions | None = None
     ) -> None:
         await self._answer(request_plan.delete_plan(kind.resource, name, namespace, options))
+
+    async def node_page(self, node: str, *path: str) -> bytes:
+        """A page of a node's own API, which the API server asks for."""
+        return await self._answer(request_plan.node_page_plan(node, path))
+
+    async def served(self) -> tuple[Resource, ...]:
+        bodies = [await self._answer(request_plan.discovery_plan(path)) for path in discovery.PATHS]
+        return tuple(resource for body in bodies for resource in discovery.read_discovery(body))
+
+    async def apply(self, resource: Resource, body: Document, *, namespace: str = "", field_manager: str) -> Document:
+        plan = request_plan.apply_plan(resource, body, namespace, field_manager)
+        return request_plan.read_object(as_documents(resource), await self._answer(plan))
 
     @asynccontextmanager
     async def watch(
@@ -135,7 +149,7 @@ class RestClient:
         seconds = MIN_WATCH_SECONDS * (1 + system_random()) if timeout_seconds is None else timeout_seconds
         plan = request_plan.watch_plan(kind.resource, namespace, selection, resource_version, seconds)
         end = asyncio.get_running_loop().time() + seconds + self._limits.watch_grace_seconds
-        response = await self._opened(plan)
+        response = await self._opened(request_plan.narrowed(plan, kind))
         try:
             async with aclosing(self._events(kind, plan, response, end)) as events:
                 yield events
@@ -215,6 +229,8 @@ class RestClient:
     async def _sent(self, plan: Plan, credential: Credential) -> aiohttp.ClientResponse:
         assert self._session is not None, "the client is used outside its context"
         headers = {"Content-Type": plan.content_type} if plan.body is not None else {}
+        if plan.accept:
+            headers["Accept"] = plan.accept
         if credential.authorization:
             headers["Authorization"] = credential.authorization
         context = await self._context(credential)

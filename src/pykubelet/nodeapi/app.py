@@ -1,4 +1,4 @@
-"""HTTP: connections, TLS and the bytes on the wire.
+"""HTTP: the bytes on the wire.
 
 There is no router and no chain of middleware: one handler makes an `Asked` of a request, has it answered by `Front`
 and sends what comes back.
@@ -14,9 +14,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from aiohttp import hdrs, web
-from aiohttp.http_exceptions import HttpProcessingError
 from multidict import CIMultiDict
 
+from pykubelet.aio import http_serving
+from pykubelet.aio.http_serving import BodyTooLarge, BodyUnreadable
 from pykubelet.aio.log import get_logger
 from pykubelet.nodeapi.front import Asked, Front, Upgrade
 from pykubelet.nodeapi.logs import LogOutput
@@ -27,17 +28,20 @@ from pykubelet.nodeapi.upgrades import serve_upgrade
 
 log = get_logger(__name__)
 
-# Go's IdleTimeout in a kubelet.
-_IDLE_SECONDS = 90.0
-# A command line, which comes in the query, may be long; a service account's token has about a kilobyte.
-_MAX_LINE_BYTES = 1024 * 1024
-_MAX_FIELD_BYTES = 64 * 1024
-_MAX_HEADERS = 128
+# How long requests under way may take when the node stops.
+_STOP_SECONDS = 2.0
+_LIMITS = http_serving.Limits(
+    # A command line, which comes in the query, may be long; a service account's token has about a kilobyte.
+    line_bytes=1024 * 1024,
+    field_bytes=64 * 1024,
+    headers=128,
+    # Go's IdleTimeout in a kubelet.
+    idle_seconds=90.0,
+    stop_seconds=_STOP_SECONDS,
+)
 _MAX_BODY_BYTES = 64 * 1024
 # A reader that takes nothing for so long is cut off, so that what it holds is given back.
 _STALLED_SECONDS = 30.0
-# How long requests under way may take when the node stops.
-_STOP_SECONDS = 2.0
 
 
 class App:
@@ -50,24 +54,11 @@ class App:
     @asynccontextmanager
     async def serving(self, listener: socket.socket, tls: ssl.SSLContext) -> AsyncIterator[None]:
         """Serves a socket as long as the context lasts; at its end, whatever is connected is cut off."""
-        server = _Server(
-            self.respond,
-            handler_cancellation=True,
-            access_log=None,
-            auto_decompress=False,
-            keepalive_timeout=_IDLE_SECONDS,
-            max_line_size=_MAX_LINE_BYTES,
-            max_field_size=_MAX_FIELD_BYTES,
-            max_headers=_MAX_HEADERS,
-        )
-        runner = web.ServerRunner(server, shutdown_timeout=_STOP_SECONDS)
-        await runner.setup()
-        try:
-            await web.SockSite(runner, listener, ssl_context=tls).start()
-            yield
-        finally:
-            await self._cut_off()
-            await runner.cleanup()
+        async with http_serving.serving(listener, tls, self.respond, limits=_LIMITS, refuse=_not_http):
+            try:
+                yield
+            finally:
+                await self._cut_off()
 
     async def _cut_off(self) -> None:
         """Ends what would go on, and gives it time to let go of what it opened."""
@@ -94,28 +85,8 @@ class App:
                 self._long.discard(task)
 
 
-class _Protocol(web.RequestHandler):
-    """A connection whose broken requests are answered in a word."""
-
-    __slots__ = ()
-
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,
-    ) -> web.StreamResponse:
-        """Answers what is not HTTP, or not HTTP within the limits; everything else never gets here."""
-        log.debug("not HTTP", source=request.remote, code=status, reason=message or type(exc).__name__)
-        response = _response(text_reply(400, "400 Bad Request"))
-        response.force_close()
-        return response
-
-
-class _Server(web.Server):
-    def __call__(self) -> web.RequestHandler:
-        return _Protocol(self, loop=self._loop, **self._kwargs)
+def _not_http() -> web.StreamResponse:
+    return _response(text_reply(400, "400 Bad Request"))
 
 
 def _asked(request: web.BaseRequest) -> Asked:
@@ -130,37 +101,24 @@ def _asked(request: web.BaseRequest) -> Asked:
         request.method,
         request.raw_path,
         headers.get(hdrs.AUTHORIZATION, ""),
-        _certificate(request),
+        http_serving.client_certificate(request),
         offer,
         request.content_type == "application/x-www-form-urlencoded",
         lambda: _read_body(request),
     )
 
 
-def _certificate(request: web.BaseRequest) -> bytes | None:
-    """The client's certificate, which TLS has checked."""
-    transport = request.transport
-    if transport is None or not transport.get_extra_info("peercert"):
-        return None
-    found: bytes | None = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
-    return found
-
-
 async def _read_body(request: web.BaseRequest) -> bytes:
-    body = bytearray()
     try:
-        while chunk := await request.content.readany():
-            body += chunk
-            if len(body) > _MAX_BODY_BYTES:
-                raise Refused(413, "the body of the request is too large")
-    except (HttpProcessingError, web.RequestPayloadError) as error:
+        return await http_serving.read_body(request, _MAX_BODY_BYTES)
+    except BodyTooLarge:
+        raise Refused(413, "the body of the request is too large") from None
+    except BodyUnreadable as error:
         raise Refused(400, "the body of the request could not be read") from error
-    return bytes(body)
 
 
 def _headers(reply: Reply) -> CIMultiDict[str]:
-    # Without a name of its own the HTTP library would tell everybody its version.
-    return CIMultiDict([("Content-Type", reply.content_type), ("Server", "pykubelet"), *reply.headers])
+    return CIMultiDict([("Content-Type", reply.content_type), ("Server", http_serving.SERVER), *reply.headers])
 
 
 def _response(reply: Reply) -> web.Response:
@@ -171,8 +129,7 @@ async def _send_log(output: LogOutput, request: web.BaseRequest) -> web.StreamRe
     response = web.StreamResponse(headers=_headers(Reply(200, b"", TEXT)))
 
     async def write(data: bytes) -> None:
-        async with asyncio.timeout(_STALLED_SECONDS):
-            await response.write(data)
+        await http_serving.write(response, data, stalled_seconds=_STALLED_SECONDS)
 
     try:
         # The client hears at once that there is a log, though it may be long until something is written to it.
@@ -181,6 +138,8 @@ async def _send_log(output: LogOutput, request: web.BaseRequest) -> web.StreamRe
     except FileNotFoundError:
         log.info("log is gone", target=request.raw_path[:200])
         response.force_close()
-    except (ConnectionError, TimeoutError):
+    except ConnectionError:
         response.force_close()
+    except TimeoutError:
+        http_serving.cut_off(request)
     return response

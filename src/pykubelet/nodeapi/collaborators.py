@@ -5,6 +5,7 @@ from typing import Protocol
 
 from pykubelet.api.generated.core import Pod, PodStatus
 from pykubelet.api.keys import PodUid
+from pykubelet.api.wire import Document
 from pykubelet.runtime.log_paths import PodNames
 from pykubelet.runtime.protocol import RuntimePod
 
@@ -27,6 +28,13 @@ class Statuses(Protocol):
 
     def pod_status(self, uid: str) -> PodStatus | None:
         """The newest status of a pod."""
+
+
+class Explanations(Protocol):
+    """Why pods are where they are; a PodExplainer."""
+
+    def explain(self, namespace: str, name: str) -> Document | None:
+        """What was decided about a pod and what it waits for; None if there is no such pod."""
 
 
 class Looks(Protocol):

@@ -110,8 +110,8 @@ class PodCommands:
         except RuntimeFailure as error:
             raise Refused(500, error.message) from error
         if outcome.exit_code != 0:
-            output = outcome.output.decode(errors="replace")
-            raise Refused(500, f"command '{' '.join(command)}' exited with {outcome.exit_code}: {output}")
+            errors = outcome.errors.decode(errors="replace")
+            raise Refused(500, f"command '{' '.join(command)}' exited with {outcome.exit_code}: {errors}")
         return Reply(200, outcome.output, JSON)
 
     def _pod(self, route: Route) -> Pod:

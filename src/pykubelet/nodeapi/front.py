@@ -11,11 +11,12 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from pykubelet.aio.log import get_logger
+from pykubelet.api.health_checks import Check
 from pykubelet.api.wire import encode
 from pykubelet.nodeapi.access.gate import Gate
-from pykubelet.nodeapi.collaborators import Pods, RunningPods, Statuses
+from pykubelet.nodeapi.collaborators import Explanations, Pods, RunningPods, Statuses
 from pykubelet.nodeapi.commands import PodCommands
-from pykubelet.nodeapi.health import Check, health_page
+from pykubelet.nodeapi.health import health_page
 from pykubelet.nodeapi.logs import LogOutput, Logs
 from pykubelet.nodeapi.pod_lists import running_pods, wanted_pods
 from pykubelet.nodeapi.replies import Refused, Reply, text_reply
@@ -64,11 +65,13 @@ class Pages:
         runtime: RunningPods,
         stats: Stats,
         checks: Mapping[str, Check],
+        explanations: Explanations,
         collectors: Iterable[Collector] = (),
         probe_collectors: Iterable[Collector] = (),
     ) -> None:
         """`checks` are those of /healthz; collectors tell something on /metrics and /metrics/probes."""
         self._pods, self._statuses, self._runtime, self._stats = pods, statuses, runtime, stats
+        self._explanations = explanations
         self._checks: dict[str, Check] = {"ping": lambda: "", "log": lambda: "", **checks}
         self._collectors, self._probe_collectors = tuple(collectors), tuple(probe_collectors)
 
@@ -81,6 +84,8 @@ class Pages:
                 return Reply(200, encode(wanted_pods(self._pods.pods(), self._statuses.pod_status)))
             case Page.RUNNING_PODS:
                 return Reply(200, encode(running_pods(await self._runtime.pods())))
+            case Page.WHY:
+                return self._why(found)
             case Page.SUMMARY:
                 return await self._stats.summary_page()
             case Page.RESOURCE_METRICS:
@@ -91,6 +96,12 @@ class Pages:
                 return metric_page(self._probe_collectors, with_process=True)
             case _:
                 return await self._stats.own_page(self._collectors)
+
+    def _why(self, found: Route) -> Reply:
+        explanation = self._explanations.explain(found.namespace, found.pod)
+        if explanation is None:
+            raise Refused(404, f"this node knows no pod {found.namespace}/{found.pod}\n")
+        return Reply(200, encode(explanation))
 
 
 class Front:

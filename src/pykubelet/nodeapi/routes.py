@@ -2,7 +2,8 @@
 
 In: method, path, and whether what is meant for debugging is on. Out: a route, or the refusal.
 
-Upstream: pkg/kubelet/server/server.go. Not offered: /checkpoint, /configz, /logs/, /debug/.
+Upstream: pkg/kubelet/server/server.go. Not offered: /checkpoint, /configz, /logs/, /debug/. Ours alone: what is below
+/pykubelet.
 """
 
 from enum import Enum
@@ -25,6 +26,7 @@ class Page(Enum):
     PROBE_METRICS = "/metrics/probes"
     CADVISOR_METRICS = "/metrics/cadvisor"
     SUMMARY = "/stats/summary"
+    WHY = "/pykubelet/why"
     LOGS = "/containerLogs"
     EXEC = "/exec"
     ATTACH = "/attach"
@@ -63,7 +65,7 @@ _DEBUGGING = (
     "/debug/pprof/",
     "/logs/",
 )
-_PLAIN = {page.value: page for page in Page if page not in _METHODS and page is not Page.HEALTH}
+_PLAIN = {page.value: page for page in Page if page not in _METHODS and page not in {Page.HEALTH, Page.WHY}}
 _OF_PODS = {page.value.removeprefix("/"): page for page in _METHODS}
 
 
@@ -93,6 +95,8 @@ def _route(path: str) -> Route | None:
     first, *parts = path.removeprefix("/").split("/")
     if first == "healthz" and len(parts) <= 1:
         return Route(Page.HEALTH, check="".join(parts))
+    if first == "pykubelet" and parts[:1] == ["why"]:
+        return _pod_route(Page.WHY, [unquote(part) for part in parts[1:]])
     page = _OF_PODS.get(first)
     return _pod_route(page, [unquote(part) for part in parts]) if page is not None else None
 
@@ -103,7 +107,7 @@ def _pod_route(page: Page, parts: list[str]) -> Route | None:
     if not all(parts):
         return None
     match page, parts:
-        case Page.PORT_FORWARD, [namespace, pod]:
+        case Page.PORT_FORWARD | Page.WHY, [namespace, pod]:
             return Route(page, namespace, pod)
         case Page.PORT_FORWARD, [namespace, pod, uid]:
             return Route(page, namespace, pod, uid)

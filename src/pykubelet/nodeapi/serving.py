@@ -8,6 +8,7 @@ Upstream: pkg/kubelet/server/server.go and cmd/kubelet/app/server.go (Initialize
 
 import ipaddress
 import os
+import socket
 import ssl
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -18,6 +19,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from pykubelet.kube.credential_error import CredentialError
+from pykubelet.kube.pem_files import Pem, pem_text
 
 _LIFE = timedelta(days=365)
 _OLD = timedelta(days=120)
@@ -36,7 +40,12 @@ class ServingFiles(NamedTuple):
     key: Path
 
 
-def server_context(files: ServingFiles, client_authority: Path | None) -> ssl.SSLContext:
+def listen(address: str, port: int) -> socket.socket:
+    """A socket that takes connections; OSError if the address is not ours or the port is taken."""
+    return socket.create_server((address, port), family=socket.AF_INET6 if ":" in address else socket.AF_INET)
+
+
+def server_context(files: ServingFiles, client_authority: Pem | None) -> ssl.SSLContext:
     """The TLS context. A client may show a certificate; one the authority has not issued is cut off."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -47,9 +56,10 @@ def server_context(files: ServingFiles, client_authority: Path | None) -> ssl.SS
         raise ServingError(f"{files.certificate} and {files.key} cannot be used for TLS: {error}") from error
     if client_authority is not None:
         try:
-            context.load_verify_locations(client_authority)
-        except (OSError, ssl.SSLError) as error:
-            raise ServingError(f"{client_authority} cannot be used for TLS: {error}") from error
+            context.load_verify_locations(cadata=pem_text(client_authority).decode())
+        except (CredentialError, ValueError, ssl.SSLError) as error:
+            named = client_authority.path or client_authority.setting
+            raise ServingError(f"{named} cannot be used for TLS: {error}") from error
         context.verify_mode = ssl.CERT_OPTIONAL
     return context
 

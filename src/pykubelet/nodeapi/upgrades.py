@@ -10,15 +10,16 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from aiohttp import WSMsgType, web
-from aiohttp.abc import AbstractStreamWriter
 
+from pykubelet.aio.http_serving import AlreadyAnswered, take_over
 from pykubelet.aio.log import get_logger
 from pykubelet.nodeapi.front import Upgrade
 from pykubelet.nodeapi.streaming import port_forward, remote_command
 from pykubelet.nodeapi.streaming.channels import ChannelProtocol
-from pykubelet.nodeapi.streaming.link import ByteLink, MessageBytes
+from pykubelet.nodeapi.streaming.link import MessageBytes
 from pykubelet.nodeapi.streaming.negotiate import SPDY, Carrier
 from pykubelet.nodeapi.streaming.sessions import CommandSession
+from pykubelet.runtime.spdy_connection import ByteLink
 
 log = get_logger(__name__)
 
@@ -45,7 +46,7 @@ async def serve_upgrade(upgrade: Upgrade, request: web.BaseRequest) -> web.Strea
             return await _serve_web_socket(upgrade, request, touch)
     except TimeoutError:
         log.info("nothing was said for too long, connection ended", target=request.raw_path[:200])
-        return _AlreadyAnswered(close=request.transport)
+        return AlreadyAnswered(request)
 
 
 class _WebSocketLink:
@@ -114,7 +115,7 @@ class _RawLink:
 
 async def _serve_raw(upgrade: Upgrade, request: web.BaseRequest, touch: Touch) -> web.StreamResponse:
     session, agreement = upgrade
-    reader, writer = _taken_over(request)
+    reader, writer = take_over(request)
     link = _RawLink(reader, writer, touch)
     lines = [
         "HTTP/1.1 101 Switching Protocols",
@@ -131,7 +132,7 @@ async def _serve_raw(upgrade: Upgrade, request: web.BaseRequest, touch: Touch) -
         await _linger(link)
     except ConnectionError as error:
         log.debug("caller is gone", why=str(error))
-    return _AlreadyAnswered(close=request.transport)
+    return AlreadyAnswered(request)
 
 
 async def _linger(link: ByteLink) -> None:
@@ -139,42 +140,3 @@ async def _linger(link: ByteLink) -> None:
         async with asyncio.timeout(_LINGER_SECONDS):
             while await link.read():
                 pass
-
-
-class _AlreadyAnswered(web.StreamResponse):
-    """What the HTTP library is given back: nothing is left to send, and the connection is closed."""
-
-    def __init__(self, *, close: asyncio.Transport | None) -> None:
-        super().__init__()
-        self.force_close()
-        if close is not None:
-            close.close()
-
-    async def prepare(self, _request: web.BaseRequest) -> AbstractStreamWriter | None:
-        return None
-
-    async def write_eof(self, _data: bytes | bytearray | memoryview = b"") -> None:
-        return
-
-
-class _TakenOver(asyncio.StreamReaderProtocol):
-    """Reads the caller's bytes as they come; the HTTP library still hears of the end, to forget the connection."""
-
-    def __init__(self, reader: asyncio.StreamReader, before: asyncio.BaseProtocol) -> None:
-        super().__init__(reader)
-        self._before = before
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        self._before.connection_lost(exc)
-
-
-def _taken_over(request: web.BaseRequest) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    transport = request.transport
-    if transport is None:
-        raise ConnectionResetError("the caller is gone")
-    reader = asyncio.StreamReader()
-    protocol = _TakenOver(reader, transport.get_protocol())
-    transport.set_protocol(protocol)
-    protocol.connection_made(transport)
-    return reader, asyncio.StreamWriter(transport, protocol, reader, asyncio.get_running_loop())

@@ -106,8 +106,9 @@ class Applier:
         pod, observed, now = place.pod, place.observed, self._clock.now()
         refusal = self._backoff.hold_back(pod, container, observed, now)
         if refusal is not None:
-            reference = container_reference(pod, container.name)
-            self._events.event(reference, WARNING, "BackOff", back_off_event(pod, container))
+            if self._backoff.is_news(pod, container, refusal):
+                reference = container_reference(pod, container.name)
+                self._events.event(reference, WARNING, "BackOff", back_off_event(pod, container))
             return failed(Action.START_CONTAINER, container.name, refusal)
         try:
             request = await self._starter.prepare(place, container)

@@ -36,6 +36,7 @@ class CrashBackoff:
             limit_seconds=limit_seconds,
             forgotten_after_seconds=forgotten_after_seconds,
         )
+        self._told: dict[_Key, datetime] = {}
 
     def hold_back(
         self, pod: Pod, container: AnyContainer, observed: RuntimePod, now: datetime
@@ -52,6 +53,14 @@ class CrashBackoff:
         message = f"back-off {delay} restarting failed container={container.name} pod={pod_text(pod)}"
         return RuntimeFailure(message, reason=CRASH_LOOP_BACK_OFF, retry_at=until)
 
+    def is_news(self, pod: Pod, container: AnyContainer, refusal: RuntimeFailure) -> bool:
+        """Whether users have not been told of this wait yet; afterwards they have."""
+        key, until = _key(pod, container), refusal.retry_at
+        assert until is not None
+        is_news = self._told.get(key) != until
+        self._told[key] = until
+        return is_news
+
     def note_start(self, pod: Pod, container: AnyContainer, observed: RuntimePod, now: datetime) -> None:
         """The start went ahead: the next wait is longer."""
         exited_at = _last_exit(container.name, observed)
@@ -61,10 +70,11 @@ class CrashBackoff:
     def prune(self, now: datetime) -> None:
         """Drop what no longer matters; for housekeeping."""
         self._delays.prune(now)
+        self._told = {key: until for key, until in self._told.items() if key in self._delays}
 
 
 def back_off_event(pod: Pod, container: AnyContainer) -> str:
-    """What the Warning `BackOff` says each time a start is put off."""
+    """What the Warning `BackOff` says of a start that is put off."""
     return f"Back-off restarting failed container {container.name} in pod {pod_text(pod)}"
 
 

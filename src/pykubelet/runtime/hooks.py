@@ -67,8 +67,8 @@ class Hooks:
         except RuntimeFailure as error:
             raise HookFailure(f'{told} {error.message}, message: ""') from error
         if outcome.exit_code != 0:
-            output = outcome.output.decode(errors="replace")
-            ended = f"command '{' '.join(action.command)}' exited with {outcome.exit_code}: {output}"
+            output, errors = (told.decode(errors="replace") for told in (outcome.output, outcome.errors))
+            ended = f"command '{' '.join(action.command)}' exited with {outcome.exit_code}: {errors}"
             raise HookFailure(f"{told} {ended}, message: {go_quote(output)}")
 
     async def _request(self, pod: Pod, container: AnyContainer, action: HTTPGetAction) -> None:

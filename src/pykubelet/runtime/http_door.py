@@ -13,6 +13,7 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
+from pykubelet.runtime.go_words import dial_failure, errno_text
 from pykubelet.runtime.http_get import HttpRequest
 
 _MAX_REQUESTS = 10
@@ -50,7 +51,8 @@ class InsecureHttp:
             ) as session:
                 return await _status(session, request)
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise HttpFailure(_reason(error), is_plain_http=_is_plain_http(error)) from error
+            told = f'Get "{request.url}": {request_failure(error)}'
+            raise HttpFailure(told, is_plain_http=_is_plain_http(error)) from error
 
 
 async def _status(session: aiohttp.ClientSession, request: HttpRequest) -> int:
@@ -62,17 +64,26 @@ async def _status(session: aiohttp.ClientSession, request: HttpRequest) -> int:
             if target is None or target.host != url.host or target.scheme not in {"http", "https"}:
                 return response.status
             url = target
-    raise HttpFailure(f"stopped after {_MAX_REQUESTS} redirects")
+    raise HttpFailure(f'Get "{url}": stopped after {_MAX_REQUESTS} redirects')
+
+
+def request_failure(error: Exception) -> str:
+    """Why a request got no answer, in the words of Go's client. Nothing of its headers is quoted: they may hold secrets."""
+    if isinstance(error, aiohttp.ClientConnectorError):
+        cause = error.os_error
+        if isinstance(cause, ssl.SSLError):
+            not_tls = _is_plain_http(error)
+            return "http: server gave HTTP response to HTTPS client" if not_tls else f"tls: {cause.reason}"
+        return dial_failure(error.host, error.port or 0, cause)
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "EOF"
+    if isinstance(error, aiohttp.ClientResponseError):
+        return "net/http: HTTP/1.x transport connection broken: malformed HTTP response"
+    if isinstance(error, OSError):
+        return f"read: {errno_text(error)}"
+    return "net/http: invalid request" if isinstance(error, ValueError) else type(error).__name__
 
 
 def _is_plain_http(error: Exception) -> bool:
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     return isinstance(cause, ssl.SSLError) and cause.reason in _NOT_TLS
-
-
-def _reason(error: Exception) -> str:
-    """What went wrong, in words that hold no part of the headers."""
-    if isinstance(error, aiohttp.ClientConnectorError):
-        cause = error.os_error
-        return f"cannot connect to {error.host}:{error.port}: {cause.strerror or type(cause).__name__}"
-    return type(error).__name__

@@ -3,9 +3,11 @@
 Upstream: pkg/probe/http/request.go, pkg/probe/util.go
 """
 
+import re
 from dataclasses import dataclass, replace
 
 from pykubelet.api.generated.core import HTTPGetAction
+from pykubelet.api.validation.field_errors import go_quote
 from pykubelet.runtime.events import AnyContainer
 
 # The release whose behaviour is reproduced, as servers see it.
@@ -67,10 +69,9 @@ def container_port(port: int | str | None, container: AnyContainer) -> int:
 
 
 def _number(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise ValueError(f"port {text} not found") from None
+    if not re.fullmatch(r"[+-]?[0-9]+", text):
+        raise ValueError(f"strconv.Atoi: parsing {go_quote(text)}: invalid syntax")
+    return int(text)
 
 
 def _headers(given: Headers, purpose: str) -> Headers:

@@ -6,11 +6,12 @@ Upstream: pkg/kubelet/images/image_manager.go.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pykubelet.aio.clock import Clock
 from pykubelet.api.generated.core import ObjectReference, Pod
 from pykubelet.api.image_names import with_default_tag
+from pykubelet.api.keys import PodUid
 from pykubelet.runtime import image_plan as words
 from pykubelet.runtime.events import NORMAL, WARNING, AnyContainer, Events
 from pykubelet.runtime.image_plan import ImageStep, image_step, must_look
@@ -31,7 +32,10 @@ class ImagePuller:
         parallel: int = 1,
         first_seconds: float = 10.0,
         limit_seconds: float = 300.0,
+        pulled: Callable[[PodUid, float, float], None] = lambda *_: None,
     ) -> None:
+        """`pulled` hears for which pod an image was pulled, from when to when on the monotonic clock."""
+        self._pulled = pulled
         self._images, self._events, self._clock = images, events, clock
         self._queue = PullQueue(images=images, clock=clock, parallel=parallel)
         self._backoff: KeyedBackoff[tuple[str, str]] = KeyedBackoff(
@@ -83,7 +87,7 @@ class ImagePuller:
     async def _pull(
         self, key: tuple[str, str], name: str, involved: ObjectReference, credentials: Sequence[Credentials]
     ) -> str:
-        _, image = key
+        uid, image = key
         until = self._backoff.waits_since_advance(key, self._clock.now())
         if until is not None:
             text = words.back_off_text(image)
@@ -97,9 +101,10 @@ class ImagePuller:
             pulled = await self._queue.pull(name, credentials)
         except RuntimeFailure as failure:
             raise self._pull_failed(key, involved, failure) from failure
-        total = self._clock.monotonic() - started
+        ended = self._clock.monotonic()
+        self._pulled(PodUid(uid), started, ended)
         text = words.pulled_text(
-            image, pull_seconds=pulled.seconds, total_seconds=total, size_bytes=pulled.image.size_bytes
+            image, pull_seconds=pulled.seconds, total_seconds=ended - started, size_bytes=pulled.image.size_bytes
         )
         self._events.event(involved, NORMAL, "Pulled", text)
         self._prune()

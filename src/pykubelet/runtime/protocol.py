@@ -160,12 +160,16 @@ class Runtime(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """An image on this machine; `user` is the number or name its containers run as, None if the image has no say."""
+    """An image on this machine; `user` is the number or name its containers run as, None if the image has no say.
+
+    A pinned one is the runtime's own, and never removed to make room.
+    """
 
     id: str
     names: tuple[str, ...]
     size_bytes: int = 0
     user: str | None = None
+    is_pinned: bool = False
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -201,10 +205,12 @@ class ChangeFeed(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a command ended and what it printed, both streams together, cut at the size asked for."""
+    """How a command ended and what it printed: its output, then its errors, both cut at the size asked for."""
 
     exit_code: int
     output: bytes
+    errors: bytes = b""
+    """What of it came by standard error; empty where nobody can tell."""
 
 
 class Commands(Protocol):

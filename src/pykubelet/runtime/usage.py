@@ -19,6 +19,10 @@ class Usage:
     """Of that, what cannot be dropped at once."""
     rss_bytes: int | None = None
     swap_bytes: int | None = None
+    layer_bytes: int | None = None
+    """On disk: what the container wrote over its image."""
+    layer_inodes: int | None = None
+    processes: int | None = None
 
 
 class Usages(Protocol):

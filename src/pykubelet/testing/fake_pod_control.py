@@ -26,6 +26,8 @@ class FakePodControl:
         template: PodTemplateSpec,
         owner: ApiObject,
         controller_ref: OwnerReference | None,
+        *,
+        generate_name: str = "",
     ) -> Pod:
         """The pod that the template describes; it is not stored anywhere."""
         self.create_calls += 1
@@ -34,6 +36,7 @@ class FakePodControl:
             raise RuntimeError(f"not creating pod, {limit}")
         self.templates.append(template)
         self.controller_refs.append(controller_ref)
+        self.generate_names.append(generate_name)
         if self.error is not None:
             raise self.error
         return pod_from_template(template, owner.metadata.name, controller_ref)
@@ -63,5 +66,6 @@ class FakePodControl:
         self.create_limit, self.create_calls = create_limit, 0
         self.templates: list[PodTemplateSpec] = []
         self.controller_refs: list[OwnerReference | None] = []
+        self.generate_names: list[str] = []
         self.deleted: list[str] = []
         self.patches: list[tuple[str, Any]] = []

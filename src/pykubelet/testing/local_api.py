@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import Ids
+from pykubelet.apiserver.admission.certificate_requests import CertificateRequests
 from pykubelet.apiserver.admission.namespaces import NamespaceLifecycle
 from pykubelet.apiserver.admission.new_nodes import NewNodeTaint
 from pykubelet.apiserver.admission.pods import PodAdmission
@@ -26,6 +27,7 @@ from pykubelet.apiserver.registry import Registry
 from pykubelet.apiserver.server import Server
 from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
 from pykubelet.apiserver.storage.settings import StoreSettings
+from pykubelet.apiserver.verbs.means import allow_all
 from pykubelet.app.running import running, with_event
 from pykubelet.testing.counting_ids import CountingIds
 from pykubelet.testing.virtual_time import VirtualClock
@@ -56,6 +58,7 @@ async def local_api(
             ids=ids or CountingIds(),
             admission=(
                 NamespaceLifecycle(store.newest),
+                CertificateRequests(allow_all, clock),
                 NewNodeTaint(),
                 PodAdmission(lambda: store.list("priorityclasses.scheduling.k8s.io").entries),
                 RuntimeClassAdmission(store.newest),

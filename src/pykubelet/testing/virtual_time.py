@@ -5,6 +5,7 @@ time and virtual time stands still meanwhile, so a result from a thread never lo
 """
 
 import asyncio
+import math
 import selectors
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -41,12 +42,16 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self._virtual_seconds = 0.0
         self._busy_threads = 0
         super().__init__(_JumpingSelector(self._jump, lambda: self._busy_threads))
+        self._clock_resolution = 1e-9
 
     def time(self) -> float:
         return self._virtual_seconds
 
     def _jump(self, seconds: float) -> None:
         self._virtual_seconds += seconds
+        # A timer runs once it lies before now plus this. From 2**24 seconds on, 194 days, adding a nanosecond to a float
+        # gives the same float: the next timer would be due for ever and never run.
+        self._clock_resolution = max(1e-9, math.ulp(self._virtual_seconds))
 
     def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
         self._busy_threads += 1

@@ -11,7 +11,7 @@ import pytest
 import trustme
 from aiohttp import web
 
-from pykubelet.api.errors import Unavailable
+from pykubelet.api.errors import ApiError, Unavailable
 from pykubelet.api.wire import encode
 from pykubelet.apiserver.call import ANONYMOUS, Call
 from pykubelet.apiserver.http.passing_on import PassingOn
@@ -42,8 +42,14 @@ class Objects:
 
 
 async def node(request: web.Request) -> web.StreamResponse:
-    """A node: logs are what was asked, exec is a WebSocket that says things back."""
+    """A node: logs are what was asked, exec is a WebSocket that says things back, attach is refused, forward confused."""
     assert "Authorization" not in request.headers
+    if request.path.startswith("/attach"):
+        return web.Response(status=404, text="container not found")
+    if request.path.startswith("/portForward"):
+        return web.Response(text="which port?")
+    if code := request.query.get("sinceSeconds"):
+        return await refused_log(request, int(code), in_chunks=request.query["tailLines"] == "1")
     if request.path.startswith("/exec"):
         socket = web.WebSocketResponse(protocols=("v5.channel.k8s.io",))
         await socket.prepare(request)
@@ -54,6 +60,17 @@ async def node(request: web.Request) -> web.StreamResponse:
     await response.prepare(request)
     for part in (request.path_qs, " ", (await request.read()).decode()):
         await response.write(part.encode())
+    return response
+
+
+async def refused_log(request: web.Request, code: int, *, in_chunks: bool) -> web.StreamResponse:
+    """Some words instead of a log."""
+    if not in_chunks:
+        return web.Response(status=code, text="no log: " + "x" * 60_000)
+    response = web.StreamResponse(status=code)
+    await response.prepare(request)
+    for part in (b"no ", b"log"):
+        await response.write(part)
     return response
 
 
@@ -74,7 +91,10 @@ async def front() -> AsyncIterator[tuple[str, ssl.SSLContext]]:
     passing = PassingOn(NodeProxy(Objects(node_runner.addresses[0][1]), trusting), lambda request: request.read())
 
     async def respond(request: web.BaseRequest) -> web.StreamResponse:
-        return await passing.connect(replace(CALL, subresource=request.path.rpartition("/")[2]), "", request)
+        try:
+            return await passing.connect(replace(CALL, subresource=request.path.rpartition("/")[2]), "", request)
+        except ApiError as error:
+            return web.json_response(error.to_status(), status=error.code)
 
     runner = web.ServerRunner(web.Server(respond, handler_cancellation=True), shutdown_timeout=0.1)
     await runner.setup()
@@ -109,20 +129,121 @@ async def test_upgraded_connection_carries_bytes_both_ways(front: tuple[str, ssl
             assert await socket.receive_bytes() == b"\x01" + b"x" * size
 
 
+@pytest.mark.parametrize(
+    ("code", "in_chunks", "message"),
+    [
+        (400, True, "no log"),
+        (400, False, "no log: " + "x" * (50_000 - 8)),
+        (500, True, "Internal error occurred: no log"),
+        (404, True, "the server could not find the requested resource ( pods/log web)"),
+    ],
+    ids=["words", "many-words", "failure", "unknown"],
+)
+async def test_refused_log_is_a_status_with_the_nodes_words(
+    front: tuple[str, ssl.SSLContext], code: int, *, in_chunks: bool, message: str
+) -> None:
+    """However the node sends them, and no more of them than upstream would tell."""
+    url, trusting = front
+    query = {"sinceSeconds": str(code), "tailLines": "1" if in_chunks else "2"}
+    async with (
+        aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting)) as http,
+        http.get(f"{url}/log", params=query) as response,
+    ):
+        status = await response.json()
+    assert (response.status, status["kind"], status["message"]) == (code, "Status", message)
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "code", "words"),
+    [
+        ("exec", {}, 400, "Upgrade request required"),
+        ("attach", {"Connection": "Upgrade", "Upgrade": "SPDY/3.1"}, 404, "container not found"),
+        (
+            "portforward",
+            {"Connection": "Upgrade", "Upgrade": "SPDY/3.1"},
+            500,
+            "invalid upgrade response: status code 200",
+        ),
+    ],
+    ids=["not-asked", "refused", "confused"],
+)
+async def test_connection_that_does_not_change_its_protocol_says_why(
+    front: tuple[str, ssl.SSLContext], path: str, headers: dict[str, str], code: int, words: str
+) -> None:
+    """Nobody asked for it, the node refuses it (in its own words), or answers something else."""
+    url, trusting = front
+    async with (
+        aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting)) as http,
+        http.post(f"{url}/{path}", headers=headers) as response,
+    ):
+        assert response.status == code
+        assert words in await response.text()
+
+
 async def test_refused_upgrade_lets_no_second_request_through(front: tuple[str, ssl.SSLContext]) -> None:
     """The node trusts the connection, so what follows a request that was refused must not reach it (CVE-2018-1002105)."""
     url, trusting = front
     reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]), ssl=trusting)
     wanted = "Host: x\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n"
-    writer.write(f"GET /log?tailLines=1 HTTP/1.1\r\n{wanted}\r\n".encode())
-    answer = await reader.readuntil(b"0\r\n\r\n")
-    writer.write(b"GET /run/ns/web/c?cmd=id HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-    with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.3):
-            await reader.read()
+    second = "GET /run/ns/web/c?cmd=id HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    writer.write(f"GET /attach HTTP/1.1\r\n{wanted}\r\n{second}".encode())
+    answer = await reader.read()
     writer.close()
-    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert answer.startswith(b"HTTP/1.1 404 ")
     assert b"\r\nConnection: close\r\n" in answer
+    assert answer.endswith(b"\r\n\r\ncontainer not found")
+
+
+async def test_caller_that_goes_away_while_the_node_thinks_ends_the_request_there() -> None:
+    """A node may not answer before there is something to say; nobody waits for it then."""
+    authority = trustme.CA()
+    serving, trusting = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), ssl.create_default_context()
+    authority.issue_cert("127.0.0.1").configure_cert(serving)
+    authority.configure_trust(trusting)
+    asked, gone = asyncio.Event(), asyncio.Event()
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        asked.set()
+        await reader.read()
+        gone.set()
+        writer.close()
+
+    server = await asyncio.start_server(silent, "127.0.0.1", 0, ssl=serving)
+    passing = PassingOn(
+        NodeProxy(Objects(server.sockets[0].getsockname()[1]), trusting), lambda request: request.read()
+    )
+    runner = web.ServerRunner(
+        web.Server(lambda request: passing.connect(CALL, "", request), handler_cancellation=True), shutdown_timeout=0.1
+    )
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=serving).start()
+    _, writer = await asyncio.open_connection("127.0.0.1", runner.addresses[0][1], ssl=trusting)
+    writer.write(b"GET /log HTTP/1.1\r\nHost: x\r\n\r\n")
+    await asyncio.wait_for(asked.wait(), 10)
+    writer.close()
+    await asyncio.wait_for(gone.wait(), 10)
+    await runner.cleanup()
+    server.close()
+    assert gone.is_set()
+
+
+@pytest.mark.parametrize("answer", [b"", b"SSH-2.0-x\r\n\r\n", b"x" * 70_000], ids=["none", "not-http", "endless"])
+async def test_node_that_does_not_speak_http_is_unreachable(answer: bytes) -> None:
+    """Whatever listens there, the caller gets a Status."""
+
+    def say(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(answer)
+        writer.close()
+
+    server = await asyncio.start_server(say, "127.0.0.1", 0)
+    target = ProxyTarget("127.0.0.1", server.sockets[0].getsockname()[1], "/", scheme="http")
+    proxy = NodeProxy(Objects(1), ssl.create_default_context())
+    pipe = await proxy.open(target)
+    with pytest.raises(Unavailable, match="error trying to reach"):
+        await proxy.ask(target, pipe, request_head(target, "GET", (), 0))
+    pipe.writer.close()
+    server.close()
 
 
 async def test_unreachable_and_untrusted_nodes_are_said_to_be_so() -> None:

@@ -30,8 +30,8 @@ async def test_reader_that_takes_nothing_is_cut_off(
     tokens = tmp_path / "tokens"
     tokens.write_text('t,admin,1,"system:masters"\n')
     settings = ApiServerSettings(data_dir=tmp_path / "data", port=0, token_file=tokens)
-    async with serving(settings, clock=SystemClock(), ids=RandomIds()) as url:
-        port = int(url.rpartition(":")[2])
+    async with serving(settings, clock=SystemClock(), ids=RandomIds()) as served:
+        port = int(served.url.rpartition(":")[2])
         tls = ssl.create_default_context(cafile=tmp_path / "data" / "pki" / "ca.crt")
         reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=tls)
         for number in range(20):

@@ -9,7 +9,7 @@ import pytest
 
 from pykubelet.aio.clock import SystemClock
 from pykubelet.app.node import node
-from pykubelet.app.running import widen_threads
+from pykubelet.app.program import widen_threads
 from pykubelet.app.runtimes import simulated
 from pykubelet.app.settings import NodeSettings
 from pykubelet.runtime.sim import SimImages, SimRuntime

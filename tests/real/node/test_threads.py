@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from pykubelet.app.running import widen_threads
+from pykubelet.app.program import widen_threads
 
 
 async def test_blocking_calls_that_hang_leave_threads_for_others() -> None:
@@ -25,7 +25,7 @@ def test_program_ends_in_time_whatever_hangs(hangs: bool) -> None:
     """A thread that does not come back cannot keep a program from ending well."""
     program = f"""
 import threading
-from pykubelet.app.running import end_in_time
+from pykubelet.app.program import end_in_time
 end_in_time(0.2)
 if {hangs}:
     threading.Event().wait()

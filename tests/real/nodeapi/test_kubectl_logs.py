@@ -1,12 +1,16 @@
 """kubectl logs through our API server to a node."""
 
 import asyncio
+import json
 
-from node_cluster import Cluster
-from pykubelet.api.generated.core import Pod
+from node_cluster import SPDY, WEB_SOCKET, Cluster
+from pykubelet.api.generated.core import ContainerState as StatedState
+from pykubelet.api.generated.core import ContainerStateWaiting, ContainerStatus, Pod, PodStatus
 from pykubelet.runtime.protocol import ContainerState
 
 LINES = "".join(f"2026-01-02T03:04:0{second}.000000000Z stdout F line {second}\n" for second in range(5))
+WAITING = StatedState(waiting=ContainerStateWaiting(reason="ImagePullBackOff"))
+SPEC = {"automountServiceAccountToken": False, "containers": [{"name": "main", "image": "app"}]}
 
 
 async def logged(cluster: Cluster) -> Pod:
@@ -49,8 +53,40 @@ async def test_logs_follows_until_the_container_ends(cluster: Cluster) -> None:
 
 
 async def test_logs_of_a_container_that_never_ran_before_are_refused(cluster: Cluster) -> None:
-    """The node's code reaches kubectl."""
+    """The node's words reach the user."""
     await logged(cluster)
     done = await cluster.kubectl("logs", "web", "--previous")
-    assert done.code == 1
-    assert "BadRequest" in done.err
+    expected = 'Error from server (BadRequest): previous terminated container "main" in pod "web" not found\n'
+    assert (done.code, done.err) == (1, expected)
+
+
+async def test_logs_of_a_container_that_waits_say_what_for(cluster: Cluster) -> None:
+    """The most frequent answer to a look at a pod that does not start."""
+    given = await cluster.run_pod()
+    waiting = ContainerStatus(name="main", state=WAITING)
+    cluster.rig.statuses.set_pod_status(given, PodStatus(phase="Pending", container_statuses=(waiting,)))
+    done = await cluster.kubectl("logs", "web")
+    words = 'container "main" in pod "web" is waiting to start: trying and failing to pull image'
+    assert (done.code, done.err) == (1, f"Error from server (BadRequest): {words}\n")
+
+
+async def test_logs_of_a_pod_that_the_node_does_not_know_are_not_found(cluster: Cluster) -> None:
+    """Upstream's words for it, not the node's."""
+    given = await cluster.run_pod()
+    cluster.rig.pods.delete_pod(given)
+    done = await cluster.kubectl("logs", "web")
+    words = "the server could not find the requested resource ( pods/log web)"
+    assert (done.code, done.err) == (1, f"Error from server (NotFound): {words}\n")
+
+
+async def test_server_says_itself_what_cannot_be_asked_of_a_node(cluster: Cluster) -> None:
+    """A pod without a node has an empty log, and nobody can look into it."""
+    document = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new"}, "spec": SPEC}
+    made = await cluster.kubectl("apply", "-f", "-", given=json.dumps(document).encode())
+    assert made.code == 0, made.err
+    empty = await cluster.kubectl("logs", "new")
+    assert (empty.code, empty.out) == (0, b""), empty.err
+    for protocol in (SPDY, WEB_SOCKET):
+        refused = await cluster.kubectl("exec", "new", "--", "true", environment=protocol)
+        words = "Error from server (BadRequest): pod new does not have a host assigned\n"
+        assert (refused.code, refused.err) == (1, words)

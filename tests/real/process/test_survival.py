@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import select
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
@@ -14,9 +15,9 @@ from typing import Any
 import pytest
 
 from process_lab import Lab, children_of, make_runtime, processes_with, stop_everything, until
-from pykubelet.runtime.process.folders import InUse
+from pykubelet.runtime.process.folders import Folders, InUse
 from pykubelet.runtime.process.runtime import ProcessRuntime
-from pykubelet.runtime.process.shim.identity import boot_id, identify
+from pykubelet.runtime.process.shim.identity import boot_id, identify, open_process
 from pykubelet.runtime.protocol import ContainerState, RuntimeContainer, RuntimeFailure
 
 AGENT = Path(__file__).parent.parent.parent / "process_agent.py"
@@ -113,36 +114,50 @@ async def test_end_is_noticed_after_an_agent_was_killed(root: Path, reopened: Ca
 async def test_agent_killed_while_it_starts_containers_leaves_none_undecided(
     root: Path, reopened: Callable[[], Any], after_seconds: float
 ) -> None:
-    """Each is running, or was never started and never will be; none runs that is not known."""
+    """Each is running, or was never started and is forgotten; none runs that is not known."""
     async with agent(root, endless=True) as process:
         await asyncio.sleep(after_seconds)
         process.kill()
     async with reopened() as runtime:
         found = await containers(runtime)
-        states = {one.state for one in found.values()}
-        assert states <= {ContainerState.RUNNING, ContainerState.CREATED}
-        running = [one for one in found.values() if one.state == ContainerState.RUNNING]
+        assert {one.state for one in found.values()} <= {ContainerState.RUNNING}
         await asyncio.sleep(0.2)
-        assert len(processes_with("sleep\x004799")) == len(running)
+        assert len(processes_with("sleep\x004799")) == len(found)
         for one in found.values():
             with pytest.raises(RuntimeFailure, match="was started before"):
                 await runtime.start(one.id)
     assert processes_with("sleep\x004799") == []
 
 
-async def test_container_made_by_an_agent_that_is_gone_is_never_started(
-    root: Path, reopened: Callable[[], Any]
+@pytest.mark.parametrize("is_forbidden", [False, True], ids=["just made", "next agent killed as well"])
+async def test_container_made_by_an_agent_that_is_gone_is_forgotten(
+    root: Path, reopened: Callable[[], Any], is_forbidden: bool
 ) -> None:
-    """Whoever wanted it would make another one."""
+    """Whoever wanted it makes another one, which is the first one to be started, so it must not count as a second."""
     async with agent(root, {"command": ["true"], "is_started": False}) as process:
         (told, _) = await words_of(process)
         process.kill()
+    if is_forbidden:
+        assert Folders(root).forbid_start(told["id"])
     async with reopened() as runtime:
-        assert (await containers(runtime))[told["id"]].state == ContainerState.CREATED
-        with pytest.raises(RuntimeFailure):
-            await runtime.start(told["id"])
-        await runtime.remove(told["id"])
         assert await containers(runtime) == {}
+        with pytest.raises(RuntimeFailure, match="not found"):
+            await runtime.start(told["id"])
+    assert list((root / "containers").iterdir()) == []
+
+
+async def test_container_whose_state_is_broken_has_ended(
+    root: Path, reopened: Callable[[], Any], tmp_path: Path
+) -> None:
+    """It was started, or somebody was about to: it must not be taken for one that never was."""
+    async with reopened() as runtime:
+        ward = await Lab(runtime, tmp_path).start("true")
+        await ward.until_ended()
+    (root / "containers" / ward.id / "exit.json").unlink()
+    (root / "containers" / ward.id / "state.json").write_text("")
+    async with reopened() as runtime:
+        (found,) = (await containers(runtime)).values()
+        assert (found.state, found.exit_code, found.reason) == (ContainerState.EXITED, 255, "Unknown")
 
 
 @pytest.mark.parametrize("what", ["start time", "boot"])
@@ -170,6 +185,18 @@ async def test_another_process_of_the_same_number_is_not_taken_for_ours(
     finally:
         bystander.kill()
         await bystander.wait()
+
+
+def test_process_that_nobody_reaps_is_gone() -> None:
+    """In some containers the first process reaps nobody: what has ended must not be waited for."""
+    child = os.posix_spawn("/bin/sleep", ["sleep", "0.2"], {})
+    identity = identify(child)
+    handle = open_process(identity)
+    assert handle is not None
+    assert select.select([handle], [], [], 10)[0] == [handle]
+    assert open_process(identity) is None
+    os.close(handle)
+    os.waitpid(child, 0)
 
 
 async def test_sandbox_does_not_outlive_a_boot(root: Path, reopened: Callable[[], Any], tmp_path: Path) -> None:

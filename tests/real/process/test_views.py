@@ -55,6 +55,24 @@ async def test_volume_is_seen_at_its_path(lab: Lab, volume: Path, path: str) -> 
 
 
 @only_with_mounts
+async def test_folder_to_work_in_is_made_where_there_is_none(lab: Lab, volume: Path) -> None:
+    """As in a container: in a volume it stays there, else it is gone with the container."""
+    script = "pwd; echo mine > mine; cat mine"
+    assert await lab.output_of("sh", "-c", script, working_dir="/no/such/folder") == "/no/such/folder\nmine\n"
+    assert not exists("/no")
+    mount = Mount(host_path=str(volume), container_path="/no/volume")
+    for path in ("/no/such", "/no/volume/deep/down"):
+        assert await lab.output_of("sh", "-c", script, working_dir=path, mounts=[mount]) == f"{path}\nmine\n"
+    assert (volume / "deep/down/mine").read_text() == "mine\n"
+
+
+async def test_folder_to_work_in_must_be_there_where_nothing_can_be_mounted(bare: Lab) -> None:
+    """Nothing is ever made on the machine's own disk."""
+    with pytest.raises(RuntimeFailure, match=r'chdir to cwd \("/no/such"\): no such file or directory'):
+        await bare.start("true", working_dir="/no/such")
+
+
+@only_with_mounts
 async def test_files_can_be_mounted_over_files_and_beside_them(lab: Lab, volume: Path) -> None:
     """As the hosts file and the file for last words are."""
     hosts, words = volume / "hosts", volume / "words"
@@ -104,7 +122,7 @@ async def test_read_only_root_leaves_volumes_and_devices_writable(lab: Lab, volu
 
 @only_with_mounts
 async def test_volumes_can_be_mounted_into_volumes(lab: Lab, volume: Path, tmp_path: Path) -> None:
-    """In whichever order they are asked for; what is missing in a volume is not made there."""
+    """In whichever order they are asked for; what is missing in a volume is made there, and stays."""
     inner = tmp_path / "inner"
     inner.mkdir()
     (inner / "deep").write_text("deep\n")
@@ -112,16 +130,30 @@ async def test_volumes_can_be_mounted_into_volumes(lab: Lab, volume: Path, tmp_p
     outer = Mount(host_path=str(volume), container_path="/data")
     mounts = [Mount(host_path=str(inner), container_path="/data/sub"), outer]
     assert await lab.output_of("cat", "/data/sub/deep", "/data/greeting", mounts=mounts) == "deep\nhello\n"
-    missing = Mount(host_path=str(inner), container_path="/data/missing")
-    with pytest.raises(RuntimeFailure, match="/data/missing does not exist in the volume"):
-        await lab.start("true", mounts=[outer, missing])
+    missing = Mount(host_path=str(inner), container_path="/data/new/folder")
+    file = Mount(host_path=str(inner / "deep"), container_path="/data/new/file")
+    script = "cat /data/new/folder/deep /data/new/file; echo mine > /data/new/mine"
+    assert await lab.output_of("sh", "-c", script, mounts=[missing, file, outer]) == "deep\ndeep\n"
+    made = volume / "new"
+    assert sorted(made.rglob("*")) == [made / "file", made / "folder", made / "mine"]
+    locked = Mount(host_path=str(volume), container_path="/data", read_only=True)
+    with pytest.raises(RuntimeFailure, match="/data/none does not exist in the read-only volume at /data"):
+        await lab.start("true", mounts=[locked, Mount(host_path=str(inner), container_path="/data/none")])
+
+
+@only_with_mounts
+async def test_host_path_that_is_missing_is_made(lab: Lab, tmp_path: Path) -> None:
+    """An empty folder, which stays."""
+    mount = Mount(host_path=str(tmp_path / "not/yet"), container_path="/data")
+    assert await lab.output_of("sh", "-c", "ls /data; touch /data/mine", mounts=[mount]) == ""
+    assert exists(str(tmp_path / "not/yet/mine"))
 
 
 @only_with_mounts
 @pytest.mark.parametrize(
     ("mount", "told"),
     [
-        (Mount(host_path="/no/such", container_path="/data"), "/no/such does not exist"),
+        (Mount(host_path="/proc/no/such", container_path="/data"), "/proc/no: no such file or directory"),
         (
             Mount(host_path="/etc/passwd", container_path="/usr"),
             "/usr is a folder, and what is to be mounted there is a file",

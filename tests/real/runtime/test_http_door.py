@@ -105,7 +105,9 @@ async def test_certificate_is_not_checked(encrypted: Server) -> None:
 async def test_refused_connection_is_a_failure(plain: Server) -> None:
     """And says so in words."""
     closed = HttpRequest(scheme="http", host="127.0.0.1", port=1, path="/", headers=())
-    with pytest.raises(HttpFailure, match=r"cannot connect to 127\.0\.0\.1:1") as failure:
+    with pytest.raises(
+        HttpFailure, match=r'^Get "http://127\.0\.0\.1:1/": dial tcp 127\.0\.0\.1:1: connect: connection refused$'
+    ) as failure:
         await InsecureHttp().get(closed)
     assert not failure.value.is_plain_http
 

@@ -17,6 +17,7 @@ from pykubelet.aio.backoff import Backoff
 from pykubelet.api import resources
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.keys import PodUid
+from pykubelet.testing.virtual_time import ManualClock
 from volume_pods import UID, pod_with
 from volume_world import World, read
 
@@ -280,3 +281,25 @@ async def test_pod_without_api_server_is_told_that_there_is_none(folder: Path) -
     assert "cannot use TokenManager when kubelet is in standalone mode" in str(caught.value)
     async with world.running():
         assert world.manager.volumes(PodUid(UID)) == {}
+
+
+async def test_disk_is_left_alone_when_nothing_has_changed_for_a_while(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pod is looked at every minute; only after ten is it made sure that all is still there."""
+    clock, worked = ManualClock(), list[str]()
+    alone = world.another_manager(clock)
+
+    async def counted(function: Any, *arguments: Any) -> Any:
+        worked.append(function.__name__)
+        return await in_thread(function, *arguments)
+
+    monkeypatch.setattr(manager, "in_thread", counted)
+    for pod, work in ((pod_with(LABELS), ["make_pod_folders", "make_all"]), (pod_with(), ["make_pod_folders"])):
+        for passed, expected in ((0, work), (60, []), (500, []), (60, work)):
+            worked.clear()
+            clock.advance(passed)
+            await alone.make_directories(pod)
+            await alone.mount(pod)
+            assert worked == expected, (pod.spec.volumes, passed)
+        await alone.unmount(pod)

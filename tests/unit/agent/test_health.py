@@ -64,16 +64,29 @@ def test_runtime_that_says_nothing_of_itself_is_well(around: Around) -> None:
 
 
 @pytest.mark.parametrize(
-    ("short", "named"),
-    [(Pressures(), ()), (Pressures(memory=True, pid=True), ("MemoryPressure", "PIDPressure"))],
-    ids=["none", "two"],
+    ("told", "short"),
+    [
+        ((), Pressures()),
+        (("MemoryPressure", "PIDPressure"), Pressures(memory=True, pid=True)),
+        (("DiskPressure",), Pressures(disk=True)),
+    ],
+    ids=["none", "two", "one"],
 )
-def test_admission_hears_of_pressures_by_name(
-    around: Around, monkeypatch: pytest.MonkeyPatch, short: Pressures, named: tuple[str, ...]
-) -> None:
-    """By the names of the node's conditions."""
-    health = health_of(around)
-    monkeypatch.setattr(health, "pressures", lambda: short)
+def test_pressures_are_told_to_heartbeat_and_admission(around: Around, told: tuple[str, ...], short: Pressures) -> None:
+    """As the node's conditions to the one, by their names to the other; whoever listens hears of it at once."""
+    health, heard = health_of(around), list[Pressures]()
+    health.on_change(lambda: heard.append(health.pressures()))
+    health.note_pressures(told)
     conditions = AdmissionConditions(health=health, app_armor_error="not here")
-    assert conditions.pressures() == named
+    assert (health.pressures(), conditions.pressures(), heard) == (short, told, [short])
     assert (conditions.app_armor_error(), conditions.shutdown_message()) == ("not here", "")
+
+
+def test_node_that_goes_down_is_not_ready_and_lets_nobody_in(around: Around) -> None:
+    """From the moment it is noted, in upstream's words."""
+    health, heard = health_of(around), list[Problems]()
+    health.on_change(lambda: heard.append(health.problems()))
+    health.note_shutdown()
+    assert heard == [Problems(shutdown=("node is shutting down",))]
+    conditions = AdmissionConditions(health=health, app_armor_error="")
+    assert conditions.shutdown_message() == "Pod was rejected as the node is shutting down."

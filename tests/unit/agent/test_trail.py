@@ -60,3 +60,29 @@ def test_trails_are_bounded_and_keep_the_newest(notes: list[tuple[str, int]]) ->
     assert all(len(trails.entries(PodUid(uid))) <= 4 for uid in "abcdef")
     newest = list(dict.fromkeys(uid for uid, _ in reversed(notes)))[:3]
     assert all(trails.entries(PodUid(uid)) for uid in newest)
+
+
+def test_round_that_repeats_is_counted_and_the_beginning_is_kept() -> None:
+    """A container that crashes for days leaves few entries, the newest last; how its pod came here stays."""
+    trails = PodTrails(clock=ManualClock(), entries_per_pod=10)
+    trails.note(UID, "sources", "read", place="/a")
+    trails.note(UID, "loop", "added")
+    for number in range(20):
+        trails.note(UID, "events", "Started")
+        trails.note(UID, "workers", "sync failed", why="x" * 1000 + str(number))
+        trails.note(UID, "events", "BackOff", delay=number)
+    entries = trails.entries(UID)
+    assert [entry.what for entry in entries[:2]] == ["read", "added"]
+    assert (len(entries), trails.left_out(UID)) == (10, 14)
+    assert next(entry.times for entry in entries if entry.what == "Started") == 20
+    assert max(len(value) for entry in entries for _, value in entry.facts) == 500
+    assert (entries[0].fact("place"), entries[0].fact("none")) == ("/a", "")
+
+
+def test_waiting_with_a_limit_says_until_when() -> None:
+    """A wait that will be over by itself."""
+    trails = PodTrails(clock=ManualClock())
+    trails.waits(UID, "stop", "containers", 30)
+    (waiting,) = trails.waiting(UID)
+    assert waiting.until is not None
+    assert (waiting.until - EPOCH).total_seconds() == 30

@@ -132,3 +132,26 @@ def test_every_key_ends_with_its_last_value_and_never_overlaps(ops: list[tuple[s
         assert all(values == sorted(values) for values in seen.values())
 
     asyncio.run(scenario())
+
+
+async def test_another_worker_gets_the_key_when_the_one_that_was_woken_is_cancelled() -> None:
+    """In the very moment in which the key came."""
+    queue: KeyedQueue[str, int] = KeyedQueue()
+    first, second = (asyncio.create_task(queue.get()) for _ in range(2))
+    await asyncio.sleep(0)
+    queue.put("a", 1)
+    first.cancel()
+    await asyncio.wait({first, second}, timeout=1)
+    assert first.cancelled()
+    assert second.result() == ("a", 1)
+
+
+async def test_worker_that_is_cancelled_while_it_waits_leaves_nothing_behind() -> None:
+    """The next key goes to one that still waits."""
+    queue: KeyedQueue[str, int] = KeyedQueue()
+    first, second = (asyncio.create_task(queue.get()) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    await asyncio.sleep(0)
+    queue.put("a", 1)
+    assert await asyncio.wait_for(second, 1) == ("a", 1)

@@ -1,9 +1,13 @@
 """Parts of a program that run as long as it lasts."""
 
 import asyncio
+import gc
+import resource
+from collections.abc import Iterator
 
 import pytest
 
+from pykubelet.app.program import raise_file_limit, tune_garbage_collection
 from pykubelet.app.running import running, with_event
 
 
@@ -48,3 +52,32 @@ async def test_part_that_crashes_is_started_again() -> None:
     async with running({"crashing": crashing}):
         await asyncio.sleep(1)
     assert starts > 1
+
+
+@pytest.fixture
+def restored() -> Iterator[None]:
+    """What belongs to the whole process is as it was afterwards."""
+    limits, thresholds = resource.getrlimit(resource.RLIMIT_NOFILE), gc.get_threshold()
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    gc.set_threshold(*thresholds)
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("restored")
+def test_file_limit_is_raised_to_what_the_machine_allows() -> None:
+    """Also a second time, when there is nothing to raise."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(512, most), most))
+    for _ in range(2):
+        raise_file_limit()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (most, most)
+
+
+@pytest.mark.usefixtures("restored")
+def test_garbage_is_still_collected_but_less_often() -> None:
+    """What was there before is left alone."""
+    tune_garbage_collection()
+    assert gc.isenabled()
+    assert gc.get_threshold()[0] > 700
+    assert gc.get_freeze_count() > 0

@@ -8,17 +8,20 @@ from hypothesis import strategies as st
 
 from pykubelet.api.errors import BadRequest, Conflict, Gone, InternalError, NotFound, TooManyRequests, Unavailable
 from pykubelet.api.generated.core import Binding
+from pykubelet.api.partial import metadata_of
 from pykubelet.api.resources import LEASES, NODES, POD_BINDINGS, PODS
 from pykubelet.api.typed import PODS as POD_KIND
 from pykubelet.api.typed import as_documents
 from pykubelet.kube.client import NOW, PatchType, Selection
 from pykubelet.kube.request_plan import (
     Plan,
+    apply_plan,
     create_plan,
     delete_plan,
     get_plan,
     list_plan,
     may_repeat,
+    narrowed,
     patch_plan,
     read_error,
     read_list,
@@ -54,6 +57,9 @@ def test_plans_have_the_paths_and_parameters_of_the_api() -> None:
         "application/strategic-merge-patch+json",
     )
     assert patch_plan(NODES, "n", {}, "", PatchType.APPLY, "").target == "/api/v1/nodes/n?fieldManager=pykubelet"
+    applied = apply_plan(PODS, {"metadata": {"name": "web"}}, "default", "me")
+    assert applied.target == "/api/v1/namespaces/default/pods/web?fieldManager=me&force=true&fieldValidation=Strict"
+    assert (applied.method, applied.content_type) == ("PATCH", "application/apply-patch+yaml")
     assert delete_plan(PODS, "web", "default", NOW).body == (
         b'{"apiVersion":"v1","gracePeriodSeconds":0,"kind":"DeleteOptions"}'
     )
@@ -73,6 +79,8 @@ def test_plan_refuses_names_that_are_paths(text: str) -> None:
 
 def test_plan_refuses_what_would_address_something_else() -> None:
     """Without a name an object's URL is the collection's; without a namespace, another one."""
+    with pytest.raises(BadRequest, match="resource name may not be empty"):
+        apply_plan(PODS, {}, "default", "me")
     with pytest.raises(BadRequest, match="resource name may not be empty"):
         delete_plan(PODS, "", "default", None)
     with pytest.raises(BadRequest, match="empty namespace"):
@@ -151,3 +159,12 @@ def test_only_reads_are_repeated_after_an_unclear_failure() -> None:
     get, post = Plan("GET", "/"), Plan("POST", "/")
     assert [may_repeat(get, code) for code in (429, 500, 503, 504, 404)] == [True, True, True, True, False]
     assert [may_repeat(post, code) for code in (429, 500, 503, 504, 404)] == [True, False, True, False, False]
+
+
+def test_who_reads_only_metadata_asks_for_no_more() -> None:
+    """In the form of a list for a list; any server that knows no such form gives all of it."""
+    plan = list_plan(PODS, "", Selection(), "", 0, "")
+    assert narrowed(plan, POD_KIND, is_list=True) is plan
+    forms = [narrowed(plan, metadata_of(PODS), is_list=is_list).accept for is_list in (False, True)]
+    rest = ";g=meta.k8s.io;v=v1,application/json"
+    assert forms == [f"application/json;as=PartialObjectMetadata{form}{rest}" for form in ("", "List")]

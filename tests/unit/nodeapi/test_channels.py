@@ -19,8 +19,8 @@ from pykubelet.nodeapi.streaming.endings import SUCCESS
 from pykubelet.nodeapi.streaming.link import MessageBytes
 from pykubelet.nodeapi.streaming.negotiate import Agreement, Carrier
 from pykubelet.nodeapi.streaming.options import CommandOptions
-from pykubelet.nodeapi.streaming.pipe import ROOM_BYTES, BytePipe
 from pykubelet.nodeapi.streaming.sessions import CommandSession, ForwardSession
+from pykubelet.runtime.byte_pipe import ROOM_BYTES, BytePipe
 from pykubelet.runtime.protocol import RuntimeFailure
 from pykubelet.testing.virtual_time import VirtualTimeLoop
 

@@ -12,8 +12,8 @@ from pykubelet.nodeapi.replies import Refused, Reply
 from pykubelet.nodeapi.routes import Page, Route
 from pykubelet.nodeapi.streaming.console import Console
 from pykubelet.nodeapi.streaming.negotiate import Offer
-from pykubelet.nodeapi.streaming.pipe import BytePipe
 from pykubelet.nodeapi.streaming.sessions import CommandSession, ForwardSession
+from pykubelet.runtime.byte_pipe import BytePipe
 from pykubelet.runtime.pod_cache import Look
 from pykubelet.runtime.protocol import ContainerState, RuntimeFailure
 from pykubelet.testing.build import container, mirror_pod, pod, static_pod

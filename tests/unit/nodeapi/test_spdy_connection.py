@@ -9,12 +9,12 @@ from pykubelet.nodeapi.streaming.console import ByteSink, ByteSource, Console
 from pykubelet.nodeapi.streaming.endings import exit_status
 from pykubelet.nodeapi.streaming.negotiate import Agreement, Carrier
 from pykubelet.nodeapi.streaming.options import CommandOptions
-from pykubelet.nodeapi.streaming.pipe import ROOM_BYTES
 from pykubelet.nodeapi.streaming.port_forward import PATIENCE_SECONDS, STREAM_CREATION_SECONDS, SpdyForward
 from pykubelet.nodeapi.streaming.remote_command import serve_spdy
 from pykubelet.nodeapi.streaming.sessions import CommandSession, ForwardSession
-from pykubelet.nodeapi.streaming.spdy_connection import SpdyConnection, SpdyStream
-from pykubelet.nodeapi.streaming.spdy_frames import CANCEL, Data, GoAway, Ping, RstStream, SynReply, SynStream
+from pykubelet.runtime.byte_pipe import ROOM_BYTES
+from pykubelet.runtime.spdy_connection import SpdyConnection, SpdyStream
+from pykubelet.runtime.spdy_frames import CANCEL, Data, GoAway, Ping, RstStream, SynReply, SynStream
 from spdy_client import MemoryLink, SpdyClient, linked
 
 V4 = Agreement(Carrier.SPDY, "v4.channel.k8s.io")

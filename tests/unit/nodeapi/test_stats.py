@@ -32,6 +32,8 @@ MACHINE = MachineUsage(
     file_system=FileSystemUsage(
         at=NOW, capacity_bytes=100, available_bytes=40, used_bytes=55, inodes=10, inodes_free=3
     ),
+    max_processes=1000,
+    processes=70,
 )
 
 
@@ -57,6 +59,7 @@ def test_summary_tells_what_is_known_and_nothing_else() -> None:
     assert page["node"]["nodeName"] == "node-1"
     assert page["node"]["memory"]["availableBytes"] == 600
     assert (page["node"]["fs"]["usedBytes"], page["node"]["fs"]["inodesUsed"]) == (55, 7)
+    assert page["node"]["rlimit"] == {"time": "2026-01-02T03:04:05Z", "maxpid": 1000, "curproc": 70}
     (told,) = page["pods"]
     assert told["podRef"] == {"name": "web", "namespace": "ns", "uid": "u"}
     assert [one["name"] for one in told["containers"]] == ["a", "b"]

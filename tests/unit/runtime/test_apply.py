@@ -94,6 +94,8 @@ async def test_crashing_container_is_held_back_longer_each_time(tmp_path: Path) 
             "BackOff",
             "Back-off restarting failed container main in pod web_default(uid-default-web)",
         )
+        await rig.sync(web)
+        assert rig.events.reasons().count("BackOff") == 1
         at = retry_at((held,))
         assert at is not None
         await asyncio.sleep((at - rig.clock.now()).total_seconds())

@@ -3,7 +3,7 @@
 from pykubelet.agent.heartbeat.conditions import Pressures, Problems
 from pykubelet.agent.heartbeat.facts import Machine, MachineFacts
 from pykubelet.agent.heartbeat.lease import NodeLease
-from pykubelet.agent.heartbeat.machine import LinuxMachine
+from pykubelet.agent.heartbeat.machine import LinuxMachine, node_ip
 from pykubelet.agent.heartbeat.node_status import NodeSettings, Situation, initial_node
 from pykubelet.agent.heartbeat.own_node import NodeAnyway, OwnNode
 from pykubelet.agent.heartbeat.reporter import NodeHealth, NodeReporter, Surroundings, node_reference
@@ -23,5 +23,6 @@ __all__ = [
     "Situation",
     "Surroundings",
     "initial_node",
+    "node_ip",
     "node_reference",
 ]

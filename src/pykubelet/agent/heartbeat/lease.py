@@ -102,7 +102,7 @@ class NodeLease:
         try:
             owner = await self._owner()
         except ApiError as error:
-            log.info("lease not created, its node is not known", node=self._name, cause=str(error))
+            log.debug("lease not created, its node is not known", node=self._name, cause=str(error))
             return None, False
         lease = Lease(
             metadata=ObjectMeta(name=self._name, namespace=NAMESPACE, owner_references=(owner,)),

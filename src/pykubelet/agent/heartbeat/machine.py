@@ -8,8 +8,10 @@ Upstream: cAdvisor's machine info (github.com/google/cadvisor/machine) as pkg/ku
 import ipaddress
 import os
 import platform
+import queue
 import re
 import socket
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -19,6 +21,8 @@ from pykubelet.agent.heartbeat.facts import Machine
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386", "loongarch64": "loong64"}
 # Nothing is sent there: the kernel is only asked which of its own addresses it would use. (RFC 5737, RFC 3849)
 _FAR_AWAY = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
+# A name server that does not answer is asked again by the resolver for ten seconds and more.
+_PATIENCE_SECONDS = 1.0
 
 
 class LinuxMachine:
@@ -73,12 +77,25 @@ class LinuxMachine:
 
 def node_ip(name: str) -> str:
     """The machine's address: what its name resolves to, if that is one of its own, or that of its default route."""
-    try:
-        found = [str(entry[4][0]) for entry in socket.getaddrinfo(name, None, type=socket.SOCK_DGRAM)] if name else []
-    except (OSError, UnicodeError):
-        found = []
-    usable = sorted(filter(is_ours, found), key=lambda address: ":" in address)
+    usable = sorted(filter(is_ours, _resolved(name) if name else ()), key=lambda address: ":" in address)
     return next(iter(usable), "") or _address_of_default_route()
+
+
+def _resolved(name: str) -> list[str]:
+    """What a name stands for, if that is found out soon: nothing can end a lookup, so it is left behind."""
+    answers: queue.SimpleQueue[list[str]] = queue.SimpleQueue()
+
+    def look_up() -> None:
+        try:
+            answers.put([str(entry[4][0]) for entry in socket.getaddrinfo(name, None, type=socket.SOCK_DGRAM)])
+        except (OSError, UnicodeError):
+            answers.put([])
+
+    threading.Thread(target=look_up, name=f"look up {name}", daemon=True).start()
+    try:
+        return answers.get(timeout=_PATIENCE_SECONDS)
+    except queue.Empty:
+        return []
 
 
 def is_usable(address: str) -> bool:

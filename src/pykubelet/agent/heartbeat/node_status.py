@@ -30,6 +30,7 @@ from pykubelet.api.generated.core import (
     Taint,
 )
 from pykubelet.api.generated.meta import ObjectMeta
+from pykubelet.api.quantity_or_share import QuantityOrShare
 from pykubelet.runtime.protocol import Image
 
 ATTACH_DETACH = "volumes.kubernetes.io/controller-managed-attach-detach"
@@ -56,6 +57,9 @@ class NodeSettings:
     taints: tuple[Taint, ...] = ()
     provider_id: str = ""
     reserved: Mapping[str, str] = field(default_factory=dict)
+    """For what is not pods, by resource."""
+    kept_free: Mapping[str, QuantityOrShare] = field(default_factory=dict)
+    """With less than this left the node evicts pods, by resource."""
     max_pods: int = MAX_PODS
     pods_per_core: int = 0
     external_cloud: bool = False
@@ -131,6 +135,7 @@ def _status(old: NodeStatus, settings: NodeSettings, situation: Situation) -> tu
     capacity = resources.capacity(
         machine, old.capacity, max_pods=settings.max_pods, pods_per_core=settings.pods_per_core
     )
+    reserved = resources.reservation(capacity, settings.reserved, settings.kept_free)
     errors = readiness_errors(problems, capacity)
     conditions, reasons = node_conditions(old.conditions, situation.pressures, errors, problems.warning, situation.now)
     volumes = situation.volumes_in_use
@@ -138,7 +143,7 @@ def _status(old: NodeStatus, settings: NodeSettings, situation: Situation) -> tu
         old,
         addresses=node_addresses(old.addresses, settings, machine.ip),
         capacity=capacity,
-        allocatable=resources.allocatable(capacity, settings.reserved, old.allocatable),
+        allocatable=resources.allocatable(capacity, reserved, old.allocatable),
         conditions=conditions,
         daemon_endpoints=NodeDaemonEndpoints(kubelet_endpoint=DaemonEndpoint(port=settings.port)),
         images=node_images(situation.images),

@@ -9,6 +9,7 @@ Upstream: pkg/kubelet/kubelet_node_status.go, fastStatusUpdateOnce in pkg/kubele
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -35,6 +36,8 @@ TRY_SECONDS = 10.0
 """One try must not outlast the period, whatever the server does."""
 FAST_SECONDS = 0.1
 FAST_PHASE_SECONDS = 120.0
+FIRST_LOOK_SECONDS = 10.0
+"""So long the first report waits for a look at the runtime: a node started anew is not broken for not having looked yet."""
 
 
 class NodeHealth(Protocol):
@@ -59,12 +62,16 @@ class ImageList(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """Where a reporter gets what it reports. `known_node` is the newest that a watch has seen, if there is one."""
+    """Where a reporter gets what it reports. `known_node` is the newest that a watch has seen, if there is one.
+
+    `first_look`, if given, is set once the runtime has been looked at.
+    """
 
     machine: MachineFacts
     health: NodeHealth
     images: ImageList | None = None
     known_node: Callable[[], Node | None] = lambda: None
+    first_look: asyncio.Event | None = None
 
 
 class NodeReporter:
@@ -104,6 +111,10 @@ class NodeReporter:
         fast_until = self._clock.monotonic() + FAST_PHASE_SECONDS
         await self.register()
         ready.set()
+        if self._around.first_look is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(FIRST_LOOK_SECONDS):
+                    await self._around.first_look.wait()
         while True:
             await self.report()
             await self._pause(fast_until)

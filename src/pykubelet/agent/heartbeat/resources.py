@@ -3,13 +3,15 @@
 In: the machine, what is reserved, the quantities that the node has in the API so far (others may have added some). Out:
 quantities by name. Pure.
 
-Upstream: pkg/kubelet/nodestatus/setters.go (MachineInfo), pkg/kubelet/cadvisor/util.go
+Upstream: pkg/kubelet/nodestatus/setters.go (MachineInfo), pkg/kubelet/cadvisor/util.go,
+pkg/kubelet/cm/node_container_manager_linux.go (GetNodeAllocatableReservation)
 """
 
 from collections.abc import Mapping
 
 from pykubelet.agent.heartbeat.facts import Machine
-from pykubelet.api.quantity import Format, Quantity, parse_quantity, sub
+from pykubelet.api.quantity import Format, Quantity, add, parse_quantity, sub
+from pykubelet.api.quantity_or_share import QuantityOrShare
 
 Quantities = Mapping[str, str]
 HUGE_PAGES = "hugepages-"
@@ -28,6 +30,17 @@ def capacity(machine: Machine, known: Quantities, *, max_pods: int, pods_per_cor
         found["ephemeral-storage"] = _binary(machine.storage_bytes)
     huge = {f"{HUGE_PAGES}{_binary(size)}": _binary(total) for size, total in machine.huge_pages.items()}
     return {**known, **found, **huge}
+
+
+def reservation(
+    all_there_is: Quantities, reserved: Quantities, kept_free: Mapping[str, QuantityOrShare]
+) -> dict[str, str]:
+    """What pods are not promised: what is reserved, and what must be left for the node not to evict them at once."""
+    found = {name: parse_quantity(reserved[name]) for name in all_there_is if name in reserved}
+    for name, value in all_there_is.items():
+        if name in kept_free:
+            found[name] = add(found.get(name, Quantity()), kept_free[name].of(parse_quantity(value).value()))
+    return {name: str(quantity) for name, quantity in found.items() if quantity.sign()}
 
 
 def allocatable(all_there_is: Quantities, reserved: Quantities, known: Quantities) -> dict[str, str]:

@@ -159,7 +159,7 @@ class MirrorKeeper:
         try:
             node = self._nodes.node(self._node_name)
         except ApiError as error:
-            log.info("no mirror pod yet, the node is not known", pod=pod_label(pod), error=error)
+            log.debug("no mirror pod yet, the node is not known", pod=pod_label(pod), error=error)
             return False
         return node.metadata.deletion_timestamp is None
 

@@ -1,8 +1,9 @@
 """What the pods of a node take of it, kept as sums.
 
-Pure. One pod more or less costs the same, however many there are. Counts every pod from its admission until the last of its containers has stopped, or its source does not name it
-any more: an edited manifest must not be refused because its former self still runs. Upstream adds up all active pods at
-each admission (NodeInfo in pkg/scheduler/framework/types.go).
+Pure. One pod more or less costs the same, however many there are. Counts every pod from the moment it may run here until
+the last of its containers has stopped, or its source does not name it any more: an edited manifest must not be refused
+because its former self still runs. Upstream adds up all active pods at each admission (NodeInfo in
+pkg/scheduler/framework/types.go).
 """
 
 from collections import Counter

@@ -4,12 +4,11 @@ Upstream: pkg/probe/tcp/tcp.go. It also makes `close` linger for a second; here 
 """
 
 import asyncio
-import os
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from pykubelet.agent.probes.finding import Finding, State
+from pykubelet.runtime.go_words import dial_failure, host_port
 
 
 async def probe_tcp(host: str, port: int, timeout_seconds: float) -> Finding:
@@ -32,21 +31,3 @@ async def opened(host: str, port: int) -> AsyncIterator[tuple[asyncio.StreamRead
     finally:
         # Nobody waits for the other side to say goodbye.
         writer.close()
-
-
-def host_port(host: str, port: int) -> str:
-    """Host and port as in a URL."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def dial_failure(host: str, port: int, error: OSError) -> str:
-    """Why no connection was opened."""
-    if isinstance(error, socket.gaierror):
-        return f"dial tcp: lookup {host}: no such host"
-    return f"dial tcp {host_port(host, port)}: connect: {errno_text(error)}"
-
-
-def errno_text(error: OSError) -> str:
-    """The system's word for an error as Go writes it: in small letters."""
-    text = os.strerror(error.errno) if error.errno else str(error) or type(error).__name__
-    return text[:1].lower() + text[1:]

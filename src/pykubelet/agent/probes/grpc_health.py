@@ -90,11 +90,6 @@ def connect_timeout(address: str, timeout_seconds: int) -> Finding:
     return Finding(State.FAILURE, f"timeout: failed to connect service {go_quote(address)} {within}")
 
 
-def connect_failure(address: str, why: str) -> Finding:
-    """No gRPC server was reached."""
-    return Finding(State.FAILURE, f"error: failed to connect service at {go_quote(address)}: {why}")
-
-
 def serving_status(message: bytes) -> int:
     """The status in a HealthCheckResponse; 0 if it says nothing."""
     if message[:1] != b"\x08":

@@ -8,23 +8,20 @@ Upstream: pkg/probe/http/http.go
 
 import asyncio
 import re
-import ssl
 from urllib.parse import quote
 
 import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
-from pykubelet.agent.probes.dial import dial_failure, errno_text
 from pykubelet.agent.probes.finding import ProbeError, State
 from pykubelet.agent.probes.http_answer import HttpAnswer, NoAnswer
+from pykubelet.runtime.http_door import request_failure
 from pykubelet.runtime.http_get import Headers
 
 BODY_BYTES = 10 * 1024
 """Of an answer's body no more is read."""
 _HEADER_BYTES = 2**20
-# What OpenSSL says when the other side does not speak TLS.
-_NOT_TLS = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"})
 _NO_HEADERS = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
 _NO_BODY = "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
 
@@ -60,7 +57,7 @@ class ProbeHttp:
         except TimeoutError as error:
             raise NoAnswer(_NO_HEADERS) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise NoAnswer(_reason(error)) from error
+            raise NoAnswer(request_failure(error)) from error
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -88,20 +85,3 @@ def _url(text: str) -> URL:
     """The URL as it is written: only what may not stand in one is escaped, and no `..` is resolved."""
     escaped = re.sub(r"%(?![0-9A-Fa-f]{2})", "%25", text)
     return URL(quote(escaped, safe="%/:=&?~#+!$,;'@()*[]"), encoded=True)
-
-
-def _reason(error: Exception) -> str:
-    """What went wrong, without quoting headers."""
-    if isinstance(error, aiohttp.ClientConnectorError):
-        cause = error.os_error
-        if isinstance(cause, ssl.SSLError):
-            not_tls = cause.reason in _NOT_TLS
-            return "http: server gave HTTP response to HTTPS client" if not_tls else f"tls: {cause.reason}"
-        return dial_failure(error.host, error.port or 0, cause)
-    if isinstance(error, aiohttp.ServerDisconnectedError):
-        return "EOF"
-    if isinstance(error, aiohttp.ClientResponseError):
-        return "net/http: HTTP/1.x transport connection broken: malformed HTTP response"
-    if isinstance(error, OSError):
-        return f"read: {errno_text(error)}"
-    return "net/http: invalid request" if isinstance(error, ValueError) else type(error).__name__

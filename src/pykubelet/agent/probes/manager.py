@@ -11,6 +11,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Protocol
 
 from pykubelet.agent.flow import ProbeKind, ProbeResult, ProbeVerdict
+from pykubelet.agent.probes.counts import ProbeCounts
 from pykubelet.agent.probes.readiness import with_probe_results
 from pykubelet.agent.probes.results import Results
 from pykubelet.agent.probes.schedule import Subject, first_delay_seconds, probe_of, taken_over
@@ -55,6 +56,8 @@ class ProbeManager:
         rand: Random = system_random,
     ) -> None:
         self._statuses, self._prober, self._clock, self._rand = statuses, prober, clock, rand
+        self.counts = ProbeCounts()
+        """What was found so far, for pages of metrics."""
         self._results = {kind: Results(kind, changed) for kind in ProbeKind}
         self._pods: dict[PodUid, dict[_Key, _Running]] = {}
         self._group: asyncio.TaskGroup | None = None
@@ -138,6 +141,7 @@ class ProbeManager:
             results=self._results[kind],
             statuses=self._statuses,
             prober=self._prober,
+            counts=self.counts,
             clock=self._clock,
             first_delay_seconds=first_delay_seconds(probe.period_seconds, age_seconds, self._rand()),
         )

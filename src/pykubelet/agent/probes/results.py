@@ -28,11 +28,11 @@ class Results:
         """The result for a container, if there is any."""
         return self._results.get(runtime_id(container_id))
 
-    def set(self, container_id: str, result: ProbeVerdict, uid: PodUid) -> None:
-        """The result is this now; a change is told."""
+    def set(self, container_id: str, result: ProbeVerdict, uid: PodUid, container: str = "") -> None:
+        """The result is this now; a change is told, with the name of the container."""
         if self.get(container_id) != result:
             self.put_silently(container_id, result)
-            self._changed(ProbeResult(uid, container_id, self._kind, result))
+            self._changed(ProbeResult(uid, container_id, self._kind, result, container))
 
     def put_silently(self, container_id: str, result: ProbeVerdict) -> None:
         """The result is this now, which is nothing new to anybody."""

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
-from pykubelet.agent.probes.dial import host_port
 from pykubelet.agent.probes.finding import Finding, State
 from pykubelet.agent.probes.http_answer import HttpAnswer, NoAnswer
+from pykubelet.runtime.go_words import host_port
 from pykubelet.runtime.http_get import Headers
 
 _REFUSED = "connect: connection refused"

@@ -8,6 +8,7 @@ import asyncio
 from typing import Protocol
 
 from pykubelet.agent.flow import ProbeVerdict
+from pykubelet.agent.probes.counts import ProbeCounts
 from pykubelet.agent.probes.results import Results
 from pykubelet.agent.probes.schedule import Memory, Step, Subject, conclude, examine, next_tick
 from pykubelet.aio.clock import Clock
@@ -40,11 +41,12 @@ class ProbeWorker:
         results: Results,
         statuses: PodStatuses,
         prober: Probing,
+        counts: ProbeCounts,
         clock: Clock,
         first_delay_seconds: float = 0.0,
     ) -> None:
         self._subject, self._memory, self._results = subject, memory, results
-        self._statuses, self._prober, self._clock = statuses, prober, clock
+        self._statuses, self._prober, self._counts, self._clock = statuses, prober, counts, clock
         self._first_delay_seconds = first_delay_seconds
         self._wanted_now = asyncio.Event()
         self._uid = PodUid(subject.pod.metadata.uid)
@@ -67,6 +69,7 @@ class ProbeWorker:
 
     def forget(self) -> None:
         """Drop the result; the worker is not run any more."""
+        self._counts.forget(self._subject)
         if self._memory.container_id:
             self._results.remove(self._memory.container_id)
 
@@ -84,8 +87,10 @@ class ProbeWorker:
         status = self._statuses.pod_status(self._uid)
         step = self._applied(examine(self._subject, self._memory, status, self._clock.now()))
         if step.should_probe and status is not None:
+            began = self._clock.monotonic()
             found = await self._prober.probe(self._subject, status, self._memory.container_id)
             if found is not None:
+                self._counts.note(self._subject, found, self._clock.monotonic() - began)
                 step = self._applied(conclude(self._subject, self._memory, found))
         return step.keep_going
 
@@ -94,5 +99,5 @@ class ProbeWorker:
         if step.forgotten:
             self._results.remove(step.forgotten)
         for result in step.results:
-            self._results.set(self._memory.container_id, result, self._uid)
+            self._results.set(self._memory.container_id, result, self._uid, self._subject.container.name)
         return step

@@ -6,10 +6,10 @@ from pykubelet.agent.sources.merge import Merged, merge_update, stored_after
 from pykubelet.agent.sources.mirrors_first import MirrorsFirst
 from pykubelet.agent.sources.notify import NotificationMode, notifications
 from pykubelet.agent.sources.pod_config import Channel, PodConfig
-from pykubelet.agent.sources.problems import Problems, SourceProblem
 from pykubelet.agent.sources.reported import ReportedProblems
 from pykubelet.agent.sources.sources_ready import SourcesReady
 from pykubelet.agent.sources.url import UrlSource
+from pykubelet.kube.manifests.problems import Problems, SourceProblem
 
 __all__ = [
     "ApiServerSource",

@@ -13,7 +13,7 @@ from pykubelet.agent.flow import Source
 from pykubelet.agent.sources.identity import Origin, static_pod_uid
 from pykubelet.api.defaults.pod_defaults import default_pod
 from pykubelet.api.generated.core import Pod
-from pykubelet.api.manifest import ManifestError, ManifestItem, read_manifest
+from pykubelet.api.manifest import ManifestItem
 from pykubelet.api.pods import CONFIG_HASH
 from pykubelet.api.quantity import QuantityError
 from pykubelet.api.validation.field_errors import list_text
@@ -21,8 +21,8 @@ from pykubelet.api.validation.options import KUBELET_OPTIONS
 from pykubelet.api.validation.pod import validate_pod_create
 from pykubelet.api.validation.static_pods import UnknownVolumeError, api_references
 from pykubelet.api.wire import DecodeError, Document, from_document
+from pykubelet.kube.manifests.documents import DocumentProblem, is_pod, read_documents
 
-MAX_MANIFEST_BYTES = 10 * 2**20
 _NO_EXECUTE = {"operator": "Exists", "effect": "NoExecute"}
 _TOLERATION_IDENTITY = ("key", "operator", "value", "effect")
 # What a static pod may refer to where server and node are one machine.
@@ -30,62 +30,40 @@ _LOCAL_REFERENCES = ("secrets", "configmaps")
 
 
 @dataclass(frozen=True, slots=True)
-class DecodeProblem:
-    """What is wrong with a document of a manifest; line and column are 0 where there is no such place."""
-
-    message: str
-    line: int = 0
-    column: int = 0
-
-    def __str__(self) -> str:
-        if not self.line:
-            return self.message
-        place = f"line {self.line}, column {self.column}" if self.column else f"line {self.line}"
-        return f"{place}: {self.message}"
-
-
-@dataclass(frozen=True, slots=True)
 class Decoded:
     """The good pods of a manifest in their order, and what is wrong with the rest; neither: an explicit empty list."""
 
     pods: tuple[Pod, ...] = ()
-    problems: tuple[DecodeProblem, ...] = ()
+    problems: tuple[DocumentProblem, ...] = ()
 
 
 class _NotAPodError(ValueError):
     """A document that cannot become a static pod; the message is for the user."""
 
 
-def decode_pods(data: bytes, *, origin: Origin, node_name: str, allow_references: bool = False) -> Decoded:
+def decode_pods(
+    data: bytes, *, origin: Origin, node_name: str, allow_references: bool = False, skips_other_kinds: bool = False
+) -> Decoded:
     """The static pods of a manifest.
 
     With `allow_references` they may use config maps and secrets, which upstream refuses; other objects they never may.
+    With `skips_other_kinds` what is no pod is passed over, else it is a problem.
     """
-    if len(data) >= MAX_MANIFEST_BYTES:
-        return Decoded(problems=(DecodeProblem("the read limit is reached"),))
-    try:
-        manifest = read_manifest(data, origin=origin.location)
-    except ManifestError as error:
-        return Decoded(problems=tuple(_manifest_problems(error)))
+    documents = read_documents(data, origin=origin.location)
     pods: list[Pod] = []
-    problems: list[DecodeProblem] = []
-    for item in manifest.items:
+    problems = list(documents.problems)
+    for item in documents.items:
+        if skips_other_kinds and not is_pod(item):
+            continue
         try:
             pods.append(_decode_item(item, origin, node_name, allow_references=allow_references))
         except _NotAPodError as error:
-            problems.append(DecodeProblem(str(error), line=item.line))
+            problems.append(DocumentProblem(str(error), line=item.line))
     return Decoded(tuple(pods), tuple(problems))
 
 
-def _manifest_problems(error: ManifestError) -> list[DecodeProblem]:
-    return [
-        DecodeProblem(f"{each.path}: {each.message}" if each.path else each.message, each.line, each.column)
-        for each in error.problems
-    ]
-
-
 def _decode_item(item: ManifestItem, origin: Origin, node_name: str, *, allow_references: bool) -> Pod:
-    if (item.api_version, item.kind) != ("v1", "Pod"):
+    if not is_pod(item):
         raise _NotAPodError(f"invalid pod: this is a {item.kind} of {item.api_version}")
     try:
         pod = default_pod(item.document)

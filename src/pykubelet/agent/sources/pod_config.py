@@ -13,7 +13,7 @@ import itertools
 from collections.abc import AsyncIterator
 from collections.abc import Set as AbstractSet
 
-from pykubelet.agent.flow import PodOp, PodUpdate, Source
+from pykubelet.agent.flow import PodOp, PodUpdate, Source, Trail
 from pykubelet.agent.sources.merge import Pods, merge_update, stored_after
 from pykubelet.agent.sources.notify import NotificationMode, notifications
 from pykubelet.agent.sources.stream import UpdateStream
@@ -30,8 +30,10 @@ log = get_logger(__name__)
 class Channel:
     """Where a source hands in its messages. Holds one: a source is at most one message ahead of the merge."""
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, trail: Trail | None = None) -> None:
         self.source = source
+        self.trail = trail
+        """Where the source tells what it decided about its pods."""
         self._messages: asyncio.Queue[PodUpdate] = asyncio.Queue(maxsize=1)
         self.delivered = asyncio.Event()
         """Set once all pods of the source are in the stream of updates."""
@@ -49,8 +51,14 @@ class PodConfig:
     """All pods of all sources, and the stream of their changes. Belongs to one loop."""
 
     def __init__(
-        self, *, clock: Clock, recorder: EventRecorder, mode: NotificationMode = NotificationMode.INCREMENTAL
+        self,
+        *,
+        clock: Clock,
+        recorder: EventRecorder,
+        mode: NotificationMode = NotificationMode.INCREMENTAL,
+        trail: Trail | None = None,
     ) -> None:
+        self._trail = trail
         self._clock, self._recorder, self._mode = clock, recorder, NotificationMode(mode)
         self._pods: dict[str, dict[str, Pod]] = {}
         self._delivered: set[str] = set()
@@ -63,7 +71,7 @@ class PodConfig:
         if not source:
             raise ValueError("a source needs a name")
         if source not in self._channels:
-            self._channels[source] = Channel(source)
+            self._channels[source] = Channel(source, self._trail)
             if self._listeners:
                 self._listen(self._listeners, self._channels[source])
         return self._channels[source]

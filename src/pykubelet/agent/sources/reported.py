@@ -1,13 +1,19 @@
 """Problems of sources, told as events about the node, and kept as long as they last.
 
+What follows manifests beside the node may tell its problems here too; they are no problems of the node's pods.
+
 Upstream tells of them in its log only.
 """
 
-from pykubelet.agent.sources.problems import SourceProblem
+from pykubelet.agent.flow import Source
 from pykubelet.api.generated.core import ObjectReference
+from pykubelet.kube.manifests.problems import SourceProblem
 from pykubelet.kube.recorder import WARNING, EventRecorder
 
 SOURCE_PROBLEM = "PodSourceProblem"
+MANIFEST_PROBLEM = "ManifestProblem"
+"""With documents that are no pods."""
+_SOURCES_OF_PODS = frozenset(Source)
 _LONGEST_EVENT = 1024
 """What an event may say at most."""
 
@@ -20,9 +26,14 @@ class ReportedProblems:
         self._open: dict[tuple[str, str], SourceProblem] = {}
 
     def report(self, problem: SourceProblem) -> None:
+        # Two that follow one file find the same wrong with its text: one event says it.
+        is_told = any((each.where, each.message) == (problem.where, problem.message) for each in self._open.values())
         self._open[problem.source, problem.where] = problem
+        if is_told:
+            return
         message = f"{problem.where}: {problem.message}"
-        self._recorder.event(self._node, WARNING, SOURCE_PROBLEM, message[:_LONGEST_EVENT])
+        reason = SOURCE_PROBLEM if problem.source in _SOURCES_OF_PODS else MANIFEST_PROBLEM
+        self._recorder.event(self._node, WARNING, reason, message[:_LONGEST_EVENT])
 
     def clear(self, source: str, where: str) -> None:
         self._open.pop((source, where), None)
@@ -32,6 +43,6 @@ class ReportedProblems:
         return tuple(self._open.values())
 
     def warning(self) -> str:
-        """The same in a few words, for the node's condition; empty if nothing is."""
-        places = ", ".join(problem.where for problem in self._open.values())
+        """What is wrong with pods in a few words, for the node's condition; empty if nothing is."""
+        places = ", ".join(problem.where for problem in self._open.values() if problem.source in _SOURCES_OF_PODS)
         return f"problems with sources of pods: {places}" if places else ""

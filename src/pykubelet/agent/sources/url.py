@@ -16,12 +16,15 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from pykubelet.agent.flow import PodOp
-from pykubelet.agent.sources.decode import MAX_MANIFEST_BYTES, decode_pods
+from pykubelet.agent.sources.decode import decode_pods
 from pykubelet.agent.sources.identity import url_origin
 from pykubelet.agent.sources.merge import Pods
 from pykubelet.agent.sources.pod_config import Channel
-from pykubelet.agent.sources.problems import ProblemBook, Problems
+from pykubelet.agent.sources.stories import Stories, Story
 from pykubelet.aio.log import get_logger
+from pykubelet.api.keys import PodUid
+from pykubelet.kube.manifests.documents import MAX_MANIFEST_BYTES
+from pykubelet.kube.manifests.problems import ProblemBook, Problems
 
 log = get_logger(__name__)
 
@@ -61,7 +64,7 @@ class UrlSource:
         self._headers = CIMultiDict((name, value) for name, values in (headers or {}).items() for value in values)
         self._node_name, self._allow_references = node_name, allow_references
         self._channel, self._period_seconds = channel, period_seconds
-        self._book = ProblemBook(channel.source, problems)
+        self._book, self._stories = ProblemBook(channel.source, problems), Stories(channel.trail)
         self._sent: Pods | None = None
         self._body: bytes | None = None
         self._pods: Pods = ()
@@ -92,7 +95,7 @@ class UrlSource:
         if self._failures:
             log.info("pods were read from the URL again", url=self._where)
         self._failures = 0
-        self._book.update({})
+        self._tell("")
 
     def _note_failure(self, message: str) -> None:
         if self._failures < LOUD_FAILURES:
@@ -104,7 +107,11 @@ class UrlSource:
         else:
             log.debug("failed to read pods from the URL", url=self._where, error=message)
         self._failures += 1
-        self._book.update({self._where: message})
+        self._tell(message)
+
+    def _tell(self, problem: str) -> None:
+        self._book.update({self._where: problem} if problem else {})
+        self._stories.tell((PodUid(pod.metadata.uid), Story(self._where, problem)) for pod in self._sent or ())
 
     async def _pods_now(self, session: aiohttp.ClientSession) -> Pods:
         """The pods the URL names now."""

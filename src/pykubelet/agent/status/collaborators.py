@@ -51,6 +51,9 @@ class StatusObserver(Protocol):
     def status_sent(self, pod: Pod, waited_seconds: float, /) -> None:
         """The API took a status; `pod` is its answer, the wait counts from the oldest change in it."""
 
+    def status_not_sent(self, uid: PodUid, why: str, /) -> None:
+        """The API did not take a status, or could not be reached; it is tried again."""
+
     def pod_forgotten(self, uid: PodUid, /) -> None:
         """The status of this pod is no longer kept."""
 

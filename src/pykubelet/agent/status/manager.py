@@ -90,6 +90,10 @@ class StatusManager:
         entry = self._cache.get(self._pods.translate_pod_uid(uid))
         return entry.status if entry is not None else None
 
+    def has_unsent(self) -> bool:
+        """Whether the API server does not know every status yet; never without one."""
+        return self._sender is not None and bool(self._cache.unsent)
+
     def shown_status(self, pod: Pod) -> PodStatus:
         """What the API shows of a pod we have no status of: after a restart, no condition may move without cause."""
         mirror = self._pods.mirror_pod_by_pod(pod)

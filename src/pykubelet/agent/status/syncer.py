@@ -62,6 +62,8 @@ class StatusSyncer:
         self._clock = clock
         # The last version sent, by the UID that the API server knows: a mirror's for a static pod.
         self._sent: dict[MirrorUid, int] = {}
+        # What was last compared and found to say the same: the API's object and our status, neither of which ever changes.
+        self._agreed: dict[PodUid, tuple[Pod, PodStatus]] = {}
 
     def due(self, *, all: bool) -> tuple[PodUid, ...]:
         """The pods to send now: those with a version not sent yet.
@@ -74,6 +76,8 @@ class StatusSyncer:
             for known in tuple(self._sent):
                 if PodUid(known) not in self._cache and known not in mirror_to_pod:
                     del self._sent[known]
+            for agreed in self._agreed.keys() - set(self._cache):
+                del self._agreed[agreed]
             return tuple(uid for uid in self._cache if self._is_due(uid, pod_to_mirror))
         # A mirror made anew has nothing of what was sent to the one before, and nobody marks that as unsent.
         remirrored = (uid for uid in pod_to_mirror if uid in self._cache)
@@ -100,7 +104,15 @@ class StatusSyncer:
         pod = self._pods.pod_by_uid(uid)
         if pod is not None and is_static_pod(pod):
             pod = self._pods.mirror_pod_by_pod(pod)
-        return pod is not None and not equal_by_node(normalize_status(pod, pod.status), status)
+        if pod is None:
+            return False
+        shown, ours = self._agreed.get(uid, (None, None))
+        if shown is pod and ours is status:
+            return False
+        differs = not equal_by_node(normalize_status(pod, pod.status), status)
+        if not differs:
+            self._agreed[uid] = pod, status
+        return differs
 
     def can_be_deleted(self, pod: Pod, entry: VersionedStatus) -> bool:
         """Whether the API may forget this pod: it ended there as well as here, and nothing of it is left."""
@@ -123,6 +135,8 @@ class StatusSyncer:
             return None
         except ApiError as error:
             log.warning("status not sent", reason=error.reason, why=error.message, **facts)
+            if self._observer is not None:
+                self._observer.status_not_sent(uid, error.message)
             # What the server will not have is not worth asking often; the next reconcile pass does.
             worth_repeating = error.retry or isinstance(error, Conflict)
             return Retry(error.retry_after_seconds or 0.0) if worth_repeating else None

@@ -1,7 +1,7 @@
 """What a container runs with: command, environment and mounts.
 
-A `PodSettings` for the runtime: everything a container refers to is looked up, and what it mounts is made. Whatever is missing is a RuntimeFailure, which the user sees as the container waiting
-with CreateContainerConfigError.
+A `PodSettings` for the runtime: everything a container refers to is looked up, and what it mounts is made. Whatever is
+missing is a RuntimeFailure, which the user sees as the container waiting with CreateContainerConfigError.
 
 Upstream: GenerateRunContainerOptions in pkg/kubelet/kubelet_pods.go
 """
@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Protocol
 
 from pykubelet.agent.volumes import hosts
+from pykubelet.agent.volumes.awaited import AwaitedObjects
 from pykubelet.agent.volumes.container_files import make_termination_file, write_hosts_file
 from pykubelet.agent.volumes.env import AnyContainer, Surroundings, environment, wanted_names
 from pykubelet.agent.volumes.expansion import expand_all
 from pykubelet.agent.volumes.field_ref import Addresses
+from pykubelet.agent.volumes.interest import Named
 from pykubelet.agent.volumes.mount_plan import (
     HOSTS_PATH,
     PlannedMount,
@@ -60,12 +62,14 @@ class ContainerSetup:
         *,
         volumes: Volumes,
         objects: PodObjects,
+        awaited: AwaitedObjects,
         services: Services,
         node: NodeFacts,
         mounter: Mounter,
         cluster_domain: str,
     ) -> None:
         self._volumes, self._objects, self._services, self._node = volumes, objects, services, node
+        self._awaited = awaited
         self._mounter, self._cluster_domain = mounter, cluster_domain
 
     def hostname(self, pod: Pod) -> str:
@@ -84,7 +88,7 @@ class ContainerSetup:
         Makes the files it mounts, of which those for last words are one for each attempt.
         """
         try:
-            variables = environment(pod, container, await self._surroundings(pod, container, ips))
+            variables = await self._environment(pod, container, ips)
             planned = plan_mounts(container, self._volumes.volumes(PodUid(pod.metadata.uid)), variables)
             mounts = await in_thread(self._mounts, pod, container, tuple(ips), planned, attempt)
         except (ConfigProblem, OSError) as problem:
@@ -96,16 +100,23 @@ class ContainerSetup:
             mounts=mounts,
         )
 
-    async def _surroundings(self, pod: Pod, container: AnyContainer, ips: Sequence[str]) -> Surroundings:
-        names = wanted_names(container)
-        return Surroundings(
-            lookups=await self._objects.look_up(
-                pod.metadata.namespace, config_maps=names.config_maps, secrets=names.secrets
-            ),
+    async def _environment(self, pod: Pod, container: AnyContainer, ips: Sequence[str]) -> dict[str, str]:
+        names, namespace, uid = wanted_names(container), pod.metadata.namespace, PodUid(pod.metadata.uid)
+        wanted = [
+            *(Named("configmap", namespace, name) for name in names.config_maps),
+            *(Named("secret", namespace, name) for name in names.secrets),
+        ]
+        self._awaited.expect(uid, container.name, wanted)
+        lookups = await self._objects.look_up(namespace, config_maps=names.config_maps, secrets=names.secrets)
+        surroundings = Surroundings(
+            lookups=lookups,
             services=self._services.services(),
             addresses=Addresses(pod_ips=tuple(ips), host_ips=self._node.host_ips()),
             allocatable=self._node.allocatable(),
         )
+        variables = environment(pod, container, surroundings)
+        self._awaited.expect(uid, container.name, ())
+        return variables
 
     def _mounts(
         self,

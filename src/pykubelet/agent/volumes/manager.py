@@ -9,15 +9,14 @@ second and not at the pod's next resync, and a pod waiting for one starts as soo
 
 import asyncio
 from collections.abc import Container, Iterable
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 
 from pykubelet.agent.volumes import directories, tear_down
 from pykubelet.agent.volumes.interest import Interest, Named
 from pykubelet.agent.volumes.mount_plan import ReadyVolume
 from pykubelet.agent.volumes.mounting import Mounter
-from pykubelet.agent.volumes.objects import Changes, NodeFacts, PodObjects
+from pykubelet.agent.volumes.objects import NodeFacts, PodObjects
 from pykubelet.agent.volumes.payloads import PayloadInputs, file_group, payload_of, wants
 from pykubelet.agent.volumes.plan import PAYLOAD_PLUGINS, PlannedVolume, VolumePlan, plan_volumes
 from pykubelet.agent.volumes.pod_dirs import PLUGINS, PodDir, pod_dir
@@ -26,7 +25,6 @@ from pykubelet.agent.volumes.set_up import SetUp, VolumeJob, VolumeOutcome, fing
 from pykubelet.agent.volumes.tokens import TokenCache, TokenProblem
 from pykubelet.agent.volumes.turns import Turns, in_thread
 from pykubelet.aio.backoff import Backoff, Retries
-from pykubelet.aio.broadcast import Lagged
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.keyed_queue import KeyedQueue
 from pykubelet.aio.log import get_logger
@@ -77,7 +75,7 @@ class VolumeManager:
         self._root, self._objects, self._tokens, self._node = root, objects, tokens, node
         self._mounter, self._recorder, self._clock = mounter, recorder, clock
         self._records: dict[PodUid, _Record] = {}
-        self._interest = Interest()
+        self._interest: Interest[PodUid] = Interest()
         self._turns = Turns()
         self._outdated: KeyedQueue[PodUid, None] = KeyedQueue()
         self._orphan_problems: dict[str, str] = {}
@@ -93,9 +91,14 @@ class VolumeManager:
 
     async def make_directories(self, pod: Pod) -> None:
         """The folders that every pod has; OSError if the disk refuses."""
-        directory = self.directory(pod.metadata.uid)
+        uid = PodUid(pod.metadata.uid)
+        record = self._records.get(uid)
+        if record is not None and record.is_mounted and self._is_trusted(record):
+            # They were there when its volumes were made in them.
+            return
+        directory = self.directory(uid)
         paths = (directory.path, directory.volumes, f"{directory.path}/{PLUGINS}")
-        async with self._turns.of(PodUid(pod.metadata.uid)):
+        async with self._turns.of(uid):
             await in_thread(directories.make_pod_folders, *paths)
 
     async def mount(self, pod: Pod, *, patience_seconds: float = PATIENCE_SECONDS) -> None:
@@ -156,18 +159,10 @@ class VolumeManager:
 
     async def run(self, ready: asyncio.Event) -> None:
         """Rewrite files whose source changes, until cancelled."""
-        with ExitStack() as stack:
-            followed = [
-                (kind, stack.enter_context(reader.subscribe()))
-                for kind, reader in (("configmap", self._objects.config_maps), ("secret", self._objects.secrets))
-                if reader is not None
-            ]
-            async with asyncio.TaskGroup() as group:
-                for kind, changes in followed:
-                    start_supervised(group, f"volumes: {kind}s", partial(self._follow, kind, changes))
-                for number in range(_WRITERS):
-                    start_supervised(group, f"volumes: writer {number}", self._write_outdated)
-                ready.set()
+        async with asyncio.TaskGroup() as group:
+            for number in range(_WRITERS):
+                start_supervised(group, f"volumes: writer {number}", self._write_outdated)
+            start_supervised(group, "volumes: objects", lambda: self._objects.follow(self._changed, ready))
 
     async def _remove_orphan(self, uid: PodUid) -> None:
         try:
@@ -180,17 +175,8 @@ class VolumeManager:
         else:
             log.info("orphaned pod folder removed", uid=uid)
 
-    async def _follow(self, kind: str, changes: Changes) -> None:
-        while True:
-            try:
-                namespace, name = await changes.next()
-            except Lagged:
-                self._wake(tuple(self._interest.as_map()))
-            else:
-                self._wake(self._interest.pods(Named(kind, namespace, name)))
-
-    def _wake(self, uids: Iterable[PodUid]) -> None:
-        for uid in uids:
+    def _changed(self, named: Named | None) -> None:
+        for uid in self._interest.users(named):
             if record := self._records.get(uid):
                 record.changed.set()
                 if record.is_mounted:
@@ -215,19 +201,23 @@ class VolumeManager:
             if self._records.get(uid) is not record:
                 return False
             prints, now = fingerprints(jobs), self._clock.monotonic()
-            if prints is not None and prints == record.written and now - record.written_at < _TRUST_SECONDS:
+            if prints is not None and prints == record.written and self._is_trusted(record):
                 return True
             work = SetUp(
                 directory=self.directory(uid), group=file_group(pod), now=self._clock.now(), mounter=self._mounter
             )
             # Until it is done nobody knows what is on disk, and it may be interrupted.
             record.written = None
-            outcomes = await in_thread(work.make_all, jobs)
+            outcomes = await in_thread(work.make_all, jobs) if jobs else {}
         record.ready = {name: outcome.volume for name, outcome in outcomes.items() if outcome.volume}
         self._report(record, outcomes)
         if not record.problems:
             record.written, record.written_at = prints, now
         return len(record.ready) == len(outcomes)
+
+    def _is_trusted(self, record: _Record) -> bool:
+        """Whether what was written needs no look at the disk: it was without a problem, and not long ago."""
+        return record.written is not None and self._clock.monotonic() - record.written_at < _TRUST_SECONDS
 
     async def _jobs(self, pod: Pod, plan: VolumePlan) -> list[VolumeJob]:
         needed = wants(_with_files(plan))

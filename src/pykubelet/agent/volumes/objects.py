@@ -1,11 +1,16 @@
 """The config maps and secrets that pods name: how to ask for them, and to hear of changes."""
 
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, TypeVar
 
+from pykubelet.agent.volumes.interest import Named
 from pykubelet.agent.volumes.lookups import Lookups
+from pykubelet.aio.broadcast import Lagged
+from pykubelet.aio.supervise import start_supervised
 from pykubelet.api.generated.core import ConfigMap, Secret
 
 T_co = TypeVar("T_co", covariant=True)
@@ -52,6 +57,24 @@ class PodObjects:
             config_maps=await _read(self.config_maps, "configMap", namespace, config_maps),
             secrets=await _read(self.secrets, "secret", namespace, secrets),
         )
+
+    async def follow(self, changed: Callable[[Named | None], None], ready: asyncio.Event) -> None:
+        """Tell which object may have changed, None if any of them may, until cancelled; from `ready` on, none is missed."""
+        readers = {"configmap": self.config_maps, "secret": self.secrets}
+        with ExitStack() as stack:
+            followed = {kind: stack.enter_context(each.subscribe()) for kind, each in readers.items() if each}
+            async with asyncio.TaskGroup() as group:
+                for kind, changes in followed.items():
+                    start_supervised(group, f"changed {kind}s", partial(_tell, kind, changes, changed))
+                ready.set()
+
+
+async def _tell(kind: str, changes: Changes, changed: Callable[[Named | None], None]) -> None:
+    while True:
+        try:
+            changed(Named(kind, *await changes.next()))
+        except Lagged:
+            changed(None)
 
 
 async def _read(

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Container, Mapping
 from typing import Protocol
 
-from pykubelet.agent.flow import PodWork, SyncType, Trail, WorkerState
+from pykubelet.agent.flow import PodWork, SyncType, Trail, WaitAt, WorkerState
 from pykubelet.agent.workers.machine import Decision, Job, Machine, uid_of
 from pykubelet.agent.workers.queries import WorkerQueries
 from pykubelet.agent.workers.worker import JobRunner, Worker
@@ -118,9 +118,10 @@ class WorkerPool:
         record = self._machine.records.get(uid)
         if job is None and record is not None and record.pending is not None:
             holder = self._machine.turns.holder(record.full_name)
-            self._trail.waits(uid, STATION, f"static pod {holder} of the same name ends")
+            self._trail.waits(uid, WaitAt.TURNS, f"static pod {holder} of the same name ends")
         elif job is not None:
-            self._trail.waits(uid, STATION, "")
+            self._trail.waits(uid, WaitAt.TURNS, "")
+            self._trail.waits(uid, WaitAt.RETRY, "")
         return job
 
     def complete(self, job: Job, *, is_terminal: bool) -> None:
@@ -132,7 +133,7 @@ class WorkerPool:
     def fail(self, job: Job, why: str, again_in_seconds: float) -> None:
         """A sync failed and will be tried again; for the worker."""
         self._trail.note(job.uid, STATION, "sync failed", state=job.state.name.lower(), why=why)
-        self._trail.waits(job.uid, STATION, f"another try in {again_in_seconds:.1f} s")
+        self._trail.waits(job.uid, WaitAt.RETRY, f"another try: {why}", again_in_seconds)
 
     def ask_again(self, uid: PodUid) -> None:
         """Have a pod synced once more, as its source shows it now; for its worker.

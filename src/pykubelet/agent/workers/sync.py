@@ -8,7 +8,7 @@ SyncPod, SyncTerminatingPod, SyncTerminatingRuntimePod and SyncTerminatedPod in 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from pykubelet.agent.flow import StatusChange, Trail
+from pykubelet.agent.flow import StatusChange, Trail, WaitAt
 from pykubelet.agent.workers.collaborators import Containers, Probes, Reasons, StatusReports, Surroundings
 from pykubelet.agent.workers.observed import (
     deadline_in_seconds,
@@ -70,7 +70,7 @@ class PodSyncs:
         await self._need_directories(pod)
         await self._need_volumes(pod)
         secrets = await self._pull_secrets(pod)
-        with self._waiting(pod, "containers being started"):
+        with self._waiting(pod, WaitAt.START, "containers being started"):
             results = await self._containers.sync_pod(pod, observed, secrets)
         self._reasons.update(uid, results)
         await self._containers.prune(observed)
@@ -90,7 +90,7 @@ class PodSyncs:
         status = self._reports.generate(pod, observed, is_terminal=False)
         self._reports.set_pod_status(pod, change_status(status) if change_status is not None else status)
         self._probes.stop_liveness_and_startup(pod)
-        with self._waiting(pod, f"containers being stopped, {grace_seconds} s of grace"):
+        with self._waiting(pod, WaitAt.STOP, f"containers being stopped, {grace_seconds} s of grace", grace_seconds):
             await self._kill(pod, observed, grace_seconds)
         self._probes.remove_pod(pod)
         await self._containers.prune(observed)
@@ -109,7 +109,7 @@ class PodSyncs:
         """Clear up after a pod that was stopped. Its containers stay until they are collected, so that logs can be read."""
         observed = await self._around.last_words.heard(pod, observed)
         self._reports.set_pod_status(pod, self._reports.generate(pod, observed, is_terminal=True))
-        with self._waiting(pod, "volumes being unmounted"):
+        with self._waiting(pod, WaitAt.UNMOUNT, "volumes being unmounted"):
             await self._around.storage.unmount(pod)
         self._around.references.unregister_pod(pod)
         if self._around.cgroups is not None:
@@ -149,7 +149,7 @@ class PodSyncs:
 
     async def _need_volumes(self, pod: Pod) -> None:
         try:
-            with self._waiting(pod, "volumes"):
+            with self._waiting(pod, WaitAt.VOLUMES, "volumes"):
                 await self._around.storage.mount(pod)
         except Exception as error:
             message = f"Unable to attach or mount volumes: {error}"
@@ -189,11 +189,11 @@ class PodSyncs:
         self._recorder.event(reference_to(pod), WARNING, reason, message)
 
     @contextmanager
-    def _waiting(self, pod: Pod, what: str) -> Iterator[None]:
+    def _waiting(self, pod: Pod, station: WaitAt, what: str, seconds: float | None = None) -> Iterator[None]:
         """Who asks why nothing happens is told what the pod waits for."""
         uid = PodUid(pod.metadata.uid)
-        self._trail.waits(uid, STATION, what)
+        self._trail.waits(uid, station, what, seconds)
         try:
             yield
         finally:
-            self._trail.waits(uid, STATION, "")
+            self._trail.waits(uid, station, "")

@@ -1,11 +1,22 @@
 """Structs of the API group apps; written by tools/generate_api.py, not by hand."""
 
 from types import NoneType
+from typing import Any
 
 from msgspec import Struct, field
 
 from pykubelet.api.generated.core import PersistentVolumeClaim, PodTemplateSpec
 from pykubelet.api.generated.meta import LabelSelector, ObjectMeta
+
+
+class ControllerRevision(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
+    """ControllerRevision of apps.v1."""
+
+    api_version: str = field(default_factory=lambda: "apps/v1")
+    data: Any = None
+    kind: str = field(default_factory=lambda: "ControllerRevision")
+    metadata: ObjectMeta = field(default_factory=ObjectMeta)
+    revision: int = field(default_factory=int)
 
 
 class RollingUpdateDaemonSet(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):

@@ -6,8 +6,13 @@ Upstream: validateAffinity and what it calls in pkg/apis/core/validation/validat
 from collections.abc import Sequence
 
 from pykubelet.api.names import dns1123_label_errors, dns1123_subdomain_errors
-from pykubelet.api.validation.field_errors import FieldError, Named, each_invalid, forbidden, invalid, required
-from pykubelet.api.validation.metadata import label_name_errors, label_selector_errors, label_values_errors
+from pykubelet.api.validation.field_errors import FieldError, Named, each_invalid, invalid, required
+from pykubelet.api.validation.metadata import (
+    label_name_errors,
+    label_selector_errors,
+    label_values_errors,
+    operator_errors,
+)
 from pykubelet.api.validation.scheduling import selector_keys_errors
 from pykubelet.api.wire import Document
 
@@ -63,21 +68,13 @@ def _node_term_errors(term: Document, path: str, *, check_values: bool) -> list[
 
 
 def _label_requirement_errors(requirement: Document, path: str) -> list[FieldError]:
-    operator, values = requirement.get("operator", ""), requirement.get("values", ())
-    errors: list[FieldError] = []
-    if operator in {"In", "NotIn"}:
-        if not values:
-            errors.append(required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
-    elif operator in {"Exists", "DoesNotExist"}:
-        if values:
-            detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            errors.append(forbidden(f"{path}.values", detail))
-    elif operator in {"Gt", "Lt"}:
-        if len(values) != 1:
-            detail = "must be specified single value when `operator` is 'Lt' or 'Gt'"
-            errors.append(required(f"{path}.values", detail))
+    if requirement.get("operator") not in {"Gt", "Lt"}:
+        errors = operator_errors(requirement, path)
+    elif len(requirement.get("values", ())) != 1:
+        detail = "must be specified single value when `operator` is 'Lt' or 'Gt'"
+        errors = [required(f"{path}.values", detail)]
     else:
-        errors.append(invalid(f"{path}.operator", Named(operator), "not a valid selector operator"))
+        errors = []
     return errors + label_name_errors(requirement.get("key", ""), f"{path}.key")
 
 

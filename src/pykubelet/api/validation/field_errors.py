@@ -41,7 +41,7 @@ _TITLES = {
     ErrorType.INTERNAL: "Internal error",
 }
 _WITHOUT_VALUE = frozenset({ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG, ErrorType.INTERNAL})
-_SHORT_ESCAPES = {
+SHORT_ESCAPES = {
     "\a": r"\a",
     "\b": r"\b",
     "\f": r"\f",
@@ -174,7 +174,7 @@ def _shown(value: Any) -> str:
 
 
 def _escaped(char: str) -> str:
-    if short := _SHORT_ESCAPES.get(char):
+    if short := SHORT_ESCAPES.get(char):
         return short
     if char.isprintable():
         return char

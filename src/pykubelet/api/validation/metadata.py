@@ -242,20 +242,23 @@ def _field_manager_errors(manager: str, path: str) -> list[FieldError]:
 
 
 def _selector_requirement_errors(requirement: Document, path: str) -> list[FieldError]:
+    return [
+        *operator_errors(requirement, path),
+        *label_name_errors(requirement.get("key", ""), f"{path}.key"),
+        *label_values_errors(requirement.get("values", ()), f"{path}.values"),
+    ]
+
+
+def operator_errors(requirement: Document, path: str) -> list[FieldError]:
+    """What is wrong with a requirement's operator, and with there being values or none."""
     operator, values = requirement.get("operator", ""), requirement.get("values", ())
-    errors: list[FieldError] = []
     if operator in {"In", "NotIn"}:
-        if not values:
-            errors.append(required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
-    elif operator in {"Exists", "DoesNotExist"}:
-        if values:
-            errors.append(
-                forbidden(f"{path}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
-            )
-    else:
-        errors.append(invalid(f"{path}.operator", Named(operator), "not a valid selector operator"))
-    errors += label_name_errors(requirement.get("key", ""), f"{path}.key")
-    return errors + label_values_errors(values, f"{path}.values")
+        detail = "must be specified when `operator` is 'In' or 'NotIn'"
+        return [] if values else [required(f"{path}.values", detail)]
+    if operator in {"Exists", "DoesNotExist"}:
+        detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+        return [forbidden(f"{path}.values", detail)] if values else []
+    return [invalid(f"{path}.operator", Named(operator), "not a valid selector operator")]
 
 
 def label_values_errors(values: Sequence[str], path: str) -> list[FieldError]:

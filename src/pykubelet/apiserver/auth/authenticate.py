@@ -1,4 +1,4 @@
-"""Who asks: a client certificate, a static token, a service account token, or nobody.
+"""Who asks: a client certificate, a static, service account or bootstrap token, or nobody.
 
 In: the headers of a request and the certificate its connection was opened with. Out: a user; Unauthorized if somebody
 shows something that is not valid. Every proof is looked at once and then remembered, so a request costs a digest of its
@@ -7,7 +7,7 @@ token or a look for its certificate.
 Upstream: pkg/kubeapiserver/authenticator/config.go, staging/src/k8s.io/apiserver/pkg/authentication/request
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -16,10 +16,12 @@ from cryptography.x509.oid import NameOID
 
 from pykubelet.aio.clock import Clock
 from pykubelet.api.errors import Unauthorized
+from pykubelet.apiserver.auth.bootstrap_tokens import bootstrap_secret, bootstrap_user
 from pykubelet.apiserver.auth.identity import CREDENTIAL_ID, authenticated
 from pykubelet.apiserver.auth.token_file import digest
 from pykubelet.apiserver.auth.tokens import ServiceAccountTokens, TokenError
 from pykubelet.apiserver.call import ANONYMOUS, User
+from pykubelet.apiserver.store import Entry, Key
 
 INVALID_TOKEN = "invalid bearer token"  # noqa: S105  a message
 # Clients with a certificate: a machine has a handful.
@@ -41,9 +43,15 @@ class Authenticator:
     """Knows everybody. `static` are the users of the token file by the digests of their tokens."""
 
     def __init__(
-        self, tokens: ServiceAccountTokens, *, clock: Clock, static: Mapping[bytes, User] | None = None
+        self,
+        tokens: ServiceAccountTokens,
+        *,
+        clock: Clock,
+        static: Mapping[bytes, User] | None = None,
+        newest: Callable[[Key], Entry | None] = lambda _key: None,
     ) -> None:
-        self._tokens, self._clock = tokens, clock
+        """`newest` gives the newest entry of a key: the secrets of bootstrap tokens."""
+        self._tokens, self._clock, self._newest = tokens, clock, newest
         self._static = {key: authenticated(user) for key, user in (static or {}).items()}
         self._certificates: dict[bytes, _Certificate] = {}
 
@@ -66,7 +74,7 @@ class Authenticator:
     def token_user(self, token: str) -> User:
         """Who shows a token to this server; Unauthorized if nobody does."""
         # A digest tells nothing of how much of a token is right, so finding it by equality gives nothing away.
-        user = self._static.get(digest(token))
+        user = self._known(token)
         if user is not None:
             return user
         try:
@@ -80,9 +88,9 @@ class Authenticator:
     def review(self, token: str, audiences: tuple[str, ...]) -> tuple[User, tuple[str, ...]]:
         """Who shows a token to these audiences (none: this server), and to which; TokenError if nobody does."""
         wanted = audiences or self._tokens.audiences
-        user = self._static.get(digest(token))
+        user = self._known(token)
         if user is not None:
-            # A static token is meant for this server, and for nobody else.
+            # Such a token is meant for this server, and for nobody else.
             both = tuple(audience for audience in self._tokens.audiences if audience in wanted)
             if both:
                 return user, both
@@ -91,6 +99,15 @@ class Authenticator:
         if bearer is None:
             raise TokenError(INVALID_TOKEN)
         return bearer.user, bearer.audiences
+
+    def _known(self, token: str) -> User | None:
+        """Who shows a static token or a bootstrap token."""
+        if user := self._static.get(digest(token)):
+            return user
+        name = bootstrap_secret(token)
+        entry = self._newest(Key("secrets", "kube-system", name)) if name else None
+        user = bootstrap_user(token, entry.document, self._clock.now()) if entry else None
+        return authenticated(user) if user else None
 
     def _certificate(self, der: bytes) -> _Certificate:
         known = self._certificates.get(der)

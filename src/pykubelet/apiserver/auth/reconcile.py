@@ -11,8 +11,9 @@ from collections.abc import Iterable, Sequence
 
 from pykubelet.api.selector import SelectorError, selector_from_document
 from pykubelet.api.wire import DecodeError, Document
+from pykubelet.apiserver.auth.coverage import missing
 from pykubelet.apiserver.auth.default_roles import AUTOUPDATE
-from pykubelet.apiserver.auth.rules import missing, read_rules
+from pykubelet.apiserver.auth.rules import read_rules
 
 
 def reconciled(existing: Document, expected: Document) -> Document:

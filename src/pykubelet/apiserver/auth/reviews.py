@@ -21,6 +21,7 @@ from pykubelet.apiserver.auth.rbac import aggregate
 from pykubelet.apiserver.auth.tokens import TokenError
 from pykubelet.apiserver.call import Answer, Call, User
 from pykubelet.apiserver.failures import invalid
+from pykubelet.apiserver.large_bodies import read_aside
 from pykubelet.apiserver.requests.bodies import Expected
 
 Handler = Callable[[Call], Awaitable[Answer]]
@@ -48,14 +49,14 @@ class Reviews:
 
     async def who_am_i(self, call: Call) -> Answer:
         """SelfSubjectReview."""
-        review = posted(call, _expected(call))
+        review = await read_aside(call, posted, call, _expected(call))
         metadata = {"creationTimestamp": format_time(self.clock.now())}
         status = {"userInfo": _user_document(call.user)}
         return review.answer(_type(review.document) | {"metadata": metadata, "status": status})
 
     async def token(self, call: Call) -> Answer:
         """TokenReview."""
-        review = posted(call, _expected(call))
+        review = await read_aside(call, posted, call, _expected(call))
         spec = review.document["spec"]
         token = spec.get("token", "")
         if not token:
@@ -70,7 +71,7 @@ class Reviews:
     async def access(self, call: Call) -> Answer:
         """SubjectAccessReview, LocalSubjectAccessReview and SelfSubjectAccessReview."""
         kind = call.served.resource.kind
-        review = posted(call, _expected(call))
+        review = await read_aside(call, posted, call, _expected(call))
         if errors := question_errors(review.document, kind):
             # Upstream has forgotten the kind by now, and its messages show that.
             raise invalid("", AUTHORIZATION, "", errors)
@@ -82,7 +83,7 @@ class Reviews:
 
     async def rules(self, call: Call) -> Answer:
         """SelfSubjectRulesReview."""
-        review = posted(call, _expected(call))
+        review = await read_aside(call, posted, call, _expected(call))
         namespace = review.document["spec"].get("namespace", "")
         if not namespace:
             raise BadRequest("no namespace on request")

@@ -1,13 +1,12 @@
-"""Policy rules: what one allows, and whether some rules cover others (pure).
+"""Policy rules: what one allows, and how messages show it (pure).
 
-In: `Rule` values, made of the rules of a role. Out: decisions, and the texts that name the rules somebody lacks.
+In: `Rule` values, made of the rules of a role. Out: decisions and texts.
 
-Upstream: pkg/apis/rbac/v1/evaluation_helpers.go, pkg/registry/rbac/validation/policy_compact.go,
-staging/src/k8s.io/component-helpers/auth/rbac/validation/policy_comparator.go
+Upstream: pkg/apis/rbac/v1/evaluation_helpers.go
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pykubelet.api.validation.field_errors import go_quote
 from pykubelet.api.wire import Document
@@ -31,7 +30,7 @@ class Rule:
         if review.verb not in self.verbs and ALL not in self.verbs:
             return False
         if not about_resource(review):
-            return any(_path_covers(path, review.path) for path in self.paths)
+            return any(path_covers(path, review.path) for path in self.paths)
         return (
             (review.group in self.groups or ALL in self.groups)
             and self._has_resource(review.resource, review.subresource)
@@ -43,31 +42,6 @@ class Rule:
         if not subresource:
             return resource in resources or ALL in resources
         return f"{resource}/{subresource}" in resources or ALL in resources or f"*/{subresource}" in resources
-
-    def covers(self, atom: "Rule") -> bool:
-        """Whether this rule allows all that an atom (see `atoms`) allows."""
-        if not (_has_all(self.verbs, atom.verbs) and all(_any_covers(self.paths, path) for path in atom.paths)):
-            return False
-        if self.names and not (atom.names and set(atom.names) <= set(self.names)):
-            return False
-        return _has_all(self.groups, atom.groups) and all(self._covers_resource(part) for part in atom.resources)
-
-    def _covers_resource(self, resource: str) -> bool:
-        if resource in self.resources or ALL in self.resources:
-            return True
-        _, slash, subresource = resource.partition("/")
-        return bool(slash) and f"*/{subresource}" in self.resources
-
-    def atoms(self) -> Iterable["Rule"]:
-        """The same rule in pieces of one verb, group, resource and name, or of one verb and path."""
-        for group in self.groups:
-            for resource in self.resources:
-                for verb in self.verbs:
-                    atom = Rule(verbs=(verb,), groups=(group,), resources=(resource,))
-                    yield from (replace(atom, names=(name,)) for name in self.names) if self.names else (atom,)
-        for path in self.paths:
-            for verb in self.verbs:
-                yield Rule(verbs=(verb,), paths=(path,))
 
     @property
     def text(self) -> str:
@@ -113,36 +87,11 @@ def read_rules(rules: Sequence[Document] | None) -> tuple[Rule, ...]:
     )
 
 
-def missing(held: Sequence[Rule], wanted: Iterable[Rule]) -> list[Rule]:
-    """The atoms of the wanted rules that no held rule covers, in order."""
-    return [atom for rule in wanted for atom in rule.atoms() if not any(own.covers(atom) for own in held)]
-
-
-def compact(atoms: Iterable[Rule]) -> list[Rule]:
-    """The same rights in fewer rules: atoms that differ only in the verb become one, the others stay as they are."""
-    verbs: dict[tuple[tuple[str, ...], ...], list[str]] = {}
-    others: list[Rule] = []
-    for atom in atoms:
-        if atom.paths:
-            others.append(atom)
-        else:
-            verbs.setdefault((atom.groups, atom.resources, atom.names), []).extend(atom.verbs)
-    united = [Rule(verbs=tuple(verbs[key]), groups=key[0], resources=key[1], names=key[2]) for key in verbs]
-    return [*others, *united]
-
-
 def go_list(values: Iterable[str]) -> str:
     """A list of texts as Go's `%q` prints it."""
     return f"[{' '.join(map(go_quote, values))}]"
 
 
-def _has_all(held: Sequence[str], wanted: Sequence[str]) -> bool:
-    return ALL in held or all(part in held for part in wanted)
-
-
-def _any_covers(held: Sequence[str], path: str) -> bool:
-    return any(_path_covers(own, path) for own in held)
-
-
-def _path_covers(own: str, path: str) -> bool:
+def path_covers(own: str, path: str) -> bool:
+    """Whether a path of a rule, which may end in a star, means this path as well."""
     return own == path or (own.endswith("*") and path.startswith(own.rstrip("*")))

@@ -20,6 +20,7 @@ from pykubelet.apiserver.auth.posted import posted
 from pykubelet.apiserver.auth.tokens import Reader, ServiceAccountTokens
 from pykubelet.apiserver.call import Answer, Call
 from pykubelet.apiserver.failures import conflict, invalid, not_found
+from pykubelet.apiserver.large_bodies import read_aside
 from pykubelet.apiserver.requests.bodies import Expected
 from pykubelet.apiserver.store import Key
 
@@ -41,7 +42,7 @@ class TokenRequests:
 
     async def __call__(self, call: Call) -> Answer:
         """A token for the service account that the call names."""
-        request = posted(call, _EXPECTED)
+        request = await read_aside(call, posted, call, _EXPECTED)
         document = self._admitted(call, request.document, dry_run=request.options.dry_run)
         account = self._account(call, document["metadata"])
         audiences = document["spec"].get("audiences") or list(self.tokens.audiences)

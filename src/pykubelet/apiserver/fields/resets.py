@@ -41,6 +41,11 @@ _SPECIAL: Final[Mapping[str, Mapping[str, Reset]]] = {
         "resize": Reset({"f:spec": {"f:containers": _RESIZED, "f:initContainers": _RESIZED}}, others=True),
     },
     "apps.v1.Deployment": {"": _STATUS, "status": Reset(tree_of(("f:spec",), ("f:metadata", "f:labels")))},
+    "certificates.v1.CertificateSigningRequest": {
+        "": Reset(tree_of(("f:spec",), ("f:status",))),
+        "status": Reset(tree_of(("f:spec",), ("f:status", "f:conditions"))),
+        "approval": Reset(tree_of(("f:spec",), ("f:status", "f:certificate"))),
+    },
     "apiextensions.v1.CustomResourceDefinition": {"": _STATUS, "status": _SPEC_AND_METADATA},
 }
 _WITH_STATUS: Final = frozenset(

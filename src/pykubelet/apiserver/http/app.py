@@ -1,4 +1,4 @@
-"""HTTP: connections, TLS and the bytes on the wire. The only part of the server that knows aiohttp.
+"""HTTP: the bytes on the wire.
 
 There is no router and no chain of middleware: one handler makes an `Asked` of a request, has it answered by `Front`
 and sends what comes back.
@@ -15,20 +15,18 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any
 
 from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError
 from multidict import CIMultiDict
 
-from pykubelet.aio.log import get_logger
+from pykubelet.aio import http_serving
+from pykubelet.aio.http_serving import BodyTooLarge, BodyUnreadable
 from pykubelet.api.errors import BadRequest
+from pykubelet.api.go_query import text_of
 from pykubelet.apiserver.call import Call
 from pykubelet.apiserver.http import limits
 from pykubelet.apiserver.http.front import Asked, Connection, Front, Watch, refusal
 from pykubelet.apiserver.http.negotiate import accepts_gzip
 from pykubelet.apiserver.http.reply import JSON, Reply, error_reply
-from pykubelet.apiserver.http.targets import text_of
 from pykubelet.apiserver.http.warning_headers import warning_headers
-
-log = get_logger(__name__)
 
 Connect = Callable[[Call, str, web.BaseRequest], Awaitable[web.StreamResponse]]
 """Answers a request by passing it on: gets the call, the rest of its path, and the request as it came."""
@@ -37,12 +35,16 @@ Connect = Callable[[Call, str, web.BaseRequest], Awaitable[web.StreamResponse]]
 _GZIP_BYTES = 128 * 1024
 _GZIP_LEVEL = 1
 _GZIP_WINDOW = 31
-_PIECE_BYTES = 256 * 1024
 _CACHE_CONTROL = "no-cache, private"
-# Without a name of its own the HTTP library would tell everybody its version.
-_SERVER = "pykubelet"
 # How long requests under way may take when the server stops.
 STOP_SECONDS = 5.0
+_LIMITS = http_serving.Limits(
+    line_bytes=limits.MAX_LINE_BYTES,
+    field_bytes=limits.MAX_LINE_BYTES,
+    headers=limits.MAX_HEADERS,
+    idle_seconds=limits.IDLE_SECONDS,
+    stop_seconds=STOP_SECONDS,
+)
 
 
 class App:
@@ -61,26 +63,10 @@ class App:
 
         At the end watches are ended, requests under way are answered, then connections are closed.
         """
-        server = _Server(
-            self.respond,
-            handler_cancellation=True,
-            access_log=None,
-            auto_decompress=False,
-            keepalive_timeout=limits.IDLE_SECONDS,
-            max_line_size=limits.MAX_LINE_BYTES,
-            max_field_size=limits.MAX_LINE_BYTES,
-            max_headers=limits.MAX_HEADERS,
-        )
-        runner = web.ServerRunner(server, shutdown_timeout=STOP_SECONDS)
-        await runner.setup()
-        try:
-            site = web.SockSite(runner, listener, ssl_context=tls)
-            await site.start()
+        async with http_serving.serving(listener, tls, self.respond, limits=_LIMITS, refuse=_not_http) as site:
             yield
             await site.stop()
             await self._drained()
-        finally:
-            await runner.cleanup()
 
     async def _drained(self) -> None:
         """Waits until watches are ended and requests under way are answered, but not for ever."""
@@ -108,7 +94,7 @@ class App:
             request.method,
             request.raw_path,
             headers,
-            _certificate(request),
+            http_serving.client_certificate(request),
             request.remote or "",
             lambda: read_body(request),
             headers.get("Audit-ID", "")[:64] or self._new_id(),
@@ -155,7 +141,7 @@ class App:
         except ConnectionError:
             response.force_close()
         except TimeoutError:
-            _cut_off(request)
+            http_serving.cut_off(request)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if not self._stopping or task is None or task.uncancel():
@@ -163,33 +149,14 @@ class App:
         return response
 
 
-class _Protocol(web.RequestHandler):
-    """A connection whose broken requests are answered like any other mistake."""
-
-    __slots__ = ()
-
-    def handle_error(
-        self,
-        request: web.BaseRequest,
-        status: int = 500,
-        exc: BaseException | None = None,
-        message: str | None = None,
-    ) -> web.StreamResponse:
-        """Answers what is not HTTP, or not HTTP within the limits; everything else never gets here."""
-        log.debug("not HTTP", source=request.remote, code=status, reason=message or type(exc).__name__)
-        reply = error_reply(BadRequest("the request is not valid HTTP, or its headers are too large"), "", {}, "")
-        response = web.Response(status=reply.code, body=reply.body, headers={"Content-Type": JSON, "Server": _SERVER})
-        response.force_close()
-        return response
-
-
-class _Server(web.Server):
-    def __call__(self) -> web.RequestHandler:
-        return _Protocol(self, loop=self._loop, **self._kwargs)
+def _not_http() -> web.StreamResponse:
+    reply = error_reply(BadRequest("the request is not valid HTTP, or its headers are too large"), "", {}, "")
+    headers = {"Content-Type": JSON, "Server": http_serving.SERVER}
+    return web.Response(status=reply.code, body=reply.body, headers=headers)
 
 
 def _headers(reply: Reply, asked: Asked) -> CIMultiDict[str]:
-    headers = CIMultiDict({"Audit-Id": asked.id, "Cache-Control": _CACHE_CONTROL, "Server": _SERVER})
+    headers = CIMultiDict({"Audit-Id": asked.id, "Cache-Control": _CACHE_CONTROL, "Server": http_serving.SERVER})
     if reply.content_type:
         headers["Content-Type"] = reply.content_type
     for name, value in reply.headers:
@@ -214,7 +181,7 @@ async def _response(reply: Reply, asked: Asked) -> web.Response:
 async def _sent(response: web.Response, request: web.BaseRequest) -> web.StreamResponse:
     """The response; a large one is sent in pieces, so that a client that takes none of it is noticed."""
     body = response.body
-    if not isinstance(body, bytes) or len(body) <= _PIECE_BYTES:
+    if not isinstance(body, bytes) or len(body) <= http_serving.PIECE_BYTES:
         return response
     streamed = web.StreamResponse(status=response.status, headers=response.headers)
     streamed.content_length = len(body)
@@ -222,21 +189,12 @@ async def _sent(response: web.Response, request: web.BaseRequest) -> web.StreamR
     try:
         await _write(streamed, body)
     except TimeoutError:
-        _cut_off(request)
+        http_serving.cut_off(request)
     return streamed
 
 
 async def _write(response: web.StreamResponse, data: bytes) -> None:
-    """Sends in pieces, because a single large one would be taken by TLS at once; TimeoutError if nobody takes them."""
-    for start in range(0, len(data), _PIECE_BYTES):
-        async with asyncio.timeout(limits.STALLED_SECONDS):
-            await response.write(memoryview(data)[start : start + _PIECE_BYTES])
-
-
-def _cut_off(request: web.BaseRequest) -> None:
-    """Ends a connection at once: what waits to be sent is given up, where closing would wait for it to be taken."""
-    if request.transport is not None:
-        request.transport.abort()
+    await http_serving.write(response, data, stalled_seconds=limits.STALLED_SECONDS)
 
 
 def _gzipped(body: bytes) -> bytes:
@@ -251,28 +209,11 @@ def _readable(headers: Mapping[str, str]) -> Mapping[str, str]:
     return CIMultiDict((name, text_of(value)) for name, value in headers.items())
 
 
-def _certificate(request: web.BaseRequest) -> bytes | None:
-    """The client's certificate, which TLS has checked."""
-    transport = request.transport
-    if transport is None or not transport.get_extra_info("peercert"):
-        return None
-    found: bytes | None = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
-    return found
-
-
 async def read_body(request: web.BaseRequest) -> bytes:
     """The body of a request, up to the limit."""
-    if (request.content_length or 0) > limits.MAX_BODY_BYTES:
-        raise limits.too_large()
-    if request.headers.get("Expect", "").lower() == "100-continue":
-        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        request.writer.output_size = 0
-    body = bytearray()
     try:
-        while chunk := await request.content.readany():
-            body += chunk
-            if len(body) > limits.MAX_BODY_BYTES:
-                raise limits.too_large()
-    except (HttpProcessingError, web.RequestPayloadError) as error:
+        return await http_serving.read_body(request, limits.MAX_BODY_BYTES)
+    except BodyTooLarge:
+        raise limits.too_large() from None
+    except BodyUnreadable as error:
         raise BadRequest("the body of the request could not be read") from error
-    return bytes(body)

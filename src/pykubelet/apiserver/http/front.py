@@ -217,16 +217,18 @@ class Front:
         if (served.resource.group_resource, found.subresource) in self._connected:
             return Connection(_call(asked, target, found, served, user, b""), found.rest)
         writes = found.verb not in _READS
-        in_flight = self._counters.in_flight
-        in_flight.enter(writes=writes)
+        in_flight, seconds = self._counters.in_flight, limits.request_seconds(query)
+        seats = in_flight.writing if writes else in_flight.reading
         try:
-            async with asyncio.timeout(limits.request_seconds(query)):
-                body = await asked.read_body() if writes else b""
-                answer = await self._verbs.handle(_call(asked, target, found, served, user, body))
+            async with asyncio.timeout(seconds):
+                await seats.enter(user, seconds)
+                try:
+                    body = await asked.read_body() if writes else b""
+                    answer = await self._verbs.handle(_call(asked, target, found, served, user, body))
+                finally:
+                    seats.leave()
         except TimeoutError:
             raise limits.took_too_long() from None
-        finally:
-            in_flight.leave(writes=writes)
         if isinstance(answer, Stream):
             return Watch(answer, watch_lines(view, self._clock.now))
         if takes_long(answer, view):

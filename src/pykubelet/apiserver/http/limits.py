@@ -1,13 +1,12 @@
-"""What one request may take: size, time, and how many run at once.
+"""What one request may take: size and time. How many run at once is in `in_flight.py`.
 
-Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/request_deadline.go, server/filters/maxinflight.go,
-server/config.go for the numbers.
+Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/request_deadline.go, server/config.go for the numbers.
 """
 
 import re
 from collections.abc import Mapping
 
-from pykubelet.api.errors import BadRequest, Timeout, TooLarge, TooManyRequests
+from pykubelet.api.errors import BadRequest, Timeout, TooLarge
 from pykubelet.api.validation.field_errors import go_quote
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
@@ -19,8 +18,6 @@ REQUEST_SECONDS = 60.0
 IDLE_SECONDS = 90.0
 # A reader that takes nothing for so long is cut off, so that what it holds is given back.
 STALLED_SECONDS = 30.0
-MAX_READING = 400
-MAX_WRITING = 200
 
 _UNIT_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _STEP = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
@@ -70,29 +67,3 @@ def _complaint(text: str, rest: str) -> str:
         return f"missing unit in duration {go_quote(text)}"
     word = re.split(r"[0-9.]", unit, maxsplit=1)[0]
     return f"unknown unit {go_quote(word)} in duration {go_quote(text)}"
-
-
-class InFlight:
-    """How many requests run now; watches and other long ones are not counted."""
-
-    __slots__ = ("reading", "writing")
-
-    def __init__(self) -> None:
-        self.reading = 0
-        self.writing = 0
-
-    def enter(self, *, writes: bool) -> None:
-        """One more, or TooManyRequests; whoever entered leaves."""
-        if (self.writing >= MAX_WRITING) if writes else (self.reading >= MAX_READING):
-            raise TooManyRequests("Too many requests, please try again later.", retry_after_seconds=1)
-        if writes:
-            self.writing += 1
-        else:
-            self.reading += 1
-
-    def leave(self, *, writes: bool) -> None:
-        """One less."""
-        if writes:
-            self.writing -= 1
-        else:
-            self.reading -= 1

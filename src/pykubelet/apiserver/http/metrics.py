@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from pykubelet.apiserver.http.limits import InFlight
+from pykubelet.apiserver.http.in_flight import InFlight
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -115,9 +115,14 @@ class Metrics:
         now = GaugeMetricFamily(
             "apiserver_current_inflight_requests", "Requests now being answered.", labels=["request_kind"]
         )
-        now.add_metric(["readOnly"], self.in_flight.reading)
-        now.add_metric(["mutating"], self.in_flight.writing)
+        waiting = GaugeMetricFamily(
+            "apiserver_current_inqueue_requests", "Requests now waiting for a seat.", labels=["request_kind"]
+        )
+        for kind_name, seats in (("readOnly", self.in_flight.reading), ("mutating", self.in_flight.writing)):
+            now.add_metric([kind_name], seats.taken)
+            waiting.add_metric([kind_name], seats.waiting)
         yield now
+        yield waiting
         stored = GaugeMetricFamily("apiserver_storage_objects", "Stored objects by resource.", labels=["resource"])
         for resource, count in self._objects().items():
             stored.add_metric([resource], count)

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple, Protocol
 
 from pykubelet.aio.log import get_logger
+from pykubelet.api.health_checks import Check
 from pykubelet.api.wire import Document
 from pykubelet.apiserver.failures import no_such_method
 from pykubelet.apiserver.http import discovery, health, metrics
@@ -61,7 +62,7 @@ class Pages:
         *,
         kinds: Kinds,
         address: str,
-        checks: Mapping[str, health.Check],
+        checks: Mapping[str, Check],
         metrics_page: Callable[[], bytes],
         more: Mapping[str, Callable[[], Reply]],
     ) -> None:

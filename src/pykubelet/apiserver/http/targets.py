@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
-from urllib.parse import unquote, unquote_plus
+from urllib.parse import unquote
 
 from pykubelet.api.errors import BadRequest
+from pykubelet.api.go_query import BAD_ESCAPE, pairs, text_of
 
-_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?]*")
 NO_QUERY: Mapping[str, str] = MappingProxyType({})
 
@@ -47,16 +47,6 @@ def read_query(raw: str) -> Mapping[str, str]:
     return MappingProxyType(found)
 
 
-def pairs(raw: str) -> list[tuple[str, str]]:
-    """Every parameter with its value, in the order of the query."""
-    found = []
-    for part in raw.split("&"):
-        if part and ";" not in part and not _BAD_ESCAPE.search(part):
-            key, _, value = part.partition("=")
-            found.append((text_of(unquote_plus(key, errors="replace")), text_of(unquote_plus(value, errors="replace"))))
-    return found
-
-
 def _rooted(path: str) -> str:
     """The path of a target that names the server too, as proxies write it."""
     absolute = _ABSOLUTE.match(path)
@@ -66,11 +56,6 @@ def _rooted(path: str) -> str:
 
 
 def _decoded_path(path: str) -> str:
-    if _BAD_ESCAPE.search(path):
+    if BAD_ESCAPE.search(path):
         raise BadRequest(f"invalid URL escape in the path {path[:100]!a}")
     return text_of(unquote(path, errors="replace"))
-
-
-def text_of(text: str) -> str:
-    """The same with U+FFFD for bytes that are no UTF-8, which arrive as lone surrogates."""
-    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

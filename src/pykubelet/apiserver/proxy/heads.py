@@ -28,7 +28,8 @@ _KEPT_BACK = frozenset(
         "forwarded",
     ]
 )
-_CHANGED = re.compile(rb"HTTP/1\.1 101[ \r]")
+_CODE = re.compile(rb"HTTP/1\.[01] ([1-9][0-9]{2})[ \r]")
+_CHUNKED = re.compile(rb"\r\ntransfer-encoding:[^\r\n]*\bchunked[ \t]*\r", re.IGNORECASE)
 _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]{1,18})[ \t]*\r", re.IGNORECASE)
 _CONNECTION = re.compile(rb"\r\n(?:connection|keep-alive):[^\r\n]*", re.IGNORECASE)
 
@@ -54,18 +55,26 @@ def _host(target: ProxyTarget) -> str:
 
 def asked_upgrade(headers: Sequence[tuple[str, str]]) -> str:
     """The protocol that a request wants to change to; empty if it does not."""
+    if not any(name.lower() == "connection" and "upgrade" in value.lower() for name, value in headers):
+        return ""
     return next((value for name, value in headers if name.lower() == "upgrade"), "")
 
 
-def changes_protocol(head: bytes) -> bool:
-    """Whether an answer agrees to change the protocol."""
-    return _CHANGED.match(head) is not None
+def answer_code(head: bytes) -> int:
+    """The code of an answer; 0 if it is none of HTTP."""
+    found = _CODE.match(head)
+    return int(found[1]) if found else 0
 
 
 def answer_bytes(head: bytes) -> int | None:
     """How long the body of an answer is; None if only its end tells."""
     found = _LENGTH.search(head)
     return int(found[1]) if found else None
+
+
+def is_chunked(head: bytes) -> bool:
+    """Whether the body of an answer comes in chunks, each with its length."""
+    return _CHUNKED.search(head) is not None
 
 
 def last_head(head: bytes) -> bytes:

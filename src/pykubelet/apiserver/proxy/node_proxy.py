@@ -1,21 +1,23 @@
 """Passes requests on to nodes and pods: logs, exec, attach, port-forward, proxied paths.
 
-The request's head is written anew (`heads.py`), the answer is carried back as it comes. Once the other side has
-agreed to another protocol, everything is carried both ways until either is done, so WebSocket or SPDY works without
-being understood here. Before that nothing more of the caller goes on: we are trusted over there, and a second request
-behind the first would be taken for ours (CVE-2018-1002105).
+The request's head is written anew (`heads.py`), the answer is carried back as it comes; only what a node says instead
+of a log becomes a Status (`node_answers.py`). Once the other side has agreed to another protocol, everything is carried
+both ways until either is done, so WebSocket or SPDY works without being understood here. Before that nothing more of
+the caller goes on: we are trusted over there, and a second request behind the first would be taken for ours
+(CVE-2018-1002105).
 
 Upstream: pkg/registry/core/pod/rest/{log,subresources}.go, staging/src/k8s.io/apimachinery/pkg/util/proxy/upgradeaware.go.
 """
 
 import asyncio
 import ssl
+from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from pykubelet.api.errors import NotFound, Unavailable
 from pykubelet.api.wire import Document
 from pykubelet.apiserver.call import Call
-from pykubelet.apiserver.proxy.heads import answer_bytes, changes_protocol, last_head
+from pykubelet.apiserver.proxy.heads import answer_bytes, answer_code, is_chunked, last_head
 from pykubelet.apiserver.proxy.proxy_targets import (
     ProxyTarget,
     Query,
@@ -30,6 +32,8 @@ from pykubelet.apiserver.store import Entry, Key
 
 CONNECT_SECONDS = 10.0
 CHUNK_BYTES = 64 * 1024
+# Upstream's for an answer that is no upgrade.
+WORDS_SECONDS = 10.0
 
 PROXIED = (
     *(("pods", name) for name in ("log", "exec", "attach", "portforward", "proxy")),
@@ -37,6 +41,8 @@ PROXIED = (
     ("services", "proxy"),
 )
 """The resources and subresources that are answered by somebody else."""
+UPGRADED = frozenset({"exec", "attach", "portforward"})
+"""The subresources for which a connection must change its protocol."""
 
 
 class Objects(Protocol):
@@ -90,7 +96,19 @@ class NodeProxy:
         except (OSError, TimeoutError, ValueError, OverflowError) as error:
             # A node may say anything of itself: an address that is none, a port beyond all ports.
             why = str(error) or f"no answer within {CONNECT_SECONDS:.0f} s"
-            raise Unavailable(f"error trying to reach {target.host}:{target.port}: {why}") from error
+            raise _unreachable(target, why) from error
+
+    async def ask(self, target: ProxyTarget, server: Pipe, request: bytes) -> bytes:
+        """Sends a request; the head of the answer, for which there may be long to wait. Unavailable if none comes."""
+        try:
+            server.writer.write(request)
+            await server.writer.drain()
+            head = await server.reader.readuntil(b"\r\n\r\n")
+        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+            raise _unreachable(target, str(error)) from error
+        if not answer_code(head):
+            raise _unreachable(target, "the answer is not HTTP")
+        return head
 
     def _look_up(self, collection: str, namespace: str, name: str) -> Document | None:
         entry = self._objects.get(Key(collection, namespace, name))
@@ -103,14 +121,18 @@ class NodeProxy:
         return found
 
 
-async def splice(client: Pipe, server: Pipe, *, upgrades: bool) -> None:
-    """Carries the answer back, and if that changes the protocol as asked everything both ways; then both are closed."""
-    changed = asyncio.Event()
+def _unreachable(target: ProxyTarget, why: str) -> Unavailable:
+    return Unavailable(f"error trying to reach {target.host}:{target.port}: {why}")
+
+
+async def splice(client: Pipe, server: Pipe, head: bytes, *, changed: bool) -> None:
+    """Carries an answer back, and if that changes the protocol everything both ways; then both are closed."""
     try:
+        client.writer.write(head if changed else last_head(head))
         async with asyncio.TaskGroup() as group:
             ways = [
-                group.create_task(_carry_on(client.reader, server.writer, changed)),
-                group.create_task(_carry_back(server.reader, client.writer, changed if upgrades else None)),
+                group.create_task(_carry(client.reader, server.writer if changed else None)),
+                group.create_task(_carry(server.reader, client.writer, None if changed else answer_bytes(head))),
             ]
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
             for way in ways:
@@ -120,40 +142,31 @@ async def splice(client: Pipe, server: Pipe, *, upgrades: bool) -> None:
         server.writer.close()
 
 
-async def _carry_on(source: asyncio.StreamReader, sink: asyncio.StreamWriter, changed: asyncio.Event) -> None:
-    """What the caller sends, once the protocol has changed; until then only whether it is still there."""
-    try:
-        first = await source.read(CHUNK_BYTES)
-    except OSError:
-        return
-    if first:
-        await changed.wait()
-        sink.write(first)
-        await _carry(source, sink)
-
-
-async def _carry_back(source: asyncio.StreamReader, sink: asyncio.StreamWriter, changed: asyncio.Event | None) -> None:
-    """The answer; `changed` is set if it agrees to change the protocol, and None if nobody asked for that."""
-    try:
-        head = await source.readuntil(b"\r\n\r\n")
-    except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-        return
-    if changed is not None and changes_protocol(head):
-        sink.write(head)
-        changed.set()
-        await _carry(source, sink)
-    else:
-        sink.write(last_head(head))
-        await _carry(source, sink, answer_bytes(head))
-
-
-async def _carry(source: asyncio.StreamReader, sink: asyncio.StreamWriter, count: int | None = None) -> None:
-    """All there is, or so many bytes of it."""
+async def _carry(source: asyncio.StreamReader, sink: asyncio.StreamWriter | None, count: int | None = None) -> None:
+    """All there is, or so many bytes of it; to nobody, if only the end of it matters."""
     left = count
     try:
         while left != 0 and (data := await source.read(CHUNK_BYTES if left is None else min(left, CHUNK_BYTES))):
-            sink.write(data)
             left = None if left is None else left - len(data)
-            await sink.drain()
+            if sink is not None:
+                sink.write(data)
+                await sink.drain()
     except OSError:
         return  # the other side is gone: so is the connection
+
+
+async def short_text(source: asyncio.StreamReader, head: bytes, most_bytes: int) -> str:
+    """The body of an answer that is told on as text; as much of it as comes, and no more than is good."""
+    body = bytearray()
+    with suppress(OSError, ValueError, TimeoutError, asyncio.IncompleteReadError):
+        async with asyncio.timeout(WORDS_SECONDS):
+            if is_chunked(head):
+                while len(body) < most_bytes and (size := int((await source.readline()).partition(b";")[0], 16)) > 0:
+                    body += await source.readexactly(min(size, most_bytes - len(body)))
+                    await source.readline()
+            else:
+                length = answer_bytes(head)
+                wanted = most_bytes if length is None else min(length, most_bytes)
+                while len(body) < wanted and (data := await source.read(wanted - len(body))):
+                    body += data
+    return body.decode(errors="replace")

@@ -25,7 +25,6 @@ _ADDRESS_TYPES = ("InternalIP", "ExternalIP", "Hostname", "InternalDNS", "Extern
 _LOG_NUMBERS = {"tailLines": 0, "limitBytes": 1, "sinceSeconds": 1}
 # What Go leaves as it is in a path.
 _PLAIN = "/$&+,:;=@~!*'()"
-_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True", ""})
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,4 +193,5 @@ def _first(query: Query, name: str) -> str:
 
 
 def _is_true(query: Query, name: str) -> bool:
-    return any(key == name and value in _TRUE for key, value in query)
+    """Whether a switch is on: it is there, and its first value is neither `0` nor `false`."""
+    return next((value.lower() not in ("0", "false") for key, value in query if key == name), False)

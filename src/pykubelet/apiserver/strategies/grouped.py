@@ -1,6 +1,7 @@
-"""The rules of the kinds of the group without a name, of leases, and of events in both groups."""
+"""The rules of the kinds of the group without a name, of leases, certificates, and all events."""
 
 from pykubelet.apiserver.served import Strategy
+from pykubelet.apiserver.strategies.certificate_requests import APPROVAL, CERTIFICATE_REQUESTS
 from pykubelet.apiserver.strategies.config import CONFIG_MAPS, SECRETS
 from pykubelet.apiserver.strategies.endpoints import ENDPOINTS
 from pykubelet.apiserver.strategies.events import EVENTS, NEW_EVENTS
@@ -16,6 +17,7 @@ from pykubelet.apiserver.strategies.services import SERVICES
 from pykubelet.apiserver.strategies.storage import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 
 STRATEGIES: dict[str, Strategy] = {
+    "certificatesigningrequests.certificates.k8s.io": CERTIFICATE_REQUESTS,
     "configmaps": CONFIG_MAPS,
     "endpoints": ENDPOINTS,
     "events": EVENTS,
@@ -37,6 +39,7 @@ STRATEGIES: dict[str, Strategy] = {
 """By group resource, such as `pods` or `leases.coordination.k8s.io`."""
 
 SUBRESOURCES: dict[tuple[str, str], Strategy] = {
+    ("certificatesigningrequests.certificates.k8s.io", "approval"): APPROVAL,
     ("namespaces", "finalize"): FINALIZE,
     ("pods", "ephemeralcontainers"): EPHEMERAL_CONTAINERS,
     ("pods", "resize"): RESIZE,

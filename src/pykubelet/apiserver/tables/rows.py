@@ -12,6 +12,7 @@ from pykubelet.apiserver.tables import network_rows as network
 from pykubelet.apiserver.tables import workload_rows as workloads
 from pykubelet.apiserver.tables.ages import Age
 from pykubelet.apiserver.tables.autoscaler_row import autoscaler_cells
+from pykubelet.apiserver.tables.certificate_row import certificate_request_cells
 from pykubelet.apiserver.tables.pod_row import pod_cells
 
 Cells = Callable[[Document, Age], list[Any]]
@@ -40,6 +41,7 @@ CELLS: dict[str, Cells] = {
     "horizontalpodautoscalers.autoscaling": autoscaler_cells,
     "cronjobs.batch": workloads.cron_job_cells,
     "jobs.batch": workloads.job_cells,
+    "certificatesigningrequests.certificates.k8s.io": certificate_request_cells,
     "leases.coordination.k8s.io": cluster.lease_cells,
     "endpointslices.discovery.k8s.io": network.endpoint_slice_cells,
     "events.events.k8s.io": cluster.event_cells,

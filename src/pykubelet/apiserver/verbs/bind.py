@@ -10,6 +10,7 @@ from pykubelet.api.resources import PODS
 from pykubelet.api.wire import Document
 from pykubelet.apiserver.call import Answer, Call
 from pykubelet.apiserver.failures import not_found
+from pykubelet.apiserver.large_bodies import read_aside
 from pykubelet.apiserver.objects.object_metadata import in_namespace
 from pykubelet.apiserver.objects.stored_forms import in_order
 from pykubelet.apiserver.requests.bodies import read_object, warnings_of
@@ -24,7 +25,7 @@ CREATED: Document = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "stat
 async def bind(means: Means, call: Call) -> Answer:
     """Put the pod on the node that the Binding of the body names."""
     writing = Writing(call, write_options(call.query, "CreateOptions"))
-    binding, problems = read_object(call.body, call.content_type, BINDING)
+    binding, problems = await read_aside(call, read_object, call.body, call.content_type, BINDING)
     writing.warn(*warnings_of(problems, writing.options.field_validation, BINDING))
     binding = in_namespace(binding, call.namespace)
     name = call.name or binding["metadata"].get("name", "")

@@ -7,6 +7,7 @@ from pykubelet.api.errors import AlreadyExists
 from pykubelet.api.wire import Document, encode
 from pykubelet.apiserver.call import Answer, Call
 from pykubelet.apiserver.failures import already_exists, no_unique_name
+from pykubelet.apiserver.large_bodies import read_aside
 from pykubelet.apiserver.objects.object_metadata import in_namespace, without_repeated_owners, without_system_fields
 from pykubelet.apiserver.objects.stored_forms import key_of, served_text, stored_form
 from pykubelet.apiserver.requests.bodies import read_object, warnings_of
@@ -22,7 +23,7 @@ _ATTEMPTS = 8
 async def create(means: Means, call: Call) -> Answer:
     """Create the object of the body."""
     writing = Writing(call, write_options(call.query, "CreateOptions"))
-    document = received(writing)
+    document = await read_aside(call, received, writing)
     document = in_namespace(without_system_fields(document), writing.namespace)
     document, warnings = without_repeated_owners(document)
     writing.warn(*warnings)

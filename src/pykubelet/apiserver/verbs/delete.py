@@ -10,6 +10,7 @@ from pykubelet.api.errors import NotFound
 from pykubelet.api.wire import Document, encode
 from pykubelet.apiserver import failures
 from pykubelet.apiserver.call import Answer, Call
+from pykubelet.apiserver.large_bodies import read_aside
 from pykubelet.apiserver.namespaces.deletion import namespace_verdict
 from pykubelet.apiserver.objects.deletion import (
     JOB_WARNING,
@@ -39,7 +40,7 @@ _MARKING = ("mark", "mark and remove")
 
 async def delete(means: Means, call: Call) -> Answer:
     """Delete the object; the answer is the object, or a Status if the kind is one of which nobody wants to see it."""
-    options = delete_options(call.body, call.content_type, call.query)
+    options = await read_aside(call, delete_options, call.body, call.content_type, call.query)
     _warn(call, options)
     done, entry = await delete_object(means, call, options)
     served = call.served
@@ -88,7 +89,7 @@ async def delete_collection(means: Means, call: Call) -> Answer:
     served = call.served
     listing = replace(list_options(call.query), watch=False)
     chosen = selection(listing.labels, listing.fields, served)
-    options = delete_options(call.body, call.content_type, call.query)
+    options = await read_aside(call, delete_options, call.body, call.content_type, call.query)
     _warn(call, options)
     page = page_of(means.store, served, call.namespace, listing, chosen)
     for entry in page.entries:

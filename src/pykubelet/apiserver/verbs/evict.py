@@ -9,6 +9,7 @@ from pykubelet.api.errors import BadRequest
 from pykubelet.api.wire import Document, encode
 from pykubelet.apiserver.call import Answer, Call
 from pykubelet.apiserver.failures import not_found
+from pykubelet.apiserver.large_bodies import read_aside
 from pykubelet.apiserver.objects.deletion import DeleteOptions, check_preconditions, delete_options
 from pykubelet.apiserver.objects.object_metadata import in_namespace
 from pykubelet.apiserver.objects.stored_forms import in_order, key_of
@@ -33,7 +34,7 @@ from pykubelet.apiserver.verbs.means import Means, Writing, now_text
 async def evict(means: Means, call: Call) -> Answer:
     """Delete the pod unless its budget forbids it."""
     writing = Writing(call, write_options(call.query, "CreateOptions"))
-    eviction = _received(writing)
+    eviction = await read_aside(call, _received, writing)
     options = _options(eviction, writing)
     writing.admit(means, "create", call.name, eviction, None)
     pod = _newest(means, call)

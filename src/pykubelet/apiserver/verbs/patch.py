@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pykubelet.api.wire import Document
 from pykubelet.apiserver.call import Answer, Call
 from pykubelet.apiserver.failures import not_found, unknown_format, unknown_patch_type
+from pykubelet.apiserver.large_bodies import read_aside
 from pykubelet.apiserver.requests.patches import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Patch, read_patch
 from pykubelet.apiserver.requests.query import APPLY_PATCH, write_options
 from pykubelet.apiserver.served import Served
@@ -25,9 +26,10 @@ async def patch(means: Means, call: Call) -> Answer:
     kind = patch_type(call)
     writing = Writing(call, write_options(call.query, "PatchOptions", patch_type=kind))
     if kind == APPLY_PATCH:
-        return await change(means, writing, applied(means, writing), may_create=not call.subresource)
-    wanted = _patched(means, writing, read_patch(kind, call.body, expected_of(call.served)))
-    return await change(means, writing, wanted)
+        wanted = await read_aside(call, applied, means, writing)
+        return await change(means, writing, wanted, may_create=not call.subresource)
+    given = await read_aside(call, read_patch, kind, call.body, expected_of(call.served))
+    return await change(means, writing, _patched(means, writing, given))
 
 
 def patch_type(call: Call) -> str:

@@ -12,6 +12,7 @@ from pykubelet.apiserver import failures
 from pykubelet.apiserver.call import Answer, Call
 from pykubelet.apiserver.fields.manage import apply, record
 from pykubelet.apiserver.fields.scale import parent_owners, replicas_path, scale_owners
+from pykubelet.apiserver.large_bodies import read_aside
 from pykubelet.apiserver.objects.object_metadata import in_namespace, with_metadata
 from pykubelet.apiserver.objects.stored_forms import served_document
 from pykubelet.apiserver.requests.bodies import read_object, warnings_of
@@ -35,11 +36,12 @@ async def scale(means: Means, call: Call) -> Answer:
         return Answer(body=encode(scale_of(served_document(call.served, stored(means, call)), call.served.scale)))
     if call.verb == "update":
         writing = Writing(call, write_options(call.query, "UpdateOptions"))
-        return await _rescaled(means, writing, _replaced(means, writing))
+        return await _rescaled(means, writing, await read_aside(call, _replaced, means, writing))
     kind = patch_type(call)
     writing = Writing(call, write_options(call.query, "PatchOptions", patch_type=kind))
-    rescale = _applied(means, writing) if kind == APPLY_PATCH else _patched(means, writing, kind)
-    return await _rescaled(means, writing, rescale)
+    if kind == APPLY_PATCH:
+        return await _rescaled(means, writing, await read_aside(call, _applied, means, writing))
+    return await _rescaled(means, writing, await read_aside(call, _patched, means, writing, kind))
 
 
 async def _rescaled(means: Means, writing: Writing, rescale: _Rescale) -> Answer:

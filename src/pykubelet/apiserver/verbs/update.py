@@ -5,6 +5,7 @@ Upstream: k8s.io/apiserver/pkg/endpoints/handlers/update.go
 
 from pykubelet.api.wire import Document
 from pykubelet.apiserver.call import Answer, Call
+from pykubelet.apiserver.large_bodies import read_aside
 from pykubelet.apiserver.objects.object_metadata import without_repeated_owners
 from pykubelet.apiserver.requests.query import write_options
 from pykubelet.apiserver.verbs.change import change, named
@@ -15,7 +16,7 @@ from pykubelet.apiserver.verbs.means import Means, Writing
 async def update(means: Means, call: Call) -> Answer:
     """Replace the object; of kinds that allow it, an object that is not there is created."""
     writing = Writing(call, write_options(call.query, "UpdateOptions"))
-    document = named(received(writing), writing)
+    document = named(await read_aside(call, received, writing), writing)
     document, warnings = without_repeated_owners(document)
     writing.warn(*warnings)
 

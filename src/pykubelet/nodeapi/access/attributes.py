@@ -11,7 +11,13 @@ from typing import NamedTuple
 
 _VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 # Tried first, with the general right to everything behind them.
-_FINE = {"/pods": "pods", "/healthz": "healthz", "/configz": "configz", "/runningpods": "pods"}
+_FINE = {
+    "/pods": "pods",
+    "/healthz": "healthz",
+    "/configz": "configz",
+    "/runningpods": "pods",
+    "/pykubelet/why": "pods",
+}
 _OWN = {
     "/stats": "stats",
     "/metrics": "metrics",

@@ -27,6 +27,9 @@ class MachineReader:
         faults = _numbers(self._text("proc/vmstat"))
         total, now = memory.get("MemTotal", 0) * 1024, self._clock.now()
         used = total - memory.get("MemFree", 0) * 1024
+        texts = [self._text(f"proc/sys/kernel/{name}").strip() for name in ("pid_max", "threads-max")]
+        limits = [int(text) for text in texts if text.isdecimal()]
+        tasks = re.search(r" \d+/(\d+) ", self._text("proc/loadavg"))
         booted = re.search(r"^btime (\d+)$", stat, re.MULTILINE)
         return MachineUsage(
             usage=Usage(
@@ -43,6 +46,8 @@ class MachineReader:
             page_faults=faults.get("pgfault", 0),
             major_page_faults=faults.get("pgmajfault", 0),
             file_system=_file_system(self._data_dir, now),
+            max_processes=min(limits) if limits else None,
+            processes=int(tasks[1]) if tasks else None,
         )
 
     def _text(self, path: str) -> str:

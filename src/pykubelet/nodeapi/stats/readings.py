@@ -29,3 +29,6 @@ class MachineUsage:
     page_faults: int
     major_page_faults: int
     file_system: FileSystemUsage | None
+    max_processes: int | None = None
+    processes: int | None = None
+    """Tasks, threads included, as the limit counts them."""

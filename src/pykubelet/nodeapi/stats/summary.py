@@ -37,6 +37,8 @@ def summary(
     node: Document = {"nodeName": node_name, "cpu": _cpu(usage, rate(NODE_KEY, usage)), "memory": memory}
     node["startTime"] = format_time(machine.booted_at) if machine.booted_at is not None else None
     node["swap"] = _swap(usage)
+    if machine.max_processes is not None and machine.processes is not None:
+        node["rlimit"] = _known(usage, {"maxpid": machine.max_processes, "curproc": machine.processes})
     if machine.file_system is not None:
         node["fs"] = _file_system(machine.file_system)
     return {"node": node, "pods": [_pod(pod, usages, rate) for pod in pods if running_containers(pod)]}

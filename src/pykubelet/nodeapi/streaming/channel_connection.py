@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pykubelet.aio.log import get_logger
 from pykubelet.nodeapi.streaming.channels import ChannelProtocol, read_message, write_message
 from pykubelet.nodeapi.streaming.link import MessageLink
-from pykubelet.nodeapi.streaming.pipe import BytePipe
+from pykubelet.runtime.byte_pipe import BytePipe
 
 log = get_logger(__name__)
 

@@ -1,16 +1,6 @@
-"""What the two kinds of upgraded connections offer to those who speak over them."""
+"""Connections that carry messages, and bytes over them."""
 
 from typing import Protocol
-
-
-class ByteLink(Protocol):
-    """A connection that carries bytes."""
-
-    async def read(self) -> bytes:
-        """Some bytes; none when the caller has nothing more to say."""
-
-    async def write(self, data: bytes) -> None:
-        """Send bytes; ConnectionError if the caller is gone."""
 
 
 class MessageLink(Protocol):

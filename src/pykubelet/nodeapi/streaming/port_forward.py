@@ -11,15 +11,15 @@ import asyncio
 import struct
 from contextlib import suppress
 
+from pykubelet.aio.beside import beside
 from pykubelet.aio.log import get_logger
-from pykubelet.nodeapi.streaming.beside import beside
 from pykubelet.nodeapi.streaming.channel_connection import ChannelConnection
 from pykubelet.nodeapi.streaming.channels import ChannelProtocol
-from pykubelet.nodeapi.streaming.link import ByteLink, MessageLink
+from pykubelet.nodeapi.streaming.link import MessageLink
 from pykubelet.nodeapi.streaming.options import stream_port
 from pykubelet.nodeapi.streaming.sessions import ForwardSession
-from pykubelet.nodeapi.streaming.spdy_connection import SpdyConnection, SpdyStream
-from pykubelet.nodeapi.streaming.spdy_headers import Headers
+from pykubelet.runtime.spdy_connection import ByteLink, SpdyConnection, SpdyStream
+from pykubelet.runtime.spdy_headers import Headers
 
 log = get_logger(__name__)
 

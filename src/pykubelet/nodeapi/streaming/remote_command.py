@@ -6,18 +6,18 @@ Upstream: staging/src/k8s.io/kubelet/pkg/cri/streaming/remotecommand/{httpstream
 import asyncio
 from collections.abc import Mapping
 
+from pykubelet.aio.beside import beside
 from pykubelet.aio.log import get_logger
-from pykubelet.nodeapi.streaming.beside import beside
 from pykubelet.nodeapi.streaming.channel_connection import ChannelConnection
 from pykubelet.nodeapi.streaming.channels import ChannelProtocol
 from pykubelet.nodeapi.streaming.console import ByteSource, Console, TerminalSize
 from pykubelet.nodeapi.streaming.endings import ending
-from pykubelet.nodeapi.streaming.link import ByteLink, MessageLink
+from pykubelet.nodeapi.streaming.link import MessageLink
 from pykubelet.nodeapi.streaming.negotiate import Agreement, has_exit_codes, has_resizes
 from pykubelet.nodeapi.streaming.sessions import CommandSession
 from pykubelet.nodeapi.streaming.sizes import SizeReader
-from pykubelet.nodeapi.streaming.spdy_connection import SpdyConnection, SpdyStream
-from pykubelet.nodeapi.streaming.spdy_headers import Headers
+from pykubelet.runtime.spdy_connection import ByteLink, SpdyConnection, SpdyStream
+from pykubelet.runtime.spdy_headers import Headers
 
 log = get_logger(__name__)
 

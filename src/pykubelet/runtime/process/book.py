@@ -17,6 +17,7 @@ from pykubelet.runtime.process.records import (
     pod_uid,
     tell,
 )
+from pykubelet.runtime.process.shim.identity import ProcessIdentity
 from pykubelet.runtime.protocol import ContainerState, RuntimeContainer, RuntimePod
 
 NO_HANDLE = -1
@@ -75,6 +76,11 @@ class Book:
     def pods(self) -> Iterator[RuntimePod]:
         """All pods as others see them."""
         return (self._tell(pod) for pod in self._pods.values())
+
+    def supervisors(self) -> dict[str, ProcessIdentity]:
+        """Who supervises each container that has not ended, by its id."""
+        started = ((one.facts.id, one.state) for pod in self._pods.values() for one in pod.containers if not one.exit)
+        return {id: state.supervisor for id, state in started if state is not None and state.supervisor is not None}
 
     def pod(self, uid: PodUid) -> RuntimePod | None:
         """One pod as others see it."""

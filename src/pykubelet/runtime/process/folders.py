@@ -86,7 +86,9 @@ class Folders:
         for folder in sorted(self._containers.iterdir()):
             config = _read(folder / _CONFIG, _FactsOnly)
             if config is not None and config.facts.id == folder.name:
-                yield config.facts, self.state(folder.name), self.exit(folder.name)
+                # The end first: what is written down before it cannot change any more.
+                exit = self.exit(folder.name)
+                yield config.facts, self.state(folder.name), exit
             else:
                 shutil.rmtree(folder, ignore_errors=True)
 

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
+from pykubelet.runtime.go_words import dial_failure
 from pykubelet.runtime.protocol import RuntimeFailure
 
 _BLOCK_BYTES = 64 * 1024
@@ -52,13 +53,21 @@ class LocalConnection:
 @asynccontextmanager
 async def open_local_port(port: int) -> AsyncIterator[LocalConnection]:
     """Connect to a port of this machine; RuntimeFailure if nobody listens there."""
-    try:
-        reader, writer = await asyncio.open_connection("localhost", port)
-    except OSError as error:
-        raise RuntimeFailure(f"failed to connect to localhost:{port} inside the pod: {error.strerror}") from error
+    reader, writer = await _opened(port)
     try:
         yield LocalConnection(_Reader(reader), _Writer(writer))
     finally:
         writer.close()
         with suppress(OSError):
             await writer.wait_closed()
+
+
+async def _opened(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    reasons = []
+    # By address: looking up a name may take its time, and several failures in one say nothing a person can read.
+    for address in ("127.0.0.1", "::1"):
+        try:
+            return await asyncio.open_connection(address, port)
+        except OSError as error:
+            reasons.append(dial_failure(address, port, error))
+    raise RuntimeFailure(f"failed to connect to localhost:{port} inside the pod: {', '.join(reasons)}")

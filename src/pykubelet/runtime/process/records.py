@@ -108,6 +108,8 @@ class ContainerConfig(Struct, frozen=True, gc=False, kw_only=True):
     stdin: bool
     stdin_once: bool
     limits: tuple[tuple[str, int], ...]
+    oom_score_adj: int
+    """Kept where the machine does not let us set it."""
     cgroups: tuple[ControlGroup, ...]
     dropped_capabilities: tuple[int, ...]
     no_new_privileges: bool

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from pykubelet.api.generated.core import Pod
+from pykubelet.runtime.oom_score import oom_score_adjustment
 from pykubelet.runtime.process.capabilities import dropped_capabilities
 from pykubelet.runtime.process.cgroup_plan import NO_CGROUPS, Cgroups, plan_cgroups
 from pykubelet.runtime.process.records import ContainerConfig, ContainerFacts, MountConfig, PodFacts, User
@@ -36,6 +37,7 @@ class Machine:
     account: Callable[[int], Account | None]
     way: str
     cgroups: Cgroups = NO_CGROUPS
+    memory_bytes: int = 0
 
 
 def pod_facts(pod: Pod) -> PodFacts:
@@ -73,6 +75,7 @@ def container_config(
         stdin=container.stdin,
         stdin_once=container.stdin_once,
         limits=_LIMITS,
+        oom_score_adj=oom_score_adjustment(request.pod, container, machine.memory_bytes),
         cgroups=plan_cgroups(machine.cgroups, id, container.resources),
         dropped_capabilities=dropped_capabilities(context) if machine.me.uid == 0 else (),
         no_new_privileges=bool(context is not None and context.allow_privilege_escalation is False),

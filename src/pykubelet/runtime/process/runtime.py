@@ -1,4 +1,4 @@
-"""Runs containers as processes of the machine: Runtime, ChangeFeed, Commands, Streams and LogWriter.
+"""Runs containers as processes: Runtime, ChangeFeed, Commands, Streams, LogWriter, Usages.
 
 Open it for the length of a context. Whatever it started goes on when that is left, or the agent is killed, and the next
 one finds it again. It is supervision, not a sandbox: containers see the machine's files, processes and network.
@@ -9,7 +9,7 @@ import hashlib
 import os
 import pwd
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +32,7 @@ from pykubelet.runtime.process.records import SandboxRecord, State, User, pod_ui
 from pykubelet.runtime.process.request import Machine, container_config, pod_facts
 from pykubelet.runtime.process.shim.identity import boot_id
 from pykubelet.runtime.process.shim.ways import NONE
+from pykubelet.runtime.process.usages import UsageReader
 from pykubelet.runtime.process.users import Account
 from pykubelet.runtime.process.wards import Wards
 from pykubelet.runtime.protocol import (
@@ -43,6 +44,7 @@ from pykubelet.runtime.protocol import (
     SandboxRequest,
 )
 from pykubelet.runtime.streams import Connection, Session
+from pykubelet.runtime.usage import Usage
 
 _DISOBEDIENT_SECONDS = 10.0
 """From being killed to having ended; what takes longer hangs in the kernel, and the pod is told so."""
@@ -63,7 +65,8 @@ class ProcessRuntime:
         self._boot_id = boot_id()
         self._book = Book(self._boot_id, ips)
         self._hints = ChangeHints()
-        self._machine = Machine(me=_myself(), account=_account, way=NONE)
+        self._machine = Machine(me=_myself(), account=_account, way=NONE, memory_bytes=_memory_bytes())
+        self._usages = UsageReader(cgroups=self._machine.cgroups)
         self._wards = Wards(folders=self._folders, clock=clock, changed=self._note_change)
 
     async def __aenter__(self) -> Self:
@@ -80,14 +83,12 @@ class ProcessRuntime:
         found = await self._launcher.start()
         cgroups = await self._wards.on_disk(find_cgroups)
         self._machine = replace(self._machine, way=self._way or found, cgroups=cgroups)
+        self._usages = UsageReader(cgroups=cgroups)
         for record in await self._wards.on_disk(lambda: list(self._folders.sandboxes())):
             self._book.put_sandbox(record)
         containers = await self._wards.on_disk(lambda: list(self._folders.containers()))
-        async with asyncio.TaskGroup() as group:
-            for facts, state, exit in containers:
-                entry = ContainerEntry(facts, state, exit)
-                self._book.put_container(entry)
-                group.create_task(self._wards.find_again(entry), name=f"find container {facts.id} again")
+        for entry in await self._wards.find_again([ContainerEntry(*known) for known in containers]):
+            self._book.put_container(entry)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -243,12 +244,9 @@ class ProcessRuntime:
         self, container_id: str, command: Sequence[str], *, timeout_seconds: float | None, limit_bytes: int
     ) -> Outcome:
         folder = self._running(container_id)
-        output = bytearray()
-        async with asyncio.timeout(timeout_seconds), sessions.execute(folder, command, is_joined=True) as session:
-            while block := await session.stdout.read():
-                # All is read, for a full pipe would stop the command.
-                output += block[: limit_bytes - len(output)]
-            return Outcome(await session.exit_code(), bytes(output))
+        async with asyncio.timeout(timeout_seconds), sessions.execute(folder, command) as session:
+            output, errors = await sessions.both_outputs(session, limit_bytes)
+            return Outcome(await session.exit_code(), (output + errors)[:limit_bytes], errors)
 
     def execute(
         self, container_id: str, command: Sequence[str], *, stdin: bool, tty: bool
@@ -267,6 +265,9 @@ class ProcessRuntime:
     async def reopen_log(self, container_id: str) -> None:
         self._running(container_id)
         await self._ask(self._container(container_id), {"op": "reopen"})
+
+    async def usages(self) -> Mapping[str, Usage]:
+        return await self._wards.on_disk(self._usages.read, self._book.supervisors(), self._clock.now())
 
     async def _ask(self, entry: ContainerEntry, message: dict[str, Any]) -> None:
         await sessions.ask(self._folders.container(entry.facts.id), message)
@@ -317,6 +318,10 @@ def _failure(message: dict[str, Any] | None) -> str:
 
 def _myself() -> User:
     return User(uid=os.geteuid(), gid=os.getegid())
+
+
+def _memory_bytes() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _account(uid: int) -> Account | None:

@@ -156,12 +156,29 @@ def _pipes(*, stdin: bool, is_joined: bool = False) -> _Ends:
 
 @asynccontextmanager
 async def execute(
-    folder: Path, command: Sequence[str], *, stdin: bool = False, tty: bool = False, is_joined: bool = False
+    folder: Path, command: Sequence[str], *, stdin: bool = False, tty: bool = False
 ) -> AsyncIterator[ProcessSession]:
     """Run a command in a container; RuntimeFailure if it cannot be started."""
-    ends = _terminal() if tty else _pipes(stdin=stdin, is_joined=is_joined)
+    ends = _terminal() if tty else _pipes(stdin=stdin)
     async with _opened(folder, {"op": "exec", "argv": list(command), "tty": tty}, ends, is_ours=True) as session:
         yield session
+
+
+async def both_outputs(session: ProcessSession, limit_bytes: int) -> tuple[bytes, bytes]:
+    """What a command writes to standard output and to standard error until both are closed, the beginning of each."""
+    streams = [stream for stream in (session.stdout, session.stderr) if stream is not None]
+    async with asyncio.TaskGroup() as group:
+        reads = [group.create_task(_beginning(stream, limit_bytes), name="output") for stream in streams]
+    output, *errors = (read.result() for read in reads)
+    return output, b"".join(errors)
+
+
+async def _beginning(stream: FileReader, limit_bytes: int) -> bytes:
+    kept = bytearray()
+    while block := await stream.read():
+        # All is read, for a full pipe would stop the command.
+        kept += block[: limit_bytes - len(kept)]
+    return bytes(kept)
 
 
 @asynccontextmanager

@@ -7,8 +7,9 @@ done in threads of our own, so that no stuck volume can hold up the news.
 import asyncio
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import TypeVar, TypeVarTuple
 
@@ -26,7 +27,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 _THREADS = 4
-_START_SECONDS = 2.0
+_START_SECONDS = 5.0
 _LOOK_SECONDS = 0.01
 # What containerd tells of a container of which nobody saw the end.
 _LOST = 255
@@ -50,20 +51,42 @@ class Wards:
             self._let_go(entry)
         self._threads.shutdown()
 
-    async def find_again(self, entry: ContainerEntry) -> None:
-        """Find out what became of a container that an earlier agent made."""
+    async def find_again(self, entries: Sequence[ContainerEntry]) -> list[ContainerEntry]:
+        """Find out what became of the containers that earlier agents made; those that were ever started.
+
+        Nobody waits any more for the others to be started, so they never may be, and are forgotten: they must not count
+        as attempts.
+        """
+        async with asyncio.TaskGroup() as group:
+            found = {one: group.create_task(self._find(one), name=f"find {one.facts.id} again") for one in entries}
+        return [entry for entry, task in found.items() if task.result()]
+
+    async def _find(self, entry: ContainerEntry) -> bool:
         if entry.exit is not None:
             entry.ended.set()
-            return
-        # Nobody waits for it to be started any more, so it never may be; unless that is under way.
+            return True
         if entry.state is None and await self.on_disk(self._folders.forbid_start, entry.facts.id):
             entry.state = State()
-            return
-        await self._wait_for_start(entry)
-        if entry.state is not None and entry.state.supervisor is not None:
+        else:
+            await self._wait_for_start(entry)
+        if entry.state is None:
+            # Somebody had it, but a loss of power has left nothing of what was written down.
+            self.conclude(entry)
+        elif entry.state.supervisor is None:
+            await self._forget(entry)
+            return False
+        else:
             self.watch(entry, entry.state.supervisor)
-            if entry.handle == NO_HANDLE:
-                await entry.ended.wait()
+        if entry.handle == NO_HANDLE:
+            await entry.ended.wait()
+        return True
+
+    async def _forget(self, entry: ContainerEntry) -> None:
+        try:
+            await self.on_disk(self._folders.remove_container, entry.facts.id)
+        except OSError as error:
+            # A supervisor may just be trying to start it, in vain; the next agent clears away what is left.
+            log.warning("container that was never started is not removed", container=entry.facts.id, cause=str(error))
 
     async def _wait_for_start(self, entry: ContainerEntry) -> None:
         """A supervisor that was just starting gets a moment; then it is ended, with what it has begun."""
@@ -78,7 +101,8 @@ class Wards:
                 return
             try:
                 if loop.time() > deadline:
-                    signal.pidfd_send_signal(handle, signal.SIGKILL)
+                    with suppress(ProcessLookupError):
+                        signal.pidfd_send_signal(handle, signal.SIGKILL)
                     return
             finally:
                 os.close(handle)

@@ -47,6 +47,10 @@ class Behaviour(Struct, frozen=True, gc=False, kw_only=True, rename="camel", for
     """Calls that never answer: a stuck shim."""
     output: tuple[str, ...] = ()
     """What each run writes to its log when it starts."""
+    memory_bytes: int = 0
+    """What it uses while it runs, likewise below."""
+    layer_bytes: int = 0
+    processes: int = 1
 
     def run_of(self, attempt: int) -> Run:
         """What the container does at this attempt."""
@@ -64,6 +68,8 @@ class ImageBehaviour(Struct, frozen=True, gc=False, kw_only=True):
     needs_user: str = ""
     """Only with credentials of this user name it is given."""
     size_bytes: int = 1_000_000
+    is_pinned: bool = False
+    remove_error: str = ""
 
 
 def behaviour_of(pod: Pod, container: str, scripts: Mapping[str, Behaviour], default: Behaviour) -> Behaviour:

@@ -4,15 +4,18 @@ import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 
+from pykubelet.runtime.file_system import FileSystem
 from pykubelet.runtime.protocol import Credentials, Image, RuntimeFailure
 from pykubelet.runtime.sim.behaviour import ImageBehaviour
 
 
 class SimImages:
-    """The images of a simulated machine; one of no script is pulled at once."""
+    """The images of a simulated machine, on a disk of their own; one of no script is pulled at once. Also an ImageFs."""
 
-    def __init__(self, scripts: Mapping[str, ImageBehaviour] | None = None) -> None:
-        self._scripts = dict(scripts or {})
+    def __init__(
+        self, scripts: Mapping[str, ImageBehaviour] | None = None, *, disk_bytes: int = 1_000_000_000_000
+    ) -> None:
+        self._scripts, self._disk_bytes = dict(scripts or {}), disk_bytes
         self._present: dict[str, Image] = {}
         for name, script in self._scripts.items():
             if script.is_present:
@@ -37,7 +40,14 @@ class SimImages:
         return list(self._present.values())
 
     async def remove_image(self, id: str) -> None:
+        error = next((self._script(name).remove_error for name, one in self._present.items() if one.id == id), "")
+        if error:
+            raise RuntimeFailure(error)
         self._present = {name: image for name, image in self._present.items() if image.id != id}
+
+    async def image_file_system(self) -> FileSystem:
+        used = sum(image.size_bytes for image in self._present.values())
+        return FileSystem(device=0, capacity_bytes=self._disk_bytes, available_bytes=max(self._disk_bytes - used, 0))
 
     def script(self, name: str, behaviour: ImageBehaviour) -> None:
         """Have the image behave like this from now on."""
@@ -49,4 +59,10 @@ class SimImages:
 
 def _image(name: str, script: ImageBehaviour) -> Image:
     digest = hashlib.sha256(name.encode()).hexdigest()
-    return Image(id=f"sha256:{digest}", names=(name,), size_bytes=script.size_bytes, user=script.user)
+    return Image(
+        id=f"sha256:{digest}",
+        names=(name,),
+        size_bytes=script.size_bytes,
+        user=script.user,
+        is_pinned=script.is_pinned,
+    )

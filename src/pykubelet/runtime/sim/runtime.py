@@ -1,4 +1,4 @@
-"""Pretends to run containers: a Runtime, a ChangeFeed and Commands in memory.
+"""Pretends to run containers: a Runtime, a ChangeFeed, Commands and Usages in memory.
 
 What it keeps outlives the node that asked for it, as a real runtime's containers do: hand the same one to the next node.
 """
@@ -7,6 +7,7 @@ import asyncio
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from pykubelet.runtime.protocol import (
     SandboxRequest,
 )
 from pykubelet.runtime.sim.behaviour import Behaviour, Call, behaviour_of
+from pykubelet.runtime.usage import Usage
 
 KILLED = 137
 """What a container ends with that would not end by itself."""
@@ -132,6 +134,10 @@ class SimRuntime:
             return Outcome(0, b"")
         return Outcome(1, f"{' '.join(command)}: unhealthy".encode()[:limit_bytes])
 
+    async def usages(self) -> Mapping[str, Usage]:
+        running = (one for pod in self._book.pods() for one in pod.containers if one.state == ContainerState.RUNNING)
+        return {one.id: _usage(self._actors[one.id].behaviour, self._clock.now()) for one in running}
+
     def health_at(self, ip: str) -> bool | None:
         """Whether a request to this address finds a healthy pod; None if nobody listens there."""
         pod = self._book.inspect(self._pods_by_ip.get(ip, PodUid("")))
@@ -196,6 +202,16 @@ def _write_output(actor: _Actor, at_nanoseconds: int) -> None:
     text = "".join(f"{line}\n" for line in actor.behaviour.output)
     with Path(actor.log_path).open("ab") as file:
         file.write(format_lines(at_nanoseconds, STDOUT, text.encode()))
+
+
+def _usage(behaviour: Behaviour, at: datetime) -> Usage:
+    return Usage(
+        at=at,
+        memory_bytes=behaviour.memory_bytes,
+        working_set_bytes=behaviour.memory_bytes,
+        layer_bytes=behaviour.layer_bytes,
+        processes=behaviour.processes,
+    )
 
 
 async def _hang_if(behaviour: Behaviour, call: Call) -> None:

@@ -61,6 +61,21 @@ async def test_poke_reports_at_once(world: NodeWorld) -> None:
         assert world.reasons()[-1] == "NodeNotReady"
 
 
+async def test_node_started_anew_stays_as_it_is_shown_until_it_has_looked(world: NodeWorld) -> None:
+    """Not having looked at the runtime yet is no reason to say that it is broken, for ten seconds."""
+    async with world.running() as ready:
+        await ready.wait()
+        await asyncio.sleep(1)
+    world.first_look.clear()
+    world.wrong = Problems(runtime=("PLEG is not healthy: pleg has yet to be successful",))
+    async with world.running() as ready:
+        await ready.wait()
+        await asyncio.sleep(9.9)
+        assert world.condition("Ready").status == "True"
+        await asyncio.sleep(0.2)
+        assert world.condition("Ready").status == "False"
+
+
 async def test_node_is_ready_a_moment_after_it_can_be(world: NodeWorld) -> None:
     """Without a poke, within a tenth of a second, during the first two minutes."""
     world.wrong = Problems(runtime=("container runtime status check may not have completed yet",))

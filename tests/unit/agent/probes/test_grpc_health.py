@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from pykubelet.agent.probes.finding import Finding, State
 from pykubelet.agent.probes.grpc_health import (
-    connect_failure,
     connect_timeout,
     judge,
     request_message,
@@ -46,11 +45,10 @@ def test_answer_is_judged_in_upstream_words(answer: Answer, state: State, output
 
 
 def test_unreached_server_is_a_failure_in_upstream_words() -> None:
-    """Two ways not to reach it."""
+    """Whatever was in the way."""
     assert connect_timeout("[::1]:80", 1).output == (
         'timeout: failed to connect service "[::1]:80" within 1s: context deadline exceeded'
     )
-    assert connect_failure("10.0.0.1:80", "why").output == 'error: failed to connect service at "10.0.0.1:80": why'
 
 
 @given(st.text(max_size=300), st.integers(0, 2**31 - 1))

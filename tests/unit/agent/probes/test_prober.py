@@ -127,7 +127,7 @@ async def test_second_try_counts(world: World) -> None:
     ("probe", "words"),
     [
         (Probe(), "missing probe handler for web_default(uid-default-web):c"),
-        (Probe(http_get=HTTPGetAction(port="nope")), "port nope not found"),
+        (Probe(http_get=HTTPGetAction(port="nope")), 'strconv.Atoi: parsing "nope": invalid syntax'),
         (Probe(tcp_socket=TCPSocketAction(port=0)), "invalid port number: 0"),
     ],
     ids=["nothing", "named port", "port 0"],

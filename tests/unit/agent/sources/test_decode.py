@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.agent.sources.decode import MAX_MANIFEST_BYTES, Decoded, decode_pods
+from pykubelet.agent.sources.decode import Decoded, decode_pods
 from pykubelet.agent.sources.identity import file_origin, static_pod_uid, url_origin
+from pykubelet.kube.manifests.documents import MAX_MANIFEST_BYTES
 
 _FILE = file_origin("/etc/manifests/web.yaml")
 _LEAVES = st.none() | st.booleans() | st.integers(0, 9) | st.text("ab", max_size=2)
@@ -103,6 +104,17 @@ def test_bad_document_is_a_problem_and_the_others_are_pods() -> None:
     assert [problem.line for problem in decoded.problems] == [3, 5]
     assert str(decoded.problems[0]).startswith('line 3: invalid pod: [metadata.name: Invalid value: "B-n"')
     assert str(decoded.problems[1]) == "line 5: invalid pod: this is a Deployment of apps/v1"
+
+
+def test_other_kinds_are_passed_over_where_someone_else_takes_them() -> None:
+    """As if they were not there; what is wrong with the pods is still told."""
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
+    data = "\n---\n".join(map(json.dumps, [service, _pod("a"), _pod("B"), service])).encode()
+    decoded = decode_pods(data, origin=_FILE, node_name="n", skips_other_kinds=True)
+    assert [pod.metadata.name for pod in decoded.pods] == ["a-n"]
+    assert [problem.line for problem in decoded.problems] == [5]
+    alone = decode_pods(json.dumps(service).encode(), origin=_FILE, node_name="n", skips_other_kinds=True)
+    assert alone == Decoded()
 
 
 def test_several_complaints_stand_in_one_list_as_go_prints_it() -> None:

@@ -35,3 +35,25 @@ def test_problem_is_an_event_and_a_warning_until_it_is_healed() -> None:
     problems.clear("file", "/etc/web.yaml")
     problems.clear("file", "/etc/other.yaml")
     assert (problems.warning(), problems.all()) == ("", ())
+
+
+def test_problem_of_other_manifests_is_an_event_of_its_own_and_no_warning() -> None:
+    """The node's condition speaks of pods alone."""
+    told = Told()
+    problems = ReportedProblems(recorder=told, node=NODE)
+    problems.report(SourceProblem("manifests", "/etc/map.yaml", "line 3: unknown field"))
+    assert told.events == [("node-1", "Warning", "ManifestProblem", "/etc/map.yaml: line 3: unknown field")]
+    assert (problems.warning(), len(problems.all())) == ("", 1)
+
+
+def test_what_two_find_wrong_with_one_file_is_one_event() -> None:
+    """And it is over for each when it is for each."""
+    told = Told()
+    problems = ReportedProblems(recorder=told, node=NODE)
+    for source in ("file", "manifests"):
+        problems.report(SourceProblem(source, "/etc/web.yaml", "line 3: unknown field"))
+    assert [reason for _, _, reason, _ in told.events] == ["PodSourceProblem"]
+    problems.clear("manifests", "/etc/web.yaml")
+    assert problems.warning() == "problems with sources of pods: /etc/web.yaml"
+    problems.report(SourceProblem("manifests", "/etc/web.yaml", "line 4: Invalid value"))
+    assert [reason for _, _, reason, _ in told.events] == ["PodSourceProblem", "ManifestProblem"]

@@ -27,6 +27,7 @@ class World:
         self.forgotten: list[PodUid] = []
         self.refused: list[str] = []
         self.waits: list[float] = []
+        self.unsent: list[str] = []
         self.manager = StatusManager(
             client=wrap(self.api), pods=self.pods, safety=self, clock=self.clock, observer=self
         )
@@ -41,6 +42,9 @@ class World:
 
     def status_sent(self, _: Pod, waited_seconds: float, /) -> None:
         self.waits.append(waited_seconds)
+
+    def status_not_sent(self, _: PodUid, why: str, /) -> None:
+        self.unsent.append(why)
 
     def pod_forgotten(self, uid: PodUid, /) -> None:
         self.forgotten.append(uid)

@@ -250,3 +250,20 @@ async def test_newest_known_object_is_the_mirror_when_the_pod_is_static(world: A
     assert view.newest(uid, entry) == caught_up
     view.forget(uid)
     assert view.newest(uid, entry) == caught_up
+
+
+async def test_status_is_sent_again_whenever_the_api_shows_another(world: Any) -> None:
+    """What was found to agree is compared anew as soon as either side is another object."""
+    known = world.add()
+    await send(world, known, "ours")
+    world.watch()
+    for _ in range(3):
+        assert await world.manager.sync_batch(all=True) == 0
+    for message in ("theirs", "ours", "theirs", "theirs again"):
+        current = world.api.documents(resources.PODS)[0]
+        world.api.put(resources.PODS, {**current, "status": {**current["status"], "message": message}})
+        world.watch()
+        assert await world.manager.sync_batch(all=True) == (message != "ours")
+        assert world.live("web")["message"] == "ours"
+        world.watch()
+        assert await world.manager.sync_batch(all=True) == 0

@@ -1,4 +1,4 @@
-"""Which pods have files of which objects, and whose turn it is."""
+"""Who uses which objects, and whose turn it is."""
 
 import asyncio
 
@@ -20,13 +20,14 @@ STEPS = st.lists(st.tuples(st.sampled_from("xyz"), st.frozensets(st.sampled_from
 @given(STEPS)
 def test_interest_is_the_same_both_ways(steps: list[tuple[str, frozenset[Named]]]) -> None:
     """After any number of changes, and it forgets what nobody has."""
-    interest, expected = Interest(), dict[PodUid, frozenset[Named]]()
-    for uid, objects in steps:
-        interest.set(PodUid(uid), objects)
-        expected[PodUid(uid)] = objects
+    interest, expected = Interest[str](), dict[str, frozenset[Named]]()
+    for who, objects in steps:
+        interest.set(who, objects)
+        expected[who] = objects
     for named in OBJECTS:
-        assert interest.pods(named) == tuple(sorted(uid for uid, objects in expected.items() if named in objects))
-    assert interest.as_map() == {uid: objects for uid, objects in expected.items() if objects}
+        assert sorted(interest.users(named)) == sorted(who for who, objects in expected.items() if named in objects)
+    assert interest.as_map() == {who: objects for who, objects in expected.items() if objects}
+    assert set(interest.users(None)) == interest.as_map().keys()
 
 
 async def test_turn_of_a_pod_has_one_at_a_time_and_leaves_nothing() -> None:

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from access_objects import ALICE, RBAC, CountingIds, ask, authorizer, binding, put, remove, role, rule, subject
 from pykubelet.api.wire import Document
 from pykubelet.apiserver.auth.bootstrap_roles import RoleGathering, ensure_default_roles
+from pykubelet.apiserver.auth.coverage import missing
 from pykubelet.apiserver.auth.default_roles import AUTOUPDATE, default_roles
 from pykubelet.apiserver.auth.reconcile import gathered, reconciled
-from pykubelet.apiserver.auth.rules import missing, read_rules
+from pykubelet.apiserver.auth.rules import read_rules
 from pykubelet.apiserver.call import ANONYMOUS, Review, User
 from pykubelet.apiserver.proxy.node_client import NAME
 from pykubelet.apiserver.storage.durable_store import DurableStore

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.apiserver.http.health import Check, page
+from pykubelet.api.health_checks import Check
+from pykubelet.apiserver.http.health import page
 
 CHECKS: dict[str, Check] = {"ping": lambda: "", "etcd": lambda: "", "log": lambda: ""}
 BROKEN: dict[str, Check] = {**CHECKS, "etcd": lambda: "disk full"}

@@ -6,12 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.api.errors import BadRequest, TooManyRequests
+from pykubelet.api.errors import BadRequest
 from pykubelet.apiserver.http.limits import (
-    MAX_READING,
-    MAX_WRITING,
     REQUEST_SECONDS,
-    InFlight,
     request_seconds,
     too_large,
     took_too_long,
@@ -65,21 +62,6 @@ def test_request_seconds_survives_anything(asked: str) -> None:
     """A number of seconds within the limit, or BadRequest."""
     with suppress(BadRequest):
         assert 0 < request_seconds({"timeout": asked}) <= REQUEST_SECONDS
-
-
-@pytest.mark.parametrize(("writes", "most"), [(False, MAX_READING), (True, MAX_WRITING)])
-def test_in_flight_refuses_one_too_many_until_another_leaves(*, writes: bool, most: int) -> None:
-    """Readers and writers are counted apart."""
-    in_flight = InFlight()
-    for _ in range(most):
-        in_flight.enter(writes=writes)
-    in_flight.enter(writes=not writes)
-    with pytest.raises(TooManyRequests) as caught:
-        in_flight.enter(writes=writes)
-    assert caught.value.retry_after_seconds == 1
-    in_flight.leave(writes=writes)
-    in_flight.enter(writes=writes)
-    assert (in_flight.writing if writes else in_flight.reading) == most
 
 
 def test_refusals_have_upstream_s_texts() -> None:

@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from pykubelet.apiserver.http.limits import InFlight
+from pykubelet.apiserver.call import User
+from pykubelet.apiserver.http.in_flight import InFlight
 from pykubelet.apiserver.http.metrics import Kind, Metrics, scope_of
 
 LIST = Kind("list", "", "", "v1", "pods", "", "namespace")
@@ -46,17 +47,18 @@ def test_page_has_requests_by_kind_and_code_and_their_latency() -> None:
     assert value(metrics, "apiserver_request_duration_seconds_sum", **labels) == pytest.approx(100.304)
 
 
-def test_page_has_what_runs_now_and_what_is_stored() -> None:
+async def test_page_has_what_runs_now_and_what_is_stored() -> None:
     """Gauges of requests, watches and objects; the process itself."""
     in_flight = InFlight()
     metrics = Metrics(in_flight, lambda: {"pods": 7})
-    in_flight.enter(writes=True)
+    await in_flight.writing.enter(User("somebody"), 60)
     metrics.long_started(WATCH)
     metrics.long_started(WATCH)
     metrics.long_ended(WATCH)
     metrics.events_sent(WATCH, 5)
     assert value(metrics, "apiserver_current_inflight_requests", request_kind="mutating") == 1
     assert value(metrics, "apiserver_current_inflight_requests", request_kind="readOnly") == 0
+    assert value(metrics, "apiserver_current_inqueue_requests", request_kind="mutating") == 0
     assert value(metrics, "apiserver_longrunning_requests", verb="WATCH", resource="pods") == 1
     assert value(metrics, "apiserver_watch_events_total", resource="pods") == 5
     assert value(metrics, "apiserver_storage_objects", resource="pods") == 7

@@ -4,26 +4,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.apiserver.proxy.heads import answer_bytes, asked_upgrade, changes_protocol, last_head
+from pykubelet.apiserver.proxy.heads import answer_bytes, answer_code, asked_upgrade, is_chunked, last_head
 
 _NAMES = st.sampled_from(["Connection", "keep-alive", "Content-Length", "X-Connection", "Date"])
 _HEADERS = st.lists(st.tuples(_NAMES, st.text("a:1 ", max_size=5)), max_size=6)
 
 
 @pytest.mark.parametrize(
-    ("head", "changes", "length"),
+    ("head", "code", "length", "chunked"),
     [
-        pytest.param(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: SPDY/3.1\r\n\r\n", True, None, id="agreed"),
-        pytest.param(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 12 \r\n\r\n", False, 12, id="refused"),
-        pytest.param(b"HTTP/1.1 200 101 OK\r\nX-Content-Length: 7\r\n\r\n", False, None, id="looks-alike"),
-        pytest.param(b"HTTP/1.0 101 Sure\r\nContent-Length: -1\r\n\r\n", False, None, id="old"),
+        pytest.param(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: SPDY/3.1\r\n\r\n", 101, None, False, id="agreed"),
+        pytest.param(b"HTTP/1.1 403 Forbidden\r\ncontent-length: 12 \r\n\r\n", 403, 12, False, id="refused"),
+        pytest.param(b"HTTP/1.0 200 101 OK\r\nX-Content-Length: 7\r\n\r\n", 200, None, False, id="looks-alike"),
+        pytest.param(b"HTTP/1.1 400\r\nTransfer-encoding: gzip, Chunked\r\n\r\n", 400, None, True, id="chunks"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nX: transfer-encoding: chunked\r\n\r\n", 200, None, False, id="no-chunks"),
+        pytest.param(b"SSH-2.0-OpenSSH_9.2\r\nContent-Length: -1\r\n\r\n", 0, None, False, id="not-http"),
+        pytest.param(b"HTTP/1.1 2000 Sure\r\n\r\n", 0, None, False, id="no-code"),
     ],
 )
-def test_answer_says_whether_it_changes_the_protocol_and_how_long_it_is(
-    head: bytes, *, changes: bool, length: int | None
-) -> None:
-    """Only 101 of HTTP/1.1 changes anything; a length is one that stands there."""
-    assert (changes_protocol(head), answer_bytes(head)) == (changes, length)
+def test_answer_says_its_code_and_how_long_it_is(head: bytes, code: int, length: int | None, *, chunked: bool) -> None:
+    """Only what stands there as a header counts."""
+    assert (answer_code(head), answer_bytes(head), is_chunked(head)) == (code, length, chunked)
 
 
 @given(_HEADERS)
@@ -35,7 +36,9 @@ def test_last_head_ends_the_connection_and_keeps_all_else(headers: list[tuple[st
     assert last_head(head).decode().split("\r\n") == ["HTTP/1.1 200 OK", *kept, "Connection: close", "", ""]
 
 
-def test_upgrade_is_found_by_its_header_in_any_case() -> None:
-    """Header names have no case."""
-    assert asked_upgrade([("Host", "x"), ("uPGRADE", "websocket")]) == "websocket"
+def test_upgrade_is_asked_for_by_two_headers_in_any_case() -> None:
+    """Header names have no case; one of the two alone asks for nothing."""
+    both = [("Host", "x"), ("uPGRADE", "websocket"), ("connection", "keep-alive, Upgrade")]
+    assert asked_upgrade(both) == "websocket"
+    assert asked_upgrade(both[:2]) == ""
     assert asked_upgrade([("Connection", "Upgrade")]) == ""

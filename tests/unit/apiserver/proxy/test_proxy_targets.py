@@ -47,6 +47,16 @@ def test_log_of_the_only_container_is_asked_of_the_node() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("value", "is_on"), [("true", True), ("", True), ("yes", True), ("0", False), ("False", False), ("1", True)]
+)
+def test_switch_is_off_only_by_false_and_zero(value: str, *, is_on: bool) -> None:
+    """As upstream reads booleans of a query; the first of several counts."""
+    target = log_target(pod(), NODE, [("follow", value), ("follow", "false" if is_on else "true")])
+    assert target is not None
+    assert target.path.endswith("?follow=true") is is_on
+
+
 def test_log_of_a_pod_without_node_is_empty() -> None:
     """There is nobody to ask yet, which is no error."""
     assert log_target(pod(node=""), None, []) is None
@@ -107,6 +117,21 @@ def test_node_pod_and_service_paths_lead_on() -> None:
         ),
         pytest.param(
             lambda: stream_target(pod(node=""), None, "exec", []), "pod web does not have a host assigned", id="no-host"
+        ),
+        pytest.param(
+            lambda: stream_target(pod(node=""), None, "portforward", []),
+            "pod web does not have a host assigned",
+            id="forward-no-host",
+        ),
+        pytest.param(
+            lambda: stream_target(pod("a", "b", node=""), None, "attach", []),
+            "a container name must be specified for pod web, choose one of: [a b]",
+            id="attach-to-which",
+        ),
+        pytest.param(
+            lambda: stream_target(pod(), NODE, "exec", [("container", "x")]),
+            "container x is not valid for pod web",
+            id="exec-in-no-such",
         ),
         pytest.param(
             lambda: node_target(NODE, "n1:22", "/", ""), "only port 10255 of node n1 can be reached", id="ssh"

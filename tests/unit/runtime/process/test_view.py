@@ -65,6 +65,19 @@ def volume_at(path: str, source: str = "/volume") -> Step:
     return Step("bind", path, source, is_private=True)
 
 
+@pytest.mark.parametrize(
+    ("path", "is_mounted"),
+    [("/etc", False), ("/file", False), ("/new", False), ("/new/volume/deep", False), ("/new/other", True)],
+    ids=["is there", "a file", "made for a volume", "in a volume", "is nowhere"],
+)
+def test_spare_folder_is_mounted_where_nothing_would_be(path: str, is_mounted: bool) -> None:
+    """Nothing that is there is hidden by it, and a volume is left to its owner."""
+    mounts = [Mount("/volume", "/new/volume")]
+    steps = plan_view(mounts, MadeUpDisk(), spare=Mount("/volume", path))
+    assert (steps != plan_view(mounts, MadeUpDisk())) is is_mounted
+    assert (volume_at(path) in steps) is is_mounted
+
+
 def test_view_without_mounts_is_the_machine() -> None:
     """Folders and files bound whole, links as links, in a root of memory."""
     steps = plan_view([], MadeUpDisk())
@@ -122,6 +135,21 @@ def test_outer_mount_goes_first_and_is_looked_into() -> None:
     assert steps == [Step(FOLDER, "/data"), volume_at("/data"), volume_at("/data/sub", "/etc")]
 
 
+@pytest.mark.parametrize("host_path", ["/volume", "/data"], ids=["of another name", "of the same name"])
+def test_mount_point_that_a_volume_lacks_is_made_in_it(host_path: str) -> None:
+    """Once the volume is mounted; what is made for one mount is there for the next."""
+    disk = MadeUpDisk({**MACHINE, "/data": ""})
+    mounts = [Mount("/file", "/data/new/file"), Mount(host_path, "/data"), Mount("/etc", "/data/new/folder")]
+    assert plan_view(mounts, disk)[len(plan_view([], disk)) :] == [
+        volume_at("/data", host_path),
+        Step(FOLDER, "/data/new"),
+        Step(FILE, "/data/new/file"),
+        volume_at("/data/new/file", "/file"),
+        Step(FOLDER, "/data/new/folder"),
+        volume_at("/data/new/folder", "/etc"),
+    ]
+
+
 def test_link_in_a_volume_leads_nowhere_but_in_the_view() -> None:
     """What a container has put there can only move its own mounts."""
     steps = added(Mount("/volume", "/data"), Mount("/usr", "/data/out/new"))
@@ -147,7 +175,10 @@ def test_read_only_view_is_locked_but_for_mounts_and_devices() -> None:
         ([Mount("/volume", "/loop/x")], "too many links"),
         ([Mount("/volume", "/usr/..")], "is the root"),
         ([Mount("/volume", "/nothing/../x")], "leads back from what does not exist"),
-        ([Mount("/volume", "/data"), Mount("/etc", "/data/missing")], "does not exist in the volume"),
+        (
+            [Mount("/volume", "/data", read_only=True), Mount("/etc", "/data/new")],
+            "does not exist in the read-only volume",
+        ),
     ],
     ids=[
         "no source",
@@ -157,7 +188,7 @@ def test_read_only_view_is_locked_but_for_mounts_and_devices() -> None:
         "loop",
         "root",
         "back",
-        "missing in a volume",
+        "missing in a read-only volume",
     ],
 )
 def test_what_cannot_be_seen_is_refused(mounts: list[Mount], told: str) -> None:
@@ -180,21 +211,26 @@ PATHS = st.lists(NAMES, min_size=1, max_size=4).map(lambda names: "/" + "/".join
 @settings(max_examples=200)
 @given(st.lists(st.builds(Mount, st.sampled_from(["/volume", "/file", "/etc"]), PATHS), max_size=4), st.booleans())
 def test_any_plan_can_be_carried_out(mounts: list[Mount], read_only: bool) -> None:
-    """Each step finds the folder it needs, nothing is made outside memory, and every mount is there in the end."""
+    """Each step finds the folder it needs, nothing is made but in memory or in a volume, and every mount is there."""
     try:
         steps = plan_view(mounts, MadeUpDisk(), read_only=read_only)
     except ImpossibleView:
         return
     in_memory, made = {"/"}, {"/"}
+    volumes: list[str] = []
     for step in steps:
         parent = step.path.rpartition("/")[0] or "/"
         if step.action == "memory":
             in_memory.add(step.path)
+        elif step.action == "bind":
+            in_memory.discard(step.path)
+            volumes += [f"{step.path}/"] if step.is_private else []
         elif step.action in {FOLDER, FILE, LINK}:
-            assert parent in in_memory | made, "made on the machine's own disk"
+            in_volume = f"{parent}/".startswith(tuple(volumes))
+            assert in_volume or parent in in_memory, "made on the machine's own disk"
             assert step.path not in made, "made twice"
             made.add(step.path)
-            in_memory |= {step.path} if step.action == FOLDER else set()
+            in_memory |= {step.path} if step.action == FOLDER and not in_volume else set()
     private = [step for step in steps if step.action == "bind" and step.is_private]
     assert sorted(step.source for step in private) == sorted(mount.host_path for mount in mounts)
 

@@ -4,13 +4,13 @@ Runs in a process forked from the supervisor and ends in exec. What goes wrong i
 nothing written means that the program runs.
 """
 
-import errno
 import fcntl
 import os
 import resource
 import signal
 import termios
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Never
 
 from pykubelet.runtime.process.shim import kernel, namespace, view
@@ -40,6 +40,7 @@ def enter(
         _take_files(files, is_terminal=is_terminal)
         _reset_signals()
         _join_groups(config)
+        _set_oom_score(config["oom_score_adj"])
         _enter_namespaces(config, beside)
         _become_user(config)
         # Once more, for a change of user forgets it.
@@ -50,7 +51,7 @@ def enter(
     except (CannotStart, view.ImpossibleView) as error:
         text = str(error)
     except OSError as error:
-        text = f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror)
+        text = f"{error.filename}: {_words(error)}" if error.filename else _words(error)
     except ValueError as error:
         # A NUL in an argument or a variable.
         text = str(error)
@@ -95,6 +96,12 @@ def _join_groups(config: Mapping[str, Any]) -> None:
         resource.setrlimit(number, (bounded, hard))
 
 
+def _set_oom_score(score: int) -> None:
+    """Say how early the kernel may end this process for want of memory; to lower it takes a right that few have."""
+    with suppress(PermissionError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+        file.write(str(score))
+
+
 def _enter_namespaces(config: Mapping[str, Any], beside: int) -> None:
     way = config["way"]
     if way == NONE:
@@ -104,9 +111,21 @@ def _enter_namespaces(config: Mapping[str, Any], beside: int) -> None:
         return
     mounts = [view.Mount(**mount) for mount in config["mounts"]]
     # Relative: the supervisor works in the folder of its container.
-    root = os.path.realpath("root")
+    root, work = os.path.realpath("root"), os.path.realpath("work")
     os.makedirs(root, 0o700, exist_ok=True)
-    namespace.make(way, mounts, root=root, hostname=config["hostname"], read_only=config["read_only_root"])
+    os.makedirs(work, 0o755, exist_ok=True)
+    cwd, read_only = config["cwd"], config["read_only_root"]
+    namespace.make(
+        way,
+        mounts,
+        spare=view.Mount(work, cwd, read_only),
+        root=root,
+        hostname=config["hostname"],
+        read_only=read_only,
+    )
+    # Only in a volume it can be missing still; and a file is told when it is gone to.
+    with suppress(FileExistsError):
+        os.makedirs(cwd, 0o755)
 
 
 def _become_user(config: Mapping[str, Any]) -> None:
@@ -125,7 +144,7 @@ def _change_directory(path: str) -> None:
     try:
         os.chdir(path)
     except OSError as error:
-        raise CannotStart(f'chdir to cwd ("{path}"): {error.strerror}') from error
+        raise CannotStart(f'chdir to cwd ("{path}"): {_words(error)}') from error
 
 
 def _execute(argv: list[str], environment: Mapping[str, str]) -> Never:
@@ -145,7 +164,12 @@ def _execute(argv: list[str], environment: Mapping[str, str]) -> Never:
         except PermissionError:
             denied = True
         except OSError as error:
-            told = "exec format error" if error.errno == errno.ENOEXEC else error.strerror
-            raise CannotStart(f'exec: "{name}": {told}') from error
+            raise CannotStart(f'exec: "{name}": {_words(error)}') from error
     told = "permission denied" if denied else "executable file not found in $PATH"
     raise CannotStart(f'exec: "{name}": {told}')
+
+
+def _words(error: OSError) -> str:
+    """What went wrong, as runtimes written in Go say it."""
+    words = str(error.strerror)
+    return words[:1].lower() + words[1:]

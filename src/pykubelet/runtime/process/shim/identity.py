@@ -6,6 +6,9 @@ A process is its number, the moment it was started, and the boot of the machine 
 import os
 from typing import NamedTuple
 
+# Ended, but its parent has not asked how; in some containers nobody ever asks.
+_DEAD = "Z"
+
 
 class ProcessIdentity(NamedTuple):
     """One process of one boot; it is never confused with another."""
@@ -47,10 +50,10 @@ def open_process(identity: ProcessIdentity) -> int | None:
         return None
     # The number is looked at after the handle was taken: if it is the same one now, the handle is of it as well.
     try:
-        is_same = identify(identity.pid) == identity
+        is_there = identify(identity.pid) == identity and stat_fields(identity.pid)[0] != _DEAD
     except ProcessLookupError:
-        is_same = False
-    if not is_same:
+        is_there = False
+    if not is_there:
         os.close(handle)
         return None
     return handle

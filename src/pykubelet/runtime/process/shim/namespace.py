@@ -8,11 +8,13 @@ import os
 import socket
 import stat
 from collections.abc import Sequence
+from contextlib import suppress
 
 from pykubelet.runtime.process.shim import kernel, view
 from pykubelet.runtime.process.shim.bubblewrap import Holder
 from pykubelet.runtime.process.shim.ways import BY_BUBBLEWRAP, BY_ROOT, BY_USER, NONE
 
+_FOLDER_FLAGS = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _KINDS = {"mnt": kernel.NEW_MOUNTS, "uts": kernel.NEW_HOST_NAME, "user": kernel.NEW_USERS}
 
 
@@ -55,13 +57,19 @@ def _works(way: str) -> bool:
     return os.waitpid(child, 0)[1] == 0
 
 
-def make(way: str, mounts: Sequence[view.Mount], *, root: str, hostname: str, read_only: bool) -> None:
+def make(
+    way: str, mounts: Sequence[view.Mount], *, spare: view.Mount, root: str, hostname: str, read_only: bool
+) -> None:
     """Move this process into namespaces of its own; `root` is an empty folder of ours to build the new root on.
 
-    OSError or ImpossibleView if that cannot be.
+    `spare` is mounted if there is nothing at its path. A host path that is missing becomes an empty folder, as with every
+    container runtime. OSError or ImpossibleView if that cannot be.
     """
+    for mount in mounts:
+        if not os.path.lexists(mount.host_path):
+            os.makedirs(mount.host_path, 0o755, exist_ok=True)
     real = [mount._replace(host_path=os.path.realpath(mount.host_path)) for mount in mounts]
-    steps = view.plan_view(real, HostDisk(), read_only=read_only)
+    steps = view.plan_view(real, HostDisk(), read_only=read_only, spare=spare)
     if way == BY_BUBBLEWRAP:
         _borrow(steps, hostname)
         return
@@ -116,10 +124,8 @@ def _do(step: view.Step, root: str) -> None:
             if path == root:
                 # Else what is bound into it, of which it is a part, would hold it once more.
                 kernel.mount("", path, flags=kernel.UNBINDABLE)
-        case view.FOLDER:
-            os.mkdir(path, 0o755)
-        case view.FILE:
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
+        case view.FOLDER | view.FILE:
+            _make(step.action, path, root)
         case view.LINK:
             os.symlink(step.source, path)
         case "lock":
@@ -130,6 +136,27 @@ def _do(step: view.Step, root: str) -> None:
                 kernel.mount("", path, flags=kernel.PRIVATE | kernel.RECURSIVE)
             if step.read_only:
                 kernel.make_read_only(path)
+
+
+def _make(kind: str, path: str, root: str) -> None:
+    """Make a folder or a file, which another container of the pod may do in a volume at the same time.
+
+    It may also put a link in the way there: none is followed, or something would be made elsewhere.
+    """
+    above, name = os.path.split(path)
+    handle = os.open(root, _FOLDER_FLAGS)
+    try:
+        for part in filter(None, above.removeprefix(root).split("/")):
+            inner = os.open(part, _FOLDER_FLAGS, dir_fd=handle)
+            os.close(handle)
+            handle = inner
+        with suppress(FileExistsError):
+            if kind == view.FOLDER:
+                os.mkdir(name, 0o755, dir_fd=handle)
+            else:
+                os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=handle))
+    finally:
+        os.close(handle)
 
 
 def _mount_memory(model: str, path: str) -> None:

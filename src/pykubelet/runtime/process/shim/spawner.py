@@ -11,6 +11,7 @@ import socket
 from typing import Never
 
 from pykubelet.runtime.process.shim import kernel, namespace, wire
+from pykubelet.runtime.process.shim.identity import identify
 from pykubelet.runtime.process.shim.supervisor import supervise
 
 
@@ -22,6 +23,8 @@ def main(channel: int) -> Never:
     # Supervisors are ours until they end, and what they leave behind is; nobody is interested in how it ended.
     kernel.adopt_orphans()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    # What is loaded when it is first used, such as the codec of what the kernel tells, each supervisor would load anew.
+    identify(os.getpid())
     # Memory that no collector touches stays shared.
     gc.collect()
     gc.freeze()

@@ -1,8 +1,8 @@
 """What a container sees: all of the machine, its volumes on top, also where there is no such path.
 
 The container gets a new root, in memory, into which everything of the old one is bound. A folder that lacks a mount point
-is made anew in memory too, with all it holds bound into it; so nothing is ever made on the machine's own disk. What the
-machine adds to such a folder later is not seen, and what the container adds to it is gone with it. Of /dev, made anew, only
+is made anew in memory too, with all it holds bound into it; so nothing is ever made on the machine's own disk. Only a volume
+that lacks one gets it, for all that is written there must stay. What the machine adds to such a folder later is not seen, and what the container adds to it is gone with it. Of /dev, made anew, only
 the devices are left that every container has. Pure: values in, steps out.
 
 Upstream: rootfs_linux.go of runc, which makes mount points in the image
@@ -69,23 +69,38 @@ class _Place(NamedTuple):
     folders: tuple[str, ...]
     path: str
     is_missing: bool
+    is_in_volume: bool = False
+
+    def steps(self, kind: str) -> list[Step]:
+        """What makes it, for a mount of this kind."""
+        made = [Step(FOLDER, folder) for folder in self.folders]
+        return [*made, Step(kind, self.path)] if self.is_missing else made
 
 
-def plan_view(mounts: Iterable[Mount], disk: Disk, *, read_only: bool = False) -> list[Step]:
-    """The steps that lead to the view, in order; with `read_only` all is locked but the mounts."""
+def plan_view(
+    mounts: Iterable[Mount], disk: Disk, *, read_only: bool = False, spare: Mount | None = None
+) -> list[Step]:
+    """The steps that lead to the view, in order; with `read_only` all is locked but the mounts.
+
+    A `spare` folder is mounted where nothing would be else; but not into a volume, where it can be made.
+    """
     ordered = sorted(mounts, key=lambda mount: posixpath.normpath(mount.container_path).count("/"))
     ground = _Ground(disk)
     places = [ground.place(mount) for mount in ordered]
+    if spare is not None and ground.lacks(spare.container_path):
+        ordered.append(spare)
+        places.append(ground.place(spare))
     steps: list[Step] = []
     for folder in sorted({"/", *ground.rebuilt}):
         steps += _rebuild(folder, disk)
     for mount, place in zip(ordered, places, strict=True):
-        steps += [Step(FOLDER, folder) for folder in place.folders]
-        if place.is_missing:
-            steps.append(Step(disk.kind(mount.host_path), place.path))
+        if not place.is_in_volume:
+            steps += place.steps(disk.kind(mount.host_path))
     if read_only:
         steps += _lock(disk)
     for mount, place in zip(ordered, places, strict=True):
+        if place.is_in_volume:
+            steps += place.steps(disk.kind(mount.host_path))
         is_private = mount.propagation != "HostToContainer"
         steps.append(Step("bind", place.path, mount.host_path, mount.read_only, is_private))
     return steps
@@ -96,7 +111,7 @@ class _Ground:
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
-        self._mounted: dict[str, str] = {}
+        self._mounted: dict[str, Mount] = {}
         self._made: set[str] = set()
         self.rebuilt: set[str] = set()
 
@@ -114,16 +129,22 @@ class _Ground:
                 raise ImpossibleView(
                     f"{mount.container_path} is a {found}, and what is to be mounted there is a {source}"
                 )
-            self._mounted[here] = mount.host_path
+            self._mounted[here] = mount
             return _Place((), here, is_missing=False)
-        if here not in self._made and here not in self.rebuilt and here != "/":
-            if self._origin(here) != here:
-                raise ImpossibleView(f"{mount.container_path} does not exist in the volume it is to be mounted into")
+        volume = self._volume(here)
+        if volume and self._mounted[volume].read_only:
+            raise ImpossibleView(f"{mount.container_path} does not exist in the read-only volume at {volume}")
+        if not volume and here not in self._made and here != "/":
             self.rebuilt.add(here)
         paths = [posixpath.join(here, *missing[: index + 1]) for index in range(len(missing))]
         self._made.update(paths[:-1])
-        self._mounted[paths[-1]] = mount.host_path
-        return _Place(tuple(paths[:-1]), paths[-1], is_missing=True)
+        self._mounted[paths[-1]] = mount
+        return _Place(tuple(paths[:-1]), paths[-1], is_missing=True, is_in_volume=bool(volume))
+
+    def lacks(self, path: str) -> bool:
+        """Whether nothing is at a path that is not in a volume."""
+        here, missing = self._walk(path)
+        return bool(missing) and not self._volume(here)
 
     def _walk(self, path: str) -> tuple[str, list[str]]:
         """How far a path leads, links followed, and the names that are missing then."""
@@ -159,12 +180,14 @@ class _Ground:
 
     def _origin(self, path: str) -> str:
         """Where on the machine is what the view has at a path."""
-        above = path
-        while above != "/":
-            if above in self._mounted:
-                return self._mounted[above] + path[len(above) :]
-            above = posixpath.dirname(above)
-        return path
+        volume = self._volume(path)
+        return self._mounted[volume].host_path + path[len(volume) :] if volume else path
+
+    def _volume(self, path: str) -> str:
+        """Where the mount is that holds a path; empty if none does."""
+        while path != "/" and path not in self._mounted:
+            path = posixpath.dirname(path)
+        return path if path != "/" else ""
 
 
 def _names_reversed(path: str) -> list[str]:

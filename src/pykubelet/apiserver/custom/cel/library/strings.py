@@ -7,6 +7,7 @@ staging/src/k8s.io/apiserver/pkg/cel/library/regex.go
 from collections.abc import Callable
 from typing import Any
 
+from pykubelet.api.validation.field_errors import SHORT_ESCAPES
 from pykubelet.apiserver.custom.cel.faults import CelError, OutOfBudgetError
 from pykubelet.apiserver.custom.cel.library.formatting import formatted
 from pykubelet.apiserver.custom.go_regex import GoPattern, PatternError, go_pattern
@@ -15,19 +16,7 @@ _LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 _UPPER = {lower: upper for upper, lower in _LOWER.items()}
 # What Go takes for white space.
 _SPACE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
-_QUOTED = str.maketrans(
-    {
-        "\a": r"\a",
-        "\b": r"\b",
-        "\f": r"\f",
-        "\n": r"\n",
-        "\r": r"\r",
-        "\t": r"\t",
-        "\v": r"\v",
-        "\\": r"\\",
-        '"': r"\"",
-    }
-)
+_QUOTED = str.maketrans(SHORT_ESCAPES)
 # No text that a rule is about is so long; a text that a rule makes could be.
 _MAX_LENGTH = 10_000_000
 

@@ -1,0 +1,90 @@
+"""Counts the pods of a node by what becomes of them, when metrics are read. A collector.
+
+Upstream: HandlePodCleanups in pkg/kubelet/kubelet_pods.go, pkg/kubelet/metrics/metrics.go
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from pykubelet.agent.flow import WorkerState
+from pykubelet.api.generated.core import Pod
+from pykubelet.api.keys import PodUid
+from pykubelet.api.pods import is_static_pod
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
+_LIFECYCLES = ("sync", "terminating", "terminated")
+_WORKING = (("desired", "true"), ("desired", ""), ("orphan", "true"), ("orphan", ""), ("runtime_only", "unknown"))
+
+
+class Pods(Protocol):
+    """The pods this node should run."""
+
+    def pods_and_mirror_pods(self) -> tuple[tuple[Pod, ...], tuple[Pod, ...], tuple[str, ...]]:
+        """Pods, mirrors, and names of mirrors without a pod."""
+
+
+class WorkerRecord(Protocol):
+    """What is known of the worker of a pod."""
+
+    @property
+    def state(self) -> WorkerState:
+        """Where it is."""
+
+    @property
+    def pod(self) -> Pod | None:
+        """The pod, unless only the runtime knows it."""
+
+
+class PodCounts:
+    """The counts of one node."""
+
+    def __init__(
+        self, *, pods: Pods, records: Mapping[PodUid, WorkerRecord], active_pods: Callable[[], Iterable[Pod]]
+    ) -> None:
+        self._pods, self._records, self._active_pods = pods, records, active_pods
+
+    def collect(self) -> "Iterator[Metric]":
+        """What Prometheus asks for."""
+        from prometheus_client.metrics_core import GaugeMetricFamily
+
+        pods, mirrors, _ = self._pods.pods_and_mirror_pods()
+        for name, what, listed in (
+            ("kubelet_desired_pods", "Pods that this node is to run.", pods),
+            ("kubelet_active_pods", "Pods that have not come to their end.", self._active_pods()),
+        ):
+            family = GaugeMetricFamily(name, what, labels=("static",))
+            counts = Counter(map(_static, listed))
+            for static in ("", "true"):
+                family.add_metric((static,), counts[static])
+            yield family
+        yield GaugeMetricFamily("kubelet_mirror_pods", "Mirrors of static pods.", len(mirrors))
+        debugging = sum(len(pod.spec.ephemeral_containers) for pod in pods)
+        yield GaugeMetricFamily("kubelet_managed_ephemeral_containers", "Ephemeral containers in pods.", debugging)
+        working = GaugeMetricFamily(
+            "kubelet_working_pods",
+            "Pods that workers see to, by what they do, and whether anybody wants the pod.",
+            labels=("lifecycle", "config", "static"),
+        )
+        counts_of = self._working({PodUid(pod.metadata.uid) for pod in pods})
+        for lifecycle in _LIFECYCLES:
+            for config, static in _WORKING:
+                working.add_metric((lifecycle, config, static), counts_of[lifecycle, config, static])
+        yield working
+
+    def _working(self, desired: set[PodUid]) -> Counter[tuple[str, str, str]]:
+        counts: Counter[tuple[str, str, str]] = Counter()
+        for uid, record in self._records.items():
+            # One that has finished is remembered for a while.
+            lifecycle = _LIFECYCLES[min(record.state, WorkerState.TERMINATED)]
+            if record.pod is None:
+                counts[lifecycle, "runtime_only", "unknown"] += 1
+            else:
+                counts[lifecycle, "desired" if uid in desired else "orphan", _static(record.pod)] += 1
+        return counts
+
+
+def _static(pod: Pod) -> str:
+    return "true" if is_static_pod(pod) else ""

@@ -1,0 +1,76 @@
+"""A cluster of one machine put together: API server, controllers and node in one process.
+
+They meet only through the Kubernetes API, as if they were strangers.
+"""
+
+import asyncio
+from contextlib import AsyncExitStack
+
+from pykubelet.aio.clock import Clock
+from pykubelet.aio.ids import RandomIds
+from pykubelet.app import program
+from pykubelet.app.apiserver import serving
+from pykubelet.app.controllers import controllers
+from pykubelet.app.node import Node, open_node
+from pykubelet.app.node_door import ServerSeen
+from pykubelet.app.program import Say, tune_garbage_collection
+from pykubelet.app.running import Runner, running, with_event
+from pykubelet.app.settings import ApiServerSettings, ClusterSettings, NodeSettings
+from pykubelet.controllers.certificates import Authority
+from pykubelet.controllers.manifests import ManifestController
+from pykubelet.kube.pem_files import Pem
+
+_NODE_SECONDS = 5.0
+"""How long the node may take before the API is called ready without it, as when its runtime does not answer."""
+
+# Upstream's 10 % of the disk are for machines that do nothing else: on somebody's own they are often full.
+_EVICTION_HARD = {"memory.available": "100Mi", "nodefs.available": "1%", "nodefs.inodesFree": "1%"}
+
+
+def run(settings: ClusterSettings, *, say: Say, verbose: bool = False) -> None:
+    """Be a cluster until SIGINT or SIGTERM; containers go on running. CannotStart if that is not possible."""
+
+    async def main(clock: Clock, stop: asyncio.Event) -> None:
+        async with AsyncExitStack() as stack:
+            server = ApiServerSettings(data_dir=settings.data_dir, port=settings.port)
+            served = await stack.enter_async_context(serving(server, clock=clock, ids=RandomIds()))
+            seen = ServerSeen(served.url, Pem("the cluster's authority", data=served.client_authority))
+            opened = open_node(_node_settings(settings), client=served.client, server=seen, clock=clock)
+            node = await stack.enter_async_context(opened)
+            root_ca = served.client_authority.decode()
+            authority = Authority(served.authority.certificate, served.authority.key)
+            at_work = controllers(client=served.client, clock=clock, root_ca=root_ca, authority=authority)
+            await stack.enter_async_context(at_work)
+            runners: dict[str, Runner] = {"announcement": lambda: _announce(node, served.url, say)}
+            if settings.manifests:
+                objects = ManifestController(
+                    paths=settings.manifests, client=served.client, problems=node.sources.problems, say=say
+                )
+                runners["objects of files"] = with_event(objects.run)
+            await stack.enter_async_context(running(runners))
+            await stop.wait()
+            await node.shutdown.shut_down()
+
+    program.run(main, verbose=verbose)
+
+
+async def _announce(node: Node, url: str, say: Say) -> None:
+    try:
+        async with asyncio.timeout(_NODE_SECONDS):
+            await node.until_ready()
+    except TimeoutError:
+        say(f"node {node.ground.name} is not ready yet")
+    say(f"ready {url}")
+    tune_garbage_collection()
+
+
+def _node_settings(settings: ClusterSettings) -> NodeSettings:
+    return NodeSettings(
+        node_name=settings.node_name,
+        root_dir=settings.data_dir / "node",
+        runtime=settings.runtime,
+        manifests=settings.manifests,
+        port=0,
+        eviction_hard=_EVICTION_HARD,
+        with_server=True,
+    )

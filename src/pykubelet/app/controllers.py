@@ -1,0 +1,349 @@
+"""The controllers put together: each is made here, once, over one set of informers."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pykubelet.aio.clock import Clock
+from pykubelet.api.generated.core import EventSource
+from pykubelet.api.typed import (
+    CERTIFICATE_SIGNING_REQUESTS,
+    CONFIG_MAPS,
+    CRON_JOBS,
+    DEPLOYMENTS,
+    ENDPOINTS,
+    JOBS,
+    LEASES,
+    NAMESPACES,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    REPLICA_SETS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+    STATEFUL_SETS,
+)
+from pykubelet.app.running import Runner, running, with_event
+from pykubelet.controllers.binder import SCHEDULER_NAME, Binder
+from pykubelet.controllers.certificates import (
+    Authority,
+    CertificateApprover,
+    CertificateCleaner,
+    CertificateSigner,
+)
+from pykubelet.controllers.cronjob import CronJobController
+from pykubelet.controllers.daemonset import DaemonSetController, daemon_view
+from pykubelet.controllers.deployment.controller import DeploymentController
+from pykubelet.controllers.disruption import DisruptionController, Scales, StaleDisruptions
+from pykubelet.controllers.endpoints import EndpointsController, EndpointSliceController, ServicePods
+from pykubelet.controllers.expectations import CountingExpectations, UidTrackingExpectations
+from pykubelet.controllers.garbage.collector import GarbageCollector
+from pykubelet.controllers.informers import Informers
+from pykubelet.controllers.job import JobController
+from pykubelet.controllers.loop import WORKERS, ControllerLoop
+from pykubelet.controllers.nodes import NodeLifecycle, PodGarbageCollector, PodsByNode, TaintEviction
+from pykubelet.controllers.nodes.lifecycle import SOURCE as LIFECYCLE
+from pykubelet.controllers.nodes.taint_eviction import SOURCE as EVICTION
+from pykubelet.controllers.pod_control import PodControl
+from pykubelet.controllers.replicaset import ReplicaSetController
+from pykubelet.controllers.root_ca import RootCaPublisher
+from pykubelet.controllers.service_accounts import ServiceAccountController
+from pykubelet.controllers.statefulset.controller import StatefulSetController, stateful_view
+from pykubelet.controllers.ttl_after_finished import TtlAfterFinishedController
+from pykubelet.kube.client import Applier, Client
+from pykubelet.kube.recorder import Recorder
+
+
+class ControllerClient(Client, Applier, Protocol):
+    """All that controllers ask of an API server."""
+
+
+class Controller(Protocol):
+    """Hears of changes, and acts on one key after the other."""
+
+    def listen(self, informers: Informers, /) -> None:
+        """Have changes told."""
+
+    async def process_next(self) -> None:
+        """Wait for something to do, and do it."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Stage:
+    """Where controllers are made: what they share, and what is to run."""
+
+    client: ControllerClient
+    clock: Clock
+    root_ca: str
+    authority: Authority | None
+    informers: Informers
+    informed: asyncio.Event = field(default_factory=asyncio.Event)
+    runners: dict[str, Runner] = field(default_factory=dict)
+    pods_by_node: PodsByNode | None = None
+    service_pods: ServicePods | None = None
+
+    def recorder(self, component: str) -> Recorder:
+        """Tells events of a controller."""
+        made = Recorder(sink=self.client, source=EventSource(component=component), clock=self.clock)
+        self.runners[f"events of {component}"] = with_event(made.run)
+        return made
+
+    def add(self, name: str, controller: Controller, *, workers: int = WORKERS) -> None:
+        """Have a controller hear of changes, and run."""
+        controller.listen(self.informers)
+        self.work(name, controller.process_next, workers=workers)
+
+    def work(self, name: str, process_next: Callable[[], Awaitable[None]], *, workers: int = WORKERS) -> None:
+        """Have something done over and over, once everything is known."""
+        loop = ControllerLoop(name=name, process_next=process_next, informed=self.informed, workers=workers)
+        self.runners[name] = with_event(loop.run)
+
+    def on_nodes(self) -> PodsByNode:
+        """The pods of each node, told before whoever asks for it."""
+        if self.pods_by_node is None:
+            self.pods_by_node = PodsByNode()
+            self.pods_by_node.listen(self.informers)
+        return self.pods_by_node
+
+    def of_services(self) -> ServicePods:
+        """The pods of each service."""
+        if self.service_pods is None:
+            self.service_pods = ServicePods(self.informers.objects(SERVICES))
+            self.service_pods.listen(self.informers)
+        return self.service_pods
+
+
+def _replicaset(stage: _Stage) -> None:
+    recorder = stage.recorder("replicaset-controller")
+    controller = ReplicaSetController(
+        client=stage.client,
+        pod_control=PodControl(client=stage.client, recorder=recorder),
+        pods=stage.informers.pods,
+        sets=stage.informers.objects(REPLICA_SETS),
+        expectations=UidTrackingExpectations(),
+        clock=stage.clock,
+    )
+    stage.add("replicaset", controller)
+
+
+def _deployment(stage: _Stage) -> None:
+    controller = DeploymentController(
+        client=stage.client,
+        recorder=stage.recorder("deployment-controller"),
+        clock=stage.clock,
+        deployments=stage.informers.objects(DEPLOYMENTS),
+        sets=stage.informers.objects(REPLICA_SETS),
+        pods=stage.informers.pods,
+    )
+    stage.add("deployment", controller)
+
+
+def _statefulset(stage: _Stage) -> None:
+    controller = StatefulSetController(
+        client=stage.client,
+        recorder=stage.recorder("statefulset-controller"),
+        view=stateful_view(stage.informers),
+        clock=stage.clock,
+    )
+    stage.add("statefulset", controller)
+
+
+def _daemonset(stage: _Stage) -> None:
+    recorder = stage.recorder("daemonset-controller")
+    controller = DaemonSetController(
+        client=stage.client,
+        pod_control=PodControl(client=stage.client, recorder=recorder),
+        recorder=recorder,
+        view=daemon_view(stage.informers),
+        expectations=CountingExpectations(),
+        clock=stage.clock,
+    )
+    stage.add("daemonset", controller)
+
+
+def _job(stage: _Stage) -> None:
+    recorder = stage.recorder("job-controller")
+    controller = JobController(
+        client=stage.client,
+        pod_control=PodControl(client=stage.client, recorder=recorder),
+        recorder=recorder,
+        pods=stage.informers.pods,
+        jobs=stage.informers.objects(JOBS),
+        clock=stage.clock,
+    )
+    stage.add("job", controller)
+    stage.work("job-orphans", controller.orphans.process_next, workers=1)
+
+
+def _cronjob(stage: _Stage) -> None:
+    controller = CronJobController(
+        client=stage.client,
+        recorder=stage.recorder("cronjob-controller"),
+        crons=stage.informers.objects(CRON_JOBS),
+        jobs=stage.informers.objects(JOBS),
+        clock=stage.clock,
+    )
+    stage.add("cronjob", controller)
+
+
+def _ttl_after_finished(stage: _Stage) -> None:
+    jobs = stage.informers.objects(JOBS)
+    stage.add("ttl-after-finished", TtlAfterFinishedController(client=stage.client, jobs=jobs, clock=stage.clock))
+
+
+def _scheduler(stage: _Stage) -> None:
+    recorder = stage.recorder(SCHEDULER_NAME)
+    stage.add(
+        "scheduler",
+        Binder(client=stage.client, recorder=recorder, pods=stage.informers.pods, clock=stage.clock),
+    )
+
+
+def _node_lifecycle(stage: _Stage) -> None:
+    by_node = stage.on_nodes()
+    lifecycle = NodeLifecycle(
+        client=stage.client,
+        recorder=stage.recorder(LIFECYCLE),
+        leases=stage.informers.objects(LEASES),
+        pods=stage.informers.pods,
+        pods_by_node=by_node,
+        clock=stage.clock,
+    )
+    lifecycle.listen(stage.informers)
+    stage.work("node-lifecycle", lifecycle.monitor_next, workers=1)
+    stage.work("node-taints", lifecycle.taint_next)
+    stage.work("pods-of-lost-nodes", lifecycle.mark_next)
+    eviction = TaintEviction(
+        client=stage.client,
+        recorder=stage.recorder(EVICTION),
+        pods=stage.informers.pods,
+        pods_by_node=by_node,
+        clock=stage.clock,
+    )
+    stage.add("taint-eviction", eviction)
+
+
+def _pod_gc(stage: _Stage) -> None:
+    collector = PodGarbageCollector(client=stage.client, pods_by_node=stage.on_nodes(), clock=stage.clock)
+    stage.add("pod-gc", collector, workers=1)
+
+
+def _garbage(stage: _Stage) -> None:
+    recorder = stage.recorder("garbage-collector-controller")
+    collector = GarbageCollector(client=stage.client, recorder=recorder, clock=stage.clock)
+    stage.runners["garbage"] = with_event(collector.run)
+
+
+def _endpoints(stage: _Stage) -> None:
+    controller = EndpointsController(
+        client=stage.client,
+        recorder=stage.recorder("endpoint-controller"),
+        services=stage.informers.objects(SERVICES),
+        service_pods=stage.of_services(),
+        endpoints=stage.informers.objects(ENDPOINTS),
+    )
+    stage.add("endpoint", controller)
+
+
+def _endpoint_slices(stage: _Stage) -> None:
+    controller = EndpointSliceController(
+        client=stage.client,
+        recorder=stage.recorder("endpoint-slice-controller"),
+        services=stage.informers.objects(SERVICES),
+        service_pods=stage.of_services(),
+        nodes=stage.informers.objects(NODES),
+    )
+    stage.add("endpointslice", controller)
+
+
+def _disruption(stage: _Stage) -> None:
+    scales = Scales(
+        client=stage.client,
+        deployments=stage.informers.objects(DEPLOYMENTS),
+        replica_sets=stage.informers.objects(REPLICA_SETS),
+        stateful_sets=stage.informers.objects(STATEFUL_SETS),
+    )
+    controller = DisruptionController(
+        client=stage.client,
+        recorder=stage.recorder("controllermanager"),
+        clock=stage.clock,
+        budgets=stage.informers.objects(POD_DISRUPTION_BUDGETS),
+        scales=scales,
+    )
+    stage.add("disruption", controller)
+    stale = StaleDisruptions(client=stage.client, pods=stage.informers.pods, clock=stage.clock)
+    stage.add("stale-disruptions", stale, workers=1)
+
+
+def _service_accounts(stage: _Stage) -> None:
+    namespaces, accounts = stage.informers.objects(NAMESPACES), stage.informers.objects(SERVICE_ACCOUNTS)
+    stage.add("serviceaccount", ServiceAccountController(client=stage.client, namespaces=namespaces, accounts=accounts))
+
+
+def _root_ca(stage: _Stage) -> None:
+    maps = stage.informers.objects(CONFIG_MAPS)
+    stage.add("root-ca", RootCaPublisher(client=stage.client, maps=maps, root_ca=stage.root_ca))
+
+
+def _csr_approving(stage: _Stage) -> None:
+    requests = stage.informers.objects(CERTIFICATE_SIGNING_REQUESTS)
+    stage.add("csrapproving", CertificateApprover(client=stage.client, requests=requests))
+
+
+def _csr_signing(stage: _Stage) -> None:
+    if stage.authority is not None:
+        requests = stage.informers.objects(CERTIFICATE_SIGNING_REQUESTS)
+        signer = CertificateSigner(client=stage.client, requests=requests, authority=stage.authority, clock=stage.clock)
+        stage.add("csrsigning", signer)
+
+
+def _csr_cleaner(stage: _Stage) -> None:
+    requests = stage.informers.objects(CERTIFICATE_SIGNING_REQUESTS)
+    stage.add("csrcleaner", CertificateCleaner(client=stage.client, requests=requests, clock=stage.clock), workers=1)
+
+
+CONTROLLERS: dict[str, Callable[[_Stage], None]] = {
+    "replicaset": _replicaset,
+    "deployment": _deployment,
+    "statefulset": _statefulset,
+    "daemonset": _daemonset,
+    "job": _job,
+    "cronjob": _cronjob,
+    "ttl-after-finished": _ttl_after_finished,
+    "scheduler": _scheduler,
+    "node-lifecycle": _node_lifecycle,
+    "pod-gc": _pod_gc,
+    "garbage": _garbage,
+    "endpoint": _endpoints,
+    "endpointslice": _endpoint_slices,
+    "disruption": _disruption,
+    "serviceaccount": _service_accounts,
+    "root-ca": _root_ca,
+    "csrapproving": _csr_approving,
+    "csrsigning": _csr_signing,
+    "csrcleaner": _csr_cleaner,
+}
+"""All there are, by the names that `--controllers` takes."""
+
+
+@asynccontextmanager
+async def controllers(
+    *,
+    client: ControllerClient,
+    clock: Clock,
+    root_ca: str,
+    authority: Authority | None = None,
+    names: Collection[str] = tuple(CONTROLLERS),
+) -> AsyncIterator[asyncio.Event]:
+    """Controllers at work, as long as the context lasts; the event is set once they know what there is.
+
+    `root_ca` (PEM) is what pods are to trust the API server by. Without `authority` nothing is signed.
+    """
+    informers = Informers(client=client, clock=clock)
+    stage = _Stage(client=client, clock=clock, root_ca=root_ca, authority=authority, informers=informers)
+    for name in names:
+        CONTROLLERS[name](stage)
+    stage.runners["informers"] = with_event(stage.informers.run, stage.informed)
+    async with running(stage.runners):
+        yield stage.informed

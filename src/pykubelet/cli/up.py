@@ -1,0 +1,55 @@
+"""`pykubelet up`: a cluster of one machine, until told to stop.
+
+Exit code 0 after SIGINT or SIGTERM, 1 if it cannot start or go on, 2 for arguments that make no sense. Containers go on
+running when it ends, and are found again.
+"""
+
+import gc
+import socket
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pykubelet.cli.starting import start
+
+
+@click.command()
+@click.argument("manifests", metavar="[PATH]...", nargs=-1, type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(".pykubelet"),
+    show_default=True,
+    help="Where everything is kept: the objects, keys and certificates, admin.kubeconfig, volumes and logs of pods.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=6443,
+    show_default=True,
+    help="The port of the API; 0 takes any free one.",
+)
+@click.option(
+    "--runtime",
+    type=click.Choice(["auto", "cri", "process", "sim"]),
+    default="auto",
+    show_default=True,
+    help="What runs containers: a CRI runtime, plain processes, or a simulation; auto takes the first there is.",
+)
+@click.option("--node-name", default="", metavar="NAME", help="The node's name; by default that of the machine.")
+@click.option("-v", "--verbose", is_flag=True, help="Log details.")
+def up(*, verbose: bool, **options: Any) -> None:
+    """Run pods on this machine: an API server and a node in one process.
+
+    PATH is a file or a folder of manifests. Pods in it run as static pods; objects of other kinds are applied. Both
+    follow their file: edit it, and they change; remove it, and they go.
+    """
+    name = (options.pop("node_name") or socket.gethostname()).strip().lower()
+    data = options.pop("data_dir").absolute()
+    # What is imported stays: looking for garbage in it meanwhile would cost a tenth of the start.
+    gc.disable()
+    from pykubelet.app.cluster import run
+    from pykubelet.app.settings import ClusterSettings
+
+    start(run, ClusterSettings(node_name=name, data_dir=data, **options), verbose=verbose)

@@ -1,0 +1,54 @@
+"""The objects of a manifest, or what is wrong with it, in the words all who follow files use.
+
+In: bytes. Out: every object, lists taken apart; if the text itself is wrong, an unknown field included, only problems.
+"""
+
+from dataclasses import dataclass
+
+from pykubelet.api.manifest import ManifestError, ManifestItem, ManifestProblem, read_manifest
+
+MAX_MANIFEST_BYTES = 10 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentProblem:
+    """What is wrong with a document of a manifest; line and column are 0 where there is no such place."""
+
+    message: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        if not self.line:
+            return self.message
+        place = f"line {self.line}, column {self.column}" if self.column else f"line {self.line}"
+        return f"{place}: {self.message}"
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    """The objects of a manifest in their order, or what is wrong with it; neither: an explicit empty list."""
+
+    items: tuple[ManifestItem, ...] = ()
+    problems: tuple[DocumentProblem, ...] = ()
+
+
+def read_documents(data: bytes, *, origin: str) -> Documents:
+    """What a manifest holds; `origin` is its path or URL."""
+    if len(data) >= MAX_MANIFEST_BYTES:
+        return Documents(problems=(DocumentProblem("the read limit is reached"),))
+    try:
+        return Documents(read_manifest(data, origin=origin).items)
+    except ManifestError as error:
+        return Documents(problems=tuple(map(document_problem, error.problems)))
+
+
+def document_problem(problem: ManifestProblem) -> DocumentProblem:
+    """The same without the name of the file, which is told apart from it."""
+    message = f"{problem.path}: {problem.message}" if problem.path else problem.message
+    return DocumentProblem(message, problem.line, problem.column)
+
+
+def is_pod(item: ManifestItem) -> bool:
+    """Whether an object is a pod, which a node runs from its file, or of another kind, which only an API server keeps."""
+    return (item.api_version, item.kind) == ("v1", "Pod")

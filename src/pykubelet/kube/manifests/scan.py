@@ -1,0 +1,165 @@
+"""Looks at a path once: which manifests are there, and what the changed ones say.
+
+In: the path, and what is known from the look before. Out: a `Scan`. It blocks while it reads, so it runs in a thread. Only
+regular files are ever opened: opening a FIFO would wait for its writer, for ever. Symbolic links are followed.
+
+Upstream: pkg/kubelet/config/file.go (listConfig, extractFromDir, extractFromFile).
+"""
+
+import os
+import stat
+from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from msgspec.structs import replace
+
+from pykubelet.aio.log import get_logger
+from pykubelet.kube.manifests.documents import MAX_MANIFEST_BYTES
+from pykubelet.kube.manifests.last_known_good import FolderId, PathView, Reading, Scan, Stamp
+
+T = TypeVar("T")
+log = get_logger(__name__)
+
+MANIFEST_EXTENSIONS = (".yaml", ".yml", ".json")
+EDITOR_LEFTOVERS = ("~", "#", ".swp", ".swo", ".swx", ".tmp", ".bak", ".orig", ".rej")
+
+
+def is_manifest_name(name: str, extensions: tuple[str, ...] = MANIFEST_EXTENSIONS) -> bool:
+    """Whether a file of this name in a folder is a manifest.
+
+    Never: hidden files, and what editors leave beside the file they edit. The extension "" admits any other name.
+    """
+    return not name.startswith((".", "#")) and not name.endswith(EDITOR_LEFTOVERS) and name.endswith(extensions)
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What is known about changes since the last look; names without their folder."""
+
+    changed: AbstractSet[str] = frozenset()
+    """To be read even if they look the same: two edits within one tick of the file system's clock do."""
+    unsettled: AbstractSet[str] = frozenset()
+    """Not to be read: someone may be in the middle of writing them."""
+
+
+class _UnstableError(Exception):
+    """The file changed while it was read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scanner(Generic[T]):
+    """Looks at one path: a folder of manifests, or a single one."""
+
+    path: Path
+    read: Callable[[bytes, str], Reading[T]]
+    """What the bytes of a file, given with its path, say."""
+    extensions: tuple[str, ...] = MANIFEST_EXTENSIONS
+
+    def scan(self, view: PathView[T], hints: Hints) -> Scan[T]:
+        """Look once; OSErrors become problems."""
+        try:
+            status = self.path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return self._absent(view, hints)
+        except OSError as error:
+            return Scan(path=str(self.path), problem=f"cannot be read: {error.strerror}")
+        if stat.S_ISDIR(status.st_mode):
+            return self._folder(view, hints, (status.st_dev, status.st_ino))
+        if stat.S_ISREG(status.st_mode):
+            return self._single(view, hints)
+        return Scan(path=str(self.path), problem="path is not a directory or file")
+
+    def _absent(self, view: PathView[T], hints: Hints) -> Scan[T]:
+        """Nothing is there. A file gone from a folder that is still there was removed; anything else vanished."""
+        if self.path.name in hints.unsettled and str(self.path) in view.files:
+            return Scan(path=str(self.path), folder=view.folder, files={str(self.path): None})
+        is_removed = not view.is_folder and not self.path.is_symlink()
+        return Scan(
+            path=str(self.path),
+            folder=_folder_id(self.path.parent) if is_removed else None,
+            problem="path does not exist",
+            is_definite=True,
+        )
+
+    def _folder(self, view: PathView[T], hints: Hints, folder: FolderId) -> Scan[T]:
+        try:
+            paths = {entry for entry in self.path.iterdir() if is_manifest_name(entry.name, self.extensions)}
+        except OSError as error:
+            return Scan(path=str(self.path), problem=f"cannot be listed: {error.strerror}")
+        # An editor may have moved a file away just now, to write the next version in its place.
+        paths |= {path for name in hints.unsettled if str(path := self.path / name) in view.files}
+        files, unstable = self._read_all(paths, view, hints)
+        return Scan(
+            path=str(self.path),
+            is_folder=True,
+            folder=folder,
+            files=files,
+            unstable=unstable,
+            is_definite=not unstable,
+        )
+
+    def _single(self, view: PathView[T], hints: Hints) -> Scan[T]:
+        files, unstable = self._read_all([self.path], view, hints)
+        # A file that makes no sense and never did says nothing: not even that there is nothing.
+        is_definite = any(reading and (reading.items or not reading.problem) for reading in files.values())
+        folder = _folder_id(self.path.parent)
+        return Scan(path=str(self.path), folder=folder, files=files, unstable=unstable, is_definite=is_definite)
+
+    def _read_all(
+        self, paths: Iterable[Path], view: PathView[T], hints: Hints
+    ) -> tuple[dict[str, Reading[T] | None], frozenset[str]]:
+        files: dict[str, Reading[T] | None] = {}
+        unstable: set[str] = set()
+        for path in paths:
+            known = view.files.get(str(path))
+            if path.name in hints.unsettled:
+                files[str(path)] = None
+                continue
+            try:
+                files[str(path)] = self._read(path, known.stamp if known and path.name not in hints.changed else ())
+            except _UnstableError:
+                files[str(path)] = None
+                unstable.add(path.name)
+            except IsADirectoryError:
+                log.debug("folders in the manifest folder are not looked into", path=path)
+            except FileNotFoundError:
+                if path.is_symlink():
+                    files[str(path)] = Reading(problem="is a link to nothing")
+            except OSError as error:
+                files[str(path)] = Reading(problem=f"cannot be read: {error.strerror}")
+        return files, frozenset(unstable)
+
+    def _read(self, path: Path, known: Stamp) -> Reading[T] | None:
+        """What a file says; None if it looks as it did when it was last read."""
+        status = path.stat()
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError
+        if not stat.S_ISREG(status.st_mode):
+            return Reading(problem="is not a regular file")
+        if known and known == _stamp(status):
+            return None
+        # Without blocking, in case it was swapped for a FIFO just now.
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            before = os.fstat(file.fileno())
+            if not stat.S_ISREG(before.st_mode):
+                return Reading(problem="is not a regular file")
+            # A manifest of this size or more is refused, so there is no need to see its end.
+            data = file.read(MAX_MANIFEST_BYTES)
+            if _stamp(os.fstat(file.fileno())) != _stamp(before):
+                raise _UnstableError
+        return replace(self.read(data, str(path)), stamp=_stamp(before))
+
+
+def _stamp(status: os.stat_result) -> Stamp:
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+def _folder_id(path: Path) -> FolderId | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

@@ -1,0 +1,316 @@
+"""The controllers of jobs between a real API server without a network and a stand-in for nodes that ends pods."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from pykubelet.api import resources
+from pykubelet.api.errors import NotFound
+from pykubelet.api.generated.batch import CronJob, Job, JobStatus
+from pykubelet.api.generated.core import ObjectReference, Pod
+from pykubelet.api.generated.meta import DeleteOptions
+from pykubelet.api.times import format_time
+from pykubelet.api.typed import CRON_JOBS, JOBS, PODS, Kind, as_documents
+from pykubelet.app.running import running, with_event
+from pykubelet.controllers.cronjob import CronJobController
+from pykubelet.controllers.informers import Informers
+from pykubelet.controllers.job import JobController
+from pykubelet.controllers.loop import ControllerLoop
+from pykubelet.controllers.pod_control import PodControl
+from pykubelet.controllers.ttl_after_finished import TtlAfterFinishedController
+from pykubelet.kube.client import EVERYTHING, NOW, Client, Listing, PatchType, Selection, WatchEvent
+from pykubelet.testing.local_api import local_api
+from pykubelet.testing.virtual_time import VirtualClock
+
+T = TypeVar("T")
+NAMESPACE = "default"
+
+
+class Run(NamedTuple):
+    """How the containers of a pod run: so long, then they end with this code; and how long they take to stop."""
+
+    seconds: float = 5.0
+    code: int = 0
+    stop_seconds: float = 2.0
+
+
+Script = Callable[[Pod], Run]
+
+
+class CrashingClient:
+    """Stops the program that uses it at one of its calls, before or after the server has carried it out; a Client."""
+
+    def __init__(self, inner: Client, *, at: int, is_carried_out: bool) -> None:
+        self._inner, self._left, self._is_carried_out = inner, at, is_carried_out
+        self.crashed = asyncio.Event()
+        self.calls = 0
+        """How many there were, lists and watches left out."""
+
+    async def get(self, kind: Kind[T], name: str, *, namespace: str = "", resource_version: str = "") -> T:
+        due = await self._before()
+        return await self._after(
+            await self._inner.get(kind, name, namespace=namespace, resource_version=resource_version), due=due
+        )
+
+    async def list(
+        self,
+        kind: Kind[T],
+        *,
+        namespace: str = "",
+        selection: Selection = EVERYTHING,
+        resource_version: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+    ) -> Listing[T]:
+        return await self._inner.list(
+            kind,
+            namespace=namespace,
+            selection=selection,
+            resource_version=resource_version,
+            limit=limit,
+            continue_token=continue_token,
+        )
+
+    async def create(self, kind: Kind[T], body: T, *, namespace: str = "", name: str = "") -> T:
+        due = await self._before()
+        return await self._after(await self._inner.create(kind, body, namespace=namespace, name=name), due=due)
+
+    async def patch(
+        self,
+        kind: Kind[T],
+        name: str,
+        body: Any,
+        *,
+        namespace: str = "",
+        patch_type: PatchType = PatchType.STRATEGIC,
+        subresource: str = "",
+    ) -> T:
+        due = await self._before()
+        patched = await self._inner.patch(
+            kind, name, body, namespace=namespace, patch_type=patch_type, subresource=subresource
+        )
+        return await self._after(patched, due=due)
+
+    async def delete(
+        self, kind: Kind[T], name: str, *, namespace: str = "", options: DeleteOptions | None = None
+    ) -> None:
+        due = await self._before()
+        await self._inner.delete(kind, name, namespace=namespace, options=options)
+        await self._after(None, due=due)
+
+    @asynccontextmanager
+    async def watch(
+        self,
+        kind: Kind[T],
+        *,
+        namespace: str = "",
+        selection: Selection = EVERYTHING,
+        resource_version: str = "",
+        timeout_seconds: float | None = None,
+    ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
+        async with self._inner.watch(
+            kind,
+            namespace=namespace,
+            selection=selection,
+            resource_version=resource_version,
+            timeout_seconds=timeout_seconds,
+        ) as events:
+            yield events
+
+    async def _before(self) -> bool:
+        self.calls += 1
+        self._left -= 1
+        if self._left >= 0:
+            return False
+        if self._left < -1 or not self._is_carried_out:
+            await self._stop()
+        return True
+
+    async def _after(self, answer: T, *, due: bool) -> T:
+        if due:
+            await self._stop()
+        return answer
+
+    async def _stop(self) -> None:
+        self.crashed.set()
+        await asyncio.Event().wait()
+
+
+class PodRunner:
+    """Runs pods: each becomes ready after a second, runs as its script says, and goes when it is deleted."""
+
+    def __init__(self, client: Client, script: Script) -> None:
+        self._client, self._script = client, script
+        self.informers = Informers(client=client, clock=VirtualClock())
+        self.informers.tell(PODS, added=self._added, updated=self._updated, deleted=lambda _: None)
+        self.seen: dict[str, Pod] = {}
+        """Every pod there ever was, by UID, as it was made."""
+        self.ends: dict[str, str] = {}
+        """The last phase of each that has ended, by UID."""
+        self._runs: dict[str, Run] = {}
+        self._leaving: set[str] = set()
+        self._group: asyncio.TaskGroup | None = None
+
+    async def run(self, ready: asyncio.Event) -> None:
+        async with asyncio.TaskGroup() as self._group:
+            await self.informers.run(ready)
+
+    def _added(self, pod: Pod) -> None:
+        self.seen[pod.metadata.uid] = pod
+        assert self._group is not None
+        self._group.create_task(self._live(pod))
+
+    def _updated(self, _: Pod, pod: Pod) -> None:
+        uid = pod.metadata.uid
+        if pod.metadata.deletion_timestamp is None or uid in self._leaving:
+            return
+        self._leaving.add(uid)
+        assert self._group is not None
+        self._group.create_task(self._leave(pod))
+
+    async def _live(self, pod: Pod) -> None:
+        self._runs[pod.metadata.uid] = run = self._script(pod)
+        await asyncio.sleep(1)
+        await self._report(pod, "Running", {"running": {}}, ready="True")
+        await asyncio.sleep(run.seconds)
+        await self._end(pod, run.code)
+
+    async def _leave(self, pod: Pod) -> None:
+        await asyncio.sleep(self._runs[pod.metadata.uid].stop_seconds)
+        await self._end(pod, 143)
+        with suppress(NotFound):
+            await self._client.delete(PODS, pod.metadata.name, namespace=NAMESPACE, options=NOW)
+
+    async def _end(self, pod: Pod, code: int) -> None:
+        if pod.metadata.uid in self.ends:
+            return
+        self.ends[pod.metadata.uid] = phase = "Failed" if code else "Succeeded"
+        finished = format_time(VirtualClock().now())
+        await self._report(pod, phase, {"terminated": {"exitCode": code, "finishedAt": finished}}, ready="False")
+
+    async def _report(self, pod: Pod, phase: str, state: dict[str, Any], *, ready: str) -> None:
+        if phase == "Running" and (pod.metadata.uid in self.ends or pod.metadata.uid in self._leaving):
+            return
+        status = {
+            "phase": phase,
+            "conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": format_time(VirtualClock().now())}],
+            "containerStatuses": [
+                {"name": "c", "image": "i", "imageID": "", "ready": ready == "True", "restartCount": 0, "state": state}
+            ],
+        }
+        body = {"metadata": {"uid": pod.metadata.uid}, "status": status}
+        with suppress(NotFound):
+            await self._client.patch(PODS, pod.metadata.name, body, namespace=NAMESPACE, subresource="status")
+
+
+class BatchWorld:
+    """An API server, and pods that run; controllers come and go."""
+
+    def __init__(self, client: Client, runner: PodRunner) -> None:
+        self.client, self.runner = client, runner
+        self.told: list[tuple[str, str]] = []
+
+    def event(self, involved: ObjectReference, event_type: str, reason: str, message: str) -> None:
+        self.told.append((reason, message))
+
+    def reasons(self, *but: str) -> list[str]:
+        """The reasons of all events, in order, without some."""
+        return [reason for reason, _ in self.told if reason not in but]
+
+    @asynccontextmanager
+    async def controllers(self, client: Client | None = None) -> AsyncIterator[None]:
+        """The controllers of batch at work, perhaps with another way to the API server."""
+        way, clock = client or self.client, VirtualClock()
+        informers, informed = Informers(client=way, clock=clock), asyncio.Event()
+        control = PodControl(client=way, recorder=self)
+        jobs, pods = informers.objects(JOBS), informers.pods
+        job = JobController(client=way, pod_control=control, recorder=self, pods=pods, jobs=jobs, clock=clock)
+        crons = informers.objects(CRON_JOBS)
+        cron = CronJobController(client=way, recorder=self, crons=crons, jobs=jobs, clock=clock)
+        ttl = TtlAfterFinishedController(client=way, jobs=jobs, clock=clock)
+        for controller in (job, cron, ttl):
+            controller.listen(informers)
+        work = {
+            "job": job.process_next,
+            "orphans": job.orphans.process_next,
+            "cronjob": cron.process_next,
+            "ttl": ttl.process_next,
+        }
+        runners = {
+            name: with_event(ControllerLoop(name=name, process_next=process_next, informed=informed).run)
+            for name, process_next in work.items()
+        }
+        async with running({"informers": with_event(informers.run, informed), **runners}):
+            await informed.wait()
+            yield
+
+    async def create_job(self, name: str = "job", **spec: Any) -> Job:
+        body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": job_spec(**spec)}
+        await self.client.create(as_documents(resources.JOBS), body, namespace=NAMESPACE)
+        return await self.job(name)
+
+    async def create_cron(self, schedule: str, *, job: dict[str, Any] | None = None, **spec: Any) -> CronJob:
+        template = {"metadata": {"labels": {"from": "cron"}}, "spec": job_spec(**(job or {}))}
+        body = {
+            "apiVersion": "batch/v1",
+            "kind": "CronJob",
+            "metadata": {"name": "cron"},
+            "spec": {"schedule": schedule, "jobTemplate": template, **spec},
+        }
+        await self.client.create(as_documents(resources.CRON_JOBS), body, namespace=NAMESPACE)
+        return await self.cron()
+
+    async def job(self, name: str = "job") -> Job:
+        return await self.client.get(JOBS, name, namespace=NAMESPACE)
+
+    async def jobs(self) -> tuple[Job, ...]:
+        return (await self.client.list(JOBS, namespace=NAMESPACE)).items
+
+    async def cron(self) -> CronJob:
+        return await self.client.get(CRON_JOBS, "cron", namespace=NAMESPACE)
+
+    async def pods(self) -> tuple[Pod, ...]:
+        return (await self.client.list(PODS, namespace=NAMESPACE)).items
+
+    async def delete_pod(self, pod: Pod) -> None:
+        """Delete a pod with its own grace, as a user would."""
+        await self.client.delete(PODS, pod.metadata.name, namespace=NAMESPACE)
+
+    async def change(self, kind: Kind[Any], name: str, **spec: Any) -> None:
+        """Change fields of an object's spec, as a user would."""
+        await self.client.patch(kind, name, {"spec": spec}, namespace=NAMESPACE, patch_type=PatchType.MERGE)
+
+    async def until(self, holds: Callable[[Job], bool], name: str = "job", *, within_seconds: float = 3600) -> Job:
+        """The job once something holds of it."""
+        async with asyncio.timeout(within_seconds):
+            while not holds(job := await self.job(name)):
+                await asyncio.sleep(0.5)
+        return job
+
+
+def conditions(job: Job) -> list[tuple[str, str]]:
+    """Types and reasons of the conditions that hold."""
+    return [(one.type, one.reason) for one in job.status.conditions if one.status == "True"]
+
+
+def counts(status: JobStatus) -> tuple[int, int, int]:
+    """Active, succeeded, failed."""
+    return status.active, status.succeeded, status.failed
+
+
+def job_spec(**spec: Any) -> dict[str, Any]:
+    """The spec of a job whose pods are on a node, have one container and never restart it."""
+    pod = {"restartPolicy": "Never", "nodeName": "node-1", "containers": [{"name": "c", "image": "i"}]}
+    return {"template": {"spec": pod}, **spec}
+
+
+@asynccontextmanager
+async def batch_world(folder: Path, script: Script = lambda _: Run()) -> AsyncIterator[BatchWorld]:
+    """A server and a runner of pods, for as long as the context lasts."""
+    async with local_api(folder) as api:
+        runner, ready = PodRunner(api.client, script), asyncio.Event()
+        async with running({"runner": with_event(runner.run, ready)}):
+            await ready.wait()
+            yield BatchWorld(api.client, runner)

@@ -1,0 +1,63 @@
+"""Short builders of what the scheduler sees: `view(nodes={"n1": {}}, pods={"n1": [...]})`."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pykubelet.api.generated.core import Node, Pod
+from pykubelet.api.wire import Document, from_document
+from pykubelet.controllers.binder.cluster_view import ClusterView
+from pykubelet.controllers.binder.pod_facts import PodFacts, facts_of
+
+PLENTY = {"cpu": "100", "memory": "100Gi", "pods": "110"}
+
+
+def node(
+    name: str,
+    *,
+    labels: Mapping[str, str] | None = None,
+    allocatable: Mapping[str, str] | None = None,
+    images: Mapping[str, int] | None = None,
+    **spec: Any,
+) -> Node:
+    status: Document = {
+        "allocatable": PLENTY if allocatable is None else {"pods": "110", **allocatable},
+        "images": [{"names": [image], "sizeBytes": size} for image, size in (images or {}).items()],
+    }
+    metadata = {"name": name, "uid": f"uid-{name}", "labels": labels or {}}
+    return from_document({"metadata": metadata, "spec": spec, "status": status}, Node)
+
+
+def pod(
+    name: str = "p",
+    *,
+    labels: Mapping[str, str] | None = None,
+    namespace: str = "default",
+    requests: Sequence[Mapping[str, str]] = (),
+    containers: Sequence[Document] | None = None,
+    **spec: Any,
+) -> Pod:
+    """A pod with a container for each of the requests, or with these containers."""
+    made = [{"name": f"c{index}", "resources": {"requests": each}} for index, each in enumerate(requests)]
+    metadata = {"name": name, "namespace": namespace, "uid": f"uid-{namespace}-{name}", "labels": labels or {}}
+    document = {"metadata": metadata, "spec": {"containers": made if containers is None else containers, **spec}}
+    return from_document(document, Pod)
+
+
+def facts(name: str = "p", **fields: Any) -> PodFacts:
+    return facts_of(pod(name, **fields))
+
+
+def view(nodes: Sequence[Node], pods: Mapping[str, Sequence[Pod]] | None = None) -> ClusterView:
+    """Nodes, and pods on them."""
+    made = ClusterView()
+    for each in nodes:
+        made.put_node(each)
+    for name, listed in (pods or {}).items():
+        for each_pod in listed:
+            made.put_pod(each_pod, name)
+    return made
+
+
+def labelled(count: int, prefix: str, **labels: str) -> list[Pod]:
+    """So many pods with the same labels."""
+    return [pod(f"{prefix}{number}", labels=labels) for number in range(count)]

@@ -1,0 +1,41 @@
+"""A node on containerd to be killed: containers sign in by the numbers that they have on the machine."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from containerd_lab import ContainerdLab
+from cri_lab import node_runtime
+from kill_lab import FOR_EVER, KillLab, Program, kill
+from node_process import NodeProcess
+from pykubelet.runtime.process.shim.identity import stat_fields
+
+_LEDGERS = "ledgers"
+
+
+class CriKillLab(KillLab):
+    """A lab whose containers are containerd's."""
+
+    def __init__(self, folder: Path, containerd: ContainerdLab) -> None:
+        super().__init__(folder, node_runtime(containerd))
+        self._containerd = containerd
+
+    def container(self, pod_name: str, script: str = FOR_EVER, name: str = "main", **fields: Any) -> dict[str, Any]:
+        mounts = [*fields.pop("volumeMounts", ()), {"name": _LEDGERS, "mountPath": str(self.ledgers)}]
+        return super().container(pod_name, script, name, volumeMounts=mounts, **fields)
+
+    def pod(self, name: str, *containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
+        volumes = [*spec.pop("volumes", ()), {"name": _LEDGERS, "hostPath": {"path": str(self.ledgers)}}]
+        return super().pod(name, *containers, hostPID=True, volumes=volumes, **spec)
+
+    def programs(self, node: NodeProcess) -> tuple[Program, ...]:
+        return self._containerd, *super().programs(node)
+
+    def wrong_helpers(self, running: Mapping[int, str]) -> list[str]:
+        shims, pods = len(self._containerd.shims()), len(set(running.values()))
+        return [] if shims == pods else [f"{shims} shims for {pods} pods"]
+
+    def kill_supervisors(self, *names: str) -> None:
+        for start in (start for name in names for start in self.starts(name)):
+            if start.is_alive:
+                kill(int(stat_fields(start.pid)[1]))

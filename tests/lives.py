@@ -1,0 +1,51 @@
+"""All recorded pod lives, lived again side by side on a real node; in real time they take as long as the longest one."""
+
+import asyncio
+import os
+from collections.abc import Callable
+
+import recorded_runs
+from process_cluster import ProcessCluster
+from pykubelet.aio.clock import SystemClock
+from pykubelet.api import resources
+from pykubelet.api.typed import as_documents
+from pykubelet.api.wire import Document
+from pykubelet.kube.kubeconfig import load_kubeconfig
+from pykubelet.kube.rest import RestClient
+from recorded_runs import Replay
+
+TRIES = 3
+"""A loaded machine may be too slow for a life that counts its seconds: one that went otherwise is lived once more."""
+
+
+async def live(
+    cluster: ProcessCluster, recording: Callable[[str, str], Document], *, apart_seconds: float = 0.0
+) -> dict[str, list[str]]:
+    """How each life went otherwise than in its recording, of which there is one for each name and namespace.
+
+    The node of the cluster has just started, under the name that it has in the recordings. Where containers take their
+    time to start, lives begin a little `apart`, the longest first.
+    """
+    clock = SystemClock()
+    access = load_kubeconfig((str(cluster.server.kubeconfig),), environment=os.environ, clock=clock)
+    found = {name: ["it was not lived"] for name in recorded_runs.NAMES}
+    async with RestClient(access, clock=clock) as client:
+
+        async def one(name: str, namespace: str) -> None:
+            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+            await client.create(as_documents(resources.NAMESPACES), body)
+            given, files = recording(name, namespace), cluster.manifests
+            life = await Replay(given, client=client, manifests=files, clock=clock, namespace=namespace).run()
+            found[name] = recorded_runs.differences(name, life, given, unseen=1)
+
+        await asyncio.sleep(recorded_runs.SETTLED_SECONDS)
+        for attempt in range(TRIES):
+            async with asyncio.TaskGroup() as group:
+                for name in sorted((name for name, differs in found.items() if differs), key=_length, reverse=True):
+                    group.create_task(one(name, f"{name}-{attempt}"), name=f"life {name}")
+                    await asyncio.sleep(apart_seconds)
+    return found
+
+
+def _length(name: str) -> float:
+    return float(recorded_runs.load(name)["pod_as_seen_by_a_watch"][-1]["at_seconds"])

@@ -1,0 +1,134 @@
+"""Objects that follow files, on an API server in this process."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from pykubelet.api.errors import NotFound
+from pykubelet.api.resources import CONFIG_MAPS, NAMESPACES, Resource
+from pykubelet.api.typed import as_documents
+from pykubelet.api.wire import Document
+from pykubelet.app.running import running, with_event
+from pykubelet.controllers.manifests import ManifestController
+from pykubelet.kube.client import Applier, Client
+from pykubelet.kube.manifests import SourceProblem
+
+WIDGETS = Resource("example.com", "v1", "widgets", "Widget")
+DEFINITIONS = Resource(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
+)
+WIDGET_DEFINITION = """\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties: {size: {type: integer, minimum: 1}}
+"""
+
+
+def config_map(name: str, value: str = "1", *, namespace: str = "") -> str:
+    place = f", namespace: {namespace}" if namespace else ""
+    return f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}{place}}}\ndata: {{v: '{value}'}}\n"
+
+
+def namespace(name: str) -> str:
+    return f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: {name}}}\n"
+
+
+def widget(name: str, size: Any = 1) -> str:
+    return f"apiVersion: example.com/v1\nkind: Widget\nmetadata: {{name: {name}}}\nsize: {size}\n"
+
+
+class Told:
+    """What users are told."""
+
+    def __init__(self) -> None:
+        self.open: dict[str, str] = {}
+        self.lines: list[str] = []
+
+    def report(self, problem: SourceProblem) -> None:
+        self.open[Path(problem.where).name] = problem.message
+
+    def clear(self, source: str, where: str) -> None:
+        del self.open[Path(where).name]
+
+
+class AnyClient(Client, Applier, Protocol):
+    """Everything a client can do."""
+
+
+class Cluster:
+    """A server, its objects, and controllers that come and go."""
+
+    def __init__(self, client: AnyClient) -> None:
+        self.client = client
+        self.told = Told()
+
+    @asynccontextmanager
+    async def following(self, *paths: Path) -> AsyncIterator[None]:
+        """The controller at work, its first pass done; as started anew each time."""
+        self.told = Told()
+        controller = ManifestController(paths=paths, client=self.client, problems=self.told, say=self.told.lines.append)
+        ready = asyncio.Event()
+        async with running({"manifests": with_event(controller.run, ready)}):
+            await ready.wait()
+            yield
+
+    async def get(self, resource: Resource, name: str, *, namespace: str = "default") -> Document | None:
+        try:
+            return await self.client.get(as_documents(resource), name, namespace=namespace)
+        except NotFound:
+            return None
+
+    async def values(self, *, namespace: str = "default") -> dict[str, str]:
+        """What the config maps hold, by name."""
+        found = await self.client.list(as_documents(CONFIG_MAPS), namespace=namespace)
+        return {item["metadata"]["name"]: item["data"]["v"] for item in found.items if "v" in item.get("data", {})}
+
+    async def expect(self, *, namespace: str = "default", **values: str) -> None:
+        """Wait until exactly these config maps are there."""
+
+        async def holds() -> bool:
+            return await self.values(namespace=namespace) == values
+
+        await self.until(holds)
+
+    async def until_told(self, place: str, text: str) -> None:
+        async def holds() -> bool:
+            return text in self.told.open.get(place, "")
+
+        await self.until(holds)
+
+    async def until_healed(self) -> None:
+        async def holds() -> bool:
+            return not self.told.open
+
+        await self.until(holds)
+
+    async def until(self, holds: Callable[[], Awaitable[bool]]) -> None:
+        try:
+            async with asyncio.timeout(60):
+                while not await holds():
+                    await asyncio.sleep(0.02)
+        except TimeoutError:
+            raise AssertionError(f"{await self.values()}, {self.told.open}, {self.told.lines}") from None
+
+    async def put(self, name: str, value: str = "1") -> None:
+        """Make a config map by another hand."""
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"v": value}}
+        await self.client.create(as_documents(CONFIG_MAPS), body, namespace="default")
+
+    async def delete_namespace(self, name: str) -> None:
+        await self.client.delete(as_documents(NAMESPACES), name)

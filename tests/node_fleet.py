@@ -1,0 +1,198 @@
+"""Several nodes that only pretend, and the controllers that look after them, on an API server in this process."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from pykubelet.aio.clock import Clock
+from pykubelet.api import resources
+from pykubelet.api.errors import NotFound
+from pykubelet.api.generated.core import EventSource, Node, Pod
+from pykubelet.api.times import format_micro_time, format_time
+from pykubelet.api.typed import LEASES, NODES, PODS, as_documents
+from pykubelet.app.running import Runner, running, with_event
+from pykubelet.controllers.binder import SCHEDULER_NAME, Binder
+from pykubelet.controllers.informers import Informers
+from pykubelet.controllers.loop import ControllerLoop
+from pykubelet.controllers.nodes import NodeLifecycle, PodGarbageCollector, PodsByNode, TaintEviction, lifecycle
+from pykubelet.controllers.nodes import taint_eviction as eviction
+from pykubelet.kube.client import NOW, Client, PatchType
+from pykubelet.kube.recorder import Recorder
+from pykubelet.testing.virtual_time import VirtualClock
+
+NAMESPACE = "default"
+HEARTBEAT_SECONDS = 10.0
+NODE_DOCUMENTS = as_documents(resources.NODES)
+POD_DOCUMENTS = as_documents(resources.PODS)
+LEASE_DOCUMENTS = as_documents(resources.LEASES)
+EVENT_DOCUMENTS = as_documents(resources.EVENTS)
+
+
+class Fleet:
+    """The nodes and pods of a test. A node beats until it is told to be silent."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.clock: Clock = VirtualClock()
+        self.beating: set[str] = set()
+
+    async def add_node(
+        self, name: str, *, labels: Mapping[str, str] | None = None, is_ready: bool = True, **allocatable: str
+    ) -> None:
+        """A node with plenty of everything that nothing else is said about; it beats from now on."""
+        now = format_time(self.clock.now())
+        amounts = {"cpu": "4", "memory": "8Gi", "pods": "110", **allocatable}
+        ready = {
+            "type": "Ready",
+            "status": "True" if is_ready else "False",
+            "lastHeartbeatTime": now,
+            "lastTransitionTime": now,
+        }
+        body = {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}},
+            "status": {"capacity": amounts, "allocatable": amounts, "conditions": [ready]},
+        }
+        await self.client.create(NODE_DOCUMENTS, body)
+        await self._beat(name)
+        self.beating.add(name)
+
+    async def change_node(self, name: str, *, subresource: str = "", **change: Any) -> None:
+        """Change fields of a node."""
+        await self.client.patch(NODES, name, change, patch_type=PatchType.STRATEGIC, subresource=subresource)
+
+    async def say(self, name: str, kind: str, status: str) -> None:
+        """Have a node say something of itself."""
+        now = format_time(self.clock.now())
+        condition = {"type": kind, "status": status, "lastHeartbeatTime": now, "lastTransitionTime": now}
+        await self.change_node(name, subresource="status", status={"conditions": [condition]})
+
+    async def add_pod(self, name: str, *, labels: Mapping[str, str] | None = None, cpu: str = "", **spec: Any) -> Pod:
+        """A pod without a node, unless it is said."""
+        asked = {"resources": {"requests": {"cpu": cpu}}} if cpu else {}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "labels": labels or {}},
+            "spec": {"containers": [{"name": "main", "image": "example/image:1", **asked}], **spec},
+        }
+        await self.client.create(POD_DOCUMENTS, body, namespace=NAMESPACE)
+        return await self.pod(name)
+
+    async def say_pod(self, name: str, **status: Any) -> None:
+        """Have a kubelet say something of a pod."""
+        await self.client.patch(PODS, name, {"status": status}, namespace=NAMESPACE, subresource="status")
+
+    async def pod(self, name: str) -> Pod:
+        """The pod as the API has it."""
+        return await self.client.get(PODS, name, namespace=NAMESPACE)
+
+    async def node(self, name: str) -> Node:
+        """The node as the API has it."""
+        return await self.client.get(NODES, name)
+
+    async def taints(self, name: str) -> set[tuple[str, str]]:
+        """The taints of a node, without the domain that all of them have."""
+        taints = (await self.node(name)).spec.taints
+        return {(taint.key.removeprefix("node.kubernetes.io/"), taint.effect) for taint in taints}
+
+    async def places(self) -> dict[str, str]:
+        """The node of each pod."""
+        listed = await self.client.list(PODS, namespace=NAMESPACE)
+        return {pod.metadata.name: pod.spec.node_name for pod in listed.items}
+
+    async def until_pod(self, name: str, holds: Callable[[Pod], bool], *, within_seconds: float = 60.0) -> Pod:
+        """The pod as soon as something holds of it."""
+        async with asyncio.timeout(within_seconds):
+            while not holds(pod := await self.pod(name)):
+                await asyncio.sleep(0.1)
+        return pod
+
+    async def until_placed(self, name: str, *, within_seconds: float = 60.0) -> str:
+        """The node of a pod as soon as it has one."""
+        return (
+            await self.until_pod(name, lambda pod: bool(pod.spec.node_name), within_seconds=within_seconds)
+        ).spec.node_name
+
+    async def is_gone(self, name: str) -> bool:
+        """Whether the API does not have the pod any more."""
+        try:
+            await self.pod(name)
+        except NotFound:
+            return True
+        return False
+
+    async def force_delete(self, name: str) -> None:
+        """Have the API forget a pod at once."""
+        await self.client.delete(PODS, name, namespace=NAMESPACE, options=NOW)
+
+    async def events(self, name: str) -> list[tuple[str, str, str]]:
+        """Source, reason and message of the events about an object; written within a second."""
+        await asyncio.sleep(1)
+        listed = (await self.client.list(EVENT_DOCUMENTS, namespace=NAMESPACE)).items
+        about = [one for one in listed if one["involvedObject"]["name"] == name]
+        return [(one["source"]["component"], one["reason"], one["message"]) for one in about]
+
+    async def beat(self) -> None:
+        """Renew the leases of all nodes that beat, for ever."""
+        while True:
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+            for name in sorted(self.beating):
+                await self._beat(name)
+
+    async def _beat(self, name: str) -> None:
+        spec = {"holderIdentity": name, "renewTime": format_micro_time(self.clock.now())}
+        place = "kube-node-lease"
+        try:
+            await self.client.patch(LEASES, name, {"spec": spec}, namespace=place, patch_type=PatchType.MERGE)
+        except NotFound:
+            body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name}, "spec": spec}
+            await self.client.create(LEASE_DOCUMENTS, body, namespace=place)
+
+
+@asynccontextmanager
+async def controllers(
+    client: Client, clock: Clock, *, sink: Client | None = None, terminated_threshold: int = 12_500
+) -> AsyncIterator[None]:
+    """Binder, node lifecycle, evictions and pod collector at work; their events may go another way."""
+    informers, informed, by_node = Informers(client=client, clock=clock), asyncio.Event(), PodsByNode()
+
+    def recorder(component: str) -> Recorder:
+        return Recorder(sink=sink or client, source=EventSource(component=component), clock=clock)
+
+    scheduler, nodes, taints = recorder(SCHEDULER_NAME), recorder(lifecycle.SOURCE), recorder(eviction.SOURCE)
+    pods, leases = informers.pods, informers.objects(LEASES)
+    binder = Binder(client=client, recorder=scheduler, pods=pods, clock=clock)
+    life = NodeLifecycle(client=client, recorder=nodes, leases=leases, pods=pods, pods_by_node=by_node, clock=clock)
+    evicting = TaintEviction(client=client, recorder=taints, pods=pods, pods_by_node=by_node, clock=clock)
+    collector = PodGarbageCollector(
+        client=client, pods_by_node=by_node, clock=clock, terminated_threshold=terminated_threshold
+    )
+    for each in (by_node, binder, life, evicting, collector):
+        each.listen(informers)
+    work = {
+        "binder": (binder.process_next, 5),
+        "node monitor": (life.monitor_next, 1),
+        "node taints": (life.taint_next, 5),
+        "pods of silent nodes": (life.mark_next, 5),
+        "taint eviction": (evicting.process_next, 5),
+        "pod collector": (collector.process_next, 1),
+    }
+    loops: dict[str, Runner] = {
+        name: with_event(ControllerLoop(name=name, process_next=step, informed=informed, workers=workers).run)
+        for name, (step, workers) in work.items()
+    }
+    tellers = {f"events of {name}": with_event(each.run) for name, each in enumerate((scheduler, nodes, taints))}
+    async with running({"informers": with_event(informers.run, informed), **tellers, **loops}):
+        await informed.wait()
+        yield
+
+
+@asynccontextmanager
+async def fleet(client: Client, *, through: Client | None = None, **settings: Any) -> AsyncIterator[Fleet]:
+    """Nodes that beat, and controllers; these may have another way to the API server."""
+    made = Fleet(client)
+    async with controllers(through or client, made.clock, sink=client, **settings), running({"beats": made.beat}):
+        yield made

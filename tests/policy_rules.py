@@ -1,0 +1,40 @@
+"""Any policy rules, and questions about them, out of a few words, so that they often meet."""
+
+from hypothesis import strategies as st
+
+from access_objects import ALICE
+from pykubelet.apiserver.auth.rules import Rule
+from pykubelet.apiserver.call import Review
+
+VERBS = ("get", "list", "*")
+GROUPS = ("", "apps", "*")
+RESOURCES = ("pods", "pods/status", "pods/*", "*/scale", "*/status", "*")
+NAMES = ("a", "b")
+PATHS = ("/healthz", "/healthz/*", "/*", "*", "/version")
+
+
+def some(values: tuple[str, ...]) -> st.SearchStrategy[tuple[str, ...]]:
+    return st.lists(st.sampled_from(values), max_size=2, unique=True).map(tuple)
+
+
+RULES = st.one_of(
+    st.builds(Rule, verbs=some(VERBS), groups=some(GROUPS), resources=some(RESOURCES), names=some(NAMES)),
+    st.builds(Rule, verbs=some(VERBS), paths=some(PATHS)),
+)
+REVIEWS = st.one_of(
+    st.builds(
+        lambda verb, group, resource, sub, name: Review(
+            user=ALICE, verb=verb, group=group, resource=resource, subresource=sub, name=name, path="/ignored"
+        ),
+        st.sampled_from(("get", "list", "watch")),
+        st.sampled_from(("", "apps", "batch")),
+        st.sampled_from(("pods", "jobs")),
+        st.sampled_from(("", "status", "scale")),
+        st.sampled_from(("", "a", "c")),
+    ),
+    st.builds(
+        lambda verb, path: Review(user=ALICE, verb=verb, path=path),
+        st.sampled_from(("get", "list")),
+        st.sampled_from(("/healthz", "/healthz/etcd", "/version", "/api")),
+    ),
+)

@@ -1,0 +1,219 @@
+"""kubectl exec, attach, port-forward and cp with containers that are processes, by WebSocket and by SPDY."""
+
+import fcntl
+import os
+import pty
+import select
+import socket
+import struct
+import subprocess
+import termios
+import urllib.request
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from node_cluster import SPDY, WEB_SOCKET
+from process_cluster import ProcessCluster, free_port, pod, shell
+from pykubelet.runtime.process.shim.namespace import possible_way
+from pykubelet.runtime.process.shim.ways import NONE
+
+# As long as all its waits together may take.
+pytestmark = pytest.mark.timeout(120)
+FOREVER = "exec sleep 1000"
+PLACE = "/no/such/place"
+
+
+@pytest.fixture(params=[WEB_SOCKET, SPDY], ids=["websocket", "spdy"], autouse=True)
+def protocol(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How kubectl talks."""
+    for name, value in request.param.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture(scope="module")
+def shop(cluster: ProcessCluster) -> str:
+    """A pod to run commands in."""
+    cluster.run(pod("shop", shell(FOREVER, env=[{"name": "WORD", "value": "hello"}])))
+    return "shop"
+
+
+@pytest.fixture(scope="module")
+def store(cluster: ProcessCluster) -> str:
+    """A pod with a volume that the first of its two containers sees."""
+    if possible_way() == NONE:
+        pytest.skip("no mount namespaces for us here")
+    main = shell(FOREVER, volumeMounts=[{"name": "data", "mountPath": PLACE}])
+    cluster.run(pod("store", main, shell(FOREVER, "other"), volumes=[{"name": "data", "emptyDir": {}}]))
+    return "store"
+
+
+class Terminal:
+    """A program with a terminal of its own, and what a person does there."""
+
+    def __init__(self, *command: str, rows: int, columns: int) -> None:
+        self._ours, theirs = pty.openpty()
+        self._shown = ""
+        self._set_size(theirs, rows, columns)
+        self.process = subprocess.Popen(
+            command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True, close_fds=True
+        )
+        os.close(theirs)
+
+    @staticmethod
+    def _set_size(terminal: int, rows: int, columns: int) -> None:
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def type(self, text: str) -> None:
+        os.write(self._ours, text.encode())
+
+    def until(self, text: str) -> None:
+        """Wait until a text is shown; what was shown up to it is done with."""
+        while text not in self._shown:
+            readable, _, _ = select.select([self._ours], [], [], 30)
+            assert readable, f"not shown: {text!r}, but {self._shown!r}"
+            self._shown += os.read(self._ours, 4096).decode(errors="replace")
+        self._shown = self._shown.partition(text)[2]
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self._ours)
+
+
+@contextmanager
+def terminal(cluster: ProcessCluster, *arguments: str) -> Iterator[Terminal]:
+    """kubectl in a terminal."""
+    made = Terminal(*cluster.kubectl.command(*arguments), rows=33, columns=77)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.mark.parametrize("code", [0, 3, 137])
+def test_exec_ends_as_its_command_did(cluster: ProcessCluster, shop: str, code: int) -> None:
+    """Both outputs, the container's environment, and the exit code."""
+    script = f"echo $WORD; echo error >&2; exit {code}"
+    done = cluster.kubectl.run("exec", shop, "--", "sh", "-c", script, code=code)
+    assert done.stdout == "hello\n"
+    assert done.stderr == "error\n" + (f"command terminated with exit code {code}\n" if code else "")
+
+
+def test_exec_takes_input_and_sees_what_its_container_sees(cluster: ProcessCluster, store: str) -> None:
+    """What is written to a volume in one container is not there in another that does not mount it."""
+    given = "line\n" * 20_000
+    assert cluster.kubectl("exec", "-i", store, "-c", "main", "--", "tee", f"{PLACE}/given", text=given) == given
+    assert cluster.kubectl("exec", store, "-c", "main", "--", "cat", f"{PLACE}/given") == given
+    cluster.kubectl.run("exec", store, "-c", "other", "--", "test", "-e", PLACE, code=1)
+
+
+def test_exec_of_what_cannot_be_run_is_refused(
+    cluster: ProcessCluster, shop: str, request: pytest.FixtureRequest
+) -> None:
+    """A program that is not there, a container that is not there, a pod that has ended."""
+    assert "no-such-program" in cluster.kubectl.fails("exec", shop, "--", "no-such-program")
+    assert "container nobody is not valid" in cluster.kubectl.fails("exec", shop, "-c", "nobody", "--", "true")
+    ended = f"ended-{request.node.callspec.id}"
+    cluster.finish(pod(ended, shell("true"), restartPolicy="Never"))
+    refused = cluster.kubectl.fails("exec", ended, "--", "true")
+    assert "cannot exec into a container in a completed pod; current phase is Succeeded" in refused
+
+
+def test_exec_in_a_terminal_is_a_shell_as_people_use_it(cluster: ProcessCluster, shop: str) -> None:
+    """It has the size of theirs, passes on Ctrl-C, and ends with the code of the shell."""
+    with terminal(cluster, "exec", "-it", shop, "--", "env", "PS1=ready> ", "sh") as screen:
+        screen.until("ready> ")
+        # The size comes beside the rest, and may be late.
+        screen.type("until stty size | grep -q 33; do sleep 0.02; done; stty size; tty\r")
+        screen.until("33 77\r\n")
+        screen.until("/dev/pts/")
+        screen.until("ready> ")
+        screen.type("sh -c 'echo begin-$((6 * 7)); exec sleep 1000'\r")
+        screen.until("begin-42\r\n")
+        screen.type("\x03")
+        screen.until("ready> ")
+        screen.type("exit 7\r")
+        screen.until("command terminated with exit code 7")
+        assert screen.process.wait(30) == 7
+
+
+def test_attach_reaches_the_program_of_a_container(cluster: ProcessCluster, request: pytest.FixtureRequest) -> None:
+    """What is typed is read by it, what it writes comes back; leaving does not end it, its end ends kubectl."""
+    name = f"attached-{request.node.callspec.id}"
+    script = "while read -r word; do echo got $word; test $word = end && exit 5; done"
+    cluster.run(pod(name, shell(script, stdin=True, tty=True), restartPolicy="Never"))
+    with terminal(cluster, "attach", "-it", name) as screen:
+        screen.type("first\r")
+        screen.until("got first\r\n")
+    assert cluster.pod(name)["status"]["phase"] == "Running"
+    with terminal(cluster, "attach", "-it", name) as screen:
+        screen.type("end\r")
+        screen.until("got end\r\n")
+        screen.process.wait(30)
+    cluster.until_field(".status.phase", "Failed", name)
+    assert cluster.pod(name)["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 5
+    assert "got first" in cluster.kubectl("logs", name)
+
+
+def test_attach_once_ends_the_input_of_a_container(cluster: ProcessCluster, request: pytest.FixtureRequest) -> None:
+    """With stdinOnce the end of what is given is the end of what the program reads."""
+    name = f"fed-{request.node.callspec.id}"
+    cluster.run(pod(name, shell("sort; exit 6", stdin=True, stdinOnce=True), restartPolicy="Never"))
+    assert cluster.kubectl("attach", "-i", name, text="two\none\n").splitlines()[-2:] == ["one", "two"]
+    cluster.until_field(".status.phase", "Failed", name)
+    assert cluster.kubectl("logs", name) == "one\ntwo\n"
+
+
+def test_port_forward_carries_connections(
+    cluster: ProcessCluster, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Several at once, each with all its bytes."""
+    (tmp_path / "file").write_bytes(os.urandom(300_000))
+    port, name = free_port(), f"web-{request.node.callspec.id}"
+    ready = {"tcpSocket": {"host": "127.0.0.1", "port": port}, "periodSeconds": 1}
+    serve = f"exec python3 -m http.server --bind 127.0.0.1 --directory {tmp_path} {port}"
+    cluster.run(pod(name, shell(serve, readinessProbe=ready)))
+    with cluster.kubectl.start("port-forward", f"pod/{name}", f":{port}") as forward:
+        assert forward.stdout is not None
+        where = forward.stdout.readline().removeprefix("Forwarding from ").partition(" ")[0]
+
+        def fetch(_: int) -> bytes:
+            with urllib.request.urlopen(f"http://{where}/file", timeout=30) as answer:
+                return bytes(answer.read())
+
+        with ThreadPoolExecutor(8) as pool:
+            fetched = list(pool.map(fetch, range(16)))
+        forward.terminate()
+    assert set(fetched) == {(tmp_path / "file").read_bytes()}
+
+
+def test_port_forward_says_why_a_connection_fails(cluster: ProcessCluster, shop: str) -> None:
+    """To a port where nobody listens: it is closed without an answer, and kubectl tells the reason."""
+    port = free_port()
+    with cluster.kubectl.start("port-forward", f"pod/{shop}", f":{port}") as forward:
+        assert forward.stdout is not None
+        assert forward.stderr is not None
+        where = forward.stdout.readline().removeprefix("Forwarding from ").partition(" ")[0]
+        host, _, number = where.rpartition(":")
+        with socket.create_connection((host, int(number)), timeout=30) as connection, suppress(ConnectionResetError):
+            assert connection.recv(1) == b""
+        told = next(line for line in forward.stderr if "an error occurred forwarding" in line)
+        forward.terminate()
+    assert f"-> {port}" in told
+    assert f"127.0.0.1:{port}: connect: connection refused" in told
+
+
+def test_cp_copies_files_and_folders_both_ways(cluster: ProcessCluster, store: str, tmp_path: Path) -> None:
+    """Into a volume that only the container sees, and back."""
+    source = tmp_path / "source"
+    (source / "deep").mkdir(parents=True)
+    (source / "deep/file").write_bytes(os.urandom(300_000))
+    (source / "small").write_text("words\n")
+    cluster.kubectl("cp", str(source), f"{store}:{PLACE}/{tmp_path.name}", "-c", "main")
+    cluster.kubectl("cp", f"{store}:{PLACE}/{tmp_path.name}", str(tmp_path / "back"), "-c", "main")
+    assert (tmp_path / "back/deep/file").read_bytes() == (source / "deep/file").read_bytes()
+    assert (tmp_path / "back/small").read_text() == "words\n"

@@ -1,0 +1,235 @@
+"""Volumes of every kind in containers, which are processes here, and changes that reach them while they run."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kubectl import Kubectl
+from process_cluster import ProcessCluster, pod, shell
+from pykubelet.runtime.process.shim.namespace import possible_way
+from pykubelet.runtime.process.shim.ways import NONE
+
+pytestmark = [
+    # As long as all its waits together may take.
+    pytest.mark.timeout(120),
+    pytest.mark.skipif(possible_way() == NONE, reason="no mount namespaces for us here"),
+]
+FOREVER = "exec sleep 1000"
+PLACE = "/no/such/place"
+
+
+def volume(**source: Any) -> dict[str, Any]:
+    """The volumes of a pod that has one."""
+    return {"volumes": [{"name": "data", **source}]}
+
+
+def mount(script: str, name: str = "main", **fields: Any) -> dict[str, Any]:
+    """A container that runs a script and has the volume at a path that the machine does not have."""
+    return shell(script, name, volumeMounts=[{"name": "data", "mountPath": PLACE, **fields}])
+
+
+def said(cluster: ProcessCluster, document: dict[str, Any]) -> list[str]:
+    """What the container of a pod writes until it ends well."""
+    cluster.finish({**document, "spec": {**document["spec"], "restartPolicy": "Never"}})
+    return cluster.kubectl("logs", document["metadata"]["name"]).splitlines()
+
+
+def test_empty_dir_is_shared_and_outlives_its_containers(cluster: ProcessCluster) -> None:
+    """What one container writes another one reads, also after a restart; the next pod does not find it."""
+    writer = mount(f"test -f {PLACE}/word && {FOREVER}; ls -A {PLACE}; echo hello >{PLACE}/word; exit 1", "writer")
+    reader = mount(f"until test -s {PLACE}/word; do sleep 0.05; done; cat {PLACE}/word; {FOREVER}", "reader")
+    for _ in range(2):
+        cluster.create(pod("shared", writer, reader, **volume(emptyDir={})))
+        cluster.until_field(".status.containerStatuses[1].restartCount", "1", "shared")
+        cluster.until("condition=Ready", "shared")
+        assert cluster.kubectl("logs", "shared", "-c", "writer", "--previous") == ""
+        assert cluster.kubectl("logs", "shared", "-c", "reader") == "hello\n"
+        cluster.kubectl("delete", "pod", "shared")
+    assert not Path(PLACE).exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts memory")
+def test_empty_dir_in_memory_has_the_size_it_was_given(cluster: ProcessCluster) -> None:
+    """It is a file system of its own, and full when it is full; gone with its pod."""
+    script = f"stat -f -c %T {PLACE}; df -k {PLACE} | awk 'END {{print $2}}'; head -c 3M /dev/zero 2>&1 >{PLACE}/big || echo full"
+    source = {"medium": "Memory", "sizeLimit": "2Mi"}
+    kind, size, *_, full = said(cluster, pod("memory", mount(script), **volume(emptyDir=source)))
+    assert (kind, size, full) == ("tmpfs", "2048", "full")
+    uid = cluster.pod("memory")["metadata"]["uid"]
+    cluster.kubectl("delete", "pod", "memory")
+    assert uid not in Path("/proc/self/mountinfo").read_text()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root has the right")
+def test_empty_dir_in_memory_is_on_disk_for_who_may_not_mount(cluster: ProcessCluster) -> None:
+    """The pod runs all the same, and an event says so."""
+    cluster.run(pod("memory", mount(f"echo word >{PLACE}/file; {FOREVER}"), **volume(emptyDir={"medium": "Memory"})))
+    assert 'volume "data" is on disk' in cluster.until_said("memory", "MemoryMediumUnavailable", "")
+
+
+def test_host_path_is_what_its_type_says(cluster: ProcessCluster, tmp_path: Path) -> None:
+    """What is there is seen, what may be made is made, and a path of the wrong type keeps the pod waiting."""
+    (tmp_path / "file").write_text("content\n")
+    types = {
+        "Directory": ".",
+        "DirectoryOrCreate": "made/deep",
+        "File": "file",
+        "FileOrCreate": "made-file",
+        "": "file",
+    }
+    volumes, mounts = [], []
+    for number, (type_name, path) in enumerate(types.items()):
+        volumes.append({"name": f"v{number}", "hostPath": {"path": str(tmp_path / path), "type": type_name}})
+        mounts.append({"name": f"v{number}", "mountPath": f"/no/such/{number}"})
+    script = "cat /no/such/0/file /no/such/2 /no/such/4; stat -c %F /no/such/1 /no/such/3; echo out >/no/such/3"
+    told = said(cluster, pod("host-paths", shell(script, volumeMounts=mounts), volumes=volumes))
+    assert told == ["content"] * 3 + ["directory", "regular empty file"]
+    assert (tmp_path / "made/deep").is_dir()
+    assert (tmp_path / "made-file").read_text() == "out\n"
+
+
+WRONG_TYPES = {
+    "Directory": ("file", "is not a directory"),
+    "File": ("", "is not a file"),
+    "Socket": ("file", "is not a socket file"),
+    "CharDevice": ("file", "is not a character device"),
+    "BlockDevice": ("file", "is not a block device"),
+}
+
+
+def test_host_path_of_another_type_is_told(cluster: ProcessCluster, tmp_path: Path) -> None:
+    """The containers wait, and an event says why."""
+    (tmp_path / "file").touch()
+    for type_name, (path, _) in WRONG_TYPES.items():
+        source = volume(hostPath={"path": f"{tmp_path}/{path}", "type": type_name})
+        cluster.create(pod(f"wrong-{type_name.lower()}", mount(FOREVER), **source))
+    for type_name, (_, message) in WRONG_TYPES.items():
+        name = f"wrong-{type_name.lower()}"
+        told = cluster.until_said(
+            name, "FailedMount", 'MountVolume.SetUp failed for volume "data" : hostPath type check'
+        )
+        assert told.endswith(message)
+        status = cluster.pod(name)["status"]["containerStatuses"][0]
+        assert status["state"]["waiting"]["reason"] == "ContainerCreating"
+
+
+def test_config_map_and_secret_become_files(cluster: ProcessCluster) -> None:
+    """All keys or those chosen, under the names and modes that were asked for; an optional one may be missing."""
+    cluster.kubectl("create", "configmap", "words", "--from-literal=one=1", "--from-literal=two=2")
+    cluster.kubectl("create", "secret", "generic", "keys", "--from-literal=password=hidden")
+    volumes = [
+        {"name": "all", "configMap": {"name": "words"}},
+        {"name": "some", "configMap": {"name": "words", "items": [{"key": "two", "path": "sub/zwei", "mode": 0o400}]}},
+        {"name": "secret", "secret": {"secretName": "keys", "defaultMode": 0o440}},
+        {"name": "missing", "configMap": {"name": "nowhere", "optional": True}},
+    ]
+    mounts = [{"name": one["name"], "mountPath": f"/no/such/{one['name']}", "readOnly": True} for one in volumes]
+    files = "cd /no/such; ls all some/sub secret missing; tail -n 1 all/one; stat -L -c %a all/one some/sub/zwei"
+    script = f"{files}; cat some/sub/zwei secret/password; stat -L -c %a secret/password; touch all/new 2>/dev/null || echo read-only"
+    main = shell(script, volumeMounts=mounts, env=[{"name": "LC_ALL", "value": "C"}])
+    listed = ["all:", "one", "two", "", "missing:", "", "secret:", "password", "", "some/sub:", "zwei"]
+    told = said(cluster, pod("filed", main, volumes=volumes))
+    assert told == [*listed, "1644", "400", "2hidden440", "read-only"]
+
+
+def test_downward_api_tells_a_container_about_itself(cluster: ProcessCluster) -> None:
+    """As files and in the environment."""
+    fields = {"name": "metadata.name", "labels": "metadata.labels", "color": "metadata.labels['color']"}
+    items: list[dict[str, Any]] = [{"path": path, "fieldRef": {"fieldPath": field}} for path, field in fields.items()]
+    limit = {"resource": "limits.memory", "containerName": "main", "divisor": "1Mi"}
+    items.append({"path": "limit", "resourceFieldRef": limit})
+    script = f"cd {PLACE}; for file in name labels color limit; do cat $file; echo; done; echo $WHERE $MEMORY"
+    env = [
+        {"name": "WHERE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+        {"name": "MEMORY", "valueFrom": {"resourceFieldRef": {"resource": "limits.memory", "divisor": "1Mi"}}},
+    ]
+    main = {**mount(script), "env": env, "resources": {"limits": {"memory": "512Mi"}}}
+    labels = {"color": "red", "shape": "round"}
+    told = said(cluster, pod("self-aware", main, labels=labels, **volume(downwardAPI={"items": items})))
+    assert told == ["self-aware", 'color="red"', 'shape="round"', "red", "512", "node-1 512"]
+
+
+def test_projected_token_is_good_at_the_api_server(cluster: ProcessCluster, tmp_path: Path) -> None:
+    """One volume of all sources; with its token the API server knows the pod's service account."""
+    cluster.kubectl("create", "serviceaccount", "worker")
+    cluster.kubectl("create", "configmap", "projected-words", "--from-literal=one=1")
+    cluster.kubectl("create", "secret", "generic", "projected-keys", "--from-literal=password=hidden")
+    sources: list[dict[str, Any]] = [
+        {"serviceAccountToken": {"path": "token", "expirationSeconds": 600}},
+        {"configMap": {"name": "projected-words"}},
+        {"secret": {"name": "projected-keys"}},
+        {"downwardAPI": {"items": [{"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}]}},
+    ]
+    script = f"cd {PLACE}; cat token; echo; cat one password name; echo; stat -L -c %a token"
+    document = pod("projected", mount(script), serviceAccountName="worker", **volume(projected={"sources": sources}))
+    token, contents, mode = said(cluster, document)
+    assert (contents, mode) == ("1hiddenprojected", "644")
+    kubeconfig = json.loads(cluster.kubectl("config", "view", "--raw", "-o", "json"))
+    kubeconfig["users"][0]["user"] = {"token": token}
+    (tmp_path / "kubeconfig").write_text(json.dumps(kubeconfig))
+    worker = Kubectl(tmp_path / "kubeconfig", "default", tmp_path / "cache")
+    known = worker.json("auth", "whoami")["status"]["userInfo"]
+    assert known["username"] == "system:serviceaccount:default:worker"
+    assert known["extra"]["authentication.kubernetes.io/pod-name"] == ["projected"]
+
+
+def test_changes_reach_running_containers(cluster: ProcessCluster) -> None:
+    """A config map, a secret and the pod's own labels, edited: the files change, all keys of one object at once."""
+    cluster.kubectl("create", "configmap", "live", "--from-literal=key=old")
+    cluster.kubectl("create", "secret", "generic", "live", "--from-literal=key=old")
+    labels = {"items": [{"path": "key", "fieldRef": {"fieldPath": "metadata.labels['key']"}}]}
+    volumes: list[dict[str, Any]] = [
+        {"name": "words", "configMap": {"name": "live"}},
+        {"name": "secrets", "secret": {"secretName": "live"}},
+        {"name": "labels", "downwardAPI": labels},
+    ]
+    containers = [
+        shell(
+            f"until grep -q new {PLACE}/key; do sleep 0.05; done; echo $(cat {PLACE}/key)",
+            one["name"],
+            volumeMounts=[{"name": one["name"], "mountPath": PLACE}],
+        )
+        for one in volumes
+    ]
+    cluster.run(pod("follower", *containers, labels={"key": "old"}, volumes=volumes, restartPolicy="Never"))
+    cluster.kubectl("patch", "configmap", "live", "-p", '{"data":{"key":"new words"}}')
+    cluster.kubectl("patch", "secret", "live", "-p", '{"stringData":{"key":"new secret"}}')
+    cluster.kubectl("label", "pod", "follower", "--overwrite", "key=new-label")
+    cluster.until_field(".status.phase", "Succeeded", "follower")
+    told = cluster.kubectl("logs", "follower", "--all-containers", "--prefix").splitlines()
+    assert sorted(line.partition("] ")[2] for line in told) == ["new secret", "new words", "new-label"]
+
+
+def test_pod_starts_when_the_config_map_it_waits_for_is_there(cluster: ProcessCluster) -> None:
+    """Until then an event says what is missing."""
+    cluster.create(pod("waits", mount(FOREVER), **volume(configMap={"name": "later"})))
+    cluster.until_said("waits", "FailedMount", 'configmap "later" not found')
+    cluster.kubectl("create", "configmap", "later", "--from-literal=key=value")
+    cluster.until("condition=Ready", "waits")
+    assert cluster.kubectl("exec", "waits", "--", "cat", f"{PLACE}/key") == "value"
+
+
+def with_sub_path(name: str, folder: Path) -> dict[str, Any]:
+    """A pod that writes a file to a part of a folder that has its name."""
+    env = [{"name": "WHO", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
+    main = {**mount(f"echo mine >{PLACE}/file", subPathExpr="of/$(WHO)"), "env": env}
+    return pod(name, main, restartPolicy="Never", **volume(hostPath={"path": str(folder)}))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can do that safely")
+def test_sub_path_shows_a_part_of_a_volume(cluster: ProcessCluster, tmp_path: Path) -> None:
+    """A folder of it, made if need be, under a name that may come from the environment."""
+    cluster.finish(with_sub_path("part", tmp_path))
+    assert (tmp_path / "of/part/file").read_text() == "mine\n"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root has the right")
+def test_sub_path_is_refused_to_who_may_not_mount(cluster: ProcessCluster, tmp_path: Path) -> None:
+    """The container waits, with the reason."""
+    cluster.create(with_sub_path("part", tmp_path))
+    cluster.until_field(".status.containerStatuses[0].state.waiting.reason", "CreateContainerConfigError", "part")
+    told = cluster.pod("part")["status"]["containerStatuses"][0]["state"]["waiting"]["message"]
+    assert told.endswith('volumeMount "data" of container "main": this node has no right to mount')

@@ -1,0 +1,229 @@
+"""Deployments with their controllers against the real API without a network, on virtual time.
+
+Pods run nowhere: a stand-in for all nodes binds them, has them become ready, and ends them.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pykubelet.aio.clock import Clock
+from pykubelet.api import resources
+from pykubelet.api.errors import NotFound
+from pykubelet.api.generated.apps import Deployment, DeploymentCondition, ReplicaSet
+from pykubelet.api.generated.core import Binding, EventSource, ObjectReference, Pod
+from pykubelet.api.generated.meta import ObjectMeta
+from pykubelet.api.times import format_time
+from pykubelet.api.typed import DEPLOYMENTS, POD_BINDINGS, PODS, REPLICA_SETS, ApiObject, Kind, as_documents
+from pykubelet.api.wire import Document
+from pykubelet.app.running import running, with_event
+from pykubelet.controllers.deployment import DeploymentController
+from pykubelet.controllers.expectations import UidTrackingExpectations
+from pykubelet.controllers.informers import Informers
+from pykubelet.controllers.loop import ControllerLoop
+from pykubelet.controllers.object_index import manager_of
+from pykubelet.controllers.pod_control import PodControl
+from pykubelet.controllers.pod_order import is_active, ready_condition
+from pykubelet.controllers.replicaset import ReplicaSetController
+from pykubelet.kube.client import NOW, Client, PatchType
+from pykubelet.kube.recorder import Recorder
+from pykubelet.testing.local_api import local_api
+from pykubelet.testing.virtual_time import VirtualClock
+
+T = TypeVar("T", bound=ApiObject)
+
+NAMESPACE = "default"
+BROKEN = "broken"
+"""The image of a version that never becomes ready."""
+DOCUMENTS = as_documents(resources.DEPLOYMENTS)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The pods of all Deployments at one moment."""
+
+    active: int
+    available: int
+    images: frozenset[str]
+    """Of all of them, also those that are being deleted."""
+
+
+class Cluster:
+    """The API server, nodes of sorts, and everything that was seen of pods and sets."""
+
+    def __init__(self, client: Client, clock: Clock | None = None) -> None:
+        self.client = client
+        self.clock: Clock = clock or VirtualClock()
+        self.seen: list[Seen] = []
+        self.created: list[str] = []
+        self._pods: dict[str, Pod] = {}
+
+    @asynccontextmanager
+    async def controllers(self, client: Client | None = None) -> AsyncIterator[None]:
+        """Both controllers at work, perhaps with another way to the API server."""
+        way, clock = client or self.client, self.clock
+        recorder = Recorder(sink=self.client, source=EventSource(component="tests"), clock=clock)
+        informers, informed = Informers(client=way, clock=clock), asyncio.Event()
+        sets, pods = informers.objects(REPLICA_SETS), informers.pods
+        replica_sets = ReplicaSetController(
+            client=way,
+            pod_control=PodControl(client=way, recorder=recorder),
+            pods=pods,
+            sets=sets,
+            expectations=UidTrackingExpectations(),
+            clock=clock,
+        )
+        deployments = DeploymentController(
+            client=way,
+            recorder=recorder,
+            clock=clock,
+            deployments=informers.objects(DEPLOYMENTS),
+            sets=sets,
+            pods=pods,
+        )
+        replica_sets.listen(informers)
+        deployments.listen(informers)
+        loops = {
+            "replica sets": ControllerLoop(name="rs", process_next=replica_sets.process_next, informed=informed),
+            "deployments": ControllerLoop(name="deploy", process_next=deployments.process_next, informed=informed),
+        }
+        parts = {"events": with_event(recorder.run), "informers": with_event(informers.run, informed)}
+        async with running(parts | {name: with_event(loop.run) for name, loop in loops.items()}):
+            yield
+
+    async def create(self, name: str = "web", **spec: Any) -> Deployment:
+        """Create a Deployment; `image` and `annotations` are not fields of its spec."""
+        image, annotations = spec.pop("image", "one"), spec.pop("annotations", {})
+        labels = {"app": name}
+        template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": image}]}}
+        body = {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": name, "annotations": annotations},
+            "spec": {"selector": {"matchLabels": labels}, "template": template, **spec},
+        }
+        await self.client.create(DOCUMENTS, body, namespace=NAMESPACE)
+        return await self.deployment(name)
+
+    async def patch(self, body: Document, name: str = "web") -> None:
+        """Change a Deployment as a person does."""
+        await self.client.patch(DEPLOYMENTS, name, body, namespace=NAMESPACE)
+
+    async def set_image(self, image: str, name: str = "web") -> None:
+        """Have another version."""
+        containers = [{"name": "main", "image": image}]
+        await self.patch({"spec": {"template": {"spec": {"containers": containers}}}}, name)
+
+    async def deployment(self, name: str = "web") -> Deployment:
+        """The Deployment as the API has it."""
+        return await self.client.get(DEPLOYMENTS, name, namespace=NAMESPACE)
+
+    async def sets(self) -> dict[str, ReplicaSet]:
+        """The sets by the image of their pods."""
+        listed = (await self.client.list(REPLICA_SETS, namespace=NAMESPACE)).items
+        return {str(one.spec.template.spec.containers[0].image): one for one in listed}
+
+    async def pods(self) -> tuple[Pod, ...]:
+        """All pods."""
+        return (await self.client.list(PODS, namespace=NAMESPACE)).items
+
+    async def events(self) -> list[str]:
+        """The messages of the events about Deployments, in their order."""
+        listed = (await self.client.list(as_documents(resources.EVENTS), namespace=NAMESPACE)).items
+        about = [one for one in listed if one["involvedObject"]["kind"] == "Deployment"]
+        return [one["message"] for one in sorted(about, key=lambda one: str(one["metadata"]["name"]))]
+
+    async def until(
+        self, holds: Callable[[Deployment], bool], *, name: str = "web", within_seconds: float = 120.0
+    ) -> Deployment:
+        """The Deployment, once something holds of it."""
+        async with asyncio.timeout(within_seconds):
+            while not holds(found := await self.deployment(name)):
+                await asyncio.sleep(0.5)
+            return found
+
+    async def run_pods(self) -> None:
+        """Be all the nodes there are, one look each second."""
+        while True:
+            for pod in await self.pods():
+                try:
+                    await self._run_pod(pod)
+                except NotFound:
+                    continue
+            await asyncio.sleep(1)
+
+    async def _run_pod(self, pod: Pod) -> None:
+        meta = pod.metadata
+        if meta.deletion_timestamp is not None:
+            await self.client.delete(PODS, meta.name, namespace=NAMESPACE, options=NOW)
+        elif not pod.spec.node_name:
+            target = ObjectReference(kind="Node", name="node-1")
+            binding = Binding(metadata=ObjectMeta(name=meta.name), target=target)
+            await self.client.create(POD_BINDINGS, binding, namespace=NAMESPACE, name=meta.name)
+        elif ready_condition(pod) is None and pod.spec.containers[0].image != BROKEN:
+            ready = {"type": "Ready", "status": "True", "lastTransitionTime": format_time(self.clock.now())}
+            body = {"status": {"phase": "Running", "conditions": [ready]}}
+            await self.client.patch(
+                PODS, meta.name, body, namespace=NAMESPACE, patch_type=PatchType.MERGE, subresource="status"
+            )
+
+    async def watch_pods(self, ready: asyncio.Event) -> None:
+        """Note what there is after every single change."""
+        async with self.client.watch(PODS, namespace=NAMESPACE) as events:
+            ready.set()
+            async for event in events:
+                if event.object is None:
+                    continue
+                name = event.object.metadata.name
+                if event.type == "ADDED":
+                    self.created.append(name)
+                self._pods[name] = event.object
+                if event.type == "DELETED":
+                    del self._pods[name]
+                active = [pod for pod in self._pods.values() if is_active(pod)]
+                available = sum(ready_condition(pod) is not None for pod in active)
+                images = frozenset(str(pod.spec.containers[0].image) for pod in self._pods.values())
+                self.seen.append(Seen(len(active), available, images))
+
+    async def collect_garbage(self) -> None:
+        """Delete sets and pods that are managed by something that is gone."""
+        await self._collect(REPLICA_SETS, await self._uids(DEPLOYMENTS))
+        await self._collect(PODS, await self._uids(REPLICA_SETS))
+
+    async def _uids(self, kind: Kind[T]) -> set[str]:
+        return {one.metadata.uid for one in (await self.client.list(kind, namespace=NAMESPACE)).items}
+
+    async def _collect(self, kind: Kind[T], alive: set[str]) -> None:
+        for one in (await self.client.list(kind, namespace=NAMESPACE)).items:
+            manager = manager_of(one)
+            if manager is not None and manager.uid not in alive:
+                await self.client.delete(kind, one.metadata.name, namespace=NAMESPACE)
+
+
+@asynccontextmanager
+async def cluster(folder: Path) -> AsyncIterator[Cluster]:
+    """An API server with nodes of sorts, and no controllers yet."""
+    async with local_api(folder) as api:
+        made, ready = Cluster(api.client), asyncio.Event()
+        async with running({"pods": made.run_pods, "watch of pods": with_event(made.watch_pods, ready)}):
+            await ready.wait()
+            yield made
+
+
+def progressing(deployment: Deployment) -> DeploymentCondition:
+    """What the Deployment says of its progress."""
+    return next(one for one in deployment.status.conditions if one.type == "Progressing")
+
+
+def is_rolled_out(deployment: Deployment) -> bool:
+    """What `kubectl rollout status` waits for."""
+    status = deployment.status
+    return (
+        status.observed_generation >= deployment.metadata.generation
+        and status.updated_replicas == (deployment.spec.replicas or 0)
+        and status.replicas <= status.updated_replicas
+        and status.available_replicas >= status.updated_replicas
+    )

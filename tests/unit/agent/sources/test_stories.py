@@ -1,0 +1,56 @@
+"""Where static pods come from, what is wrong there, and who names them in vain, on their trails."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykubelet.agent.sources.stories import Stories, Story, file_stories
+from pykubelet.agent.trail import PodTrails
+from pykubelet.api.keys import PodUid
+from pykubelet.testing.build import static_pod
+from pykubelet.testing.virtual_time import ManualClock
+
+UID = PodUid("hash-1")
+POD = static_pod()
+
+
+def test_story_has_the_file_its_problem_and_the_losers() -> None:
+    """A problem of the folder is one of its files; a file of another pod is none of them."""
+    other = static_pod("other", content_hash="hash-2")
+    named = {"/m/a": (POD,), "/m/b": (POD, other), "/n/c": ()}
+    owners = {"web-node-1_default": "/m/a", "other_default": "/m/b"}
+    told = dict(file_stories([POD, other], owners, named, {"/m/b": "broken", "/n": "gone"}))
+    assert told == {UID: Story("/m/a", "", ("/m/b",)), PodUid("hash-2"): Story("/m/b", "broken")}
+    assert dict(file_stories([POD], owners, named, {"/m": "gone"}))[UID].problem == "/m: gone"
+
+
+def test_changes_are_told_once_and_healed() -> None:
+    """What is wrong now is what the pod waits for; what is in order again is told and waited for no more."""
+    trail = PodTrails(clock=ManualClock())
+    stories = Stories(trail)
+    for story in (Story("/a"), Story("/a", "broken", ("/b",)), Story("/a", "broken", ("/b",)), Story("/a")):
+        stories.tell([(UID, story)])
+        stations = {one.station for one in trail.waiting(UID)}
+        assert stations == ({"sources", "claims"} if story.problem else set())
+    assert [(entry.what, entry.times) for entry in trail.entries(UID)] == [
+        ("read", 1),
+        ("kept as it was, its source is broken", 1),
+        ("another manifest that names it is ignored", 1),
+        ("its source is in good order again", 1),
+    ]
+
+
+def test_nothing_is_told_without_a_trail() -> None:
+    """A source may be used without a node around it."""
+    stories = Stories(None)
+    stories.tell([(UID, Story("/a"))])
+    assert stories is not None
+
+
+@given(st.lists(st.builds(Story, st.sampled_from("ab"), st.sampled_from(["", "p"])), max_size=8))
+def test_waiting_always_shows_the_newest_problem(told: list[Story]) -> None:
+    """However stories follow each other, what the pod waits for is the last one's problem."""
+    trail = PodTrails(clock=ManualClock())
+    stories = Stories(trail)
+    for story in told:
+        stories.tell([(UID, story)])
+        assert bool(trail.waiting(UID)) == bool(story.problem)

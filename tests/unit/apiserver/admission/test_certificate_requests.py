@@ -1,0 +1,118 @@
+"""Who asks for a certificate, who decides on it and who signs it."""
+
+import base64
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
+
+from access_objects import ADMIN, ALICE, SERVED, authorizer, put, rule, thing
+from certificate_lab import a_key, request_pem
+from pykubelet.api.errors import ApiError
+from pykubelet.api.wire import Document
+from pykubelet.apiserver.admission import Request
+from pykubelet.apiserver.admission.certificate_requests import CertificateRequests
+from pykubelet.apiserver.call import User
+from pykubelet.apiserver.storage.durable_store import DurableStore
+from pykubelet.kube.certificates.wish import client_wish
+from pykubelet.testing.virtual_time import VirtualClock
+
+KIND = SERVED["certificatesigningrequests.certificates.k8s.io"]
+SIGNER = "kubernetes.io/kube-apiserver-client-kubelet"
+APPROVED = {"type": "Approved", "status": "True"}
+NOW = "2026-01-01T00:00:00Z"
+
+
+def document(signer: str = SIGNER, **status: Any) -> Document:
+    pem = base64.b64encode(request_pem(client_wish("n1"), a_key())).decode()
+    spec = {"request": pem, "signerName": signer, "usages": ["client auth"], "username": "somebody-else"}
+    return thing("CertificateSigningRequest", "c", spec=spec, status=status)
+
+
+def asked(user: User, subresource: str = "", verb: Any = "update") -> Request:
+    return Request(user=user, verb=verb, served=KIND, namespace="", name="c", subresource=subresource)
+
+
+def admission(store: DurableStore) -> CertificateRequests:
+    return CertificateRequests(authorizer(store).decide, VirtualClock())
+
+
+async def grant(store: DurableStore, verb: str, signer: str) -> None:
+    """Give alice a right."""
+    rules = [rule(verb, "signers", groups=("certificates.k8s.io",), names=signer)]
+    await put(store, "clusterroles.rbac.authorization.k8s.io", thing("ClusterRole", "r", rules=rules))
+    subject = {"kind": "User", "name": "alice", "apiGroup": "rbac.authorization.k8s.io"}
+    role = {"kind": "ClusterRole", "name": "r", "apiGroup": "rbac.authorization.k8s.io"}
+    binding = thing("ClusterRoleBinding", "b", subjects=[subject], roleRef=role)
+    await put(store, "clusterrolebindings.rbac.authorization.k8s.io", binding)
+
+
+async def test_sender_is_written_down(store: DurableStore) -> None:
+    """As the server knows it, whatever the object says."""
+    user = User("system:bootstrap:abcdef", ("system:bootstrappers",), "u1", {"a": ("b",)})
+    made = admission(store).admit(asked(user, verb="create"), document(), None)
+    assert made is not None
+    shown = {name: made["spec"].get(name) for name in ("username", "uid", "groups", "extra")}
+    assert shown == {"username": user.name, "uid": "u1", "groups": ["system:bootstrappers"], "extra": {"a": ["b"]}}
+    plain = admission(store).admit(asked(User("me"), verb="create"), document(), None)
+    assert plain is not None
+    assert {"uid", "groups", "extra"} & set(plain["spec"]) == set()
+
+
+@pytest.mark.parametrize(
+    ("door", "verb", "word"), [("approval", "approve", "approve"), ("status", "sign", "sign")], ids=["approve", "sign"]
+)
+@pytest.mark.parametrize("granted", ["", SIGNER, "kubernetes.io/*", "kubernetes.io/kubelet-serving"])
+async def test_signer_names_are_rights(store: DurableStore, door: str, verb: str, word: str, granted: str) -> None:
+    """By name, or for a whole domain."""
+    if granted:
+        await grant(store, verb, granted)
+    rules, new = admission(store), document(conditions=[APPROVED])
+    if granted in (SIGNER, "kubernetes.io/*"):
+        assert rules.admit(asked(ALICE, door), new, document()) is not None
+        return
+    with pytest.raises(ApiError) as refused:
+        rules.admit(asked(ALICE, door), new, document())
+    why = f'certificatesigningrequests.certificates.k8s.io "c" is forbidden: user not permitted to {word} requests'
+    assert str(refused.value) == f'{why} with signerName "{SIGNER}"'
+
+
+async def test_status_that_does_not_change_needs_no_right(store: DurableStore) -> None:
+    """Nor do other kinds, deletions, or the object itself."""
+    rules, same = admission(store), document()
+    assert rules.admit(asked(ALICE, "status"), same, document()) == same
+    assert rules.admit(asked(ALICE), same, document()) == same
+    assert rules.admit(asked(ALICE, verb="delete"), None, document()) is None
+
+
+async def test_conditions_get_their_times(store: DurableStore) -> None:
+    """Of now, or of the last change if there is none."""
+    rules, then = admission(store), "2025-01-01T00:00:00Z"
+    made = rules.admit(asked(ADMIN, "approval"), document(conditions=[APPROVED]), document())
+    assert made is not None
+    assert made["status"]["conditions"] == [APPROVED | {"lastUpdateTime": NOW, "lastTransitionTime": NOW}]
+    old = document(conditions=[APPROVED | {"lastUpdateTime": then, "lastTransitionTime": then}])
+    kept = rules.admit(asked(ADMIN, "approval"), document(conditions=[APPROVED]), old)
+    assert kept is not None
+    assert kept["status"]["conditions"] == [APPROVED | {"lastUpdateTime": NOW, "lastTransitionTime": then}]
+
+
+async def test_nobody_asks_to_be_a_master(store: DurableStore) -> None:
+    """A certificate that is allowed everything is not to be had this way."""
+    signer = "kubernetes.io/kube-apiserver-client"
+    rules, fine = admission(store), document(signer)
+    assert rules.admit(asked(ADMIN, verb="create"), fine, None) is not None
+    broken = document(signer) | {"spec": fine["spec"] | {"request": "eA=="}}
+    with pytest.raises(ApiError, match="failed to parse CSR: PEM block type must be CERTIFICATE REQUEST"):
+        rules.admit(asked(ADMIN, verb="create"), broken, None)
+    master = base64.b64encode(masters_request()).decode()
+    with pytest.raises(ApiError, match="signer with system:masters group is not allowed"):
+        rules.admit(asked(ADMIN, verb="create"), document(signer) | {"spec": fine["spec"] | {"request": master}}, None)
+
+
+def masters_request() -> bytes:
+    name = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, "system:masters")])
+    return x509.CertificateSigningRequestBuilder().subject_name(name).sign(a_key(), SHA256()).public_bytes(Encoding.PEM)

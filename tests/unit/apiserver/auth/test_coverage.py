@@ -1,0 +1,105 @@
+"""What is missing of some rules, against a plain comparison atom by atom."""
+
+import time
+from collections.abc import Iterable
+from itertools import product
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from policy_rules import GROUPS, NAMES, PATHS, RESOURCES, REVIEWS, RULES, VERBS
+from pykubelet.apiserver.auth.coverage import compact, missing
+from pykubelet.apiserver.auth.rules import Rule
+from pykubelet.apiserver.call import Review
+
+
+def repeated(values: tuple[str, ...]) -> st.SearchStrategy[tuple[str, ...]]:
+    return st.lists(st.sampled_from(values), max_size=3).map(tuple)
+
+
+ANY_RULE = st.builds(
+    Rule,
+    verbs=repeated(VERBS),
+    groups=repeated(GROUPS),
+    resources=repeated(RESOURCES),
+    names=repeated(NAMES),
+    paths=repeated(PATHS),
+)
+
+
+def atoms(rule: Rule) -> Iterable[Rule]:
+    """The same rule in pieces of one verb, group, resource and name, or of one verb and path, in upstream's order."""
+    names: list[tuple[str, ...]] = [(name,) for name in rule.names] or [()]
+    for group, resource, verb, name in product(rule.groups, rule.resources, rule.verbs, names):
+        yield Rule(verbs=(verb,), groups=(group,), resources=(resource,), names=name)
+    for path, verb in product(rule.paths, rule.verbs):
+        yield Rule(verbs=(verb,), paths=(path,))
+
+
+def covers(own: Rule, atom: Rule) -> bool:
+    """Upstream's words, one after the other."""
+    parts = {"*", *atom.resources, *(f"*/{one.split('/', 1)[1]}" for one in atom.resources if "/" in one)}
+    return (
+        bool({"*", *atom.verbs} & set(own.verbs))
+        and (not atom.groups or bool({"*", *atom.groups} & set(own.groups)))
+        and (not atom.resources or bool(parts & set(own.resources)))
+        and (not own.names or (bool(atom.names) and set(atom.names) <= set(own.names)))
+        and all(
+            any(one == path or (one.endswith("*") and path.startswith(one.rstrip("*"))) for one in own.paths)
+            for path in atom.paths
+        )
+    )
+
+
+@settings(max_examples=200)
+@given(st.lists(RULES | ANY_RULE, max_size=4), st.lists(RULES | ANY_RULE, max_size=2))
+def test_missing_is_every_atom_that_no_held_rule_covers(held: list[Rule], wanted: list[Rule]) -> None:
+    """In the order of the wanted rules, repeated values and all."""
+    expected = [atom for rule in wanted for atom in atoms(rule) if not any(covers(own, atom) for own in held)]
+    assert missing(held, wanted) == expected
+    assert missing(held, wanted, most=2) == expected[:2]
+
+
+@settings(max_examples=300)
+@given(st.lists(RULES, max_size=3), RULES, REVIEWS)
+def test_who_lacks_nothing_of_a_rule_may_do_all_it_allows(held: list[Rule], wanted: Rule, review: Review) -> None:
+    """Covering is sound: no request is allowed by the granted rule alone."""
+    if not missing(held, [wanted]) and wanted.allows(review):
+        assert any(rule.allows(review) for rule in held)
+
+
+@given(RULES)
+def test_rule_lacks_nothing_of_itself(rule: Rule) -> None:
+    """A rule covers itself, and its atoms allow no more and no less."""
+    assert missing([rule], [rule]) == []
+    pieces = list(atoms(rule))
+    assert missing(pieces, [rule]) == []
+    assert missing(compact(pieces), [rule]) == []
+
+
+def test_missing_rights_are_named_as_upstream_names_them() -> None:
+    """Verbs of one resource come together; paths stay apart."""
+    wanted = [
+        Rule(verbs=("get", "list"), groups=("",), resources=("pods",), names=("x",)),
+        Rule(verbs=("get",), paths=("/healthz",)),
+    ]
+    held = [Rule(verbs=("list",), groups=("",), resources=("secrets",))]
+    assert [rule.text for rule in compact(missing(held, wanted))] == [
+        '{NonResourceURLs:["/healthz"], Verbs:["get"]}',
+        '{APIGroups:[""], Resources:["pods"], ResourceNames:["x"], Verbs:["get" "list"]}',
+    ]
+
+
+def test_millions_of_atoms_are_compared_in_no_time() -> None:
+    """Covered, all but one, and not at all; of those that are missing only so many are looked for."""
+    many = tuple(f"v{number}" for number in range(3000))
+    wanted = Rule(verbs=many, groups=many, resources=many, names=many)
+    held = [Rule(verbs=many[:1500], groups=many, resources=("*",)), Rule(verbs=many, groups=("*",), resources=many[1:])]
+    began = time.process_time()
+    assert missing([wanted], [wanted]) == []
+    gap = missing(held, [wanted], most=3)
+    assert [(atom.groups, atom.resources, atom.verbs, atom.names) for atom in gap] == [
+        (("v0",), ("v0",), ("v1500",), (name,)) for name in many[:3]
+    ]
+    assert len(missing([], [wanted], most=10_000)) == 10_000
+    assert time.process_time() - began < 5

@@ -1,0 +1,69 @@
+"""Large bodies are read beside the loop, with the same outcome as small ones."""
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+
+from in_process import APPLY, MERGE, STRATEGIC, USER, Asker
+from pykubelet.api.errors import BadRequest
+from pykubelet.apiserver.call import Call
+from pykubelet.apiserver.kinds import KINDS
+from pykubelet.apiserver.large_bodies import LARGE_BYTES, read_aside
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+CALL_OF = next(served for served in KINDS if served.resource.group_resource == "configmaps")
+
+
+def call(size: int) -> Call:
+    return Call(user=USER, verb="create", served=CALL_OF, namespace="default", body=b"x" * size)
+
+
+def config_map(size: int, **more: Any) -> dict[str, Any]:
+    metadata = {"name": "big"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"text": "x" * size}, **more}
+
+
+async def test_only_a_large_body_is_read_in_a_thread() -> None:
+    """The loop goes on meanwhile; errors come out as they are."""
+    assert await read_aside(call(LARGE_BYTES), threading.get_ident) == threading.get_ident()
+    assert await read_aside(call(LARGE_BYTES + 1), threading.get_ident) != threading.get_ident()
+
+    def refuse() -> None:
+        raise BadRequest("no object")
+
+    with pytest.raises(BadRequest, match="no object"):
+        await read_aside(call(LARGE_BYTES + 1), refuse)
+
+
+async def test_others_are_served_while_a_large_body_is_read() -> None:
+    """Reading waits for something that only the loop can do."""
+    passed = threading.Event()
+
+    def read() -> bool:
+        return passed.wait(10)
+
+    async with asyncio.TaskGroup() as group:
+        reading = group.create_task(read_aside(call(LARGE_BYTES + 1), read))
+        await asyncio.sleep(0)
+        passed.set()
+    assert reading.result()
+
+
+@pytest.mark.parametrize("size", [10, 2 * LARGE_BYTES], ids=["small", "large"])
+async def test_every_write_does_the_same_with_bodies_of_any_size(asker: Asker, size: int) -> None:
+    """Created, replaced, patched, applied and deleted; warnings and refusals as well."""
+    made = await asker.answer("POST", MAPS, config_map(size, unknown=1))
+    assert tuple(made.warnings) == ('unknown field "unknown"',)
+    await asker.ask("PUT", f"{MAPS}/big", config_map(size, immutable=False))
+    for kind in (MERGE, STRATEGIC):
+        patched = await asker.ask("PATCH", f"{MAPS}/big", {"data": {"text": "y" * size}}, kind)
+        assert patched["data"]["text"] == "y" * size
+    target = f"{MAPS}/big?fieldManager=me&force=true"
+    applied = await asker.ask("PATCH", target, config_map(size), APPLY)
+    assert applied["data"]["text"] == "x" * size
+    assert (await asker.refused("PUT", f"{MAPS}/big", config_map(size, data=[])))[0] == 400
+    assert (await asker.refused("POST", f"{MAPS}?fieldValidation=Strict", config_map(size, other=1)))[0] == 400
+    await asker.ask("DELETE", f"{MAPS}/big", {"kind": "DeleteOptions", "apiVersion": "v1", "other": "x" * size})
+    assert (await asker.refused("GET", f"{MAPS}/big"))[0] == 404

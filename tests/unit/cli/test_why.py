@@ -1,0 +1,44 @@
+"""What `pykubelet why` prints."""
+
+from datetime import timedelta
+
+from click import unstyle
+
+from pykubelet.agent.explanation import Blocked, Explanation, Step
+from pykubelet.agent.trail import TrailEntry
+from pykubelet.cli.why import lines
+from pykubelet.testing.virtual_time import EPOCH
+
+BLOCKED = Blocked(Step.IMAGE, "the image", "pull it", EPOCH, EPOCH + timedelta(minutes=1))
+
+
+def shown(told: Explanation) -> list[str]:
+    """The lines without their colours."""
+    return [unstyle(line) for line in lines(told)]
+
+
+def test_headline_comes_first_and_then_the_trail() -> None:
+    """What it waits for, what would unblock it, since and until when; then each entry, repeats counted."""
+    again = TrailEntry(EPOCH, "events", "BackOff", (("container", "main"), ("said", "later")), 3, EPOCH)
+    told = shown(Explanation("default", "web", BLOCKED, phase="Pending", node="n", told_by="n", trail=(again,)))
+    assert told[:3] == ["pod default/web: Pending on n", "  waits for  the image", "  unblock    pull it"]
+    assert told[3].startswith("  time       since 20")
+    assert "events     BackOff  container=main  later  (3 times since " in told[-1]
+
+
+def test_who_was_not_asked_and_what_is_left_out_is_said() -> None:
+    """Somebody who reads it knows what is missing."""
+    trail = tuple(TrailEntry(EPOCH, "workers", f"entry {number}") for number in range(10))
+    told = shown(Explanation("default", "web", Blocked(Step.NOTHING, "nothing"), trail=trail, left_out=7))
+    assert told[0] == "pod default/web: unknown"
+    assert any("its node was not asked" in line for line in told)
+    assert told.index("  ... 7 more") == told.index(next(line for line in told if "entry 2" in line)) - 1
+
+
+def test_output_of_a_container_cannot_steer_the_terminal() -> None:
+    """A probe's output is somebody else's text."""
+    evil = "\x1b[2J\nroot# "
+    entry = TrailEntry(EPOCH, "events", "Unhealthy", (("said", evil),))
+    told = shown(Explanation("default", "web", Blocked(Step.IMAGE, evil, evil), trail=(entry,)))
+    assert not any("\x1b" in line or "\n" in line for line in told)
+    assert not any("\x1b[2J" in line for line in lines(Explanation("d", "w", Blocked(Step.IMAGE, evil, evil))))

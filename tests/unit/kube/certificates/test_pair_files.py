@@ -1,0 +1,87 @@
+"""Certificates and keys on disk: the current one is always whole."""
+
+import stat
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from certificate_lab import NOW, a_key, certificate_pem
+from pykubelet.kube.certificates.asking import key_pem
+from pykubelet.kube.certificates.pair_files import PairError, PairFiles, read_key
+from pykubelet.kube.certificates.wish import client_wish
+
+WISH = client_wish("n1")
+
+
+def stored(files: PairFiles, *, days: int = 0, key: int = 0) -> bytes:
+    pem = certificate_pem(WISH, key=key)
+    files.replace(pem, key_pem(a_key(key)), now=NOW + timedelta(days=days))
+    return pem
+
+
+def test_pair_is_kept_for_its_owner_alone_behind_a_link(tmp_path: Path) -> None:
+    """As a kubelet keeps it: one file with both, named by its date."""
+    files = PairFiles(tmp_path / "pki", "kubelet-client")
+    assert files.current() is None
+    stored(files)
+    path = tmp_path / "pki/kubelet-client-2026-05-01-12-00-00.pem"
+    assert files.current_path.readlink() == path
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert path.read_bytes().count(b"-----BEGIN ") == 2
+
+
+def test_new_pair_replaces_the_old_and_few_are_kept(tmp_path: Path) -> None:
+    """Two old ones, for whoever has one open."""
+    files = PairFiles(tmp_path, "kubelet-client")
+    for days in range(5):
+        stored(files, days=days, key=days)
+    pair = files.current()
+    assert pair is not None
+    assert pair.key.public_key() == a_key(4).public_key()
+    assert len(list(tmp_path.glob("kubelet-client-2026-*.pem"))) == 3
+
+
+def test_change_that_was_cut_short_is_finished(tmp_path: Path) -> None:
+    """A kubelet takes the old link away before it has the new one in its place."""
+    files = PairFiles(tmp_path, "kubelet-client")
+    stored(files)
+    files.current_path.rename(tmp_path / "kubelet-client-updated.pem")
+    assert files.current() is not None
+    assert files.current_path.is_symlink()
+
+
+def test_certificate_of_another_key_is_not_kept(tmp_path: Path) -> None:
+    """Nor a text that is none; what was there stays."""
+    files = PairFiles(tmp_path, "kubelet-client")
+    stored(files)
+    for pem in (certificate_pem(WISH, key=1), b"nonsense"):
+        with pytest.raises(PairError, match="is not one for the key of kubelet-client"):
+            files.replace(pem, key_pem(a_key()), now=NOW)
+    assert files.current() is not None
+
+
+def test_file_in_place_of_the_link_is_left_alone(tmp_path: Path) -> None:
+    """Somebody has put it there."""
+    files = PairFiles(tmp_path, "kubelet-client")
+    files.current_path.write_text("mine")
+    with pytest.raises(PairError, match="is a file and no link"):
+        stored(files)
+    with pytest.raises(PairError, match="holds no certificate with its key"):
+        files.current()
+    assert files.current_path.read_text() == "mine"
+
+
+def test_key_that_cannot_be_used_is_refused() -> None:
+    """The message shows nothing of it."""
+    for pem in (b"", b"-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n"):
+        with pytest.raises(ValueError, match="no private key") as caught:
+            read_key(pem)
+        assert "c2VjcmV0" not in str(caught.value)
+
+
+def test_pair_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    """With the file's name."""
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(PairError, match="taken"):
+        stored(PairFiles(tmp_path / "taken", "kubelet-client"))

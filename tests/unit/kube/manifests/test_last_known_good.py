@@ -1,0 +1,114 @@
+"""Last known good: what files name goes only when someone removed it."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pykubelet.kube.manifests.last_known_good import PathView, Reading, Scan, advance
+
+Item = tuple[str, int]
+"""A name, and a version."""
+HERE, ELSEWHERE = (1, 1), (1, 2)
+A, B, A2 = ("a", 1), ("b", 1), ("a", 2)
+
+
+def look(
+    files: dict[str, Reading[Item] | None], *, folder: tuple[int, int] | None = HERE, problem: str = ""
+) -> Scan[Item]:
+    return Scan(path="/m", is_folder=True, folder=folder, files=files, is_definite=True, problem=problem)
+
+
+def read(*items: Item, problem: str = "") -> Reading[Item]:
+    return Reading(items=items, problem=problem, stamp=(1,))
+
+
+def after(view: PathView[Item], scan: Scan[Item]) -> PathView[Item]:
+    return advance(view, scan, name_of=lambda item: item[0], noun="things")
+
+
+def seen(*scans: Scan[Item]) -> PathView[Item]:
+    view: PathView[Item] = PathView(path="/m")
+    for scan in scans:
+        view = after(view, scan)
+    return view
+
+
+def items(view: PathView[Item]) -> list[Item]:
+    return [item for reading in view.files.values() for item in reading.items]
+
+
+def test_file_with_a_problem_keeps_what_it_does_not_name_now() -> None:
+    """Good documents count, and so do the old ones that the bad documents may have been."""
+    view = seen(look({"/m/f": read(A, B)}), look({"/m/f": read(A2, problem="line 9: bad")}))
+    assert items(view) == [A2, B]
+    assert view.files["/m/f"].problem == "line 9: bad"
+    view = after(view, look({"/m/f": read(A2)}))
+    assert view.files == {"/m/f": read(A2)}
+
+
+def test_unchanged_file_stays_as_it_was() -> None:
+    """None stands for "as before", problem included; for a file never read, for nothing yet."""
+    view = seen(look({"/m/f": read(A, problem="p")}), look({"/m/f": None, "/m/new": None}))
+    assert view.files == {"/m/f": read(A, problem="p")}
+
+
+def test_equal_items_stay_the_same_objects() -> None:
+    """A file that was only touched gives nothing to compare."""
+    first = seen(look({"/m/f": read(("a", 1))}))
+    assert after(first, look({"/m/f": read(("a", 1))})).files["/m/f"].items is first.files["/m/f"].items
+
+
+@pytest.mark.parametrize(
+    ("scan", "kept", "problem"),
+    [
+        pytest.param(look({}), False, "", id="all files removed"),
+        pytest.param(look({}, folder=None, problem="gone"), True, "gone", id="folder vanished"),
+        pytest.param(look({}, folder=ELSEWHERE), True, "another, empty folder is here now", id="folder unmounted"),
+        pytest.param(look({"/m/g": read()}, folder=ELSEWHERE), False, "", id="another folder, with files"),
+        pytest.param(look({"/m/f": read()}), False, "", id="explicit empty list"),
+        pytest.param(look({"/m/f": read(problem="bad")}), True, "", id="file broken"),
+    ],
+)
+def test_items_go_only_when_removed(scan: Scan[Item], kept: bool, problem: str) -> None:
+    """What merely vanished or broke keeps its items, and says so; the next good look heals it."""
+    good = look({"/m/f": read(A)})
+    view = seen(good, scan)
+    assert bool(items(view)) is kept
+    assert view.problem == (f"{problem}; the things known from it are kept" if problem else "")
+    assert view.has_vanished is bool(problem)
+    healed = seen(good, scan, scan, good)
+    assert (healed.problem, healed.has_vanished, healed.files) == ("", False, {"/m/f": read(A)})
+
+
+def test_vanished_folder_without_items_promises_nothing() -> None:
+    """There is nothing to keep."""
+    assert seen(look({}, folder=None, problem="gone")).problem == "gone"
+
+
+_READINGS = st.builds(
+    lambda names, problem: read(*((name, 1) for name in names), problem=problem),
+    st.sets(st.sampled_from("abc")).map(sorted),
+    st.sampled_from(["", "", "bad"]),
+)
+_SCANS = st.builds(
+    look,
+    st.dictionaries(st.sampled_from(["/m/x", "/m/y", "/m/z"]), st.none() | _READINGS),
+    folder=st.sampled_from([HERE, HERE, ELSEWHERE, None]),
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(scans=st.lists(_SCANS, max_size=6))
+def test_item_goes_only_with_its_file_or_from_a_good_one(scans: list[Scan[Item]]) -> None:
+    """Whatever the order of looks; and what is named now is there."""
+    view = seen()
+    for scan in scans:
+        before, view = view, after(view, scan)
+        for path, reading in scan.files.items() if scan.folder else ():
+            if reading is not None:
+                assert set(reading.items) <= set(view.files[path].items)
+        for path, reading in before.files.items():
+            for item in set(reading.items) - set(view.files.get(path, read()).items):
+                now = scan.files.get(path)
+                assert scan.folder is not None
+                assert path not in scan.files or (now is not None and not now.problem and item not in now.items)

@@ -1,0 +1,39 @@
+"""Problems are told when they begin, change and end, and only then."""
+
+from pykubelet.kube.manifests.problems import ProblemBook, SourceProblem
+
+
+class Told:
+    def __init__(self) -> None:
+        self.calls: list[object] = []
+
+    def report(self, problem: SourceProblem) -> None:
+        self.calls.append(problem)
+
+    def clear(self, source: str, where: str) -> None:
+        self.calls.append((source, where))
+
+
+def test_problem_is_told_once_and_cleared_once() -> None:
+    """Saying the same again is silence; another message replaces the first."""
+    told = Told()
+    book = ProblemBook("file", told)
+    for messages in ({}, {"/a": "x"}, {"/a": "x"}, {"/a": "y", "/b": "z"}, {"/b": "z"}, {}, {}):
+        book.update(messages)
+    assert told.calls == [
+        SourceProblem("file", "/a", "x"),
+        SourceProblem("file", "/a", "y"),
+        SourceProblem("file", "/b", "z"),
+        ("file", "/a"),
+        ("file", "/b"),
+    ]
+
+
+def test_problem_is_a_line_where_someone_listens() -> None:
+    """For people at a terminal: what is wrong, and that it no longer is."""
+    told, lines = Told(), list[str]()
+    book = ProblemBook("file", told, say=lines.append)
+    for messages in ({"/a": "line 3: bad"}, {"/a": "line 3: bad"}, {}):
+        book.update(messages)
+    assert lines == ["/a: line 3: bad", "/a: is in good order again"]
+    assert told.calls == [SourceProblem("file", "/a", "line 3: bad"), ("file", "/a")]

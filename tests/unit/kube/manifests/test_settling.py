@@ -1,0 +1,71 @@
+"""When a changed file may be read, and which files are manifests."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pykubelet.kube.manifests.scan import is_manifest_name
+from pykubelet.kube.manifests.settling import Settling
+
+
+def test_name_is_due_after_its_last_change() -> None:
+    """Each change starts the wait anew, and the newest says how long it is."""
+    settling = Settling()
+    settling.note("a", 0.0, 1.0)
+    settling.note("b", 0.0, 0.1)
+    assert settling.next_due() == 0.1
+    settling.note("a", 0.05, 0.03)
+    assert settling.take_due(0.09) == {"a"}
+    assert settling.unsettled() == {"b"}
+    assert settling.take_due(0.1) == {"b"}
+    assert settling.next_due() is None
+    assert settling.take_due(9.0) == frozenset()
+
+
+def test_names_due_soon_after_the_first_are_taken_with_it() -> None:
+    """A rename: the new name is complete at once, the old one might come back for a while."""
+    settling = Settling()
+    settling.note("old", 0.0, 0.1)
+    settling.note("new", 0.0, 0.03)
+    settling.note("long", 0.0, 1.0)
+    assert settling.next_due() == 0.1
+    assert settling.take_due(0.1) == {"old", "new"}
+    assert settling.next_due() == 1.0
+
+
+@settings(max_examples=100, deadline=None)
+@given(notes=st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 9), st.integers(0, 9)), max_size=8))
+def test_every_name_is_due_once(notes: list[tuple[str, int, int]]) -> None:
+    """Nothing is lost: at the end of time each name that changed has been due."""
+    settling = Settling()
+    for name, at, quiet in notes:
+        settling.note(name, at, quiet)
+    due = settling.take_due(9)
+    assert due | settling.take_due(18) == {name for name, _, _ in notes}
+    assert due.isdisjoint(settling.unsettled())
+
+
+@pytest.mark.parametrize(
+    ("name", "by_default", "widened"),
+    [
+        ("web.yaml", True, True),
+        ("web.yml", True, True),
+        ("web.json", True, True),
+        ("web", False, True),
+        ("web.manifest", False, True),
+        ("web.yaml.mcdorig", False, True),
+        ("web.yaml.bak", False, False),
+        ("web.yaml~", False, False),
+        (".web.yaml", False, False),
+        (".web.yaml.swp", False, False),
+        ("web.yaml.swp", False, False),
+        ("#web.yaml#", False, False),
+        ("#web.yaml", False, False),
+        (".#web.yaml", False, False),
+        ("..data", False, False),
+    ],
+)
+def test_manifest_is_known_by_its_name(name: str, by_default: bool, widened: bool) -> None:
+    """Editors' leftovers never count, other names only if asked for."""
+    assert is_manifest_name(name) is by_default
+    assert is_manifest_name(name, ("",)) is widened

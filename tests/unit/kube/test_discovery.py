@@ -1,0 +1,56 @@
+"""What a server serves, read from its discovery."""
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pykubelet.api.errors import InternalError
+from pykubelet.api.resources import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, PODS
+from pykubelet.apiserver.http.discovery import aggregated
+from pykubelet.apiserver.kinds import KINDS
+from pykubelet.kube.discovery import read_discovery
+from pykubelet.testing.local_api import local_api
+
+
+def served(*, legacy: bool) -> bytes:
+    return json.dumps(aggregated(KINDS, legacy=legacy)).encode()
+
+
+async def test_discovery_over_http_and_within_the_process_agree(tmp_path: Path) -> None:
+    """The same resources, in whatever order of groups; of one group the preferred version first."""
+    found = read_discovery(served(legacy=True)) + read_discovery(served(legacy=False))
+    assert {PODS, CONFIG_MAPS, NAMESPACES, DEPLOYMENTS} <= set(found)
+    assert not [resource for resource in found if resource.kind in {"Binding", "TokenReview", "SubjectAccessReview"}]
+    async with local_api(tmp_path) as api:
+        local = await api.client.served()
+    assert sorted(map(repr, local)) == sorted(map(repr, found))
+    for group in {resource.group for resource in found}:
+        versions = [list(dict.fromkeys(one.version for one in all_ if one.group == group)) for all_ in (found, local)]
+        assert versions[0] == versions[1]
+
+
+def test_resource_of_unknown_kind_is_left_out() -> None:
+    """A server that cannot reach one of its groups says so by leaving its kinds out."""
+    rows = [
+        {"resource": "stale", "scope": "Namespaced", "verbs": ["list", "patch"]},
+        {"resource": "readable", "scope": "Cluster", "verbs": ["list"], "responseKind": {"kind": "Readable"}},
+    ]
+    body = {"items": [{"metadata": {"name": "x"}, "versions": [{"version": "v1", "resources": rows}]}]}
+    assert read_discovery(json.dumps(body).encode()) == ()
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"[]", b'{"items": 1}', b"<html>"])
+def test_answer_that_is_no_discovery_is_an_error(body: bytes) -> None:
+    with pytest.raises(InternalError, match="discovery cannot be read"):
+        read_discovery(body)
+
+
+@settings(max_examples=60, deadline=None)
+@given(cut=st.integers(0, 4000))
+def test_discovery_that_is_cut_short_is_an_error(cut: int) -> None:
+    """Never half of what is served."""
+    with pytest.raises(InternalError):
+        read_discovery(served(legacy=True)[:cut])

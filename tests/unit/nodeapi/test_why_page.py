@@ -1,0 +1,43 @@
+"""The page that explains a pod: who may read it, and what it says."""
+
+from pathlib import Path
+
+import pytest
+
+from node_api_rig import FixedJudge, NodeRig, asked
+from pykubelet.api.wire import decode_document
+from pykubelet.nodeapi.access.attributes import attributes_of
+from pykubelet.nodeapi.replies import Refused, Reply
+from pykubelet.nodeapi.routes import Page, route
+from pykubelet.testing.build import pod
+
+PATH = "/pykubelet/why/default/web"
+
+
+async def test_page_explains_a_pod_the_node_knows(tmp_path: Path) -> None:
+    """Its trail and what it waits for; of one that is not known, 404 in words."""
+    world = NodeRig(tmp_path)
+    world.pods.update_pod(pod())
+    front = world.front(FixedJudge(("get", "pods")))
+    found = await front.answer(asked("GET", PATH))
+    assert isinstance(found, Reply)
+    told = decode_document(found.body)
+    assert (found.code, told["name"], told["waitsFor"]["step"]) == (200, "web", "start")
+    missing = await front.answer(asked("GET", "/pykubelet/why/default/other"))
+    assert isinstance(missing, Reply)
+    assert (missing.code, missing.body) == (404, b"this node knows no pod default/other\n")
+
+
+def test_page_needs_the_right_to_read_pods_of_the_node() -> None:
+    """Or the general one to everything of the node."""
+    assert attributes_of("GET", PATH) == ("get", ("pods", "proxy"))
+
+
+@pytest.mark.parametrize(
+    "path", ["/pykubelet", "/pykubelet/why", "/pykubelet/why/default", f"{PATH}/main", "/pykubelet/why//web"]
+)
+def test_page_needs_namespace_and_pod(path: str) -> None:
+    """Anything else is no page."""
+    with pytest.raises(Refused, match="404"):
+        route("GET", path)
+    assert route("GET", PATH) == (Page.WHY, "default", "web", "", "", "")

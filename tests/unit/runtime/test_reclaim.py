@@ -1,0 +1,93 @@
+"""Room made on a full disk: dead containers first, then images; what fails keeps nothing else from going."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from pykubelet.api.generated.core import ObjectReference
+from pykubelet.api.keys import PodUid
+from pykubelet.runtime.gc import ContainerGc
+from pykubelet.runtime.gc_plan import GcPolicy
+from pykubelet.runtime.image_gc import ImageGc
+from pykubelet.runtime.image_gc_plan import ImagePolicy
+from pykubelet.runtime.protocol import RuntimeFailure, RuntimePod
+from pykubelet.runtime.reclaim import DiskReclaimer
+from pykubelet.runtime.sim import Behaviour, Run, SimImages, SimRuntime
+from pykubelet.testing.build import container, pod
+from pykubelet.testing.virtual_time import VirtualClock
+from runtime_rig import Rig
+
+NODE = ObjectReference(kind="Node", name="node-1")
+
+
+class AllOver:
+    """Every pod has ended, none is gone. PodStates."""
+
+    def all_sources_ready(self) -> bool:
+        return True
+
+    def should_pod_content_be_removed(self, _: PodUid) -> bool:
+        return False
+
+    def should_pod_runtime_be_removed(self, _: PodUid) -> bool:
+        return True
+
+
+class Forgetful(SimRuntime):
+    """Says what there is only while it can."""
+
+    is_deaf = False
+
+    async def pods(self) -> Sequence[RuntimePod]:
+        if self.is_deaf:
+            raise RuntimeFailure("no answer")
+        return await super().pods()
+
+
+def reclaimer(rig: Rig, *, with_images: bool = True) -> DiskReclaimer:
+    gc = ContainerGc(
+        runtime=rig.sim,
+        remover=rig.remover,
+        logs=rig.logs,
+        states=AllOver(),
+        events=rig.events,
+        node=NODE,
+        clock=rig.clock,
+        policy=GcPolicy(),
+    )
+    images = ImageGc(
+        images=rig.images,
+        image_fs=rig.images,
+        runtime=rig.sim,
+        events=rig.events,
+        node=NODE,
+        clock=rig.clock,
+        policy=ImagePolicy(min_age_seconds=0),
+    )
+    return DiskReclaimer(containers=gc, images=images if with_images else None)
+
+
+@pytest.mark.parametrize("with_images", [True, False])
+async def test_image_of_a_dead_container_goes_with_it(tmp_path: Path, *, with_images: bool) -> None:
+    """In one go; a runtime without images loses containers only."""
+    sim = SimRuntime(clock=VirtualClock(), default=Behaviour(runs=(Run(seconds=0),)))
+    async with Rig(tmp_path, sim=sim).running() as rig:
+        web = pod(restart_policy="Never", containers=[container(image="example/image:1")])
+        await rig.sync(web)
+        await asyncio.sleep(1)
+        await rig.killer.kill_pod(web, await rig.observed(web))
+        await reclaimer(rig, with_images=with_images).reclaim()
+        assert await rig.sim.pods() == []
+        assert len(await rig.images.images()) == (0 if with_images else 1)
+
+
+async def test_runtime_that_does_not_answer_makes_no_room(tmp_path: Path) -> None:
+    """And raises nothing: whoever asked looks for itself whether there is room."""
+    sim = Forgetful(clock=VirtualClock())
+    async with Rig(tmp_path, sim=sim, images=SimImages()).running() as rig:
+        await rig.sync(pod())
+        sim.is_deaf = True
+        await reclaimer(rig).reclaim()
+        assert len(await rig.images.images()) == 1

@@ -1,0 +1,217 @@
+"""Which nodes take a pod, and what is said if none does, as in upstream's plugins and FitError (pkg/scheduler)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from cluster_views import facts, labelled, node, pod, view
+from pykubelet.api.generated.core import Node
+from pykubelet.controllers.binder.decision import Refused, decide, named_nodes
+from pykubelet.controllers.binder.filters import question_of, refusal
+from pykubelet.controllers.binder.spread import HOST_NAME
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+FOO = {"matchExpressions": [{"key": "foo", "operator": "Exists"}]}
+SMALL = {"cpu": "1", "memory": "1Gi", "pods": "2", "example.com/gpu": "1", "ephemeral-storage": "1Gi"}
+
+
+def reasons(seen_nodes: Sequence[Node], wanted: Mapping[str, Any], pods: Mapping[str, Any] | None = None) -> list[str]:
+    """The reasons of the first node."""
+    seen, asking = view(seen_nodes, pods), facts("asking", **wanted)
+    found = refusal(question_of(asking, seen), next(iter(seen.nodes.values())))
+    return [] if found is None else list(found.reasons)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "taken", "expected"),
+    [
+        ({"requests": [{"cpu": "500m", "memory": "1Gi"}]}, [{"cpu": "500m"}], []),
+        ({"requests": [{"cpu": "501m"}]}, [{"cpu": "500m"}], ["Insufficient cpu"]),
+        ({"requests": [{"cpu": "2", "memory": "2Gi"}]}, [], ["Insufficient cpu", "Insufficient memory"]),
+        ({"requests": [{"ephemeral-storage": "2Gi"}]}, [], ["Insufficient ephemeral-storage"]),
+        ({"requests": [{"example.com/gpu": "1"}]}, [{"example.com/gpu": "1"}], ["Insufficient example.com/gpu"]),
+        ({"requests": [{"example.com/other": "1"}]}, [], ["Insufficient example.com/other"]),
+        ({}, [{}, {}], ["Too many pods"]),
+        ({"overhead": {"cpu": "600m"}, "requests": [{"cpu": "500m"}]}, [], ["Insufficient cpu"]),
+        ({"initContainers": [{"name": "i", "resources": {"requests": {"cpu": "2"}}}]}, [], ["Insufficient cpu"]),
+        ({"requests": [{"cpu": "0"}]}, [{"cpu": "5"}], []),
+    ],
+    ids=["fits", "cpu", "two", "storage", "extended", "unknown", "pods", "overhead", "init", "zero"],
+)
+def test_resources(wanted: Mapping[str, Any], taken: Sequence[Mapping[str, str]], expected: Sequence[str]) -> None:
+    """Everything that there is too little of is named."""
+    pods = {"n1": [pod(f"t{index}", requests=[each]) for index, each in enumerate(taken)]}
+    assert reasons([node("n1", allocatable=SMALL)], wanted, pods) == list(expected)
+
+
+def port(number: int, address: str = "", protocol: str = "TCP") -> dict[str, Any]:
+    ports = [{"containerPort": 80, "hostPort": number, "hostIP": address, "protocol": protocol}]
+    return {"containers": [{"name": "c", "ports": ports}]}
+
+
+@pytest.mark.parametrize(
+    ("fields", "wanted", "expected"),
+    [
+        ({"unschedulable": True}, {}, "node(s) were unschedulable"),
+        ({"unschedulable": True}, {"tolerations": [{"operator": "Exists"}]}, ""),
+        ({}, {"nodeName": "other"}, "node(s) didn't match the requested node name"),
+        ({"taints": [{"key": "a", "effect": "NoExecute"}]}, {}, "node(s) had untolerated taint(s)"),
+        ({"taints": [{"key": "a", "effect": "PreferNoSchedule"}]}, {}, ""),
+        ({"taints": [{"key": "a", "effect": "NoSchedule"}]}, {"tolerations": [{"key": "a", "operator": "Exists"}]}, ""),
+        ({"labels": {"disk": "ssd"}}, {"nodeSelector": {"disk": "ssd"}}, ""),
+        ({}, {"nodeSelector": {"disk": "ssd"}}, "node(s) didn't match Pod's node affinity/selector"),
+        ({}, port(8080), "node(s) didn't have free ports for the requested pod ports"),
+        ({}, port(8080, "127.0.0.1"), "node(s) didn't have free ports for the requested pod ports"),
+        ({}, port(8080, protocol="UDP"), ""),
+        ({}, port(8081), ""),
+    ],
+    ids=[
+        "cordon",
+        "cordon tolerated",
+        "name",
+        "taint",
+        "soft taint",
+        "tolerated",
+        "selected",
+        "not selected",
+        "port",
+        "port of an address",
+        "other protocol",
+        "other port",
+    ],
+)
+def test_node_and_ports(fields: Mapping[str, Any], wanted: Mapping[str, Any], expected: str) -> None:
+    """A pod on the node has port 8080 of all addresses."""
+    found = reasons([node("n1", **fields)], wanted, {"n1": [pod("there", **port(8080))]})
+    assert found == ([expected] if expected else [])
+
+
+@pytest.mark.parametrize(
+    ("counts", "fields", "expected"),
+    [
+        ((1, 0), {}, ["node(s) didn't match pod topology spread constraints"]),
+        ((0, 1), {}, []),
+        ((1, 0), {"maxSkew": 2}, []),
+        ((0, 0), {"minDomains": 3}, []),
+        ((1, 1), {"minDomains": 3}, ["node(s) didn't match pod topology spread constraints"]),
+        ((5, 0), {"labelSelector": {"matchLabels": {"app": "other"}}}, []),
+        (
+            (0, 0),
+            {"topologyKey": "rack"},
+            ["node(s) didn't match pod topology spread constraints (missing required label)"],
+        ),
+    ],
+    ids=["uneven", "even", "skew 2", "few domains", "few domains, full", "others", "no label"],
+)
+def test_hard_spread(counts: tuple[int, int], fields: Mapping[str, Any], expected: Sequence[str]) -> None:
+    """Two nodes with so many pods each; asked is the first."""
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": HOST_NAME,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": FOO,
+        **fields,
+    }
+    nodes = [node(name, labels={HOST_NAME: name}) for name in ("n1", "n2")]
+    pods = {name: labelled(count, name, foo="") for name, count in zip(("n1", "n2"), counts, strict=True)}
+    wanted = {"labels": {"foo": ""}, "topologySpreadConstraints": [constraint]}
+    assert reasons(nodes, wanted, pods) == list(expected)
+
+
+def term(**fields: Any) -> list[dict[str, Any]]:
+    return [{"labelSelector": FOO, "topologyKey": "zone", **fields}]
+
+
+@pytest.mark.parametrize(
+    ("affinity", "there", "own", "expected"),
+    [
+        ({"podAffinity": {REQUIRED: term()}}, {"labels": {"foo": ""}}, {}, []),
+        ({"podAffinity": {REQUIRED: term()}}, {}, {}, ["node(s) didn't match pod affinity rules"]),
+        ({"podAffinity": {REQUIRED: term()}}, {}, {"foo": ""}, []),
+        (
+            {"podAffinity": {REQUIRED: term(topologyKey="rack")}},
+            {},
+            {"foo": ""},
+            ["node(s) didn't match pod affinity rules"],
+        ),
+        (
+            {"podAntiAffinity": {REQUIRED: term()}},
+            {"labels": {"foo": ""}},
+            {},
+            ["node(s) didn't match pod anti-affinity rules"],
+        ),
+        ({"podAntiAffinity": {REQUIRED: term()}}, {"labels": {"foo": ""}, "namespace": "shop"}, {}, []),
+        (
+            {"podAntiAffinity": {REQUIRED: term(namespaceSelector={})}},
+            {"labels": {"foo": ""}, "namespace": "shop"},
+            {},
+            ["node(s) didn't match pod anti-affinity rules"],
+        ),
+        (
+            {},
+            {"affinity": {"podAntiAffinity": {REQUIRED: term()}}},
+            {"foo": ""},
+            ["node(s) didn't satisfy existing pods anti-affinity rules"],
+        ),
+        ({}, {"affinity": {"podAntiAffinity": {REQUIRED: term()}}}, {}, []),
+    ],
+    ids=[
+        "near",
+        "not near",
+        "first of its kind",
+        "no such label",
+        "shuns",
+        "other namespace",
+        "all namespaces",
+        "shunned",
+        "shuns others",
+    ],
+)
+def test_pod_affinity(
+    affinity: Mapping[str, Any], there: Mapping[str, Any], own: Mapping[str, str], expected: Sequence[str]
+) -> None:
+    """A pod is on another node of the same zone."""
+    nodes = [node(name, labels={"zone": "a"}) for name in ("n1", "n2")]
+    assert reasons(nodes, {"affinity": affinity, "labels": own}, {"n2": [pod("there", **there)]}) == list(expected)
+
+
+def test_message_counts_reasons_and_says_what_preemption_could_do() -> None:
+    """Sorted as texts; a node that is too small is beyond help, one with lesser pods is not."""
+    nodes = [node(f"big{number}", allocatable={"cpu": "2"}) for number in range(10)]
+    nodes += [node("small", allocatable={"cpu": "1"}), node("tainted", taints=[{"key": "a", "effect": "NoSchedule"}])]
+    pods = {f"big{number}": [pod(f"t{number}", requests=[{"cpu": "1"}], priority=5)] for number in range(10)}
+    pods["big0"] = [pod("lesser", requests=[{"cpu": "1"}], priority=1)]
+    found = decide(facts(requests=[{"cpu": "1500m"}], priority=5), view(nodes, pods))
+    assert isinstance(found, Refused)
+    assert found.message == (
+        "0/12 nodes are available: 1 node(s) had untolerated taint(s), 11 Insufficient cpu. "
+        "preemption: 0/12 nodes are available: 1 Preemption is not supported, "
+        "2 Preemption is not helpful for scheduling, 9 No preemption victims found for incoming pod."
+    )
+    never = decide(facts(requests=[{"cpu": "200"}], preemptionPolicy="Never"), view(nodes[:1]))
+    assert isinstance(never, Refused)
+    assert never.message == (
+        "0/1 nodes are available: 1 Insufficient cpu. preemption: not eligible due to preemptionPolicy=Never."
+    )
+
+
+def named(*lists: Sequence[str]) -> dict[str, Any]:
+    fields = [{"key": "metadata.name", "operator": "In", "values": list(each)} for each in lists]
+    return {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchFields": fields}]}}}
+
+
+def test_pod_that_names_its_node_is_asked_of_that_node_only() -> None:
+    """As every pod of a DaemonSet does."""
+    nodes = [node("n1", allocatable={"cpu": "1"}), node("n2"), node("n3")]
+    assert decide(facts(affinity=named(["n2"])), view(nodes)) == "n2"
+    assert named_nodes(pod(affinity=named(["n2", "n1"], ["n2", "n3"])).spec) == frozenset({"n2"})
+    tail = "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
+    full = decide(facts(affinity=named(["n1"]), requests=[{"cpu": "2"}]), view(nodes))
+    assert isinstance(full, Refused)
+    assert full.message == (
+        "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]. " + tail
+    )
+    torn = decide(facts(affinity=named(["n1"], ["n2"])), view(nodes))
+    assert isinstance(torn, Refused)
+    assert torn.message == "0/3 nodes are available: pod affinity terms conflict. " + tail

@@ -1,0 +1,295 @@
+"""StatefulSets and DaemonSets with their controllers against the real API without a network, on virtual time.
+
+Pods run nowhere: a stand-in for scheduler and nodes binds them, has them become ready, and ends them.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from pykubelet.aio.clock import Clock
+from pykubelet.api import resources
+from pykubelet.api.errors import ApiError, NotFound
+from pykubelet.api.generated.apps import ControllerRevision, DaemonSet, StatefulSet
+from pykubelet.api.generated.core import (
+    Binding,
+    EventSource,
+    Node,
+    NodeStatus,
+    ObjectReference,
+    PersistentVolumeClaim,
+    Pod,
+)
+from pykubelet.api.generated.meta import ObjectMeta
+from pykubelet.api.resources import Resource
+from pykubelet.api.times import format_time
+from pykubelet.api.typed import (
+    CONTROLLER_REVISIONS,
+    DAEMON_SETS,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    POD_BINDINGS,
+    PODS,
+    STATEFUL_SETS,
+    as_documents,
+)
+from pykubelet.api.wire import Document
+from pykubelet.app.running import running, with_event
+from pykubelet.controllers.daemon_plan import target_node
+from pykubelet.controllers.daemonset import DaemonSetController, daemon_view
+from pykubelet.controllers.expectations import CountingExpectations
+from pykubelet.controllers.informers import Informers
+from pykubelet.controllers.loop import ControllerLoop
+from pykubelet.controllers.pod_control import PodControl
+from pykubelet.controllers.pod_order import ready_condition
+from pykubelet.controllers.revision_plan import in_order
+from pykubelet.controllers.statefulset import StatefulSetController, stateful_view
+from pykubelet.kube.client import NOW, Client, PatchType
+from pykubelet.kube.recorder import Recorder
+from pykubelet.testing.local_api import local_api
+from pykubelet.testing.virtual_time import VirtualClock
+
+NAMESPACE = "default"
+BROKEN = "broken"
+"""The image of a version that never becomes ready."""
+
+
+class Cluster:
+    """The API server, nodes of sorts, and what happened to pods."""
+
+    def __init__(self, client: Client, *, clock: Clock | None = None) -> None:
+        self.client = client
+        self.clock = clock or VirtualClock()
+        self.happened: list[str] = []
+        """`+web-0`, `ready web-0`, `-web-0` (asked to end), in their order."""
+        self._pods: dict[str, Pod] = {}
+
+    @asynccontextmanager
+    async def controllers(self, client: Client | None = None) -> AsyncIterator[None]:
+        """Both controllers at work, perhaps with another way to the API server."""
+        way, clock = client or self.client, self.clock
+        recorder = Recorder(sink=self.client, source=EventSource(component="tests"), clock=clock)
+        informers, informed = Informers(client=way, clock=clock), asyncio.Event()
+        stateful = StatefulSetController(client=way, recorder=recorder, view=stateful_view(informers), clock=clock)
+        daemons = DaemonSetController(
+            client=way,
+            pod_control=PodControl(client=way, recorder=recorder),
+            recorder=recorder,
+            view=daemon_view(informers),
+            expectations=CountingExpectations(),
+            clock=clock,
+        )
+        stateful.listen(informers)
+        daemons.listen(informers)
+        loops = {
+            "stateful sets": ControllerLoop(name="sts", process_next=stateful.process_next, informed=informed),
+            "daemon sets": ControllerLoop(name="ds", process_next=daemons.process_next, informed=informed),
+        }
+        parts = {"events": with_event(recorder.run), "informers": with_event(informers.run, informed)}
+        async with running(parts | {name: with_event(loop.run) for name, loop in loops.items()}):
+            yield
+
+    async def create_set(self, **spec: Any) -> StatefulSet:
+        """Create the StatefulSet `web`."""
+        await self._create(resources.STATEFUL_SETS, {"serviceName": "web", **spec})
+        return await self.stateful_set()
+
+    async def create_daemon(self, **spec: Any) -> DaemonSet:
+        """Create the DaemonSet `web`."""
+        await self._create(resources.DAEMON_SETS, spec)
+        return await self.daemon_set()
+
+    async def _create(self, resource: Resource, spec: Document) -> None:
+        image, labels = spec.pop("image", "one"), {"app": "web"}
+        template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "main", "image": image}]}}
+        body = {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": {"name": "web"},
+            "spec": {"selector": {"matchLabels": labels}, "template": template, **spec},
+        }
+        await self.client.create(as_documents(resource), body, namespace=NAMESPACE)
+
+    async def create_nodes(self, *names: str, **spec: Any) -> None:
+        """Create nodes."""
+        status = NodeStatus(capacity={"pods": "10"}, allocatable={"pods": "10"})
+        for name in names:
+            made = Node(metadata=ObjectMeta(name=name, labels={"name": name}), status=status)
+            await self.client.create(NODES, made)
+            # The server taints new nodes until they say that they are ready.
+            await self.client.patch(NODES, name, {"spec": {"taints": [], **spec}}, patch_type=PatchType.MERGE)
+
+    async def patch(self, resource: Resource, spec: Document) -> None:
+        """Change the set as a person does."""
+        await self.client.patch(as_documents(resource), "web", {"spec": spec}, namespace=NAMESPACE)
+
+    async def set_image(self, resource: Resource, image: str) -> None:
+        """Have another version."""
+        containers = [{"name": "main", "image": image}]
+        await self.patch(resource, {"template": {"spec": {"containers": containers}}})
+
+    async def undo(self, resource: Resource, number: int) -> None:
+        """What `kubectl rollout undo --to-revision` does."""
+        revision = next(one for one in await self.revisions() if one.revision == number)
+        await self.client.patch(as_documents(resource), "web", revision.data, namespace=NAMESPACE)
+
+    async def stateful_set(self) -> StatefulSet:
+        """The StatefulSet as the API has it."""
+        return await self.client.get(STATEFUL_SETS, "web", namespace=NAMESPACE)
+
+    async def daemon_set(self) -> DaemonSet:
+        """The DaemonSet as the API has it."""
+        return await self.client.get(DAEMON_SETS, "web", namespace=NAMESPACE)
+
+    async def pods(self) -> dict[str, Pod]:
+        """All pods by name."""
+        listed = (await self.client.list(PODS, namespace=NAMESPACE)).items
+        return {pod.metadata.name: pod for pod in listed}
+
+    async def images(self) -> dict[str, str]:
+        """Which version each pod is of; a pod of a DaemonSet by its node."""
+        pods = (await self.pods()).values()
+        by_node = any(ref.kind == "DaemonSet" for pod in pods for ref in pod.metadata.owner_references)
+        return {(target_node(pod) or "") if by_node else pod.metadata.name: _image(pod) for pod in pods}
+
+    async def claims(self) -> dict[str, PersistentVolumeClaim]:
+        """All claims by name."""
+        listed = (await self.client.list(PERSISTENT_VOLUME_CLAIMS, namespace=NAMESPACE)).items
+        return {claim.metadata.name: claim for claim in listed}
+
+    async def revisions(self) -> tuple[ControllerRevision, ...]:
+        """All revisions, in their order."""
+        return in_order((await self.client.list(CONTROLLER_REVISIONS, namespace=NAMESPACE)).items)
+
+    async def events(self) -> list[str]:
+        """Reason and message of all events, in their order."""
+        listed = (await self.client.list(as_documents(resources.EVENTS), namespace=NAMESPACE)).items
+        ordered = sorted(listed, key=lambda one: str(one["metadata"]["name"]))
+        return [f"{one['reason']}: {one['message']}" for one in ordered]
+
+    async def until(self, holds: Callable[[], Any], *, within_seconds: float = 120.0) -> None:
+        """Wait for something to hold."""
+        async with asyncio.timeout(within_seconds):
+            while not await holds():
+                await asyncio.sleep(0.2)
+
+    async def until_rolled_out(self, *, within_seconds: float = 120.0) -> None:
+        """Wait as `kubectl rollout status` does."""
+
+        async def is_done() -> bool:
+            return is_rolled_out(await self.stateful_set())
+
+        await self.until(is_done, within_seconds=within_seconds)
+
+    async def until_daemons_rolled_out(self, *, within_seconds: float = 120.0) -> None:
+        """Wait as `kubectl rollout status` does."""
+
+        async def is_done() -> bool:
+            return are_daemons_rolled_out(await self.daemon_set())
+
+        await self.until(is_done, within_seconds=within_seconds)
+
+    async def run_pods(self, every_seconds: float = 1) -> None:
+        """Be the scheduler and all nodes, which look what there is to do again and again."""
+        while True:
+            for pod in (await self.pods()).values():
+                try:
+                    await self._run_pod(pod)
+                except NotFound:
+                    continue
+            await asyncio.sleep(every_seconds)
+
+    async def _run_pod(self, pod: Pod) -> None:
+        meta = pod.metadata
+        if meta.deletion_timestamp is not None:
+            await self.client.delete(PODS, meta.name, namespace=NAMESPACE, options=NOW)
+        elif not pod.spec.node_name:
+            target = ObjectReference(kind="Node", name=target_node(pod) or "node-1")
+            binding = Binding(metadata=ObjectMeta(name=meta.name), target=target)
+            await self.client.create(POD_BINDINGS, binding, namespace=NAMESPACE, name=meta.name)
+        elif ready_condition(pod) is None and pod.status.phase == "Pending":
+            await self.report(meta.name, "Running", is_ready=_image(pod) != BROKEN)
+
+    async def report(self, name: str, phase: str, *, is_ready: bool) -> None:
+        """Say of a pod what its node would."""
+        at = format_time(self.clock.now())
+        ready = {"type": "Ready", "status": "True" if is_ready else "False", "lastTransitionTime": at}
+        body = {"status": {"phase": phase, "conditions": [ready]}}
+        await self.client.patch(PODS, name, body, namespace=NAMESPACE, patch_type=PatchType.MERGE, subresource="status")
+
+    async def watch_pods(self, ready: asyncio.Event) -> None:
+        """Note what happens to pods."""
+        async with self.client.watch(PODS, namespace=NAMESPACE, resource_version="0") as events:
+            ready.set()
+            async for event in events:
+                if event.object is not None:
+                    self._note(event.object, is_gone=event.type == "DELETED")
+
+    def _note(self, pod: Pod, *, is_gone: bool) -> None:
+        name, old = pod.metadata.name, self._pods.pop(pod.metadata.name, None)
+        if old is None:
+            self.happened.append(f"+{name}")
+        if (old is None or ready_condition(old) is None) and ready_condition(pod) is not None:
+            self.happened.append(f"ready {name}")
+        was_ending = old is not None and old.metadata.deletion_timestamp is not None
+        if not was_ending and (is_gone or pod.metadata.deletion_timestamp is not None):
+            self.happened.append(f"-{name}")
+        if not is_gone:
+            self._pods[name] = pod
+
+    async def collect_garbage(self) -> None:
+        """Delete what is owned by something that is gone."""
+        owners, owned = list[Document](), list[tuple[Resource, Document]]()
+        for resource in (resources.STATEFUL_SETS, resources.DAEMON_SETS, resources.PODS):
+            owners += (await self.client.list(as_documents(resource), namespace=NAMESPACE)).items
+        for resource in (resources.PODS, resources.PERSISTENT_VOLUME_CLAIMS, resources.CONTROLLER_REVISIONS):
+            listing = await self.client.list(as_documents(resource), namespace=NAMESPACE)
+            owned += [(resource, one) for one in listing.items]
+        alive = {one["metadata"]["uid"] for one in owners}
+        for resource, one in owned:
+            wanted = {owner["uid"] for owner in one["metadata"].get("ownerReferences", ())}
+            if wanted and not wanted & alive:
+                try:
+                    await self.client.delete(as_documents(resource), one["metadata"]["name"], namespace=NAMESPACE)
+                except ApiError:
+                    continue
+
+
+@asynccontextmanager
+async def cluster(folder: Path) -> AsyncIterator[Cluster]:
+    """An API server with nodes of sorts, and no controllers yet."""
+    async with local_api(folder) as api:
+        made, ready = Cluster(api.client), asyncio.Event()
+        async with running({"pods": made.run_pods, "watch of pods": with_event(made.watch_pods, ready)}):
+            await ready.wait()
+            yield made
+
+
+def _image(pod: Pod) -> str:
+    return str(pod.spec.containers[0].image)
+
+
+def is_rolled_out(stateful_set: StatefulSet) -> bool:
+    """What `kubectl rollout status` waits for: a partition that is updated, or both revisions the same."""
+    status, wanted = stateful_set.status, stateful_set.spec.replicas or 0
+    rolling = stateful_set.spec.update_strategy.rolling_update
+    partition = (rolling.partition or 0) if rolling is not None else 0
+    return (
+        0 < stateful_set.metadata.generation <= status.observed_generation
+        and status.replicas == wanted
+        and status.ready_replicas >= wanted
+        and status.updated_replicas >= wanted - partition
+        and (partition > 0 or status.update_revision == status.current_revision)
+    )
+
+
+def are_daemons_rolled_out(daemon_set: DaemonSet) -> bool:
+    """What `kubectl rollout status` waits for."""
+    status = daemon_set.status
+    return (
+        daemon_set.metadata.generation <= status.observed_generation
+        and status.updated_number_scheduled >= status.desired_number_scheduled
+        and status.number_available >= status.desired_number_scheduled
+    )
