@@ -18,7 +18,7 @@ async def test_static_pod_starts_without_an_api_server_and_is_shown_later(tmp_pa
     (manifests / "web.json").write_text(json.dumps({"apiVersion": "v1", "kind": "Pod", **body}))
     async with world(tmp_path) as outside:
         down = Outage(outside.api, is_down=True)
-        async with outside.starting_node(client=down, manifests=manifests):
+        async with outside.starting_node(client=down, manifests=(manifests,)):
             await asyncio.sleep(1)
             (runs,) = await outside.sim.pods()
             down.end()

@@ -46,7 +46,7 @@ async def test_restart_of_the_agent_moves_nothing(tmp_path: Path) -> None:
     (manifests / "static.json").write_text(manifest())
     names = [*PODS, "static-node-1"]
     async with world(tmp_path, scripts=SCRIPTS) as outside:
-        async with outside.running_node(manifests=manifests):
+        async with outside.running_node(manifests=(manifests,)):
             for name, spec in PODS.items():
                 await outside.create(name, **spec)
             for name in names:
@@ -55,7 +55,7 @@ async def test_restart_of_the_agent_moves_nothing(tmp_path: Path) -> None:
         before = await containers_of(outside)
         counts = {name: len(outside.versions(name)) for name in names}
         await asyncio.sleep(30)
-        async with outside.running_node(manifests=manifests):
+        async with outside.running_node(manifests=(manifests,)):
             await asyncio.sleep(120)
             assert await containers_of(outside) == before
             for name in names:

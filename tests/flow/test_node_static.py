@@ -41,7 +41,7 @@ def running(pods: list[RuntimePod]) -> list[str]:
 async def test_static_pod_is_shown_edited_and_removed(tmp_path: Path, manifests: Path) -> None:
     """A manifest becomes a ready mirror, an edit another one, and removing the file removes it, all within a second."""
     path = manifests / "web.json"
-    async with world(tmp_path) as outside, outside.running_node(manifests=manifests):
+    async with world(tmp_path) as outside, outside.running_node(manifests=(manifests,)):
         path.write_text(manifest())
         first = await outside.until(MIRROR, is_ready, within_seconds=1)
         assert first.metadata.annotations[CONFIG_MIRROR] == first.metadata.annotations[CONFIG_HASH]
@@ -61,7 +61,7 @@ async def test_edited_static_pod_starts_only_when_the_former_has_ended(tmp_path:
     path = manifests / "web.json"
     async with (
         world(tmp_path, scripts={"main": Behaviour(stop_seconds=5)}) as outside,
-        outside.running_node(manifests=manifests),
+        outside.running_node(manifests=(manifests,)),
     ):
         path.write_text(manifest(terminationGracePeriodSeconds=30))
         await outside.until(MIRROR, is_ready, within_seconds=1)
@@ -82,7 +82,7 @@ async def test_manifest_that_comes_back_while_its_pod_ends_starts_anew(tmp_path:
     path = manifests / "web.json"
     async with (
         world(tmp_path, scripts={"main": Behaviour(stop_seconds=3)}) as outside,
-        outside.running_node(manifests=manifests),
+        outside.running_node(manifests=(manifests,)),
     ):
         path.write_text(manifest(terminationGracePeriodSeconds=30))
         first = await outside.until(MIRROR, is_ready, within_seconds=1)
@@ -105,7 +105,7 @@ async def test_edited_static_pod_does_not_inherit_the_end_of_the_former(tmp_path
     once = [container("once")]
     async with (
         world(tmp_path, scripts={"once": Behaviour(runs=(Run(seconds=1),))}) as outside,
-        outside.running_node(manifests=manifests),
+        outside.running_node(manifests=(manifests,)),
     ):
         path.write_text(manifest(restartPolicy="Never", containers=once))
         first = await outside.until(MIRROR, lambda one: one.status.phase == "Succeeded", within_seconds=3)
@@ -117,7 +117,7 @@ async def test_edited_static_pod_does_not_inherit_the_end_of_the_former(tmp_path
 async def test_broken_edit_keeps_the_pod_and_is_told(tmp_path: Path, manifests: Path) -> None:
     """A manifest that stops making sense leaves its pod running; the node's events and condition say which file."""
     path = manifests / "web.json"
-    async with world(tmp_path) as outside, outside.running_node(manifests=manifests) as node:
+    async with world(tmp_path) as outside, outside.running_node(manifests=(manifests,)) as node:
         path.write_text(manifest())
         before = await outside.until(MIRROR, is_ready, within_seconds=1)
         path.write_text("{")
@@ -131,7 +131,7 @@ async def test_broken_edit_keeps_the_pod_and_is_told(tmp_path: Path, manifests: 
 async def test_mirror_deleted_by_a_user_comes_back(tmp_path: Path, manifests: Path) -> None:
     """The pod runs on, untouched, and is shown again at once."""
     (manifests / "web.json").write_text(manifest())
-    async with world(tmp_path) as outside, outside.running_node(manifests=manifests):
+    async with world(tmp_path) as outside, outside.running_node(manifests=(manifests,)):
         first = await outside.until(MIRROR, is_ready, within_seconds=1)
         await outside.delete(MIRROR)
         second = await outside.until(
@@ -148,7 +148,7 @@ async def test_node_on_its_own_runs_static_pods(tmp_path: Path, manifests: Path)
     path = manifests / "web.json"
     path.write_text(manifest())
     outside = World(None, tmp_path, SimRuntime(clock=VirtualClock()), SimImages())
-    async with outside.running_node(manifests=manifests) as node:
+    async with outside.running_node(manifests=(manifests,)) as node:
         await asyncio.sleep(1)
         (pod,) = node.pods.pods.pods()
         status = node.pods.statuses.pod_status(pod.metadata.uid)

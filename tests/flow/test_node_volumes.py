@@ -58,6 +58,19 @@ async def test_pod_starts_when_its_config_map_appears_and_follows_it(tmp_path: P
         assert not path.exists()
 
 
+async def test_container_starts_when_the_config_map_of_its_environment_appears(tmp_path: Path) -> None:
+    """It waits with the reason shown, and not for the next sync; the other container has long been running."""
+    env = [{"name": "KEY", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "key"}}}]
+    async with world(tmp_path) as outside, outside.running_node():
+        await outside.create("web", containers=[container(env=env), container("other")])
+        await asyncio.sleep(3)
+        waiting = status_of(await outside.pod("web")).state.waiting
+        assert waiting is not None
+        assert waiting.reason == "CreateContainerConfigError"
+        await put_settings(outside, "one")
+        await outside.until("web", is_ready, within_seconds=1)
+
+
 async def test_container_gets_its_environment_and_mounts(tmp_path: Path) -> None:
     """Variables come from the pod, from objects and from services; mounts lead to the pod's folder."""
     env = [

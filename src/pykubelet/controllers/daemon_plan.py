@@ -4,13 +4,13 @@ Pure. In: a DaemonSet, its pods, the nodes. Out: per node what to do, the templa
 Upstream: pkg/controller/daemon/daemon_controller.go, pkg/controller/daemon/util/daemonset_util.go.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from msgspec.structs import replace
 
-from pykubelet.api.generated.apps import DaemonSet, DaemonSetStatus
+from pykubelet.api.generated.apps import DaemonSet, DaemonSetStatus, RollingUpdateDaemonSet
 from pykubelet.api.generated.core import (
     Affinity,
     Node,
@@ -27,12 +27,14 @@ from pykubelet.api.int64 import parse_int64
 from pykubelet.api.node_fit import NODE_NAME_FIELD, Fit, fit_of, with_toleration
 from pykubelet.api.pods import is_terminal
 from pykubelet.api.times import nanoseconds
+from pykubelet.controllers.int_or_percent import scaled_count
 from pykubelet.controllers.pod_order import is_available, ready_condition
+from pykubelet.controllers.revision_plan import REVISION_LABEL
 
 # Half of what other controllers allow themselves: every daemon pod pulls its image on another node.
 BURST_DAEMONS = 250
-HASH_LABEL = "controller-revision-hash"
 GENERATION_LABEL = "pod-template-generation"
+ROLLING_UPDATE = "RollingUpdate"
 _GENERATION_ANNOTATION = "deprecated.daemonset.template.generation"
 # Daemons stay where ordinary pods are driven away.
 _STAY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
@@ -58,12 +60,21 @@ class Revision:
         """Whether the pod is of this revision."""
         labels = pod.metadata.labels
         by_generation = self.generation is not None and labels.get(GENERATION_LABEL) == self.generation
-        return by_generation or (bool(self.hash) and labels.get(HASH_LABEL) == self.hash)
+        return by_generation or (bool(self.hash) and labels.get(REVISION_LABEL) == self.hash)
+
+
+@dataclass(frozen=True, slots=True)
+class Surge:
+    """The new pod of a node may start while the old one still runs; which is new, and when it takes over."""
+
+    revision: Revision
+    min_ready_seconds: int
+    now: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """What to do on one node. A replacement is never created along with a deletion."""
+    """What to do on one node. Only a surging set creates a replacement along with a deletion."""
 
     create: bool = False
     failed: Pod | None = None
@@ -109,7 +120,24 @@ def pods_by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
     return found
 
 
-def plan_node(fit: Fit, pods: Sequence[Pod], *, may_kill_failed: bool) -> NodePlan:
+def max_surge(daemon_set: DaemonSet, desired: int) -> int:
+    """How many of the nodes wanted may have a second pod during an update."""
+    rolling = _rolling_update(daemon_set)
+    return 0 if rolling is None else scaled_count(rolling.max_surge or 0, desired, round_up=True)
+
+
+def max_unavailable(daemon_set: DaemonSet, desired: int) -> int:
+    """How many of the nodes wanted may be without an available pod during an update."""
+    rolling = _rolling_update(daemon_set)
+    return 0 if rolling is None else scaled_count(rolling.max_unavailable or 0, desired, round_up=True)
+
+
+def _rolling_update(daemon_set: DaemonSet) -> RollingUpdateDaemonSet | None:
+    strategy = daemon_set.spec.update_strategy
+    return strategy.rolling_update if strategy.type == ROLLING_UPDATE else None
+
+
+def plan_node(fit: Fit, pods: Sequence[Pod], *, may_kill_failed: bool, surge: Surge | None = None) -> NodePlan:
     """What to do on a node with these pods; at most one failed pod is deleted, and only if allowed."""
     if fit.may_start and not pods:
         return NodePlan(create=True)
@@ -119,14 +147,16 @@ def plan_node(fit: Fit, pods: Sequence[Pod], *, may_kill_failed: bool) -> NodePl
     failed = [pod for pod in present if pod.status.phase == "Failed"]
     running = [pod for pod in present if not is_terminal(pod.status.phase)]
     return NodePlan(
+        # A surging set has a pod wherever it is to run, also while another one ends.
+        create=surge is not None and fit.may_start and not running,
         failed=failed[0] if failed and may_kill_failed else None,
         succeeded=tuple(pod for pod in present if pod.status.phase == "Succeeded"),
-        surplus=tuple(_oldest_first(running)[1:]),
+        surplus=tuple(_oldest_first(running)[1:] if surge is None else _surplus(running, surge)),
         is_waiting=len(failed) > int(may_kill_failed),
     )
 
 
-def stranded_pods(by_node: PodsByNode, nodes: Mapping[str, Node]) -> tuple[Pod, ...]:
+def stranded_pods(by_node: PodsByNode, nodes: Collection[str]) -> tuple[Pod, ...]:
     """Pods made for nodes that are gone and never scheduled: nobody else would delete them."""
     return tuple(pod for name, pods in by_node.items() if name not in nodes for pod in pods if not pod.spec.node_name)
 
@@ -138,7 +168,7 @@ def template_for(daemon_set: DaemonSet, node_name: str, revision: Revision) -> P
     if revision.generation is not None:
         labels[GENERATION_LABEL] = revision.generation
     if revision.hash:
-        labels[HASH_LABEL] = revision.hash
+        labels[REVISION_LABEL] = revision.hash
     spec = _with_daemon_tolerations(template.spec)
     return replace(
         template,
@@ -171,6 +201,16 @@ def count_status(
         number_available=available,
         number_unavailable=desired - available,
     )
+
+
+def _surplus(running: Sequence[Pod], surge: Surge) -> list[Pod]:
+    """All but one new and one old pod; the old one goes if it is not ready, or if the new one is available."""
+    new, old = list[Pod](), list[Pod]()
+    for pod in _oldest_first(running):
+        (new if pod.metadata.labels.get(REVISION_LABEL) == surge.revision.hash else old).append(pod)
+    has_taken_over = bool(new) and is_available(new[0], surge.min_ready_seconds, surge.now)
+    is_replaced = bool(new) and bool(old) and (ready_condition(old[0]) is None or has_taken_over)
+    return [*new[1:], *(old if is_replaced else old[1:])]
 
 
 def _oldest_first(pods: Iterable[Pod]) -> list[Pod]:

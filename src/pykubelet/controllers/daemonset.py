@@ -1,47 +1,54 @@
 """The DaemonSet controller: one pod of a set on every node that should run it.
 
-In: keys of sets to look at. Out: pods created and deleted through PodControl, the status of the set, events about
-it. Upstream: pkg/controller/daemon/daemon_controller.go.
+In: changes of sets, pods, nodes and revisions, told after the indexes have been brought up to date. Out: pods created
+and deleted through PodControl, the status of the set, its history, events about it.
+Upstream: pkg/controller/daemon/daemon_controller.go.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
-from pykubelet.api.errors import ApiError, NotFound
-from pykubelet.api.generated.apps import DaemonSet, DaemonSetStatus
+from pykubelet.api.generated.apps import ControllerRevision, DaemonSet, DaemonSetStatus
 from pykubelet.api.generated.core import Node, Pod
 from pykubelet.api.generated.meta import LabelSelector
-from pykubelet.api.selector import selector_from_object
-from pykubelet.api.typed import DAEMON_SETS
+from pykubelet.api.selector import SelectorError, selector_from_object
+from pykubelet.api.typed import CONTROLLER_REVISIONS, DAEMON_SETS, NODES
 from pykubelet.controllers.daemon_backoff import FailedPodBackoff
+from pykubelet.controllers.daemon_history import DaemonHistory, Versions
+from pykubelet.controllers.daemon_news import DaemonNews
 from pykubelet.controllers.daemon_plan import (
     BURST_DAEMONS,
+    ROLLING_UPDATE,
     Revision,
+    Surge,
     count_status,
+    max_surge,
     node_fit,
     plan_node,
     pods_by_node,
     revision_of,
     stranded_pods,
-    template_for,
 )
+from pykubelet.controllers.daemon_pods import DaemonPods
+from pykubelet.controllers.daemon_rollout import plan_rollout
 from pykubelet.controllers.expectations import CountingExpectations
+from pykubelet.controllers.informers import Informers
 from pykubelet.controllers.object_index import ObjectIndex, key_of
-from pykubelet.controllers.owner_access import OwnerClient, explicit, may_adopt, store_status
-from pykubelet.controllers.ownership import PodOwnership, new_controller_ref
-from pykubelet.controllers.pod_actions import AggregateError, PodActions, attempt_all
-from pykubelet.controllers.pod_control import NAMESPACE_TERMINATING
+from pykubelet.controllers.owner_access import explicit, store_status
+from pykubelet.controllers.pod_actions import PodActions
 from pykubelet.controllers.pod_index import PodIndex
-from pykubelet.controllers.slow_start import slow_start_batch
-from pykubelet.controllers.template_hash import template_hash
+from pykubelet.controllers.pod_order import earliest_availability_seconds
+from pykubelet.controllers.revisions import RevisionClient
 from pykubelet.controllers.work_queue import WorkQueue
 from pykubelet.kube.recorder import NORMAL, WARNING, EventRecorder, reference_to
 
 log = get_logger(__name__)
 
-# The part of the status that is counted here; conditions and collisions are not.
+# The part of the status that is written here; conditions are not.
 _COUNTS = (
     "desiredNumberScheduled",
     "currentNumberScheduled",
@@ -50,6 +57,7 @@ _COUNTS = (
     "updatedNumberScheduled",
     "numberAvailable",
     "numberUnavailable",
+    "collisionCount",
 )
 
 
@@ -59,7 +67,8 @@ class DaemonView:
 
     sets: ObjectIndex[DaemonSet]
     pods: PodIndex
-    nodes: Mapping[str, Node]
+    nodes: ObjectIndex[Node]
+    revisions: ObjectIndex[ControllerRevision]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +79,23 @@ class _Changes:
     delete: Sequence[Pod]
 
 
+def daemon_view(informers: Informers) -> DaemonView:
+    """The view that informers keep up to date."""
+    return DaemonView(
+        sets=informers.objects(DAEMON_SETS),
+        pods=informers.pods,
+        nodes=informers.objects(NODES),
+        revisions=informers.objects(CONTROLLER_REVISIONS),
+    )
+
+
 class DaemonSetController:
-    """Syncs DaemonSets by key."""
+    """Syncs DaemonSets by key. Events only note what was seen and put keys into `queue`; `sync` acts."""
 
     def __init__(
         self,
         *,
-        client: OwnerClient,
+        client: RevisionClient,
         pod_control: PodActions,
         recorder: EventRecorder,
         view: DaemonView,
@@ -84,10 +103,23 @@ class DaemonSetController:
         clock: Clock,
         burst: int = BURST_DAEMONS,
     ) -> None:
-        self._client, self._pod_control, self._recorder, self._clock = client, pod_control, recorder, clock
-        self._view, self._expectations, self._burst = view, expectations, burst
+        self._client, self._recorder, self._clock = client, recorder, clock
+        self._view, self._expectations = view, expectations
+        self._pods = DaemonPods(
+            client=client,
+            pod_control=pod_control,
+            pods=view.pods,
+            expectations=expectations,
+            clock=clock,
+            burst=burst,
+        )
+        self._history = DaemonHistory(client=client, revisions=view.revisions, pods=self._pods)
         self.queue = WorkQueue()
         self.failed_pods = FailedPodBackoff()
+
+    def listen(self, informers: Informers) -> None:
+        """Hear of every change of sets, pods, nodes and revisions."""
+        DaemonNews(sets=self._view.sets, expectations=self._expectations, queue=self.queue).listen(informers)
 
     async def process_next(self) -> None:
         """Sync the next key of the queue; a failure puts it back, later."""
@@ -106,57 +138,59 @@ class DaemonSetController:
             message = "This daemon set is selecting all pods. A non-empty selector is required."
             self._recorder.event(reference_to(daemon_set), WARNING, "SelectingAll", message)
             return
+        # Its history may be gone already, or orphaned; nothing certain can be said of it any more.
         if daemon_set.metadata.deletion_timestamp is not None:
             return
-        short_hash = template_hash(daemon_set.spec.template, daemon_set.status.collision_count)
-        revision = revision_of(daemon_set, short_hash)
-        if not self._expectations.satisfied(key, now_seconds=self._clock.monotonic()):
-            await self._report(daemon_set, revision, is_observed=False)
+        try:
+            selector_from_object(daemon_set.spec.selector)
+        except SelectorError as error:
+            log.warning("set has no valid selector", set=key, cause=str(error))
+            return
+        versions = await self._history.versions(daemon_set)
+        if not self._may_act(key):
+            await self._report(daemon_set, versions, is_observed=False)
             return
         try:
-            await self._manage(daemon_set, revision)
+            await self._manage(daemon_set, versions)
         except Exception:
             try:
-                await self._report(daemon_set, revision, is_observed=True)
+                await self._report(daemon_set, versions, is_observed=True)
             except Exception as error:  # noqa: BLE001  what went wrong before matters more
                 log.warning("status not written", set=key, cause=str(error))
             raise
-        await self._report(daemon_set, revision, is_observed=True)
+        await self._report(daemon_set, versions, is_observed=True)
 
-    async def _claimed(self, daemon_set: DaemonSet) -> dict[str, list[Pod]]:
-        """The set's pods by node, after adopting and releasing."""
-        ownership = PodOwnership(
-            pod_control=self._pod_control,
-            owner=daemon_set,
-            selector=selector_from_object(daemon_set.spec.selector),
-            can_adopt=may_adopt(self._client, DAEMON_SETS, daemon_set),
-        )
-        claimed = await ownership.claim_pods(self._view.pods.of_owner(daemon_set, with_orphans=True))
-        if claimed.error is not None:
-            raise claimed.error
-        return pods_by_node(claimed.pods)
+    def _may_act(self, key: str) -> bool:
+        """Whether everything that was done has been seen."""
+        return self._expectations.satisfied(key, now_seconds=self._clock.monotonic())
 
-    async def _manage(self, daemon_set: DaemonSet, revision: Revision) -> None:
-        """Create and delete pods until every node has what it should; AggregateError if some of it failed."""
-        changes = self._plan(daemon_set, await self._claimed(daemon_set))
-        create, delete = changes.create[: self._burst], changes.delete[: self._burst]
-        now = self._clock.monotonic()
-        self._expectations.set(key_of(daemon_set), add=len(create), delete=len(delete), now_seconds=now)
-        errors = await self._create(daemon_set, create, revision)
-        errors += await self._delete(daemon_set, delete)
-        if errors:
-            raise AggregateError(errors)
+    async def _manage(self, daemon_set: DaemonSet, versions: Versions) -> None:
+        """Give every node what it should have, then go on with the update; raises if some of it failed."""
+        revision = revision_of(daemon_set, versions.hash)
+        changes = self._plan(daemon_set, revision, pods_by_node(await self._pods.claimed(daemon_set)))
+        await self._pods.change(daemon_set, revision, create=changes.create, delete=changes.delete)
+        if daemon_set.spec.update_strategy.type == ROLLING_UPDATE and self._may_act(key_of(daemon_set)):
+            by_node = pods_by_node(await self._pods.claimed(daemon_set))
+            step = plan_rollout(daemon_set, self._view.nodes.all(), by_node, revision, self._clock.now())
+            await self._pods.change(daemon_set, revision, create=step.create, delete=step.delete)
+        await self._history.truncate(daemon_set, versions.old, await self._pods.claimed(daemon_set))
 
-    def _plan(self, daemon_set: DaemonSet, by_node: Mapping[str, Sequence[Pod]]) -> _Changes:
+    def _plan(self, daemon_set: DaemonSet, revision: Revision, by_node: Mapping[str, Sequence[Pod]]) -> _Changes:
         """What to do on all nodes; failed and succeeded pods are told as events."""
         create: list[str] = []
         delete: list[Pod] = []
+        nodes = {node.metadata.name: node for node in self._view.nodes.all()}
         about, now = reference_to(daemon_set), self._clock.monotonic()
-        for name, node in self._view.nodes.items():
+        surge = Surge(revision, daemon_set.spec.min_ready_seconds, self._clock.now())
+        for name, node in nodes.items():
             # Another generation of the set may well not fail, so it starts without a delay.
             where = f"{daemon_set.metadata.uid}/{daemon_set.status.observed_generation}/{name}"
-            may_kill = not self.failed_pods.is_waiting(where, now)
-            plan = plan_node(node_fit(daemon_set, node), by_node.get(name, ()), may_kill_failed=may_kill)
+            plan = plan_node(
+                node_fit(daemon_set, node),
+                by_node.get(name, ()),
+                may_kill_failed=not self.failed_pods.is_waiting(where, now),
+                surge=surge if max_surge(daemon_set, 1) else None,
+            )
             if plan.create:
                 create.append(name)
             if plan.failed is not None:
@@ -170,44 +204,20 @@ class DaemonSetController:
                 message = f"Found succeeded daemon pod {key_of(pod)} on node {name}, will try to delete it"
                 self._recorder.event(about, NORMAL, "SucceededDaemonPod", message)
             delete += (*plan.succeeded, *plan.surplus)
-        return _Changes(create, [*delete, *stranded_pods(by_node, self._view.nodes)])
+        return _Changes(create, [*delete, *stranded_pods(by_node, nodes)])
 
-    async def _create(self, daemon_set: DaemonSet, names: Sequence[str], revision: Revision) -> list[Exception]:
-        """Create a pod for each node, slowly at first; what was not created is no longer expected."""
-        namespace, reference = daemon_set.metadata.namespace, new_controller_ref(daemon_set)
-        left, errors = iter(names), list[Exception]()
-
-        async def create() -> None:
-            template = template_for(daemon_set, next(left), revision)
-            try:
-                await self._pod_control.create_pods(namespace, template, daemon_set, reference)
-            except Exception as error:
-                # Nothing can be made in a namespace that goes away, and nothing needs to be.
-                if isinstance(error, ApiError) and error.has_cause(NAMESPACE_TERMINATING):
-                    return
-                errors.append(error)
-                raise
-
-        created, _ = await slow_start_batch(len(names), create)
-        self._expectations.lower(key_of(daemon_set), add=len(names) - created)
-        return errors
-
-    async def _delete(self, daemon_set: DaemonSet, pods: Sequence[Pod]) -> list[Exception]:
-        control, namespace = self._pod_control, daemon_set.metadata.namespace
-        outcomes = await attempt_all(control.delete_pod(namespace, pod.metadata.name, daemon_set) for pod in pods)
-        errors = [error for error in outcomes if error is not None]
-        self._expectations.lower(key_of(daemon_set), delete=len(errors))
-        return [error for error in errors if not isinstance(error, NotFound)]
-
-    async def _report(self, daemon_set: DaemonSet, revision: Revision, *, is_observed: bool) -> None:
+    async def _report(self, daemon_set: DaemonSet, versions: Versions, *, is_observed: bool) -> None:
         """Count anew and write the counts if they say something new; `is_observed`: this generation was acted on."""
-        by_node = await self._claimed(daemon_set)
-        status = count_status(daemon_set, self._view.nodes.values(), by_node, revision, self._clock.now())
+        pods, now = await self._pods.claimed(daemon_set), self._clock.now()
+        revision = revision_of(daemon_set, versions.hash)
+        status = count_status(daemon_set, self._view.nodes.all(), pods_by_node(pods), revision, now)
+        status = replace(status, collision_count=versions.collision_count)
         if status != daemon_set.status or daemon_set.status.observed_generation < daemon_set.metadata.generation:
             await store_status(self._client, DAEMON_SETS, daemon_set, _patch(daemon_set, status, is_observed))
         seconds = daemon_set.spec.min_ready_seconds
         if seconds > 0 and status.number_ready != status.number_available:
-            self.queue.add_after(key_of(daemon_set), seconds)
+            left = earliest_availability_seconds(pods, seconds, now, self._clock.now())
+            self.queue.add_after(key_of(daemon_set), seconds if left is None else left)
 
 
 def _patch(daemon_set: DaemonSet, status: DaemonSetStatus, is_observed: bool) -> dict[str, object]:

@@ -16,7 +16,9 @@ from pykubelet.api.generated.core import Pod
 from pykubelet.api.selector import selector_from_object
 from pykubelet.api.times import format_time
 from pykubelet.api.typed import JOBS
-from pykubelet.controllers.job_backoff import NO_FAILURES, FailureRecord, next_record, remaining_seconds
+from pykubelet.controllers.informers import Informers
+from pykubelet.controllers.job_backoff import NO_FAILURES, FailureRecord, next_record
+from pykubelet.controllers.job_census import Census, take_census
 from pykubelet.controllers.job_conditions import (
     COMPLETE,
     SUSPENDED,
@@ -26,18 +28,16 @@ from pykubelet.controllers.job_conditions import (
     with_condition,
 )
 from pykubelet.controllers.job_events import POD_BATCH_SECONDS, JobEvents
-from pykubelet.controllers.job_outcome import (
+from pykubelet.controllers.job_facts import (
     TRACKING_FINALIZER,
-    Census,
-    deadline_seconds_left,
-    ending_of,
     has_tracking_finalizer,
+    is_ours,
     is_suspended,
-    plan_pods,
-    success_of,
-    take_census,
     uncounted_of,
 )
+from pykubelet.controllers.job_orphans import JobOrphans
+from pykubelet.controllers.job_outcome import deadline_seconds_left, ending_of, success_of
+from pykubelet.controllers.job_plan import plan_pods
 from pykubelet.controllers.job_pods import JobPods
 from pykubelet.controllers.job_tracking import plan_tracking, settle
 from pykubelet.controllers.object_index import ObjectIndex, key_of
@@ -47,7 +47,7 @@ from pykubelet.controllers.pod_actions import PodActions
 from pykubelet.controllers.pod_index import PodIndex
 from pykubelet.kube.recorder import NORMAL, WARNING, EventRecorder, reference_to
 
-CONTROLLER_NAME = "kubernetes.io/job-controller"
+_COMPLETION_MODES = (None, "NonIndexed", "Indexed")
 
 
 class TrackingError(Exception):
@@ -64,7 +64,7 @@ class _Step:
 
 
 class JobController:
-    """Syncs jobs by key. `events` is told what changed; `sync` acts."""
+    """Syncs jobs by key. `events` is told what changed; `sync` acts; `orphans` has its own keys and `process_next`."""
 
     def __init__(
         self,
@@ -80,8 +80,13 @@ class JobController:
         self._pods, self._jobs = pods, jobs
         self._finished: dict[str, str] = {}
         self._work = JobPods(pod_control=pod_control, clock=clock)
-        self.events = JobEvents(jobs=jobs, work=self._work, clock=clock)
+        self.orphans = JobOrphans(pod_control=pod_control, pods=pods, jobs=jobs)
+        self.events = JobEvents(jobs=jobs, work=self._work, orphans=self.orphans, clock=clock)
         self.queue = self.events.queue
+
+    def listen(self, informers: Informers) -> None:
+        """Have changes of jobs and pods told; the indexes given to the constructor are those of the informers."""
+        self.events.listen(informers)
 
     async def process_next(self) -> None:
         """Sync the next key of the queue; a failure puts it back, later."""
@@ -99,10 +104,9 @@ class JobController:
             if job is None:
                 self._work.forget(key)
             return
-        if job.spec.managed_by not in (None, CONTROLLER_NAME) or self._finished.get(key) == job.metadata.uid:
+        if not is_ours(job) or self._finished.get(key) == job.metadata.uid:
             return
-        if job.spec.completion_mode not in (None, "NonIndexed"):
-            # Better no pods than pods of an indexed job without their index.
+        if job.spec.completion_mode not in _COMPLETION_MODES:
             message = "Skipped Job sync because completion mode is unknown"
             self._recorder.event(reference_to(job), WARNING, "UnknownCompletionMode", message)
             return
@@ -164,7 +168,7 @@ class JobController:
     async def _manage(
         self, job: Job, status: JobStatus, census: Census, record: FailureRecord
     ) -> tuple[JobStatus, Exception | None]:
-        plan = plan_pods(job, census)
+        plan = plan_pods(job, census, record, self._clock.now())
         if plan.delete:
             removal = await self._work.delete_uncounted(job, plan.delete)
             status = replace(
@@ -174,12 +178,12 @@ class JobController:
                 terminating=census.terminating + removal.deleted,
             )
             return status, removal.error
+        if plan.wait_seconds > 0:
+            self.queue.add_after(key_of(job), max(plan.wait_seconds, POD_BATCH_SECONDS))
         if not plan.create:
             return status, None
-        if (left := remaining_seconds(record, self._clock.now())) > 0:
-            self.queue.add_after(key_of(job), max(left, POD_BATCH_SECONDS))
-            return status, None
-        created, error = await self._work.create(job, plan.create)
+        to_replace = census.indexes.to_replace if census.indexes is not None else {}
+        created, error = await self._work.create(job, plan.create, to_replace)
         return replace(status, active=status.active + created), error
 
     def _with_suspension(self, job: Job, status: JobStatus, now: datetime) -> JobStatus:

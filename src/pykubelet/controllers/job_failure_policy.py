@@ -16,10 +16,11 @@ from pykubelet.api.generated.core import ContainerStatus, Pod
 
 @dataclass(frozen=True, slots=True)
 class FailureVerdict:
-    """Whether the failure counts, and the message with which it fails the whole job, if it does."""
+    """Whether the failure counts, the message with which it fails the whole job, or whether it fails its index."""
 
     counts: bool = True
     fails_job: str | None = None
+    fails_index: bool = False
 
 
 def judge_failure(policy: PodFailurePolicy | None, pod: Pod) -> FailureVerdict:
@@ -31,7 +32,7 @@ def judge_failure(policy: PodFailurePolicy | None, pod: Pod) -> FailureVerdict:
         if rule.action == "Ignore":
             return FailureVerdict(counts=False)
         if rule.action in ("Count", "FailIndex"):
-            return FailureVerdict()
+            return FailureVerdict(fails_index=rule.action == "FailIndex")
         if rule.action == "FailJob":
             return FailureVerdict(fails_job=f"{what} matching {rule.action} rule at index {index}")
     return FailureVerdict()

@@ -1,16 +1,16 @@
-"""What a Job's pods amount to: counts, the end it has come to, the pods it wants.
+"""The end a Job has come to, and why.
 
-Pure. In: the job and its pods. Out: a census, the condition that ends the job, and what to create or delete.
-Upstream: pkg/controller/job/job_controller.go.
+Pure. In: the job and the census of its pods. Out: the condition that ends the job.
+Upstream: syncJob in pkg/controller/job/job_controller.go.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from pykubelet.api.generated.batch import Job, JobCondition, UncountedTerminatedPods
+from pykubelet.api.generated.batch import Job, JobCondition
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.times import parse_time
+from pykubelet.controllers.job_census import Census
 from pykubelet.controllers.job_conditions import (
     FAILED,
     FAILURE_TARGET,
@@ -18,111 +18,56 @@ from pykubelet.controllers.job_conditions import (
     new_condition,
     true_condition,
 )
+from pykubelet.controllers.job_facts import is_pod_failed, is_suspended
 from pykubelet.controllers.job_failure_policy import judge_failure
-from pykubelet.controllers.pod_order import deletion_order, is_active, is_terminating, ready_condition
+from pykubelet.controllers.job_success_policy import matched_rule
 
-TRACKING_FINALIZER = "batch.kubernetes.io/job-tracking"
-# Keeps one sync of a big job from holding up the others.
-MAX_PODS_PER_SYNC = 500
-# The API's defaults.
-_BACKOFF_LIMIT, _PARALLELISM = 6, 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Census:
-    """The pods of a job at one moment, compared with what its status has counted."""
-
-    pods: tuple[Pod, ...]
-    active: tuple[Pod, ...]
-    ready: int
-    terminating: int
-    newly_succeeded: tuple[Pod, ...]
-    newly_failed: tuple[Pod, ...]
-    succeeded: int
-    failed: int
-    released: frozenset[str]
-    """UIDs whose finalizer has been removed, though the pods still show it."""
-
-
-@dataclass(frozen=True, slots=True)
-class PodPlan:
-    """What to do about a job's pods in this sync; never both."""
-
-    delete: tuple[Pod, ...] = ()
-    create: int = 0
-
-
-def has_tracking_finalizer(pod: Pod) -> bool:
-    """Whether the pod is yet to be counted."""
-    return TRACKING_FINALIZER in pod.metadata.finalizers
-
-
-def is_suspended(job: Job) -> bool:
-    """Whether the job is to have no pods for now."""
-    return bool(job.spec.suspend)
-
-
-def only_replaces_failed(job: Job) -> bool:
-    """Whether a pod that is being deleted keeps its place until it has really ended."""
-    return job.spec.pod_replacement_policy == "Failed" or job.spec.pod_failure_policy is not None
-
-
-def is_pod_failed(pod: Pod, job: Job) -> bool:
-    """Whether the pod counts as failed; a deleted one may never get to say so itself."""
-    if pod.status.phase == "Failed":
-        return True
-    if only_replaces_failed(job):
-        return False
-    return pod.metadata.deletion_timestamp is not None and pod.status.phase != "Succeeded"
-
-
-def uncounted_of(job: Job) -> UncountedTerminatedPods:
-    """The finished pods that are noted in the status and not yet in its counters."""
-    return job.status.uncounted_terminated_pods or UncountedTerminatedPods()
-
-
-def take_census(job: Job, pods: Sequence[Pod], released: frozenset[str] = frozenset()) -> Census:
-    """Count the pods of a job; `released`: see `Census.released`."""
-    uncounted = uncounted_of(job)
-    tracked = [pod for pod in pods if has_tracking_finalizer(pod) and pod.metadata.uid not in released]
-    newly_succeeded = tuple(
-        pod for pod in tracked if pod.status.phase == "Succeeded" and pod.metadata.uid not in uncounted.succeeded
-    )
-    newly_failed = tuple(pod for pod in tracked if is_pod_failed(pod, job) and pod.metadata.uid not in uncounted.failed)
-    active = tuple(pod for pod in pods if is_active(pod))
-    policy = job.spec.pod_failure_policy
-    return Census(
-        pods=tuple(pods),
-        active=active,
-        ready=sum(ready_condition(pod) is not None for pod in active),
-        terminating=sum(is_terminating(pod) for pod in pods),
-        newly_succeeded=newly_succeeded,
-        newly_failed=newly_failed,
-        succeeded=job.status.succeeded + len(newly_succeeded) + len(uncounted.succeeded),
-        failed=job.status.failed
-        + sum(judge_failure(policy, pod).counts for pod in newly_failed)
-        + len(uncounted.failed),
-        released=released,
-    )
+# The API's default.
+_BACKOFF_LIMIT = 6
 
 
 def ending_of(job: Job, census: Census, now: datetime) -> JobCondition | None:
-    """The condition that ends the job now: one decided before, or a failure; success by count is asked later."""
+    """The condition that ends the job now: one decided before, a failure, or its success policy.
+
+    Success by count is asked later, when the pods have been dealt with.
+    """
     if met := true_condition(job.status.conditions, SUCCESS_CRITERIA_MET):
         return met
     if target := true_condition(job.status.conditions, FAILURE_TARGET):
         return new_condition(FAILED, "True", target.reason, target.message, now)
+    if failure := _failure(job, census, now) or _index_failure(job, census):
+        return new_condition(FAILURE_TARGET, "True", *failure, now)
+    if census.indexes is None:
+        return None
+    rule = matched_rule(job.spec.success_policy, census.indexes.succeeded, job.spec.completions or 0)
+    if rule is None:
+        return None
+    return new_condition(SUCCESS_CRITERIA_MET, "True", "SuccessPolicy", f"Matched rules at index {rule}", now)
+
+
+def _failure(job: Job, census: Census, now: datetime) -> tuple[str, str] | None:
+    """Reason and message of what fails the whole job."""
     for pod in census.pods if job.spec.pod_failure_policy is not None else ():
         message = judge_failure(job.spec.pod_failure_policy, pod).fails_job if is_pod_failed(pod, job) else None
         if message is not None:
-            return new_condition(FAILURE_TARGET, "True", "PodFailurePolicy", message, now)
+            return "PodFailurePolicy", message
     if census.failed > _backoff_limit(job) or _restarted_too_often(job, census.pods):
-        message = "Job has reached the specified backoff limit"
-        return new_condition(FAILURE_TARGET, "True", "BackoffLimitExceeded", message, now)
+        return "BackoffLimitExceeded", "Job has reached the specified backoff limit"
     left = deadline_seconds_left(job, now)
     if left is not None and left <= 0:
-        message = "Job was active longer than specified deadline"
-        return new_condition(FAILURE_TARGET, "True", "DeadlineExceeded", message, now)
+        return "DeadlineExceeded", "Job was active longer than specified deadline"
+    return None
+
+
+def _index_failure(job: Job, census: Census) -> tuple[str, str] | None:
+    """The same for a job that gives up its indexes one by one."""
+    if census.indexes is None or census.indexes.failed is None:
+        return None
+    failed, limit = census.indexes.failed.total, job.spec.max_failed_indexes
+    if limit is not None and failed > limit:
+        return "MaxFailedIndexesExceeded", "Job has exceeded the specified maximal number of failed indexes"
+    if failed > 0 and failed + census.indexes.succeeded.total >= (job.spec.completions or 0):
+        return "FailedIndexes", "Job has failed indexes"
     return None
 
 
@@ -142,27 +87,6 @@ def success_of(job: Job, succeeded: int, active: int, now: datetime) -> JobCondi
         return None
     message = "Reached expected number of succeeded pods"
     return new_condition(SUCCESS_CRITERIA_MET, "True", "CompletionsReached", message, now)
-
-
-def wanted_active(job: Job, active: int, succeeded: int) -> int:
-    """How many pods are to run at once now."""
-    parallelism = _PARALLELISM if job.spec.parallelism is None else job.spec.parallelism
-    if job.spec.completions is None:
-        return active if succeeded > 0 else parallelism
-    return max(0, min(parallelism, job.spec.completions - succeeded))
-
-
-def plan_pods(job: Job, census: Census) -> PodPlan:
-    """Which pods to delete, or else how many to create."""
-    active = len(census.active)
-    if is_suspended(job):
-        return PodPlan(delete=tuple(deletion_order(census.active)))
-    wanted = wanted_active(job, active, census.succeeded)
-    if active > wanted:
-        surplus = min(active - wanted, MAX_PODS_PER_SYNC)
-        return PodPlan(delete=tuple(deletion_order(census.active)[:surplus]))
-    occupied = active + (census.terminating if only_replaces_failed(job) else 0)
-    return PodPlan(create=max(0, min(wanted - occupied, MAX_PODS_PER_SYNC)))
 
 
 def _backoff_limit(job: Job) -> int:

@@ -3,10 +3,8 @@
 What was asked for is remembered until it has been seen. Upstream: pkg/controller/job/{job_controller,tracking_utils}.go.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-
-from msgspec.structs import replace
 
 from pykubelet.aio.clock import Clock
 from pykubelet.api.errors import ApiError, NotFound
@@ -14,7 +12,8 @@ from pykubelet.api.generated.batch import Job
 from pykubelet.api.generated.core import Pod
 from pykubelet.controllers.expectations import CountingExpectations
 from pykubelet.controllers.job_backoff import FailureRecord
-from pykubelet.controllers.job_outcome import TRACKING_FINALIZER, has_tracking_finalizer
+from pykubelet.controllers.job_facts import TRACKING_FINALIZER, has_tracking_finalizer
+from pykubelet.controllers.job_index_pods import index_prefix, pod_template, with_index
 from pykubelet.controllers.object_index import key_of
 from pykubelet.controllers.ownership import new_controller_ref
 from pykubelet.controllers.pod_actions import PodActions, attempt_all
@@ -67,17 +66,21 @@ class JobPods:
         self.failures: dict[str, FailureRecord] = {}
         """What makes a job wait before it replaces pods, by its key."""
 
-    async def create(self, job: Job, count: int) -> tuple[int, Exception | None]:
-        """Create so many pods, each with the finalizer; how many came to be, and one of the errors."""
-        key, namespace, reference = key_of(job), job.metadata.namespace, new_controller_ref(job)
-        template = job.spec.template
-        finalizers = dict.fromkeys((*template.metadata.finalizers, TRACKING_FINALIZER))
-        template = replace(template, metadata=replace(template.metadata, finalizers=tuple(finalizers)))
+    async def create(
+        self, job: Job, indexes: Sequence[int | None], to_replace: Mapping[int, Pod]
+    ) -> tuple[int, Exception | None]:
+        """Create a pod for each index, or without one; how many came to be, and one of the errors."""
+        key, namespace, reference, count = key_of(job), job.metadata.namespace, new_controller_ref(job), len(indexes)
+        plain, left = pod_template(job), iter(indexes)
         self.expectations.expect_creations(key, count, now_seconds=self._clock.monotonic())
 
         async def create_one() -> None:
+            template, prefix = plain, ""
+            if (index := next(left)) is not None:
+                template = with_index(plain, job, index, to_replace.get(index))
+                prefix = index_prefix(job.metadata.name, index)
             try:
-                await self._pod_control.create_pods(namespace, template, job, reference)
+                await self._pod_control.create_pods(namespace, template, job, reference, generate_name=prefix)
             except ApiError as error:
                 # Nothing can be made in a namespace that goes away, and nothing needs to be.
                 if not error.has_cause(NAMESPACE_TERMINATING):

@@ -12,9 +12,10 @@ from msgspec.structs import replace
 
 from pykubelet.api.generated.batch import Job, JobCondition, JobStatus, UncountedTerminatedPods
 from pykubelet.api.generated.core import Pod
+from pykubelet.controllers.job_census import Census
 from pykubelet.controllers.job_conditions import FAILURE_TARGET, SUCCESS_CRITERIA_MET, true_condition
+from pykubelet.controllers.job_facts import completion_index, has_place, is_pod_failed, uncounted_of
 from pykubelet.controllers.job_failure_policy import judge_failure
-from pykubelet.controllers.job_outcome import Census, has_tracking_finalizer, is_pod_failed, uncounted_of
 
 # Keeps the noted UIDs in a status below 20 KB or so.
 MAX_UNCOUNTED_PODS = 500
@@ -38,29 +39,31 @@ def plan_tracking(job: Job, status: JobStatus, census: Census, ending: JobCondit
     `job` is as it was read; `status` is what this sync has made of its status so far.
     """
     noted = uncounted_of(job)
-    tracked = [pod for pod in census.pods if has_tracking_finalizer(pod) and pod.metadata.uid not in census.released]
-    holders = frozenset(pod.metadata.uid for pod in tracked)
-    status = settle(status, holders)
+    noted_succeeded, noted_failed = frozenset(noted.succeeded), frozenset(noted.failed)
+    holders = frozenset(pod.metadata.uid for pod in census.tracked)
+    status = _with_indexes(settle(status, holders), census)
     kept = status.uncounted_terminated_pods or UncountedTerminatedPods()
-    succeeded, failed, release = list(kept.succeeded), list(kept.failed), list[Pod]()
-    for pod in tracked:
-        if not _may_release(job, pod, ending):
+    succeeded, failed, release, indexes = list(kept.succeeded), list(kept.failed), list[Pod](), 0
+    for pod in _in_order(census):
+        if not _may_release(job, pod, census, ending):
             continue
         release.append(pod)
         uid = pod.metadata.uid
-        if pod.status.phase == "Succeeded" and uid not in noted.failed:
-            if uid not in noted.succeeded:
+        if pod.status.phase == "Succeeded" and uid not in noted_failed:
+            if census.indexes is not None:
+                indexes += completion_index(pod) not in census.indexes.counted
+            elif uid not in noted_succeeded:
                 succeeded.append(uid)
-        elif uid not in noted.failed and _counts_as_failed(job, pod, ending):
+        elif uid not in noted_failed and _counts_as_failed(job, pod, ending):
             failed.append(uid)
-        if len(succeeded) + len(failed) >= MAX_UNCOUNTED_PODS:
+        if len(succeeded) + len(failed) + indexes >= MAX_UNCOUNTED_PODS:
             break
     uncounted = UncountedTerminatedPods(succeeded=tuple(succeeded), failed=tuple(failed))
     return TrackingPlan(
         status=_with_interim(replace(status, uncounted_terminated_pods=uncounted), ending),
         release=tuple(release),
         holders=holders,
-        is_full=len(succeeded) + len(failed) >= MAX_UNCOUNTED_PODS,
+        is_full=len(succeeded) + len(failed) + indexes >= MAX_UNCOUNTED_PODS,
     )
 
 
@@ -77,14 +80,41 @@ def settle(status: JobStatus, holders: AbstractSet[str]) -> JobStatus:
     )
 
 
-def _may_release(job: Job, pod: Pod, ending: JobCondition | None) -> bool:
+def _with_indexes(status: JobStatus, census: Census) -> JobStatus:
+    """The indexes themselves keep a success from being counted twice; no UID needs to be noted."""
+    indexes = census.indexes
+    if indexes is None:
+        return status
+    return replace(
+        status,
+        succeeded=indexes.succeeded.total,
+        completed_indexes=str(indexes.succeeded),
+        failed_indexes=None if indexes.failed is None else str(indexes.failed),
+    )
+
+
+def _in_order(census: Census) -> list[Pod]:
+    """The pods to look at; those of an indexed job by their index."""
+    if census.indexes is None:
+        return list(census.tracked)
+    return sorted(census.tracked, key=lambda pod: -1 if (index := completion_index(pod)) is None else index)
+
+
+def _may_release(job: Job, pod: Pod, census: Census, ending: JobCondition | None) -> bool:
     """Whether the pod has nothing left to say, or nobody is left to hear it."""
-    ends = job.metadata.deletion_timestamp is not None or ending is not None
-    return ends or pod.status.phase == "Succeeded" or is_pod_failed(pod, job)
+    if job.metadata.deletion_timestamp is not None or ending is not None or pod.status.phase == "Succeeded":
+        return True
+    if not is_pod_failed(pod, job):
+        return False
+    index = completion_index(pod)
+    awaited = census.indexes.to_replace.get(index) if census.indexes is not None and index is not None else None
+    return awaited is None or awaited.metadata.uid != pod.metadata.uid
 
 
 def _counts_as_failed(job: Job, pod: Pod, ending: JobCondition | None) -> bool:
     """A job that ends badly takes its unfinished pods with it."""
+    if not has_place(pod, job):
+        return False
     fails = ending is not None and ending.type != SUCCESS_CRITERIA_MET
     return (is_pod_failed(pod, job) or fails) and judge_failure(job.spec.pod_failure_policy, pod).counts
 

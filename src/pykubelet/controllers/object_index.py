@@ -4,10 +4,9 @@ In: one change at a time, each O(1). Out: look-ups. Upstream: the listers and th
 pkg/controller/replicaset/replica_set.go.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Generic, TypeVar
 
-from pykubelet.api.generated.core import Pod
 from pykubelet.api.generated.meta import LabelSelector, OwnerReference
 from pykubelet.api.selector import SelectorError, selector_from_object
 from pykubelet.api.typed import ApiObject
@@ -32,6 +31,7 @@ class ObjectIndex(Generic[T]):
         self._by_key: dict[str, T] = {}
         self._by_namespace: dict[str, dict[str, T]] = {}
         self._by_manager: dict[str, dict[str, T]] = {}
+        self._orphans: dict[str, dict[str, T]] = {}
         for obj in objects:
             self.put(obj)
 
@@ -42,6 +42,8 @@ class ObjectIndex(Generic[T]):
         self._by_namespace.setdefault(obj.metadata.namespace, {})[key] = obj
         if manager := manager_of(obj):
             self._by_manager.setdefault(manager.uid, {})[key] = obj
+        else:
+            self._orphans.setdefault(obj.metadata.namespace, {})[key] = obj
         return old
 
     def remove(self, obj: T) -> T | None:
@@ -52,11 +54,17 @@ class ObjectIndex(Generic[T]):
             _drop(self._by_namespace, old.metadata.namespace, key)
             if manager := manager_of(old):
                 _drop(self._by_manager, manager.uid, key)
+            else:
+                _drop(self._orphans, old.metadata.namespace, key)
         return old
 
     def get(self, key: str) -> T | None:
         """The object called `namespace/name`."""
         return self._by_key.get(key)
+
+    def all(self) -> Collection[T]:
+        """Every object."""
+        return self._by_key.values()
 
     def resolve(self, namespace: str, reference: OwnerReference | None) -> T | None:
         """The very object a reference names: same kind, name and UID."""
@@ -69,13 +77,17 @@ class ObjectIndex(Generic[T]):
         """The objects whose managing owner has this UID."""
         return tuple(self._by_manager.get(uid, {}).values())
 
-    def selecting(self, pod: Pod, selector_of: Callable[[T], LabelSelector | None]) -> tuple[T, ...]:
-        """The objects of the pod's namespace whose selector selects it; an empty or invalid selector selects none."""
-        labels = pod.metadata.labels
+    def orphans(self, namespace: str) -> tuple[T, ...]:
+        """The objects of a namespace that nobody manages."""
+        return tuple(self._orphans.get(namespace, {}).values())
+
+    def selecting(self, other: ApiObject, selector_of: Callable[[T], LabelSelector | None]) -> tuple[T, ...]:
+        """The objects of the other's namespace whose selector selects it; an empty or invalid one selects none."""
+        labels = other.metadata.labels
         if not labels:
             return ()
         found = []
-        for obj in self._by_namespace.get(pod.metadata.namespace, {}).values():
+        for obj in self._by_namespace.get(other.metadata.namespace, {}).values():
             try:
                 selector = selector_from_object(selector_of(obj))
             except SelectorError:

@@ -5,7 +5,7 @@ optimistic lock that upstream's PUT has; counting depends on it.
 Upstream: updateReplicaSetStatus, storeDaemonSetStatus and RecheckDeletionTimestamp in pkg/controller.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -55,9 +55,11 @@ def _explicit(value: Any, document: Any) -> Any:
     return explicit(value) if isinstance(value, msgspec.Struct) else document
 
 
-async def patch_status(client: OwnerClient, kind: Kind[T], owner: T, status: Document) -> T:
-    """Change the status of the object as it was read; Conflict if it has changed since."""
-    return await _patch(client, kind, owner, status, owner.metadata.resource_version)
+async def patch_status(
+    client: OwnerClient, kind: Kind[T], owner: T, status: Document, *, annotations: Mapping[str, str] | None = None
+) -> T:
+    """Change the status of the object as it was read, and perhaps annotations; Conflict if it has changed since."""
+    return await _patch(client, kind, owner, status, owner.metadata.resource_version, annotations)
 
 
 async def store_status(client: OwnerClient, kind: Kind[T], owner: T, status: Document) -> T:
@@ -88,10 +90,20 @@ def may_adopt(client: OwnerClient, kind: Kind[T], owner: T) -> Callable[[], Awai
     return check
 
 
-async def _patch(client: OwnerClient, kind: Kind[T], owner: T, status: Document, resource_version: str) -> T:
+async def _patch(
+    client: OwnerClient,
+    kind: Kind[T],
+    owner: T,
+    status: Document,
+    resource_version: str,
+    annotations: Mapping[str, str] | None = None,
+) -> T:
     meta = owner.metadata
     # The UID: a namesake that came after our object must not get its status.
-    body = {"metadata": {"uid": meta.uid, "resourceVersion": resource_version}, "status": status}
+    metadata: Document = {"uid": meta.uid, "resourceVersion": resource_version}
+    if annotations:
+        metadata["annotations"] = dict(annotations)
+    body = {"metadata": metadata, "status": status}
     return await client.patch(
         kind, meta.name, body, namespace=meta.namespace, patch_type=PatchType.MERGE, subresource="status"
     )

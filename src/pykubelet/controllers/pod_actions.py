@@ -21,8 +21,10 @@ class PodActions(Protocol):
         template: PodTemplateSpec,
         owner: ApiObject,
         controller_ref: OwnerReference | None,
+        *,
+        generate_name: str = "",
     ) -> Pod:
-        """Create one pod from a template, managed by `owner`."""
+        """Create one pod from a template, managed by `owner`; its name starts with the owner's unless said otherwise."""
 
     async def delete_pod(self, namespace: str, name: str, owner: ApiObject) -> None:
         """Delete a pod with its own grace period; NotFound if there is none."""

@@ -51,19 +51,25 @@ class PodIndex:
 
     def of_owner(self, owner: ApiObject, *, with_orphans: bool = False) -> tuple[Pod, ...]:
         """The pods `owner` manages and, if asked for, those of its namespace that nobody does."""
-        meta = owner.metadata
-        for word, value in (
-            ("namespace", meta.namespace),
-            ("name", meta.name),
-            ("uid", meta.uid),
-            ("kind", owner.kind),
-        ):
-            if not value:
-                raise ValueError(f"no owner {word} provided")
-        keys: list[_Key] = [(meta.namespace, owner.kind, meta.name, meta.uid)]
-        if with_orphans:
-            keys.append((meta.namespace,))
-        return tuple(pod for key in keys for pod in self._by_key.get(key, {}).values())
+        keys = [_key_of_owner(owner), (owner.metadata.namespace,)]
+        return tuple(pod for key in keys[: 1 + with_orphans] for pod in self._by_key.get(key, {}).values())
+
+    def count_of_owner(self, owner: ApiObject) -> int:
+        """How many pods `owner` manages."""
+        return len(self._by_key.get(_key_of_owner(owner), ()))
 
     def __len__(self) -> int:
         return len(self._pods)
+
+
+def _key_of_owner(owner: ApiObject) -> _Key:
+    meta = owner.metadata
+    for word, value in (
+        ("namespace", meta.namespace),
+        ("name", meta.name),
+        ("uid", meta.uid),
+        ("kind", owner.kind),
+    ):
+        if not value:
+            raise ValueError(f"no owner {word} provided")
+    return (meta.namespace, owner.kind, meta.name, meta.uid)

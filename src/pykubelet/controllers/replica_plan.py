@@ -55,12 +55,13 @@ def compute_status(
     The generation it was observed at is that of `replica_set`. `terminating` None: not counted.
     """
     template = selector_from_labels(replica_set.spec.template.metadata.labels)
+    ready, seconds = [pod for pod in active if ready_condition(pod)], replica_set.spec.min_ready_seconds
     return replace(
         replica_set.status,
         replicas=len(active),
         fully_labeled_replicas=sum(template.matches(pod.metadata.labels) for pod in active),
-        ready_replicas=sum(ready_condition(pod) is not None for pod in active),
-        available_replicas=sum(is_available(pod, replica_set.spec.min_ready_seconds, now) for pod in active),
+        ready_replicas=len(ready),
+        available_replicas=sum(is_available(pod, seconds, now) for pod in ready) if seconds else len(ready),
         terminating_replicas=terminating,
         observed_generation=replica_set.metadata.generation,
         conditions=_conditions(replica_set, len(active), failure, now),

@@ -15,8 +15,9 @@ from pykubelet.api.generated.core import Pod
 from pykubelet.api.generated.meta import LabelSelector
 from pykubelet.api.pods import pod_label
 from pykubelet.api.selector import Selector, SelectorError, selector_from_object
-from pykubelet.api.typed import REPLICA_SETS
+from pykubelet.api.typed import PODS, REPLICA_SETS
 from pykubelet.controllers.expectations import UidTrackingExpectations
+from pykubelet.controllers.informers import Informers
 from pykubelet.controllers.object_index import ObjectIndex, key_of, manager_of
 from pykubelet.controllers.owner_access import OwnerClient, explicit, may_adopt, store_status
 from pykubelet.controllers.ownership import PodOwnership, new_controller_ref
@@ -65,6 +66,11 @@ class ReplicaSetController:
         self._burst, self._count_terminating = burst, count_terminating
         self.queue = WorkQueue()
 
+    def listen(self, informers: Informers) -> None:
+        """Hear of every change of sets and pods."""
+        informers.tell(REPLICA_SETS, added=self.set_added, updated=self.set_updated, deleted=self.set_deleted)
+        informers.tell(PODS, added=self.pod_added, updated=self.pod_updated, deleted=self.pod_deleted)
+
     def set_added(self, replica_set: ReplicaSet) -> None:
         """A set is new."""
         self.queue.add(key_of(replica_set))
@@ -73,7 +79,11 @@ class ReplicaSetController:
         """A set has changed, or another one has taken its name."""
         if old.metadata.uid != new.metadata.uid:
             self.set_deleted(old)
-        self.queue.add(key_of(new))
+        if old.metadata.generation != new.metadata.generation:
+            self.queue.add(key_of(new))
+        else:
+            # Its status, most likely, and written by us.
+            self._wake(new)
 
     def set_deleted(self, replica_set: ReplicaSet) -> None:
         """A set is gone; a new one of its name starts clean."""
@@ -88,7 +98,7 @@ class ReplicaSetController:
             self._wake_selecting(pod)
         elif replica_set := self._sets.resolve(pod.metadata.namespace, controller_of(pod)):
             self._expectations.creation_observed(key_of(replica_set))
-            self.queue.add(key_of(replica_set))
+            self._wake(replica_set)
 
     def pod_updated(self, old: Pod, new: Pod) -> None:
         """A pod has changed."""
@@ -108,7 +118,7 @@ class ReplicaSetController:
             if labels_changed or manager_changed:
                 self._wake_selecting(new)
         elif replica_set := self._sets.resolve(new.metadata.namespace, controller_of(new)):
-            self.queue.add(key_of(replica_set))
+            self._wake(replica_set)
             became_ready = ready_condition(old) is None and ready_condition(new) is not None
             if became_ready and replica_set.spec.min_ready_seconds > 0:
                 self.queue.add_after(key_of(replica_set), replica_set.spec.min_ready_seconds)
@@ -117,7 +127,7 @@ class ReplicaSetController:
         """A pod is gone or being deleted; nobody waits for that of an orphan."""
         if replica_set := self._sets.resolve(pod.metadata.namespace, controller_of(pod)):
             self._expectations.deletion_observed(key_of(replica_set), pod_label(pod))
-            self.queue.add(key_of(replica_set))
+            self._wake(replica_set)
 
     async def process_next(self) -> None:
         """Sync the next key of the queue; a failure puts it back, later."""
@@ -234,6 +244,9 @@ class ReplicaSetController:
                 if selector.matches(pod.metadata.labels):
                     found.setdefault(pod.metadata.uid, pod)
         return tuple(found.values())
+
+    def _wake(self, replica_set: ReplicaSet) -> None:
+        self.queue.add_batched(key_of(replica_set), self._pods.count_of_owner(replica_set))
 
     def _wake_selecting(self, pod: Pod) -> None:
         """An orphan may be adopted by any set that selects it."""

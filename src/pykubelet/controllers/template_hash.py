@@ -21,4 +21,9 @@ def template_hash(template: PodTemplateSpec, collision_count: int | None = None)
     value = _FNV_OFFSET
     for byte in text:
         value = (value ^ byte) * _FNV_PRIME & 0xFFFFFFFF
+    return spelled(value)
+
+
+def spelled(value: int) -> str:
+    """A number in letters that are safe in names."""
     return "".join(_ALPHABET[ord(digit) % len(_ALPHABET)] for digit in str(value))

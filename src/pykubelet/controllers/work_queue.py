@@ -11,10 +11,14 @@ from collections.abc import Awaitable, Callable
 from pykubelet.aio.backoff import Backoff
 from pykubelet.aio.keyed_queue import KeyedQueue
 from pykubelet.aio.log import get_logger
+from pykubelet.api.errors import Conflict
 
 log = get_logger(__name__)
 
 RETRY = Backoff(first_seconds=0.005, limit_seconds=1000)
+FEW = 20
+PAUSE_SECONDS_EACH = 100e-6
+"""Some twenty times of what a sync takes for each pod it looks at."""
 
 
 class WorkQueue:
@@ -43,6 +47,14 @@ class WorkQueue:
             waiting.cancel()
         self._delayed[key] = loop.call_later(seconds, self._due, key)
 
+    def add_batched(self, key: str, size: int) -> None:
+        """Have a key synced whose sync looks at so many objects, of which one has changed: at once if they are few.
+
+        If not, all changes of a while are one sync. The while grows with the number of objects as the sync does, so
+        that what a change costs does not.
+        """
+        self.add_after(key, 0 if size < FEW else size * PAUSE_SECONDS_EACH)
+
     async def process_next(self, sync: Callable[[str], Awaitable[None]]) -> None:
         """Wait for a key and sync it; if that fails, say so and try again later."""
         key, _ = await self._ready.get()
@@ -50,7 +62,9 @@ class WorkQueue:
             await sync(key)
         except Exception as error:  # noqa: BLE001  whatever went wrong, the next try may go well
             self._failures[key] = self._failures.get(key, 0) + 1
-            log.warning("sync failed", key=key, failures=self._failures[key], cause=str(error))
+            # A conflict is the answer to a decision on what has changed meanwhile: nothing is wrong.
+            tell = log.debug if isinstance(error, Conflict) else log.warning
+            tell("sync failed", key=key, failures=self._failures[key], cause=str(error))
             self.add_after(key, self._retry.delay_seconds(self._failures[key]))
         else:
             self._failures.pop(key, None)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from pykubelet.api import wire
 from pykubelet.api.errors import ApiError, Forbidden, InternalError, NotFound
-from pykubelet.api.generated.apps import DaemonSet, DaemonSetSpec, DaemonSetStatus
+from pykubelet.api.generated.apps import ControllerRevision, DaemonSet, DaemonSetSpec, DaemonSetStatus
 from pykubelet.api.generated.core import (
     Node,
     NodeSpec,
@@ -21,7 +21,7 @@ from pykubelet.api.generated.core import (
 )
 from pykubelet.api.generated.meta import LabelSelector, ObjectMeta
 from pykubelet.api.times import format_time
-from pykubelet.api.typed import DAEMON_SETS, PODS
+from pykubelet.api.typed import CONTROLLER_REVISIONS, DAEMON_SETS, PODS
 from pykubelet.controllers.daemon_plan import Revision, target_node, template_for
 from pykubelet.controllers.daemonset import DaemonSetController, DaemonView
 from pykubelet.controllers.expectations import CountingExpectations
@@ -75,13 +75,13 @@ class World:
         self.api, self.pods, self.told = api or MemoryApi(VirtualClock()), PodIndex(), list[str]()
         self.sets: ObjectIndex[DaemonSet] = ObjectIndex()
         self.expectations = CountingExpectations()
-        self.nodes = {each.metadata.name: each for each in nodes}
+        self.revisions: ObjectIndex[ControllerRevision] = ObjectIndex()
         self.api.put(DAEMON_SETS.resource, wire.to_document(one))
         self.controller = DaemonSetController(
             client=client or self.api,
             pod_control=control or PodControl(client=client or self.api, recorder=self),
             recorder=self,
-            view=DaemonView(self.sets, self.pods, self.nodes),
+            view=DaemonView(self.sets, self.pods, ObjectIndex(nodes), self.revisions),
             expectations=self.expectations,
             clock=VirtualClock(),
             burst=burst,
@@ -100,6 +100,8 @@ class World:
             self.pods.remove(one)
         for one in self.found():
             self.pods.put(one)
+        for document in self.api.documents(CONTROLLER_REVISIONS.resource):
+            self.revisions.put(wire.from_document(document, ControllerRevision))
         self.expectations.forget(KEY)
 
     def found(self) -> list[Pod]:
@@ -169,7 +171,8 @@ async def test_waiting_set_only_reports() -> None:
     world = World(daemon_set(), node("n1"))
     world.expectations.set(KEY, add=1, now_seconds=0)
     await world.controller.sync(KEY)
-    assert [call.verb for call in world.api.calls] == ["patch"]
+    calls = [(call.verb, call.resource, call.subresource) for call in world.api.calls]
+    assert calls == [("create", "controllerrevisions", ""), ("patch", "daemonsets", "status")]
     status = world.status()
     assert (status.desired_number_scheduled, status.observed_generation) == (1, 1)
     world.show()
@@ -179,9 +182,9 @@ async def test_waiting_set_only_reports() -> None:
     await world.controller.sync(KEY)
     assert world.status().current_number_scheduled == 1
     world.show()
-    calls = len(world.api.calls)
+    before = len(world.api.calls)
     await world.controller.sync(KEY)
-    assert len(world.api.calls) == calls
+    assert len(world.api.calls) == before
 
 
 async def test_bursts_limit_both_directions() -> None:
@@ -191,7 +194,7 @@ async def test_bursts_limit_both_directions() -> None:
         world.api.put(PODS.resource, wire.to_document(pod(f"p{number}", "n0")))
     world.show()
     await world.controller.sync(KEY)
-    verbs = [call.verb for call in world.api.calls]
+    verbs = [call.verb for call in world.api.calls if call.resource == "pods"]
     assert (verbs.count("create"), verbs.count("delete")) == (2, 2)
     found = world.expectations.get(KEY)
     assert found is not None

@@ -23,9 +23,9 @@ from pykubelet.api.times import format_time
 from pykubelet.api.typed import JOBS, PODS
 from pykubelet.controllers.job import JobController
 from pykubelet.controllers.job_conditions import is_finished
-from pykubelet.controllers.job_outcome import TRACKING_FINALIZER, has_tracking_finalizer
+from pykubelet.controllers.job_facts import TRACKING_FINALIZER, has_tracking_finalizer
 from pykubelet.controllers.object_index import ObjectIndex
-from pykubelet.controllers.ownership import new_controller_ref
+from pykubelet.controllers.ownership import ClaimError, new_controller_ref
 from pykubelet.controllers.pod_control import PodControl
 from pykubelet.controllers.pod_index import PodIndex
 from pykubelet.kube.client import Client
@@ -386,3 +386,43 @@ async def test_removal_of_a_finalizer_is_awaited_until_it_is_seen() -> None:
         assert removals.awaited(KEY) == {"p"}
         seen()
         assert removals.awaited(KEY) == frozenset()
+
+
+async def test_namesake_of_a_job_starts_clean() -> None:
+    """A watch may tell of the new one as a change of the old; the old one's pods are let go."""
+    world = World(job())
+    await world.round()
+    old = world.job()
+    new = replace(old, metadata=replace(old.metadata, uid="new-uid"))
+    world.jobs.put(new)
+    world.controller.events.job_updated(old, new)
+    assert world.controller._work.expectations.get(KEY) is None
+    assert len(world.controller.orphans.queue) == 2
+
+
+async def test_pod_without_owner_wakes_its_former_one_and_is_let_go() -> None:
+    """Whoever took the owner off: it is counted by nobody now."""
+    world = World(job())
+    world.jobs.put(world.job())
+    held: dict[str, Any] = {"finalizers": (TRACKING_FINALIZER,)}
+    orphan = pod(resource_version="2", owner_references=(), **held)
+    world.controller.events.pod_updated(pod(**held), orphan)
+    assert KEY in world.controller.queue
+    assert len(world.controller.orphans.queue) == 1
+    for told in (world.controller.events.pod_added, world.controller.events.pod_deleted):
+        other = pod(name=told.__name__, uid=told.__name__, owner_references=(), **held)
+        told(other)
+        assert f"default/{told.__name__}" in world.controller.orphans.queue
+
+
+async def test_sync_does_nothing_while_pods_cannot_be_claimed() -> None:
+    """The error comes out, and the next sync tries again."""
+    api = MemoryApi(VirtualClock())
+    world = World(job(1, 1), FaultyClient(api, Fault.FAILED), api=api)
+    orphan = Pod(metadata=ObjectMeta(name="o", namespace="default", uid="o", labels=LABELS))
+    api.put(PODS.resource, wire.to_document(orphan))
+    world.show_jobs()
+    world.feed.show()
+    with pytest.raises(ClaimError, match="can't adopt Pod default/o"):
+        await world.controller.sync(KEY)
+    assert len(world.pods()) == 1

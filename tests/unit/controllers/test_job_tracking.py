@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from pykubelet.api.generated.batch import Job, JobCondition, JobSpec, JobStatus, UncountedTerminatedPods
 from pykubelet.api.generated.core import Pod, PodStatus
 from pykubelet.api.generated.meta import ObjectMeta
-from pykubelet.controllers.job_outcome import TRACKING_FINALIZER, has_tracking_finalizer, take_census, uncounted_of
+from pykubelet.controllers.job_census import take_census
+from pykubelet.controllers.job_facts import TRACKING_FINALIZER, has_tracking_finalizer, uncounted_of
 from pykubelet.controllers.job_tracking import MAX_UNCOUNTED_PODS, plan_tracking, settle
 
 PODS = ("a", "b", "c", "d")

@@ -1,0 +1,53 @@
+"""A rollout with one fault between the controllers and the API server, wherever that may be."""
+
+import asyncio
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from pykubelet.api.typed import DEPLOYMENTS
+from pykubelet.controllers.object_index import manager_of
+from pykubelet.testing.faults import Fault, FaultyClient
+from rollout_rig import NAMESPACE, Cluster, cluster, is_rolled_out
+
+PLACES = 40
+"""There are at least so many calls, and events, in a rollout."""
+
+
+async def roll_out(world: Cluster, name: str) -> None:
+    """A Deployment is created and gets another version."""
+    await world.create(name, replicas=2)
+    await world.until(is_rolled_out, name=name)
+    world.seen.clear()
+    await world.set_image("two", name)
+    await world.until(is_rolled_out, name=name)
+    assert {image: one.spec.replicas for image, one in (await world.sets()).items()} == {"one": 0, "two": 2}
+
+
+async def delete(world: Cluster, name: str) -> None:
+    """The Deployment goes, and what it manages."""
+    await world.client.delete(DEPLOYMENTS, name, namespace=NAMESPACE)
+    async with asyncio.timeout(60):
+        while await world.sets() or await world.pods():
+            await world.collect_garbage()
+            await asyncio.sleep(2)
+
+
+@pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.name.lower())
+async def test_rollout_gets_there_despite_a_fault(tmp_path: Path, fault: Fault) -> None:
+    """Within the limits, with nothing made twice and nothing left over, whichever call or event the fault meets."""
+    async with cluster(tmp_path) as world:
+        for place in count():
+            client, name = FaultyClient(world.client, fault, at=place), f"web-{place}"
+            world.created.clear()
+            async with world.controllers(client):
+                await roll_out(world, name)
+                assert all(manager_of(pod) is not None for pod in await world.pods())
+                assert len(world.created) == 4
+                assert max(moment.active for moment in world.seen) == 3
+                assert min(moment.available for moment in world.seen) == 2
+                await delete(world, name)
+            if not client.injected:
+                break
+    assert place >= PLACES

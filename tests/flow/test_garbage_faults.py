@@ -1,0 +1,97 @@
+"""The garbage collector with one fault at every call in turn: nothing goes that should stay, nothing stays that should go."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from garbage_rig import Owners, survivors
+from manifest_rig import AnyClient
+from pykubelet.api.resources import CONFIG_MAPS, Resource
+from pykubelet.api.typed import Kind
+from pykubelet.api.wire import Document
+from pykubelet.kube.client import EVERYTHING, Listing, Selection, WatchEvent
+from pykubelet.testing.faults import Fault, FaultyClient
+from pykubelet.testing.local_api import local_api
+
+T = TypeVar("T")
+# Independent pieces, of each the object that is deleted, and how.
+SCENES: dict[tuple[str, str], dict[str, list[str]]] = {
+    ("a", "Background"): {"a": [], "b": ["a"], "c": ["b"], "k": [], "d": ["a", "k"]},
+    ("e", "Foreground"): {"e": [], "f": ["e"], "g": ["f"], "l": [], "h": ["e", "l"]},
+    ("o", "Orphan"): {"o": [], "p": ["o"], "q": ["o"], "r": ["q"]},
+    ("s", "Foreground"): {"s": ["t"], "t": ["s"]},
+}
+
+
+class Faulty(FaultyClient):
+    """A client that knows the kinds; lists and watches, which are many and all alike, only fail for config maps."""
+
+    def __init__(self, inner: AnyClient, fault: Fault, *, at: int) -> None:
+        super().__init__(inner, fault, at=at)
+        self._all = inner
+
+    async def served(self) -> tuple[Resource, ...]:
+        return await self._all.served()
+
+    async def apply(self, resource: Resource, body: Document, *, namespace: str = "", field_manager: str) -> Document:
+        return await self._all.apply(resource, body, namespace=namespace, field_manager=field_manager)
+
+    async def list(
+        self,
+        kind: Kind[T],
+        *,
+        namespace: str = "",
+        selection: Selection = EVERYTHING,
+        resource_version: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+    ) -> Listing[T]:
+        ask = super().list if kind.resource == CONFIG_MAPS else self._all.list
+        return await ask(kind, resource_version=resource_version, limit=limit, continue_token=continue_token)
+
+    @asynccontextmanager
+    async def watch(
+        self,
+        kind: Kind[T],
+        *,
+        namespace: str = "",
+        selection: Selection = EVERYTHING,
+        resource_version: str = "",
+        timeout_seconds: float | None = None,
+    ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
+        ask = super().watch if kind.resource == CONFIG_MAPS else self._all.watch
+        async with ask(kind, resource_version=resource_version, timeout_seconds=timeout_seconds) as events:
+            yield events
+
+
+async def is_injected_in_a_life(client: AnyClient, fault: Fault, at: int) -> bool:
+    """Owners are deleted in every way; whether there was a call for the fault to hit."""
+    owners, faulty = Owners(client), Faulty(client, fault, at=at)
+    for graph in SCENES.values():
+        await owners.make_all(graph)
+    async with owners.collecting(faulty):
+        for name, policy in SCENES:
+            await owners.delete(name, policy)
+        await asyncio.sleep(60)
+    expected: dict[str, set[str]] = {}
+    for (name, policy), graph in SCENES.items():
+        expected |= survivors(graph, name, policy)
+    assert await owners.left() == expected
+    for name in expected:
+        await owners.delete(name, "Background")
+    return faulty.injected
+
+
+@pytest.mark.parametrize("fault", Fault, ids=lambda fault: str(fault.name))
+async def test_one_fault_anywhere_changes_nothing_in_the_end(fault: Fault, tmp_path: Path) -> None:
+    """Whichever call it hits, the same objects are left with the same owners."""
+    async with local_api(tmp_path) as api:
+        for at in itertools.count():
+            if not await is_injected_in_a_life(api.client, fault, at):
+                break
+    assert at >= 10

@@ -1,0 +1,102 @@
+"""Objects that follow files, with one fault at every call in turn: they get there all the same."""
+
+import itertools
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from manifest_rig import AnyClient, Cluster, config_map, namespace
+from pykubelet.api.errors import NotReached
+from pykubelet.api.resources import CONFIG_MAPS, NAMESPACES, Resource
+from pykubelet.api.typed import Kind
+from pykubelet.api.wire import Document
+from pykubelet.kube.client import EVERYTHING, Listing, Selection
+from pykubelet.testing.faults import CALL_FAULTS, Fault, FaultyClient
+from pykubelet.testing.local_api import local_api
+
+T = TypeVar("T")
+
+
+class Faulty(FaultyClient):
+    """A client that can apply, too; lists, which are many and all alike, go well unless the server is away."""
+
+    def __init__(self, inner: AnyClient, fault: Fault = Fault.REFUSED, *, at: int = 2**62) -> None:
+        super().__init__(inner, fault, at=at)
+        self._all = inner
+        self.is_away = False
+
+    async def list(
+        self,
+        kind: Kind[T],
+        *,
+        namespace: str = "",
+        selection: Selection = EVERYTHING,
+        resource_version: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+    ) -> Listing[T]:
+        if self.is_away:
+            raise NotReached("connection refused")
+        return await self._all.list(kind, namespace=namespace, selection=selection)
+
+    async def served(self) -> tuple[Resource, ...]:
+        return await self._all.served()
+
+    async def apply(self, resource: Resource, body: Document, *, namespace: str = "", field_manager: str) -> Document:
+        due = await self._before()
+        made = await self._all.apply(resource, body, namespace=namespace, field_manager=field_manager)
+        return self._after(made, due=due)
+
+
+async def is_injected_in_a_life(client: AnyClient, fault: Fault, at: int, folder: Path) -> bool:
+    """Objects are made, changed and deleted, one of them adopted; whether there was a call for the fault to hit."""
+    faulty, plain, space, old = Faulty(client, fault, at=at), Cluster(client), f"shop-{at}", f"old-{at}"
+    await plain.put(old, "0")
+    path = folder / f"{at}.yaml"
+    first = [config_map("a", namespace=space), config_map("c", namespace=space), config_map(old), namespace(space)]
+    second = [config_map("a", "2", namespace=space), config_map(old, "2"), namespace(space)]
+    path.write_text("---\n".join(first))
+    async with Cluster(faulty).following(folder):
+        await plain.expect(namespace=space, a="1", c="1")
+        path.write_text("---\n".join(second))
+        await plain.expect(namespace=space, a="2")
+        path.unlink()
+
+        async def is_over() -> bool:
+            kept = await plain.get(CONFIG_MAPS, old)
+            is_let_go = kept is not None and kept["data"] == {"v": "2"} and not kept["metadata"].get("labels")
+            return is_let_go and await plain.get(NAMESPACES, space) is None
+
+        await plain.until(is_over)
+    return faulty.injected
+
+
+@pytest.mark.parametrize("fault", CALL_FAULTS, ids=lambda fault: str(fault.name))
+async def test_one_fault_anywhere_changes_nothing_in_the_end(fault: Fault, tmp_path: Path) -> None:
+    """Whichever call it hits: what was made is changed and deleted, and what was there before stays."""
+    folder = tmp_path / "manifests"
+    folder.mkdir()
+    async with local_api(tmp_path) as api:
+        for at in itertools.count():
+            if not await is_injected_in_a_life(api.client, fault, at, folder):
+                break
+    assert at >= 10
+
+
+async def test_server_that_is_away_is_waited_for_and_told_of(tmp_path: Path) -> None:
+    """Not at once: a moment's absence is nobody's business. What was wrong before stays so meanwhile."""
+    path = tmp_path / "a.yaml"
+    path.write_text(f"{config_map('a')}---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{generateName: x}}\n")
+    async with local_api(tmp_path) as api:
+        client = Faulty(api.client)
+        cluster = Cluster(client)
+        async with cluster.following(path):
+            assert list(cluster.told.open) == ["a.yaml"]
+            client.is_away = True
+            path.write_text(config_map("a", "2"))
+            await cluster.until_told("API server", "connection refused")
+            assert set(cluster.told.open) == {"a.yaml", "API server"}
+            client.is_away = False
+            await cluster.until_healed()
+            assert await cluster.values() == {"a": "2"}

@@ -1,0 +1,279 @@
+"""A whole node that evicts: the right pod first, in upstream's words, until there is enough again."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from pykubelet.agent.pressure import Evictor, Observation, PodMeter, PodPaths, PressureWatch, parse_thresholds
+from pykubelet.agent.pressure.thresholds import DEFAULT_EVICTION_HARD
+from pykubelet.agent.workers import PodKiller
+from pykubelet.api import resources
+from pykubelet.api.generated.core import Pod
+from pykubelet.api.keys import PodUid
+from pykubelet.api.typed import as_documents
+from pykubelet.app.node import Node
+from pykubelet.app.running import running, with_event
+from pykubelet.runtime.protocol import RuntimeFailure
+from pykubelet.runtime.sim import Behaviour
+from pykubelet.runtime.usage import Usage, Usages
+from whole_node import NAMESPACE, World, condition, container, is_ready, world
+
+MIB = 2**20
+
+
+class Machine:
+    """A machine whose memory is what its containers leave of it. SignalReader."""
+
+    def __init__(self, outside: World, memory_mib: int = 1000) -> None:
+        self._sim, self._memory = outside.sim, memory_mib * MIB
+        self.disk_percent = 50
+
+    def read(self) -> Mapping[str, Observation]:
+        usages = asyncio.run(self._sim.usages())
+        used = sum(one.working_set_bytes or 0 for one in usages.values())
+        return {
+            "memory.available": Observation(self._memory - used, self._memory),
+            "nodefs.available": Observation(self.disk_percent, 100),
+        }
+
+
+class Pods:
+    """The pods of a node, as the evictor asks for them."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def active_pods(self) -> tuple[Pod, ...]:
+        return self._node.shutdown.active_pods()
+
+    def is_finished(self, uid: PodUid) -> bool:
+        return self._node.pods.queries.should_be_finished(uid)
+
+
+class Reclaimer:
+    """Counts how often it was asked to make room, and does so if it can."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine, self.asked, self.helps = machine, 0, False
+
+    async def reclaim(self) -> None:
+        self.asked += 1
+        if self.helps:
+            self._machine.disk_percent = 50
+
+
+@asynccontextmanager
+async def evicting(
+    outside: World,
+    node: Node,
+    machine: Machine,
+    *,
+    reclaimer: Reclaimer | None = None,
+    usages: Usages | None = None,
+    **thresholds: Any,
+) -> AsyncIterator[Evictor]:
+    """An evictor at work on a node."""
+    recorder, root = node.ground.recorder, outside.folder / "node"
+
+    def paths(pod: Pod) -> PodPaths:
+        volumes = f"{root}/pods/{pod.metadata.uid}/volumes/kubernetes.io~empty-dir"
+        names = [volume.name for volume in pod.spec.volumes if volume.empty_dir is not None]
+        return PodPaths(volumes={name: f"{volumes}/{name}" for name in names})
+
+    max_grace_seconds = thresholds.pop("max_grace_seconds", 0)
+    evictor = Evictor(
+        watch=PressureWatch(
+            reader=machine,
+            changed=node.health.note_pressures,
+            clock=outside.clock,
+            thresholds=parse_thresholds(thresholds.pop("hard", DEFAULT_EVICTION_HARD), **thresholds),
+        ),
+        meter=PodMeter(runtime=outside.sim, usages=usages or outside.sim, paths=paths),
+        pods=Pods(node),
+        killer=PodKiller(workers=node.work.pool, recorder=recorder),
+        reclaimer=reclaimer,
+        recorder=recorder,
+        node=node.ground.reference,
+        max_grace_seconds=max_grace_seconds,
+    )
+    async with running({"evictor": with_event(evictor.run)}):
+        yield evictor
+
+
+def using(mib: int, **more: Any) -> Behaviour:
+    return Behaviour(memory_bytes=mib * MIB, **more)
+
+
+def asking(name: str, memory: str) -> dict[str, Any]:
+    return container(name, resources={"requests": {"memory": memory}})
+
+
+def is_evicted(pod: Pod) -> bool:
+    return (pod.status.phase, pod.status.reason) == ("Failed", "Evicted")
+
+
+async def test_node_short_of_memory_evicts_who_uses_more_than_asked_for_and_recovers(tmp_path: Path) -> None:
+    """The largest of those beyond their requests goes, in upstream's words; that is enough; the pressure stays a while."""
+    scripts = {"modest": using(300), "greedy": using(350), "other": using(270)}
+    async with world(tmp_path, scripts=scripts) as outside, outside.running_node() as node:
+        await outside.create("modest", containers=[asking("modest", "400Mi")])
+        await outside.create("greedy", containers=[asking("greedy", "100Mi")])
+        await outside.create("other", containers=[asking("other", "200Mi")])
+        for name in scripts:
+            await outside.until(name, is_ready)
+        async with evicting(outside, node, Machine(outside)) as evictor:
+            gone = await outside.until("greedy", is_evicted)
+            assert gone.status.message == (
+                "The node was low on resource: memory. Threshold quantity: 100Mi, available: 80Mi. "
+                "Container greedy was using 350Mi, request is 100Mi, has larger consumption of memory. "
+            )
+            target = next(one for one in gone.status.conditions if one.type == "DisruptionTarget")
+            told = ("True", "TerminationByKubelet", gone.status.message)
+            assert (target.status, target.reason, target.message) == told
+            assert condition(gone, "Ready") == "False"
+            await asyncio.sleep(250)
+            assert node.health.pressures().memory
+            await asyncio.sleep(100)
+            assert not node.health.pressures().memory
+            assert [is_ready(await outside.pod(name)) for name in ("modest", "other")] == [True, True]
+            assert evictor.counts == {"memory.available": 1}
+        listed = (await outside.api.list(as_documents(resources.EVENTS), namespace=NAMESPACE)).items
+        event = next(one for one in listed if one["reason"] == "Evicted")
+        assert (event["type"], event["message"]) == ("Warning", gone.status.message)
+        assert event["metadata"]["annotations"] == {
+            "offending_containers": "greedy",
+            "offending_containers_usage": "350Mi",
+            "starved_resource": "memory",
+        }
+        assert ("EvictionThresholdMet", "Attempting to reclaim memory") in await outside.events("node-1")
+
+
+async def test_evictions_go_on_one_by_one_until_there_is_the_minimum_reclaim(tmp_path: Path) -> None:
+    """The least important first; with 150Mi to be reclaimed beside the threshold, one is not enough, and critical ones stay."""
+    scripts = {name: using(240) for name in ("vital", "a", "b", "c")}
+    async with world(tmp_path, scripts=scripts) as outside, outside.running_node() as node:
+        await outside.create("vital", containers=[container("vital")], priorityClassName="system-node-critical")
+        for name in ("a", "b", "c"):
+            await outside.create(name, containers=[container(name)])
+        for name in scripts:
+            await outside.until(name, is_ready)
+        hard, reclaim = {"memory.available": "100Mi"}, {"memory.available": "300Mi"}
+        async with evicting(outside, node, Machine(outside), hard=hard, minimum_reclaim=reclaim):
+            await asyncio.sleep(120)
+            shown = {name: (await outside.pod(name)).status.reason for name in scripts}
+        assert sorted(shown.values()) == ["", "", "Evicted", "Evicted"]
+        assert shown["vital"] == ""
+
+
+async def test_soft_threshold_waits_its_grace_and_gives_pods_theirs(tmp_path: Path) -> None:
+    """Half a minute short of memory evicts; the pod gets the grace of soft evictions to end, not one second."""
+    scripts = {"slow": using(900, stop_seconds=8)}
+    async with world(tmp_path, scripts=scripts) as outside, outside.running_node() as node:
+        await outside.create("slow", containers=[container("slow")])
+        await outside.until("slow", is_ready)
+        began = outside.clock.monotonic()
+        rules: dict[str, Any] = {"soft": {"memory.available": "30%"}, "soft_grace_seconds": {"memory.available": 30}}
+        async with evicting(outside, node, Machine(outside), hard={}, max_grace_seconds=20, **rules):
+            gone = await outside.until("slow", is_evicted, within_seconds=90)
+            assert 30 <= outside.clock.monotonic() - began <= 50
+            ended = await outside.until(
+                "slow", lambda pod: pod.status.container_statuses[0].state.terminated is not None
+            )
+        terminated = ended.status.container_statuses[0].state.terminated
+        assert terminated is not None
+        assert terminated.exit_code == 0
+        assert "Threshold quantity: 314572812" in gone.status.message
+
+
+async def test_pod_that_does_not_stop_does_not_keep_others_from_going(tmp_path: Path) -> None:
+    """The next in line goes after the time to kill it has passed."""
+    scripts = {"stuck": using(500, hangs_on=("stop",)), "next": using(480)}
+    async with world(tmp_path, scripts=scripts) as outside, outside.running_node() as node:
+        for name in scripts:
+            await outside.create(name, containers=[container(name)])
+            await outside.until(name, is_ready)
+        async with evicting(outside, node, Machine(outside)):
+            await outside.until("next", is_evicted, within_seconds=120)
+        assert [reason for reason, _ in await outside.events("stuck")].count("Evicted") == 1
+
+
+class LateUsages:
+    """A runtime that cannot measure anything for its first half minute. Usages."""
+
+    def __init__(self, outside: World) -> None:
+        self._outside, self._answers_at = outside, outside.clock.monotonic() + 30
+
+    async def usages(self) -> Mapping[str, Usage]:
+        if self._outside.clock.monotonic() < self._answers_at:
+            raise RuntimeFailure("no answer")
+        return await self._outside.sim.usages()
+
+
+async def test_nobody_is_evicted_while_pods_cannot_be_measured(tmp_path: Path) -> None:
+    """To evict the wrong one is worse than to wait for the next look."""
+    async with world(tmp_path, scripts={"main": using(950)}) as outside, outside.running_node() as node:
+        await outside.create("web")
+        await outside.until("web", is_ready)
+        async with evicting(outside, node, Machine(outside), usages=LateUsages(outside)):
+            await asyncio.sleep(25)
+            assert is_ready(await outside.pod("web"))
+            await outside.until("web", is_evicted)
+
+
+async def test_node_with_critical_pods_only_evicts_nobody(tmp_path: Path) -> None:
+    """It stays short of memory, and says so."""
+    async with world(tmp_path, scripts={"main": using(950)}) as outside, outside.running_node() as node:
+        await outside.create("vital", priorityClassName="system-cluster-critical")
+        await outside.until("vital", is_ready)
+        async with evicting(outside, node, Machine(outside)) as evictor:
+            await asyncio.sleep(60)
+            assert is_ready(await outside.pod("vital"))
+            assert (node.health.pressures().memory, evictor.counts) == (True, {})
+
+
+async def test_full_disk_is_cleared_of_garbage_before_a_pod_goes(tmp_path: Path) -> None:
+    """If that is enough nobody is evicted; if not, the pod with most on disk is."""
+    async with (
+        world(tmp_path, scripts={"large": Behaviour(layer_bytes=5000)}) as outside,
+        outside.running_node() as node,
+    ):
+        for name in ("large", "small"):
+            await outside.create(name, containers=[container(name)])
+            await outside.until(name, is_ready)
+        machine = Machine(outside)
+        reclaimer = Reclaimer(machine)
+        reclaimer.helps, machine.disk_percent = True, 5
+        async with evicting(outside, node, machine, reclaimer=reclaimer):
+            await asyncio.sleep(30)
+            assert (reclaimer.asked, is_ready(await outside.pod("large"))) == (1, True)
+            reclaimer.helps, machine.disk_percent = False, 5
+            gone = await outside.until("large", is_evicted)
+            machine.disk_percent = 50
+            await asyncio.sleep(30)
+            assert is_ready(await outside.pod("small"))
+        assert gone.status.message == (
+            "The node was low on resource: ephemeral-storage. Threshold quantity: 10, available: 5. "
+        )
+
+
+async def test_pod_with_more_in_an_empty_dir_than_it_may_is_evicted(tmp_path: Path) -> None:
+    """Within a minute or so, and only that one; it is its own fault, so it is no disruption."""
+    mounted = container(volumeMounts=[{"name": "scratch", "mountPath": "/scratch"}])
+    volumes = [{"name": "scratch", "emptyDir": {"sizeLimit": "1Mi"}}]
+    async with world(tmp_path) as outside, outside.running_node() as node:
+        for name in ("full", "empty"):
+            await outside.create(name, containers=[mounted], volumes=volumes)
+        full = await outside.until("full", is_ready)
+        await outside.until("empty", is_ready)
+        async with evicting(outside, node, Machine(outside)):
+            await asyncio.sleep(90)
+            assert is_ready(await outside.pod("full"))
+            folder = tmp_path / f"node/pods/{full.metadata.uid}/volumes/kubernetes.io~empty-dir/scratch"
+            (folder / "data").write_bytes(b"x" * (2 * MIB))
+            gone = await outside.until("full", is_evicted, within_seconds=75)
+            await asyncio.sleep(90)
+            assert is_ready(await outside.pod("empty"))
+        assert gone.status.message == 'Usage of EmptyDir volume "scratch" exceeds the limit "1Mi". '
+        assert condition(gone, "DisruptionTarget") == ""

@@ -1,0 +1,150 @@
+"""What becomes of requests for certificates: whose are approved, what is signed, when they go."""
+
+from datetime import datetime, timedelta
+
+import msgspec
+import pytest
+from cryptography import x509
+from cryptography.x509.oid import ExtendedKeyUsageOID
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from certificate_lab import NOW, YEAR, a_request, an_authority, certificate_pem
+from pykubelet.api.generated.certificates import CertificateSigningRequest
+from pykubelet.api.times import format_time
+from pykubelet.controllers.certificates.plan import due_at, is_to_sign, problem_of, questions, review
+from pykubelet.controllers.certificates.signing import LIFE, AuthorityExpired, life, signed
+from pykubelet.kube.certificates.wish import Wish, client_wish, serving_wish
+
+CLIENT, SERVING = client_wish("n1"), serving_wish("n1", ["n1", "10.0.0.1"])
+OTHER = Wish("kubernetes.io/kube-apiserver-client", "system:node:n1")
+
+
+def by(user: str, request: CertificateSigningRequest) -> CertificateSigningRequest:
+    return msgspec.structs.replace(request, spec=msgspec.structs.replace(request.spec, username=user))
+
+
+def using(request: CertificateSigningRequest, *usages: str) -> CertificateSigningRequest:
+    return msgspec.structs.replace(request, spec=msgspec.structs.replace(request.spec, usages=usages))
+
+
+@pytest.mark.parametrize(
+    ("request_", "asked"),
+    [
+        (by("system:bootstrap:abcdef", a_request()), ["nodeclient"]),
+        (by("system:node:n1", a_request()), ["selfnodeclient", "nodeclient"]),
+        (by("system:node:n2", a_request()), ["nodeclient"]),
+        (by("system:node:n1", a_request(wish=SERVING)), []),
+        (a_request("Approved"), []),
+        (a_request("Denied"), []),
+        (a_request(certificate=b"x"), []),
+        (using(a_request(), "digital signature", "client auth", "server auth"), []),
+    ],
+    ids=["token", "itself", "another node", "serving", "approved", "denied", "issued", "usages"],
+)
+def test_rights_that_approve_a_request(request_: CertificateSigningRequest, asked: list[str]) -> None:
+    """Nodes renew their own; whoever has a token asks for a first one. The rest is for people."""
+    assert [question.subresource for question in questions(request_)] == asked
+
+
+def test_question_is_about_the_sender() -> None:
+    """With its user and groups, as the server wrote them down."""
+    asker = by("system:node:n1", a_request())
+    spec = review(asker, questions(asker)[0]).spec
+    attributes = spec.resource_attributes
+    assert attributes is not None
+    assert (spec.user, attributes.verb, attributes.group) == ("system:node:n1", "create", "certificates.k8s.io")
+    assert (attributes.resource, attributes.subresource) == ("certificatesigningrequests", "selfnodeclient")
+
+
+@pytest.mark.parametrize(
+    ("request_", "signs"),
+    [
+        (a_request(), False),
+        (a_request("Approved"), True),
+        (a_request("Approved", wish=SERVING), True),
+        (a_request("Approved", "Failed"), False),
+        (a_request("Approved", "Denied"), False),
+        (a_request("Approved", certificate=b"x"), False),
+    ],
+    ids=["pending", "client", "serving", "failed", "denied", "issued"],
+)
+def test_approved_requests_are_signed_once(request_: CertificateSigningRequest, signs: bool) -> None:
+    """And nothing else."""
+    assert is_to_sign(request_) is signs
+
+
+def test_request_for_another_signer_is_left_alone() -> None:
+    """Even if it is approved."""
+    other = msgspec.structs.replace(a_request().spec, signer_name="example.com/other")
+    assert not is_to_sign(msgspec.structs.replace(a_request("Approved"), spec=other))
+    assert questions(msgspec.structs.replace(a_request(), spec=other)) == ()
+
+
+def test_request_that_is_none_has_a_problem() -> None:
+    """In words for its condition."""
+    spec = a_request().spec
+    broken = msgspec.structs.replace(a_request(), spec=msgspec.structs.replace(spec, request=b"x"))
+    assert problem_of(broken) == "PEM block type must be CERTIFICATE REQUEST"
+    wanted = "usages did not match [client auth digital signature key encipherment]"
+    assert problem_of(using(a_request(), "client auth")) == wanted
+    assert problem_of(a_request()) == ""
+
+
+def at(**passed: float) -> datetime:
+    return NOW + timedelta(**passed)
+
+
+@pytest.mark.parametrize(
+    ("request_", "due"),
+    [
+        (a_request(), None),
+        (a_request("Denied", changed=format_time(NOW)), at(hours=1)),
+        (a_request("Approved", changed=format_time(NOW)), None),
+        (a_request("Approved", certificate=certificate_pem(CLIENT), changed=format_time(NOW)), at(hours=1)),
+        (a_request("Approved", certificate=certificate_pem(CLIENT, seconds=600)), at(minutes=10)),
+        (a_request("Approved", certificate=b"x"), None),
+    ],
+    ids=["age unknown", "denied", "approved", "issued", "over", "unreadable"],
+)
+def test_requests_go_when_they_are_over(request_: CertificateSigningRequest, due: datetime | None) -> None:
+    """An hour after they are settled, or with the certificate."""
+    assert due_at(request_) == due
+
+
+def test_request_that_nobody_cares_for_goes_after_a_day() -> None:
+    """By its age."""
+    metadata = msgspec.structs.replace(a_request().metadata, creation_timestamp=format_time(NOW))
+    assert due_at(msgspec.structs.replace(a_request(), metadata=metadata)) == at(days=1)
+
+
+def test_certificate_has_what_was_asked_for_and_no_more() -> None:
+    """Names and key of the request, the usages beside it; it is no authority, and our authority vouches for it."""
+    certificate = x509.load_pem_x509_certificate(certificate_pem(SERVING))
+    certificate.verify_directly_issued_by(an_authority().certificate)
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["n1"]
+    extensions = certificate.extensions
+    assert not extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    purposes = extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert list(purposes) == [ExtendedKeyUsageOID.SERVER_AUTH]
+
+
+@settings(max_examples=50)
+@given(st.none() | st.integers(0, 2**31 - 1))
+def test_life_is_between_ten_minutes_and_a_year(seconds: int | None) -> None:
+    """However much is asked for."""
+    assert timedelta(minutes=10) <= life(seconds, LIFE) <= LIFE
+    assert (
+        seconds is None or not 600 <= seconds <= LIFE.total_seconds() or life(seconds, LIFE).total_seconds() == seconds
+    )
+
+
+def test_certificate_ends_with_its_authority_at_the_latest() -> None:
+    """And one that is over signs nothing."""
+    late = NOW + 10 * YEAR - timedelta(days=1)
+    certificate = x509.load_pem_x509_certificate(certificate_pem(CLIENT, at=late))
+    assert certificate.not_valid_after_utc == an_authority().certificate.not_valid_after_utc
+    request = x509.load_pem_x509_csr(a_request().spec.request or b"")
+    with pytest.raises(AuthorityExpired):
+        signed(request, (), authority=an_authority(), now=NOW + 10 * YEAR)

@@ -1,0 +1,86 @@
+"""Marks on objects: written with the object, read back, and not taken from a copy."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pykubelet.api.patch import apply_merge
+from pykubelet.api.resources import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES
+from pykubelet.controllers.manifests.marks import Identity, Mark, digest_of, marked, present, unmarked
+
+MARK = Mark(object="ConfigMap default/a", file='/m/"ä".yaml', folder=7, digest="d")
+
+
+def stored(**metadata: Any) -> dict[str, Any]:
+    """What the server keeps of an object that was made from a document."""
+    document = marked({"metadata": {"name": "a"}}, namespace="default", mark=MARK, is_created=True)
+    return {**document, "metadata": {**document["metadata"], "uid": "u", **metadata}}
+
+
+def test_mark_is_read_back_from_the_object() -> None:
+    """With all it says, and whether the object is going."""
+    found = present(CONFIG_MAPS, stored())
+    assert found is not None
+    assert (found.identity, found.mark) == (Identity("", "ConfigMap", "default", "a"), MARK)
+    assert (found.uid, found.is_created, found.is_ending) == ("u", True, False)
+    ending = present(CONFIG_MAPS, stored(deletionTimestamp="2026-01-01T00:00:00Z"))
+    assert ending is not None
+    assert ending.is_ending
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"name": "copy"},
+        {"namespace": "other"},
+        {"labels": None},
+        {"labels": {"pykubelet.io/manifest": "true"}},
+        {"annotations": None},
+        {"annotations": {"pykubelet.io/manifest": "{"}},
+        {"annotations": {"pykubelet.io/manifest": "[]"}},
+        {"annotations": {"pykubelet.io/manifest": '{"object": 1}'}},
+    ],
+)
+def test_copies_and_broken_marks_are_none_of_ours(changed: dict[str, Any]) -> None:
+    """What cannot be told for sure is left alone."""
+    assert present(CONFIG_MAPS, stored(**changed)) is None
+    assert present(DEPLOYMENTS, stored()) is None
+
+
+def test_document_keeps_what_it_says_under_the_mark() -> None:
+    """Its own labels stay, its mark of another time does not; without a namespace it gets none."""
+    document = {"kind": "Namespace", "metadata": {"name": "a", "labels": {"app": "x", "pykubelet.io/manifest": "y"}}}
+    sent = marked(document, namespace="", mark=MARK, is_created=False)
+    assert sent["metadata"]["labels"] == {"app": "x", "pykubelet.io/manifest": "adopted"}
+    assert "namespace" not in sent["metadata"]
+    assert document["metadata"] == {"name": "a", "labels": {"app": "x", "pykubelet.io/manifest": "y"}}
+    assert present(NAMESPACES, {"metadata": {**sent["metadata"], "uid": "u"}}) is None
+
+
+def test_mark_can_be_taken_off() -> None:
+    """And nothing else with it."""
+    bare = apply_merge(stored(), unmarked("u"))
+    assert bare["metadata"] == {"name": "a", "namespace": "default", "uid": "u", "labels": {}, "annotations": {}}
+
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 3) | st.text("ab", max_size=2),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text("ab", max_size=1), inner, max_size=2),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(one=_VALUES, other=_VALUES)
+def test_digest_tells_documents_apart_and_nothing_else(one: Any, other: Any) -> None:
+    """1 is not true, and the order of keys does not count."""
+    assert (digest_of({"v": one}) == digest_of({"v": other})) == (repr_sorted(one) == repr_sorted(other))
+    assert digest_of({"a": one, "b": other}) == digest_of({"b": other, "a": one})
+
+
+def repr_sorted(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"object {sorted((key, repr_sorted(item)) for key, item in value.items())}"
+    return repr([repr_sorted(item) for item in value]) if isinstance(value, list) else repr(value)

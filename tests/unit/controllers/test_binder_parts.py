@@ -1,0 +1,190 @@
+"""The scheduler's view, choice and queue: sums stay right, choices fit, nobody jumps the queue."""
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from cluster_views import facts, labelled, node, pod, view
+from pykubelet.api.generated.core import Pod
+from pykubelet.controllers.binder.cluster_view import ClusterView
+from pykubelet.controllers.binder.decision import Refused, decide
+from pykubelet.controllers.binder.filters import Help, question_of, refusal
+from pykubelet.controllers.binder.pending_pods import LONGEST_WAIT_SECONDS, PendingPods, urgency
+from pykubelet.controllers.binder.pod_affinity import affinity_scores
+from pykubelet.controllers.binder.scores import MAX_SCORE, WEIGHTS, total_scores
+from pykubelet.controllers.binder.spread import HOST_NAME
+from pykubelet.testing.virtual_time import VirtualClock
+
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+any_pod = st.builds(
+    lambda number, cpu, port, app: pod(
+        f"p{number}",
+        labels={"app": app},
+        containers=[
+            {
+                "name": "c",
+                "ports": [{"containerPort": 1, "hostPort": port}] if port else [],
+                "resources": {"requests": {"cpu": f"{cpu}m"}},
+            }
+        ],
+    ),
+    st.integers(0, 5),
+    st.integers(0, 900),
+    st.sampled_from([0, 0, 80, 81]),
+    st.sampled_from(["a", "b"]),
+)
+changes = st.lists(st.tuples(any_pod, st.sampled_from(["", "n1", "n2"])), max_size=25)
+
+
+@given(changes)
+@settings(max_examples=60)
+def test_view_is_the_same_however_it_came_about(events: list[tuple[Pod, str]]) -> None:
+    """Sums kept one change at a time are those of the pods that are left; nothing remains of those that went."""
+    nodes = [node("n1", allocatable={"cpu": "1"}), node("n2", allocatable={"cpu": "1"})]
+    seen, left = view(nodes), dict[str, tuple[Pod, str]]()
+    for each, place in events:
+        uid = each.metadata.uid
+        if place:
+            seen.put_pod(each, place)
+            left[uid] = each, place
+        else:
+            assert seen.drop_pod(uid) == (uid in left)
+            left.pop(uid, None)
+    anew = view(nodes)
+    for each, place in left.values():
+        anew.put_pod(each, place)
+    for name, state in seen.nodes.items():
+        other = anew.nodes[name]
+        assert state.pods == other.pods
+        assert (+state.used, +state.usually_used) == (+other.used, +other.usually_used)
+        for facts_ in state.pods.values():
+            assert all(state.is_port_taken(taken) == other.is_port_taken(taken) for taken in facts_.ports)
+
+
+@given(changes, any_pod)
+@settings(max_examples=60)
+def test_choice_fits_and_refusal_means_that_no_node_does(events: list[tuple[Pod, str]], asking: Pod) -> None:
+    """The same question has the same answer, whichever way the nodes are listed."""
+    nodes = [node("n1", allocatable={"cpu": "1"}), node("n2", allocatable={"cpu": "2"})]
+    seen, turned = view(nodes), view(nodes[::-1])
+    for each, place in events:
+        if place and each.metadata.uid != asking.metadata.uid:
+            seen.put_pod(each, place)
+            turned.put_pod(each, place)
+    wanted = facts("asking", containers=[{"name": "c", "resources": {"requests": {"cpu": "300m"}}}])
+    question = question_of(wanted, seen)
+    fitting = {name for name, state in seen.nodes.items() if refusal(question, state) is None}
+    choice = decide(wanted, seen)
+    assert (choice in fitting) if isinstance(choice, str) else not fitting
+    assert decide(wanted, turned) == choice
+    for score in total_scores(wanted, list(seen.nodes.values()), seen):
+        assert 0 <= score <= MAX_SCORE * sum(WEIGHTS.values())
+
+
+def wish(weight: int) -> list[dict[str, Any]]:
+    term = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": HOST_NAME}
+    return [{"weight": weight, "podAffinityTerm": term}]
+
+
+@pytest.mark.parametrize(
+    ("affinity", "best"),
+    [
+        ({"podAffinity": {PREFERRED: wish(10)}}, "n2"),
+        ({"podAntiAffinity": {PREFERRED: wish(10)}}, "n1"),
+        (
+            {
+                "nodeAffinity": {
+                    PREFERRED: [
+                        {
+                            "weight": 50,
+                            "preference": {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]},
+                        }
+                    ]
+                }
+            },
+            "n3",
+        ),
+        ({}, "n1"),
+    ],
+    ids=["near", "away", "node", "none"],
+)
+def test_wishes_decide_among_nodes_that_fit(affinity: dict[str, Any], best: str) -> None:
+    """The second node has a pod of the kind, the third a disk, the fourth a taint that only advises."""
+    labels = {"n3": {"disk": "ssd"}}
+    nodes = [node(name, labels={HOST_NAME: name, **labels.get(name, {})}) for name in ("n1", "n2", "n3")]
+    nodes.append(node("n0", labels={HOST_NAME: "n0"}, taints=[{"key": "a", "effect": "PreferNoSchedule"}]))
+    seen = view(nodes, {"n2": labelled(1, "web", app="web")})
+    assert decide(facts(affinity=affinity), seen) == best
+
+
+def test_pods_that_are_there_like_and_dislike_the_one_that_comes() -> None:
+    """Both ways; a demand of theirs counts a little."""
+    required = [{"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": HOST_NAME}]
+    nodes = [node(name, labels={HOST_NAME: name}) for name in ("demands", "likes", "shuns", "empty")]
+    pods = {
+        "demands": [pod("a", affinity={"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}})],
+        "likes": [pod("b", affinity={"podAffinity": {PREFERRED: wish(3)}})],
+        "shuns": [pod("c", affinity={"podAntiAffinity": {PREFERRED: wish(1)}})],
+    }
+    seen = view(nodes, pods)
+    asking = facts(labels={"app": "web"})
+    assert affinity_scores(asking, list(seen.nodes.values()), seen) == [50, 100, 0, 25]
+
+
+def test_nodes_and_images_that_go_leave_nothing_behind() -> None:
+    """Pods may be known before their node and after it."""
+    seen = ClusterView()
+    seen.put_pod(pod("early"), "n1")
+    assert isinstance(decide(facts(), seen), Refused)
+    seen.put_node(node("n1", images={"example/a:1": 5}))
+    assert (len(seen.nodes["n1"].pods), seen.image_nodes) == (1, Counter({"example/a:1": 1}))
+    seen.put_node(node("n1", images={"example/b:1": 5}))
+    assert seen.image_nodes == Counter({"example/b:1": 1})
+    seen.drop_node("n1")
+    assert (dict(seen.nodes), seen.image_nodes) == ({}, Counter())
+    assert seen.drop_pod("uid-default-early")
+
+
+def created(name: str, second: int, priority: int = 0) -> Pod:
+    made = pod(name, priority=priority)
+    return replace(made, metadata=replace(made.metadata, creation_timestamp=f"2026-01-01T00:00:{second:02}Z"))
+
+
+@given(st.lists(st.tuples(st.integers(-(2**31), 2**31 - 1), st.integers(0, 59)), max_size=8))
+@settings(max_examples=60)
+def test_urgency_orders_by_priority_then_age(pairs: list[tuple[int, int]]) -> None:
+    """However far apart the priorities or ages."""
+    pods = [created(f"p{index}", second, priority) for index, (priority, second) in enumerate(pairs)]
+    ordered = sorted(pods, key=urgency)
+    keys = [(-(each.spec.priority or 0), each.metadata.creation_timestamp) for each in ordered]
+    assert keys == sorted(keys)
+
+
+async def test_parked_pods_come_back_when_something_helps_but_not_too_soon() -> None:
+    """After their backoff, or after five minutes; pods that nothing helped stay."""
+    clock = VirtualClock()
+    pending = PendingPods(clock)
+    pods = {name: created(name, second) for second, name in enumerate(("room", "node"))}
+    times: dict[str, list[float]] = {"default/room": [], "default/node": []}
+    for each in pods.values():
+        pending.add(each)
+    for _ in range(6):
+        key = await pending.get()
+        times[key].append(clock.monotonic())
+        name = key.removeprefix("default/")
+        pending.park(pods[name], frozenset({Help.POD_GONE} if name == "room" else {Help.NODE}))
+        pending.done(key)
+        if name == "room":
+            pending.helped(Help.POD_GONE)
+    assert times["default/room"] == [0, 1, 3, 7, 15]
+    assert times["default/node"] == [0]
+    async with asyncio.timeout(LONGEST_WAIT_SECONDS):
+        pending.forget("default/room")
+        assert await pending.get() == "default/node"
+    assert clock.monotonic() == LONGEST_WAIT_SECONDS

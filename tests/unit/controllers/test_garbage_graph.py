@@ -1,0 +1,270 @@
+"""The graph of owners and dependents: what a change gives to do, and that both sides always agree."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pykubelet.api.generated.meta import OwnerReference
+from pykubelet.api.partial import PartialMeta
+from pykubelet.controllers.garbage.graph import Graph, Node, Work, next_meaning
+from pykubelet.controllers.garbage.identity import AbsentOwners, Identity, identity_meant, means
+from pykubelet.controllers.garbage.patches import (
+    unblock_patch,
+    whole_release_patch,
+    whole_unblock_patch,
+    without_finalizer,
+)
+from pykubelet.controllers.garbage.verdict import Standing, Verdict, standing, verdict
+
+
+def identity(uid: str, *, namespace: str = "ns", kind: str = "Pod", name: str = "") -> Identity:
+    return Identity(kind, "v1", namespace, name or f"name-{uid}", uid)
+
+
+def owner(uid: str, *, blocking: bool | None = None, kind: str = "Pod", name: str = "") -> OwnerReference:
+    return OwnerReference(
+        api_version="v1", kind=kind, name=name or f"name-{uid}", uid=uid, block_owner_deletion=blocking
+    )
+
+
+def meta(*owners: OwnerReference, deleted: bool = False, finalizers: tuple[str, ...] = ()) -> PartialMeta:
+    at = "2026-01-01T00:00:00Z" if deleted else None
+    return PartialMeta(owner_references=owners, finalizers=finalizers, deletion_timestamp=at)
+
+
+def seen(graph: Graph, uid: str, *owners: OwnerReference, **rest: Any) -> Work:
+    return graph.observed(identity(uid), meta(*owners, **rest))
+
+
+def test_unknown_owner_is_asked_about_and_its_absence_puts_its_dependents_in_doubt() -> None:
+    """A virtual node stands for it; once it is known to be absent, the node goes."""
+    graph = Graph()
+    work = seen(graph, "d", owner("o"))
+    assert list(work.examine) == ["o"]
+    node = graph.get("o")
+    assert node is not None
+    assert node.is_virtual
+    work = graph.absent(identity("o"))
+    assert list(work.examine) == ["d"]
+    assert graph.get("o") is None
+    assert graph.absent_owners.has([identity("o")])
+
+
+def test_owner_seen_after_its_dependent_becomes_real() -> None:
+    """Nobody is in doubt, for both say the same."""
+    graph = Graph()
+    seen(graph, "d", owner("o"))
+    assert seen(graph, "o") == Work()
+    node = graph.get("o")
+    assert node is not None
+    assert not node.is_virtual
+
+
+def test_deleted_owner_puts_dependents_in_doubt_and_frees_who_waited() -> None:
+    """The dependents of who went, and the owner that waited for it to go."""
+    graph = Graph()
+    seen(graph, "top", deleted=True, finalizers=("foregroundDeletion",))
+    seen(graph, "middle", owner("top", blocking=True))
+    seen(graph, "leaf", owner("middle"))
+    assert set(graph.deleted("middle").examine) == {"leaf", "top"}
+    assert graph.deleted("middle") == Work()
+
+
+@pytest.mark.parametrize(
+    ("finalizer", "examined", "orphaned"),
+    [("foregroundDeletion", {"o", "d"}, set()), ("orphan", set(), {"o"}), ("example.com/x", set(), set())],
+)
+def test_begin_of_a_deletion_is_noticed_once(finalizer: str, examined: set[str], orphaned: set[str]) -> None:
+    """By the finalizer that tells how; the same again is no news."""
+    graph = Graph()
+    seen(graph, "o")
+    seen(graph, "d", owner("o"))
+    work = seen(graph, "o", deleted=True, finalizers=(finalizer,))
+    assert (set(work.examine), set(work.orphan)) == (examined, orphaned)
+    assert seen(graph, "o", deleted=True, finalizers=(finalizer, "more")) == Work()
+
+
+def test_owner_that_waits_is_looked_at_only_when_nothing_blocks_it() -> None:
+    """Of many dependents only the last matters, or that it stops blocking."""
+    graph = Graph()
+    seen(graph, "o", deleted=True, finalizers=("foregroundDeletion",))
+    for uid in "abc":
+        assert set(seen(graph, uid, owner("o", blocking=True)).examine) == {uid}
+    assert graph.deleted("a") == Work()
+    assert seen(graph, "b", owner("o", blocking=False)) == Work()
+    assert set(seen(graph, "c", owner("o", blocking=False)).examine) == {"o"}
+
+
+def test_ring_that_waits_for_itself_has_no_keepers() -> None:
+    """Longer ways around count too; who is not in the ring does keep."""
+    graph = Graph()
+    waiting = {"deleted": True, "finalizers": ("foregroundDeletion",)}
+    seen(graph, "a", owner("c", blocking=True), **waiting)
+    seen(graph, "b", owner("a", blocking=True), **waiting)
+    seen(graph, "c", owner("b", blocking=True), **waiting)
+    nodes = [graph.get(uid) for uid in "abc"]
+    assert [node.keepers() for node in nodes if node is not None] == [[], [], []]
+    seen(graph, "x", owner("a", blocking=True))
+    first = graph.get("a")
+    assert first is not None
+    assert [node.identity.uid for node in first.keepers()] == ["x"]
+
+
+def test_reference_to_another_namespace_is_reported_whoever_is_seen_first() -> None:
+    """And its object is looked at; an owner without a namespace may be anybody's."""
+    far = identity("d", namespace="other")
+    for order in ("owner first", "dependent first"):
+        graph = Graph()
+        work = seen(graph, "o") if order == "owner first" else Work()
+        found = graph.observed(far, meta(owner("o")))
+        if order == "dependent first":
+            found = seen(graph, "o")
+        assert work == Work()
+        assert found.misplaced == [(far, owner("o"))]
+        assert "d" in found.examine
+    graph = Graph()
+    graph.observed(identity("n", namespace=""), meta())
+    assert graph.observed(far, meta(owner("n"))) == Work()
+
+
+def test_dependents_that_disagree_on_an_owner_are_asked_about_one_after_the_other() -> None:
+    """Only those that mean the absent one are in doubt; the next meaning in order is tried, then the first."""
+    graph = Graph()
+    seen(graph, "a", owner("o", name="one"))
+    seen(graph, "b", owner("o", name="two"))
+    work = graph.absent(identity("o", name="one"))
+    assert (set(work.examine), set(work.examine_later)) == ({"a"}, {"o"})
+    node = graph.get("o")
+    assert node is not None
+    assert node.identity.name == "two"
+    nodes = [Node(identity("x"), owners=(owner("o", name=name),)) for name in ("b", "d")]
+    assert next_meaning(nodes, identity("o", name="c")) == identity("o", name="d")
+    assert next_meaning(nodes, identity("o", name="e")) == identity("o", name="b")
+    assert next_meaning([], identity("o")) is None
+
+
+def test_object_that_is_followed_no_longer_is_asked_about_if_it_matters() -> None:
+    """One that owns and is owned by nobody is forgotten."""
+    graph = Graph()
+    seen(graph, "o")
+    seen(graph, "d", owner("o"))
+    seen(graph, "alone")
+    assert set(graph.unfollowed("o").examine) == {"o"}
+    assert graph.unfollowed("alone") == Work()
+    assert graph.get("alone") is None
+    assert graph.unfollowed("unknown") == Work()
+    assert set(graph.absent(identity("o")).examine) == {"d"}
+
+
+def test_absence_is_remembered_of_the_latest_few() -> None:
+    """Those asked for stay longest."""
+    absent = AbsentOwners(limit=2)
+    for uid in "ab":
+        absent.add(identity(uid))
+    assert absent.has([identity("x"), identity("a")])
+    absent.add(identity("c"))
+    assert [absent.has([identity(uid)]) for uid in "abc"] == [True, False, True]
+
+
+def test_identity_reads_as_upstream_prints_it_and_means_what_it_says() -> None:
+    """All of kind, version, name and UID count."""
+    one = identity("u")
+    assert str(one) == "[v1/Pod, namespace: ns, name: name-u, uid: u]"
+    assert means(owner("u"), one)
+    assert not means(owner("u", kind="Secret"), one)
+    assert identity_meant(owner("u"), "ns") == one
+
+
+SOLID, DANGLING, WAITING = Standing.SOLID, Standing.DANGLING, Standing.WAITING
+
+
+@pytest.mark.parametrize(
+    ("owners", "finalizers", "dependents", "expected"),
+    [
+        ([], (), 0, Verdict()),
+        ([SOLID], (), 0, Verdict()),
+        ([SOLID, DANGLING, WAITING], (), 0, Verdict(release_from=("1", "2"))),
+        ([DANGLING], (), 0, Verdict(delete="Background")),
+        ([DANGLING], ("orphan",), 0, Verdict(delete="Orphan")),
+        ([DANGLING, DANGLING], ("foregroundDeletion",), 0, Verdict(delete="Foreground")),
+        ([WAITING], (), 0, Verdict(delete="Background")),
+        ([WAITING, DANGLING], (), 1, Verdict(delete="Foreground")),
+        ([WAITING], (), 2, Verdict(delete="Foreground", unblock_first=True)),
+    ],
+    ids=["no owner", "owned", "some gone", "all gone", "orphans", "foreground", "waited for", "chain", "ring"],
+)
+def test_verdict_on_an_object(
+    owners: list[Standing], finalizers: tuple[str, ...], dependents: int, expected: Verdict
+) -> None:
+    """What became of its owners decides; the second dependent is one that waits itself."""
+    node = Node(identity("x"))
+    for number in range(dependents):
+        node.dependents[str(number)] = Node(identity(str(number)), is_deleting_dependents=number == 1)
+    found = [(owner(str(number)), one) for number, one in enumerate(owners)]
+    assert verdict(node, finalizers, found) == expected
+
+
+def test_standing_of_an_owner() -> None:
+    """Being deleted is not enough to be waiting."""
+    waiting = meta(deleted=True, finalizers=("foregroundDeletion",))
+    found = [standing(one) for one in (None, meta(), meta(deleted=True), waiting)]
+    assert found == [DANGLING, SOLID, SOLID, WAITING]
+
+
+def test_patches_change_references_and_finalizers_of_the_version_that_was_read() -> None:
+    """The whole list for merge patches, only what changes for strategic ones."""
+    latest = PartialMeta(
+        uid="u",
+        resource_version="7",
+        owner_references=(owner("a", blocking=True), owner("b")),
+        finalizers=("orphan", "x"),
+    )
+    version = {"uid": "u", "resourceVersion": "7"}
+    left = {"apiVersion": "v1", "kind": "Pod", "name": "name-b", "uid": "b"}
+    assert whole_release_patch(latest, {"a"}) == {"metadata": {**version, "ownerReferences": [left]}}
+    assert whole_release_patch(latest, {"a", "b"}) == {"metadata": {**version, "ownerReferences": None}}
+    unblocked = {**left, "name": "name-a", "uid": "a", "blockOwnerDeletion": False}
+    assert unblock_patch(latest) == {"metadata": {"uid": "u", "ownerReferences": [unblocked]}}
+    rows = whole_unblock_patch(latest)["metadata"]["ownerReferences"]
+    assert [row["blockOwnerDeletion"] for row in rows] == [False, False]
+    assert without_finalizer(latest, "orphan") == {"metadata": {**version, "finalizers": ["x"]}}
+    assert without_finalizer(latest, "y") is None
+
+
+UIDS = st.sampled_from("abc")
+OWNERS = st.lists(st.builds(owner, UIDS, blocking=st.booleans(), name=st.sampled_from(["", "x"])), max_size=3)
+STEPS: list[Callable[..., Work]] = [
+    lambda graph, uid, owners, deleted: graph.observed(
+        identity(uid), meta(*owners, deleted=deleted, finalizers=("foregroundDeletion",))
+    ),
+    lambda graph, uid, owners, deleted: graph.deleted(uid),
+    lambda graph, uid, owners, deleted: graph.absent(identity(uid, name="x" if deleted else "")),
+    lambda graph, uid, owners, deleted: graph.unfollowed(uid),
+]
+
+
+@settings(max_examples=300)
+@given(st.lists(st.tuples(st.sampled_from([*STEPS, STEPS[0], STEPS[0]]), UIDS, OWNERS, st.booleans()), max_size=30))
+def test_owners_and_dependents_always_agree(steps: list[tuple[Callable[..., Work], str, Any, bool]]) -> None:
+    """Whatever happens: who names an owner is among its dependents, and the other way round."""
+    graph = Graph()
+    for step, uid, owners, deleted in steps:
+        work = step(graph, uid, owners, deleted)
+        nodes = {name: node for name in "abc" if (node := graph.get(name)) is not None}
+        assert len(graph) == len(nodes)
+        assert set(work.examine_later) | set(work.orphan) <= nodes.keys()
+        for name, node in nodes.items():
+            named = {other for other, one in nodes.items() if name in {ref.uid for ref in one.owners}}
+            assert set(node.dependents) <= named
+            blocking = {
+                other
+                for other in node.dependents
+                if any(ref.uid == name and ref.block_owner_deletion for ref in nodes[other].owners)
+            }
+            assert set(node.blockers) <= set(node.dependents)
+            assert blocking == set(node.blockers)
+            assert node.waiting_blockers == sum(one.is_deleting_dependents for one in node.blockers.values())
+            assert node.dependents or not node.is_virtual or node.owners

@@ -1,0 +1,100 @@
+"""Kinds followed once for all controllers, and the workers that act on what is heard."""
+
+import asyncio
+
+from pykubelet.aio.supervise import start_supervised
+from pykubelet.api import resources
+from pykubelet.api.generated.core import Pod, Secret
+from pykubelet.api.typed import PODS, SECRETS
+from pykubelet.controllers.informers import Informers
+from pykubelet.controllers.loop import ControllerLoop
+from pykubelet.controllers.work_queue import WorkQueue
+from pykubelet.testing.memory_api import MemoryApi
+from pykubelet.testing.virtual_time import VirtualClock
+
+
+def secret(name: str, value: str = "") -> dict[str, object]:
+    metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": value}
+
+
+class Heard:
+    """Writes down what it hears, with what the index has at that moment."""
+
+    def __init__(self, informers: Informers) -> None:
+        self._index, self.lines = informers.objects(SECRETS), list[str]()
+
+    def added(self, new: Secret) -> None:
+        self.lines.append(f"added {new.metadata.name}, known: {self._index.get('default/a') is not None}")
+
+    def updated(self, old: Secret, new: Secret) -> None:
+        self.lines.append(f"{old.type} became {new.type}")
+
+    def deleted(self, old: Secret) -> None:
+        self.lines.append(f"deleted {old.metadata.name}, known: {self._index.get('default/a') is not None}")
+
+
+async def test_changes_are_told_after_the_index_has_them_and_a_failing_listener_harms_nobody() -> None:
+    """Every listener hears all, in order."""
+    api = MemoryApi(VirtualClock())
+    informers = Informers(client=api, clock=VirtualClock())
+    heard = Heard(informers)
+
+    def fail(*_: object) -> None:
+        raise ValueError("broken listener")
+
+    informers.tell(SECRETS, added=fail, updated=fail, deleted=fail)
+    informers.tell(SECRETS, added=heard.added, updated=heard.updated, deleted=heard.deleted)
+    api.put(resources.SECRETS, secret("a", "one"))
+    ready = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        task = start_supervised(group, "informers", lambda: informers.run(ready))
+        await ready.wait()
+        api.put(resources.SECRETS, secret("a", "two"))
+        await asyncio.sleep(1)
+        await api.delete(SECRETS, "a", namespace="default")
+        await asyncio.sleep(1)
+        task.cancel()
+    assert heard.lines == ["added a, known: True", "one became two", "deleted a, known: False"]
+
+
+async def test_pods_are_found_by_owner_and_their_kind_is_listed_once() -> None:
+    """Two controllers that look at pods share what is known of them."""
+    informers, seen = Informers(client=MemoryApi(VirtualClock()), clock=VirtualClock()), list[Pod]()
+    assert informers.pods is informers.pods
+    informers.tell(PODS, added=seen.append, updated=lambda _, new: seen.append(new), deleted=seen.append)
+    ready = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        task = start_supervised(group, "informers", lambda: informers.run(ready))
+        await ready.wait()
+        task.cancel()
+    assert (seen, len(informers.pods)) == ([], 0)
+
+
+async def test_controller_begins_when_all_is_known_and_no_key_is_worked_on_twice_at_once() -> None:
+    """Its workers share one queue; a key put while it is worked on comes again."""
+    queue, informed, ready, active, done = WorkQueue(), asyncio.Event(), asyncio.Event(), set[str](), list[str]()
+
+    async def sync(key: str) -> None:
+        assert key not in active
+        active.add(key)
+        await asyncio.sleep(1)
+        active.discard(key)
+        done.append(key)
+
+    loop = ControllerLoop(name="test", process_next=lambda: queue.process_next(sync), informed=informed, workers=3)
+    for key in ("a", "b", "c"):
+        queue.add(key)
+    async with asyncio.TaskGroup() as group:
+        task = start_supervised(group, "loop", lambda: loop.run(ready))
+        await asyncio.sleep(5)
+        assert done == []
+        informed.set()
+        await ready.wait()
+        await asyncio.sleep(0.5)
+        queue.add("a")
+        await asyncio.sleep(0.6)
+        assert sorted(done) == ["a", "b", "c"]
+        await asyncio.sleep(1)
+        task.cancel()
+    assert sorted(done) == ["a", "a", "b", "c"]

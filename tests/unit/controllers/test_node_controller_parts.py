@@ -1,0 +1,277 @@
+"""Health, taints, evictions and left-over pods: the decisions of the node controllers."""
+
+import math
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pykubelet.api.generated.coordination import Lease
+from pykubelet.api.generated.core import Node, Pod, PodCondition, Taint, Toleration
+from pykubelet.api.times import format_time
+from pykubelet.api.wire import from_document
+from pykubelet.controllers.nodes.disruption import Permits, disruption_of
+from pykubelet.controllers.nodes.health import Health, is_silent, observe, unknown_patch
+from pykubelet.controllers.nodes.node_taints import Evictions, missing_labels, wanted_taints
+from pykubelet.controllers.nodes.pod_gc_plan import missed_for_long, quarantine, stuck, surplus, unscheduled
+from pykubelet.controllers.nodes.pods_by_node import PodsByNode
+from pykubelet.controllers.nodes.toleration import seconds_to_stay
+from pykubelet.controllers.pod_status_patch import condition_patch
+from pykubelet.testing.virtual_time import EPOCH
+
+CREATED = format_time(EPOCH)
+CONDITIONS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
+
+
+def node(name: str = "n1", *, labels: dict[str, str] | None = None, beat: str = "", **fields: Any) -> Node:
+    """A node whose conditions are given as `Ready="True"`."""
+    listed = [
+        {"type": kind, "status": fields.pop(kind), "lastHeartbeatTime": beat or CREATED}
+        for kind in CONDITIONS
+        if kind in fields
+    ]
+    metadata = {"name": name, "uid": f"uid-{name}", "labels": labels or {}, "creationTimestamp": CREATED}
+    return from_document({"metadata": metadata, "spec": fields, "status": {"conditions": listed}}, Node)
+
+
+def pod(name: str, *, node_name: str = "", age: int = 0, **status: Any) -> Pod:
+    metadata: dict[str, Any] = {"name": name, "namespace": "default", "uid": name, "generation": 3}
+    metadata["creationTimestamp"] = format_time(EPOCH + timedelta(seconds=age))
+    return from_document({"metadata": metadata, "spec": {"nodeName": node_name}, "status": status}, Pod)
+
+
+def lease(second: int) -> Lease:
+    return from_document({"spec": {"renewTime": f"2026-01-01T00:00:{second:02}.000000Z"}}, Lease)
+
+
+@pytest.mark.parametrize(
+    ("old", "seen", "renewed", "expected_at"),
+    [
+        (None, node(), None, 70.0),
+        (None, node(Ready="True"), None, 100.0),
+        (Health("uid-n1", 20, CREATED, None), node(Ready="True"), None, 20.0),
+        (Health("uid-n1", 20, "earlier", None), node(Ready="True"), None, 100.0),
+        (Health("uid-n1", 20, CREATED, None), node(Ready="True"), lease(1), 100.0),
+        (Health("uid-n1", 20, CREATED, "2026-01-01T00:00:01.000000Z"), node(Ready="True"), lease(1), 20.0),
+        (Health("uid-n1", 20, CREATED, "2026-01-01T00:00:02.000000Z"), node(Ready="True"), lease(1), 20.0),
+        (Health("uid-n1", 20, None, None), node(Ready="True"), None, 100.0),
+        (Health("another", 20, CREATED, None), node(Ready="True"), None, 100.0),
+    ],
+    ids=["never spoke", "new", "same", "status", "lease", "same lease", "older lease", "first status", "namesake"],
+)
+def test_health_is_what_changed_when(old: Health | None, seen: Node, renewed: Lease | None, expected_at: float) -> None:
+    """At our second 100, thirty seconds after the node was made."""
+    health = observe(old, seen, renewed, now=EPOCH + timedelta(seconds=30), at=100.0)
+    assert health.seen_at == expected_at
+
+
+@given(st.floats(0, 200), st.booleans())
+@settings(max_examples=60)
+def test_node_is_silent_only_after_its_grace(seconds: float, has_spoken: bool) -> None:
+    """50 s, or 60 s for one that has not spoken yet."""
+    health = Health("u", 0.0, "x" if has_spoken else None, None)
+    assert is_silent(health, at=seconds) == (seconds > (50 if has_spoken else 60))
+
+
+def test_silent_node_is_declared_unknown_once() -> None:
+    """What it said is unknown now, what it never said is named as such; the network is not its business."""
+    patch = unknown_patch(node(Ready="True", NetworkUnavailable="False"), EPOCH)
+    assert patch is not None
+    listed = patch["status"]["conditions"]
+    assert [(each["type"], each["reason"]) for each in listed] == [
+        ("Ready", "NodeStatusUnknown"),
+        ("MemoryPressure", "NodeStatusNeverUpdated"),
+        ("DiskPressure", "NodeStatusNeverUpdated"),
+        ("PIDPressure", "NodeStatusNeverUpdated"),
+    ]
+    assert unknown_patch(node(Ready="Unknown"), EPOCH) is None
+
+
+def keys(taints: Sequence[Taint]) -> list[tuple[str, str]]:
+    return [(taint.key.removeprefix("node.kubernetes.io/"), taint.effect) for taint in taints]
+
+
+NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}
+
+
+@pytest.mark.parametrize(
+    ("seen", "evictions", "expected"),
+    [
+        (node(Ready="False"), Evictions.GO_ON, [("not-ready", "NoSchedule")]),
+        (node(Ready="False"), Evictions.START, [("not-ready", "NoExecute"), ("not-ready", "NoSchedule")]),
+        (
+            node(Ready="Unknown", taints=[NOT_READY]),
+            Evictions.GO_ON,
+            [("unreachable", "NoExecute"), ("unreachable", "NoSchedule")],
+        ),
+        (node(Ready="Unknown", taints=[NOT_READY]), Evictions.STOP, [("unreachable", "NoSchedule")]),
+        (node(Ready="True", taints=[NOT_READY]), Evictions.START, []),
+        (node(Ready="True", unschedulable=True), Evictions.GO_ON, [("unschedulable", "NoSchedule")]),
+    ],
+    ids=["not ready", "evicting", "swapped", "halted", "ready again", "cordoned"],
+)
+def test_taints_follow_the_node(seen: Node, evictions: Evictions, expected: list[tuple[str, str]]) -> None:
+    """Not ready and unreachable exclude each other."""
+    assert keys(wanted_taints(seen, evictions, EPOCH)) == expected
+
+
+statuses = st.sampled_from(["True", "False", "Unknown"])
+some_taints = st.lists(
+    st.builds(
+        lambda key, effect: {"key": key, "effect": effect},
+        st.sampled_from(["example.com/a", "node.kubernetes.io/not-ready", "node.kubernetes.io/disk-pressure"]),
+        st.sampled_from(["NoSchedule", "NoExecute", "PreferNoSchedule"]),
+    ),
+    unique_by=lambda taint: (taint["key"], taint["effect"]),
+    max_size=5,
+)
+
+
+@given(st.fixed_dictionaries({}, optional=dict.fromkeys(CONDITIONS, statuses)), some_taints, st.sampled_from(Evictions))
+@settings(max_examples=80)
+def test_taints_are_settled_and_leave_those_of_others(
+    conditions: dict[str, Any], taints: list[dict[str, str]], evictions: Evictions
+) -> None:
+    """A second look changes nothing; whatever is not ours is still there."""
+    first = wanted_taints(node(taints=taints, **conditions), evictions, EPOCH)
+    documents = [{"key": taint.key, "effect": taint.effect, "timeAdded": taint.time_added} for taint in first]
+    again = wanted_taints(node(taints=documents, **conditions), evictions, EPOCH + timedelta(seconds=9))
+    assert again == first
+    foreign = [(each["key"], each["effect"]) for each in taints if each["key"].startswith("example.com")]
+    assert [(taint.key, taint.effect) for taint in first if taint.key.startswith("example.com")] == foreign
+
+
+def test_old_labels_follow_the_stable_ones() -> None:
+    """Added or made the same."""
+    labels = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "arm64", "beta.kubernetes.io/arch": "amd64"}
+    assert missing_labels(node(labels=labels)) == {"beta.kubernetes.io/os": "linux", "beta.kubernetes.io/arch": "arm64"}
+
+
+@pytest.mark.parametrize(
+    ("states", "rate", "is_total"),
+    [
+        ([True, False], 0.1, False),
+        ([False, False], 0.0, True),
+        ([True, True, False, False, False, False], 0.0, False),
+        ([True] * 20 + [False] * 40, 0.01, False),
+        ([True, True, False, False], 0.1, False),
+    ],
+    ids=["one down", "all down", "many of a small zone", "many of a large zone", "only two"],
+)
+def test_rate_of_evictions_by_state_of_the_zone(states: list[bool], rate: float, is_total: bool) -> None:
+    """The more nodes are down, the less they are trusted to be."""
+    found = disruption_of((node(f"n{index}"), is_ready) for index, is_ready in enumerate(states))
+    assert (found.rates[""], found.is_total) == (rate, is_total)
+
+
+def test_zone_that_is_down_alone_is_evicted() -> None:
+    """Others are up, so it is not the network to us; nodes that are excluded do not count."""
+    zone = "topology.kubernetes.io/zone"
+    nodes = [(node("a", labels={zone: "a"}), False), (node("b", labels={zone: "b"}), True)]
+    excluded = (node("c", labels={"node.kubernetes.io/exclude-disruption": ""}), False)
+    found = disruption_of([*nodes, excluded])
+    assert (sorted(found.rates.values()), found.is_total) == ([0.1, 0.1], False)
+
+
+def test_permits_let_one_node_pass_in_ten_seconds() -> None:
+    """Of each zone; none if the rate is nothing."""
+    permits = Permits()
+    asked = [("a", 0.1, 0), ("a", 0.1, 5), ("b", 0.1, 5), ("a", 0.1, 10), ("a", 0.0, 100)]
+    assert [permits.take(zone, rate, at=at) for zone, rate, at in asked] == [True, False, True, True, False]
+
+
+def tolerating(key: str, seconds: int | None) -> Toleration:
+    return Toleration(key=key, operator="Exists", effect="NoExecute", toleration_seconds=seconds)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.none() | st.integers(-5, 500)), max_size=5),
+    st.sets(st.sampled_from("abc")),
+)
+@settings(max_examples=80)
+def test_stay_is_the_shortest_that_is_tolerated(pairs: list[tuple[str, int | None]], tainted: set[str]) -> None:
+    """The first toleration of each taint counts; a taint without one ends it at once."""
+    first: dict[str, int | None] = {}
+    for key, seconds in pairs:
+        first.setdefault(key, seconds)
+    found = seconds_to_stay(
+        [tolerating(key, seconds) for key, seconds in pairs],
+        [Taint(key=key, effect="NoExecute") for key in sorted(tainted)],
+    )
+    if not tainted <= set(first):
+        assert found == 0
+    else:
+        assert found == min((max(limit, 0) for key in tainted if (limit := first[key]) is not None), default=math.inf)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 9)), max_size=12), st.integers(0, 8))
+@settings(max_examples=60)
+def test_surplus_of_finished_pods_is_the_evicted_and_oldest(ages: list[tuple[bool, int]], threshold: int) -> None:
+    """What is kept is not over the threshold, and nothing of it should have gone before what went."""
+    pods = [
+        pod(f"p{index}", age=age, phase="Failed", reason="Evicted" if is_evicted else "")
+        for index, (is_evicted, age) in enumerate(ages)
+    ]
+    gone = {each.metadata.name for each in surplus(pods, threshold)}
+    order = [(not is_evicted, age, f"p{index}") for index, (is_evicted, age) in enumerate(ages)]
+    expected = sorted(order)[: len(pods) - threshold] if 0 < threshold < len(pods) else []
+    assert gone == {name for _, _, name in expected}
+
+
+def test_pods_that_no_kubelet_ends() -> None:
+    """Those without a node, and those of a node that is out of service and not ready."""
+    out = [{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}]
+    nodes = {"dead": node("dead", Ready="Unknown", taints=out), "back": node("back", Ready="True", taints=out)}
+    pods = [pod("none"), pod("dead", node_name="dead"), pod("back", node_name="back"), pod("lost", node_name="lost")]
+    assert [each.metadata.name for each in stuck(pods, nodes)] == ["dead"]
+    assert [each.metadata.name for each in unscheduled(pods)] == ["none"]
+
+
+def test_missing_nodes_are_in_quarantine_as_long_as_they_are_missed() -> None:
+    """One that shows up in between starts anew."""
+    since = quarantine({}, ["a", "b"], at=0)
+    since = quarantine(since, ["a"], at=20)
+    since = quarantine(since, ["a", "b"], at=30)
+    assert (missed_for_long(since, at=39), missed_for_long(since, at=40)) == ([], ["a"])
+
+
+def test_pods_of_a_node_follow_their_changes() -> None:
+    """A namesake on another node is another pod."""
+    index = PodsByNode()
+    index.put(pod("a", node_name="n1"))
+    index.put(pod("b"))
+    index.replace(pod("a", node_name="n1"), pod("a", node_name="n2"))
+    assert ([each.metadata.name for each in index.on("n2")], list(index.nodes())) == (["a"], ["n2"])
+    index.remove(pod("a", node_name="n2"))
+    assert list(index.nodes()) == []
+
+
+def test_condition_is_patched_if_it_is_new_and_keeps_its_time_if_its_status_stays() -> None:
+    """The phase is set even then."""
+    old = {"type": "Ready", "status": "False", "reason": "R", "lastTransitionTime": CREATED}
+    made = pod("a", conditions=[old])
+    later = EPOCH + timedelta(hours=1)
+    assert condition_patch(made, PodCondition(type="Ready", status="False", reason="R"), later) is None
+    patch = condition_patch(made, PodCondition(type="Ready", status="False", reason="S"), later, phase="Failed")
+    assert patch == {
+        "metadata": {"uid": "a"},
+        "status": {
+            "phase": "Failed",
+            "observedGeneration": 3,
+            "conditions": [
+                {
+                    "type": "Ready",
+                    "status": "False",
+                    "reason": "S",
+                    "lastTransitionTime": CREATED,
+                    "observedGeneration": 3,
+                }
+            ],
+        },
+    }
+    turned = condition_patch(made, PodCondition(type="Ready", status="True"), later)
+    assert turned is not None
+    assert turned["status"]["conditions"][0]["lastTransitionTime"] == format_time(later)

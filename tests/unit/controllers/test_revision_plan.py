@@ -1,0 +1,149 @@
+"""Versions of a workload: their data, names, order, and how many are kept."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pykubelet.api import wire
+from pykubelet.api.generated.apps import ControllerRevision, StatefulSet
+from pykubelet.api.generated.core import Container, PodSecurityContext, PodSpec, PodTemplateSpec
+from pykubelet.api.generated.meta import ObjectMeta
+from pykubelet.controllers.revision_plan import (
+    Naming,
+    data_hash,
+    holds,
+    in_order,
+    new_revision,
+    next_number,
+    restored_template,
+    restores,
+    revision_data,
+    surplus_revisions,
+)
+
+TEMPLATE = PodTemplateSpec(
+    metadata=ObjectMeta(labels={"app": "web"}),
+    spec=PodSpec(containers=(Container(name="main", image="a:1"),)),
+)
+OTHER = PodTemplateSpec(metadata=TEMPLATE.metadata, spec=PodSpec(containers=(Container(name="side", image="b:1"),)))
+OWNER = StatefulSet(metadata=ObjectMeta(name="web", namespace="ns", uid="u", annotations={"why": "because"}))
+NAMING = Naming("hash", data_hash)
+
+
+def revision(number: int, name: str = "r", *, at: str | None = None, data: Any = None) -> ControllerRevision:
+    return ControllerRevision(metadata=ObjectMeta(name=name, creation_timestamp=at), revision=number, data=data)
+
+
+def test_revision_holds_a_patch_in_go_order() -> None:
+    """What `kubectl rollout undo` sends, and what it compares byte by byte with its own."""
+    text = wire.encode(revision_data(TEMPLATE)).decode()
+    container = '{"image":"a:1","name":"main","resources":{}}'
+    spec = f'{{"containers":[{container}]}}'
+    assert (
+        text
+        == f'{{"spec":{{"template":{{"$patch":"replace","metadata":{{"labels":{{"app":"web"}}}},"spec":{spec}}}}}}}'
+    )
+
+
+def test_new_revision_is_named_after_its_data() -> None:
+    """Labels of the template and the hash, annotations of the owner, owned by it; a long name is cut."""
+    made = new_revision(OWNER, TEMPLATE, number=3, naming=NAMING, collision_count=0)
+    short_hash = data_hash(TEMPLATE, 0)
+    assert (made.metadata.name, made.revision) == (f"web-{short_hash}", 3)
+    assert made.metadata.labels == {"app": "web", "hash": short_hash}
+    assert made.metadata.annotations == {"why": "because"}
+    assert [owner.uid for owner in made.metadata.owner_references if owner.controller] == ["u"]
+    assert TEMPLATE.metadata.labels == {"app": "web"}
+    long = StatefulSet(metadata=ObjectMeta(name="x" * 250))
+    assert len(new_revision(long, TEMPLATE, number=1, naming=NAMING, collision_count=0).metadata.name) < 253
+
+
+def test_hash_depends_on_template_and_collisions() -> None:
+    """Also characters that Go escapes in JSON have their place in it."""
+    escaped = PodTemplateSpec(metadata=ObjectMeta(annotations={"text": "<&>\u2028é"}))
+    hashes = [data_hash(TEMPLATE), data_hash(TEMPLATE, 0), data_hash(TEMPLATE, 1), data_hash(OTHER), data_hash(escaped)]
+    assert len(set(hashes)) == 5
+    assert data_hash(TEMPLATE, 1) == hashes[2]
+
+
+def test_hash_is_that_of_kubernetes() -> None:
+    """A set that changes hands keeps the names of its revisions; recorded with 1.34."""
+    container = Container(
+        name="test",
+        image="test",
+        image_pull_policy="Always",
+        termination_message_path="/dev/termination-log",
+        termination_message_policy="File",
+    )
+    spec = PodSpec(
+        containers=(container,),
+        dns_policy="ClusterFirst",
+        restart_policy="Always",
+        scheduler_name="default-scheduler",
+        security_context=PodSecurityContext(),
+        termination_grace_period_seconds=30,
+    )
+    metadata = ObjectMeta(annotations={"test": "value"}, labels={"app": "foo"})
+    assert data_hash(PodTemplateSpec(metadata=metadata, spec=spec), 0) == "776999688b"
+
+
+def test_revision_with_nulls_holds_the_same() -> None:
+    """Versions before 1.34 wrote a null where they had no time."""
+    data = revision_data(TEMPLATE)
+    metadata = {**data["spec"]["template"]["metadata"], "creationTimestamp": None}
+    older = {"spec": {"template": {**data["spec"]["template"], "metadata": metadata}}}
+    assert holds(revision(1, data=older), data)
+    assert not holds(revision(1, data=revision_data(OTHER)), data)
+
+
+def test_revision_restores_what_the_api_fills_in() -> None:
+    """A field that is missing is the same as its default; anything else is not."""
+    data = revision_data(TEMPLATE)
+    template = {**data["spec"]["template"], "spec": {**data["spec"]["template"]["spec"], "restartPolicy": "Always"}}
+    assert restores(revision(1, data={"spec": {"template": template}}), TEMPLATE)
+    assert not restores(revision(1, data=revision_data(OTHER)), TEMPLATE)
+    assert restored_template(revision(1, data=revision_data(OTHER)), TEMPLATE) == OTHER
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(None, id="nothing"),
+        pytest.param([], id="list"),
+        pytest.param({"spec": {"template": 3}}, id="number"),
+        pytest.param({"spec": {"template": {"$patch": "wrong"}}}, id="unknown directive"),
+        pytest.param({"spec": None}, id="null"),
+    ],
+)
+def test_nonsense_restores_nothing(data: Any) -> None:
+    """Whoever wrote it: it is no version of this template."""
+    assert restored_template(revision(1, data=data), TEMPLATE) is None
+    assert not restores(revision(1, data=data), TEMPLATE)
+
+
+def test_order_is_by_number_age_and_name() -> None:
+    """The next number is above all, whatever the order."""
+    old, new = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
+    ordered = [revision(1, "z"), revision(2, "b", at=old), revision(2, "c", at=old), revision(2, "a", at=new)]
+    assert list(in_order(reversed(ordered))) == ordered
+    assert (next_number(ordered), next_number(())) == (3, 1)
+
+
+@settings(deadline=None, max_examples=100)
+@given(lives=st.lists(st.booleans(), max_size=8), limit=st.integers(-1, 5), count_live=st.booleans())
+def test_surplus_is_the_oldest_that_nobody_needs(lives: list[bool], limit: int, count_live: bool) -> None:
+    """Never a live one, never more than needed; below zero there is no limit."""
+    old = [revision(number, str(number)) for number in range(len(lives))]
+    surplus = surplus_revisions(old, limit, lambda one: lives[one.revision], count_live=count_live)
+    assert not any(lives[one.revision] for one in surplus)
+    dead = [one for one in old if not lives[one.revision]]
+    assert list(surplus) == dead[: len(surplus)]
+    if limit < 0:
+        assert surplus == ()
+    elif count_live:
+        assert len(old) - len(surplus) <= limit or len(surplus) == len(dead)
+    else:
+        assert len(dead) - len(surplus) <= limit
+        assert len(surplus) == max(0, len(dead) - limit)

@@ -1,0 +1,279 @@
+"""How endpoints are spread over slices, and what a slice and an endpoint look like."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from pykubelet.api.generated.core import (
+    Container,
+    ContainerPort,
+    Node,
+    Pod,
+    PodCondition,
+    PodIP,
+    PodSpec,
+    PodStatus,
+    Service,
+    ServicePort,
+    ServiceSpec,
+)
+from pykubelet.api.generated.discovery import EndpointHints, EndpointPort, EndpointSlice, ForNode, ForZone
+from pykubelet.api.generated.meta import ObjectMeta
+from pykubelet.controllers.endpoints.pod_facts import addresses_of, endpoint_facts, families_of, has_endpoint
+from pykubelet.controllers.endpoints.slice_form import endpoint_for, new_slice, ports_for, slice_labels, slice_patch
+from pykubelet.controllers.endpoints.slice_plan import SlicePlan, Wanted, plan_slices
+from pykubelet.controllers.endpoints.slice_tracker import SliceTracker
+from pykubelet.controllers.endpoints.subsets import endpoints_for, endpoints_patch, subsets_for, truncated
+from pykubelet.controllers.endpoints.trigger_times import TriggerTimes
+
+HTTP = (EndpointPort(name="http", port=80, protocol="TCP"),)
+OTHER = (EndpointPort(name="http", port=81, protocol="TCP"),)
+
+
+def service(**spec: Any) -> Service:
+    given = {"selector": {"app": "web"}, "ip_families": ("IPv4",), "cluster_ip": "10.1.0.1", **spec}
+    metadata = ObjectMeta(name="web", namespace="ns", uid="svc", creation_timestamp="2026-01-01T00:00:00Z")
+    return Service(metadata=metadata, spec=ServiceSpec(**given))
+
+
+def pod(name: str, *ips: str, ready: bool = True, **spec: Any) -> Pod:
+    ports = (ContainerPort(name="web", container_port=8080, protocol="TCP"),)
+    given = {"containers": (Container(name="c", ports=ports),), "node_name": "n", **spec}
+    condition = PodCondition(type="Ready", status=str(ready), last_transition_time="2026-01-01T00:00:01Z")
+    status = PodStatus(
+        phase="Running",
+        pod_ip=ips[0] if ips else "",
+        pod_ips=tuple(PodIP(ip=ip) for ip in ips),
+        conditions=(condition,),
+    )
+    metadata = ObjectMeta(name=name, namespace="ns", uid=f"uid-{name}")
+    return Pod(metadata=metadata, spec=PodSpec(**given), status=status)
+
+
+def wanted(*names: str, ready: bool = True, ports: tuple[EndpointPort, ...] = HTTP) -> list[Wanted]:
+    pods = [pod(name, f"10.0.0.{name}", ready=ready) for name in names]
+    return [Wanted(ports, endpoint_for(one, None, service(), "IPv4")) for one in pods]
+
+
+def carried_out(slices: Sequence[EndpointSlice], plan: SlicePlan, names: Any) -> list[EndpointSlice]:
+    """The slices after a plan."""
+    changed = {old.metadata.name: new for old, new in plan.update}
+    gone = {old.metadata.name for old in plan.delete}
+    kept = [changed.get(one.metadata.name, one) for one in slices if one.metadata.name not in gone]
+    return kept + [replace(one, metadata=replace(one.metadata, name=f"s{next(names)}")) for one in plan.create]
+
+
+CROWDS = st.lists(
+    st.tuples(st.sets(st.sampled_from([str(n) for n in range(9)])), st.booleans(), st.sampled_from([HTTP, OTHER])),
+    min_size=1,
+    max_size=6,
+)
+
+
+@settings(max_examples=150)
+@given(CROWDS, st.integers(1, 4))
+def test_every_endpoint_is_in_one_slice_and_nothing_is_written_twice(
+    crowds: list[tuple[set[str], bool, tuple[EndpointPort, ...]]], limit: int
+) -> None:
+    """However the pods change: no slice is too big, the next plan is empty, and there is always a slice."""
+    slices: list[EndpointSlice] = []
+    names = iter(range(10**6))
+    for crowd, ready, ports in crowds:
+        rows = wanted(*sorted(crowd), ready=ready, ports=ports)
+        slices = carried_out(slices, plan_slices(service(), slices, {"IPv4": rows}, max_endpoints=limit), names)
+        found = sorted(endpoint.addresses for one in slices for endpoint in one.endpoints)
+        assert found == sorted(row.endpoint.addresses for row in rows)
+        assert slices
+        assert all(len(one.endpoints) <= limit for one in slices)
+        assert all(one.ports == ports for one in slices if one.endpoints)
+        assert plan_slices(service(), slices, {"IPv4": rows}, max_endpoints=limit) == SlicePlan()
+
+
+def filled(name: str, rows: Sequence[Wanted], *, uid: str = "svc") -> EndpointSlice:
+    made = new_slice(replace(service(), metadata=replace(service().metadata, uid=uid)), "IPv4", rows[0].ports)
+    metadata = replace(made.metadata, name=name)
+    return replace(made, metadata=metadata, endpoints=tuple(row.endpoint for row in rows))
+
+
+def test_slice_that_changes_anyway_is_filled_first() -> None:
+    """Rather than a slice that would not be written otherwise."""
+    first, second = filled("a", wanted("1", "2")), filled("b", wanted("3", "4"))
+    plan = plan_slices(service(), [first, second], {"IPv4": wanted("1", "2", "3", "5")}, max_endpoints=3)
+    assert [(old.metadata.name, len(new.endpoints)) for old, new in plan.update] == [("b", 2)]
+
+
+def test_rest_goes_into_the_slice_it_fills_best_or_a_new_one() -> None:
+    """One that has just enough room, if it all fits."""
+    first, second = filled("a", wanted("1")), filled("b", wanted("2", "3"))
+    plan = plan_slices(service(), [first, second], {"IPv4": wanted("1", "2", "3", "4")}, max_endpoints=3)
+    assert [old.metadata.name for old, _ in plan.update] == ["b"]
+    rows = wanted("1", "2", "3", "4", "5", "6")
+    plan = plan_slices(service(), [first, second], {"IPv4": rows}, max_endpoints=3)
+    assert (len(plan.update), [len(one.endpoints) for one in plan.create]) == (0, [3])
+
+
+def test_slices_of_another_service_or_family_are_deleted_and_never_reused() -> None:
+    """One of the same name may have gone just before; what is left of it is not ours to change."""
+    old, six = filled("a", wanted("1"), uid="before"), replace(filled("b", wanted("2")), address_type="IPv6")
+    plan = plan_slices(service(), [old, six], {"IPv4": wanted("1")})
+    assert {one.metadata.name for one in plan.delete} == {"a", "b"}
+    assert len(plan.create) == 1
+
+
+def test_service_that_is_being_deleted_gets_no_new_slice() -> None:
+    """The garbage collector is at it."""
+    leaving = replace(service(), metadata=replace(service().metadata, deletion_timestamp="2026-01-01T00:00:00Z"))
+    assert plan_slices(leaving, [], {"IPv4": wanted("1")}) == SlicePlan()
+
+
+def test_changed_labels_of_the_service_reach_its_slices() -> None:
+    """Reserved ones are not the service's to set; what it no longer has is taken off."""
+    labels = {"tier": "front", "kubernetes.io/service-name": "evil"}
+    labelled = replace(service(), metadata=replace(service().metadata, labels=labels))
+    old = filled("a", wanted("1"))
+    ((before, after),) = plan_slices(labelled, [old], {"IPv4": wanted("1")}).update
+    assert after.metadata.labels == slice_labels(labelled)
+    assert after.metadata.labels["kubernetes.io/service-name"] == "web"
+    patch = slice_patch(after, before, None)
+    assert patch["metadata"]["labels"]["tier"] is None
+    assert patch["metadata"]["annotations"] == {"endpoints.kubernetes.io/last-change-trigger-time": None}
+
+
+@pytest.mark.parametrize(
+    ("distribution", "hints"),
+    [
+        (None, None),
+        ("PreferClose", EndpointHints(for_zones=(ForZone(name="z"),))),
+        ("PreferSameZone", EndpointHints(for_zones=(ForZone(name="z"),))),
+        ("PreferSameNode", EndpointHints(for_zones=(ForZone(name="z"),), for_nodes=(ForNode(name="n"),))),
+    ],
+)
+def test_hints_follow_the_traffic_distribution(distribution: str | None, hints: EndpointHints | None) -> None:
+    """Only ready endpoints have them."""
+    node = Node(metadata=ObjectMeta(name="n", labels={"topology.kubernetes.io/zone": "z"}))
+    asked = service(traffic_distribution=distribution)
+    assert endpoint_for(pod("a", "10.0.0.1"), node, asked, "IPv4").hints == hints
+    assert endpoint_for(pod("a", "10.0.0.1", ready=False), node, asked, "IPv4").hints is None
+
+
+def test_named_port_is_found_in_containers_and_sidecars_of_its_protocol() -> None:
+    """A pod without it has one port less; a number is taken as it is."""
+    ports = (
+        ServicePort(name="a", port=1, target_port="web", protocol="TCP"),
+        ServicePort(name="b", port=2, target_port="web", protocol="UDP"),
+        ServicePort(name="c", port=3, target_port="side", protocol="TCP"),
+        ServicePort(name="d", port=4, target_port=9, protocol="TCP"),
+    )
+    side = ContainerPort(name="side", container_port=7, protocol="TCP")
+    sidecar = Container(name="s", restart_policy="Always", ports=(side,))
+    initial = Container(name="i", ports=(ContainerPort(name="web", container_port=1, protocol="UDP"),))
+    found = ports_for(pod("a", "10.0.0.1", init_containers=(initial, sidecar)), service(ports=ports))
+    assert [(port.name, port.port) for port in found] == [("a", 8080), ("c", 7), ("d", 9)]
+
+
+def test_addresses_are_those_of_the_family_in_their_plain_form() -> None:
+    """Families are the service's, or those of its address, or both."""
+    both = pod("a", "010.0.0.1", "fd00::0001")
+    assert (addresses_of(both, "IPv4"), addresses_of(both, "IPv6")) == (("10.0.0.1",), ("fd00::1",))
+    assert families_of(service(ip_families=(), cluster_ip="fd00::1")) == ("IPv6",)
+    assert families_of(service(ip_families=(), cluster_ip="None")) == ("IPv4", "IPv6")
+
+
+def test_pod_is_listed_while_it_has_an_address_and_is_not_over() -> None:
+    """One that ends only where that is asked for."""
+    running = pod("a", "10.0.0.1")
+    over = replace(running, status=replace(running.status, phase="Failed"))
+    ending = replace(running, metadata=replace(running.metadata, deletion_timestamp="2026-01-01T00:00:00Z"))
+    found = [has_endpoint(one, while_terminating=False) for one in (running, over, ending, pod("b"))]
+    assert found == [True, False, False, False]
+    assert has_endpoint(ending, while_terminating=True)
+    local = pod("a", "127.0.0.1", "fe80::1")
+    assert not has_endpoint(local, while_terminating=True)
+    assert addresses_of(local, "IPv4") + addresses_of(local, "IPv6") == ()
+    assert len({endpoint_facts(one) for one in (running, over, ending)}) == 3
+
+
+def test_tracker_knows_what_was_written_and_not_yet_seen() -> None:
+    """Older generations, slices not seen yet, and deletions not seen yet are stale; others' changes are news."""
+    tracker = SliceTracker()
+    old = EndpointSlice(metadata=ObjectMeta(name="a", uid="u", generation=1))
+    new = replace(old, metadata=replace(old.metadata, generation=2))
+    assert tracker.is_news("k", old)
+    tracker.written("k", new)
+    assert [tracker.is_stale("k", slices) for slices in ([], [old], [new])] == [True, True, False]
+    assert not tracker.is_news("k", new)
+    tracker.deletion_sent("k", new)
+    assert [tracker.is_stale("k", slices) for slices in ([], [new])] == [False, True]
+    assert tracker.saw_deletion("k", new)
+    tracker.written("k", new)
+    assert not tracker.saw_deletion("k", new)
+    tracker.forget("k")
+    assert not tracker.is_stale("k", [])
+
+
+def test_trigger_time_is_that_of_the_first_change_since_the_last_sync() -> None:
+    """At first the service's own; nothing new gives none."""
+    times = TriggerTimes()
+    first, later = pod("a", "10.0.0.1"), pod("b", "10.0.0.2")
+    assert times.of(service(), [first]) == "2026-01-01T00:00:00Z"
+    assert times.of(service(), [first]) is None
+    assert times.of(service(), [first, later]) == "2026-01-01T00:00:01Z"
+    times.forget("ns/web")
+    assert times.of(service(), [first]) == "2026-01-01T00:00:00Z"
+
+
+def test_subsets_join_pods_with_the_same_ports() -> None:
+    """A port that only some have makes a subset of its own; not ready ones stand apart."""
+    ports = (
+        ServicePort(name="web", port=80, target_port="web", protocol="TCP"),
+        ServicePort(name="extra", port=81, target_port="extra", protocol="TCP"),
+    )
+    numbers = {"web": 8080, "extra": 9}
+    extra = tuple(ContainerPort(name=name, container_port=port, protocol="TCP") for name, port in numbers.items())
+    pods = [
+        pod("a", "10.0.0.1"),
+        pod("b", "10.0.0.2", containers=(Container(name="c", ports=extra),)),
+        pod("c", "10.0.0.3", ready=False),
+    ]
+    found = [
+        (
+            [one.ip for one in row.addresses],
+            [one.ip for one in row.not_ready_addresses],
+            [port.name for port in row.ports],
+        )
+        for row in subsets_for(service(ports=ports), pods)
+    ]
+    assert found == [(["10.0.0.2"], [], ["extra"]), (["10.0.0.1", "10.0.0.2"], ["10.0.0.3"], ["web"])]
+
+
+@pytest.mark.parametrize(
+    ("ready", "others", "kept"), [(1200, 300, (1000, 0)), (600, 600, (600, 400)), (1000, 0, (1000, 0))]
+)
+def test_endpoints_are_cut_at_a_thousand_and_say_so(ready: int, others: int, kept: tuple[int, int]) -> None:
+    """Ready ones go first."""
+    ports = (ServicePort(name="web", port=80, target_port="web", protocol="TCP"),)
+    pods = [pod(f"{n}", f"10.0.{n // 250}.{n % 250}", ready=n < ready) for n in range(ready + others)]
+    found = endpoints_for(service(ports=ports), pods, None)
+    (subset,) = found.subsets
+    assert (len(subset.addresses), len(subset.not_ready_addresses)) == kept
+    mark = found.metadata.annotations.get("endpoints.kubernetes.io/over-capacity")
+    assert mark == ("truncated" if ready + others > 1000 else None)
+    assert truncated(found.subsets) == found.subsets
+    assert endpoints_patch(found, found) is None
+
+
+def test_endpoints_are_changed_only_where_they_differ() -> None:
+    """The versions of pods and annotations of others do not count."""
+    ports = (ServicePort(name="web", port=80, target_port="web", protocol="TCP"),)
+    old = endpoints_for(service(ports=ports), [pod("a", "10.0.0.1")], "2026-01-01T00:00:00Z")
+    assert endpoints_patch(old, endpoints_for(service(ports=ports), [pod("a", "10.0.0.1")], None)) is None
+    patch = endpoints_patch(old, endpoints_for(service(ports=ports), [], None))
+    assert patch is not None
+    assert patch["subsets"] is None
+    headless = endpoints_for(service(ports=(), cluster_ip="None"), [pod("a", "10.0.0.1")], None)
+    assert headless.metadata.labels["service.kubernetes.io/headless"] == ""
+    assert [len(row.ports) for row in headless.subsets] == [0]
