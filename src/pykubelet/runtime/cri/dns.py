@@ -1,0 +1,92 @@
+"""Where the containers of a pod look up names: with the cluster's servers or the machine's.
+
+Pure. In: a pod and what the node knows of the cluster's and the machine's resolvers. Out: what goes into its resolv.conf.
+Upstream: pkg/kubelet/network/dns/dns.go
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from pykubelet.api.generated.core import Pod, PodDNSConfigOption
+
+# What resolvers put up with: validation.MaxDNSNameservers and its neighbours.
+_MAX_SERVERS = 3
+_MAX_SEARCHES = 32
+_MAX_SEARCH_TEXT = 2048
+_MAX_SEARCH = 253
+_CLUSTER_OPTIONS = ("ndots:5",)
+
+
+@dataclass(frozen=True, slots=True)
+class Resolver:
+    """What a resolv.conf says."""
+
+    servers: tuple[str, ...] = ()
+    searches: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterDns:
+    """The cluster's own servers, none if it has none, and what its names end with."""
+
+    servers: tuple[str, ...] = ()
+    domain: str = ""
+
+
+def parse_resolver(text: str) -> Resolver:
+    """What a resolv.conf says: servers add up, of several `search` lines the last counts, of an option the last."""
+    servers: list[str] = []
+    searches: tuple[str, ...] = ()
+    options: dict[str, str] = {}
+    for line in text.splitlines():
+        match line.split():
+            case ["nameserver", server, *_]:
+                servers.append(server)
+            case ["search", *domains]:
+                searches = tuple(domain.removesuffix(".") for domain in domains if domain != ".")
+            case ["options", *given]:
+                options |= {option.partition(":")[0]: option for option in given}
+    return Resolver(tuple(servers), searches, tuple(options.values()))
+
+
+def pod_resolver(pod: Pod, cluster: ClusterDns, machine: Resolver) -> Resolver:
+    """What a pod's containers have. A cluster without servers of its own leaves its pods with the machine's."""
+    policy = pod.spec.dns_policy
+    if policy == "None":
+        found = Resolver()
+    elif policy == "Default" or (policy == "ClusterFirst" and pod.spec.host_network) or not cluster.servers:
+        found = machine
+    else:
+        found = Resolver(cluster.servers, _cluster_searches(pod, cluster.domain, machine.searches), _CLUSTER_OPTIONS)
+    if (more := pod.spec.dns_config) is not None:
+        found = Resolver(
+            _unique((*found.servers, *more.nameservers)),
+            _unique((*found.searches, *more.searches)),
+            _merged(found.options, more.options),
+        )
+    return replace(found, servers=found.servers[:_MAX_SERVERS], searches=_fitting(found.searches))
+
+
+def _cluster_searches(pod: Pod, domain: str, machine: Sequence[str]) -> tuple[str, ...]:
+    if not domain:
+        return tuple(machine)
+    return _unique((f"{pod.metadata.namespace}.svc.{domain}", f"svc.{domain}", domain, *machine))
+
+
+def _unique(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(texts))
+
+
+def _merged(options: Iterable[str], more: Iterable[PodDNSConfigOption]) -> tuple[str, ...]:
+    values = {name: value for name, _, value in (option.partition(":") for option in options)}
+    values |= {option.name: option.value or "" for option in more}
+    return tuple(f"{name}:{value}" if value else name for name, value in values.items())
+
+
+def _fitting(searches: Sequence[str]) -> tuple[str, ...]:
+    """As many, and none longer, as resolvers put up with."""
+    fitting = [search for search in searches[:_MAX_SEARCHES] if len(search) <= _MAX_SEARCH]
+    while len(" ".join(fitting)) > _MAX_SEARCH_TEXT:
+        fitting.pop()
+    return tuple(fitting)

@@ -1,0 +1,164 @@
+"""What does not depend on containerd, asked of a program that serves CRI and counts: costs, events, cgroup drivers."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from cri_api.v1 import api_pb2 as cri
+
+from fake_cri import FakeCri, serving
+from pykubelet.api.keys import PodUid
+from pykubelet.runtime.changes import ChangeHints
+from pykubelet.runtime.cri.channel import Channel, CriFailure
+from pykubelet.runtime.cri.deeds import Deeds
+from pykubelet.runtime.cri.feed import Feed
+from pykubelet.runtime.cri.looks import Looks
+from pykubelet.runtime.cri.opening import CriSettings, cgroup_driver, open_cri
+from pykubelet.runtime.cri.sockets import find_socket
+from pykubelet.runtime.protocol import ContainerState
+
+
+@pytest.fixture
+def fake() -> FakeCri:
+    return FakeCri()
+
+
+@pytest.fixture
+async def channel(fake: FakeCri, tmp_path: Path) -> AsyncIterator[Channel]:
+    async with serving(fake, tmp_path) as socket, Channel(f"unix://{socket}") as channel:
+        yield channel
+
+
+async def test_look_at_everything_asks_for_details_once(fake: FakeCri, channel: Channel) -> None:
+    """Two lists, however many pods; a status only of what changed since the last look."""
+    looks = Looks(channel)
+    for number in range(20):
+        fake.add(f"pod-{number}")
+    created = fake.add("created", state=cri.CONTAINER_CREATED)
+    assert len(await looks.everything()) == 21
+    assert fake.calls == {"ListPodSandbox": 1, "ListContainers": 1, "PodSandboxStatus": 21, "ContainerStatus": 20}
+    fake.calls.clear()
+    fake.containers["main-pod-7"].state = cri.CONTAINER_EXITED
+    fake.containers["main-pod-7"].exit_code = 3
+    await looks.everything()
+    found = {pod.uid: pod for pod in await looks.everything()}
+    assert fake.calls == {"ListPodSandbox": 2, "ListContainers": 2, "ContainerStatus": 1}
+    assert {uid: pod.containers[0].exit_code for uid, pod in found.items() if pod.containers[0].exit_code} == {
+        "pod-7": 3
+    }
+    assert [pod.containers[0].id for pod in found.values() if pod.containers[0].state == ContainerState.CREATED] == [
+        created
+    ]
+
+
+async def test_look_at_one_pod_asks_of_no_other(fake: FakeCri, channel: Channel) -> None:
+    """And what it learned, the look at everything need not ask again."""
+    looks = Looks(channel)
+    fake.add("one")
+    fake.add("other")
+    pod = await looks.of_pod(PodUid("one"))
+    assert pod is not None
+    assert (pod.uid, [one.id for one in pod.containers]) == ("one", ["main-one"])
+    assert await looks.of_pod(PodUid("nobody")) is None
+    assert (fake.calls["PodSandboxStatus"], fake.calls["ContainerStatus"]) == (1, 1)
+    await looks.everything()
+    assert (fake.calls["PodSandboxStatus"], fake.calls["ContainerStatus"]) == (2, 2)
+
+
+async def test_what_vanishes_during_a_look_is_not_there(fake: FakeCri, channel: Channel) -> None:
+    """Between the list and the status somebody removed it."""
+    looks = Looks(channel)
+    fake.add("one")
+    ghost = fake.containers["main-one"]
+    fake.containers["main-one"] = cri.ContainerStatus(
+        id="ghost", metadata=ghost.metadata, state=ghost.state, labels=ghost.labels
+    )
+    (pod,) = await looks.everything()
+    assert pod.containers == ()
+
+
+async def test_what_is_gone_is_forgotten(fake: FakeCri, channel: Channel) -> None:
+    """Nobody's memory grows with pods that were."""
+    looks = Looks(channel)
+    fake.add("one")
+    await looks.everything()
+    assert (looks.owners(), looks.owner("main-one"), await looks.is_sandbox("box-one")) == ({"one"}, "one", True)
+    fake.sandboxes.clear()
+    fake.containers.clear()
+    assert list(await looks.everything()) == []
+    assert (looks.owners(), looks.owner("main-one"), await looks.is_sandbox("box-one")) == (set(), None, False)
+
+
+async def test_events_of_cri_are_hints(fake: FakeCri, tmp_path: Path) -> None:
+    """By the sandbox they tell of, or by what is known of the container."""
+    fake.add("known")
+    async with serving(fake, tmp_path) as socket, open_cri(CriSettings(socket=socket)) as opened:
+        assert opened.has_changes
+        await opened.runtime.pods()
+        changes = opened.runtime.changes()
+        told = cri.PodSandboxStatus(metadata=cri.PodSandboxMetadata(uid="told"))
+        stopped = cri.CONTAINER_STOPPED_EVENT
+        await fake.events.put(_event("x", stopped, pod_sandbox_status=told))
+        assert await anext(changes) == "told"
+        await fake.events.put(_event("nobody's", stopped))
+        await fake.events.put(_event("main-known", stopped))
+        assert await anext(changes) == "known"
+
+
+async def test_runtime_without_any_events_is_known_as_such(tmp_path: Path) -> None:
+    """The node then looks again and again."""
+    fake = FakeCri(has_events=False)
+    async with serving(fake, tmp_path) as socket:
+        async with open_cri(CriSettings(socket=socket)) as opened:
+            assert (opened.name, opened.version, opened.has_changes) == ("fake", "1", False)
+        async with Channel(f"unix://{socket}") as channel:
+            looks, hints = Looks(channel), ChangeHints()
+            feed = Feed(channel=channel, looks=looks, hints=hints, deeds=Deeds(looks=looks, hints=hints))
+            async with asyncio.timeout(5):
+                await feed.run()
+            assert feed.is_deaf.is_set()
+
+
+SYSTEMD_CONFIG = {
+    "containerd": {"defaultRuntimeName": "runc", "runtimes": {"runc": {"options": {"SystemdCgroup": True}}}}
+}
+CGROUPFS_CONFIG = {"containerd": {"defaultRuntimeName": "runc", "runtimes": {"runc": {"options": None}}}}
+
+
+@pytest.mark.parametrize(
+    ("has_config", "config", "driver"),
+    [
+        (True, "", "systemd"),
+        (False, json.dumps(SYSTEMD_CONFIG), "systemd"),
+        (False, json.dumps(CGROUPFS_CONFIG), "cgroupfs"),
+        (False, "{}", "cgroupfs"),
+        (False, "", "cgroupfs"),
+    ],
+    ids=["asked", "containerd with systemd", "containerd without", "no runtimes", "nothing told"],
+)
+async def test_cgroup_driver_is_the_runtimes(tmp_path: Path, has_config: bool, config: str, driver: str) -> None:
+    """Whoever is too old to be asked shows its configuration."""
+    fake = FakeCri(has_config=has_config, config=config)
+    async with serving(fake, tmp_path) as socket, Channel(f"unix://{socket}") as channel:
+        assert await cgroup_driver(channel) == driver
+
+
+async def test_failure_tells_the_code_as_go_does(channel: Channel) -> None:
+    """People search for these words."""
+    with pytest.raises(CriFailure) as failure:
+        await channel.ask(cri.StartContainerRequest(container_id="x"), cri.StartContainerResponse)
+    assert failure.value.message == "rpc error: code = Unimplemented desc = unknown method StartContainer"
+    assert failure.value.plain().message == "unknown method StartContainer"
+
+
+async def test_call_that_takes_too_long_fails(channel: Channel) -> None:
+    """A runtime that hangs does not hang the node."""
+    with pytest.raises(CriFailure, match="DeadlineExceeded"):
+        await channel.ask(cri.ExecSyncRequest(), cri.ExecSyncResponse, timeout_seconds=0.1)
+
+
+def test_socket_is_the_one_that_was_given() -> None:
+    """With or without the scheme."""
+    assert find_socket("unix:///run/some.sock") == find_socket("/run/some.sock") == "/run/some.sock"

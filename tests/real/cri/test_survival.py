@@ -1,0 +1,92 @@
+"""The node, or containerd itself, is started anew while containers run; and what is seen of changes meanwhile."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from containerd_lab import ContainerdLab, running_containerd
+from cri_lab import CriLab, opened, remove_everything
+from pykubelet.api.keys import PodUid
+from pykubelet.runtime.cri.opening import CriSettings, OpenCri, open_cri
+from pykubelet.runtime.protocol import ContainerState, RuntimeFailure
+
+
+async def test_node_started_anew_finds_everything_and_goes_on(containerd: ContainerdLab, tmp_path: Path) -> None:
+    """It adds a container to a sandbox that it did not make, with the host's name as before."""
+    async with opened(containerd) as cri:
+        lab = CriLab(cri, tmp_path)
+        pod = lab.pod("sleep", "1000")
+        sandbox_id = await lab.sandbox(pod)
+        first = await lab.add(pod, sandbox_id)
+        before = await lab.inspect(pod)
+    async with opened(containerd) as cri:
+        lab = CriLab(cri, tmp_path)
+        assert list(await cri.runtime.pods()) == [before]
+        second = await lab.add(pod, sandbox_id, attempt=1)
+        assert [one.id for one in (await lab.inspect(pod)).containers] == [second, first]
+        assert await lab.tell(second, "echo $HOSTNAME") == [pod.metadata.name]
+        await cri.runtime.stop(sandbox_id, 0)
+        await remove_everything(cri.runtime)
+
+
+async def test_containers_outlive_containerd_and_changes_are_heard_again() -> None:
+    """While it is away calls fail; afterwards every pod is hinted at, and ends are heard as before."""
+    with running_containerd() as containerd:
+        async with opened(containerd) as cri:
+            lab = CriLab(cri, containerd.folder)
+            pod = lab.pod("sh", "-c", "while ! [ -e /tmp/end ]; do sleep 0.02; done; exit 4")
+            container_id = await lab.run(pod)
+            await asyncio.sleep(0.5)  # the pod was hinted at when the runtime was opened, too
+            changes = cri.runtime.changes()
+            containerd.kill()
+            with pytest.raises(RuntimeFailure, match="rpc error: code = Unavailable"):
+                await cri.runtime.pods()
+            containerd.start()
+            async with asyncio.timeout(10):
+                assert await anext(changes) == pod.metadata.uid
+            assert (await lab.inspect(pod)).containers[0].state == ContainerState.RUNNING
+            await asyncio.sleep(0.5)
+            await lab.tell(container_id, "touch /tmp/end")
+            async with asyncio.timeout(5):
+                while (await lab.inspect(pod)).containers[0].state == ContainerState.RUNNING:
+                    assert await anext(changes) == pod.metadata.uid
+            await remove_everything(cri.runtime)
+
+
+async def test_runtime_tells_whether_it_is_ready(cri: OpenCri) -> None:
+    """Here all is well."""
+    assert (cri.name, cri.has_changes) == ("containerd", True)
+    assert cri.version
+    assert (cri.state.runtime_error(), cri.state.network_error()) == ("", "")
+
+
+async def test_runtime_without_a_network_says_so(tmp_path: Path) -> None:
+    """In the words that the Go kubelet has for it."""
+    with running_containerd() as containerd:
+        (containerd.folder / "cni/lab.conflist").unlink()
+        containerd.kill()
+        containerd.start()
+        async with opened(containerd) as cri:
+            assert cri.state.network_error().startswith(
+                "container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:"
+            )
+            assert cri.state.runtime_error() == ""
+
+
+async def test_socket_that_nobody_serves_is_a_failure(tmp_path: Path) -> None:
+    """At once, when it is opened."""
+    with pytest.raises(RuntimeFailure, match="Unavailable"):
+        async with open_cri(CriSettings(socket=str(tmp_path / "none.sock"))):
+            pass
+
+
+async def test_end_of_a_container_is_heard_soon(cri: OpenCri, lab: CriLab) -> None:
+    """With its exit code, and without anybody looking at everything."""
+    pod = lab.pod("sh", "-c", "exit 3")
+    changes = cri.runtime.changes()
+    await lab.run(pod)
+    async with asyncio.timeout(3):
+        while (container := (await lab.inspect(pod)).containers[0]).state != ContainerState.EXITED:
+            assert await anext(changes) == PodUid(pod.metadata.uid)
+    assert (container.exit_code, container.reason) == (3, "Error")

@@ -1,0 +1,93 @@
+"""Where the containers of a pod look up names."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pykubelet.api.generated.core import PodDNSConfig, PodDNSConfigOption
+from pykubelet.runtime.cri.dns import ClusterDns, Resolver, parse_resolver, pod_resolver
+from pykubelet.testing import build
+
+MACHINE = Resolver(("192.0.2.1", "192.0.2.2"), ("example.test",), ("timeout:2",))
+CLUSTER = ClusterDns(servers=("10.0.0.10",), domain="cluster.local")
+IN_CLUSTER = Resolver(
+    ("10.0.0.10",),
+    ("default.svc.cluster.local", "svc.cluster.local", "cluster.local", "example.test"),
+    ("ndots:5",),
+)
+
+
+@pytest.mark.parametrize(
+    ("policy", "host_network", "cluster", "expected"),
+    [
+        ("ClusterFirst", False, CLUSTER, IN_CLUSTER),
+        ("", False, CLUSTER, IN_CLUSTER),
+        ("ClusterFirst", True, CLUSTER, MACHINE),
+        ("ClusterFirstWithHostNet", True, CLUSTER, IN_CLUSTER),
+        ("ClusterFirst", False, ClusterDns(), MACHINE),
+        ("Default", False, CLUSTER, MACHINE),
+        ("None", False, CLUSTER, Resolver()),
+    ],
+)
+def test_policy_of_a_pod_decides(policy: str, host_network: bool, cluster: ClusterDns, expected: Resolver) -> None:
+    """The cluster's servers where there are some; the machine's for pods in its network."""
+    pod = build.pod(dns_policy=policy, host_network=host_network)
+    assert pod_resolver(pod, cluster, MACHINE) == expected
+
+
+def test_cluster_without_a_domain_adds_no_names() -> None:
+    """Only its servers are used."""
+    found = pod_resolver(build.pod(dns_policy="ClusterFirst"), ClusterDns(servers=("10.0.0.10",)), MACHINE)
+    assert (found.servers, found.searches) == (("10.0.0.10",), ("example.test",))
+
+
+def test_config_of_a_pod_is_added() -> None:
+    """What is there already is not there twice, and its options go before others."""
+    more = PodDNSConfig(
+        nameservers=("192.0.2.1", "192.0.2.9"),
+        searches=("example.test", "other.test"),
+        options=(PodDNSConfigOption(name="timeout", value="7"), PodDNSConfigOption(name="edns0")),
+    )
+    found = pod_resolver(build.pod(dns_policy="Default", dns_config=more), CLUSTER, MACHINE)
+    assert found == Resolver(
+        ("192.0.2.1", "192.0.2.2", "192.0.2.9"), ("example.test", "other.test"), ("timeout:7", "edns0")
+    )
+
+
+@settings(max_examples=50)
+@given(
+    servers=st.lists(st.ip_addresses().map(str), max_size=6).map(tuple),
+    searches=st.lists(st.text("abc.", min_size=1, max_size=300), max_size=50).map(tuple),
+)
+def test_pod_never_has_more_than_resolvers_put_up_with(servers: tuple[str, ...], searches: tuple[str, ...]) -> None:
+    """Three servers, 32 domains, none longer than 253 characters, 2048 together; the first ones win."""
+    pod = build.pod(dns_policy="None", dns_config=PodDNSConfig(nameservers=servers, searches=searches))
+    found = pod_resolver(pod, CLUSTER, MACHINE)
+    assert len(found.servers) <= 3
+    assert len(found.searches) <= 32
+    assert len(" ".join(found.searches)) <= 2048
+    assert all(len(search) <= 253 for search in found.searches)
+    assert found.servers == tuple(dict.fromkeys(servers))[:3]
+
+
+def test_domains_that_are_too_many_characters_together_are_left_out_from_the_end() -> None:
+    """Nine of 250 characters are more than 2048."""
+    searches = tuple(f"{number}" * 250 for number in range(9))
+    pod = build.pod(dns_policy="None", dns_config=PodDNSConfig(searches=searches))
+    assert pod_resolver(pod, CLUSTER, MACHINE).searches == searches[:8]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", Resolver()),
+        ("nameserver 192.0.2.1\n# nameserver 192.0.2.9\nnameserver 192.0.2.2 \n", Resolver(("192.0.2.1", "192.0.2.2"))),
+        ("search one.test\nsearch two.test. . three.test\n", Resolver((), ("two.test", "three.test"))),
+        ("options ndots:1 rotate\noptions ndots:3", Resolver((), (), ("ndots:3", "rotate"))),
+        ("nameserver\nsortlist 192.0.2.0\n\n", Resolver()),
+    ],
+    ids=["nothing", "servers add up", "last search counts", "last of an option counts", "what is none is passed over"],
+)
+def test_file_is_read_as_resolvers_read_it(text: str, expected: Resolver) -> None:
+    """Lines of a resolv.conf."""
+    assert parse_resolver(text) == expected

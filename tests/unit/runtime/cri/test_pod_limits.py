@@ -1,0 +1,109 @@
+"""What all of a pod may use together, and the cgroup that says so."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pykubelet.api.generated.core import Pod, ResourceRequirements
+from pykubelet.runtime.cri.cgroup_names import SYSTEMD, pod_cgroup, possible_cgroups
+from pykubelet.runtime.cri.facts import Machine
+from pykubelet.runtime.cri.pod_cgroups import PodCgroups
+from pykubelet.runtime.cri.pod_limits import pod_values
+from pykubelet.testing import build
+
+FULL = ResourceRequirements(requests={"cpu": "250m"}, limits={"cpu": "500m", "memory": "2Mi"})
+
+
+def pod_of(*resources: ResourceRequirements, **spec: Any) -> Pod:
+    containers = tuple(build.container(f"c{number}", resources=one) for number, one in enumerate(resources))
+    return build.pod(containers=containers, **spec)
+
+
+def written(pod: Pod, *, has_cgroup_v2: bool = False) -> dict[str, str]:
+    return {file: value for _, file, value in pod_values(pod, has_cgroup_v2=has_cgroup_v2)}
+
+
+@pytest.mark.parametrize(
+    ("pod", "shares", "quota", "memory"),
+    [
+        (pod_of(ResourceRequirements()), "2", None, None),
+        (pod_of(FULL, FULL), "512", "100000", str(4 * 2**20)),
+        (pod_of(FULL, ResourceRequirements(limits={"cpu": "1"})), "256", "150000", None),
+        (pod_of(FULL, ResourceRequirements()), "256", None, None),
+        (pod_of(FULL, overhead={"cpu": "500m", "memory": "1Mi"}), "768", "100000", str(3 * 2**20)),
+        (
+            pod_of(FULL, ResourceRequirements(), resources=ResourceRequirements(limits={"memory": "9Mi"})),
+            "256",
+            None,
+            str(9 * 2**20),
+        ),
+    ],
+    ids=["best effort", "all limited", "CPU limited", "one without limits", "overhead", "whole pod"],
+)
+def test_pod_has_the_sum_of_its_containers(pod: Pod, shares: str, quota: str | None, memory: str | None) -> None:
+    """A limit only if no container is without; the pod's own word goes first."""
+    found = written(pod)
+    assert found["cpu.shares"] == shares
+    assert (found.get("cpu.cfs_quota_us"), found.get("memory.limit_in_bytes")) == (quota, memory)
+    newer = written(pod, has_cgroup_v2=True)
+    assert newer.get("cpu.max") == (f"{quota} 100000" if quota is not None else None)
+    assert newer.get("memory.max") == memory
+
+
+@settings(max_examples=50)
+@given(st.integers(0, 10**6))
+def test_weight_of_the_newer_cgroups_is_within_its_range(milli_cpu: int) -> None:
+    """1 to 10000."""
+    found = written(pod_of(ResourceRequirements(requests={"cpu": f"{milli_cpu}m"})), has_cgroup_v2=True)
+    assert 1 <= int(found["cpu.weight"]) <= 10_000
+
+
+def test_cgroup_of_a_pod_is_one_of_those_it_may_be() -> None:
+    """So that it is found when nothing but its UID is known."""
+    for pod in (pod_of(FULL), pod_of(ResourceRequirements())):
+        for driver in (SYSTEMD, "cgroupfs"):
+            assert pod_cgroup(pod, driver=driver) in possible_cgroups(pod.metadata.uid, driver=driver)
+
+
+def test_cgroups_are_made_in_each_hierarchy_and_taken_away(tmp_path: Path) -> None:
+    """With the kernel the files are there by themselves, and do not keep a folder from going."""
+    for controller in ("cpu", "memory", "pids"):
+        (tmp_path / controller).mkdir()
+    cgroups, pod = PodCgroups(Machine(), tmp_path), pod_of(FULL)
+    cgroups.make(pod)
+    path = f"kubepods/burstable/pod{pod.metadata.uid}"
+    assert (tmp_path / "memory" / path / "memory.limit_in_bytes").read_text() == str(2 * 2**20)
+    assert (tmp_path / "cpu" / path / "cpu.shares").read_text() == "256"
+    (tmp_path / "pids" / path).mkdir(parents=True)
+    for file in [*tmp_path.glob(f"*/{path}/*")]:
+        file.unlink()
+    cgroups.remove(pod.metadata.uid)
+    assert list(tmp_path.glob(f"*/{path}")) == []
+
+
+def test_newer_cgroups_hand_on_their_controllers(tmp_path: Path) -> None:
+    """Each folder to those below it."""
+    cgroups, pod = PodCgroups(Machine(has_cgroup_v2=True), tmp_path), pod_of(FULL)
+    cgroups.make(pod)
+    place = tmp_path / f"kubepods/burstable/pod{pod.metadata.uid}"
+    assert (place / "cpu.max").read_text() == "50000 100000"
+    for folder in (tmp_path, tmp_path / "kubepods", tmp_path / "kubepods/burstable"):
+        assert (folder / "cgroup.subtree_control").read_text() == "+memory"
+    assert not (place / "cgroup.subtree_control").exists()
+    for file in [*place.iterdir()]:
+        file.unlink()
+    cgroups.remove(pod.metadata.uid)
+    assert not place.exists()
+
+
+@pytest.mark.parametrize("driver", [SYSTEMD, "cgroupfs"])
+def test_what_cannot_be_made_is_no_failure(tmp_path: Path, driver: str) -> None:
+    """Nothing is there to write to, or systemd does it."""
+    (tmp_path / "file").write_text("")
+    cgroups = PodCgroups(Machine(cgroup_driver=driver, has_cgroup_v2=True), tmp_path / "file")
+    cgroups.make(pod_of(FULL))
+    cgroups.remove("uid")
+    assert (tmp_path / "file").read_text() == ""

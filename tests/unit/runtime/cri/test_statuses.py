@@ -1,0 +1,195 @@
+"""What CRI tells, as the node sees it."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from cri_api.v1 import api_pb2 as cri
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pykubelet.api.generated.core import ContainerUser, LinuxContainerUser
+from pykubelet.api.keys import PodUid
+from pykubelet.runtime.cri.readings import usage_of
+from pykubelet.runtime.cri.statuses import (
+    Owner,
+    complaints,
+    container_of,
+    created_container,
+    owner_of,
+    pods_of,
+    sandbox_of,
+)
+from pykubelet.runtime.protocol import ContainerState, RuntimeContainer, Sandbox
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LABELS = {
+    "io.kubernetes.pod.uid": "uid",
+    "io.kubernetes.pod.name": "web",
+    "io.kubernetes.pod.namespace": "default",
+    "io.kubernetes.container.name": "main",
+}
+
+
+def at(seconds: int) -> datetime:
+    return EPOCH + timedelta(seconds=seconds)
+
+
+def status(**fields: Any) -> cri.ContainerStatus:
+    return cri.ContainerStatus(
+        id="c",
+        metadata=cri.ContainerMetadata(name="main", attempt=4),
+        created_at=10**9,
+        labels=LABELS,
+        annotations={"io.kubernetes.container.hash": "abc"},
+        image=cri.ImageSpec(image="example/image:1"),
+        image_ref="example/image@sha256:1",
+        **fields,
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"state": cri.CONTAINER_CREATED}, (ContainerState.CREATED, None, None, 0, "")),
+        ({"state": cri.CONTAINER_RUNNING, "started_at": 2 * 10**9}, (ContainerState.RUNNING, at(2), None, 0, "")),
+        (
+            {"state": cri.CONTAINER_EXITED, "started_at": 2 * 10**9, "finished_at": 3 * 10**9},
+            (ContainerState.EXITED, at(2), at(3), 0, "Completed"),
+        ),
+        (
+            {"state": cri.CONTAINER_EXITED, "started_at": 2 * 10**9, "finished_at": 3 * 10**9, "exit_code": 2},
+            (ContainerState.EXITED, at(2), at(3), 2, "Error"),
+        ),
+        (
+            {"state": cri.CONTAINER_EXITED, "finished_at": 3 * 10**9, "exit_code": 137, "reason": "OOMKilled"},
+            (ContainerState.EXITED, at(3), at(3), 137, "OOMKilled"),
+        ),
+        (
+            {"state": cri.CONTAINER_EXITED, "started_at": 4 * 10**9, "finished_at": 3 * 10**9},
+            (ContainerState.EXITED, at(3), at(3), 0, "Completed"),
+        ),
+        ({"state": cri.CONTAINER_UNKNOWN, "exit_code": 255}, (ContainerState.UNKNOWN, None, None, 0, "")),
+    ],
+    ids=["created", "running", "completed", "error", "never started", "quick", "unknown"],
+)
+def test_container_is_where_it_is_in_its_life(fields: dict[str, Any], expected: tuple[Any, ...]) -> None:
+    """How it ended is told only once it has."""
+    found = container_of(status(**fields), "box")
+    assert (found.state, found.started_at, found.finished_at, found.exit_code, found.reason) == expected
+    assert (found.name, found.attempt, found.hash, found.sandbox_id) == ("main", 4, "abc", "box")
+    assert (found.image, found.image_id, found.user) == ("example/image:1", "example/image@sha256:1", None)
+
+
+def test_container_tells_its_user_if_the_runtime_does() -> None:
+    """New runtimes do."""
+    linux = cri.LinuxContainerUser(uid=1, gid=2, supplemental_groups=[3])
+    found = container_of(status(state=cri.CONTAINER_RUNNING, user=cri.ContainerUser(linux=linux)), "box")
+    assert found.user == ContainerUser(linux=LinuxContainerUser(uid=1, gid=2, supplemental_groups=(3,)))
+
+
+def test_container_that_was_never_started_is_told_by_the_list_alone() -> None:
+    """The same as its status would tell."""
+    full = status(state=cri.CONTAINER_CREATED)
+    listed = cri.Container(
+        id="c",
+        pod_sandbox_id="box",
+        metadata=full.metadata,
+        image=full.image,
+        image_ref=full.image_ref,
+        created_at=full.created_at,
+        labels=full.labels,
+        annotations=full.annotations,
+    )
+    assert created_container(listed) == container_of(full, "box")
+
+
+def test_sandbox_tells_its_addresses() -> None:
+    """All of them, the first one first."""
+    found = sandbox_of(
+        cri.PodSandboxStatus(
+            id="box",
+            metadata=cri.PodSandboxMetadata(attempt=2),
+            created_at=10**9,
+            network=cri.PodSandboxNetworkStatus(ip="192.0.2.1", additional_ips=[cri.PodIP(ip="2001:db8::1")]),
+        )
+    )
+    assert found == Sandbox(id="box", attempt=2, created_at=at(1), ips=("192.0.2.1", "2001:db8::1"))
+    options = cri.LinuxPodSandboxStatus(namespaces=cri.Namespace(options=cri.NamespaceOption(network=cri.NODE)))
+    gone = sandbox_of(cri.PodSandboxStatus(state=cri.SANDBOX_NOTREADY, linux=options))
+    assert (gone.is_ready, gone.host_network, gone.ips) == (False, True, ())
+
+
+@settings(max_examples=50)
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 5), st.booleans()), max_size=12))
+def test_everything_is_with_its_pod_newest_first(made: list[tuple[str, int, bool]]) -> None:
+    """Nothing is lost, and nothing is where it does not belong."""
+    boxes = [
+        (Owner(PodUid(uid), "default", uid), Sandbox(id=f"{number}", created_at=at(age)))
+        for number, (uid, age, is_box) in enumerate(made)
+        if is_box
+    ]
+    containers = [
+        (
+            Owner(PodUid(uid), "default", uid),
+            RuntimeContainer(id=f"{number}", name=uid, state=ContainerState.RUNNING, created_at=at(age)),
+        )
+        for number, (uid, age, is_box) in enumerate(made)
+        if not is_box
+    ]
+    pods = pods_of(boxes, containers)
+    assert sorted(one.uid for one in pods) == sorted({uid for uid, _, _ in made})
+    assert sum(len(pod.sandboxes) + len(pod.containers) for pod in pods) == len(made)
+    for pod in pods:
+        assert {one.name for one in pod.containers} <= {pod.uid}
+        ages = [one.created_at for one in pod.containers]
+        assert ages == sorted(ages, reverse=True)
+        assert [one.created_at for one in pod.sandboxes] == sorted(
+            (one.created_at for one in pod.sandboxes), reverse=True
+        )
+
+
+def test_what_no_kubelet_made_is_nobodys() -> None:
+    """Others may use the same runtime."""
+    assert owner_of(cri.PodSandbox(labels={"app": "x"})) is None
+    assert owner_of(cri.PodSandbox(labels=LABELS)) == Owner(PodUid("uid"), "default", "web")
+
+
+def condition(kind: str, *, is_ready: bool) -> cri.RuntimeCondition:
+    return cri.RuntimeCondition(type=kind, status=is_ready, reason="Why", message="because")
+
+
+@pytest.mark.parametrize(
+    ("conditions", "expected"),
+    [
+        ([condition("RuntimeReady", is_ready=True), condition("NetworkReady", is_ready=True)], ("", "")),
+        (
+            [condition("RuntimeReady", is_ready=True), condition("NetworkReady", is_ready=False)],
+            ("", "container runtime network not ready: NetworkReady=false reason:Why message:because"),
+        ),
+        (
+            [condition("RuntimeReady", is_ready=False), condition("NetworkReady", is_ready=True)],
+            ("container runtime not ready: RuntimeReady=false reason:Why message:because", ""),
+        ),
+    ],
+)
+def test_runtime_that_is_not_ready_says_why(conditions: list[cri.RuntimeCondition], expected: tuple[str, str]) -> None:
+    """In the Go kubelet's words."""
+    assert complaints(cri.RuntimeStatus(conditions=conditions)) == expected
+
+
+def test_runtime_that_says_nothing_is_not_ready() -> None:
+    """Silence is no consent."""
+    assert all(complaints(cri.RuntimeStatus()))
+
+
+def test_usage_is_what_was_measured() -> None:
+    """What was not is not known; who was not measured at all uses nothing that one could tell."""
+    cpu = cri.CpuUsage(timestamp=2 * 10**9, usage_core_nano_seconds=cri.UInt64Value(value=5))
+    memory = cri.MemoryUsage(timestamp=10**9, working_set_bytes=cri.UInt64Value(value=0))
+    layer = cri.FilesystemUsage(used_bytes=cri.UInt64Value(value=7))
+    usage = usage_of(cri.ContainerStats(cpu=cpu, memory=memory, writable_layer=layer))
+    assert usage is not None
+    assert (usage.layer_bytes, usage.layer_inodes) == (7, None)
+    assert (usage.at, usage.cpu_nanoseconds, usage.working_set_bytes, usage.rss_bytes) == (at(2), 5, 0, None)
+    assert usage_of(cri.ContainerStats()) is None

@@ -1,0 +1,111 @@
+"""What is spoken besides CRI: containerd's events, and the way to a runtime's streams."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pykubelet.runtime.cri.containerd_events import Happening, read_happening, subscription
+from pykubelet.runtime.cri.upgrade import PORT_PROTOCOL, exit_code_of, refusal, upgrade_request
+from pykubelet.runtime.protocol import RuntimeFailure
+
+
+def varint(number: int) -> bytes:
+    if number < 0x80:
+        return bytes([number])
+    return bytes([number & 0x7F | 0x80]) + varint(number >> 7)
+
+
+def field(number: int, data: bytes) -> bytes:
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def envelope(topic: str, id: str, more: bytes = b"") -> bytes:
+    event = field(1, id.encode()) + more
+    any_event = field(1, b"containerd.events.TaskDelete") + field(2, event)
+    # A timestamp, of seconds as a number and nanoseconds.
+    time = field(1, varint(1 << 3) + varint(1_700_000_000) + varint(2 << 3) + varint(5))
+    return time + field(2, b"k8s.io") + field(3, topic.encode()) + field(4, any_event)
+
+
+@settings(max_examples=50)
+@given(topic=st.text(max_size=200), id=st.text(max_size=300), number=st.integers(0, 2**64 - 1))
+def test_event_is_read_whatever_else_it_holds(topic: str, id: str, number: int) -> None:
+    """Numbers of any size, and fields nobody knows."""
+    more = varint(3 << 3) + varint(number) + varint(9 << 3 | 1) + bytes(8) + varint(10 << 3 | 5) + bytes(4)
+    assert read_happening(envelope(topic, id, more)) == Happening(topic, id)
+
+
+@settings(max_examples=200)
+@given(st.binary(max_size=60) | st.builds(lambda cut: envelope("/tasks/delete", "x" * 64)[:cut], st.integers(0, 130)))
+def test_what_is_no_event_is_an_error_of_value(data: bytes) -> None:
+    """Never another one."""
+    try:
+        found = read_happening(data)
+    except ValueError:
+        return
+    assert isinstance(found, Happening)
+
+
+def test_number_without_an_end_is_no_event() -> None:
+    """However long it goes on."""
+    with pytest.raises(ValueError, match="too long"):
+        read_happening(b"\xff" * 20)
+
+
+def test_subscription_is_one_filter() -> None:
+    """Its length fits in one byte."""
+    data = subscription()
+    assert (data[0], data[1]) == (0x0A, len(data) - 2)
+    assert data[1] < 0x80
+    assert b"namespace==k8s.io" in data
+
+
+def test_request_asks_for_spdy() -> None:
+    """At the address that the runtime gave."""
+    lines = upgrade_request("http://127.0.0.1:1234/exec/abc?x=1", "v4.channel.k8s.io").decode().split("\r\n")
+    assert lines[0] == "POST /exec/abc?x=1 HTTP/1.1"
+    assert {"Host: 127.0.0.1:1234", "Upgrade: SPDY/3.1", "X-Stream-Protocol-Version: v4.channel.k8s.io"} <= set(lines)
+    assert upgrade_request("http://h", "p").startswith(b"POST / HTTP/1.1\r\n")
+
+
+@pytest.mark.parametrize(
+    ("head", "problem"),
+    [
+        (f"HTTP/1.1 101 Switching Protocols\r\nUpgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: {PORT_PROTOCOL}", ""),
+        ("HTTP/1.1 101 Switching Protocols\r\nupgrade: spdy/3.1", ""),
+        ("HTTP/1.1 404 Not Found\r\n", "unable to upgrade connection: HTTP/1.1 404 Not Found"),
+        ("HTTP/1.1 101 OK\r\nUpgrade: websocket", "missing upgrade headers"),
+        ("HTTP/1.1 101 OK\r\nUpgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: other", "server answers with 'other'"),
+        ("", "unable to upgrade connection"),
+    ],
+    ids=["agreed", "silently agreed", "refused", "other protocol", "other version", "nothing"],
+)
+def test_answer_is_checked(head: str, problem: str) -> None:
+    """Before anything is sent."""
+    found = refusal(f"{head}\r\n\r\n".encode(), PORT_PROTOCOL)
+    assert problem in found
+    assert bool(found) is bool(problem)
+
+
+def test_exit_code_is_in_the_status() -> None:
+    """Success is zero."""
+    assert exit_code_of(b'{"metadata":{},"status":"Success"}') == 0
+    causes = b'{"causes":[{"reason":"ExitCode","message":"7"}]}'
+    assert exit_code_of(b'{"status":"Failure","reason":"NonZeroExitCode","details":' + causes + b"}") == 7
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        (b'{"status":"Failure","reason":"InternalError","message":"no such program"}', "no such program"),
+        (b"", "the connection to the container runtime was lost"),
+        (b"plain words", "plain words"),
+        (b"[]", r"\[\]"),
+        (b'{"status":"Failure","reason":"NonZeroExitCode","details":{"causes":[]}}', "NonZeroExitCode"),
+    ],
+    ids=["internal error", "lost", "words", "other", "no code"],
+)
+def test_command_that_did_not_come_to_its_end_is_a_failure(told: bytes, message: str) -> None:
+    """In the runtime's words."""
+    with pytest.raises(RuntimeFailure, match=message):
+        exit_code_of(told)
