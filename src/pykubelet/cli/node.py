@@ -25,8 +25,22 @@ def _thresholds(_context: click.Context, _option: click.Parameter, text: str) ->
 @click.command()
 @click.option(
     "--kubeconfig",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=click.Path(dir_okay=False, path_type=Path),
     help="How to reach the API server; without it the node is on its own and runs static pods only.",
+)
+@click.option(
+    "--bootstrap-kubeconfig",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Ask for a client certificate with this if --kubeconfig has none that is valid; --kubeconfig is written then.",
+)
+@click.option(
+    "--rotate-certificates/--no-rotate-certificates",
+    default=True,
+    show_default=True,
+    help="Renew the node's client certificate in time.",
+)
+@click.option(
+    "--rotate-server-certificates", is_flag=True, help="Have the API server sign the certificate of the node's own API."
 )
 @click.option("--node-name", default="", metavar="NAME", help="The node's name; by default that of the machine.")
 @click.option(
@@ -112,6 +126,8 @@ def _thresholds(_context: click.Context, _option: click.Parameter, text: str) ->
 def node(context: click.Context, /, *, verbose: bool, **options: Any) -> None:
     """Run pods on this machine: those of an API server, of a folder, of a URL."""
     headers = _headers(context, options.pop("manifest_url_header"))
+    if options["bootstrap_kubeconfig"] and not options["kubeconfig"]:
+        raise click.UsageError("--bootstrap-kubeconfig needs --kubeconfig, the file to write", context)
     name = (options.pop("node_name") or socket.gethostname()).strip().lower()
     root = options.pop("root_dir").absolute()
     from pykubelet.app.node_program import run

@@ -121,7 +121,16 @@ def test_node_is_ready_before_it_has_any_pod(server: ServerProcess, tmp_path: Pa
 
 MISTAKES = {
     "no source": (["--runtime", "sim"], 1, "error: there is nothing to run"),
-    "no such runtime": (["--runtime", "cri", "--manifests", "."], 1, "error: there is no runtime 'cri'"),
+    "no such runtime": (
+        ["--runtime", "cri", "--cri-socket", "/nowhere.sock", "--manifests", "."],
+        1,
+        "error: the container runtime at /nowhere.sock does not answer",
+    ),
+    "joining without a kubeconfig": (
+        ["--runtime", "sim", "--bootstrap-kubeconfig", "broken"],
+        2,
+        "--bootstrap-kubeconfig needs --kubeconfig",
+    ),
     "unknown runtime": (["--runtime", "docker", "--manifests", "."], 2, "Invalid value for '--runtime'"),
     "no runtime": (["--manifests", "."], 2, "Missing option '--runtime'"),
     "URL": (["--runtime", "sim", "--manifest-url", "ftp://x"], 1, "error: the manifest URL needs the scheme"),

@@ -25,7 +25,7 @@ from pykubelet.api.keys import PodUid
 from pykubelet.api.pods import is_terminal
 from pykubelet.kube.recorder import WARNING, EventRecorder, reference_to
 from pykubelet.runtime.kill import bare_pod
-from pykubelet.runtime.protocol import RuntimePod
+from pykubelet.runtime.protocol import RuntimeFailure, RuntimePod
 from pykubelet.runtime.results import StepResult, error_text, retry_at
 
 STATION = "sync"
@@ -158,7 +158,11 @@ class PodSyncs:
 
     async def _report_failures(self, pod: Pod, observed: RuntimePod) -> None:
         """Show at once why containers did not start; upstream does at the next sync, when the wait is over."""
-        found = await self._containers.inspect(PodUid(pod.metadata.uid)) or nothing_left_of(observed)
+        try:
+            found = await self._containers.inspect(PodUid(pod.metadata.uid)) or nothing_left_of(observed)
+        except RuntimeFailure:
+            # What could not be done says more than that nobody can be asked about it.
+            return
         now = await self._around.last_words.heard(pod, found)
         self._reports.set_pod_status(pod, self._reports.generate(pod, now, is_terminal=False))
 

@@ -112,6 +112,12 @@ class JobRunner:
 
     async def run(self, job: Job, last_sync: Moment) -> Synced:
         """Do it. Anything it raises is a failure of this pod's sync."""
+        try:
+            return await self._run(job, last_sync)
+        except RuntimeFailure as error:
+            raise _sync_failed(str(error), error) from error
+
+    async def _run(self, job: Job, last_sync: Moment) -> Synced:
         work = job.work
         if work.running is not None:
             await self._syncs.sync_terminating_runtime_pod(work.running)
@@ -133,7 +139,12 @@ class JobRunner:
         except RuntimeFailure as error:
             message = f"error determining status: {error}"
             self._recorder.event(reference_to(pod), WARNING, FAILED_SYNC, message)
-            raise SyncFailed(message) from error
+            raise _sync_failed(message, error) from error
+
+
+def _sync_failed(message: str, cause: RuntimeFailure) -> SyncFailed:
+    """A runtime that says when to come again is soon back."""
+    return SyncFailed(message, is_transient=cause.retry_at is not None)
 
 
 class Worker:

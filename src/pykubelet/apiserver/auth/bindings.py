@@ -126,14 +126,15 @@ class BindingIndex:
             by_subject.setdefault(subject, {})[binding.key] = None
 
     def _forget(self, binding: _Binding) -> None:
-        by_subject = self._by_subject[binding.key.namespace]
+        # Another binding without subjects may have been the last of its namespace before.
+        by_subject = self._by_subject.get(binding.key.namespace, {})
         for subject in set(filter(None, binding.subjects)):
             keys = by_subject[subject]
             del keys[binding.key]
             if not keys:
                 del by_subject[subject]
         if not by_subject:
-            del self._by_subject[binding.key.namespace]
+            self._by_subject.pop(binding.key.namespace, None)
 
 
 def read_role_ref(binding: Document) -> RoleRef:

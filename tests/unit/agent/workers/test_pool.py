@@ -99,6 +99,8 @@ async def test_next_look_is_newer_than_the_last_sync(lab: WorkerLab) -> None:
     [
         pytest.param(SyncFailed("volume missing"), 10, 15, id="failure"),
         pytest.param(ValueError("a bug"), 10, 15, id="bug"),
+        pytest.param(RuntimeFailure("it says no"), 10, 15, id="runtime"),
+        pytest.param(RuntimeFailure("nobody answers", retry_at=EPOCH), 1, 1.5, id="runtime that is soon back"),
         pytest.param(SyncFailed("network is not ready: x", is_transient=True), 1, 1.5, id="transient"),
         pytest.param(SyncFailed("back-off 40s", retry_in_seconds=40), 40, 40.01, id="known to pass at a time"),
         pytest.param(SyncFailed("back-off over", retry_in_seconds=-3), 0.1, 0.1, id="has passed"),
@@ -151,6 +153,17 @@ async def test_pod_that_cannot_be_looked_at_is_reported(lab: WorkerLab) -> None:
         await lab.quiet()
         assert lab.events.told == ["Warning FailedSync error determining status: runtime says no"]
         assert lab.syncs.calls == []
+
+
+async def test_pod_is_looked_at_again_soon_when_the_runtime_is_soon_back(lab: WorkerLab) -> None:
+    """It is not worth waiting ten seconds for."""
+    lab.runtime[UID] = RuntimeFailure("nobody answers", retry_at=EPOCH)
+    async with lab.running():
+        lab.update(api_pod())
+        await asyncio.sleep(0.9)
+        assert len(lab.events.told) == 1
+        await asyncio.sleep(0.7)
+        assert len(lab.events.told) == 2
 
 
 async def test_pod_that_ended_by_itself_is_stopped_and_cleared_up_at_once(lab: WorkerLab) -> None:

@@ -100,6 +100,15 @@ async def test_missing_pull_secrets_only_warn(world: World) -> None:
     assert world.steps[-1] == "containers"
 
 
+async def test_container_failures_are_told_even_if_the_runtime_cannot_be_asked_any_more(world: World) -> None:
+    """Not that it cannot be asked."""
+    world.results["containers"] = (step_failure(),)
+    world.errors["inspect"] = RuntimeFailure("nobody answers")
+    with pytest.raises(SyncFailed, match="it broke"):
+        await world.syncs.sync_pod(api_pod(), in_runtime(UID))
+    assert world.steps[-2:] == ["containers", "inspect"]
+
+
 async def test_container_failures_are_kept_as_reasons_and_raised(world: World) -> None:
     """The worker comes back when the runtime says it is worth while."""
     failure = step_failure(retry_at=world.clock.now() + timedelta(seconds=40))
