@@ -34,6 +34,8 @@ from pykubelet.kube.client import Client
 SET = "crowd"
 SET_SIZE = 10
 WARM_UP, CHANGES = 20, 200
+CALM = 0.05
+"""So much CPU of a second is nothing but clocks."""
 # Without a node that lives there, its pods would be evicted.
 WITHOUT_NODES: Collection[str] = [name for name in CONTROLLERS if name not in ("node-lifecycle", "pod-gc")]
 TARGETS: dict[str, Any] = {"one_process": {"pods_per_s": 200}}
@@ -81,7 +83,18 @@ async def change(count: int) -> dict[str, Any]:
                     await create_set(client, f"set-{number}", SET_SIZE, nodeName="nowhere")
 
             await moments(client, PODS, lambda event: event.type == "ADDED", count, create())
+            await settle()
             return await flips(client)
+
+
+async def settle() -> None:
+    """Until events are written and statuses say what is."""
+    process = psutil.Process()
+    while True:
+        before = cpu_seconds(process)
+        await asyncio.sleep(1)
+        if cpu_seconds(process) - before < CALM:
+            return
 
 
 async def flips(client: Client) -> dict[str, Any]:

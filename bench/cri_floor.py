@@ -1,18 +1,34 @@
-"""What pods on a container runtime cost at least: CRI's own calls and nothing else, all pods at once."""
+"""What pods on a container runtime cost at least: the calls of CRI without which there is no pod, and nothing else.
+
+The pods are the same as the node's, with the same requests, for what is in them costs the runtime more than the calls.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from time import perf_counter
+from typing import TypeVar
 
 import grpc.aio
 from cri_api.v1 import api_pb2 as cri
-from measured_node import FOREVER, GRACE_SECONDS, IMAGE
+from measured_node import FOREVER, GRACE_SECONDS, SHARED, opened_for_writing, pod
 
 from containerd_lab import ContainerdLab, services
+from pykubelet.api.generated.core import Pod
+from pykubelet.api.wire import from_document
+from pykubelet.runtime.cri.container_config import container_config
+from pykubelet.runtime.cri.dns import ClusterDns
+from pykubelet.runtime.cri.machine import read_machine, read_resolver
+from pykubelet.runtime.cri.sandbox_config import sandbox_config
+from pykubelet.runtime.protocol import ContainerRequest, Mount, SandboxRequest
 
+A = TypeVar("A")
+B = TypeVar("B")
+T = TypeVar("T")
 Made = tuple[str, str]
 """The ids of a sandbox and of the container in it."""
+_LOOK_SECONDS = 0.005
 
 
 class Floor:
@@ -20,51 +36,91 @@ class Floor:
 
     def __init__(self, channel: grpc.aio.Channel, lab: ContainerdLab) -> None:
         self._runtime, self._lab = services.RuntimeServiceStub(channel), lab
+        self._folder = lab.folder / "floor"
+        self._machine = read_machine(
+            cgroup_root=lab.cgroup_parent, seccomp_root=str(self._folder), cluster_dns=ClusterDns()
+        )
 
     async def start(self, count: int) -> tuple[list[float], list[Made]]:
-        """How soon each of so many pods runs, and what they are."""
+        """How soon each of so many pods runs, all started at once, and what they are."""
+        requests = [self._requests(f"floor{number}", FOREVER) for number in range(count)]
+        return await _all_at_once(self._run, requests)
+
+    async def stop(self, pods: list[Made]) -> list[float]:
+        """How soon each of these pods has stopped."""
+        return (await _all_at_once(self._stop, pods))[0]
+
+    async def remove(self, pods: list[Made]) -> list[float]:
+        """How soon each of these pods, which have stopped, is gone."""
+        return (await _all_at_once(self._remove, pods))[0]
+
+    async def exit(self) -> float:
+        """How soon CRI says of a container that has ended that it has."""
+        pipe = self._folder / "pipe"
+        self._folder.mkdir(exist_ok=True)
+        os.mkfifo(pipe)
+        mount = Mount(host_path=str(self._folder), container_path=SHARED)
+        made = await self._run(*self._requests("exits", f"read line < {SHARED}/pipe", mount))
+        writer = await opened_for_writing(pipe)
         began = perf_counter()
+        os.close(writer)
+        request = cri.ContainerStatusRequest(container_id=made[1])
+        while True:
+            if (await self._runtime.ContainerStatus(request)).status.state == cri.CONTAINER_EXITED:
+                break
+            await asyncio.sleep(_LOOK_SECONDS)
+        took = perf_counter() - began
+        pipe.unlink()
+        await self.stop([made])
+        await self.remove([made])
+        return took
 
-        async def one(number: int) -> tuple[float, Made]:
-            made = await self._run(f"floor{number}")
-            return perf_counter() - began, made
+    async def is_empty(self) -> bool:
+        """Whether nobody has a pod."""
+        return not (await self._runtime.ListPodSandbox(cri.ListPodSandboxRequest())).items
 
-        done = await asyncio.gather(*map(one, range(count)))
-        return [seconds for seconds, _ in done], [made for _, made in done]
-
-    async def end(self, pods: list[Made]) -> tuple[list[float], list[float]]:
-        """How soon each of these pods has stopped, and how soon it is removed."""
-        began = perf_counter()
-
-        async def one(sandbox: str, container: str) -> tuple[float, float]:
-            await self._stop(sandbox, container)
-            stopped = perf_counter() - began
-            await self._remove(sandbox, container)
-            return stopped, perf_counter() - began
-
-        done = await asyncio.gather(*(one(*pod) for pod in pods))
-        return [stopped for stopped, _ in done], [removed for _, removed in done]
-
-    async def _run(self, name: str) -> Made:
-        logs = self._lab.folder / "floor" / name
-        logs.mkdir(parents=True, exist_ok=True)
-        pod = cri.PodSandboxConfig(
-            metadata=cri.PodSandboxMetadata(name=name, uid=name, namespace="default"),
-            hostname=name,
-            log_directory=str(logs),
-            linux=cri.LinuxPodSandboxConfig(cgroup_parent=f"{self._lab.cgroup_parent}/{name}"),
+    def _requests(self, name: str, command: str, *mounts: Mount) -> tuple[cri.PodSandboxConfig, cri.ContainerConfig]:
+        document = pod(name, command)
+        document["metadata"]["uid"] = name
+        made = from_document(document, Pod)
+        folder = self._folder / name
+        (folder / "main").mkdir(parents=True, exist_ok=True)
+        files = {"hosts": "/etc/hosts", "end": "/dev/termination-log"}
+        for part in files:
+            (folder / part).touch()
+        sandbox = SandboxRequest(pod=made, attempt=0, hostname=name, log_directory=str(folder))
+        container = ContainerRequest(
+            pod=made,
+            sandbox_id="",
+            container=made.spec.containers[0],
+            attempt=0,
+            hash="",
+            image_id=made.spec.containers[0].image,
+            command=made.spec.containers[0].command,
+            args=(),
+            environment=(),
+            mounts=(
+                *(Mount(host_path=str(folder / part), container_path=path) for part, path in files.items()),
+                *mounts,
+            ),
+            log_path=str(folder / "main" / "0.log"),
         )
-        made = await self._runtime.RunPodSandbox(cri.RunPodSandboxRequest(config=pod))
-        container = cri.ContainerConfig(
-            metadata=cri.ContainerMetadata(name="main"),
-            image=cri.ImageSpec(image=IMAGE),
-            command=["/bin/sh", "-c", FOREVER],
-            log_path="main.log",
+        requests = (
+            sandbox_config(sandbox, self._machine, read_resolver()),
+            container_config(container, self._machine, log_directory=str(folder), image_user="0"),
         )
-        request = cri.CreateContainerRequest(pod_sandbox_id=made.pod_sandbox_id, config=container, sandbox_config=pod)
+        for request in requests:
+            # By them the node would take it for a pod that nobody wants, and end it.
+            request.ClearField("labels")
+        return requests
+
+    async def _run(self, sandbox: cri.PodSandboxConfig, container: cri.ContainerConfig) -> Made:
+        made = await self._runtime.RunPodSandbox(cri.RunPodSandboxRequest(config=sandbox))
+        id = str(made.pod_sandbox_id)
+        request = cri.CreateContainerRequest(pod_sandbox_id=id, config=container, sandbox_config=sandbox)
         created = await self._runtime.CreateContainer(request)
         await self._runtime.StartContainer(cri.StartContainerRequest(container_id=created.container_id))
-        return str(made.pod_sandbox_id), str(created.container_id)
+        return id, str(created.container_id)
 
     async def _stop(self, sandbox: str, container: str) -> None:
         await self._runtime.StopContainer(cri.StopContainerRequest(container_id=container, timeout=GRACE_SECONDS))
@@ -73,6 +129,20 @@ class Floor:
     async def _remove(self, sandbox: str, container: str) -> None:
         await self._runtime.RemoveContainer(cri.RemoveContainerRequest(container_id=container))
         await self._runtime.RemovePodSandbox(cri.RemovePodSandboxRequest(pod_sandbox_id=sandbox))
+
+
+async def _all_at_once(
+    what: Callable[[A, B], Awaitable[T]], arguments: Sequence[tuple[A, B]]
+) -> tuple[list[float], list[T]]:
+    """Each with its own arguments; how soon each was done, and what came of it."""
+    began = perf_counter()
+
+    async def one(first: A, second: B) -> tuple[float, T]:
+        result = await what(first, second)
+        return perf_counter() - began, result
+
+    done = await asyncio.gather(*(one(*pair) for pair in arguments))
+    return [seconds for seconds, _ in done], [result for _, result in done]
 
 
 @asynccontextmanager

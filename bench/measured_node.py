@@ -1,7 +1,9 @@
 """A node under measurement: an API server, the node, and somebody who makes pods and watches them."""
 
 import asyncio
+import errno
 import json
+import os
 import tempfile
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -94,6 +96,17 @@ async def open_world(runtime: str, *, options: Iterable[str | Path] = ()) -> Asy
             await started.wait()
             yield world
             watching.cancel()
+
+
+async def opened_for_writing(pipe: Path) -> int:
+    """The named pipe, once somebody reads it."""
+    while True:
+        try:
+            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            await asyncio.sleep(0.01)
 
 
 def pod(name: str, command: str = FOREVER, *, restart_policy: str = "Always", **volumes: Any) -> dict[str, Any]:

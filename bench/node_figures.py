@@ -1,14 +1,13 @@
 """What is measured of a node: how soon its pods are as they should be, and what it costs."""
 
 import asyncio
-import errno
 import os
 from collections.abc import Iterable
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from measured_node import NODE, SHARED, World, pod, static_pod
+from measured_node import NODE, SHARED, World, opened_for_writing, pod, static_pod
 from programs import cpu_seconds, megabytes, processes_in
 from spread import spread
 from watched_pods import WatchedPod, Wish, has_succeeded, is_gone, is_ready, is_there, runs_again
@@ -94,23 +93,13 @@ async def _ended(world: World, name: str, command: str, restart_policy: str, wis
     # Not always at the same moment of whatever the node does each second.
     await asyncio.sleep(0.5 + 0.13 * (int(name[-1]) % 8))
     seen = asyncio.create_task(world.pods.when(name, wish))
-    pipe = await _reader_of(world, name)
+    pipe = await opened_for_writing(world.shared / name)
     began = perf_counter()
     os.write(pipe, b"\n")
     os.close(pipe)
     took = await seen - began
     await delete_gone(world, [name])
     return took
-
-
-async def _reader_of(world: World, name: str) -> int:
-    while True:
-        try:
-            return os.open(world.shared / name, os.O_WRONLY | os.O_NONBLOCK)
-        except OSError as error:
-            if error.errno != errno.ENXIO:
-                raise
-            await asyncio.sleep(0.01)
 
 
 async def config_map_changes(world: World, rounds: int) -> dict[str, Any]:

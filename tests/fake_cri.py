@@ -12,6 +12,10 @@ import grpc.aio
 from cri_api.v1 import api_pb2 as cri
 
 Labels = dict[str, str]
+ALWAYS = {
+    "Version": cri.VersionResponse(runtime_name="fake", runtime_version="1"),
+    "StopContainer": cri.StopContainerResponse(),
+}
 
 
 class FakeCri:
@@ -21,6 +25,8 @@ class FakeCri:
         self.calls: Counter[str] = Counter()
         self.sandboxes: dict[str, cri.PodSandboxStatus] = {}
         self.containers: dict[str, cri.ContainerStatus] = {}
+        self.gates: dict[str, asyncio.Event] = {}
+        """Calls that are answered, with what there was when they came, only once their gate is open."""
         self.events: asyncio.Queue[cri.ContainerEventResponse] = asyncio.Queue()
         self._has_events, self._has_config, self._config = has_events, has_config, config
         self._times = itertools.count(1)
@@ -42,9 +48,15 @@ class FakeCri:
 
     async def answer(self, name: str, request: Any, context: Any) -> Any:
         self.calls[name] += 1
+        answer = await self._answer(name, request, context)
+        if name in self.gates:
+            await self.gates[name].wait()
+        return answer
+
+    async def _answer(self, name: str, request: Any, context: Any) -> Any:
+        if name in ALWAYS:
+            return ALWAYS[name]
         match name:
-            case "Version":
-                return cri.VersionResponse(runtime_name="fake", runtime_version="1")
             case "RuntimeConfig" if self._has_config:
                 linux = cri.LinuxRuntimeConfiguration(cgroup_driver=cri.SYSTEMD)
                 return cri.RuntimeConfigResponse(linux=linux)
@@ -55,6 +67,8 @@ class FakeCri:
                 return cri.ListPodSandboxResponse(items=self._listed(request))
             case "ListContainers":
                 return cri.ListContainersResponse(containers=self._listed_containers(request))
+            case "ImageStatus":
+                return cri.ImageStatusResponse(image=cri.Image(id=f"id-{request.image.image}", username="worker"))
             case "PodSandboxStatus" if request.pod_sandbox_id in self.sandboxes:
                 return cri.PodSandboxStatusResponse(status=self.sandboxes[request.pod_sandbox_id])
             case "ContainerStatus" if request.container_id in self.containers:

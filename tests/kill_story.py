@@ -177,7 +177,9 @@ async def survive_kills(lab: KillLab, kills: int, *, linger_seconds: float = 0.6
         wrong = [move for wish in pods for move in moves(lab, wish)]
         wrong += [end for wish in pods if wish.is_deleted for end in untold_ends(lab, wish)]
         seen = {wish.name: (ids_seen(lab, wish), wish.starts) for wish in kept}
-        wrong += [f"{name}: {ids} containers shown, not {starts}" for name, (ids, starts) in seen.items() if ids != starts]
+        wrong += [
+            f"{name}: {ids} containers shown, not {starts}" for name, (ids, starts) in seen.items() if ids != starts
+        ]
         assert not wrong, wrong
 
 

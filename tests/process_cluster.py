@@ -48,6 +48,15 @@ def pod(name: str, *containers: dict[str, Any], labels: dict[str, str] | None = 
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {**wanted, **spec}}
 
 
+@dataclass(frozen=True)
+class WebPod:
+    """A pod that serves `/file` at a port."""
+
+    name: str
+    port: int
+    content: bytes
+
+
 def free_port() -> int:
     """A port where nothing listens."""
     with socket.socket() as taken:

@@ -1,4 +1,4 @@
-"""`pykubelet controllers` as a program: controllers for an API server; of several such programs one works."""
+"""`pykubelet controllers` as a program: controllers for an API server; of several, one works."""
 
 import asyncio
 import socket
@@ -18,9 +18,11 @@ from pykubelet.kube.leader import LeaderElector
 from pykubelet.kube.leader_plan import identity_of
 from pykubelet.kube.pem_files import Pem, pem_text
 from pykubelet.kube.recorder import Recorder
-from pykubelet.kube.rest import RestClient
+from pykubelet.kube.rest import Limits, RestClient
 
 LEASE = ("kube-system", "pykubelet-controllers")
+AT_ONCE = 32
+"""So many requests keep a server busy; a controller that makes 500 pods at once would open as many connections."""
 _ROOT_CA = "root-ca"
 # It needs the key of the cluster's authority, which no kubeconfig has.
 _KNOWN = tuple(name for name in CONTROLLERS if name != "csrsigning")
@@ -33,7 +35,9 @@ def run(settings: ControllersSettings, *, say: Say, verbose: bool = False) -> No
         access = access_of(settings.kubeconfig, clock)
         root_ca = _root_ca(access.trust.ca)
         names = _chosen(settings.names, has_root_ca=bool(root_ca))
-        async with RestClient(access, clock=clock) as client:
+        limits = Limits(at_once=AT_ONCE)
+        # The lease goes by a way of its own: who has much to do must not lose it for that.
+        async with RestClient(access, clock=clock, limits=limits) as client, RestClient(access, clock=clock) as aside:
 
             async def work() -> None:
                 async with controllers(client=client, clock=clock, root_ca=root_ca, names=names) as informed:
@@ -42,7 +46,7 @@ def run(settings: ControllersSettings, *, say: Say, verbose: bool = False) -> No
                     tune_garbage_collection()
                     await stop.wait()
 
-            runners = _elected(work, client, clock) if settings.leader_elect else {"controllers": work}
+            runners = _elected(work, aside, clock) if settings.leader_elect else {"controllers": work}
             async with running(runners):
                 await stop.wait()
 

@@ -58,6 +58,8 @@ class Limits:
     """How long after its time a watch may still be open."""
     answer_bytes: int = 256 << 20
     line_bytes: int = MAX_LINE_BYTES
+    at_once: int = 1 << 16
+    """How many requests are under way at a time, each with a connection of its own; watches do not count."""
 
 
 class RestClient:
@@ -68,6 +70,7 @@ class RestClient:
         self._base = access.server.rstrip("/")
         self._tls = TlsContexts(access.trust, clock=clock) if self._base.startswith("https:") else None
         self._session: aiohttp.ClientSession | None = None
+        self._turns = asyncio.Semaphore(self._limits.at_once)
 
     async def __aenter__(self) -> Self:
         # Watches hold connections open, so their number must not be bounded here.
@@ -179,11 +182,12 @@ class RestClient:
 
     async def _answer(self, plan: Plan) -> bytes:
         """The body of a successful answer."""
-        response = await self._opened(plan)
-        try:
-            return await self._body(plan, response)
-        finally:
-            response.release()
+        async with self._turns:
+            response = await self._opened(plan)
+            try:
+                return await self._body(plan, response)
+            finally:
+                response.release()
 
     async def _body(self, plan: Plan, response: aiohttp.ClientResponse) -> bytes:
         chunks = bytearray()

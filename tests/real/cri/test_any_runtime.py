@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cri_api.v1 import api_pb2 as cri
@@ -89,6 +90,10 @@ async def test_what_is_gone_is_forgotten(fake: FakeCri, channel: Channel) -> Non
     fake.containers.clear()
     assert list(await looks.everything()) == []
     assert (looks.owners(), looks.owner("main-one"), await looks.is_sandbox("box-one")) == (set(), None, False)
+
+
+def _event(id: str, kind: Any, **fields: Any) -> cri.ContainerEventResponse:
+    return cri.ContainerEventResponse(container_id=id, container_event_type=kind, **fields)
 
 
 async def test_events_of_cri_are_hints(fake: FakeCri, tmp_path: Path) -> None:

@@ -1,13 +1,17 @@
 """The node, or containerd itself, is started anew while containers run; and what is seen of changes meanwhile."""
 
 import asyncio
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from cri_api.v1 import api_pb2 as api
 
 from containerd_lab import ContainerdLab, running_containerd
 from cri_lab import CriLab, opened, remove_everything
+from pykubelet.aio.clock import SystemClock
 from pykubelet.api.keys import PodUid
+from pykubelet.runtime.cri.channel import Channel, CriFailure
 from pykubelet.runtime.cri.opening import CriSettings, OpenCri, open_cri
 from pykubelet.runtime.protocol import ContainerState, RuntimeFailure
 
@@ -79,6 +83,19 @@ async def test_socket_that_nobody_serves_is_a_failure(tmp_path: Path) -> None:
     with pytest.raises(RuntimeFailure, match="Unavailable"):
         async with open_cri(CriSettings(socket=str(tmp_path / "none.sock"))):
             pass
+
+
+async def test_failure_of_a_runtime_that_is_away_says_when_to_try_again(tmp_path: Path) -> None:
+    """Soon; other failures do not know."""
+    clock = SystemClock()
+    begin = clock.now()
+    async with Channel(f"unix://{tmp_path}/none.sock", clock) as channel:
+        with pytest.raises(CriFailure, match="Unavailable") as failure:
+            await channel.ask(api.VersionRequest(), api.VersionResponse)
+    assert failure.value.retry_at is not None
+    assert begin < failure.value.retry_at <= clock.now() + timedelta(seconds=2)
+    assert failure.value.plain().retry_at == failure.value.retry_at
+    assert CriFailure("Unknown", "no").plain().retry_at is None
 
 
 async def test_end_of_a_container_is_heard_soon(cri: OpenCri, lab: CriLab) -> None:

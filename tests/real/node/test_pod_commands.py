@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from node_cluster import SPDY, WEB_SOCKET
-from process_cluster import ProcessCluster, free_port, pod, shell
+from process_cluster import ProcessCluster, WebPod, free_port, pod, shell
 from pykubelet.runtime.process.shim.namespace import possible_way
 from pykubelet.runtime.process.shim.ways import NONE
 
@@ -168,16 +168,9 @@ def test_attach_once_ends_the_input_of_a_container(cluster: ProcessCluster, requ
     assert cluster.kubectl("logs", name) == "one\ntwo\n"
 
 
-def test_port_forward_carries_connections(
-    cluster: ProcessCluster, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_port_forward_carries_connections(cluster: ProcessCluster, web: WebPod) -> None:
     """Several at once, each with all its bytes."""
-    (tmp_path / "file").write_bytes(os.urandom(300_000))
-    port, name = free_port(), f"web-{request.node.callspec.id}"
-    ready = {"tcpSocket": {"host": "127.0.0.1", "port": port}, "periodSeconds": 1}
-    serve = f"exec python3 -m http.server --bind 127.0.0.1 --directory {tmp_path} {port}"
-    cluster.run(pod(name, shell(serve, readinessProbe=ready)))
-    with cluster.kubectl.start("port-forward", f"pod/{name}", f":{port}") as forward:
+    with cluster.kubectl.start("port-forward", f"pod/{web.name}", f":{web.port}") as forward:
         assert forward.stdout is not None
         where = forward.stdout.readline().removeprefix("Forwarding from ").partition(" ")[0]
 
@@ -188,7 +181,7 @@ def test_port_forward_carries_connections(
         with ThreadPoolExecutor(8) as pool:
             fetched = list(pool.map(fetch, range(16)))
         forward.terminate()
-    assert set(fetched) == {(tmp_path / "file").read_bytes()}
+    assert set(fetched) == {web.content}
 
 
 def test_port_forward_says_why_a_connection_fails(cluster: ProcessCluster, shop: str) -> None:

@@ -54,7 +54,7 @@ class Asking:
     def why(self, *arguments: str, code: int = 0) -> str:
         """What the command prints."""
         command = [sys.executable, "-m", "pykubelet", "why", *arguments]
-        environment = {**os.environ, "KUBECONFIG": str(self.process.kubeconfig), "PYTHONWARNINGS": "error"}
+        environment = {**os.environ, "KUBECONFIG": str(self.process.kubeconfig)}
         done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=30, check=False)
         assert done.returncode == code, done.stderr
         assert "Traceback" not in done.stderr

@@ -7,12 +7,14 @@ Upstream: k8s.io/cri-client/pkg/remote_runtime.go, remote_image.go
 """
 
 from collections.abc import AsyncIterator, Callable
+from datetime import datetime, timedelta
 from typing import Any, Self, TypeVar
 
 import grpc.aio
 from cri_api.v1 import api_pb2 as cri
 from google.protobuf.message import Message
 
+from pykubelet.aio.clock import Clock, SystemClock
 from pykubelet.runtime.protocol import RuntimeFailure
 
 USUAL_SECONDS = 120.0
@@ -26,6 +28,8 @@ DEADLINE_EXCEEDED = "DeadlineExceeded"
 # Go's gRPC spells it with one l.
 _CANCELLED, _CANCELED = "Cancelled", "Canceled"
 
+_AWAY = timedelta(seconds=2)
+"""A runtime that is started anew is soon back: whoever finds nobody tries again after this time."""
 _OPTIONS = (
     # A runtime that was started anew is to be found soon.
     ("grpc.initial_reconnect_backoff_ms", 100),
@@ -49,19 +53,20 @@ A = TypeVar("A", bound=Message)
 class CriFailure(RuntimeFailure):
     """The runtime said no, or nothing. `details` is what it said, `code` the name of gRPC's code as in Go."""
 
-    def __init__(self, code: str, details: str) -> None:
-        super().__init__(f"rpc error: code = {code} desc = {details}")
+    def __init__(self, code: str, details: str, *, retry_at: datetime | None = None) -> None:
+        super().__init__(f"rpc error: code = {code} desc = {details}", retry_at=retry_at)
         self.code, self.details = code, details
 
     def plain(self) -> RuntimeFailure:
         """The same in the runtime's words only, as the kubelet tells it of containers."""
-        return RuntimeFailure(self.details)
+        return RuntimeFailure(self.details, retry_at=self.retry_at)
 
 
 class Channel:
     """A connection to a runtime's socket, made when it is first needed and as often as it is lost."""
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
         self._channel = grpc.aio.insecure_channel(endpoint, options=_OPTIONS)
         self._calls: dict[str, Callable[..., Any]] = {}
 
@@ -86,7 +91,7 @@ class Channel:
         try:
             answered: A = await call(request, timeout=timeout_seconds)
         except grpc.aio.AioRpcError as error:
-            raise _failure(error) from error
+            raise self._failure(error) from error
         return answered
 
     async def listen(self, request: Message, answer: type[A]) -> AsyncIterator[A]:
@@ -102,11 +107,12 @@ class Channel:
             async for data in call:
                 yield data
         except grpc.aio.AioRpcError as error:
-            raise _failure(error) from error
+            raise self._failure(error) from error
         finally:
             call.cancel()
 
 
-def _failure(error: grpc.aio.AioRpcError) -> CriFailure:
-    code = "".join(word.capitalize() for word in error.code().name.split("_"))
-    return CriFailure(_CANCELED if code == _CANCELLED else code, error.details() or "")
+    def _failure(self, error: grpc.aio.AioRpcError) -> CriFailure:
+        code = "".join(word.capitalize() for word in error.code().name.split("_"))
+        retry_at = self._clock.now() + _AWAY if code == UNAVAILABLE else None
+        return CriFailure(_CANCELED if code == _CANCELLED else code, error.details() or "", retry_at=retry_at)

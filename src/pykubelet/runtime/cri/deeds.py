@@ -1,4 +1,4 @@
-"""What this node does to containers right now: whoever does it tells of its end, so that nobody need find out."""
+"""What this node does to containers right now: whoever does it tells of its end."""
 
 from collections import Counter
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Lists what the runtime has. Whoever asks while a list is on its way shares the next one with all others who do.
+"""Lists what the runtime has; all who ask while a list is on its way share the next one.
 
 When many pods start at once, a list for each look at each of them would take from the runtime what it starts them with.
 """

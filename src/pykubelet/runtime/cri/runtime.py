@@ -11,11 +11,13 @@ from contextlib import contextmanager
 
 from cri_api.v1 import api_pb2 as cri
 
+from pykubelet.api.generated.core import Pod
 from pykubelet.api.keys import PodUid
 from pykubelet.runtime.changes import ChangeHints, Changes
 from pykubelet.runtime.cri.channel import DEADLINE_EXCEEDED, NOT_FOUND, USUAL_SECONDS, Channel, CriFailure
 from pykubelet.runtime.cri.container_config import container_config
 from pykubelet.runtime.cri.deeds import Deeds
+from pykubelet.runtime.cri.dns import Resolver
 from pykubelet.runtime.cri.facts import Machine
 from pykubelet.runtime.cri.images import CriImages
 from pykubelet.runtime.cri.labels import HOSTNAME
@@ -55,8 +57,7 @@ class CriRuntime:
         return self._hints.subscribe()
 
     async def create_sandbox(self, request: SandboxRequest) -> str:
-        config = sandbox_config(request, self._machine, await asyncio.to_thread(read_resolver))
-        await asyncio.to_thread(self._cgroups.make, request.pod)
+        config = sandbox_config(request, self._machine, await asyncio.to_thread(self._make_ready_for, request.pod))
         # A sandbox may have to wait for its image and its network.
         answer = await self._channel.ask(
             cri.RunPodSandboxRequest(config=config), cri.RunPodSandboxResponse, timeout_seconds=2 * USUAL_SECONDS
@@ -65,6 +66,10 @@ class CriRuntime:
         self._looks.note_made(id, PodUid(request.pod.metadata.uid), is_sandbox=True)
         self._configs[id] = config
         return id
+
+    def _make_ready_for(self, pod: Pod) -> Resolver:
+        self._cgroups.make(pod)
+        return read_resolver()
 
     async def create_container(self, request: ContainerRequest) -> str:
         try:

@@ -18,7 +18,7 @@ LOOK = (
 )
 ALL_CAPABILITIES, NO_CAPABILITIES = "CapEff:00000000a80425fb", "CapEff:0000000000000000"
 DATA: dict[str, Any] = {"volumes": [{"name": "data", "emptyDir": {}}]}
-MOUNT = {"volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+MOUNT: dict[str, Any] = {"volumeMounts": [{"name": "data", "mountPath": "/data"}]}
 CONFINED = {
     "runAsUser": 1234,
     "runAsGroup": 77,
@@ -47,7 +47,17 @@ SEEN: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
     "some-capabilities": (
         {},
         ADDED,
-        ["0", "0", "0", "CapEff:0000000000000401", "NoNewPrivs:0", "Seccomp:0", "root is writable", "0 drwxrwxrwx", "0"],
+        [
+            "0",
+            "0",
+            "0",
+            "CapEff:0000000000000401",
+            "NoNewPrivs:0",
+            "Seccomp:0",
+            "root is writable",
+            "0 drwxrwxrwx",
+            "0",
+        ],
     ),
 }
 
@@ -65,14 +75,17 @@ def test_container_has_the_rights_of_its_security_context(cluster: ProcessCluste
 
 def test_container_that_must_not_be_root_is_not(cluster: ProcessCluster) -> None:
     """A number in the image is enough; a name could be anybody's, and no user is root."""
-    must = {"securityContext": {"runAsNonRoot": True}}
+    must: dict[str, Any] = {"securityContext": {"runAsNonRoot": True}}
     number, name = (shell("id -u", **must) | {"image": image} for image in (NUMBERED_USER, NAMED_USER))
     cluster.create(
         pod("non-root", number, restartPolicy="Never"), pod("by-name", name), pod("root", shell(FOREVER, **must))
     )
     cluster.until_field(".status.phase", "Succeeded", "non-root")
     assert cluster.kubectl("logs", "non-root") == "1000\n"
-    refusals = {"root": "container has runAsNonRoot and image will run as root", "by-name": "image has non-numeric user"}
+    refusals = {
+        "root": "container has runAsNonRoot and image will run as root",
+        "by-name": "image has non-numeric user",
+    }
     for refused, words in refusals.items():
         cluster.until_field(".status.containerStatuses[0].state.waiting.reason", "CreateContainerConfigError", refused)
         told = cluster.pod(refused)["status"]["containerStatuses"][0]["state"]["waiting"]["message"]

@@ -1,7 +1,7 @@
 """containerd is killed and started again under a node at work: no container is restarted, and all goes on."""
 
 import json
-import time
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,8 +32,8 @@ def cluster(containerd: ContainerdLab, tmp_path_factory: pytest.TempPathFactory)
         yield made
 
 
-def never(name: str, script: str, **fields: Any) -> dict[str, Any]:
-    return pod(name, shell(script), restartPolicy="Never", **fields)
+def pause(seconds: float) -> None:
+    threading.Event().wait(seconds)
 
 
 def test_pods_outlive_containerd_and_what_was_asked_meanwhile_is_done(
@@ -41,8 +41,8 @@ def test_pods_outlive_containerd_and_what_was_asked_meanwhile_is_done(
 ) -> None:
     """Nothing is restarted or unready; ends are told, pods come and go, static ones too; kubectl is served again."""
     (tmp_path / "flags").mkdir()
-    flags = {"volumes": [{"name": "flags", "hostPath": {"path": str(tmp_path / "flags")}}]}
-    mount = {"volumeMounts": [{"name": "flags", "mountPath": "/flags"}]}
+    flags: dict[str, Any] = {"volumes": [{"name": "flags", "hostPath": {"path": str(tmp_path / "flags")}}]}
+    mount: dict[str, Any] = {"volumeMounts": [{"name": "flags", "mountPath": "/flags"}]}
     ending = shell("until [ -e /flags/end ]; do sleep 0.05; done; exit 7", **mount)
     document = pod("ending", ending, restartPolicy="Never", **flags)
     cluster.create(pod("plain", shell(FOREVER)), pod("probed", shell(FOREVER, readinessProbe=PROBE)), document)
@@ -56,7 +56,7 @@ def test_pods_outlive_containerd_and_what_was_asked_meanwhile_is_done(
     (cluster.manifests / "static.json").write_text(json.dumps(pod("static", shell(FOREVER))))
     cluster.kubectl("delete", "pod", "going", "--wait=false")
     # Probes find nobody to ask meanwhile.
-    time.sleep(3)
+    pause(3)
     containerd.start()
     cluster.until("condition=Ready", "coming")
     cluster.until_seen("True", "{.status.conditions[?(@.type=='Ready')].status}", "pod", f"static-{NODE}")
@@ -77,12 +77,12 @@ def test_pods_that_containerd_left_half_made_are_finished(cluster: ProcessCluste
     for number, moment_seconds in enumerate((0.05, 0.15, 0.3)):
         names = [f"half-{number}-{one}" for one in range(4)]
         cluster.create(*(pod(name, shell(FOREVER), shell(FOREVER, "other")) for name in names))
-        time.sleep(moment_seconds)
+        pause(moment_seconds)
         containerd.kill()
         containerd.start()
         cluster.until("condition=Ready", *names)
         cluster.kubectl("delete", "pod", "--wait=false", *names)
-        time.sleep(moment_seconds)
+        pause(moment_seconds)
         containerd.kill()
         containerd.start()
         cluster.until("delete", *names)

@@ -30,9 +30,7 @@ def recording(name: str, _: str) -> Document:
 
 
 @pytest.fixture(scope="module")
-def differences(
-    containerd: ContainerdLab, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, list[str]]]:
+def differences(containerd: ContainerdLab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list[str]]]:
     """How each life went otherwise than recorded; all are lived side by side on one node."""
     containerd.add_images(IMAGES)
     folder = tmp_path_factory.mktemp("lives")

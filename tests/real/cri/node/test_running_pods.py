@@ -1,6 +1,7 @@
 """Pods that run on containerd: their network, init containers and sidecars, probes and hooks, logs."""
 
 import urllib.request
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from process_cluster import ProcessCluster, pod, shell
 # As long as all its waits together may take.
 pytestmark = pytest.mark.timeout(120)
 FOREVER = "exec sleep 1000"
-NOTES = {"volumes": [{"name": "notes", "emptyDir": {}}]}
+NOTES: dict[str, Any] = {"volumes": [{"name": "notes", "emptyDir": {}}]}
 
 
 def note(script: str, name: str = "main", **fields: Any) -> dict[str, Any]:
@@ -30,19 +31,22 @@ def test_pod_has_an_address_of_its_own_where_everybody_finds_it(cluster: Process
     with urllib.request.urlopen(f"http://{address}:8080/", timeout=10) as answer:
         assert answer.read() == b"hello from the pod\n"
     hook = {"postStart": {"httpGet": {"host": address, "port": 8080, "path": "/"}}}
-    asks = cluster.run(pod("asks", shell(f"wget -q -O - http://{address}:8080/; hostname -i; {FOREVER}", lifecycle=hook)))
+    asks = cluster.run(
+        pod("asks", shell(f"wget -q -O - http://{address}:8080/; hostname -i; {FOREVER}", lifecycle=hook))
+    )
     assert cluster.kubectl("logs", "asks").splitlines() == ["hello from the pod", asks["status"]["podIP"]]
     assert asks["status"]["podIP"] not in {address, asks["status"]["hostIP"]}
 
 
+def devices(text: str) -> set[str]:
+    return {line.partition(":")[0].strip() for line in text.splitlines() if ":" in line}
+
+
 def test_pod_on_the_network_of_the_machine_has_its_address(cluster: ProcessCluster) -> None:
-    """And the name servers and the name of the machine."""
+    """And its network devices, not only a loopback."""
     shown = cluster.run(pod("on-host", shell(f"cat /proc/net/dev; {FOREVER}"), hostNetwork=True))
     assert shown["status"]["podIP"] == shown["status"]["hostIP"]
-    with open("/proc/net/dev") as devices:
-        ours = {line.partition(":")[0].strip() for line in devices if ":" in line}
-    told = {line.partition(":")[0].strip() for line in cluster.kubectl("logs", "on-host").splitlines() if ":" in line}
-    assert "lo" in told & ours
+    ours, told = devices(Path("/proc/net/dev").read_text()), devices(cluster.kubectl("logs", "on-host"))
     assert len(told & ours) > 1
 
 
@@ -50,7 +54,13 @@ def test_host_names_of_a_pod_are_in_its_files(cluster: ProcessCluster) -> None:
     """Its own name, its aliases and its search domains."""
     aliases = [{"ip": "192.0.2.7", "hostnames": ["seven", "sept"]}]
     dns = {"nameservers": ["192.0.2.53"], "searches": ["example.test"], "options": [{"name": "ndots", "value": "3"}]}
-    fields = {"hostname": "host", "subdomain": "sub", "hostAliases": aliases, "dnsPolicy": "None", "dnsConfig": dns}
+    fields: dict[str, Any] = {
+        "hostname": "host",
+        "subdomain": "sub",
+        "hostAliases": aliases,
+        "dnsPolicy": "None",
+        "dnsConfig": dns,
+    }
     shown = cluster.run(pod("named", shell(f"hostname; cat /etc/hosts /etc/resolv.conf; {FOREVER}"), **fields))
     name, *told = cluster.kubectl("logs", "named").splitlines()
     assert name == "host"

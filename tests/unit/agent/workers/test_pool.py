@@ -12,6 +12,7 @@ from pykubelet.agent.workers.kill_now import timeout_seconds
 from pykubelet.agent.workers.machine import Decision, Machine
 from pykubelet.api.keys import PodUid
 from pykubelet.runtime.protocol import RuntimeFailure
+from pykubelet.testing.virtual_time import EPOCH
 from worker_lab import SyncFailed, WorkerLab, api_pod, deleted, file_pod, in_runtime
 
 UID = PodUid("uid")
@@ -157,13 +158,15 @@ async def test_pod_that_cannot_be_looked_at_is_reported(lab: WorkerLab) -> None:
 
 async def test_pod_is_looked_at_again_soon_when_the_runtime_is_soon_back(lab: WorkerLab) -> None:
     """It is not worth waiting ten seconds for."""
+    lab.desired[UID] = api_pod()
     lab.runtime[UID] = RuntimeFailure("nobody answers", retry_at=EPOCH)
     async with lab.running():
         lab.update(api_pod())
-        await asyncio.sleep(0.9)
-        assert len(lab.events.told) == 1
-        await asyncio.sleep(0.7)
-        assert len(lab.events.told) == 2
+        await lab.quiet()
+        assert lab.syncs.calls == []
+        lab.runtime[UID] = in_runtime(UID)
+        await asyncio.sleep(1.6)
+        assert lab.syncs.calls == [("sync", UID, None)]
 
 
 async def test_pod_that_ended_by_itself_is_stopped_and_cleared_up_at_once(lab: WorkerLab) -> None:

@@ -1,0 +1,167 @@
+"""How little the runtime is asked when many pods start at once, and that nothing is missed for it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cri_api.v1 import api_pb2 as cri
+
+from fake_cri import FakeCri, serving
+from pykubelet.api.keys import PodUid
+from pykubelet.runtime.cri.channel import Channel
+from pykubelet.runtime.cri.images import CriImages
+from pykubelet.runtime.cri.listings import Listings
+from pykubelet.runtime.cri.looks import Looks
+from pykubelet.runtime.cri.opening import CriSettings, open_cri
+from pykubelet.runtime.protocol import RuntimeFailure
+
+
+@pytest.fixture
+def fake() -> FakeCri:
+    return FakeCri()
+
+
+@pytest.fixture
+async def channel(fake: FakeCri, tmp_path: Path) -> AsyncIterator[Channel]:
+    async with serving(fake, tmp_path) as socket, Channel(f"unix://{socket}") as channel:
+        yield channel
+
+
+async def asked(fake: FakeCri, name: str, times: int = 1) -> None:
+    """Returns once the runtime was asked so often."""
+    async with asyncio.timeout(5):
+        while fake.calls[name] < times:
+            await asyncio.sleep(0.005)
+
+
+async def test_looks_at_many_pods_at_once_share_lists(fake: FakeCri, channel: Channel) -> None:
+    """The first lists for itself, the second for all who came meanwhile; each sees its own pod."""
+    looks, uids = Looks(channel), [PodUid(f"pod-{number}") for number in range(20)]
+    for uid in uids:
+        fake.add(uid)
+    found = await asyncio.gather(*map(looks.of_pod, uids))
+    assert [pod.uid if pod is not None else None for pod in found] == uids
+    assert all(pod is not None and len(pod.containers) == len(pod.sandboxes) == 1 for pod in found)
+    assert (fake.calls["ListContainers"], fake.calls["ListPodSandbox"]) == (2, 2)
+
+
+async def test_list_under_way_is_too_old_for_who_asks_now(fake: FakeCri, channel: Channel) -> None:
+    """It may lack what was there already when they asked."""
+    listings, gate = Listings(channel), asyncio.Event()
+    fake.gates["ListContainers"] = gate
+    async with asyncio.TaskGroup() as group:
+        first = group.create_task(listings.everything())
+        await asked(fake, "ListContainers")
+        fake.add("new")
+        second = group.create_task(listings.of_pod(PodUid("new")))
+        await asyncio.sleep(0)
+        gate.set()
+    assert [one.id for one in first.result().containers] == []
+    assert [one.id for one in second.result().containers] == ["main-new"]
+
+
+async def test_others_list_when_the_first_gives_up(fake: FakeCri, channel: Channel) -> None:
+    """Whoever is cancelled takes nobody along."""
+    listings, gate = Listings(channel), asyncio.Event()
+    fake.add("one")
+    fake.gates["ListContainers"] = gate
+    async with asyncio.TaskGroup() as group:
+        first, second = (group.create_task(listings.of_pod(PodUid("one"))) for _ in range(2))
+        await asked(fake, "ListContainers")
+        first.cancel()
+        gate.set()
+    assert [one.id for one in second.result().containers] == ["main-one"]
+    assert first.cancelled()
+
+
+async def test_container_is_never_without_its_sandbox(fake: FakeCri, channel: Channel) -> None:
+    """The pod was made between the two lists."""
+    listings, gate = Listings(channel), asyncio.Event()
+    fake.gates["ListPodSandbox"] = gate
+    fake.add("one")
+    late = fake.sandboxes.pop("box-one")
+    async with asyncio.TaskGroup() as group:
+        listing = group.create_task(listings.everything())
+        await asked(fake, "ListPodSandbox")
+        fake.sandboxes["box-one"] = late
+        gate.set()
+    assert [one.id for one in listing.result().sandboxes] == ["box-one"]
+    assert fake.calls["ListPodSandbox"] == 2
+
+
+async def test_what_is_made_during_a_list_is_remembered(fake: FakeCri, channel: Channel) -> None:
+    """The list does not have it, yet whose it is must be known, or nobody would hear of its start."""
+    looks, gate = Looks(channel), asyncio.Event()
+    looks.note_made("gone", PodUid("old"), is_sandbox=True)
+    fake.gates["ListContainers"] = gate
+    async with asyncio.TaskGroup() as group:
+        group.create_task(looks.everything())
+        await asked(fake, "ListContainers")
+        looks.note_made("made", PodUid("new"), is_sandbox=False)
+        gate.set()
+    assert (looks.owner("made"), looks.owner("gone")) == ("new", None)
+
+
+async def test_end_that_was_waited_for_is_not_asked_for_again(fake: FakeCri, channel: Channel) -> None:
+    """Whoever saw how a container ended tells the next look."""
+    looks = Looks(channel)
+    fake.add("one")
+    await looks.everything()
+    fake.containers["main-one"].state = cri.CONTAINER_EXITED
+    fake.containers["main-one"].exit_code = 3
+    fake.sandboxes["box-one"].state = cri.SANDBOX_NOTREADY
+    await looks.ended_container("main-one")
+    await looks.ended_sandbox("box-one")
+    fake.calls.clear()
+    pod = await looks.of_pod(PodUid("one"))
+    assert pod is not None
+    assert (pod.containers[0].exit_code, pod.containers[0].sandbox_id) == (3, "box-one")
+    assert not pod.sandboxes[0].is_ready
+    assert fake.calls == {"ListPodSandbox": 1, "ListContainers": 1}
+
+
+async def test_own_deeds_are_told_by_who_does_them(fake: FakeCri, tmp_path: Path) -> None:
+    """What the runtime says of them meanwhile would only lead to a look at what is not done yet."""
+    gate = asyncio.Event()
+    fake.add("one")
+    fake.gates["StopContainer"] = gate
+    async with serving(fake, tmp_path) as socket, open_cri(CriSettings(socket=socket)) as opened:
+        await opened.runtime.pods()
+        changes = opened.runtime.changes()
+        async with asyncio.TaskGroup() as group:
+            stop = group.create_task(opened.runtime.stop("main-one", 1))
+            await asked(fake, "StopContainer")
+            await fake.events.put(_event("main-one", cri.CONTAINER_STOPPED_EVENT))
+            await fake.events.put(_event("other", cri.CONTAINER_CREATED_EVENT, "created"))
+            await fake.events.put(_event("other", cri.CONTAINER_STARTED_EVENT, "started"))
+            assert await anext(changes) == "started"
+            gate.set()
+        assert stop.done()
+        assert await anext(changes) == "one"
+
+
+async def test_deed_that_fails_is_told_too(fake: FakeCri, tmp_path: Path) -> None:
+    """A start that failed leaves a container that has ended."""
+    fake.add("one")
+    async with serving(fake, tmp_path) as socket, open_cri(CriSettings(socket=socket)) as opened:
+        await opened.runtime.pods()
+        changes = opened.runtime.changes()
+        with pytest.raises(RuntimeFailure):
+            await opened.runtime.start("main-one")
+        assert await anext(changes) == "one"
+
+
+async def test_user_of_an_image_is_asked_for_once(fake: FakeCri, channel: Channel) -> None:
+    """What has the same id is the same."""
+    images = CriImages(channel)
+    found = await images.find("web")
+    assert found is not None
+    assert [await images.user_of(found.id) for _ in range(3)] == ["worker"] * 3
+    assert fake.calls == {"ImageStatus": 1}
+
+
+def _event(id: str, kind: Any, uid: str = "") -> cri.ContainerEventResponse:
+    status = cri.PodSandboxStatus(metadata=cri.PodSandboxMetadata(uid=uid))
+    return cri.ContainerEventResponse(container_id=id, container_event_type=kind, pod_sandbox_status=status)
