@@ -177,6 +177,13 @@ class ContainerdLab:
                 Path(cgroup).rmdir()
         shutil.rmtree(self.folder)
 
+    def ready_sandboxes(self) -> list[str]:
+        """The names of the pods that have a sandbox."""
+        with grpc.insecure_channel(self.endpoint) as channel:
+            request = cri.ListPodSandboxRequest()
+            listed = services.RuntimeServiceStub(channel).ListPodSandbox(request, timeout=5).items
+        return [one.metadata.name for one in listed if one.state == cri.SANDBOX_READY]
+
     def _answers(self) -> bool:
         with grpc.insecure_channel(self.endpoint) as channel, suppress(grpc.RpcError):
             services.RuntimeServiceStub(channel).Version(cri.VersionRequest(), timeout=5)

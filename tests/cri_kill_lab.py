@@ -8,6 +8,7 @@ from containerd_lab import ContainerdLab
 from cri_lab import node_runtime
 from kill_lab import FOR_EVER, KillLab, Program, kill
 from node_process import NodeProcess
+from process_cluster import NODE
 from pykubelet.runtime.process.shim.identity import stat_fields
 
 _LEDGERS = "ledgers"
@@ -31,9 +32,15 @@ class CriKillLab(KillLab):
     def programs(self, node: NodeProcess) -> tuple[Program, ...]:
         return self._containerd, *super().programs(node)
 
+    def given_up_starts(self) -> int:
+        # By then a program may have run for a moment.
+        lines = self._containerd.log.read_text().splitlines()
+        return sum("StartContainer" in line and "failed" in line for line in lines)
+
     def wrong_helpers(self, running: Mapping[int, str]) -> list[str]:
-        shims, pods = len(self._containerd.shims()), len(set(running.values()))
-        return [] if shims == pods else [f"{shims} shims for {pods} pods"]
+        pods = sorted(set(running.values()))
+        sandboxes = sorted(name.removesuffix(f"-{NODE}") for name in self._containerd.ready_sandboxes())
+        return [] if sandboxes == pods else [f"sandboxes of {sandboxes}, not of {pods}"]
 
     def kill_supervisors(self, *names: str) -> None:
         for start in (start for name in names for start in self.starts(name)):

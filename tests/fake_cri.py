@@ -69,16 +69,19 @@ class FakeCri:
                 return cri.ListContainersResponse(containers=self._listed_containers(request))
             case "ImageStatus":
                 return cri.ImageStatusResponse(image=cri.Image(id=f"id-{request.image.image}", username="worker"))
-            case "PodSandboxStatus" if request.pod_sandbox_id in self.sandboxes:
-                return cri.PodSandboxStatusResponse(status=self.sandboxes[request.pod_sandbox_id])
-            case "ContainerStatus" if request.container_id in self.containers:
-                return cri.ContainerStatusResponse(status=self.containers[request.container_id])
             case "PodSandboxStatus" | "ContainerStatus":
-                return await context.abort(grpc.StatusCode.NOT_FOUND, "not found")
+                return self._status(request) or await context.abort(grpc.StatusCode.NOT_FOUND, "not found")
             case "ExecSync":
                 # A command that never ends.
                 return await asyncio.Event().wait()
         return await context.abort(grpc.StatusCode.UNIMPLEMENTED, f"unknown method {name}")
+
+    def _status(self, request: Any) -> Any:
+        if isinstance(request, cri.PodSandboxStatusRequest):
+            sandbox = self.sandboxes.get(request.pod_sandbox_id)
+            return sandbox and cri.PodSandboxStatusResponse(status=sandbox)
+        container = self.containers.get(request.container_id)
+        return container and cri.ContainerStatusResponse(status=container)
 
     async def tell(self, context: Any) -> AsyncIterator[cri.ContainerEventResponse]:
         self.calls["GetContainerEvents"] += 1

@@ -187,6 +187,10 @@ class KillLab:
         """All that is to be there for pods to run, in the order in which to start it."""
         return self.server, node
 
+    def given_up_starts(self) -> int:
+        """How many starts were undone because the node that asked for them was killed: they come again."""
+        return 0
+
     def wrong_helpers(self, running: Mapping[int, str]) -> list[str]:
         """What is wrong with those that look after containers; these run, in pods of these names."""
         found = []

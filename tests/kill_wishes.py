@@ -8,9 +8,10 @@ from typing import Any
 
 from kill_lab import FOR_EVER, HASH, MIRROR, KillLab
 
-FIRST_FAILS = '[ $(grep -c "start $NAME " "$LEDGER") -ge 2 ] || exit 3; '
+FIRST_FAILS = '[ -e "$LEDGER.failed" ] || { : >"$LEDGER.failed"; exit 3; }; '
 SLOW_STOP = "trap 'sleep 0.2; exit 0' TERM; sleep 100000 & wait"
-PROBE = {"exec": {"command": ["true"]}, "periodSeconds": 1}
+# A machine with other things to do may take its time.
+PROBE = {"exec": {"command": ["true"]}, "periodSeconds": 1, "timeoutSeconds": 10}
 
 
 @dataclass
@@ -117,7 +118,8 @@ def wrong_now(lab: KillLab, wishes: list[Wish], shown: dict[str, Any]) -> list[s
 
 def _wrong(lab: KillLab, wish: Wish, shown: Any) -> Iterator[str]:
     starts = Counter(one.container for one in lab.starts(wish.name))
-    if not wish.is_static and starts != wish.starts:
+    wanted = Counter(wish.starts)
+    if not wish.is_static and (wanted - starts or (starts - wanted).total() > lab.given_up_starts()):
         yield f"starts {dict(starts)}, not {wish.starts}"
     status = shown["status"]
     if status["phase"] != wish.phase:

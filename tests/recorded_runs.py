@@ -209,15 +209,18 @@ def told(events: Iterable[Document]) -> list[tuple[str, ...]]:
 def expected_events(recording: Document, events: Iterable[Document]) -> list[tuple[str, ...]]:
     """What users are to read by a recording, where they have read these.
 
-    Who is not ready is probed whenever somebody looks, so how often that failed may differ by a look.
+    Who is not ready is probed whenever somebody looks, and what cannot be started is tried again; so how often that
+    failed may differ by a look.
     """
-    looks = {event["count"] for event in events if event["message"].startswith("Readiness probe failed")}
+    counts = {(event["reason"], event["message"]): event["count"] for event in events}
+    recorded = recording["kubelet_events"]
+    is_tried_again = any(event["message"].startswith("Error: ") and event["count"] > 1 for event in recorded)
     expected = []
-    for event in recording["kubelet_events"]:
+    for event in recorded:
         count = 1 if event["reason"] in TOLD_ONCE else event["count"]
-        if event["message"].startswith("Readiness probe failed"):
-            count = next((look for look in looks if abs(look - count) <= 1), count)
-        expected.append({**event, "count": count})
+        is_of_looks = event["message"].startswith("Readiness probe failed") or (is_tried_again and count > 1)
+        found = counts.get((event["reason"], event["message"]), count)
+        expected.append({**event, "count": found if is_of_looks and abs(found - count) <= 1 else count})
     return told(expected)
 
 

@@ -18,6 +18,8 @@ BANNED_NAMES = {"utils", "util", "helpers", "common", "misc", "base", "core", "i
 
 # Modules that decide: values in, values out.
 PURE = {
+    "agent/api_situation.py",
+    "agent/explanation.py",
     "agent/heartbeat/changes.py",
     "agent/heartbeat/conditions.py",
     "agent/heartbeat/node_status.py",
@@ -84,6 +86,9 @@ PURE = {
     "agent/volumes/service_env.py",
     "agent/volumes/termination_message.py",
     "agent/volumes/token_refresh.py",
+    "agent/waiting_containers.py",
+    "agent/waiting_ends.py",
+    "agent/waiting_for.py",
     "agent/workers/machine.py",
     "agent/workers/observed.py",
     "agent/workers/queries.py",

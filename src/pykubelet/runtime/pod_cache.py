@@ -104,5 +104,5 @@ class PodCache:
 
 def _opened(uid: PodUid, result: RuntimePod | RuntimeFailure | None) -> RuntimePod:
     if isinstance(result, RuntimeFailure):
-        raise RuntimeFailure(result.message, reason=result.reason) from result
+        raise RuntimeFailure(result.message, reason=result.reason, retry_at=result.retry_at) from result
     return result if result is not None else RuntimePod(uid=uid, namespace="", name="")

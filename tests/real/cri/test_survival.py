@@ -1,6 +1,7 @@
 """The node, or containerd itself, is started anew while containers run; and what is seen of changes meanwhile."""
 
 import asyncio
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -31,6 +32,54 @@ async def test_node_started_anew_finds_everything_and_goes_on(containerd: Contai
         assert [one.id for one in (await lab.inspect(pod)).containers] == [second, first]
         assert await lab.tell(second, "echo $HOSTNAME") == [pod.metadata.name]
         await cri.runtime.stop(sandbox_id, 0)
+        await remove_everything(cri.runtime)
+
+
+async def test_container_that_a_crashed_node_did_not_start_is_gone(containerd: ContainerdLab, tmp_path: Path) -> None:
+    """So the next one of its name is its first attempt still; what has started stays."""
+    async with opened(containerd) as cri:
+        lab = CriLab(cri, tmp_path)
+        pod = lab.pod("sleep", "1000")
+        sandbox_id = await lab.sandbox(pod)
+        started = await lab.add(pod, sandbox_id, attempt=1)
+        await cri.runtime.create_container(await lab.request(pod, sandbox_id))
+        assert len((await lab.inspect(pod)).containers) == 2
+    async with opened(containerd) as cri:
+        lab = CriLab(cri, tmp_path)
+        assert [one.id for one in (await lab.inspect(pod)).containers] == [started]
+        await cri.runtime.create_container(await lab.request(pod, sandbox_id))
+        assert [path.name for path in lab.log_path.parent.iterdir()] == [lab.log_path.name]
+        await remove_everything(cri.runtime)
+
+
+async def test_start_is_finished_even_if_nobody_waits_for_it(cri: OpenCri, lab: CriLab) -> None:
+    """A node that is told to stop, or a pod that is deleted, does not make a container fail that was about to run."""
+    pod = lab.pod("sleep", "1000")
+    container_id = await cri.runtime.create_container(await lab.request(pod, await lab.sandbox(pod)))
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.002):
+            await cri.runtime.start(container_id)
+    assert (await lab.inspect(pod)).containers[0].state == ContainerState.RUNNING
+
+
+async def test_container_whose_start_was_given_up_with_its_node_is_tried_again(
+    containerd: ContainerdLab, tmp_path: Path
+) -> None:
+    """containerd shows it as one that cannot be started; a node that comes takes it away."""
+    async with opened(containerd) as cri:
+        lab = CriLab(cri, tmp_path)
+        for attempt in range(0, 20, 2):
+            pod = lab.pod("sleep", "1000")
+            container_id = await cri.runtime.create_container(await lab.request(pod, await lab.sandbox(pod)))
+            async with Channel(containerd.endpoint) as channel:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(0.002 * attempt):
+                        await channel.ask(
+                            api.StartContainerRequest(container_id=container_id), api.StartContainerResponse
+                        )
+    async with opened(containerd) as cri:
+        found = [one for pod in await cri.runtime.pods() for one in pod.containers]
+        assert {one.state for one in found} <= {ContainerState.RUNNING}
         await remove_everything(cri.runtime)
 
 

@@ -6,7 +6,9 @@ these words.
 Upstream: k8s.io/cri-client/pkg/remote_runtime.go, remote_image.go
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Self, TypeVar
 
@@ -80,8 +82,18 @@ class Channel:
         """Returns once there is a connection."""
         await self._channel.channel_ready()
 
-    async def ask(self, request: Message, answer: type[A], *, timeout_seconds: float | None = USUAL_SECONDS) -> A:
-        """Make a call; whoever is cancelled while waiting cancels it, and the runtime hears of it."""
+    async def ask(
+        self,
+        request: Message,
+        answer: type[A],
+        *,
+        timeout_seconds: float | None = USUAL_SECONDS,
+        finish_seconds: float = 0.0,
+    ) -> A:
+        """Make a call; whoever is cancelled while waiting cancels it, and the runtime hears of it.
+
+        Unless it is answered in so many seconds in which it may `finish`.
+        """
         path = _PATHS[request.DESCRIPTOR.full_name]
         call = self._calls.get(path)
         if call is None:
@@ -89,7 +101,10 @@ class Channel:
                 path, request_serializer=type(request).SerializeToString, response_deserializer=answer.FromString
             )
         try:
-            answered: A = await call(request, timeout=timeout_seconds)
+            made = call(request, timeout=timeout_seconds)
+            if finish_seconds:
+                await _done(made, finish_seconds)
+            answered: A = await made
         except grpc.aio.AioRpcError as error:
             raise self._failure(error) from error
         return answered
@@ -111,8 +126,21 @@ class Channel:
         finally:
             call.cancel()
 
-
     def _failure(self, error: grpc.aio.AioRpcError) -> CriFailure:
         code = "".join(word.capitalize() for word in error.code().name.split("_"))
         retry_at = self._clock.now() + _AWAY if code == UNAVAILABLE else None
         return CriFailure(_CANCELED if code == _CANCELLED else code, error.details() or "", retry_at=retry_at)
+
+
+async def _done(call: grpc.aio.Call, finish_seconds: float) -> None:
+    """Return when a call is answered; who is cancelled waits for that so long."""
+    is_done = asyncio.Event()
+    call.add_done_callback(lambda _: is_done.set())
+    try:
+        await is_done.wait()
+    except asyncio.CancelledError:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(finish_seconds):
+                await is_done.wait()
+        call.cancel()
+        raise

@@ -17,6 +17,7 @@ from pykubelet.runtime.cri.deeds import Deeds
 from pykubelet.runtime.cri.dns import ClusterDns
 from pykubelet.runtime.cri.feed import Feed
 from pykubelet.runtime.cri.images import CriImages
+from pykubelet.runtime.cri.leftovers import remove_unstarted
 from pykubelet.runtime.cri.looks import Looks
 from pykubelet.runtime.cri.machine import app_armor_error, read_machine
 from pykubelet.runtime.cri.runtime import CriRuntime
@@ -72,6 +73,7 @@ async def open_cri(settings: CriSettings) -> AsyncIterator[OpenCri]:
         deeds = Deeds(looks=looks, hints=hints)
         feed = Feed(channel=channel, looks=looks, hints=hints, deeds=deeds)
         await state.look()
+        await remove_unstarted(channel)
         async with (
             beside(supervise("cri: events", feed.run), "cri: events"),
             beside(supervise("cri: state", state.run), "cri: state"),

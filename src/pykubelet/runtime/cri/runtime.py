@@ -35,6 +35,8 @@ from pykubelet.runtime.protocol import (
     SandboxRequest,
 )
 
+_START_SECONDS = 5.0
+
 
 class CriRuntime:
     """A container runtime that serves CRI."""
@@ -108,7 +110,8 @@ class CriRuntime:
         request = cri.StartContainerRequest(container_id=container_id)
         try:
             with self._deeds.on(container_id):
-                await self._channel.ask(request, cri.StartContainerResponse)
+                # Given up in the middle, the container would be killed and shown as one that could not be started.
+                await self._channel.ask(request, cri.StartContainerResponse, finish_seconds=_START_SECONDS)
         except CriFailure as failure:
             raise failure.plain() from failure
 
