@@ -54,8 +54,8 @@ class Floor:
         """How soon each of these pods, which have stopped, is gone."""
         return (await _all_at_once(self._remove, pods))[0]
 
-    async def exit(self) -> float:
-        """How soon CRI says of a container that has ended that it has."""
+    async def exit(self) -> tuple[float, float]:
+        """How soon CRI says of a container that has ended that it has, and how soon its sandbox has stopped then."""
         pipe = self._folder / "pipe"
         self._folder.mkdir(exist_ok=True)
         os.mkfifo(pipe)
@@ -69,11 +69,12 @@ class Floor:
             if (await self._runtime.ContainerStatus(request)).status.state == cri.CONTAINER_EXITED:
                 break
             await asyncio.sleep(_LOOK_SECONDS)
-        took = perf_counter() - began
+        ended = perf_counter() - began
+        await self._runtime.StopPodSandbox(cri.StopPodSandboxRequest(pod_sandbox_id=made[0]))
+        stopped = perf_counter() - began
         pipe.unlink()
-        await self.stop([made])
         await self.remove([made])
-        return took
+        return ended, stopped
 
     async def is_empty(self) -> bool:
         """Whether nobody has a pod."""

@@ -35,7 +35,8 @@ _AWAY = timedelta(seconds=2)
 _OPTIONS = (
     # A runtime that was started anew is to be found soon.
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    # Despite its name it is how long one attempt may take; a busy runtime needs its time.
+    ("grpc.min_reconnect_backoff_ms", 10_000),
     ("grpc.max_reconnect_backoff_ms", 3000),
     ("grpc.max_receive_message_length", 16 * 1024 * 1024),
     ("grpc.max_send_message_length", 16 * 1024 * 1024),
