@@ -14,6 +14,7 @@ class PykubeletProcess:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
+        self._reader: threading.Thread | None = None
         self.lines: list[str] = []
 
     def command(self) -> list[str]:
@@ -36,17 +37,27 @@ class PykubeletProcess:
         self.launch().wait(READY_SECONDS)
         said = next((line for line in self.lines if line.startswith("ready ")), "")
         if not said:
-            self.kill()
-            raise AssertionError(f"{self.command()[0]} did not start: " + "".join(self.lines))
+            raise AssertionError(f"{self.command()[0]} did not start: {self._last_words()}")
         return said.removeprefix("ready ").strip()
 
     def launch(self) -> threading.Event:
         """Start it; the event is set when it is ready, or has ended."""
-        command = [sys.executable, "-m", "pykubelet", *self.command()]
+        command = [sys.executable, "-X", "faulthandler", "-m", "pykubelet", *self.command()]
         self._process = subprocess.Popen(command, stderr=subprocess.PIPE, env={**os.environ, "PYTHONWARNINGS": "error"})
         ready = threading.Event()
-        threading.Thread(target=self._read, args=(self._process, ready), daemon=True).start()
+        self._reader = threading.Thread(target=self._read, args=(self._process, ready), daemon=True)
+        self._reader.start()
         return ready
+
+    def _last_words(self) -> str:
+        """How a process that is not ready ended, or where each of its threads hangs, after all that it said."""
+        assert self._process is not None
+        assert self._reader is not None
+        how = "hung" if self._process.poll() is None else "ended"
+        self._process.send_signal(signal.SIGABRT)
+        code = self._process.wait()
+        self._reader.join()
+        return f"{how}, exit code {code}\n" + "".join(self.lines)
 
     def _read(self, process: "subprocess.Popen[bytes]", ready: threading.Event) -> None:
         assert process.stderr is not None
