@@ -441,6 +441,14 @@ def test_subprocesses_have_their_doors() -> None:
     assert {path.parent for path in forks} == {SOURCE / "runtime/process/shim"}
 
 
+@pytest.mark.parametrize("path", [path for path in FILES if "msgspec" in imported(path)], ids=name_of)
+def test_types_are_learned_before_they_are_decoded(path: Path) -> None:
+    """msgspec crashes if two threads teach it one type at a time, so each goes through `aio.learned`."""
+    calls = [ast.unparse(node) for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call)]
+    typed = [call for call in calls if re.match(r"msgspec\.(convert|\w+\.decode)\(.*", call) and "," in call]
+    assert [call for call in typed if "learned(" not in call] == []
+
+
 def test_modules_import_each_other_without_cycles() -> None:
     """The import graph of the package has no cycle."""
     modules = {".".join(("pykubelet", *p.relative_to(SOURCE).with_suffix("").parts)): p for p in FILES}

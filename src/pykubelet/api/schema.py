@@ -11,6 +11,8 @@ from importlib import resources
 
 import msgspec
 
+from pykubelet.aio.learned import learned
+
 OBJECT_META = "meta.v1.ObjectMeta"
 LIST_META = "meta.v1.ListMeta"
 
@@ -67,7 +69,7 @@ class Definition(msgspec.Struct, frozen=True, rename="camel"):
 def definitions() -> dict[str, Definition]:
     """Every definition by its name, such as `core.v1.Pod`."""
     data = resources.files("pykubelet.api.generated").joinpath("schema.json").read_bytes()
-    found = msgspec.json.decode(data, type=dict[str, Definition])
+    found = msgspec.json.decode(data, type=learned(dict[str, Definition]))
     # No Struct carries it, so the generated table leaves it out; manifests written from a live object have it.
     found[OBJECT_META].fields["managedFields"] = Field("array", items=Field("any"))
     return found

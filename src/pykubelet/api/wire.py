@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import fields as struct_fields
 
+from pykubelet.aio.learned import learned
+
 Document = dict[str, Any]
 T = TypeVar("T")
 
@@ -20,7 +22,7 @@ class DecodeError(ValueError):
 def decode(data: bytes | str, kind: type[T]) -> T:
     """A Struct (or any type msgspec knows) from JSON text."""
     try:
-        return msgspec.json.decode(data, type=kind)
+        return msgspec.json.decode(data, type=learned(kind))
     except msgspec.ValidationError:
         # Go writes null for an empty list or map it does not omit; a Struct has no null there.
         return from_document(decode_document(data), kind)
@@ -39,7 +41,7 @@ def decode_document(data: bytes | str) -> Any:
 def from_document(document: Any, kind: type[T]) -> T:
     """A Struct from a document; a field that is null counts as absent, as in Kubernetes."""
     try:
-        return msgspec.convert(without_nulls(document), kind)
+        return msgspec.convert(without_nulls(document), learned(kind))
     except (msgspec.ValidationError, RecursionError) as error:
         raise DecodeError(str(error)) from error
 

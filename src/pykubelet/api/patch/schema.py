@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from pykubelet.aio.learned import learned
 from pykubelet.api.patch.errors import PatchError, UnknownFieldError
 
 Definition = str | tuple[str, str]
@@ -113,7 +114,7 @@ _MANAGED_FIELDS: Final = FieldSchema(_PLAIN_TYPES["array"], _PLAIN_TYPES["any"],
 @cache
 def _records() -> dict[str, _DefinitionRecord]:
     data = resources.files("pykubelet.api.generated").joinpath("schema.json").read_bytes()
-    return msgspec.json.decode(data, type=dict[str, _DefinitionRecord])
+    return msgspec.json.decode(data, type=learned(dict[str, _DefinitionRecord]))
 
 
 @cache

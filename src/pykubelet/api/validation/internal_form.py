@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from pykubelet.aio.learned import learned
 from pykubelet.api.wire import Document
 
 _EMPTY = {"string": "", "integer": 0, "boolean": False, "quantity": "0", "int-or-string": 0, "time": None, "any": None}
@@ -24,7 +25,7 @@ _HOST_FIELDS = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "h
 @cache
 def _types() -> dict[str, list[tuple[str, str, str]]]:
     data = resources.files("pykubelet.api.generated").joinpath("internal_types.json").read_bytes()
-    return msgspec.json.decode(data, type=dict[str, list[tuple[str, str, str]]])
+    return msgspec.json.decode(data, type=learned(dict[str, list[tuple[str, str, str]]]))
 
 
 def internal_form(document: Document, name: str) -> Document:

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from pykubelet.aio.learned import learned
 from pykubelet.api.wire import Document
 
 SCALE = "scale"
@@ -26,7 +27,7 @@ class _Data(msgspec.Struct, frozen=True):
 @cache
 def _data() -> _Data:
     text = resources.files("pykubelet.apiserver.tables.generated").joinpath("columns.json").read_bytes()
-    return msgspec.json.decode(text, type=_Data)
+    return msgspec.json.decode(text, type=learned(_Data))
 
 
 @cache

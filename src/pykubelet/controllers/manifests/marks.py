@@ -12,6 +12,7 @@ import json
 
 import msgspec
 
+from pykubelet.aio.learned import learned
 from pykubelet.api.resources import Resource
 from pykubelet.api.wire import Document
 
@@ -85,7 +86,7 @@ def present(resource: Resource, document: Document) -> Present | None:
     metadata = document["metadata"]
     identity = Identity(resource.group, resource.kind, metadata.get("namespace", ""), metadata["name"])
     try:
-        mark = msgspec.json.decode((metadata.get("annotations") or {}).get(ANNOTATION, ""), type=Mark)
+        mark = msgspec.json.decode((metadata.get("annotations") or {}).get(ANNOTATION, ""), type=learned(Mark))
     except msgspec.DecodeError:
         return None
     label = (metadata.get("labels") or {}).get(LABEL)

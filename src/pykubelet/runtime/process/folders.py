@@ -14,6 +14,7 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
+from pykubelet.aio.learned import learned
 from pykubelet.aio.log import get_logger
 from pykubelet.runtime.process.records import ContainerConfig, ContainerFacts, ControlGroup, Exit, SandboxRecord, State
 from pykubelet.runtime.process.shim.files import create_file, replace_file
@@ -142,7 +143,7 @@ class Folders:
 def _read(path: Path, type: type[T]) -> T | None:
     """A record; None if there is none, or a loss of power has left half of one."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=type)
+        return msgspec.json.decode(path.read_bytes(), type=learned(type))
     except FileNotFoundError:
         return None
     except msgspec.MsgspecError as error:

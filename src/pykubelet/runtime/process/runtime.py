@@ -20,6 +20,7 @@ import msgspec
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import Ids
+from pykubelet.aio.learned import learned
 from pykubelet.api.keys import PodUid
 from pykubelet.runtime.changes import ChangeHints, Changes
 from pykubelet.runtime.process import sessions
@@ -181,7 +182,7 @@ class ProcessRuntime:
             self._wards.conclude(entry)
             return
         entry.is_starting = False
-        entry.state = msgspec.convert(message, State)
+        entry.state = msgspec.convert(message, learned(State))
         self._note_change(entry)
         if entry.state.supervisor is not None:
             self._wards.watch(entry, entry.state.supervisor)

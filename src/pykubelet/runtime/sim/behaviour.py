@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from pykubelet.aio.learned import learned
 from pykubelet.api.generated.core import Pod
 from pykubelet.runtime.protocol import RuntimeFailure
 
@@ -78,6 +79,6 @@ def behaviour_of(pod: Pod, container: str, scripts: Mapping[str, Behaviour], def
     if annotation is None:
         return scripts.get(container, default)
     try:
-        return msgspec.json.decode(annotation, type=Behaviour)
+        return msgspec.json.decode(annotation, type=learned(Behaviour))
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise RuntimeFailure(f"annotation {ANNOTATION}{container}: {error}") from error
