@@ -28,6 +28,8 @@ PLUGIN_FOLDERS = ("/usr/lib/cni", "/opt/cni/bin")
 # Debian has runc where an ordinary user's PATH does not look.
 PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
 CGROUPS = Path("/sys/fs/cgroup")
+OTHER_HANDLER = "other"
+"""A second way of running containers, no different from the first but for its name."""
 BRIDGE_ADDRESS = "02:00:00:00:00:01"
 
 CONFIG = """\
@@ -48,6 +50,11 @@ conf_dir = "{folder}/cni"
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
 runtime_type = "io.containerd.runc.v2"
 [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+Root = "{folder}/runc"
+SystemdCgroup = false
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.{other_handler}]
+runtime_type = "io.containerd.runc.v2"
+[plugins."io.containerd.grpc.v1.cri".containerd.runtimes.{other_handler}.options]
 Root = "{folder}/runc"
 SystemdCgroup = false
 """
@@ -104,7 +111,13 @@ class ContainerdLab:
         (self.folder / "cni").mkdir()
         (self.folder / "cni/lab.conflist").write_text(json.dumps(network))
         restricted = json.dumps(not may_lower_oom_scores())
-        text = CONFIG.format(folder=self.folder, pause=PAUSE, plugins=plugins, restrict_oom_score_adj=restricted)
+        text = CONFIG.format(
+            folder=self.folder,
+            pause=PAUSE,
+            plugins=plugins,
+            restrict_oom_score_adj=restricted,
+            other_handler=OTHER_HANDLER,
+        )
         (self.folder / "config.toml").write_text(text)
 
     def _make_bridge(self) -> dict[str, Any]:
@@ -177,12 +190,12 @@ class ContainerdLab:
                 Path(cgroup).rmdir()
         shutil.rmtree(self.folder)
 
-    def ready_sandboxes(self) -> list[str]:
-        """The names of the pods that have a sandbox."""
+    def ready_sandboxes(self) -> dict[str, str]:
+        """The pods that have a sandbox, by name, and the handler that was asked for with each."""
         with grpc.insecure_channel(self.endpoint) as channel:
             request = cri.ListPodSandboxRequest()
             listed = services.RuntimeServiceStub(channel).ListPodSandbox(request, timeout=5).items
-        return [one.metadata.name for one in listed if one.state == cri.SANDBOX_READY]
+        return {one.metadata.name: one.runtime_handler for one in listed if one.state == cri.SANDBOX_READY}
 
     def _answers(self) -> bool:
         with grpc.insecure_channel(self.endpoint) as channel, suppress(grpc.RpcError):

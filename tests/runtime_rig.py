@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Self
 
+from pykubelet.agent.refs import RuntimeClasses
 from pykubelet.api.generated.core import ObjectReference, Pod
 from pykubelet.api.keys import PodUid
 from pykubelet.runtime.actions import ProbeResults
@@ -106,7 +107,13 @@ class Rig:
             events=self.events,
         )
         self.applier = Applier(
-            sandboxes=SandboxMaker(runtime=self.sim, settings=self.settings, logs=self.logs, events=self.events),
+            sandboxes=SandboxMaker(
+                runtime=self.sim,
+                settings=self.settings,
+                handlers=RuntimeClasses(client=None),
+                logs=self.logs,
+                events=self.events,
+            ),
             starter=starter,
             killer=self.killer,
             remover=self.remover,

@@ -123,7 +123,7 @@ async def node(
     health = NodeHealth(watchdog=watchdog, sources=sources.ready, warnings=sources.problems, runtime=runtime.state)
     storage = node_storage(ground, api, pods.inbox)
     states = GcStates(pods.queries, sources.ready.all_ready)
-    containers = node_containers(ground, setup=storage.setup, pods=pods, states=states)
+    containers = node_containers(ground, setup=storage.setup, handlers=api.runtime_classes, pods=pods, states=states)
     stations = Stations(
         api=api, sources=sources, pods=pods, storage=storage, containers=containers, watchdog=watchdog, health=health
     )

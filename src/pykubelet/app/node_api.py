@@ -5,7 +5,14 @@ from dataclasses import dataclass
 
 from pykubelet.agent.health import NodeHealth
 from pykubelet.agent.heartbeat import NodeLease, NodeReporter, OwnNode, Situation, Surroundings, initial_node
-from pykubelet.agent.refs import CacheOptions, ConfigMapManager, PodReferences, SecretManager, ServiceList
+from pykubelet.agent.refs import (
+    CacheOptions,
+    ConfigMapManager,
+    PodReferences,
+    RuntimeClasses,
+    SecretManager,
+    ServiceList,
+)
 from pykubelet.agent.volumes.objects import PodObjects
 from pykubelet.app.node_ground import Ground
 from pykubelet.app.running import Runner, with_event
@@ -17,6 +24,7 @@ class NodeApi:
 
     own_node: OwnNode
     services: ServiceList
+    runtime_classes: RuntimeClasses
     references: PodReferences
     objects: PodObjects
     runners: dict[str, Runner]
@@ -42,6 +50,7 @@ def node_api(ground: Ground) -> NodeApi:
     return NodeApi(
         own_node=own_node,
         services=services,
+        runtime_classes=RuntimeClasses(client=client),
         references=PodReferences(secrets=secrets, config_maps=config_maps),
         objects=PodObjects(config_maps=config_maps, secrets=secrets),
         runners=runners,

@@ -24,7 +24,7 @@ from pykubelet.runtime.images import ImagePuller
 from pykubelet.runtime.kill import Killer
 from pykubelet.runtime.log_rotation import RotationPolicy
 from pykubelet.runtime.log_rotator import LogRotator
-from pykubelet.runtime.make_sandbox import SandboxMaker
+from pykubelet.runtime.make_sandbox import Handlers, SandboxMaker
 from pykubelet.runtime.no_images import NoImages
 from pykubelet.runtime.reclaim import DiskReclaimer
 from pykubelet.runtime.removal import ContainerRemover
@@ -42,7 +42,9 @@ class NodeContainers:
     runners: dict[str, Runner]
 
 
-def node_containers(ground: Ground, *, setup: PodSettings, pods: NodePods, states: "GcStates") -> NodeContainers:
+def node_containers(
+    ground: Ground, *, setup: PodSettings, handlers: Handlers, pods: NodePods, states: "GcStates"
+) -> NodeContainers:
     """All of it."""
     parts, events, clock, logs = ground.runtime, ground.recorder, ground.clock, ground.logs
     runtime, backoff = parts.runtime, CrashBackoff()
@@ -51,7 +53,7 @@ def node_containers(ground: Ground, *, setup: PodSettings, pods: NodePods, state
     remover = ContainerRemover(runtime=runtime, logs=logs, killer=killer)
     images, runners = _images(ground, pods.starts)
     applier = Applier(
-        sandboxes=SandboxMaker(runtime=runtime, settings=setup, logs=logs, events=events),
+        sandboxes=SandboxMaker(runtime=runtime, settings=setup, handlers=handlers, logs=logs, events=events),
         starter=ContainerStarter(
             runtime=runtime, images=images, settings=setup, logs=logs, hooks=hooks, killer=killer, events=events
         ),

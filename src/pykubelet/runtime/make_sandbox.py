@@ -3,7 +3,7 @@
 Upstream: createPodSandbox in pkg/kubelet/kuberuntime/kuberuntime_sandbox.go, and step 4 of SyncPod
 """
 
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.keys import PodUid
@@ -14,11 +14,21 @@ from pykubelet.runtime.protocol import Runtime, RuntimeFailure, Sandbox, Sandbox
 from pykubelet.runtime.start_container import PodSettings
 
 
+class Handlers(Protocol):
+    """Knows the ways of running containers."""
+
+    async def handler(self, class_name: str) -> str:
+        """The one that a runtime class stands for; RuntimeFailure if there is no such class."""
+
+
 class SandboxMaker:
     """Makes sandboxes."""
 
-    def __init__(self, *, runtime: Runtime, settings: PodSettings, logs: LogDirectory, events: Events) -> None:
-        self._runtime, self._settings, self._logs, self._events = runtime, settings, logs, events
+    def __init__(
+        self, *, runtime: Runtime, settings: PodSettings, handlers: Handlers, logs: LogDirectory, events: Events
+    ) -> None:
+        self._runtime, self._settings, self._handlers = runtime, settings, handlers
+        self._logs, self._events = logs, events
 
     async def make(self, pod: Pod, attempt: int) -> Sandbox:
         """A new sandbox; RuntimeFailure, told as an event, if it cannot be had."""
@@ -28,6 +38,7 @@ class SandboxMaker:
                 attempt=attempt,
                 hostname=self._settings.hostname(pod),
                 log_directory=self._logs.of_pod(pod_names(pod)),
+                handler=await self._handlers.handler(class_name) if (class_name := pod.spec.runtime_class_name) else "",
             )
             sandbox_id = await self._runtime.create_sandbox(request)
         except RuntimeFailure as failure:

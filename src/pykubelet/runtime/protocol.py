@@ -92,12 +92,16 @@ class RuntimePod:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxRequest:
-    """A sandbox to make: the pod it is for, the how-manieth it is, where logs of its containers go."""
+    """A sandbox to make: the pod it is for, the how-manieth it is, where logs of its containers go.
+
+    `handler` is the way of running containers that the pod's runtime class names; empty for the usual one.
+    """
 
     pod: Pod
     attempt: int
     hostname: str
     log_directory: str
+    handler: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

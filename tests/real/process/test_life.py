@@ -17,7 +17,7 @@ from pykubelet.api.generated.core import (
 )
 from pykubelet.runtime.process.cgroups import find_cgroups
 from pykubelet.runtime.process.runtime import ProcessRuntime
-from pykubelet.runtime.protocol import ContainerState, RuntimeFailure
+from pykubelet.runtime.protocol import ContainerState, RuntimeFailure, SandboxRequest
 
 only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else")
 
@@ -185,3 +185,11 @@ async def test_container_that_takes_too_much_memory_is_killed_and_says_so(lab: L
     ended = await ward.until_ended()
     assert (ended.exit_code, ended.reason) == (137, "OOMKilled")
     await until(lambda: not any(Path(folder, ward.id).exists() for folder in find_cgroups().folders.values()))
+
+
+async def test_pod_of_another_way_of_running_is_refused(lab: Lab) -> None:
+    """A runtime class asks for more than processes, and must not get less."""
+    request = lab.request("true")
+    sandbox = SandboxRequest(pod=request.pod, attempt=0, hostname="", log_directory="", handler="kata")
+    with pytest.raises(RuntimeFailure, match='no runtime for "kata" is configured'):
+        await lab.runtime.create_sandbox(sandbox)

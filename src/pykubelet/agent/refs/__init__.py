@@ -1,9 +1,10 @@
-"""Secrets and config maps that the pods of this node refer to."""
+"""Secrets, config maps and other objects that the pods of this node refer to."""
 
 from pykubelet.agent.refs.cache import CacheOptions, ReferenceCache, Strategy, parse_strategy
 from pykubelet.agent.refs.configmap import ConfigMapManager
 from pykubelet.agent.refs.pod_references import PodReferences
 from pykubelet.agent.refs.references import Reference, Referent, config_map_names, references, secret_names
+from pykubelet.agent.refs.runtime_classes import RuntimeClasses
 from pykubelet.agent.refs.secret import SecretManager
 from pykubelet.agent.refs.services import ServiceList
 from pykubelet.agent.refs.store import NotRegistered, NotSynced, ObjectKey
@@ -19,6 +20,7 @@ __all__ = [
     "Reference",
     "ReferenceCache",
     "Referent",
+    "RuntimeClasses",
     "SecretManager",
     "ServiceList",
     "Strategy",

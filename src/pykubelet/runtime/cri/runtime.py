@@ -61,9 +61,8 @@ class CriRuntime:
     async def create_sandbox(self, request: SandboxRequest) -> str:
         config = sandbox_config(request, self._machine, await asyncio.to_thread(self._make_ready_for, request.pod))
         # A sandbox may have to wait for its image and its network.
-        answer = await self._channel.ask(
-            cri.RunPodSandboxRequest(config=config), cri.RunPodSandboxResponse, timeout_seconds=2 * USUAL_SECONDS
-        )
+        asked = cri.RunPodSandboxRequest(config=config, runtime_handler=request.handler)
+        answer = await self._channel.ask(asked, cri.RunPodSandboxResponse, timeout_seconds=2 * USUAL_SECONDS)
         id = answer.pod_sandbox_id
         self._looks.note_made(id, PodUid(request.pod.metadata.uid), is_sandbox=True)
         self._configs[id] = config

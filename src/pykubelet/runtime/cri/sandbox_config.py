@@ -14,7 +14,7 @@ from pykubelet.runtime.cri.facts import Machine
 from pykubelet.runtime.cri.labels import sandbox_annotations, sandbox_labels
 from pykubelet.runtime.cri.resources import sandbox_overhead, sandbox_resources
 from pykubelet.runtime.cri.security import sandbox_security
-from pykubelet.runtime.protocol import RuntimeFailure, SandboxRequest
+from pykubelet.runtime.protocol import SandboxRequest
 
 _PROTOCOLS = {"UDP": cri.UDP, "SCTP": cri.SCTP}
 
@@ -22,9 +22,6 @@ _PROTOCOLS = {"UDP": cri.UDP, "SCTP": cri.SCTP}
 def sandbox_config(request: SandboxRequest, machine: Machine, resolver: Resolver) -> cri.PodSandboxConfig:
     """The sandbox of a pod; RuntimeFailure if the pod asks for one that this node cannot make."""
     pod = request.pod
-    if pod.spec.runtime_class_name:
-        # Whoever asked for more isolation must not silently get less.
-        raise RuntimeFailure(f'RuntimeClass "{pod.spec.runtime_class_name}" is not supported by this node')
     dns = pod_resolver(pod, machine.cluster_dns, resolver)
     metadata = pod.metadata
     return cri.PodSandboxConfig(

@@ -109,6 +109,9 @@ class ProcessRuntime:
         return self._hints.subscribe()
 
     async def create_sandbox(self, request: SandboxRequest) -> str:
+        if request.handler:
+            # Whoever asked for more isolation must not silently get none.
+            raise RuntimeFailure(f'no runtime for "{request.handler}" is configured')
         record = SandboxRecord(
             id=self._new_id(),
             pod=pod_facts(request.pod),

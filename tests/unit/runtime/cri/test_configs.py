@@ -22,7 +22,7 @@ from pykubelet.runtime.cri.container_config import container_config
 from pykubelet.runtime.cri.dns import Resolver
 from pykubelet.runtime.cri.facts import Machine
 from pykubelet.runtime.cri.sandbox_config import sandbox_config
-from pykubelet.runtime.protocol import ContainerRequest, Mount, RuntimeFailure, SandboxRequest
+from pykubelet.runtime.protocol import ContainerRequest, Mount, SandboxRequest
 from pykubelet.testing import build
 
 MACHINE = Machine(has_selinux=True)
@@ -87,12 +87,6 @@ def test_sandbox_maps_ports_of_sidecars_and_containers() -> None:
         (cri.UDP, 80, 8080, "192.0.2.1"),
         (cri.SCTP, 81, 0, ""),
     ]
-
-
-def test_runtime_class_is_refused() -> None:
-    """Whoever wants more isolation must not get less."""
-    with pytest.raises(RuntimeFailure, match='RuntimeClass "strong"'):
-        asked(build.pod(runtime_class_name="strong"))
 
 
 def test_container_has_everything_that_was_resolved() -> None:
