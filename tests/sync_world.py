@@ -96,6 +96,9 @@ class World:
     async def mount(self, pod: Pod) -> None:
         self.step("mount")
 
+    def leave(self, pod: Pod) -> None:
+        self.step("leave volumes")
+
     async def unmount(self, pod: Pod) -> None:
         self.step("unmount")
 

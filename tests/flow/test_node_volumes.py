@@ -8,7 +8,7 @@ from pykubelet.api import resources
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.typed import as_documents
 from pykubelet.runtime.protocol import ContainerRequest
-from pykubelet.runtime.sim import SimImages, SimRuntime
+from pykubelet.runtime.sim import Behaviour, SimImages, SimRuntime
 from pykubelet.testing.virtual_time import VirtualClock
 from whole_node import NAMESPACE, World, container, is_ready, status_of, world
 
@@ -56,6 +56,19 @@ async def test_pod_starts_when_its_config_map_appears_and_follows_it(tmp_path: P
         await outside.delete("web")
         await outside.until_gone("web")
         assert not path.exists()
+
+
+async def test_config_map_that_goes_with_its_pod_is_not_missed(tmp_path: Path) -> None:
+    """Whoever deletes both at once is not told that the volume of an ending pod cannot be made."""
+    scripts = {"slow": Behaviour(stop_seconds=5)}
+    async with world(tmp_path, scripts=scripts) as outside, outside.running_node():
+        await put_settings(outside, "one")
+        await outside.create("web", volumes=[VOLUME], containers=[container("slow", **MOUNT)])
+        await outside.until("web", is_ready, within_seconds=5)
+        await outside.delete("web")
+        await outside.api.delete(CONFIG_MAPS, "settings", namespace=NAMESPACE)
+        await outside.until_gone("web")
+        assert "FailedMount" not in [reason for reason, _ in await outside.events("web")]
 
 
 async def test_container_starts_when_the_config_map_of_its_environment_appears(tmp_path: Path) -> None:

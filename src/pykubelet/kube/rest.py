@@ -275,6 +275,11 @@ def _as_not_reached(plan: Plan) -> Iterator[None]:
         raise NotReached(f"{plan.method} {plan.path}: {error.message}") from None
     except TimeoutError as error:
         raise NotReached(f"{plan.method} {plan.path}: no answer in time") from error
+    except aiohttp.ClientConnectorError as error:
+        # Its own text shows objects of the library.
+        raise NotReached(
+            f"{plan.method} {plan.path}: cannot connect to {error.host}:{error.port}: {error.os_error}"
+        ) from error
     except (aiohttp.ClientError, OSError) as error:
         raise NotReached(f"{plan.method} {plan.path}: {error}") from error
 

@@ -218,7 +218,7 @@ async def test_client_reports_a_server_that_is_not_there_or_too_slow(
     async with served(handler) as url:
         pass
     async with RestClient(Access(url, UserCredentials()), clock=SystemClock()) as client:
-        with pytest.raises(NotReached, match="Cannot connect"):
+        with pytest.raises(NotReached, match="cannot connect"):
             await client.get(PODS, "web", namespace="default")
         with pytest.raises(NotReached):
             async with client.watch(PODS):

@@ -177,20 +177,20 @@ async def test_reflector_lists_in_pages(following: Follow) -> None:
 
 
 async def test_reflector_backs_off_with_jitter_up_to_a_minute_and_recovers_after_two(following: Follow) -> None:
-    """The delays are 0.8 s doubled up to 30 s, each up to twice as long by jitter."""
+    """The delays are 0.1 s doubled up to 30 s, each up to twice as long by jitter."""
     follow = following()
-    follow.client.list_errors = [InternalError("broken")] * 9
+    follow.client.list_errors = [InternalError("broken")] * 12
     async with follow.running():
         times = follow.client.times
         delays = [after - before for before, after in itertools.pairwise(times)]
-        for delay, least in zip(delays, [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30, 30, 30], strict=True):
+        for delay, least in zip(delays, [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30, 30, 30], strict=True):
             assert least <= delay < 2 * least
         await asyncio.sleep(121)
         follow.client.list_errors = [InternalError("broken")]
         follow.client.watch_errors = [InternalError("broken")]
         follow.client.cut()
-        await asyncio.sleep(1.6 + 3.2)
-        assert len(follow.client.lists) == 12
+        await asyncio.sleep(0.2 + 0.4)
+        assert len(follow.client.lists) == 15
 
 
 async def test_reflector_waits_as_long_as_the_server_says(following: Follow) -> None:

@@ -131,6 +131,13 @@ class VolumeManager:
             # Something changed while we wrote what it was before.
             self._outdated.put(uid, None)
 
+    def leave(self, pod: Pod) -> None:
+        """Write nothing to the volumes of a pod any more: it ends, and often what it was made from goes with it."""
+        uid = PodUid(pod.metadata.uid)
+        self._interest.set(uid, ())
+        if record := self._records.get(uid):
+            record.is_mounted = False
+
     async def unmount(self, pod: Pod) -> None:
         """Take away all volumes of a pod; VolumesNotRemoved if some stay. May be called again."""
         uid = PodUid(pod.metadata.uid)
@@ -186,7 +193,7 @@ class VolumeManager:
         while True:
             uid, _ = await self._outdated.get()
             try:
-                if record := self._records.get(uid):
+                if (record := self._records.get(uid)) and record.is_mounted:
                     await self._set_up(record, plan_volumes(record.pod, self._node.allocatable()))
             finally:
                 self._outdated.done(uid)

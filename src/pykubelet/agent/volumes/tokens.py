@@ -3,6 +3,7 @@
 Upstream: pkg/kubelet/token/token_manager.go
 """
 
+import asyncio
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, Protocol
@@ -11,7 +12,7 @@ from pykubelet.agent.volumes.token_refresh import MAX_JITTER, is_refresh_due
 from pykubelet.aio.backoff import Random, system_random
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
-from pykubelet.api.errors import ApiError
+from pykubelet.api.errors import ApiError, Forbidden
 from pykubelet.api.generated.authentication import BoundObjectReference, TokenRequest, TokenRequestSpec
 from pykubelet.api.generated.core import Pod, ServiceAccountTokenProjection
 from pykubelet.api.keys import PodUid
@@ -20,6 +21,9 @@ from pykubelet.api.times import parse_time
 from pykubelet.api.typed import SERVICE_ACCOUNT_TOKENS, Kind
 
 log = get_logger(__name__)
+
+# kube-apiserver hears that a pod is on a node as all others do, by a watch, and may be behind the node itself.
+_PATIENCE_SECONDS = (0.02, 0.05, 0.1, 0.2, 0.4)
 
 
 class TokenSource(Protocol):
@@ -92,11 +96,17 @@ class TokenCache:
             expiration_seconds=key.projection.expiration_seconds,
             bound_object_ref=bound,
         )
-        answer = await self._source.create(
-            SERVICE_ACCOUNT_TOKENS, TokenRequest(spec=spec), namespace=key.namespace, name=key.account
-        )
+        answer = await self._ask(self._source, TokenRequest(spec=spec), key)
         expires_at = parse_time(answer.status.expiration_timestamp or "")
         return _Token(answer.status.token, answer.spec.expiration_seconds, expires_at)
+
+    async def _ask(self, source: TokenSource, request: TokenRequest, key: _Key) -> TokenRequest:
+        for pause_seconds in _PATIENCE_SECONDS:
+            try:
+                return await source.create(SERVICE_ACCOUNT_TOKENS, request, namespace=key.namespace, name=key.account)
+            except Forbidden:
+                await asyncio.sleep(pause_seconds)
+        return await source.create(SERVICE_ACCOUNT_TOKENS, request, namespace=key.namespace, name=key.account)
 
     def _is_due(self, token: _Token) -> bool:
         if token.lifetime_seconds is None:

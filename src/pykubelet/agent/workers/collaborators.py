@@ -76,6 +76,9 @@ class Storage(Protocol):
     async def mount(self, pod: Pod) -> None:
         """Returns when every volume is there; raises with a message for people if one does not come."""
 
+    def leave(self, pod: Pod) -> None:
+        """Have the volumes stay as they are: the pod ends, and what it was made from may go before it."""
+
     async def unmount(self, pod: Pod) -> None:
         """Returns when no volume is left, and no path of one."""
 

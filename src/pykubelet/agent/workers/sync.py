@@ -85,6 +85,7 @@ class PodSyncs:
         self, pod: Pod, observed: RuntimePod, grace_seconds: int, change_status: StatusChange | None
     ) -> None:
         """Stop everything of a pod, and report how its containers ended while that can still be seen."""
+        self._around.storage.leave(pod)
         self._probes.add_pod(pod)
         observed = await self._around.last_words.heard(pod, observed)
         status = self._reports.generate(pod, observed, is_terminal=False)

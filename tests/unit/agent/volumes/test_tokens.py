@@ -1,5 +1,6 @@
 """Service account tokens: when they are renewed, and what happens when that fails."""
 
+import math
 from datetime import timedelta
 
 import pytest
@@ -28,13 +29,14 @@ class Issuer:
     def __init__(self, clock: ManualClock) -> None:
         self.clock = clock
         self.requests: list[tuple[str, str, TokenRequest]] = []
-        self.is_refusing = False
+        self.refusals: float = 0
 
     async def create(
         self, kind: Kind[TokenRequest], body: TokenRequest, *, namespace: str = "", name: str = ""
     ) -> TokenRequest:
         assert kind.resource.subresource == "token"
-        if self.is_refusing:
+        if self.refusals > 0:
+            self.refusals -= 1
             raise Forbidden("no more tokens")
         self.requests.append((namespace, name, body))
         life = timedelta(seconds=body.spec.expiration_seconds or 600)
@@ -74,6 +76,12 @@ async def test_token_is_bound_to_its_pod_and_kept(cache: TokenCache, issuer: Iss
     assert (bound.kind, bound.name, bound.uid) == ("Pod", "web", UID)
 
 
+async def test_token_is_asked_for_again_at_once_when_it_is_refused(cache: TokenCache, issuer: Issuer) -> None:
+    """The server may hear later than the node that a pod is there, but not much later."""
+    issuer.refusals = 5
+    assert await cache.get(POD, HOURLY) == "token-1"
+
+
 async def test_token_differs_by_audience_and_pod(cache: TokenCache, issuer: Issuer) -> None:
     """Each projection has its own; a pod that is gone leaves none."""
     vault = ServiceAccountTokenProjection(path="token", audience="vault", expiration_seconds=3600)
@@ -89,7 +97,7 @@ async def test_token_is_used_on_when_it_cannot_be_renewed(
 ) -> None:
     """Until it has expired."""
     await cache.get(POD, HOURLY)
-    issuer.is_refusing = True
+    issuer.refusals = math.inf
     clock.advance(3600)
     assert await cache.get(POD, HOURLY) == "token-1"
     clock.advance(1)
@@ -107,7 +115,7 @@ async def test_token_that_says_nothing_of_its_life_is_never_renewed(cache: Token
 
 async def test_token_problem_says_why_there_is_none(issuer: Issuer, clock: ManualClock, cache: TokenCache) -> None:
     """Refused, or nobody there to ask."""
-    issuer.is_refusing = True
+    issuer.refusals = math.inf
     with pytest.raises(TokenProblem, match=r"^failed to fetch token: no more tokens$"):
         await cache.get(POD, HOURLY)
     alone = TokenCache(source=None, clock=clock)

@@ -184,7 +184,8 @@ async def test_pod_is_stopped_and_reported_while_its_exit_can_be_seen(world: Wor
         return replace(status, phase="Failed", reason="Evicted")
 
     await world.syncs.sync_terminating_pod(api_pod(), in_runtime(UID), 7, evicted)
-    assert world.steps == ["probe", "status", "probe readiness only", "kill in 7", "probe no more", "inspect", "status"]
+    begun = ["leave volumes", "probe", "status", "probe readiness only"]
+    assert world.steps == [*begun, "kill in 7", "probe no more", "inspect", "status"]
     assert [(status.reason, status.message) for status in world.statuses] == [
         ("Evicted", "terminal=False 10.0.0.1"),
         ("", "terminal=True 10.0.0.1"),
