@@ -122,7 +122,6 @@ PURE = {
     "apiserver/http/views.py",
     "apiserver/http/warning_headers.py",
     "apiserver/http/watch_lines.py",
-    "apiserver/namespaces/conditions.py",
     "apiserver/namespaces/deletion.py",
     "apiserver/objects/deletion.py",
     "apiserver/objects/event_forms.py",

@@ -11,10 +11,10 @@ from typing import Protocol
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.keyed_queue import KeyedQueue
 from pykubelet.api.errors import ApiError, NotFound
+from pykubelet.api.namespace_ending import Remaining, is_ending, is_held, with_remaining, without_finalizer
 from pykubelet.api.resources import NAMESPACES
 from pykubelet.api.wire import Document
 from pykubelet.apiserver.call import ALL_AUTHENTICATED, MASTERS, Call, User
-from pykubelet.apiserver.namespaces.conditions import is_ending, with_remaining, without_finalizer
 from pykubelet.apiserver.objects.deletion import DeleteOptions
 from pykubelet.apiserver.objects.stored_forms import in_order
 from pykubelet.apiserver.registry import Registry
@@ -102,9 +102,10 @@ class NamespaceEnd:
                 return namespace
             # Looked at once more: nothing may be left behind in a namespace that is gone.
             if not remaining and not self._store.newest_in(name):
-                namespace_left = without_finalizer(namespace)
-                return None if namespace_left is None else in_order(namespace_left)
-            return in_order(with_remaining(namespace, remaining, failures, now))
+                emptied = without_finalizer(namespace)
+                return in_order(emptied) if is_held(emptied) else None
+            left = [Remaining(key.collection, finalizers) for key, finalizers in remaining.items()]
+            return in_order(with_remaining(namespace, left, failures, now))
 
         await self._store.write(Key(NAMESPACES.group_resource, "", name), decide)
         if failures or (not remaining and self._store.newest_in(name)):

@@ -6,13 +6,12 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pykubelet.api.namespace_ending import is_ending, is_held, without_finalizer
 from pykubelet.api.times import format_time, parse_time
 from pykubelet.apiserver.kinds import KINDS
-from pykubelet.apiserver.namespaces.conditions import is_ending, with_remaining, without_finalizer
 from pykubelet.apiserver.namespaces.deletion import namespace_verdict
 from pykubelet.apiserver.objects.deletion import DeleteOptions, verdict
 from pykubelet.apiserver.objects.object_metadata import has_nothing_left
-from pykubelet.apiserver.store import Key
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SERVED = {served.resource.group_resource: served for served in KINDS}
@@ -108,19 +107,5 @@ def test_namespace_is_emptied_before_it_goes(options: DeleteOptions, finalizers:
     assert is_ending(marked.document) == ("kubernetes" in spec)
     again = namespace_verdict(options, marked.document, SERVED["namespaces"], NOW)
     assert (again.action == "keep") == bool(spec)
-    left = without_finalizer(marked.document)
     held = [name for name in spec if name != "kubernetes"]
-    assert (left is None) == (not held and not marked.document["metadata"].get("finalizers"))
-
-
-@given(st.dictionaries(st.sampled_from([Key("pods", "x", "a"), Key("widgets.example.com", "x", "b")]), FINALIZERS))
-def test_conditions_of_a_namespace_settle(remaining: dict[Key, list[str]]) -> None:
-    """The same state twice is no change; times move only with the status of a condition."""
-    namespace = {"metadata": {"name": "x"}, "spec": {}, "status": {"phase": "Terminating"}}
-    first = with_remaining(namespace, remaining, [], "2026-01-01T00:00:00Z")
-    assert with_remaining(first, remaining, [], "2026-01-01T00:00:09Z") == first
-    later = with_remaining(first, {}, ["failed"], "2026-01-01T00:00:09Z")
-    by_type = {one["type"]: one for one in later["status"]["conditions"]}
-    assert by_type["NamespaceDeletionContentFailure"]["status"] == "True"
-    moved = by_type["NamespaceContentRemaining"]["lastTransitionTime"] != "2026-01-01T00:00:00Z"
-    assert moved == bool(remaining)
+    assert is_held(without_finalizer(marked.document)) == bool(held or marked.document["metadata"].get("finalizers"))
