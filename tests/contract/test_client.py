@@ -1,7 +1,8 @@
-"""What every client promises, whatever is behind it: Reader, Writer and Watcher."""
+"""What every client promises, whatever is behind it: Reader, Writer, Watcher and Replacer."""
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Protocol
 
 import pytest
 
@@ -9,12 +10,17 @@ from pykubelet.api.errors import AlreadyExists, Conflict, Expired, Invalid, NotF
 from pykubelet.api.generated.core import ConfigMap, Pod
 from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.resources import CONFIG_MAPS as CONFIG_MAP_NAMES
+from pykubelet.api.resources import PODS as POD_NAMES
 from pykubelet.api.typed import CONFIG_MAPS, NODES, PODS, as_documents
-from pykubelet.kube.client import NOW, Client, PatchType, Selection, WatchEvent, now_if_uid
+from pykubelet.kube.client import NOW, Client, PatchType, Replacer, Selection, WatchEvent, now_if_uid
 from pykubelet.testing import build
 from pykubelet.testing.memory_api import MemoryApi
 
 pytestmark = pytest.mark.usefixtures("api")
+
+
+class ReplacingClient(Client, Replacer, Protocol):
+    """A client that writes whole documents too."""
 
 
 async def make(client: Client, name: str, **labels: str) -> ConfigMap:
@@ -116,6 +122,33 @@ async def test_status_is_changed_only_through_its_subresource(client: Client) ->
     assert (pod.spec.node_name, pod.status.phase) == ("node-1", "Running")
     pod = await client.patch(PODS, "web", {"status": {"phase": "Failed"}}, namespace="default")
     assert pod.status.phase == "Running"
+
+
+async def test_document_replaces_the_object_that_it_was_read_from(client: ReplacingClient) -> None:
+    """What the document leaves out is gone; an older revision is refused, and so is a name that nobody has."""
+    made = await make(client, "a", app="x")
+    read = await client.get(as_documents(CONFIG_MAP_NAMES), "a", namespace="default")
+    metadata = {key: value for key, value in read["metadata"].items() if key != "labels"}
+    body = {**read, "metadata": metadata, "data": {"j": "2"}}
+    replaced = await client.replace(CONFIG_MAP_NAMES, "a", body, namespace="default")
+    found = await client.get(CONFIG_MAPS, "a", namespace="default")
+    assert (found.data, found.metadata.labels, found.metadata.uid) == ({"j": "2"}, {}, made.metadata.uid)
+    assert replaced["metadata"]["resourceVersion"] == found.metadata.resource_version
+    with pytest.raises(Conflict):
+        await client.replace(CONFIG_MAP_NAMES, "a", body, namespace="default")
+    other = {**body, "metadata": {"name": "b"}}
+    with pytest.raises(NotFound):
+        await client.replace(CONFIG_MAP_NAMES, "b", other, namespace="default")
+
+
+async def test_subresource_is_replaced_alone(client: ReplacingClient) -> None:
+    """The rest of the document does not count."""
+    await client.create(PODS, build.pod("web"), namespace="default")
+    read = await client.get(as_documents(POD_NAMES), "web", namespace="default")
+    body = {**read, "spec": {**read["spec"], "priority": 7}, "status": {**read.get("status", {}), "phase": "Running"}}
+    replaced = await client.replace(POD_NAMES, "web", body, namespace="default", subresource="status")
+    assert replaced["status"]["phase"] == "Running"
+    assert replaced["spec"] == read["spec"]
 
 
 async def test_delete_waits_for_grace_and_checks_the_uid(client: Client) -> None:

@@ -63,6 +63,9 @@ class ServedApi:
                 body, subresource = await request.json(), parts.get("subresource", "")
                 patch_type = PatchType(request.content_type)
                 return await self.api.patch(kind, name, body, patch_type=patch_type, subresource=subresource, **scope)
+            case "PUT":
+                body, subresource = await request.json(), parts.get("subresource", "")
+                return await self.api.replace(kind.resource, name, body, subresource=subresource, **scope)
             case _:
                 options = wire.decode(await request.read() or b"{}", DeleteOptions)
                 await self.api.delete(kind, name, options=options, **scope)

@@ -19,7 +19,7 @@ from pykubelet.apiserver.call import ALL_AUTHENTICATED, MASTERS, Answer, Call, E
 from pykubelet.apiserver.http.discovery import version_rank
 from pykubelet.apiserver.registry import Registry
 from pykubelet.kube.client import EVERYTHING, Listing, PatchType, Selection, WatchEvent
-from pykubelet.kube.discovery import NEEDED_VERBS
+from pykubelet.kube.discovery import APPLIED_VERBS, Discovery
 from pykubelet.kube.request_plan import read_list, read_object
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ class Handles(Protocol):
 
 
 class LocalClient:
-    """Reader, Writer, Watcher and Applier; implements `pykubelet.kube.client.Client`."""
+    """All of `kube/client.py`."""
 
     def __init__(self, server: Handles, registry: Registry, *, user: User = ADMIN) -> None:
         self._server, self._registry, self._user = server, registry, user
@@ -94,9 +94,18 @@ class LocalClient:
         body = wire.encode(options or DeleteOptions())
         await self._ask("delete", kind.resource, namespace, name, body=body)
 
-    async def served(self) -> tuple[Resource, ...]:
+    async def replace(
+        self, resource: Resource, name: str, body: Document, *, namespace: str = "", subresource: str = ""
+    ) -> Document:
+        answer = await self._ask("update", resource, namespace, name, subresource=subresource, body=wire.encode(body))
+        return read_object(as_documents(resource), answer)
+
+    async def discover(self, verbs: frozenset[str]) -> Discovery:
         rows = sorted(self._registry.all(), key=lambda row: version_rank(row.resource.version))
-        return tuple(row.resource for row in rows if set(row.verbs) >= NEEDED_VERBS)
+        return Discovery(tuple(row.resource for row in rows if verbs.issubset(row.verbs)))
+
+    async def served(self) -> tuple[Resource, ...]:
+        return (await self.discover(APPLIED_VERBS)).resources
 
     async def apply(self, resource: Resource, body: Document, *, namespace: str = "", field_manager: str) -> Document:
         answer = await self._ask(

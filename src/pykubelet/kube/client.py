@@ -1,4 +1,4 @@
-"""What the rest of the program may ask of an API server: Reader, Writer, Watcher, Applier.
+"""What the rest of the program may ask of an API server: Reader, Writer, Watcher and other Protocols.
 
 A caller asks for the one it uses. `kube/rest.py` speaks them over HTTP; an API server in the same process can offer
 them without. Every call raises `pykubelet.api.errors.ApiError`, never an error of the transport.
@@ -14,6 +14,7 @@ from pykubelet.api.generated.meta import DeleteOptions, Preconditions
 from pykubelet.api.resources import Resource
 from pykubelet.api.typed import Kind
 from pykubelet.api.wire import Document
+from pykubelet.kube.discovery import Discovery
 
 T = TypeVar("T")
 
@@ -129,6 +130,22 @@ class Watcher(Protocol):
 
 class Client(Reader, Writer, Watcher, Protocol):
     """All three."""
+
+
+class Replacer(Protocol):
+    """Writes whole documents, for the few subresources that take no patches."""
+
+    async def replace(
+        self, resource: Resource, name: str, body: Document, *, namespace: str = "", subresource: str = ""
+    ) -> Document:
+        """Put a document in the place of the object; Conflict if it is not of the revision that the document names."""
+
+
+class Discoverer(Protocol):
+    """Knows what there is to ask for."""
+
+    async def discover(self, verbs: frozenset[str]) -> Discovery:
+        """Every resource that has all these verbs; of each group the preferred version first."""
 
 
 class Applier(Protocol):

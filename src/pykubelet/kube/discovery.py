@@ -1,11 +1,12 @@
 """What an API server serves, from its own words.
 
-In: an aggregated discovery document. Out: the resources whose objects can be listed and changed.
+In: an aggregated discovery document. Out: the resources that have the verbs somebody needs, and what is not sure.
 
 Upstream: staging/src/k8s.io/client-go/discovery/aggregated_discovery.go.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import msgspec
 
@@ -15,7 +16,18 @@ from pykubelet.api.resources import Resource
 
 PATHS = ("/api", "/apis")
 ACCEPT = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-NEEDED_VERBS = frozenset({"list", "patch"})
+APPLIED_VERBS = frozenset({"list", "patch"})
+"""Those of whatever can follow a manifest."""
+_STALE = "Stale"
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """What a server says that it serves."""
+
+    resources: tuple[Resource, ...]
+    unsure: tuple[str, ...] = ()
+    """The group versions (`metrics.k8s.io/v1`) that it could not ask lately: they may have more, or other resources."""
 
 
 class _Type(msgspec.Struct, frozen=True):
@@ -32,6 +44,7 @@ class _Resource(msgspec.Struct, frozen=True, rename="camel"):
 class _Version(msgspec.Struct, frozen=True):
     version: str
     resources: tuple[_Resource, ...] = ()
+    freshness: str = ""
 
 
 class _Name(msgspec.Struct, frozen=True):
@@ -47,19 +60,20 @@ class _Groups(msgspec.Struct, frozen=True):
     items: tuple[_Group, ...]
 
 
-def read_discovery(body: bytes) -> tuple[Resource, ...]:
-    """Every resource that can be listed and patched, in the server's order: preferred versions come first."""
+def read_discovery(body: bytes, verbs: frozenset[str]) -> Discovery:
+    """Every resource that has the verbs, in the server's order: preferred versions come first."""
     try:
         groups = wire.decode(body, _Groups)
     except wire.DecodeError as error:
         raise InternalError(f"the server's discovery cannot be read: {error}") from error
-    return tuple(resource for group in groups.items for resource in _resources(group))
+    resources = tuple(resource for group in groups.items for resource in _resources(group, verbs))
+    return Discovery(resources, tuple(name for group in groups.items for name in _unsure(group)))
 
 
-def _resources(group: _Group) -> Iterator[Resource]:
+def _resources(group: _Group, verbs: frozenset[str]) -> Iterator[Resource]:
     for version in group.versions:
         for row in version.resources:
-            if set(row.verbs) >= NEEDED_VERBS and row.response_kind is not None:
+            if verbs.issubset(row.verbs) and row.response_kind is not None:
                 yield Resource(
                     group.metadata.name,
                     version.version,
@@ -67,3 +81,9 @@ def _resources(group: _Group) -> Iterator[Resource]:
                     row.response_kind.kind,
                     namespaced=row.scope == "Namespaced",
                 )
+
+
+def _unsure(group: _Group) -> Iterator[str]:
+    for version in group.versions:
+        if version.freshness == _STALE:
+            yield f"{group.metadata.name}/{version.version}"

@@ -104,6 +104,10 @@ def patch_plan(
     return Plan("PATCH", target, wire.encode(body), patch_type.value)
 
 
+def replace_plan(resource: Resource, name: str, body: Document, namespace: str, subresource: str) -> Plan:
+    return Plan("PUT", _object(resource, namespace, name, subresource), wire.encode(body))
+
+
 def apply_plan(resource: Resource, body: Document, namespace: str, field_manager: str) -> Plan:
     query = _query(fieldManager=field_manager, force="true", fieldValidation="Strict")
     name = str((body.get("metadata") or {}).get("name", ""))

@@ -33,6 +33,7 @@ from pykubelet.kube.access import Access
 from pykubelet.kube.client import EVERYTHING, Listing, PatchType, Selection, WatchEvent
 from pykubelet.kube.credential_error import CredentialError
 from pykubelet.kube.credentials import Credential
+from pykubelet.kube.discovery import Discovery
 from pykubelet.kube.request_plan import Plan
 from pykubelet.kube.tls import TlsContexts
 from pykubelet.kube.watch_stream import MAX_LINE_BYTES, LineSplitter, read_event
@@ -63,7 +64,7 @@ class Limits:
 
 
 class RestClient:
-    """Reader, Writer, Watcher and Applier of one API server; used as an async context manager."""
+    """All of `kube/client.py` for one API server; used as an async context manager."""
 
     def __init__(self, access: Access, *, clock: Clock, limits: Limits | None = None) -> None:
         self._access, self._limits = access, limits or Limits()
@@ -131,9 +132,19 @@ class RestClient:
         """A page of a node's own API, which the API server asks for."""
         return await self._answer(request_plan.node_page_plan(node, path))
 
-    async def served(self) -> tuple[Resource, ...]:
+    async def replace(
+        self, resource: Resource, name: str, body: Document, *, namespace: str = "", subresource: str = ""
+    ) -> Document:
+        plan = request_plan.replace_plan(resource, name, body, namespace, subresource)
+        return request_plan.read_object(as_documents(resource), await self._answer(plan))
+
+    async def discover(self, verbs: frozenset[str]) -> Discovery:
         bodies = [await self._answer(request_plan.discovery_plan(path)) for path in discovery.PATHS]
-        return tuple(resource for body in bodies for resource in discovery.read_discovery(body))
+        legacy, groups = (discovery.read_discovery(body, verbs) for body in bodies)
+        return Discovery(legacy.resources + groups.resources, legacy.unsure + groups.unsure)
+
+    async def served(self) -> tuple[Resource, ...]:
+        return (await self.discover(discovery.APPLIED_VERBS)).resources
 
     async def apply(self, resource: Resource, body: Document, *, namespace: str = "", field_manager: str) -> Document:
         plan = request_plan.apply_plan(resource, body, namespace, field_manager)

@@ -56,7 +56,7 @@ class _Change:
 
 
 class MemoryApi:
-    """An API server in memory; implements `pykubelet.kube.client.Client`."""
+    """An API server in memory; implements `Client` and `Replacer` of `pykubelet.kube.client`."""
 
     def __init__(self, clock: Clock) -> None:
         self.calls: list[Call] = []
@@ -134,13 +134,15 @@ class MemoryApi:
         old = self._existing(kind.resource, namespace, name)
         patched = _patched(kind.resource, old, body, patch_type)
         _check_identity(kind.resource, old, patched)
-        new = _only_part(old, patched, subresource)
-        if new == old:
-            return _typed(kind, old)
-        if new.get("metadata", {}).get("deletionTimestamp") and not new["metadata"].get("finalizers") and _gone(new):
-            self._commit(kind.resource, old, None)
-            return _typed(kind, new)
-        return _typed(kind, self._commit(kind.resource, old, new))
+        return _typed(kind, self._changed(kind.resource, old, _only_part(old, patched, subresource)))
+
+    async def replace(
+        self, resource: Resource, name: str, body: Document, *, namespace: str = "", subresource: str = ""
+    ) -> Document:
+        self._record("replace", resource, namespace, name, subresource, body)
+        old = self._existing(resource, namespace, name)
+        _check_identity(resource, old, body)
+        return self._changed(resource, old, _only_part(old, body, subresource))
 
     async def delete(
         self, kind: Kind[T], name: str, *, namespace: str = "", options: DeleteOptions | None = None
@@ -236,6 +238,14 @@ class MemoryApi:
             details = {"name": name, "kind": resource.plural, "group": resource.group}
             raise NotFound(f'{resource.group_resource} "{name}" not found', details=details)
         return found
+
+    def _changed(self, resource: Resource, old: Document, new: Document) -> Document:
+        if new == old:
+            return old
+        if new.get("metadata", {}).get("deletionTimestamp") and not new["metadata"].get("finalizers") and _gone(new):
+            self._commit(resource, old, None)
+            return new
+        return self._commit(resource, old, new)
 
     def _commit(self, resource: Resource, before: Document | None, after: Document | None) -> Document:
         self._revision += 1

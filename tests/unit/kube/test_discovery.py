@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.errors import InternalError
-from pykubelet.api.resources import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, PODS
+from pykubelet.api.resources import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, PODS, Resource
 from pykubelet.apiserver.http.discovery import aggregated
 from pykubelet.apiserver.kinds import KINDS
-from pykubelet.kube.discovery import read_discovery
+from pykubelet.kube.discovery import APPLIED_VERBS, Discovery, read_discovery
 from pykubelet.testing.local_api import local_api
 
 
@@ -21,7 +21,9 @@ def served(*, legacy: bool) -> bytes:
 
 async def test_discovery_over_http_and_within_the_process_agree(tmp_path: Path) -> None:
     """The same resources, in whatever order of groups; of one group the preferred version first."""
-    found = read_discovery(served(legacy=True)) + read_discovery(served(legacy=False))
+    parts = [read_discovery(served(legacy=legacy), APPLIED_VERBS) for legacy in (True, False)]
+    found = parts[0].resources + parts[1].resources
+    assert [part.unsure for part in parts] == [(), ()]
     assert {PODS, CONFIG_MAPS, NAMESPACES, DEPLOYMENTS} <= set(found)
     assert not [resource for resource in found if resource.kind in {"Binding", "TokenReview", "SubjectAccessReview"}]
     async with local_api(tmp_path) as api:
@@ -39,13 +41,27 @@ def test_resource_of_unknown_kind_is_left_out() -> None:
         {"resource": "readable", "scope": "Cluster", "verbs": ["list"], "responseKind": {"kind": "Readable"}},
     ]
     body = {"items": [{"metadata": {"name": "x"}, "versions": [{"version": "v1", "resources": rows}]}]}
-    assert read_discovery(json.dumps(body).encode()) == ()
+    assert read_discovery(json.dumps(body).encode(), APPLIED_VERBS) == Discovery(())
+
+
+def test_group_that_the_server_could_not_ask_is_named() -> None:
+    """What it knew of the group before counts as served; that it may be wrong is said."""
+    row = {"resource": "old", "scope": "Namespaced", "verbs": ["list", "delete"], "responseKind": {"kind": "Old"}}
+    versions = [
+        {"version": "v2", "freshness": "Stale"},
+        {"version": "v1", "freshness": "Stale", "resources": [row]},
+        {"version": "v0", "freshness": "Current", "resources": [row]},
+    ]
+    body = json.dumps({"items": [{"metadata": {"name": "x"}, "versions": versions}]}).encode()
+    known = tuple(Resource("x", version, "old", "Old") for version in ("v1", "v0"))
+    assert read_discovery(body, frozenset({"delete"})) == Discovery(known, ("x/v2", "x/v1"))
+    assert read_discovery(body, frozenset({"patch"})) == Discovery((), ("x/v2", "x/v1"))
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b"[]", b'{"items": 1}', b"<html>"])
 def test_answer_that_is_no_discovery_is_an_error(body: bytes) -> None:
     with pytest.raises(InternalError, match="discovery cannot be read"):
-        read_discovery(body)
+        read_discovery(body, APPLIED_VERBS)
 
 
 @settings(max_examples=60, deadline=None)
@@ -53,4 +69,4 @@ def test_answer_that_is_no_discovery_is_an_error(body: bytes) -> None:
 def test_discovery_that_is_cut_short_is_an_error(cut: int) -> None:
     """Never half of what is served."""
     with pytest.raises(InternalError):
-        read_discovery(served(legacy=True)[:cut])
+        read_discovery(served(legacy=True)[:cut], APPLIED_VERBS)
