@@ -206,6 +206,7 @@ PURE = {
     "controllers/manifests/plan.py",
     "controllers/manifests/refusals.py",
     "controllers/manifests/wishes.py",
+    "controllers/namespaces/plan.py",
     "controllers/nodes/disruption.py",
     "controllers/nodes/health.py",
     "controllers/nodes/node_taints.py",

@@ -10,7 +10,7 @@ from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import RandomIds
 from pykubelet.app import program
 from pykubelet.app.apiserver import serving
-from pykubelet.app.controllers import controllers
+from pykubelet.app.controllers import CONTROLLERS, NAMESPACE, controllers
 from pykubelet.app.node import Node, open_node
 from pykubelet.app.node_door import ServerSeen
 from pykubelet.app.program import Say, tune_garbage_collection
@@ -39,7 +39,8 @@ def run(settings: ClusterSettings, *, say: Say, verbose: bool = False) -> None:
             node = await stack.enter_async_context(opened)
             root_ca = served.client_authority.decode()
             authority = Authority(served.authority.certificate, served.authority.key)
-            at_work = controllers(client=served.client, clock=clock, root_ca=root_ca, authority=authority)
+            names = [name for name in CONTROLLERS if name != NAMESPACE]
+            at_work = controllers(client=served.client, clock=clock, root_ca=root_ca, authority=authority, names=names)
             await stack.enter_async_context(at_work)
             runners: dict[str, Runner] = {"announcement": lambda: _announce(node, served.url, say)}
             if settings.manifests:

@@ -42,6 +42,7 @@ from pykubelet.controllers.garbage.collector import GarbageCollector
 from pykubelet.controllers.informers import Informers
 from pykubelet.controllers.job import JobController
 from pykubelet.controllers.loop import WORKERS, ControllerLoop
+from pykubelet.controllers.namespaces import NamespaceController
 from pykubelet.controllers.nodes import NodeLifecycle, PodGarbageCollector, PodsByNode, TaintEviction
 from pykubelet.controllers.nodes.lifecycle import SOURCE as LIFECYCLE
 from pykubelet.controllers.nodes.taint_eviction import SOURCE as EVICTION
@@ -51,11 +52,14 @@ from pykubelet.controllers.root_ca import RootCaPublisher
 from pykubelet.controllers.service_accounts import ServiceAccountController
 from pykubelet.controllers.statefulset.controller import StatefulSetController, stateful_view
 from pykubelet.controllers.ttl_after_finished import TtlAfterFinishedController
-from pykubelet.kube.client import Applier, Client
+from pykubelet.kube.client import Applier, Client, Discoverer, Replacer
 from pykubelet.kube.recorder import Recorder
 
+NAMESPACE = "namespace"
+"""The one that our own API server does not need: it ends namespaces itself, as soon as they are empty."""
 
-class ControllerClient(Client, Applier, Protocol):
+
+class ControllerClient(Client, Replacer, Discoverer, Applier, Protocol):
     """All that controllers ask of an API server."""
 
 
@@ -286,6 +290,10 @@ def _root_ca(stage: _Stage) -> None:
     stage.add("root-ca", RootCaPublisher(client=stage.client, maps=maps, root_ca=stage.root_ca))
 
 
+def _namespace(stage: _Stage) -> None:
+    stage.add(NAMESPACE, NamespaceController(client=stage.client, clock=stage.clock))
+
+
 def _csr_approving(stage: _Stage) -> None:
     requests = stage.informers.objects(CERTIFICATE_SIGNING_REQUESTS)
     stage.add("csrapproving", CertificateApprover(client=stage.client, requests=requests))
@@ -320,6 +328,7 @@ CONTROLLERS: dict[str, Callable[[_Stage], None]] = {
     "disruption": _disruption,
     "serviceaccount": _service_accounts,
     "root-ca": _root_ca,
+    NAMESPACE: _namespace,
     "csrapproving": _csr_approving,
     "csrsigning": _csr_signing,
     "csrcleaner": _csr_cleaner,

@@ -45,9 +45,17 @@ class LocalApi:
 
 @asynccontextmanager
 async def local_api(
-    folder: Path, *, clock: Clock | None = None, ids: Ids | None = None, settings: StoreSettings | None = None
+    folder: Path,
+    *,
+    clock: Clock | None = None,
+    ids: Ids | None = None,
+    settings: StoreSettings | None = None,
+    ends_namespaces: bool = True,
 ) -> AsyncIterator[LocalApi]:
-    """A server with the built-in kinds and the first namespaces, for as long as the context lasts."""
+    """A server with the built-in kinds and the first namespaces, for as long as the context lasts.
+
+    One that does not end namespaces leaves that to a controller, as Kubernetes' own does.
+    """
     clock = clock or VirtualClock()
     registry = Registry(KINDS)
     async with open_store(folder / "state.db", clock=clock, settings=settings) as store:
@@ -68,7 +76,9 @@ async def local_api(
         await ensure_first_objects(server.handle, registry)
         ends = NamespaceEnd(store=store, registry=registry, deleter=server, clock=clock)
         custom, ready = CustomResources(store=store, registry=registry, clock=clock), asyncio.Event()
-        runners = {"namespaces": ends.run, "custom resources": with_event(custom.run, ready)}
+        runners = {"custom resources": with_event(custom.run, ready)}
+        if ends_namespaces:
+            runners["namespaces"] = ends.run
         async with running(runners):
             await ready.wait()
             yield LocalApi(server, registry, store, LocalClient(server, registry))

@@ -1,0 +1,5 @@
+"""Ends namespaces for an API server that leaves this to others."""
+
+from pykubelet.controllers.namespaces.controller import NamespaceController
+
+__all__ = ["NamespaceController"]

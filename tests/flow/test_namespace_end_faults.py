@@ -1,0 +1,106 @@
+"""The end of a namespace with one fault at every call in turn: it goes exactly when it is empty, and nothing else goes."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from namespace_rig import Spaces, spaces
+from pykubelet.api.resources import CONFIG_MAPS, NAMESPACES, PODS, Resource
+from pykubelet.api.typed import Kind
+from pykubelet.api.wire import Document
+from pykubelet.app.controllers import ControllerClient
+from pykubelet.kube.client import EVERYTHING, Listing, Selection, WatchEvent
+from pykubelet.kube.discovery import Discovery
+from pykubelet.testing.faults import WATCH_FAULTS, Fault, FaultyClient
+
+T = TypeVar("T")
+FULL = {"configmaps/free", "configmaps/held", "pods/waiting", "pods/running", "deployments.apps/web"}
+
+
+class Faulty(FaultyClient):
+    """A client that knows the kinds; lists, which are many and all alike, only fail for kinds that there are some of."""
+
+    def __init__(self, inner: ControllerClient, fault: Fault, *, at: int) -> None:
+        super().__init__(inner, fault, at=at)
+        self._all = inner
+
+    async def served(self) -> tuple[Resource, ...]:
+        return await self._all.served()
+
+    async def apply(self, resource: Resource, body: Document, *, namespace: str = "", field_manager: str) -> Document:
+        return await self._all.apply(resource, body, namespace=namespace, field_manager=field_manager)
+
+    async def discover(self, verbs: frozenset[str]) -> Discovery:
+        due = await self._before()
+        return self._after(await self._all.discover(verbs), due=due)
+
+    async def replace(
+        self, resource: Resource, name: str, body: Document, *, namespace: str = "", subresource: str = ""
+    ) -> Document:
+        due = await self._before()
+        replaced = await self._all.replace(resource, name, body, namespace=namespace, subresource=subresource)
+        return self._after(replaced, due=due)
+
+    async def list(
+        self,
+        kind: Kind[T],
+        *,
+        namespace: str = "",
+        selection: Selection = EVERYTHING,
+        resource_version: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+    ) -> Listing[T]:
+        ask = super().list if kind.resource in (CONFIG_MAPS, NAMESPACES, PODS) else self._all.list
+        return await ask(
+            kind, namespace=namespace, resource_version=resource_version, limit=limit, continue_token=continue_token
+        )
+
+    @asynccontextmanager
+    async def watch(
+        self,
+        kind: Kind[T],
+        *,
+        namespace: str = "",
+        selection: Selection = EVERYTHING,
+        resource_version: str = "",
+        timeout_seconds: float | None = None,
+    ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
+        async with super().watch(kind, resource_version=resource_version, timeout_seconds=timeout_seconds) as events:
+            yield events
+
+
+async def is_injected_in_an_end(world: Spaces, name: str, fault: Fault, at: int) -> bool:
+    """A namespace ends from full to gone; whether there was a call for the fault to hit."""
+    client = Faulty(world.api.client, fault, at=at)
+    await world.fill(name)
+    async with world.ending(client):
+        await asyncio.sleep(10)
+        await world.delete(name)
+        await asyncio.sleep(40)
+        assert world.content(name) == FULL - {"pods/waiting"}
+        await world.stop_pod(name)
+        await asyncio.sleep(40)
+        assert world.content(name) == {"configmaps/held"}
+        assert len(await world.complaints(name)) == 2
+        await world.release(name)
+        await asyncio.sleep(40)
+    assert world.gone[name] == set()
+    return client.injected
+
+
+@pytest.mark.parametrize("fault", Fault, ids=lambda fault: str(fault.name))
+async def test_one_fault_anywhere_changes_nothing_in_the_end(fault: Fault, tmp_path: Path) -> None:
+    """Whichever call it hits, the namespace is emptied in order and gone in the end; another one stays as it is."""
+    async with spaces(tmp_path) as world:
+        await world.fill("other")
+        for at in itertools.count():
+            if not await is_injected_in_an_end(world, f"x{at}", fault, at):
+                break
+        assert world.content("other") == FULL
+    assert at >= (4 if fault in WATCH_FAULTS else 20)
