@@ -14,7 +14,7 @@ from pykubelet.agent.pods import PodManager
 from pykubelet.agent.pods.admitter import Admitter
 from pykubelet.agent.pods.sysctls import SysctlAllowlist, safe_sysctls
 from pykubelet.agent.status import StatusManager
-from pykubelet.agent.workers import JobRunner, PodKiller, WorkerPool
+from pykubelet.agent.workers import JobRunner, PodKiller, SyncDurations, WorkerPool
 from pykubelet.api.errors import NotFound
 from pykubelet.api.generated.core import Node, NodeStatus, Pod, PodStatus
 from pykubelet.api.generated.meta import ObjectMeta
@@ -117,7 +117,13 @@ class LoopLab:
         self.updates: asyncio.Queue[PodUpdate | None] = asyncio.Queue()
         self.pods, self.inbox = PodManager(), LoopInbox()
         self.statuses = StatusManager(client=None, pods=self.pods, safety=self.outside, clock=self.clock)
-        runner = JobRunner(syncs=self.syncs, looks=workers, moments=self.cache, recorder=self.events)
+        runner = JobRunner(
+            syncs=self.syncs,
+            looks=workers,
+            moments=self.cache,
+            recorder=self.events,
+            durations=SyncDurations(clock=self.clock),
+        )
         self.pool = WorkerPool(
             runner=runner, seen=self.cache, desired=self.pods, listener=self.inbox, clock=self.clock, trail=self.trail
         )

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from pykubelet.agent.flow import PodKill, PodWork, StatusChange, SyncType
 from pykubelet.agent.trail import PodTrails
-from pykubelet.agent.workers import Delays, JobRunner, Synced, SyncFailed, WorkerPool
+from pykubelet.agent.workers import Delays, JobRunner, SyncDurations, Synced, SyncFailed, WorkerPool
 from pykubelet.api.generated.core import ObjectReference, Pod
 from pykubelet.api.keys import PodUid
 from pykubelet.runtime.pod_cache import Look, Moment, PodCache
@@ -86,7 +86,14 @@ class WorkerLab:
         self.looked_after: list[Moment] = []
         self.stopped: list[str] = []
         self.ended: list[str] = []
-        runner = JobRunner(syncs=self.syncs, looks=self, moments=self.cache, recorder=self.events, delays=delays)
+        runner = JobRunner(
+            syncs=self.syncs,
+            looks=self,
+            moments=self.cache,
+            recorder=self.events,
+            durations=SyncDurations(clock=VirtualClock()),
+            delays=delays,
+        )
         self.pool = WorkerPool(
             runner=runner, seen=self.cache, desired=self, listener=self, clock=self.clock, trail=self.trail
         )

@@ -6,6 +6,7 @@ pkg/kubelet/kubelet.go, evictPodsToFreeRequests in pkg/kubelet/preemption/preemp
 """
 
 import asyncio
+from collections import Counter
 from functools import partial
 from typing import Protocol
 
@@ -91,6 +92,10 @@ class Entrance:
     ) -> None:
         self._admission, self._workers, self._terminations = admission, workers, terminations
         self._statuses, self._killer, self._recorder, self._trail = statuses, killer, recorder, trail
+        self.refusals: Counter[str] = Counter()
+        """How many pods were refused, by reason."""
+        self.preemptions = 0
+        """How many had to go for others."""
         self._tasks: asyncio.TaskGroup | None = None
         # Pods for which room is being made: as they are now, and who has to go.
         self._held: dict[PodUid, tuple[Pod, tuple[Pod, ...]]] = {}
@@ -162,6 +167,7 @@ class Entrance:
 
     def _refuse(self, pod: Pod, verdict: Verdict) -> None:
         uid = PodUid(pod.metadata.uid)
+        self.refusals[verdict.reason] += 1
         log.warning("pod refused", pod=pod_label(pod), reason=verdict.reason, why=verdict.message)
         self._trail.note(uid, STATION, "refused", reason=verdict.reason, why=verdict.message)
         self._recorder.event(reference_to(pod), WARNING, verdict.reason, verdict.message)
@@ -181,6 +187,7 @@ class Entrance:
         _, victims = self._held.get(uid, (None, ()))
         async with asyncio.TaskGroup() as kills:
             for victim in victims:
+                self.preemptions += 1
                 self._recorder.event(reference_to(victim), WARNING, PREEMPTING, _MESSAGE)
                 kills.create_task(self._kill(victim), name=f"preempt {pod_label(victim)}")
         held = self._held.pop(uid, None)

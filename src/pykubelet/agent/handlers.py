@@ -84,9 +84,12 @@ class PodHandlers:
         sources: Sources,
         dead: DeadContainers,
         trail: Trail,
+        first_seen: Callable[[PodUid], None] = lambda _: None,
     ) -> None:
+        """`first_seen` hears of every pod that comes."""
         self._pods, self._workers, self._entrance = pods, workers, entrance
         self._statuses, self._sources, self._dead, self._trail = statuses, sources, dead, trail
+        self._first_seen = first_seen
         self._handlers: dict[PodOp, Callable[[Pod, str], None]] = {
             PodOp.ADD: self._added,
             PodOp.RESTORE: self._added,
@@ -152,7 +155,9 @@ class PodHandlers:
         if is_mirror_pod(pod):
             self._mirror_changed(pod)
         else:
-            self._trail.note(PodUid(pod.metadata.uid), STATION, "added", source=source)
+            uid = PodUid(pod.metadata.uid)
+            self._first_seen(uid)
+            self._trail.note(uid, STATION, "added", source=source)
             self._entrance.let_in(pod)
 
     def _updated(self, pod: Pod, source: str) -> None:

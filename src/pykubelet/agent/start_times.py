@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from pykubelet.agent.histogram import Histogram
 from pykubelet.agent.start_durations import Interval, running_since, start_duration
 from pykubelet.aio.clock import Clock
+from pykubelet.aio.histogram import Histogram
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.keys import PodUid
 from pykubelet.api.pods import is_mirror_pod
@@ -36,8 +36,15 @@ class StartTimes:
         self._clock, self._begun_at = clock, clock.now()
         self._counted: set[PodUid] = set()
         self._pulls: dict[PodUid, list[Interval]] = {}
+        self._seen: dict[PodUid, float] = {}
+        self._here = Histogram(_START_BOUNDS)
         self._total, self._sli = Histogram(_START_BOUNDS), Histogram(_START_BOUNDS)
         self._synced = Histogram(_SYNC_BOUNDS)
+
+    def pod_seen(self, uid: PodUid) -> None:
+        """A pod has come to this node."""
+        if uid not in self._counted:
+            self._seen.setdefault(uid, self._clock.monotonic())
 
     def image_pulled(self, uid: PodUid, began: float, ended: float) -> None:
         """An image was pulled for a pod, from when to when on the monotonic clock."""
@@ -51,10 +58,12 @@ class StartTimes:
         if uid in self._counted or is_mirror_pod(pod) or (since := running_since(pod.status)) is None:
             return
         self._counted.add(uid)
-        pulls = self._pulls.pop(uid, ())
+        pulls, seen = self._pulls.pop(uid, ()), self._seen.pop(uid, None)
         if since > self._begun_at - _CUT:
             took = start_duration(pod, self._clock.now(), pulls)
             self._total.observe(took.total)
+            if seen is not None:
+                self._here.observe(self._clock.monotonic() - seen)
             if took.sli is not None:
                 self._sli.observe(took.sli)
 
@@ -65,6 +74,7 @@ class StartTimes:
         """The status of this pod is no longer kept."""
         self._counted.discard(uid)
         self._pulls.pop(uid, None)
+        self._seen.pop(uid, None)
 
     def status_refused(self, pod: Pod, why: str) -> None:
         """A status was not accepted; that is not measured."""
@@ -74,6 +84,7 @@ class StartTimes:
         from prometheus_client.metrics_core import HistogramMetricFamily
 
         for name, what, histogram in (
+            ("kubelet_pod_start_duration_seconds", "From the first sight here until shown running.", self._here),
             ("kubelet_pod_start_total_duration_seconds", "From creation until shown running.", self._total),
             ("kubelet_pod_start_sli_duration_seconds", "The same without images and init containers.", self._sli),
             ("kubelet_pod_status_sync_duration_seconds", "From a change until the API has taken it.", self._synced),

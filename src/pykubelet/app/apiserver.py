@@ -4,7 +4,7 @@ import asyncio
 import errno
 import socket
 import ssl
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 
@@ -42,7 +42,7 @@ from pykubelet.apiserver.http.front import Front
 from pykubelet.apiserver.http.gate import Gate
 from pykubelet.apiserver.http.in_flight import InFlight
 from pykubelet.apiserver.http.listening import listen, local_url, public_host, with_port
-from pykubelet.apiserver.http.metrics import Metrics
+from pykubelet.apiserver.http.metrics import Collector, Metrics, Stored
 from pykubelet.apiserver.http.pages import Pages
 from pykubelet.apiserver.http.passing_on import PassingOn
 from pykubelet.apiserver.http.reply import Reply
@@ -61,6 +61,8 @@ from pykubelet.app import program
 from pykubelet.app.program import Say, tune_garbage_collection
 from pykubelet.app.running import Runner, running, with_event
 from pykubelet.app.settings import ApiServerSettings, CannotStart
+
+_DATABASE = "state.db"
 
 
 def run(settings: ApiServerSettings, *, say: Say, verbose: bool = False) -> None:
@@ -90,8 +92,13 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(settings: ApiServerSettings, *, clock: Clock, ids: Ids) -> AsyncIterator[Served]:
-    """A server that answers, for as long as the context lasts. CannotStart if it cannot."""
+async def serving(
+    settings: ApiServerSettings, *, clock: Clock, ids: Ids, collectors: Sequence[Collector] = ()
+) -> AsyncIterator[Served]:
+    """A server that answers, for as long as the context lasts. CannotStart if it cannot.
+
+    Its page of metrics tells what `collectors` have as well.
+    """
     async with AsyncExitStack() as stack:
         with _explained(settings):
             ground = await _ground(settings, clock, stack)
@@ -117,7 +124,7 @@ async def serving(settings: ApiServerSettings, *, clock: Clock, ids: Ids) -> Asy
         await asyncio.gather(
             ensure_default_roles(store, clock=clock, ids=ids), ensure_first_objects(server.handle, registry)
         )
-        counters = Metrics(InFlight(), lambda: _object_counts(store, registry))
+        counters = Metrics(InFlight(), _stored(settings, store, registry), collectors)
         front = Front(
             gate=Gate(authenticator, authorizer),
             kinds=registry,
@@ -177,7 +184,7 @@ async def _ground(settings: ApiServerSettings, clock: Clock, stack: AsyncExitSta
     tls = server_context(pki, files)
     lifetimes = {"events": settings.event_ttl_seconds}
     kept = StoreSettings(lifetimes=lifetimes, key_file=settings.encryption_key)
-    store = await stack.enter_async_context(open_store(data / "state.db", clock=clock, settings=kept))
+    store = await stack.enter_async_context(open_store(data / _DATABASE, clock=clock, settings=kept))
     audit = stack.enter_context(closing(AuditLog(data / "audit.log", clock))) if settings.audit else None
     ensure_kubeconfig(data / "admin.kubeconfig", pki, Endpoint(url, serving_authority(pki, files)), ADMIN, now=now)
     return _Ground(
@@ -235,6 +242,9 @@ def _pages(ground: _Ground, registry: Registry, tokens: ServiceAccountTokens, co
     )
 
 
-def _object_counts(store: DurableStore, registry: Registry) -> dict[str, int]:
-    collections = {served.resource.group_resource for served in registry.all() if "list" in served.verbs}
-    return {collection: len(store.list(collection).entries) for collection in sorted(collections)}
+def _stored(settings: ApiServerSettings, store: DurableStore, registry: Registry) -> Stored:
+    def objects() -> dict[str, int]:
+        collections = {served.resource.group_resource for served in registry.all() if "list" in served.verbs}
+        return {collection: len(store.list(collection).entries) for collection in sorted(collections)}
+
+    return Stored(objects=objects, size_bytes=lambda: (settings.data_dir / _DATABASE).stat().st_size)

@@ -18,6 +18,7 @@ from pykubelet.app.running import Runner, running, with_event
 from pykubelet.app.settings import ApiServerSettings, ClusterSettings, NodeSettings
 from pykubelet.controllers.certificates import Authority
 from pykubelet.controllers.manifests import ManifestController
+from pykubelet.controllers.queue_counts import QueueCounts
 from pykubelet.kube.pem_files import Pem
 
 _NODE_SECONDS = 5.0
@@ -33,14 +34,18 @@ def run(settings: ClusterSettings, *, say: Say, verbose: bool = False) -> None:
     async def main(clock: Clock, stop: asyncio.Event) -> None:
         async with AsyncExitStack() as stack:
             server = ApiServerSettings(data_dir=settings.data_dir, port=settings.port)
-            served = await stack.enter_async_context(serving(server, clock=clock, ids=RandomIds()))
+            queues = QueueCounts()
+            serves = serving(server, clock=clock, ids=RandomIds(), collectors=[queues])
+            served = await stack.enter_async_context(serves)
             seen = ServerSeen(served.url, Pem("the cluster's authority", data=served.client_authority))
             opened = open_node(_node_settings(settings), client=served.client, server=seen, clock=clock)
             node = await stack.enter_async_context(opened)
             root_ca = served.client_authority.decode()
             authority = Authority(served.authority.certificate, served.authority.key)
             names = [name for name in CONTROLLERS if name != NAMESPACE]
-            at_work = controllers(client=served.client, clock=clock, root_ca=root_ca, authority=authority, names=names)
+            at_work = controllers(
+                client=served.client, clock=clock, root_ca=root_ca, authority=authority, names=names, counts=queues
+            )
             await stack.enter_async_context(at_work)
             runners: dict[str, Runner] = {"announcement": lambda: _announce(node, served.url, say)}
             if settings.manifests:

@@ -47,11 +47,13 @@ from pykubelet.controllers.nodes import NodeLifecycle, PodGarbageCollector, Pods
 from pykubelet.controllers.nodes.lifecycle import SOURCE as LIFECYCLE
 from pykubelet.controllers.nodes.taint_eviction import SOURCE as EVICTION
 from pykubelet.controllers.pod_control import PodControl
+from pykubelet.controllers.queue_counts import QueueCounts
 from pykubelet.controllers.replicaset import ReplicaSetController
 from pykubelet.controllers.root_ca import RootCaPublisher
 from pykubelet.controllers.service_accounts import ServiceAccountController
 from pykubelet.controllers.statefulset.controller import StatefulSetController, stateful_view
 from pykubelet.controllers.ttl_after_finished import TtlAfterFinishedController
+from pykubelet.controllers.work_queue import WorkQueue
 from pykubelet.kube.client import Applier, Client, Discoverer, Replacer
 from pykubelet.kube.recorder import Recorder
 
@@ -82,6 +84,7 @@ class _Stage:
     root_ca: str
     authority: Authority | None
     informers: Informers
+    counts: QueueCounts
     informed: asyncio.Event = field(default_factory=asyncio.Event)
     runners: dict[str, Runner] = field(default_factory=dict)
     pods_by_node: PodsByNode | None = None
@@ -93,13 +96,22 @@ class _Stage:
         self.runners[f"events of {component}"] = with_event(made.run)
         return made
 
-    def add(self, name: str, controller: Controller, *, workers: int = WORKERS) -> None:
-        """Have a controller hear of changes, and run."""
+    def add(self, name: str, controller: Controller, *, queue: WorkQueue | None = None, workers: int = WORKERS) -> None:
+        """Have a controller hear of changes, and run; of its queue metrics tell."""
         controller.listen(self.informers)
-        self.work(name, controller.process_next, workers=workers)
+        self.work(name, controller.process_next, queue=queue, workers=workers)
 
-    def work(self, name: str, process_next: Callable[[], Awaitable[None]], *, workers: int = WORKERS) -> None:
+    def work(
+        self,
+        name: str,
+        process_next: Callable[[], Awaitable[None]],
+        *,
+        queue: WorkQueue | None = None,
+        workers: int = WORKERS,
+    ) -> None:
         """Have something done over and over, once everything is known."""
+        if queue is not None:
+            self.counts.add(name, queue)
         loop = ControllerLoop(name=name, process_next=process_next, informed=self.informed, workers=workers)
         self.runners[name] = with_event(loop.run)
 
@@ -128,7 +140,7 @@ def _replicaset(stage: _Stage) -> None:
         expectations=UidTrackingExpectations(),
         clock=stage.clock,
     )
-    stage.add("replicaset", controller)
+    stage.add("replicaset", controller, queue=controller.queue)
 
 
 def _deployment(stage: _Stage) -> None:
@@ -140,7 +152,7 @@ def _deployment(stage: _Stage) -> None:
         sets=stage.informers.objects(REPLICA_SETS),
         pods=stage.informers.pods,
     )
-    stage.add("deployment", controller)
+    stage.add("deployment", controller, queue=controller.queue)
 
 
 def _statefulset(stage: _Stage) -> None:
@@ -150,7 +162,7 @@ def _statefulset(stage: _Stage) -> None:
         view=stateful_view(stage.informers),
         clock=stage.clock,
     )
-    stage.add("statefulset", controller)
+    stage.add("statefulset", controller, queue=controller.queue)
 
 
 def _daemonset(stage: _Stage) -> None:
@@ -163,7 +175,7 @@ def _daemonset(stage: _Stage) -> None:
         expectations=CountingExpectations(),
         clock=stage.clock,
     )
-    stage.add("daemonset", controller)
+    stage.add("daemonset", controller, queue=controller.queue)
 
 
 def _job(stage: _Stage) -> None:
@@ -176,8 +188,8 @@ def _job(stage: _Stage) -> None:
         jobs=stage.informers.objects(JOBS),
         clock=stage.clock,
     )
-    stage.add("job", controller)
-    stage.work("job-orphans", controller.orphans.process_next, workers=1)
+    stage.add("job", controller, queue=controller.queue)
+    stage.work("job-orphans", controller.orphans.process_next, queue=controller.orphans.queue, workers=1)
 
 
 def _cronjob(stage: _Stage) -> None:
@@ -188,12 +200,13 @@ def _cronjob(stage: _Stage) -> None:
         jobs=stage.informers.objects(JOBS),
         clock=stage.clock,
     )
-    stage.add("cronjob", controller)
+    stage.add("cronjob", controller, queue=controller.queue)
 
 
 def _ttl_after_finished(stage: _Stage) -> None:
     jobs = stage.informers.objects(JOBS)
-    stage.add("ttl-after-finished", TtlAfterFinishedController(client=stage.client, jobs=jobs, clock=stage.clock))
+    controller = TtlAfterFinishedController(client=stage.client, jobs=jobs, clock=stage.clock)
+    stage.add("ttl-after-finished", controller, queue=controller.queue)
 
 
 def _scheduler(stage: _Stage) -> None:
@@ -216,8 +229,8 @@ def _node_lifecycle(stage: _Stage) -> None:
     )
     lifecycle.listen(stage.informers)
     stage.work("node-lifecycle", lifecycle.monitor_next, workers=1)
-    stage.work("node-taints", lifecycle.taint_next)
-    stage.work("pods-of-lost-nodes", lifecycle.mark_next)
+    stage.work("node-taints", lifecycle.taint_next, queue=lifecycle.taint_queue)
+    stage.work("pods-of-lost-nodes", lifecycle.mark_next, queue=lifecycle.mark_queue)
     eviction = TaintEviction(
         client=stage.client,
         recorder=stage.recorder(EVICTION),
@@ -225,7 +238,7 @@ def _node_lifecycle(stage: _Stage) -> None:
         pods_by_node=by_node,
         clock=stage.clock,
     )
-    stage.add("taint-eviction", eviction)
+    stage.add("taint-eviction", eviction, queue=eviction.queue)
 
 
 def _pod_gc(stage: _Stage) -> None:
@@ -236,6 +249,8 @@ def _pod_gc(stage: _Stage) -> None:
 def _garbage(stage: _Stage) -> None:
     recorder = stage.recorder("garbage-collector-controller")
     collector = GarbageCollector(client=stage.client, recorder=recorder, clock=stage.clock)
+    stage.counts.add("garbage_collector_attempt_to_delete", collector.doubtful)
+    stage.counts.add("garbage_collector_attempt_to_orphan", collector.orphaning)
     stage.runners["garbage"] = with_event(collector.run)
 
 
@@ -247,7 +262,7 @@ def _endpoints(stage: _Stage) -> None:
         service_pods=stage.of_services(),
         endpoints=stage.informers.objects(ENDPOINTS),
     )
-    stage.add("endpoint", controller)
+    stage.add("endpoint", controller, queue=controller.queue)
 
 
 def _endpoint_slices(stage: _Stage) -> None:
@@ -258,7 +273,7 @@ def _endpoint_slices(stage: _Stage) -> None:
         service_pods=stage.of_services(),
         nodes=stage.informers.objects(NODES),
     )
-    stage.add("endpointslice", controller)
+    stage.add("endpointslice", controller, queue=controller.queue)
 
 
 def _disruption(stage: _Stage) -> None:
@@ -275,23 +290,26 @@ def _disruption(stage: _Stage) -> None:
         budgets=stage.informers.objects(POD_DISRUPTION_BUDGETS),
         scales=scales,
     )
-    stage.add("disruption", controller)
+    stage.add("disruption", controller, queue=controller.queue)
     stale = StaleDisruptions(client=stage.client, pods=stage.informers.pods, clock=stage.clock)
-    stage.add("stale-disruptions", stale, workers=1)
+    stage.add("stale-disruptions", stale, queue=stale.queue, workers=1)
 
 
 def _service_accounts(stage: _Stage) -> None:
     namespaces, accounts = stage.informers.objects(NAMESPACES), stage.informers.objects(SERVICE_ACCOUNTS)
-    stage.add("serviceaccount", ServiceAccountController(client=stage.client, namespaces=namespaces, accounts=accounts))
+    controller = ServiceAccountController(client=stage.client, namespaces=namespaces, accounts=accounts)
+    stage.add("serviceaccount", controller, queue=controller.queue)
 
 
 def _root_ca(stage: _Stage) -> None:
     maps = stage.informers.objects(CONFIG_MAPS)
-    stage.add("root-ca", RootCaPublisher(client=stage.client, maps=maps, root_ca=stage.root_ca))
+    publisher = RootCaPublisher(client=stage.client, maps=maps, root_ca=stage.root_ca)
+    stage.add("root-ca", publisher, queue=publisher.queue)
 
 
 def _namespace(stage: _Stage) -> None:
-    stage.add(NAMESPACE, NamespaceController(client=stage.client, clock=stage.clock))
+    controller = NamespaceController(client=stage.client, clock=stage.clock)
+    stage.add(NAMESPACE, controller, queue=controller.queue)
 
 
 def _csr_approving(stage: _Stage) -> None:
@@ -344,13 +362,21 @@ async def controllers(
     root_ca: str,
     authority: Authority | None = None,
     names: Collection[str] = tuple(CONTROLLERS),
+    counts: QueueCounts | None = None,
 ) -> AsyncIterator[asyncio.Event]:
     """Controllers at work, as long as the context lasts; the event is set once they know what there is.
 
     `root_ca` (PEM) is what pods are to trust the API server by. Without `authority` nothing is signed.
+    `counts` is told of the queues there are.
     """
-    informers = Informers(client=client, clock=clock)
-    stage = _Stage(client=client, clock=clock, root_ca=root_ca, authority=authority, informers=informers)
+    stage = _Stage(
+        client=client,
+        clock=clock,
+        root_ca=root_ca,
+        authority=authority,
+        informers=Informers(client=client, clock=clock),
+        counts=counts or QueueCounts(),
+    )
     for name in names:
         CONTROLLERS[name](stage)
     stage.runners["informers"] = with_event(stage.informers.run, stage.informed)

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from pykubelet.agent.health import NodeHealth
 from pykubelet.agent.heartbeat import MachineFacts
 from pykubelet.agent.pod_counts import PodCounts
-from pykubelet.agent.pressure import SignalReader
+from pykubelet.agent.pressure import Evictor, SignalReader
 from pykubelet.agent.shutdown import NodeShutdown
+from pykubelet.agent.turned_away import TurnedAway
 from pykubelet.agent.volumes.mounting import Mounter
 from pykubelet.agent.why import PodExplainer
 from pykubelet.aio.clock import Clock
@@ -23,9 +24,10 @@ from pykubelet.app.node_state import node_evictor, node_shutdown
 from pykubelet.app.node_storage import node_storage
 from pykubelet.app.node_work import NodeWork, Stations, node_work
 from pykubelet.app.running import running, with_event
-from pykubelet.app.runtimes import RuntimeParts, open_runtime
+from pykubelet.app.runtimes import RuntimeParts, counted, open_runtime
 from pykubelet.app.settings import NodeSettings
 from pykubelet.kube.client import Client
+from pykubelet.nodeapi.stats.metric_pages import Collector
 from pykubelet.runtime.watchdog import Watchdog
 
 
@@ -41,6 +43,8 @@ class Node:
     watchdog: Watchdog
     shutdown: NodeShutdown
     signs: tuple[asyncio.Event, ...]
+    collectors: tuple[Collector, ...]
+    """What is counted here, for pages of metrics."""
 
     async def until_ready(self) -> None:
         """Return once the node is known to its API server, knows what its runtime has, and takes pods."""
@@ -61,9 +65,6 @@ class Node:
 
     def answering(self, door: Door) -> AbstractAsyncContextManager[None]:
         """The node's own API answers, for as long as the context lasts."""
-        counts = PodCounts(
-            pods=self.pods.pods, records=self.pods.machine.records, active_pods=self.shutdown.active_pods
-        )
         return answering(
             door,
             ground=self.ground,
@@ -71,7 +72,7 @@ class Node:
             watchdog=self.watchdog,
             loop=self.work.loop,
             explanations=self.explainer(),
-            collectors=[counts, self.pods.starts],
+            collectors=self.collectors,
         )
 
 
@@ -114,6 +115,7 @@ async def node(
 
     Without a client it runs static pods only.
     """
+    runtime = counted(runtime, clock=clock)
     ground = await Ground.of(
         settings, client=client, runtime=runtime, clock=clock, machine=machine, mounter=mounter, signals=signals
     )
@@ -130,12 +132,11 @@ async def node(
     work = node_work(ground, stations)
     parts = (api, sources, pods, storage, containers, work)
     runners = {name: runner for part in parts for name, runner in part.runners.items()}
-    runners |= {
-        "watchdog": with_event(watchdog.run, is_watching),
-        **heartbeat(ground, api.own_node, health, first_look=is_watching),
-    }
+    runners |= heartbeat(ground, api.own_node, health, first_look=is_watching)
+    runners["watchdog"] = with_event(watchdog.run, is_watching)
     shutdown = node_shutdown(ground, pods, work.pool, health)
-    runners["pressure"] = with_event((await node_evictor(ground, stations, work.pool, shutdown)).run)
+    evictor = await node_evictor(ground, stations, work.pool, shutdown)
+    runners["pressure"] = with_event(evictor.run)
     signs = (is_watching, work.loop_ready, api.own_node.is_known)
     async with running(runners):
         yield Node(
@@ -147,4 +148,20 @@ async def node(
             watchdog=watchdog,
             shutdown=shutdown,
             signs=signs,
+            collectors=_collectors(runtime, stations, work, shutdown, evictor),
         )
+
+
+def _collectors(
+    runtime: RuntimeParts, stations: Stations, work: NodeWork, shutdown: NodeShutdown, evictor: Evictor
+) -> tuple[Collector, ...]:
+    known = stations.pods
+    return (
+        *(() if runtime.operations is None else (runtime.operations,)),
+        stations.watchdog.relists,
+        stations.containers.containers.starts,
+        work.durations,
+        TurnedAway(entrance=work.entrance, evictor=evictor),
+        PodCounts(pods=known.pods, records=known.machine.records, active_pods=shutdown.active_pods),
+        known.starts,
+    )

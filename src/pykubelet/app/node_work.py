@@ -21,7 +21,7 @@ from pykubelet.agent.pods import (
     safe_sysctls,
 )
 from pykubelet.agent.status import ReasonCache, Reports
-from pykubelet.agent.workers import JobRunner, PodKiller, PodSyncs, Surroundings, WorkerPool
+from pykubelet.agent.workers import JobRunner, PodKiller, PodSyncs, Surroundings, SyncDurations, WorkerPool
 from pykubelet.aio.clock import Clock
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.keys import PodUid
@@ -54,6 +54,8 @@ class NodeWork:
     """Everything that acts."""
 
     pool: WorkerPool
+    durations: SyncDurations
+    entrance: Entrance
     loop: NodeLoop
     loop_ready: asyncio.Event
     runners: dict[str, Runner]
@@ -68,18 +70,20 @@ def node_work(ground: Ground, stations: Stations) -> NodeWork:
         nodes=own_node,
         recorder=ground.recorder,
     )
-    pool = _pool(ground, stations, mirrors)
-    loop, ready = _loop(ground, stations, pool, mirrors), asyncio.Event()
+    durations = SyncDurations(clock=ground.clock)
+    pool = _pool(ground, stations, mirrors, durations)
+    entrance, ready = _entrance(ground, stations, pool), asyncio.Event()
+    loop = _loop(ground, stations, pool, entrance, mirrors)
     first_mirrors = FirstMirrors(pods=pods, keeper=mirrors, node_known=own_node.is_known)
     runners = {
         "workers": with_event(pool.run),
         "loop": with_event(loop.run, ready),
         "first mirrors": with_event(first_mirrors.run),
     }
-    return NodeWork(pool=pool, loop=loop, loop_ready=ready, runners=runners)
+    return NodeWork(pool=pool, durations=durations, entrance=entrance, loop=loop, loop_ready=ready, runners=runners)
 
 
-def _pool(ground: Ground, stations: Stations, mirrors: MirrorKeeper) -> WorkerPool:
+def _pool(ground: Ground, stations: Stations, mirrors: MirrorKeeper, durations: SyncDurations) -> WorkerPool:
     known, storage, watchdog, clock = stations.pods, stations.storage, stations.watchdog, ground.clock
     reasons = ReasonCache()
     reports = Reports(
@@ -110,7 +114,9 @@ def _pool(ground: Ground, stations: Stations, mirrors: MirrorKeeper) -> WorkerPo
         clock=clock,
     )
     return WorkerPool(
-        runner=JobRunner(syncs=syncs, looks=watchdog, moments=watchdog.cache, recorder=ground.recorder),
+        runner=JobRunner(
+            syncs=syncs, looks=watchdog, moments=watchdog.cache, recorder=ground.recorder, durations=durations
+        ),
         seen=watchdog.cache,
         desired=known.pods,
         listener=known.inbox,
@@ -120,9 +126,8 @@ def _pool(ground: Ground, stations: Stations, mirrors: MirrorKeeper) -> WorkerPo
     )
 
 
-def _loop(ground: Ground, stations: Stations, pool: WorkerPool, mirrors: MirrorKeeper) -> NodeLoop:
+def _loop(ground: Ground, stations: Stations, pool: WorkerPool, entrance: Entrance, mirrors: MirrorKeeper) -> NodeLoop:
     known, sources = stations.pods, stations.sources
-    entrance = _entrance(ground, stations, pool)
     handlers = PodHandlers(
         pods=known.pods,
         workers=pool,
@@ -131,6 +136,7 @@ def _loop(ground: Ground, stations: Stations, pool: WorkerPool, mirrors: MirrorK
         sources=sources.ready,
         dead=stations.containers.dead,
         trail=known.trail,
+        first_seen=known.starts.pod_seen,
     )
     leftovers: tuple[tuple[str, Leftovers], ...] = (
         ("pod folders", stations.storage.volumes),

@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pykubelet.agent.health import RuntimeState
 from pykubelet.agent.heartbeat import node_ip
@@ -14,9 +14,11 @@ from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import RandomIds
 from pykubelet.aio.log import get_logger
 from pykubelet.app.settings import CannotStart, NodeSettings
+from pykubelet.runtime.counted import CountedCommands, CountedImages, CountedRuntime
 from pykubelet.runtime.cri.sockets import SOCKETS, find_socket
 from pykubelet.runtime.file_system import ImageFs
 from pykubelet.runtime.http_door import HttpDoor, InsecureHttp
+from pykubelet.runtime.operation_counts import OperationCounts
 from pykubelet.runtime.process.images import ProcessImages
 from pykubelet.runtime.process.runtime import ProcessRuntime
 from pykubelet.runtime.protocol import ChangeFeed, Commands, Images, LogWriter, Runtime, RuntimeFailure
@@ -45,6 +47,8 @@ class RuntimeParts:
     hook_http: HttpDoor = field(default_factory=InsecureHttp)
     probe_http: ProbeHttpDoor = field(default_factory=ProbeHttp)
     probe_sockets: SocketDoor = field(default_factory=Sockets)
+    operations: OperationCounts | None = None
+    """What it was asked to do, if that is counted."""
     app_armor_error: str = ""
     """Why it enforces no AppArmor profiles, if it does not."""
 
@@ -57,6 +61,18 @@ async def open_runtime(settings: NodeSettings, *, clock: Clock) -> AsyncIterator
         raise CannotStart(f"there is no runtime {settings.runtime!r}; there are: {', '.join(sorted(_OPENERS))}")
     async with opener(settings, clock) as parts:
         yield parts
+
+
+def counted(parts: RuntimeParts, *, clock: Clock) -> RuntimeParts:
+    """The same runtime; what it is asked to do is counted."""
+    counts = OperationCounts(clock=clock)
+    return replace(
+        parts,
+        operations=counts,
+        runtime=CountedRuntime(parts.runtime, counts),
+        images=CountedImages(parts.images, counts, clock=clock) if parts.images is not None else None,
+        commands=CountedCommands(parts.commands, counts) if parts.commands is not None else None,
+    )
 
 
 def simulated(runtime: SimRuntime, images: SimImages | None = None) -> RuntimeParts:

@@ -12,6 +12,7 @@ from pykubelet.aio.backoff import Backoff
 from pykubelet.aio.keyed_queue import KeyedQueue
 from pykubelet.aio.log import get_logger
 from pykubelet.api.errors import Conflict
+from pykubelet.controllers.queue_times import QueueTimes
 
 log = get_logger(__name__)
 
@@ -29,10 +30,13 @@ class WorkQueue:
         self._ready: KeyedQueue[str, None] = KeyedQueue()
         self._delayed: dict[str, asyncio.TimerHandle] = {}
         self._failures: dict[str, int] = {}
+        self.times = QueueTimes()
 
     def add(self, key: str) -> None:
         """Have the key synced as soon as a worker is free."""
-        self._ready.put(key, None)
+        if key not in self._ready:
+            self.times.added(key, asyncio.get_running_loop().time())
+            self._ready.put(key, None)
 
     def add_after(self, key: str, seconds: float) -> None:
         """Have the key synced after a delay, or earlier if that has been asked for."""
@@ -58,6 +62,8 @@ class WorkQueue:
     async def process_next(self, sync: Callable[[str], Awaitable[None]]) -> None:
         """Wait for a key and sync it; if that fails, say so and try again later."""
         key, _ = await self._ready.get()
+        loop = asyncio.get_running_loop()
+        self.times.taken(key, loop.time())
         try:
             await sync(key)
         except Exception as error:  # noqa: BLE001  whatever went wrong, the next try may go well
@@ -65,11 +71,13 @@ class WorkQueue:
             # A conflict is the answer to a decision on what has changed meanwhile: nothing is wrong.
             tell = log.debug if isinstance(error, Conflict) else log.warning
             tell("sync failed", key=key, failures=self._failures[key], cause=str(error))
+            self.times.retries += 1
             self.add_after(key, self._retry.delay_seconds(self._failures[key]))
         else:
             self._failures.pop(key, None)
         finally:
             self._ready.done(key)
+            self.times.done(key, loop.time())
 
     def __contains__(self, key: object) -> bool:
         """Whether the key waits to be synced, now or later."""

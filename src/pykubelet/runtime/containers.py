@@ -14,6 +14,7 @@ from pykubelet.runtime.kill import Killer
 from pykubelet.runtime.plan import plan
 from pykubelet.runtime.protocol import Runtime, RuntimePod
 from pykubelet.runtime.results import StepResult
+from pykubelet.runtime.start_counts import StartCounts
 
 Verdicts = Callable[[RuntimePod], ProbeResults]
 """What the probes say of a pod's containers."""
@@ -27,11 +28,16 @@ class PodContainers:
     def __init__(self, *, runtime: Runtime, applier: Applier, killer: Killer, prune: Prune, verdicts: Verdicts) -> None:
         self._runtime, self._applier, self._killer = runtime, applier, killer
         self._prune, self._verdicts = prune, verdicts
+        self.starts = StartCounts()
 
     async def sync_pod(self, pod: Pod, observed: RuntimePod, secrets: Sequence[Secret]) -> tuple[StepResult, ...]:
         """Go as far as possible towards what the pod should be; what came of each step."""
         actions = plan(pod, observed, self._verdicts(observed))
-        return await self._applier.apply(pod, observed, actions, keyring_of(secrets))
+        if actions.create_sandbox:
+            self.starts.sandbox_asked()
+        results = await self._applier.apply(pod, observed, actions, keyring_of(secrets))
+        self.starts.note(pod, results)
+        return results
 
     async def kill_pod(
         self, pod: Pod | None, observed: RuntimePod, *, grace_seconds: int | None = None

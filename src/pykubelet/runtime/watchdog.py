@@ -20,6 +20,7 @@ from pykubelet.api.keys import PodUid
 from pykubelet.runtime.pod_cache import Look, Moment, PodCache
 from pykubelet.runtime.protocol import ChangeFeed, Runtime, RuntimeFailure, RuntimePod
 from pykubelet.runtime.relist import ChangeKind, ContainerChange, compare
+from pykubelet.runtime.relist_times import RelistTimes
 
 log = get_logger(__name__)
 
@@ -59,6 +60,7 @@ class Watchdog:
         self._runtime, self._clock, self._feed = runtime, clock, feed
         self.cache = cache if cache is not None else PodCache()
         self._rhythm = rhythm or Rhythm()
+        self.relists = RelistTimes()
         self._hints: KeyedQueue[PodUid, None] = KeyedQueue()
         self._seen: dict[PodUid, RuntimePod] = {}
         self._listed: frozenset[PodUid] = frozenset()
@@ -134,12 +136,15 @@ class Watchdog:
 
     async def _relist(self) -> bool:
         began_at = self._clock.now()
+        self.relists.began(self._clock.monotonic())
         try:
             listed = {pod.uid: pod for pod in await self._runtime.pods()}
         except RuntimeFailure as failure:
             (log.warning if self._is_listed else log.debug)("runtime not listed", cause=failure.message)
             self._is_listed = False
+            self.relists.ended(self._clock.monotonic(), None)
             return False
+        self.relists.ended(self._clock.monotonic(), began_at)
         self._listed_at, self._is_listed, self._listed = began_at, True, frozenset(listed)
         for uid in listed | self._seen:
             if compare(self._seen.get(uid), listed.get(uid)):

@@ -1,20 +1,23 @@
 """What a node counts of its pods: how many, in which state, and how long they took to start."""
 
 import itertools
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry, generate_latest
 
-from pykubelet.agent.flow import PodWork, SyncType
-from pykubelet.agent.histogram import USUAL_BOUNDS, Histogram
+from pykubelet.agent.flow import PodWork, SyncType, WorkerState
 from pykubelet.agent.pod_counts import PodCounts
 from pykubelet.agent.pods import PodManager
 from pykubelet.agent.start_durations import covered_seconds, running_since, start_duration
 from pykubelet.agent.start_times import StartTimes
+from pykubelet.agent.turned_away import TurnedAway
+from pykubelet.agent.workers import SyncDurations
 from pykubelet.agent.workers.record import PodRecord
+from pykubelet.aio.histogram import USUAL_BOUNDS, Histogram
 from pykubelet.api.generated.core import (
     Container,
     ContainerState,
@@ -132,7 +135,10 @@ def test_start_is_counted_once_and_only_if_it_happened_here() -> None:
     """A pod that ran before the agent was there does not count, nor a mirror, nor a pod twice."""
     clock = ManualClock(parse_time("2026-01-02T03:00:05Z"))
     times = StartTimes(clock=clock)
-    clock.advance(20)
+    clock.advance(18)
+    for uid in ("new", "old", "waits"):
+        times.pod_seen(PodUid(uid))
+    clock.advance(2)
     new, old = started(uid="new"), started(since="2026-01-02T03:00:01Z", uid="old")
     mirror = started(uid="mirror", annotations={"kubernetes.io/config.mirror": "hash"})
     times.image_pulled(PodUid("new"), 1.0, 3.0)
@@ -143,6 +149,8 @@ def test_start_is_counted_once_and_only_if_it_happened_here() -> None:
         "kubelet_pod_start_total_duration_seconds_count 1.0",
         "kubelet_pod_start_total_duration_seconds_sum 25.0",
         "kubelet_pod_start_sli_duration_seconds_sum 20.0",
+        "kubelet_pod_start_duration_seconds_count 1.0",
+        "kubelet_pod_start_duration_seconds_sum 2.0",
         "kubelet_pod_status_sync_duration_seconds_count 5.0",
         'kubelet_pod_status_sync_duration_seconds_bucket{le="0.1"} 0.0',
     ):
@@ -150,3 +158,42 @@ def test_start_is_counted_once_and_only_if_it_happened_here() -> None:
     times.pod_forgotten(PodUid("new"))
     times.status_sent(new, 0.2)
     assert "kubelet_pod_start_total_duration_seconds_count 2.0" in page(times), "what was forgotten is new again"
+
+
+class Refused(NamedTuple):
+    refusals: Mapping[str, int]
+    preemptions: int
+
+
+class Evicted(NamedTuple):
+    counts: Mapping[str, int]
+
+
+def test_pods_turned_away_are_counted() -> None:
+    """Evictions and preemptions by upstream's names; resources with names of users' choice are one."""
+    told = page(
+        TurnedAway(
+            entrance=Refused({"OutOfcpu": 1, "OutOfexample.com/a": 2, "OutOfb": 1}, preemptions=3),
+            evictor=Evicted({"memory.available": 2}),
+        )
+    )
+    for line in (
+        'kubelet_evictions{eviction_signal="memory.available"} 2.0',
+        'kubelet_preemptions{preemption_signal=""} 3.0',
+        'kubelet_admission_rejections_total{reason="OutOfcpu"} 1.0',
+        'kubelet_admission_rejections_total{reason="OutOfExtendedResources"} 3.0',
+    ):
+        assert f"{line}\n" in told
+
+
+def test_syncs_are_measured_by_what_was_asked_for() -> None:
+    """One that clears up has a name of its own, as upstream's."""
+    clock = ManualClock()
+    durations = SyncDurations(clock=clock)
+    with durations.measuring(SyncType.CREATE, WorkerState.SYNC):
+        clock.advance(2)
+    with durations.measuring(SyncType.SYNC, WorkerState.TERMINATED):
+        pass
+    told = page(durations)
+    assert 'kubelet_pod_worker_duration_seconds_sum{operation_type="create"} 2.0\n' in told
+    assert 'kubelet_pod_worker_duration_seconds_count{operation_type="terminated"} 1.0\n' in told

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pykubelet.agent.flow import ProbeKind, ProbeVerdict
-from pykubelet.agent.histogram import Histogram
 from pykubelet.agent.probes.schedule import Subject
+from pykubelet.aio.histogram import Histogram
 from pykubelet.api.generated.core import Pod
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from pykubelet.agent.workers.collaborators import (
     Storage,
     Surroundings,
 )
+from pykubelet.agent.workers.durations import SyncDurations
 from pykubelet.agent.workers.kill_now import EXCEEDED_GRACE_PERIOD, KillTimedOut, PodKiller
 from pykubelet.agent.workers.machine import Decision, Job, Machine
 from pykubelet.agent.workers.pool import DesiredPods, SeenPods, WorkerListener, WorkerPool
@@ -47,6 +48,7 @@ __all__ = [
     "StatusReports",
     "Storage",
     "Surroundings",
+    "SyncDurations",
     "SyncFailed",
     "Synced",
     "Syncs",

@@ -11,6 +11,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from pykubelet.agent.flow import StatusChange, WorkerState
+from pykubelet.agent.workers.durations import SyncDurations
 from pykubelet.agent.workers.machine import Job
 from pykubelet.aio.backoff import Backoff
 from pykubelet.aio.log import get_logger
@@ -105,15 +106,23 @@ class JobRunner:
     """Runs one job: looks at what the runtime has, then does what the pod's state asks for. Shared by all workers."""
 
     def __init__(
-        self, *, syncs: Syncs, looks: Looks, moments: Moments, recorder: EventRecorder, delays: Delays | None = None
+        self,
+        *,
+        syncs: Syncs,
+        looks: Looks,
+        moments: Moments,
+        recorder: EventRecorder,
+        durations: SyncDurations,
+        delays: Delays | None = None,
     ) -> None:
-        self._syncs, self._looks, self._recorder = syncs, looks, recorder
+        self._syncs, self._looks, self._recorder, self._durations = syncs, looks, recorder, durations
         self.moments, self.delays = moments, delays or Delays()
 
     async def run(self, job: Job, last_sync: Moment) -> Synced:
         """Do it. Anything it raises is a failure of this pod's sync."""
         try:
-            return await self._run(job, last_sync)
+            with self._durations.measuring(job.work.type, job.state):
+                return await self._run(job, last_sync)
         except RuntimeFailure as error:
             raise _sync_failed(str(error), error) from error
 

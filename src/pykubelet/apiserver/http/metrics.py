@@ -6,10 +6,10 @@ then is the library that writes it imported.
 Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/metrics/metrics.go, storage/etcd3/metrics/metrics.go.
 """
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from pykubelet.aio.histogram import Histogram
 from pykubelet.apiserver.http.in_flight import InFlight
 
 if TYPE_CHECKING:
@@ -21,6 +21,22 @@ _BOUNDS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4,
 _VERBS = {"create": "POST", "update": "PUT", "delete": "DELETE", "deletecollection": "DELETECOLLECTION"}
 _LABELS = ("verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component")
 _LONG_LABELS = tuple(label for label in _LABELS if label != "dry_run")
+_LONG_VERBS = frozenset({"watch", "connect"})
+
+
+class Collector(Protocol):
+    """Has something to tell on the page."""
+
+    def collect(self) -> "Iterable[Metric]":
+        """Its families, as of now."""
+
+
+class Stored(NamedTuple):
+    """What to ask about the store when somebody reads the page."""
+
+    objects: Callable[[], Mapping[str, int]]
+    """How many there are, by `resource.group`."""
+    size_bytes: Callable[[], int]
 
 
 class Kind(NamedTuple):
@@ -40,17 +56,6 @@ class Kind(NamedTuple):
         return dict(zip(_LABELS, values, strict=True))
 
 
-class _Series:
-    """The answers of one kind and code so far."""
-
-    __slots__ = ("buckets", "count", "seconds")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.seconds = 0.0
-        self.buckets = [0] * (len(_BOUNDS) + 1)
-
-
 def scope_of(*, verb: str, namespace: str, name: str) -> str:
     """Whether a request is about one object, a namespace or the cluster."""
     if name or verb == "create":
@@ -61,10 +66,10 @@ def scope_of(*, verb: str, namespace: str, name: str) -> str:
 class Metrics:
     """The server's counters; one writer, the loop."""
 
-    def __init__(self, in_flight: InFlight, objects: Callable[[], Mapping[str, int]]) -> None:
+    def __init__(self, in_flight: InFlight, stored: Stored, more: Sequence[Collector] = ()) -> None:
         self.in_flight = in_flight
-        self._objects = objects
-        self._series: dict[tuple[Kind, int], _Series] = {}
+        self._stored, self._more = stored, more
+        self._series: dict[tuple[Kind, int], Histogram] = {}
         self._long: dict[Kind, int] = {}
         self._events: dict[tuple[str, str, str], int] = {}
 
@@ -72,10 +77,8 @@ class Metrics:
         """A request was answered."""
         series = self._series.get((kind, code))
         if series is None:
-            series = self._series[kind, code] = _Series()
-        series.count += 1
-        series.seconds += seconds
-        series.buckets[bisect_left(_BOUNDS, seconds)] += 1
+            series = self._series[kind, code] = Histogram(_BOUNDS)
+        series.observe(seconds)
 
     def long_started(self, kind: Kind) -> None:
         """A watch or another long request began."""
@@ -97,7 +100,8 @@ class Metrics:
         registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
-        registry.register(self)
+        for collector in (self, *self._more):
+            registry.register(collector)
         return generate_latest(registry)
 
     def collect(self) -> "Iterator[Metric]":
@@ -123,10 +127,23 @@ class Metrics:
             waiting.add_metric([kind_name], seats.waiting)
         yield now
         yield waiting
-        stored = GaugeMetricFamily("apiserver_storage_objects", "Stored objects by resource.", labels=["resource"])
-        for resource, count in self._objects().items():
-            stored.add_metric([resource], count)
-        yield stored
+        yield from self._storage()
+
+    def _storage(self) -> "Iterator[Metric]":
+        from prometheus_client.metrics_core import GaugeMetricFamily
+
+        # The first is what 1.34 calls the second by; dashboards know both.
+        old = GaugeMetricFamily("apiserver_storage_objects", "Stored objects by resource.", labels=["resource"])
+        new = GaugeMetricFamily("apiserver_resource_objects", "The same.", labels=["group", "resource"])
+        for collection, count in self._stored.objects().items():
+            resource, _, group = collection.partition(".")
+            old.add_metric([collection], count)
+            new.add_metric([group, resource], count)
+        size = GaugeMetricFamily(
+            "apiserver_storage_size_bytes", "Size of the database file.", labels=["storage_cluster_id"]
+        )
+        size.add_metric(["sqlite"], self._stored.size_bytes())
+        yield from (old, new, size)
 
     def _requests(self) -> "Iterator[Metric]":
         from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily
@@ -137,21 +154,25 @@ class Metrics:
         latency = HistogramMetricFamily(
             "apiserver_request_duration_seconds", "How long requests took, by kind.", labels=_LABELS
         )
-        by_kind: dict[Kind, list[_Series]] = {}
+        promised = HistogramMetricFamily(
+            "apiserver_request_sli_duration_seconds",
+            "The same without long requests, for promises about latency.",
+            labels=_LONG_LABELS,
+        )
+        by_kind: dict[Kind, Histogram] = {}
+        by_promise: dict[tuple[str, ...], Histogram] = {}
         for (kind, code), series in self._series.items():
-            total.add_metric([*kind.labels().values(), str(code)], series.count)
-            by_kind.setdefault(kind, []).append(series)
-        for kind, all_series in by_kind.items():
-            counts = [sum(column) for column in zip(*(series.buckets for series in all_series), strict=True)]
-            sums = [sum(counts[: place + 1]) for place in range(len(counts))]
-            bounds = [*map(str, map(float, _BOUNDS)), "+Inf"]
-            latency.add_metric(
-                [*kind.labels().values()],
-                buckets=[*zip(bounds, sums, strict=True)],
-                sum_value=sum(series.seconds for series in all_series),
-            )
-        yield total
-        yield latency
+            labels = kind.labels()
+            total.add_metric([*labels.values(), str(code)], series.count)
+            by_kind.setdefault(kind, Histogram(_BOUNDS)).add(series)
+            if kind.verb not in _LONG_VERBS:
+                shared = tuple(labels[label] for label in _LONG_LABELS)
+                by_promise.setdefault(shared, Histogram(_BOUNDS)).add(series)
+        for kind, series in by_kind.items():
+            latency.add_metric([*kind.labels().values()], buckets=series.buckets, sum_value=series.sum)
+        for shared, series in by_promise.items():
+            promised.add_metric(shared, buckets=series.buckets, sum_value=series.sum)
+        yield from (total, latency, promised)
         events = CounterMetricFamily(
             "apiserver_watch_events_total", "Events sent to watchers.", labels=["group", "version", "resource"]
         )

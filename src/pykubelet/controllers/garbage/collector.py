@@ -49,7 +49,7 @@ class GarbageCollector:
         self._graph = Graph()
         self._monitors = Monitors(client=client, clock=clock, seen=self)
         self._objects = Objects(client=client, resource_of=self._monitors.resource_of)
-        self._doubtful, self._orphaning = WorkQueue(), WorkQueue()
+        self.doubtful, self.orphaning = WorkQueue(), WorkQueue()
 
     async def run(self, ready: asyncio.Event) -> None:
         """Collect until cancelled; `ready` is set when all objects are known and work begins."""
@@ -76,21 +76,21 @@ class GarbageCollector:
 
     def _take(self, work: Work) -> None:
         for uid in work.examine:
-            self._doubtful.add(uid)
+            self.doubtful.add(uid)
         for uid in work.examine_later:
             self._look_later(uid)
         for uid in work.orphan:
-            self._orphaning.add(uid)
+            self.orphaning.add(uid)
         for dependent, reference in work.misplaced:
             self._report(dependent, reference)
 
     async def _delete_garbage(self) -> None:
         while True:
-            await self._doubtful.process_next(self._examine)
+            await self.doubtful.process_next(self._examine)
 
     async def _orphan_dependents(self) -> None:
         while True:
-            await self._orphaning.process_next(self._orphan)
+            await self.orphaning.process_next(self._orphan)
 
     async def _examine(self, uid: str) -> None:
         """Find out whether the object is garbage, and act on it; raises if that must be tried again."""
@@ -120,7 +120,7 @@ class GarbageCollector:
             await self._objects.take_finalizer(node.identity, FOREGROUND_FINALIZER)
         for keeper in keepers:
             if not keeper.is_being_deleted:
-                self._doubtful.add(keeper.identity.uid)
+                self.doubtful.add(keeper.identity.uid)
 
     async def _judge(self, node: Node, latest: PartialMeta) -> None:
         identity = node.identity
@@ -164,7 +164,7 @@ class GarbageCollector:
         node = self._graph.get(uid)
         if node is not None:
             node.looks += 1
-            self._doubtful.add_after(uid, LOOK_AGAIN.delay_seconds(node.looks))
+            self.doubtful.add_after(uid, LOOK_AGAIN.delay_seconds(node.looks))
 
     def _report(self, dependent: Identity, reference: OwnerReference) -> None:
         wrong = identity_meant(reference, dependent.namespace)

@@ -60,7 +60,7 @@ class NodeLifecycle:
         self._is_halted = False
         self._permits = Permits()
         self._changed = asyncio.Event()
-        self._taint_queue, self._mark_queue = WorkQueue(), WorkQueue()
+        self.taint_queue, self.mark_queue = WorkQueue(), WorkQueue()
 
     def listen(self, informers: Informers) -> None:
         """Have changes told; after `pods_by_node` listens."""
@@ -72,14 +72,14 @@ class NodeLifecycle:
         name = node.metadata.name
         self._nodes[name] = node
         self._tell_event(node, "RegisteredNode", f"Registered Node {name} in Controller")
-        self._taint_queue.add(name)
+        self.taint_queue.add(name)
         self._changed.set()
 
     def node_updated(self, old: Node, new: Node) -> None:
         """A node has changed."""
         name = new.metadata.name
         self._nodes[name] = new
-        self._taint_queue.add(name)
+        self.taint_queue.add(name)
         if _ready_status(old) == _ready_status(new):
             return
         self._changed.set()
@@ -87,7 +87,7 @@ class NodeLifecycle:
         if is_ready(old) and _ready_status(new) == UNKNOWN:
             self._recorder.event(_reference(new), NORMAL, "NodeNotReady", f"Node {name} status is now: NodeNotReady")
             for pod in self._pods_by_node.on(name):
-                self._mark_queue.add(pod_label(pod))
+                self.mark_queue.add(pod_label(pod))
 
     def node_deleted(self, node: Node) -> None:
         """A node is gone."""
@@ -100,7 +100,7 @@ class NodeLifecycle:
     def pod_added(self, pod: Pod) -> None:
         """A pod may have been bound to a node that is not ready."""
         if pod.spec.node_name:
-            self._mark_queue.add(pod_label(pod))
+            self.mark_queue.add(pod_label(pod))
 
     def pod_updated(self, old: Pod, new: Pod) -> None:
         """A pod has changed; only a new node is of interest."""
@@ -117,11 +117,11 @@ class NodeLifecycle:
 
     async def taint_next(self) -> None:
         """Wait for a node that has changed, and bring its taints up to date."""
-        await self._taint_queue.process_next(self.sync_taints)
+        await self.taint_queue.process_next(self.sync_taints)
 
     async def mark_next(self) -> None:
         """Wait for a pod on a node that may not be ready, and mark it."""
-        await self._mark_queue.process_next(self.sync_pod)
+        await self.mark_queue.process_next(self.sync_pod)
 
     async def check(self) -> None:
         """Declare the silent nodes unknown, and decide from which nodes pods may be sent away."""
@@ -188,7 +188,7 @@ class NodeLifecycle:
             elif is_evicting(node) or self._permits.take(zone, disruption.rates.get(zone, 0.0), at=at):
                 self._granted.add(name)
             if wanted_taints(node, self._evictions(name), self._clock.now()) != node.spec.taints:
-                self._taint_queue.add(name)
+                self.taint_queue.add(name)
 
     def _evictions(self, name: str) -> Evictions:
         if self._is_halted:

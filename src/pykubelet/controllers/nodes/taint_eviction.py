@@ -55,7 +55,7 @@ class TaintEviction:
         self._pods, self._pods_by_node = pods, pods_by_node
         self._nodes: dict[str, Node] = {}
         self._evictions: dict[str, _Eviction] = {}
-        self._queue = WorkQueue()
+        self.queue = WorkQueue()
 
     def listen(self, informers: Informers) -> None:
         """Have changes told; after `pods_by_node` listens."""
@@ -97,7 +97,7 @@ class TaintEviction:
 
     async def process_next(self) -> None:
         """Wait for a pod whose time is up, and delete it."""
-        await self._queue.process_next(self.sync)
+        await self.queue.process_next(self.sync)
 
     async def sync(self, key: str) -> None:
         """Delete a pod if its time is up. Conflict if it is another one by now, which the next try sees."""
@@ -106,7 +106,7 @@ class TaintEviction:
             return
         left = eviction.at - self._clock.monotonic()
         if left > _EARLY_SECONDS:
-            self._queue.add_after(key, left)
+            self.queue.add_after(key, left)
             return
         if not eviction.is_told:
             self._evictions[key] = _Eviction(eviction.uid, eviction.at, is_told=True)
@@ -143,4 +143,4 @@ class TaintEviction:
                 self._recorder.event(reference_to(pod), NORMAL, _REASON, f"Cancelling deletion of Pod {key}")
         elif planned is None or seconds <= 0:
             self._evictions[key] = _Eviction(pod.metadata.uid, self._clock.monotonic() + seconds)
-            self._queue.add_after(key, seconds)
+            self.queue.add_after(key, seconds)

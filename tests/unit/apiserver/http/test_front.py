@@ -13,7 +13,7 @@ from pykubelet.apiserver.http.front import Asked, Connection, Exchange, Front, O
 from pykubelet.apiserver.http.gate import Gate
 from pykubelet.apiserver.http.in_flight import MAX_WRITING, InFlight
 from pykubelet.apiserver.http.limits import REQUEST_SECONDS
-from pykubelet.apiserver.http.metrics import Metrics
+from pykubelet.apiserver.http.metrics import Metrics, Stored
 from pykubelet.apiserver.http.pages import Pages
 from pykubelet.apiserver.http.reply import Reply
 from pykubelet.apiserver.kinds import KINDS
@@ -40,7 +40,7 @@ class World:
         self._handle = handle
         self.in_flight = InFlight()
         registry = Registry(KINDS)
-        counters = Metrics(self.in_flight, dict)
+        counters = Metrics(self.in_flight, Stored(objects=dict, size_bytes=lambda: 0))
         self.page = counters.page
         self.front = Front(
             gate=Gate(self, self),

@@ -7,10 +7,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pykubelet.apiserver.call import User
 from pykubelet.apiserver.http.in_flight import InFlight
-from pykubelet.apiserver.http.metrics import Kind, Metrics, scope_of
+from pykubelet.apiserver.http.metrics import Kind, Metrics, Stored, scope_of
 
 LIST = Kind("list", "", "", "v1", "pods", "", "namespace")
 WATCH = LIST._replace(verb="watch")
+NOTHING_STORED = Stored(objects=dict, size_bytes=lambda: 0)
 
 
 def samples(metrics: Metrics) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
@@ -34,7 +35,7 @@ def value(metrics: Metrics, name: str, **labels: str) -> float:
 
 def test_page_has_requests_by_kind_and_code_and_their_latency() -> None:
     """One counter for each code, one histogram for all."""
-    metrics = Metrics(InFlight(), dict)
+    metrics = Metrics(InFlight(), NOTHING_STORED)
     metrics.answered(LIST, 200, 0.004)
     metrics.answered(LIST, 200, 0.3)
     metrics.answered(LIST, 404, 100)
@@ -50,7 +51,7 @@ def test_page_has_requests_by_kind_and_code_and_their_latency() -> None:
 async def test_page_has_what_runs_now_and_what_is_stored() -> None:
     """Gauges of requests, watches and objects; the process itself."""
     in_flight = InFlight()
-    metrics = Metrics(in_flight, lambda: {"pods": 7})
+    metrics = Metrics(in_flight, Stored(objects=lambda: {"pods": 7, "jobs.batch": 2}, size_bytes=lambda: 4096))
     await in_flight.writing.enter(User("somebody"), 60)
     metrics.long_started(WATCH)
     metrics.long_started(WATCH)
@@ -62,7 +63,19 @@ async def test_page_has_what_runs_now_and_what_is_stored() -> None:
     assert value(metrics, "apiserver_longrunning_requests", verb="WATCH", resource="pods") == 1
     assert value(metrics, "apiserver_watch_events_total", resource="pods") == 5
     assert value(metrics, "apiserver_storage_objects", resource="pods") == 7
+    assert value(metrics, "apiserver_resource_objects", group="batch", resource="jobs") == 2
+    assert value(metrics, "apiserver_storage_size_bytes") == 4096
     assert value(metrics, "process_resident_memory_bytes") > 0
+
+
+def test_promises_about_latency_leave_out_watches() -> None:
+    """A watch of half an hour is not a slow request; a dry run counts with the others."""
+    metrics = Metrics(InFlight(), NOTHING_STORED)
+    metrics.answered(LIST, 200, 0.3)
+    metrics.answered(LIST._replace(dry_run="All"), 200, 0.4)
+    metrics.answered(WATCH, 200, 1800)
+    assert value(metrics, "apiserver_request_sli_duration_seconds_count") == 2
+    assert value(metrics, "apiserver_request_sli_duration_seconds_sum", verb="LIST") == pytest.approx(0.7)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +96,7 @@ def test_scope_of_tells_objects_from_collections(verb: str, namespace: str, name
 @settings(max_examples=20)
 def test_histogram_counts_every_request_once(latencies: list[float]) -> None:
     """The last bucket holds them all, and no bucket holds fewer than the one before."""
-    metrics = Metrics(InFlight(), dict)
+    metrics = Metrics(InFlight(), NOTHING_STORED)
     for seconds in latencies:
         metrics.answered(LIST, 200, seconds)
     buckets = sorted(

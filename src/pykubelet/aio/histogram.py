@@ -14,20 +14,31 @@ USUAL_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 class Histogram:
     """One series."""
 
-    __slots__ = ("_bounds", "_counts", "sum")
+    __slots__ = ("_bounds", "counts", "sum")
 
     def __init__(self, bounds: Sequence[float] = USUAL_BOUNDS) -> None:
         self._bounds = bounds
-        self._counts = [0] * (len(bounds) + 1)
+        self.counts = [0] * (len(bounds) + 1)
+        """How many fell between a bound and the one before."""
         self.sum = 0.0
 
     def observe(self, seconds: float) -> None:
         """Something took so long."""
         self.sum += seconds
-        self._counts[bisect_left(self._bounds, seconds)] += 1
+        self.counts[bisect_left(self._bounds, seconds)] += 1
+
+    def add(self, other: "Histogram") -> None:
+        """All that another one with the same bounds has counted."""
+        self.sum += other.sum
+        self.counts = [mine + theirs for mine, theirs in zip(self.counts, other.counts, strict=True)]
+
+    @property
+    def count(self) -> int:
+        """How many there were."""
+        return sum(self.counts)
 
     @property
     def buckets(self) -> list[tuple[str, float]]:
         """How many took at most how long, as Prometheus wants to have it."""
         names = (*map(str, map(float, self._bounds)), "+Inf")
-        return [*zip(names, map(float, accumulate(self._counts)), strict=True)]
+        return [*zip(names, map(float, accumulate(self.counts)), strict=True)]

@@ -1,0 +1,38 @@
+"""What is told of a controller's queue: how much waits, how long, what is tried again."""
+
+import asyncio
+
+from prometheus_client import CollectorRegistry
+
+from pykubelet.controllers.queue_counts import QueueCounts
+from pykubelet.controllers.work_queue import WorkQueue
+
+
+def value(counts: QueueCounts, name: str) -> float | None:
+    registry = CollectorRegistry()
+    registry.register(counts)
+    return registry.get_sample_value(name, {"name": "jobs"})
+
+
+async def test_queue_is_measured_from_being_asked_until_done() -> None:
+    """A key that waits already is not added twice; a sync that failed is tried again."""
+    queue, counts = WorkQueue(), QueueCounts()
+    counts.add("jobs", queue)
+    for _ in range(2):
+        queue.add("default/one")
+    await asyncio.sleep(2)
+    assert value(counts, "workqueue_depth") == 1
+    assert value(counts, "workqueue_adds_total") == 1
+
+    async def fail(_: str) -> None:
+        await asyncio.sleep(3)
+        assert value(counts, "workqueue_unfinished_work_seconds") == 3
+        assert value(counts, "workqueue_longest_running_processor_seconds") == 3
+        assert value(counts, "workqueue_depth") == 0
+        raise ValueError("not yet")
+
+    await queue.process_next(fail)
+    assert value(counts, "workqueue_queue_duration_seconds_sum") == 2
+    assert value(counts, "workqueue_work_duration_seconds_sum") == 3
+    assert value(counts, "workqueue_retries_total") == 1
+    assert value(counts, "workqueue_unfinished_work_seconds") == 0

@@ -1,0 +1,117 @@
+"""What is counted of a runtime: operations, starts, lists of everything."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
+
+from pykubelet.api.generated.core import Container, EphemeralContainer
+from pykubelet.api.keys import PodUid
+from pykubelet.runtime.counted import CountedImages, CountedRuntime
+from pykubelet.runtime.image_sizes import size_name
+from pykubelet.runtime.operation_counts import OperationCounts
+from pykubelet.runtime.protocol import RuntimeFailure, SandboxRequest
+from pykubelet.runtime.relist_times import RelistTimes
+from pykubelet.runtime.results import Action, StepResult
+from pykubelet.runtime.sim import SimImages, SimRuntime
+from pykubelet.runtime.start_counts import StartCounts
+from pykubelet.testing.build import pod
+from pykubelet.testing.virtual_time import ManualClock, VirtualClock
+
+
+def value(collector: Any, name: str, **labels: str) -> float | None:
+    registry = CollectorRegistry()
+    registry.register(collector)
+    return registry.get_sample_value(name, labels)
+
+
+async def test_operations_have_the_names_of_cri() -> None:
+    """A sandbox that is stopped and removed is not taken for a container, also not by an agent that did not make it."""
+    clock, web = VirtualClock(), pod("web")
+    sim, counts = SimRuntime(clock=clock), OperationCounts(clock=clock)
+    made = await CountedRuntime(sim, counts).create_sandbox(
+        SandboxRequest(pod=web, attempt=0, hostname="web", log_directory="/logs")
+    )
+    later = CountedRuntime(sim, counts)
+    assert len(await later.pods()) == 1
+    await later.inspect(PodUid(web.metadata.uid))
+    await later.stop(made, 0)
+    await later.remove(made)
+    for operation in ("run_podsandbox", "list_podsandbox", "podsandbox_status", "stop_podsandbox", "remove_podsandbox"):
+        assert value(counts, "kubelet_runtime_operations_total", operation_type=operation) == 1, operation
+    assert value(counts, "kubelet_runtime_operations_total", operation_type="remove_container") is None
+
+
+async def test_operations_that_fail_are_errors_and_those_cancelled_are_not() -> None:
+    """Both took their time."""
+    clock = VirtualClock()
+    counts = OperationCounts(clock=clock)
+    with pytest.raises(RuntimeFailure), counts.counting("start_container"):
+        raise RuntimeFailure("no")
+    with pytest.raises(asyncio.CancelledError), counts.counting("start_container"):
+        raise asyncio.CancelledError
+    assert value(counts, "kubelet_runtime_operations_total", operation_type="start_container") == 2
+    assert value(counts, "kubelet_runtime_operations_errors_total", operation_type="start_container") == 1
+    assert value(counts, "kubelet_runtime_operations_duration_seconds_count", operation_type="start_container") == 2
+
+
+async def test_pulls_are_told_apart_by_size() -> None:
+    """Only pulls that went well."""
+    clock = VirtualClock()
+    counts = OperationCounts(clock=clock)
+    images = CountedImages(SimImages(), counts, clock=clock)
+    await images.pull("web:1", ())
+    assert value(counts, "kubelet_runtime_operations_total", operation_type="pull_image") == 1
+    assert value(counts, "kubelet_image_pull_duration_seconds_count", image_size_in_bytes="0-10MB") == 1
+
+
+@given(st.integers(min_value=0, max_value=1 << 40))
+def test_every_image_has_a_size_class(size: int) -> None:
+    """A larger image is never in a smaller class."""
+    assert size_name(size)
+    assert (size_name(size) == "0-10MB") == (size <= 10 << 20)
+    assert (size_name(size) == "GT100GB") == (size > 100 << 30)
+
+
+def test_starts_are_counted_by_kind_and_reason() -> None:
+    """Each try counts; one that is only held back is none."""
+    web = pod(
+        "web",
+        init_containers=(Container(name="first"),),
+        containers=(Container(name="main"), Container(name="side")),
+        ephemeral_containers=(EphemeralContainer(name="debug"),),
+    )
+    counts, start = StartCounts(), Action.START_CONTAINER
+    counts.sandbox_asked()
+    counts.note(
+        web,
+        [
+            StepResult(action=start, target="first"),
+            StepResult(action=start, target="main", reason="ErrImagePull", message="no"),
+            StepResult(action=start, target="side", reason="CrashLoopBackOff", message="wait"),
+            StepResult(action=start, target="debug"),
+            StepResult(action=Action.KILL_CONTAINER, target="side", reason="KillContainerError"),
+        ],
+    )
+    counts.note(web, [StepResult(action=Action.CREATE_SANDBOX, target="web", reason="CreatePodSandboxError")])
+    assert value(counts, "kubelet_started_pods_total") == 1
+    assert value(counts, "kubelet_started_pods_errors_total") == 1
+    for kind in ("container", "init_container", "ephemeral_container"):
+        assert value(counts, "kubelet_started_containers_total", container_type=kind) == 1, kind
+    errors = "kubelet_started_containers_errors_total"
+    assert value(counts, errors, container_type="container", code="ErrImagePull") == 1
+
+
+def test_relists_are_measured() -> None:
+    """How long each took, and from one to the next; the last that went well is remembered."""
+    clock, times = ManualClock(), RelistTimes()
+    times.began(10.0)
+    times.ended(10.2, clock.now())
+    times.began(11.0)
+    times.ended(11.1, None)
+    assert value(times, "kubelet_pleg_relist_duration_seconds_count") == 2
+    assert value(times, "kubelet_pleg_relist_interval_seconds_sum") == 1.0
+    assert value(times, "kubelet_pleg_last_seen_seconds") == clock.now().timestamp()
