@@ -1,5 +1,6 @@
 """A real `pykubelet` command for tests: started, waited for, stopped or killed on request."""
 
+import json
 import os
 import signal
 import subprocess
@@ -7,6 +8,11 @@ import sys
 import threading
 
 READY_SECONDS = 20.0
+
+
+def words(line: str) -> str:
+    """What a line says, whether it is for people or for machines."""
+    return str(json.loads(line)["message"]) if line.startswith("{") else line
 
 
 class PykubeletProcess:
@@ -35,7 +41,7 @@ class PykubeletProcess:
         """Start it and wait until it says that it is ready; what it adds to that word."""
         self.lines = []
         self.launch().wait(READY_SECONDS)
-        said = next((line for line in self.lines if line.startswith("ready ")), "")
+        said = next((words(line) for line in self.lines if words(line).startswith("ready ")), "")
         if not said:
             raise AssertionError(f"{self.command()[0]} did not start: {self._last_words()}")
         return said.removeprefix("ready ").strip()
@@ -64,7 +70,7 @@ class PykubeletProcess:
         with process.stderr as lines:
             for raw in lines:
                 self.lines.append(raw.decode(errors="replace"))
-                if self.lines[-1].startswith("ready "):
+                if words(self.lines[-1]).startswith("ready "):
                     ready.set()
         ready.set()
 

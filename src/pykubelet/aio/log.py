@@ -2,6 +2,8 @@
 
 `log = get_logger(__name__)`, then `log.info("status sent", pod="default/web", version=3)`. A logger with facts bound
 to it (`log.bind(pod=...)`) adds them to every line. Facts are rendered only if the line is written.
+
+A line is a line, whatever is in it: what pods and requests say cannot make a second one, nor speak to a terminal.
 """
 
 import json
@@ -66,27 +68,44 @@ class LineFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         at = self._clock.now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        facts = facts_of(record)
+        message, facts = record.getMessage(), facts_of(record)
+        trace = self.formatException(record.exc_info) if record.exc_info else ""
         if self._as_json:
-            line = {"at": at, "level": record.levelname.lower(), "message": record.getMessage(), **facts}
-            if record.exc_info:
-                line["error"] = self.formatException(record.exc_info)
-            return json.dumps(line, default=str, ensure_ascii=False)
+            line = {"at": at, "level": record.levelname.lower(), "message": message}
+            line |= {key: value for key, value in facts.items() if key not in line}
+            return _json(line | {"error": trace} if trace else line)
         pairs = "".join(f" {key}={_shown(value)}" for key, value in facts.items())
-        text = f"{at} {record.levelname[0]} {record.getMessage()}{pairs}"
-        return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
+        text = f"{at} {record.levelname[0]} {_printable(message)}{pairs}"
+        # Set in, no line of it passes for one of the log.
+        return "\n    ".join([text, *(_printable(part) for part in trace.splitlines())])
 
 
 def _shown(value: Any) -> str:
     """A fact as text; quoted if it holds spaces, and never more than one line."""
     text = str(value)
-    return text if text and text.isprintable() and " " not in text else json.dumps(text, ensure_ascii=False)
+    return text if text and text.isprintable() and " " not in text else _json(text)
+
+
+def _printable(text: str) -> str:
+    return text if text.isprintable() else _json(text)
+
+
+def _json(value: Any) -> str:
+    """One line that every reader of JSON takes, with nothing in it that a terminal obeys."""
+    try:
+        text = json.dumps(value, default=str, ensure_ascii=False, allow_nan=False)
+    except (TypeError, ValueError):
+        # Infinite, or with keys that are none in JSON.
+        text = json.dumps({str(key): str(each) for key, each in value.items()}, ensure_ascii=False)
+    return text if text.isprintable() else json.dumps(json.loads(text))
 
 
 def write_to(stream: TextIO, *, clock: Clock, level: int = logging.INFO, as_json: bool = False) -> None:
-    """Send the lines of this package to a stream; called once, by the program."""
+    """Send the lines of this package, and the warnings of others, to a stream; called once, by the program."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(LineFormatter(clock=clock, as_json=as_json))
+    logging.getLogger().handlers = [handler]
+    logging.captureWarnings(capture=True)
     logger = logging.getLogger("pykubelet")
     logger.handlers = [handler]
     logger.setLevel(level)

@@ -65,7 +65,7 @@ from pykubelet.app.settings import ApiServerSettings, CannotStart
 _DATABASE = "state.db"
 
 
-def run(settings: ApiServerSettings, *, say: Say, verbose: bool = False) -> None:
+def run(settings: ApiServerSettings, *, say: Say) -> None:
     """Serve until SIGINT or SIGTERM. CannotStart if that is not possible."""
 
     async def main(clock: Clock, stop: asyncio.Event) -> None:
@@ -74,7 +74,7 @@ def run(settings: ApiServerSettings, *, say: Say, verbose: bool = False) -> None
             tune_garbage_collection()
             await stop.wait()
 
-    program.run(main, verbose=verbose)
+    program.run(main)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

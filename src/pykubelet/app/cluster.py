@@ -28,7 +28,7 @@ _NODE_SECONDS = 5.0
 _EVICTION_HARD = {"memory.available": "100Mi", "nodefs.available": "1%", "nodefs.inodesFree": "1%"}
 
 
-def run(settings: ClusterSettings, *, say: Say, verbose: bool = False) -> None:
+def run(settings: ClusterSettings, *, say: Say) -> None:
     """Be a cluster until SIGINT or SIGTERM; containers go on running. CannotStart if that is not possible."""
 
     async def main(clock: Clock, stop: asyncio.Event) -> None:
@@ -57,7 +57,7 @@ def run(settings: ClusterSettings, *, say: Say, verbose: bool = False) -> None:
             await stop.wait()
             await node.shutdown.shut_down()
 
-    program.run(main, verbose=verbose)
+    program.run(main)
 
 
 async def _announce(node: Node, url: str, say: Say) -> None:

@@ -28,7 +28,7 @@ _ROOT_CA = "root-ca"
 _KNOWN = tuple(name for name in CONTROLLERS if name != "csrsigning")
 
 
-def run(settings: ControllersSettings, *, say: Say, verbose: bool = False) -> None:
+def run(settings: ControllersSettings, *, say: Say) -> None:
     """Run controllers until SIGINT or SIGTERM. CannotStart if that is not possible."""
 
     async def main(clock: Clock, stop: asyncio.Event) -> None:
@@ -50,7 +50,7 @@ def run(settings: ControllersSettings, *, say: Say, verbose: bool = False) -> No
             async with running(runners):
                 await stop.wait()
 
-    program.run(main, verbose=verbose)
+    program.run(main)
 
 
 def _elected(work: Callable[[], Awaitable[None]], client: ControllerClient, clock: Clock) -> dict[str, Runner]:

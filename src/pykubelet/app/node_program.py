@@ -13,7 +13,7 @@ from pykubelet.app.running import running
 from pykubelet.app.settings import NodeSettings
 
 
-def run(settings: NodeSettings, *, say: Say, verbose: bool = False) -> None:
+def run(settings: NodeSettings, *, say: Say) -> None:
     """Be a node until SIGINT or SIGTERM; containers go on running. CannotStart if that is not possible."""
 
     async def main(clock: Clock, stop: asyncio.Event) -> None:
@@ -36,4 +36,4 @@ def run(settings: NodeSettings, *, say: Say, verbose: bool = False) -> None:
             await stop.wait()
             await node.shutdown.shut_down()
 
-    program.run(main, verbose=verbose)
+    program.run(main)

@@ -1,19 +1,16 @@
-"""The frame of a program that serves: logs, limits, and its end when it is told to stop."""
+"""The frame of a program that serves: its limits, and its end when it is told to stop."""
 
 import asyncio
 import gc
-import logging
 import os
 import resource
 import signal
-import sys
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from pykubelet.aio.clock import Clock, SystemClock
-from pykubelet.aio.log import write_to
 
 THREADS = 512
 """So many blocking calls at once, each of which may hang on a dead file system; they are made as they are needed."""
@@ -30,11 +27,9 @@ Main = Callable[[Clock, asyncio.Event], Awaitable[None]]
 """What a program does until the event is set."""
 
 
-def run(main: Main, *, verbose: bool) -> None:
+def run(main: Main) -> None:
     """Run it until SIGINT or SIGTERM."""
-    clock = SystemClock()
-    write_to(sys.stderr, clock=clock, level=logging.DEBUG if verbose else logging.INFO)
-    asyncio.run(_until_told(main, clock))
+    asyncio.run(_until_told(main, SystemClock()))
 
 
 async def _until_told(main: Main, clock: Clock) -> None:

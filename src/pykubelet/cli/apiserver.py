@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from pykubelet.cli.starting import start
+from pykubelet.cli.starting import start, with_logs
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -54,9 +54,9 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     show_default=True,
     help="Mount a service account's token into every pod that does not refuse it.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Log details.")
+@with_logs
 @click.pass_context
-def apiserver(context: click.Context, /, *, verbose: bool, **options: Any) -> None:
+def apiserver(context: click.Context, /, *, verbose: bool, log_format: str, **options: Any) -> None:
     """Run the Kubernetes API for one machine, stored in a single SQLite file."""
     if bool(options["tls_cert"]) != bool(options["tls_key"]):
         raise click.UsageError("--tls-cert and --tls-key need each other", context)
@@ -65,4 +65,4 @@ def apiserver(context: click.Context, /, *, verbose: bool, **options: Any) -> No
     from pykubelet.app.apiserver import run
     from pykubelet.app.settings import ApiServerSettings
 
-    start(run, ApiServerSettings(**options), verbose=verbose)
+    start(run, ApiServerSettings(**options), verbose=verbose, log_format=log_format)

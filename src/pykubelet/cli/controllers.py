@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from pykubelet.cli.starting import start
+from pykubelet.cli.starting import start, with_logs
 
 
 @click.command()
@@ -31,11 +31,11 @@ from pykubelet.cli.starting import start
     show_default=True,
     help="Work only while holding a lease, so that several may run and one works.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Log details.")
-def controllers(*, verbose: bool, names: str, **options: Any) -> None:
+@with_logs
+def controllers(*, verbose: bool, log_format: str, names: str, **options: Any) -> None:
     """Run controllers: Deployments, Jobs, the scheduler and others, for any API server."""
     from pykubelet.app.controllers_program import run
     from pykubelet.app.settings import ControllersSettings
 
     chosen = tuple(name.strip() for name in names.split(",") if name.strip())
-    start(run, ControllersSettings(names=chosen, **options), verbose=verbose)
+    start(run, ControllersSettings(names=chosen, **options), verbose=verbose, log_format=log_format)

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from pykubelet.cli.durations import whole_seconds
-from pykubelet.cli.starting import start
+from pykubelet.cli.starting import start, with_logs
 
 
 def _thresholds(_context: click.Context, _option: click.Parameter, text: str) -> dict[str, str]:
@@ -121,9 +121,9 @@ def _thresholds(_context: click.Context, _option: click.Parameter, text: str) ->
     metavar="DURATION",
     help="The last part of --shutdown-grace-period, for critical pods.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Log details.")
+@with_logs
 @click.pass_context
-def node(context: click.Context, /, *, verbose: bool, **options: Any) -> None:
+def node(context: click.Context, /, *, verbose: bool, log_format: str, **options: Any) -> None:
     """Run pods on this machine: those of an API server, of a folder, of a URL."""
     headers = _headers(context, options.pop("manifest_url_header"))
     if options["bootstrap_kubeconfig"] and not options["kubeconfig"]:
@@ -134,7 +134,7 @@ def node(context: click.Context, /, *, verbose: bool, **options: Any) -> None:
     from pykubelet.app.settings import NodeSettings
 
     settings = NodeSettings(node_name=name, root_dir=root, manifest_url_headers=headers, **options)
-    start(run, settings, verbose=verbose)
+    start(run, settings, verbose=verbose, log_format=log_format)
 
 
 def _headers(context: click.Context, lines: tuple[str, ...]) -> dict[str, tuple[str, ...]]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from pykubelet.cli.starting import start
+from pykubelet.cli.starting import start, with_logs
 
 
 @click.command()
@@ -38,8 +38,8 @@ from pykubelet.cli.starting import start
     help="What runs containers: a CRI runtime, plain processes, or a simulation; auto takes the first there is.",
 )
 @click.option("--node-name", default="", metavar="NAME", help="The node's name; by default that of the machine.")
-@click.option("-v", "--verbose", is_flag=True, help="Log details.")
-def up(*, verbose: bool, **options: Any) -> None:
+@with_logs
+def up(*, verbose: bool, log_format: str, **options: Any) -> None:
     """Run pods on this machine: an API server and a node in one process.
 
     PATH is a file or a folder of manifests. Pods in it run as static pods; objects of other kinds are applied. Both
@@ -52,4 +52,4 @@ def up(*, verbose: bool, **options: Any) -> None:
     from pykubelet.app.cluster import run
     from pykubelet.app.settings import ClusterSettings
 
-    start(run, ClusterSettings(node_name=name, data_dir=data, **options), verbose=verbose)
+    start(run, ClusterSettings(node_name=name, data_dir=data, **options), verbose=verbose, log_format=log_format)
