@@ -38,7 +38,11 @@ class Floor:
         self._runtime, self._lab = services.RuntimeServiceStub(channel), lab
         self._folder = lab.folder / "floor"
         self._machine = read_machine(
-            cgroup_root=lab.cgroup_parent, seccomp_root=str(self._folder), cluster_dns=ClusterDns()
+            cgroup_root=lab.cgroup_parent,
+            seccomp_root=str(self._folder),
+            seccomp_default=True,
+            max_pids=0,
+            cluster_dns=ClusterDns(),
         )
 
     async def start(self, count: int) -> tuple[list[float], list[Made]]:

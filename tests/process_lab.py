@@ -28,8 +28,8 @@ from pykubelet.testing import build
 IPS = ("192.0.2.1",)
 
 
-def make_runtime(root: Path, way: str | None = None) -> ProcessRuntime:
-    return ProcessRuntime(root=root, ips=IPS, clock=SystemClock(), ids=RandomIds(), way=way)
+def make_runtime(root: Path, way: str | None = None, *, max_pids: int = 4096) -> ProcessRuntime:
+    return ProcessRuntime(root=root, ips=IPS, clock=SystemClock(), ids=RandomIds(), way=way, max_pids=max_pids)
 
 
 async def stop_everything(runtime: ProcessRuntime) -> None:

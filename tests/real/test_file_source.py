@@ -16,7 +16,7 @@ from pykubelet.agent.flow import PodOp, Source
 from pykubelet.agent.sources import Channel, FileSource, SourceProblem
 from pykubelet.api.generated.core import Pod
 from pykubelet.kube.manifests.last_known_good import PathView, Reading, advance
-from pykubelet.kube.manifests.scan import Hints, Scanner
+from pykubelet.kube.manifests.scan import OPEN_TO_ALL, Hints, Scanner
 
 
 class Reported:
@@ -310,6 +310,29 @@ async def test_what_is_no_regular_file_is_left_alone(folder: Path) -> None:
     async with following(folder / "pipe.yaml") as single:
         await single.until_true(lambda: bool(single.problems.open))
         assert single.pods is None
+
+
+async def test_file_that_everybody_may_write_to_is_not_read(folder: Path) -> None:
+    """Once it is closed to others it counts."""
+    (folder / "web.yaml").write_text(manifest())
+    (folder / "evil.yaml").write_text(manifest("evil"))
+    (folder / "evil.yaml").chmod(0o666)
+    async with following(folder) as files:
+        await files.expect(web="v1")
+        assert files.problems.open == {"evil.yaml": OPEN_TO_ALL}
+        (folder / "evil.yaml").chmod(0o644)
+        (folder / "evil.yaml").write_text(manifest("evil", "v2"))
+        await files.expect(web="v1", evil="v2")
+        assert files.problems.open == {}
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o702])
+def test_folder_that_everybody_may_write_to_is_not_read(folder: Path, mode: int) -> None:
+    """Sticky or not, anybody could put a pod there; nothing is said about those that run already."""
+    (folder / "web.yaml").write_text(manifest())
+    folder.chmod(mode)
+    scan = scanner(folder).scan(NOTHING_KNOWN, Hints())
+    assert (scan.problem, dict(scan.files), scan.folder, scan.is_definite) == (OPEN_TO_ALL, {}, None, False)
 
 
 def test_what_cannot_be_reached_is_a_problem(folder: Path) -> None:

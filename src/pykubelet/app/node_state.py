@@ -63,13 +63,14 @@ class PodPlaces:
     def paths(self, pod: Pod) -> PodPaths:
         spec, uid = pod.spec, PodUid(pod.metadata.uid)
         logs, ready = self._logs.of_pod(pod_names(pod)), self._volumes.volumes(uid)
+        directory = self._volumes.directory(uid)
         names = [one.name for one in (*spec.containers, *spec.init_containers)]
         names += [one.name for one in spec.ephemeral_containers]
         counted = [one.name for one in spec.volumes if one.name in ready and (one.empty_dir or one.config_map)]
         return PodPaths(
             logs={name: f"{logs}/{name}" for name in names},
             volumes={name: ready[name].path for name in counted},
-            own_files=(self._volumes.directory(uid).hosts_file,),
+            own_files=(directory.hosts_file, directory.termination_files),
         )
 
 

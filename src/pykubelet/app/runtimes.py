@@ -102,7 +102,9 @@ async def _sim(_: NodeSettings, clock: Clock) -> AsyncIterator[RuntimeParts]:
 async def _process(settings: NodeSettings, clock: Clock) -> AsyncIterator[RuntimeParts]:
     ips = (settings.address or await asyncio.to_thread(node_ip, settings.node_name) or "127.0.0.1",)
     try:
-        async with ProcessRuntime(root=settings.root_dir / "process", ips=ips, clock=clock, ids=RandomIds()) as runtime:
+        async with ProcessRuntime(
+            root=settings.root_dir / "process", ips=ips, clock=clock, ids=RandomIds(), max_pids=settings.pod_max_pids
+        ) as runtime:
             yield RuntimeParts(
                 name="process",
                 version="1",
@@ -134,6 +136,8 @@ async def _cri(settings: NodeSettings, _: Clock) -> AsyncIterator[RuntimeParts]:
         cluster_dns=ClusterDns(servers=settings.cluster_dns, domain=settings.cluster_domain),
         cgroup_root=settings.cgroup_root,
         seccomp_root=str(settings.root_dir / "seccomp"),
+        seccomp_default=settings.seccomp_default,
+        max_pids=settings.pod_max_pids,
     )
     # Only what fails while it is opened is about the socket.
     async with AsyncExitStack() as stack:

@@ -69,6 +69,10 @@ class NodeSettings:
     cluster_dns: tuple[str, ...] = ()
     """The addresses of the cluster's name servers; none: pods ask those of the machine."""
     max_pods: int = 110
+    pod_max_pids: int = 4096
+    """So many processes a container may have, with CRI all of a pod together; less than 1: as many as the machine takes."""
+    seccomp_default: bool = True
+    """Whether containers that say nothing of seccomp have the profile of a CRI runtime; else they have none."""
     eviction_hard: Mapping[str, str] = field(default_factory=lambda: DEFAULT_EVICTION_HARD)
     """With less than this left the node is under pressure, by signal, as in `{"memory.available": "100Mi"}`."""
     shutdown_grace_seconds: int = 0

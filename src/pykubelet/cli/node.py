@@ -98,6 +98,19 @@ def _thresholds(_context: click.Context, _option: click.Parameter, text: str) ->
 )
 @click.option("--max-pods", type=click.IntRange(1), default=110, show_default=True, help="How many pods it takes.")
 @click.option(
+    "--pod-max-pids",
+    type=int,
+    default=4096,
+    show_default=True,
+    help="How many processes a container may have, with CRI all of a pod together; -1 for any number.",
+)
+@click.option(
+    "--seccomp-default/--no-seccomp-default",
+    default=True,
+    show_default=True,
+    help="Containers that say nothing of seccomp have the profile of the CRI runtime.",
+)
+@click.option(
     "--eviction-hard",
     default="memory.available<100Mi,nodefs.available<10%,nodefs.inodesFree<5%,imagefs.available<15%,imagefs.inodesFree<5%",
     show_default=True,

@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from pykubelet.aio.tls_serving import serving_context
 from pykubelet.kube.credential_error import CredentialError
 from pykubelet.kube.pem_files import Pem, pem_text
 
@@ -47,9 +48,7 @@ def listen(address: str, port: int) -> socket.socket:
 
 def server_context(files: ServingFiles, client_authority: Pem | None) -> ssl.SSLContext:
     """The TLS context. A client may show a certificate; one the authority has not issued is cut off."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["http/1.1"])
+    context = serving_context()
     try:
         context.load_cert_chain(*files)
     except (OSError, ssl.SSLError) as error:

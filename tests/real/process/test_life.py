@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from process_lab import Lab, children_of, parent_of, processes_with, until
+from process_lab import Lab, children_of, make_runtime, parent_of, processes_with, stop_everything, until
 from pykubelet.api.generated.core import (
     Capabilities,
     Lifecycle,
@@ -193,3 +193,14 @@ async def test_pod_of_another_way_of_running_is_refused(lab: Lab) -> None:
     sandbox = SandboxRequest(pod=request.pod, attempt=0, hostname="", log_directory="", handler="kata")
     with pytest.raises(RuntimeFailure, match='no runtime for "kata" is configured'):
         await lab.runtime.create_sandbox(sandbox)
+
+
+@pytest.mark.skipif("pids" not in find_cgroups().folders, reason="no control groups for us here")
+async def test_container_has_only_so_many_processes(tmp_path: Path) -> None:
+    """One that makes more and more of them harms nobody else."""
+    async with make_runtime(tmp_path / "state", max_pids=20) as runtime:
+        ward = await Lab(runtime, tmp_path).start("sh", "-c", "for i in $(seq 100); do sleep 100 & done; echo all")
+        ended = await ward.until_ended()
+        assert ended.exit_code != 0
+        await until(lambda: not any(Path(folder, ward.id).exists() for folder in find_cgroups().folders.values()))
+        await stop_everything(runtime)

@@ -39,6 +39,11 @@ class PodDir(NamedTuple):
         return f"{self.path}/etc-hosts"
 
     @property
+    def termination_files(self) -> str:
+        """The folder of all that containers write their last words into."""
+        return f"{self.path}/{CONTAINERS}"
+
+    @property
     def volumes(self) -> str:
         return f"{self.path}/{VOLUMES}"
 
@@ -56,7 +61,7 @@ class PodDir(NamedTuple):
 
     def termination_file(self, container: str, attempt: int) -> str:
         """What a container writes its last words into."""
-        return f"{self.path}/{CONTAINERS}/{_name(container)}/{attempt}"
+        return f"{self.termination_files}/{_name(container)}/{attempt}"
 
 
 def pod_dir(root: str, uid: str) -> PodDir:

@@ -17,6 +17,7 @@ from cryptography import x509
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
+from pykubelet.aio.tls_serving import serving_context
 from pykubelet.apiserver.auth.certificates import (
     KeyPair,
     PrivateKey,
@@ -87,9 +88,7 @@ def open_pki(directory: Path, *, hosts: tuple[str, ...], now: datetime) -> Pki:
 
 def server_context(pki: Pki, files: TlsFiles = TlsFiles()) -> ssl.SSLContext:  # noqa: B008  a frozen value
     """The TLS context of the server. A client may show a certificate; one that nobody here issued is cut off."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["http/1.1"])
+    context = serving_context()
     context.load_verify_locations(cadata=pki.authority.certificate_pem.decode())
     if files.client_authority is not None:
         _or_say(files.client_authority, lambda: context.load_verify_locations(files.client_authority))

@@ -1,11 +1,13 @@
 """Looks at a path once: which manifests are there, and what the changed ones say.
 
 In: the path, and what is known from the look before. Out: a `Scan`. It blocks while it reads, so it runs in a thread. Only
-regular files are ever opened: opening a FIFO would wait for its writer, for ever. Symbolic links are followed.
+regular files are ever opened: opening a FIFO would wait for its writer, for ever. Symbolic links are followed. What everybody on the
+machine may write to is not read at all: whoever writes a manifest runs pods, past every check of an API server.
 
 Upstream: pkg/kubelet/config/file.go (listConfig, extractFromDir, extractFromFile).
 """
 
+import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterable
@@ -24,6 +26,7 @@ T = TypeVar("T")
 log = get_logger(__name__)
 
 MANIFEST_EXTENSIONS = (".yaml", ".yml", ".json")
+OPEN_TO_ALL = "everybody may write to it: take that right from others (chmod o-w)"
 EDITOR_LEFTOVERS = ("~", "#", ".swp", ".swo", ".swx", ".tmp", ".bak", ".orig", ".rej")
 
 
@@ -33,6 +36,11 @@ def is_manifest_name(name: str, extensions: tuple[str, ...] = MANIFEST_EXTENSION
     Never: hidden files, and what editors leave beside the file they edit. The extension "" admits any other name.
     """
     return not name.startswith((".", "#")) and not name.endswith(EDITOR_LEFTOVERS) and name.endswith(extensions)
+
+
+def is_open_to_all(mode: int) -> bool:
+    """Whether everybody on the machine may write to a file, or put files into a folder."""
+    return bool(mode & stat.S_IWOTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +74,8 @@ class Scanner(Generic[T]):
             return self._absent(view, hints)
         except OSError as error:
             return Scan(path=str(self.path), problem=f"cannot be read: {error.strerror}")
+        if stat.S_ISDIR(status.st_mode) and is_open_to_all(status.st_mode):
+            return Scan(path=str(self.path), problem=OPEN_TO_ALL)
         if stat.S_ISDIR(status.st_mode):
             return self._folder(view, hints, (status.st_dev, status.st_ino))
         if stat.S_ISREG(status.st_mode):
@@ -146,10 +156,14 @@ class Scanner(Generic[T]):
             before = os.fstat(file.fileno())
             if not stat.S_ISREG(before.st_mode):
                 return Reading(problem="is not a regular file")
+            if is_open_to_all(before.st_mode):
+                return Reading(problem=OPEN_TO_ALL)
             # A manifest of this size or more is refused, so there is no need to see its end.
             data = file.read(MAX_MANIFEST_BYTES)
             if _stamp(os.fstat(file.fileno())) != _stamp(before):
                 raise _UnstableError
+        # Whoever asks later what ran here, and since when, finds it in the log.
+        log.info("manifest read", path=path, owner=before.st_uid, sha256=hashlib.sha256(data).hexdigest())
         return replace(self.read(data, str(path)), stamp=_stamp(before))
 
 

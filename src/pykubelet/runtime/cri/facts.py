@@ -23,6 +23,8 @@ class Machine:
     seccomp_root: str = "/var/lib/kubelet/seccomp"
     seccomp_default: bool = False
     """Whether containers that say nothing have the runtime's seccomp profile; else they have none."""
+    max_pids: int = 0
+    """So many processes all of a pod may have; less than 1: as many as the machine takes."""
     cluster_dns: ClusterDns = field(default_factory=ClusterDns)
 
 

@@ -18,7 +18,13 @@ _SYSTEMD_RESOLVER = Path("/run/systemd/resolve/resolv.conf")
 
 
 def read_machine(
-    *, cgroup_driver: str = CGROUPFS, cgroup_root: str = "/", seccomp_root: str, cluster_dns: ClusterDns
+    *,
+    cgroup_driver: str = CGROUPFS,
+    cgroup_root: str = "/",
+    seccomp_root: str,
+    seccomp_default: bool,
+    max_pids: int,
+    cluster_dns: ClusterDns,
 ) -> Machine:
     """Look at the machine. Blocks for a moment."""
     return Machine(
@@ -31,6 +37,8 @@ def read_machine(
         cgroup_driver=cgroup_driver,
         cgroup_root=cgroup_root,
         seccomp_root=seccomp_root,
+        seccomp_default=seccomp_default,
+        max_pids=max_pids,
         cluster_dns=cluster_dns,
     )
 

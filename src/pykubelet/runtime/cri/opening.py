@@ -38,6 +38,8 @@ class CriSettings:
     cluster_dns: ClusterDns = field(default_factory=ClusterDns)
     cgroup_root: str = "/"
     seccomp_root: str = "/var/lib/kubelet/seccomp"
+    seccomp_default: bool = True
+    max_pids: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +69,8 @@ async def open_cri(settings: CriSettings) -> AsyncIterator[OpenCri]:
             cgroup_driver=await cgroup_driver(channel),
             cgroup_root=settings.cgroup_root,
             seccomp_root=settings.seccomp_root,
+            seccomp_default=settings.seccomp_default,
+            max_pids=settings.max_pids,
             cluster_dns=settings.cluster_dns,
         )
         looks, hints, images, state = Looks(channel), ChangeHints(), CriImages(channel), CriState(channel)

@@ -11,7 +11,7 @@ from pykubelet.aio.log import get_logger
 from pykubelet.api.generated.core import Pod
 from pykubelet.runtime.cri.cgroup_names import CGROUPFS, pod_cgroup, possible_cgroups
 from pykubelet.runtime.cri.facts import Machine
-from pykubelet.runtime.cri.pod_limits import pod_values
+from pykubelet.runtime.cri.pod_limits import CgroupValue, pod_values
 
 log = get_logger(__name__)
 
@@ -30,12 +30,16 @@ class PodCgroups:
             return
         path = pod_cgroup(pod, driver=CGROUPFS, root=self._machine.cgroup_root)
         try:
-            for controller, file, value in pod_values(pod, has_cgroup_v2=self._machine.has_cgroup_v2):
+            for controller, file, value in self._values(pod):
                 cgroup = self._cgroup(controller, path)
                 self._make_folders(cgroup)
                 (cgroup / file).write_text(value)
         except OSError as error:
             log.warning("limits of a pod are not set", cgroup=path, cause=str(error))
+
+    def _values(self, pod: Pod) -> list[CgroupValue]:
+        machine = self._machine
+        return pod_values(pod, has_cgroup_v2=machine.has_cgroup_v2, max_pids=machine.max_pids)
 
     def remove(self, uid: str) -> None:
         """Take away what is empty of a pod's cgroup, in all hierarchies."""
@@ -57,5 +61,5 @@ class PodCgroups:
         if self._machine.has_cgroup_v2:
             above = [one for one in cgroup.parents if one.is_relative_to(self._mounted)]
             for folder in reversed(above):
-                for controller in ("cpu", "memory"):
+                for controller in ("cpu", "memory", "pids"):
                     (folder / "cgroup.subtree_control").write_text(f"+{controller}")

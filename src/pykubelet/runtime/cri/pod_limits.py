@@ -15,7 +15,7 @@ from pykubelet.api.wire import to_document
 from pykubelet.runtime.cri.cgroup_names import quality_of
 from pykubelet.runtime.cri.resources import PERIOD_MICROSECONDS, cpu_quota, cpu_shares
 
-_V1_CPU, _V1_MEMORY = "cpu", "memory"
+_V1_CPU, _V1_MEMORY, _V1_PIDS = "cpu", "memory", "pids"
 # The weights of the two generations of cgroups: 2 to 262144, and 1 to 10000.
 _V1_RANGE, _V2_RANGE = 262_142, 9_999
 
@@ -28,8 +28,13 @@ class CgroupValue(NamedTuple):
     value: str
 
 
-def pod_values(pod: Pod, *, has_cgroup_v2: bool) -> list[CgroupValue]:
-    """What to write into the cgroup of a pod."""
+def pod_values(pod: Pod, *, has_cgroup_v2: bool, max_pids: int = 0) -> list[CgroupValue]:
+    """What to write into the cgroup of a pod, which may have so many processes; less than 1: any number."""
+    pids = [CgroupValue("" if has_cgroup_v2 else _V1_PIDS, "pids.max", str(max_pids))] if max_pids > 0 else []
+    return [*_shares(pod, has_cgroup_v2=has_cgroup_v2), *pids]
+
+
+def _shares(pod: Pod, *, has_cgroup_v2: bool) -> list[CgroupValue]:
     shares = cpu_shares(0 if quality_of(pod) == BEST_EFFORT else pod_requests(pod).get(CPU, 0))
     quota, memory = cpu_quota(_limit(pod, CPU)), _limit(pod, MEMORY)
     if has_cgroup_v2:

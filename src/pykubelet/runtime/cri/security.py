@@ -135,11 +135,13 @@ def _seccomp(profile: SeccompProfile | None, machine: Machine) -> cri.SecurityPr
 
 
 def _profile(kind: str, local: str = "") -> cri.SecurityProfile:
-    """A profile of seccomp or AppArmor; kinds nobody knows confine nothing, as upstream has it."""
+    """A profile of seccomp or AppArmor; RuntimeFailure for a kind nobody knows, which upstream leaves unconfined."""
     if kind == "RuntimeDefault":
         return cri.SecurityProfile(profile_type=cri.SecurityProfile.RuntimeDefault)
     if kind == "Localhost":
         return cri.SecurityProfile(profile_type=cri.SecurityProfile.Localhost, localhost_ref=local)
+    if kind != "Unconfined":
+        raise RuntimeFailure(f"there is no seccomp or AppArmor profile of the type {kind!r}")
     return cri.SecurityProfile(profile_type=cri.SecurityProfile.Unconfined)
 
 

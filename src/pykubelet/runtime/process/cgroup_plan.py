@@ -1,6 +1,6 @@
 """The control groups of a container: its limits in the words of the kernel.
 
-A container without limits and requests gets none: nothing is to be limited, and each group costs.
+A container without limits and requests has a group only for the number of its processes, if that is limited.
 
 Upstream: pkg/kubelet/cm/helpers_linux.go, calculateLinuxResources in pkg/kubelet/kuberuntime
 """
@@ -15,7 +15,8 @@ from pykubelet.runtime.process.records import ControlGroup
 _PERIOD_MICROSECONDS = 100_000
 _MIN_QUOTA = 1000
 _MIN_SHARES, _MAX_SHARES = 2, 262_144
-MEMORY, CPU = "memory", "cpu"
+MEMORY, CPU, PIDS = "memory", "cpu", "pids"
+CONTROLLERS = (MEMORY, CPU, PIDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,9 +30,15 @@ class Cgroups:
 NO_CGROUPS = Cgroups()
 
 
-def plan_cgroups(cgroups: Cgroups, name: str, resources: ResourceRequirements) -> tuple[ControlGroup, ...]:
-    """The groups to make for a container, as far as they may be made."""
-    settings = {MEMORY: _memory(cgroups.version, resources), CPU: _cpu(cgroups.version, resources)}
+def plan_cgroups(
+    cgroups: Cgroups, name: str, resources: ResourceRequirements, *, max_pids: int = 0
+) -> tuple[ControlGroup, ...]:
+    """The groups to make for a container, as far as they may be made; `max_pids` less than 1 is no limit."""
+    settings: dict[str, list[tuple[str, int | str]]] = {
+        MEMORY: _memory(cgroups.version, resources),
+        CPU: _cpu(cgroups.version, resources),
+        PIDS: [("pids.max", max_pids)] if max_pids > 0 else [],
+    }
     values: dict[str, list[tuple[str, int | str]]] = {}
     for controller, folder in cgroups.folders.items():
         if settings[controller]:

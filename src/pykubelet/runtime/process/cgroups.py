@@ -8,7 +8,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from pykubelet.runtime.process.cgroup_plan import CPU, MEMORY, NO_CGROUPS, Cgroups
+from pykubelet.runtime.process.cgroup_plan import CONTROLLERS, NO_CGROUPS, Cgroups
 
 _MOUNT = Path("/sys/fs/cgroup")
 _FOLDER = "pykubelet"
@@ -30,17 +30,17 @@ def _version_2(mount: Path, own: str) -> Cgroups:
     folder = above / _FOLDER
     folder.mkdir(exist_ok=True)
     for group in (above, folder):
-        for controller in (MEMORY, CPU):
+        for controller in CONTROLLERS:
             # It may be so already, or not ours to say.
             with suppress(OSError):
                 (group / "cgroup.subtree_control").write_text(f"+{controller}")
     usable = (folder / "cgroup.subtree_control").read_text().split()
-    return Cgroups(version=2, folders={name: str(folder) for name in (MEMORY, CPU) if name in usable})
+    return Cgroups(version=2, folders={name: str(folder) for name in CONTROLLERS if name in usable})
 
 
 def _version_1(mount: Path, own: dict[str, str]) -> Cgroups:
     folders: dict[str, str] = {}
-    for controller in (MEMORY, CPU):
+    for controller in CONTROLLERS:
         folder = mount / controller / own.get(controller, "/").lstrip("/") / _FOLDER
         with suppress(OSError):
             folder.mkdir(exist_ok=True)

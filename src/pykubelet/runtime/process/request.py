@@ -38,6 +38,7 @@ class Machine:
     way: str
     cgroups: Cgroups = NO_CGROUPS
     memory_bytes: int = 0
+    max_pids: int = 0
 
 
 def pod_facts(pod: Pod) -> PodFacts:
@@ -76,7 +77,7 @@ def container_config(
         stdin_once=container.stdin_once,
         limits=_LIMITS,
         oom_score_adj=oom_score_adjustment(request.pod, container, machine.memory_bytes),
-        cgroups=plan_cgroups(machine.cgroups, id, container.resources),
+        cgroups=plan_cgroups(machine.cgroups, id, container.resources, max_pids=machine.max_pids),
         dropped_capabilities=dropped_capabilities(context) if machine.me.uid == 0 else (),
         no_new_privileges=bool(context is not None and context.allow_privilege_escalation is False),
     )

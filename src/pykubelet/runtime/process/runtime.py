@@ -56,17 +56,19 @@ _SIGNAL_SECONDS = 2.0
 class ProcessRuntime:
     """Containers as processes, their state below `root`; pods have the addresses of the machine, `ips`.
 
-    `way` forbids what the machine would allow: see `shim/ways.py`.
+    `way` forbids what the machine would allow: see `shim/ways.py`. A container has at most `max_pids` processes, if any.
     """
 
-    def __init__(self, *, root: Path, ips: tuple[str, ...], clock: Clock, ids: Ids, way: str | None = None) -> None:
+    def __init__(
+        self, *, root: Path, ips: tuple[str, ...], clock: Clock, ids: Ids, way: str | None = None, max_pids: int = 0
+    ) -> None:
         self._clock, self._ids, self._way = clock, ids, way
-        self._folders = Folders(root.absolute())
-        self._launcher = Launcher()
+        self._folders, self._launcher, self._hints = Folders(root.absolute()), Launcher(), ChangeHints()
         self._boot_id = boot_id()
         self._book = Book(self._boot_id, ips)
-        self._hints = ChangeHints()
-        self._machine = Machine(me=_myself(), account=_account, way=NONE, memory_bytes=_memory_bytes())
+        self._machine = Machine(
+            me=_myself(), account=_account, way=NONE, memory_bytes=_memory_bytes(), max_pids=max_pids
+        )
         self._usages = UsageReader(cgroups=self._machine.cgroups)
         self._wards = Wards(folders=self._folders, clock=clock, changed=self._note_change)
 

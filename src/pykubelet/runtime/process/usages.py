@@ -57,7 +57,7 @@ class UsageReader:
     def _group_files(self, id: str) -> dict[str, str]:
         files: dict[str, str] = {}
         for controller, folder in self._cgroups.folders.items():
-            for name in _GROUP_FILES[controller]:
+            for name in _GROUP_FILES.get(controller, ()):
                 # Only containers with limits have a group, and each version has its own files.
                 with suppress(OSError):
                     files[name] = Path(folder, id, name).read_text()

@@ -53,6 +53,16 @@ def test_pod_has_the_sum_of_its_containers(pod: Pod, shares: str, quota: str | N
     assert newer.get("memory.max") == memory
 
 
+@pytest.mark.parametrize(("has_cgroup_v2", "controller"), [(True, ""), (False, "pids")])
+def test_pod_may_have_so_many_processes(has_cgroup_v2: bool, controller: str) -> None:
+    """All of its containers together; any number, if nobody says."""
+    limited = pod_values(pod_of(FULL), has_cgroup_v2=has_cgroup_v2, max_pids=100)
+    assert limited[-1] == (controller, "pids.max", "100")
+    for unlimited in (0, -1):
+        found = pod_values(pod_of(FULL), has_cgroup_v2=has_cgroup_v2, max_pids=unlimited)
+        assert found == limited[:-1]
+
+
 @settings(max_examples=50)
 @given(st.integers(0, 10**6))
 def test_weight_of_the_newer_cgroups_is_within_its_range(milli_cpu: int) -> None:
@@ -91,7 +101,7 @@ def test_newer_cgroups_hand_on_their_controllers(tmp_path: Path) -> None:
     place = tmp_path / f"kubepods/burstable/pod{pod.metadata.uid}"
     assert (place / "cpu.max").read_text() == "50000 100000"
     for folder in (tmp_path, tmp_path / "kubepods", tmp_path / "kubepods/burstable"):
-        assert (folder / "cgroup.subtree_control").read_text() == "+memory"
+        assert (folder / "cgroup.subtree_control").read_text() == "+pids"
     assert not (place / "cgroup.subtree_control").exists()
     for file in [*place.iterdir()]:
         file.unlink()

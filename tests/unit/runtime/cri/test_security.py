@@ -121,6 +121,13 @@ def test_seccomp_profile_without_a_name_is_refused() -> None:
         made(PodSecurityContext(seccomp_profile=SeccompProfile(type="Localhost")))
 
 
+@pytest.mark.parametrize("kind", ["", "runtimeDefault", "Confined"])
+def test_profile_of_a_kind_nobody_knows_is_refused(kind: str) -> None:
+    """Upstream leaves such a container unconfined."""
+    with pytest.raises(RuntimeFailure, match="there is no seccomp or AppArmor profile"):
+        made(PodSecurityContext(seccomp_profile=SeccompProfile(type=kind)))
+
+
 @pytest.mark.parametrize(
     ("pod", "container", "annotation", "expected"),
     [

@@ -18,7 +18,7 @@ from pykubelet.api.generated.core import (
     VolumeMount,
 )
 from pykubelet.runtime.process.capabilities import dropped_capabilities
-from pykubelet.runtime.process.cgroup_plan import CPU, MEMORY, Cgroups, plan_cgroups
+from pykubelet.runtime.process.cgroup_plan import CPU, MEMORY, PIDS, Cgroups, plan_cgroups
 from pykubelet.runtime.process.records import ContainerConfig, ControlGroup, User
 from pykubelet.runtime.process.request import Machine, container_config, mounts_of, signal_number
 from pykubelet.runtime.process.shim.ways import BY_BUBBLEWRAP, BY_ROOT, BY_USER, NONE
@@ -256,6 +256,17 @@ def test_nothing_is_limited_that_is_not_asked_for(cgroups: Cgroups) -> None:
     """And then there is no group; nor for what is no amount."""
     assert plan_cgroups(cgroups, "id", ResourceRequirements()) == ()
     assert plan_cgroups(cgroups, "id", ResourceRequirements(limits={"memory": "0", "cpu": "nonsense"})) == ()
+
+
+@pytest.mark.parametrize("folders", [{MEMORY: "/m", PIDS: "/p"}, {MEMORY: "/p", CPU: "/p", PIDS: "/p"}])
+def test_number_of_processes_is_limited_whatever_else_is(folders: dict[str, str]) -> None:
+    """Where there is a controller for it; none is limited to less than one."""
+    cgroups, nothing = Cgroups(version=2, folders=folders), ResourceRequirements()
+    assert plan_cgroups(cgroups, "id", nothing, max_pids=100) == (
+        ControlGroup(path="/p/id", values=(("pids.max", 100),)),
+    )
+    assert plan_cgroups(cgroups, "id", nothing, max_pids=-1) == ()
+    assert plan_cgroups(V2, "id", nothing, max_pids=100) == ()
 
 
 @settings(max_examples=100)

@@ -112,9 +112,9 @@ def test_cgroups_of_version_2_are_used_as_far_as_they_are_delegated(
     folder.mkdir()
     (folder / "cgroup.subtree_control").write_text("")
     found = find_cgroups(tmp_path, own)
-    # The last one written is what a plain file keeps; the kernel would keep both.
+    # The last one written is what a plain file keeps; the kernel would keep all.
     assert (found.version, dict(found.folders)) == (2, {})
-    assert (folder / "cgroup.subtree_control").read_text() == "+cpu"
+    assert (folder / "cgroup.subtree_control").read_text() == "+pids"
 
 
 def test_cgroups_of_version_1_are_below_our_own(tmp_path: Path) -> None:
