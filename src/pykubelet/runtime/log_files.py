@@ -11,10 +11,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from pykubelet.runtime.log_open import open_log
 from pykubelet.runtime.log_rotation import COMPRESSED, rotated_names
 from pykubelet.runtime.loglines import last_lines, split_lines
 
 BLOCK_BYTES = 256 * 1024
+# Many times what a log has when it is moved away; one who puts another file there cannot make it more.
+_MOST_UNPACKED_BYTES = 256 * 1024 * 1024
 
 
 class LogFiles:
@@ -24,7 +27,7 @@ class LogFiles:
         """FileNotFoundError if there is no log."""
         self._path = path
         # The newest first: one that is moved away meanwhile is then found twice, not lost.
-        current = path.open("rb")
+        current = open_log(path)
         self._files: deque[BinaryIO] = deque((*_older_files(path, current), current))
         self._rest = b""
 
@@ -71,7 +74,19 @@ class LogFiles:
         """If the log was moved away and begun anew, go on there after the end of this one."""
         with suppress(FileNotFoundError):
             if not os.path.samestat(self._path.stat(), os.fstat(self._files[-1].fileno())):
-                self._files.append(self._path.open("rb"))
+                self._files.append(open_log(self._path))
+
+
+class _Unpacked(gzip.GzipFile):
+    """A compressed file, which is closed with its reader."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        super().__init__(fileobj=file)
+        self._packed = file
+
+    def close(self) -> None:
+        super().close()
+        self._packed.close()
 
 
 def _blocks_backwards(current: BinaryIO, end: int, older: Sequence[BinaryIO]) -> Iterator[bytes]:
@@ -79,7 +94,7 @@ def _blocks_backwards(current: BinaryIO, end: int, older: Sequence[BinaryIO]) ->
     yield from _plain_backwards(current, end)
     for file in reversed(older):
         if isinstance(file, gzip.GzipFile):
-            yield file.read()
+            yield file.read(_MOST_UNPACKED_BYTES)
         else:
             yield from _plain_backwards(file, file.seek(0, os.SEEK_END))
 
@@ -97,6 +112,6 @@ def _older_files(path: Path, current: BinaryIO) -> Iterator[BinaryIO]:
         # A rotation under way may take the oldest, or compress one, while we look.
         with suppress(FileNotFoundError):
             if name.endswith(COMPRESSED):
-                yield cast("BinaryIO", gzip.GzipFile(older, "rb"))
+                yield cast("BinaryIO", _Unpacked(open_log(older)))
             elif not os.path.samestat(older.stat(), status):
-                yield older.open("rb")
+                yield open_log(older)

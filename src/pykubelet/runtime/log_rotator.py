@@ -7,6 +7,7 @@ Upstream: pkg/kubelet/logs/container_log_manager.go
 
 import asyncio
 import gzip
+import os
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
 from pykubelet.runtime.log_directory import LogDirectory
+from pykubelet.runtime.log_open import create_beside, open_log
 from pykubelet.runtime.log_paths import pod_names
 from pykubelet.runtime.log_rotation import COMPRESSED, TEMPORARY, RotationPolicy, rotated_name, rotation_plan
 from pykubelet.runtime.protocol import ContainerState, LogWriter, Runtime, RuntimeFailure
@@ -92,9 +94,10 @@ def _compress(path: Path) -> None:
     """Replace a file by its compressed form; whoever reads it meanwhile reads on undisturbed."""
     temporary = path.with_name(path.name + TEMPORARY)
     try:
-        with path.open("rb") as plain, gzip.open(temporary, "wb") as compressed:
-            shutil.copyfileobj(plain, compressed)
-        temporary.chmod(path.stat().st_mode & 0o777)
+        with open_log(path) as plain:
+            mode = os.fstat(plain.fileno()).st_mode & 0o777
+            with create_beside(temporary, mode) as file, gzip.GzipFile(fileobj=file, mode="wb") as compressed:
+                shutil.copyfileobj(plain, compressed)
         temporary.rename(path.with_name(path.name + COMPRESSED))
     finally:
         temporary.unlink(missing_ok=True)
