@@ -34,6 +34,7 @@ def run(main: Main) -> None:
 
 async def _until_told(main: Main, clock: Clock) -> None:
     raise_file_limit()
+    forbid_core_dumps()
     widen_threads()
     await main(clock, _told_to_stop())
     end_in_time()
@@ -73,6 +74,11 @@ def raise_file_limit() -> None:
     # Where it says that there is no limit, the kernel has one all the same and refuses; then all stays as it is.
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def forbid_core_dumps() -> None:
+    """Have no crash write this process' memory to disk: it holds keys, tokens and secrets of pods."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def end_in_time(seconds: float = PATIENCE_SECONDS) -> None:

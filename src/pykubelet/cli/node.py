@@ -55,6 +55,11 @@ def _thresholds(_context: click.Context, _option: click.Parameter, text: str) ->
     "--manifest-url-header", multiple=True, metavar="KEY:VALUE", help="Send this with --manifest-url; repeatable."
 )
 @click.option(
+    "--manifest-url-header-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Send the lines of this file, each KEY:VALUE, as well: what is on a command line everybody on the machine sees.",
+)
+@click.option(
     "--runtime",
     type=click.Choice(["cri", "process", "sim"]),
     required=True,
@@ -138,7 +143,8 @@ def _thresholds(_context: click.Context, _option: click.Parameter, text: str) ->
 @click.pass_context
 def node(context: click.Context, /, *, verbose: bool, log_format: str, **options: Any) -> None:
     """Run pods on this machine: those of an API server, of a folder, of a URL."""
-    headers = _headers(context, options.pop("manifest_url_header"))
+    lines = (*options.pop("manifest_url_header"), *_lines(context, options.pop("manifest_url_header_file")))
+    headers = _headers(context, lines)
     if options["bootstrap_kubeconfig"] and not options["kubeconfig"]:
         raise click.UsageError("--bootstrap-kubeconfig needs --kubeconfig, the file to write", context)
     name = (options.pop("node_name") or socket.gethostname()).strip().lower()
@@ -150,6 +156,15 @@ def node(context: click.Context, /, *, verbose: bool, log_format: str, **options
     start(run, settings, verbose=verbose, log_format=log_format)
 
 
+def _lines(context: click.Context, path: Path | None) -> tuple[str, ...]:
+    """The lines of a file that holds secrets, which others must not be able to read."""
+    if path is None:
+        return ()
+    if path.stat().st_mode & 0o077:
+        raise click.UsageError(f"--manifest-url-header-file: others may read or write {path} (chmod 600)", context)
+    return tuple(line for line in path.read_text().splitlines() if line.strip())
+
+
 def _headers(context: click.Context, lines: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
     """Headers by name, in their order; one name may have several values."""
     found: dict[str, tuple[str, ...]] = {}
@@ -157,6 +172,6 @@ def _headers(context: click.Context, lines: tuple[str, ...]) -> dict[str, tuple[
         name, colon, value = line.partition(":")
         if not colon or not name.strip():
             # The value may be a secret, so it is not repeated.
-            raise click.UsageError("--manifest-url-header needs the form KEY:VALUE", context)
+            raise click.UsageError("a header of --manifest-url needs the form KEY:VALUE", context)
         found[name.strip()] = (*found.get(name.strip(), ()), value.strip())
     return found

@@ -62,11 +62,14 @@ async def test_node_runs_pods_of_all_three_sources(server: ServerProcess, url: s
     manifests = tmp_path / "manifests"
     manifests.mkdir()
     (manifests / "one.json").write_text(manifest("from-file"))
+    headers = tmp_path / "headers"
+    headers.touch(0o600)
+    headers.write_text("Authorization: Bearer secret-value\n")
     kubectl = Kubectl(server.kubeconfig, "default", tmp_path / "cache")
     node = NodeProcess(
         tmp_path,
         *("--kubeconfig", str(server.kubeconfig), "--runtime", "sim", "--manifests", str(manifests)),
-        *("--manifest-url", url, "--manifest-url-header", "Authorization: Bearer secret-value", "--verbose"),
+        *("--manifest-url", url, "--manifest-url-header-file", str(headers), "--verbose"),
     )
     await asyncio.to_thread(node.start)
     bound = {**POD, "metadata": {"name": "from-api"}, "spec": {**POD["spec"], "nodeName": "node-1"}}
@@ -135,6 +138,7 @@ MISTAKES = {
     "no runtime": (["--manifests", "."], 2, "Missing option '--runtime'"),
     "URL": (["--runtime", "sim", "--manifest-url", "ftp://x"], 1, "error: the manifest URL needs the scheme"),
     "header": (["--runtime", "sim", "--manifest-url-header", "secret"], 2, "needs the form KEY:VALUE"),
+    "headers for all": (["--runtime", "sim", "--manifest-url-header-file", "broken"], 2, "others may read or write"),
     "kubeconfig": (["--runtime", "sim", "--kubeconfig", "broken"], 1, "error: "),
     "folder": (["--runtime", "sim", "--manifests", ".", "--root-dir", "broken/node"], 1, "Not a directory"),
 }

@@ -7,6 +7,7 @@ included, there are only problems. Every document counts, and so does every item
 Upstream: pkg/kubelet/config/common.go
 """
 
+import re
 from dataclasses import dataclass
 
 from pykubelet.agent.flow import Source
@@ -35,6 +36,10 @@ class Decoded:
 
     pods: tuple[Pod, ...] = ()
     problems: tuple[DocumentProblem, ...] = ()
+
+
+# Folders are named by it, so it must not lead anywhere else.
+_UID = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,126}[A-Za-z0-9])?")
 
 
 class _NotAPodError(ValueError):
@@ -69,7 +74,10 @@ def _decode_item(item: ManifestItem, origin: Origin, node_name: str, *, allow_re
         pod = default_pod(item.document)
         if not pod["metadata"].get("name"):
             raise _NotAPodError("invalid pod: name is needed for the pod")
-        uid = pod["metadata"].get("uid") or static_pod_uid(item.document, origin=origin, node_name=node_name)
+        given = pod["metadata"].get("uid")
+        if given and not _UID.fullmatch(given):
+            raise _NotAPodError("invalid pod: metadata.uid may have letters, digits, - and . only, and 128 of them")
+        uid = given or static_pod_uid(item.document, origin=origin, node_name=node_name)
         pod = _with_node_defaults(pod, uid, node_name, is_file=origin.kind == Source.FILE)
         if errors := validate_pod_create(pod, KUBELET_OPTIONS):
             raise _NotAPodError(f"invalid pod: {list_text(errors)}")

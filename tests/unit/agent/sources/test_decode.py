@@ -196,3 +196,20 @@ def test_projection_of_nothing_has_a_problem_of_its_own() -> None:
     """Validation lets it through, but nobody can say what it refers to."""
     (problem,) = _decode(_pod(volumes=[{"name": "v", "projected": {"sources": [{}]}}])).problems
     assert problem.message == 'unknown source for projected volume "v"'
+
+
+@pytest.mark.parametrize("uid", ["../../etc", "a/b", ".", "..", "a\nb", "a b", "x" * 129, "-a", "a_b"])
+def test_uid_that_could_lead_elsewhere_is_refused(uid: str) -> None:
+    """Folders of volumes and logs are named by it."""
+    document = _pod()
+    document["metadata"]["uid"] = uid
+    found = _decode(document)
+    assert not found.pods
+    assert "metadata.uid" in found.problems[0].message
+
+
+def test_uid_of_the_manifest_is_kept() -> None:
+    """If it can be one."""
+    document = _pod()
+    document["metadata"]["uid"] = "4bf2d8a0-8cb5-4a3a-9d0f-1c1f2b7a9e11"
+    assert _decode(document).pods[0].metadata.uid == document["metadata"]["uid"]
