@@ -155,6 +155,8 @@ PURE = {
     "apiserver/subresources/evictions.py",
     "apiserver/subresources/parts.py",
     "apiserver/subresources/scale.py",
+    "app/cis/facts.py",
+    "app/cis/rules.py",
     "controllers/binder/cluster_view.py",
     "controllers/binder/decision.py",
     "controllers/binder/filters.py",

@@ -14,9 +14,10 @@ from pykubelet.agent.turned_away import TurnedAway
 from pykubelet.agent.volumes.mounting import Mounter
 from pykubelet.agent.why import PodExplainer
 from pykubelet.aio.clock import Clock
+from pykubelet.app.cis.record import Opened, node_record, write_record
 from pykubelet.app.node_api import heartbeat, node_api
 from pykubelet.app.node_containers import GcStates, node_containers
-from pykubelet.app.node_door import Door, ServerSeen, answering, open_door, serving_certificate
+from pykubelet.app.node_door import Door, ServerSeen, answering, open_door, own_renewal, serving_certificate
 from pykubelet.app.node_ground import Ground, make_root
 from pykubelet.app.node_pods import NodePods, node_pods
 from pykubelet.app.node_sources import NodeSources, node_sources
@@ -94,9 +95,12 @@ async def open_node(
         made = await stack.enter_async_context(node(settings, client=client, runtime=runtime, clock=clock))
         if door is not None:
             await stack.enter_async_context(made.answering(door))
+            runner = with_event(own_renewal(door, settings, clock=clock).run)
             if client is not None and settings.rotate_server_certificates:
-                certificate = serving_certificate(door, settings, client=client, clock=clock)
-                await stack.enter_async_context(running({"serving certificate": with_event(certificate.run)}))
+                runner = with_event(serving_certificate(door, settings, client=client, clock=clock).run)
+            await stack.enter_async_context(running({"serving certificate": runner}))
+        opened = Opened(door=door, runtime=runtime, has_server=client is not None)
+        await asyncio.to_thread(write_record, settings.root_dir, node_record(settings, opened))
         yield made
 
 

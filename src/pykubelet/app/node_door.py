@@ -27,7 +27,7 @@ from pykubelet.nodeapi.commands import PodCommands
 from pykubelet.nodeapi.front import Front, Pages
 from pykubelet.nodeapi.logs import Logs
 from pykubelet.nodeapi.reachability import reach
-from pykubelet.nodeapi.serving import ServingError, listen, own_certificate, server_context
+from pykubelet.nodeapi.serving import OwnRenewal, ServingError, listen, own_certificate, server_context
 from pykubelet.nodeapi.stats.machine_usage import MachineReader
 from pykubelet.nodeapi.stats.metric_pages import Collector
 from pykubelet.nodeapi.stats.requests import RequestCounts
@@ -44,6 +44,8 @@ class Door:
     listener: socket.socket
     tls: ssl.SSLContext
     address: str
+    knows_clients: bool
+    """Whether somebody may be let in by a certificate."""
 
     @property
     def port(self) -> int:
@@ -74,12 +76,18 @@ def _open(settings: NodeSettings, server: ServerSeen, clock: Clock) -> Door:
     try:
         files = own_certificate(settings.root_dir / "pki", [address, settings.node_name], clock.now())
         tls = server_context(files, authority)
-        return Door(listener=listen(bind, settings.port), tls=tls, address=address)
+        return Door(listener=listen(bind, settings.port), tls=tls, address=address, knows_clients=authority is not None)
     except ServingError as error:
         raise CannotStart(str(error)) from error
     except OSError as error:
         place = error.filename or f"the node's API cannot listen on {bind}:{settings.port}"
         raise CannotStart(f"{place}: {error.strerror or error}") from error
+
+
+def own_renewal(door: Door, settings: NodeSettings, *, clock: Clock) -> OwnRenewal:
+    """Makes the node's own certificate anew before it ends; connections from then on get it."""
+    names = (door.address, settings.node_name)
+    return OwnRenewal(settings.root_dir / "pki", names, changed=door.tls.load_cert_chain, clock=clock)
 
 
 def serving_certificate(door: Door, settings: NodeSettings, *, client: Client, clock: Clock) -> CertificateKeeper:

@@ -19,6 +19,8 @@ from pykubelet.runtime.cri.sockets import SOCKETS, find_socket
 from pykubelet.runtime.file_system import ImageFs
 from pykubelet.runtime.http_door import HttpDoor, InsecureHttp
 from pykubelet.runtime.operation_counts import OperationCounts
+from pykubelet.runtime.process.cgroup_plan import PIDS
+from pykubelet.runtime.process.cgroups import find_cgroups
 from pykubelet.runtime.process.images import ProcessImages
 from pykubelet.runtime.process.runtime import ProcessRuntime
 from pykubelet.runtime.protocol import ChangeFeed, Commands, Images, LogWriter, Runtime, RuntimeFailure
@@ -47,6 +49,8 @@ class RuntimeParts:
     hook_http: HttpDoor = field(default_factory=InsecureHttp)
     probe_http: ProbeHttpDoor = field(default_factory=ProbeHttp)
     probe_sockets: SocketDoor = field(default_factory=Sockets)
+    limits_pids: bool = False
+    """Whether it sees to it that pods have only so many processes."""
     operations: OperationCounts | None = None
     """What it was asked to do, if that is counted."""
     app_armor_error: str = ""
@@ -115,6 +119,7 @@ async def _process(settings: NodeSettings, clock: Clock) -> AsyncIterator[Runtim
                 streams=runtime,
                 usages=runtime,
                 log_writer=runtime,
+                limits_pids=PIDS in (await asyncio.to_thread(find_cgroups)).folders,
             )
     except (OSError, RuntimeFailure) as error:
         raise CannotStart(f"containers cannot be run as processes: {error}") from error
@@ -156,6 +161,7 @@ async def _cri(settings: NodeSettings, _: Clock) -> AsyncIterator[RuntimeParts]:
             usages=found.usages,
             image_fs=found.images,
             log_writer=found.runtime,
+            limits_pids=found.limits_pids,
             state=found.state,
             app_armor_error=found.app_armor_error,
         )

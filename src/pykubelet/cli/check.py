@@ -1,22 +1,87 @@
-"""`pykubelet check`: file, line, field and reason of everything that is wrong in manifests.
+"""`pykubelet check`: everything that is wrong in manifests, or with `--cis` in how a node is run.
 
-Exit code 0 if all is well, 1 if anything is wrong.
+Exit code 0 if all is well, 1 if anything is wrong, 2 for arguments that make no sense.
 """
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from pykubelet.app.cis.rules import Finding
 
 _SUFFIXES = (".json", ".yaml", ".yml")
 Text = tuple[str, bytes | str]
 """A file's name and what is in it, or why that cannot be read."""
 
 
-@click.command()
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-def check(paths: tuple[str, ...]) -> None:
-    """Validate manifests: files, folders of .yaml, .yml and .json files, or - for standard input."""
+_FOLDER = click.Path(file_okay=False, path_type=Path)
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_EXAMPLES = """\b
+Examples:
+  pykubelet check pods/ service.yaml
+  pykubelet check --cis
+  pykubelet check --cis --root-dir /var/lib/pykubelet -o json
+"""
+
+
+@click.command(epilog=_EXAMPLES)
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.option("--cis", is_flag=True, help="Hold a node against sections 4.1 and 4.2 of the CIS benchmark instead.")
+@click.option("--data-dir", type=_FOLDER, default=Path(".pykubelet"), show_default=True, help="That of `up`.")
+@click.option("--root-dir", type=_FOLDER, help="That of the node; by default `node` in --data-dir.")
+@click.option("--kubeconfig", type=_FILE, help="That of the node; by default what it was run with.")
+@click.option("--service-file", type=_FILE, help="The node's systemd unit; by default pykubelet.service.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="For people or programs.")
+@click.pass_context
+def check(context: click.Context, /, *, paths: tuple[str, ...], cis: bool, output: str, **places: Path | None) -> None:
+    """Validate manifests: files, folders of .yaml, .yml and .json files, or - for standard input.
+
+    With --cis, report on a node that runs: its files, and how it answers a stranger.
+    """
+    if cis == bool(paths):
+        raise click.UsageError("name manifests, or --cis" if not cis else "--cis takes no manifests", context)
+    if cis:
+        _check_node(output, **places)
+    else:
+        _check_manifests(paths)
+
+
+def _check_node(
+    output: str, *, data_dir: Path | None, root_dir: Path | None, kubeconfig: Path | None, service_file: Path | None
+) -> None:
+    from pykubelet.aio.clock import SystemClock
+    from pykubelet.api.wire import encode, indented
+    from pykubelet.app.cis.gather import Places, gather
+    from pykubelet.app.cis.rules import findings, has_failed
+    from pykubelet.app.settings import CannotStart
+
+    data = (data_dir or Path(".pykubelet")).absolute()
+    places = Places(root=(root_dir or data / "node").absolute(), data=data, kubeconfig=kubeconfig, service=service_file)
+    try:
+        found = findings(gather(places, SystemClock().now()))
+    except CannotStart as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(1)
+    if output == "json":
+        click.echo(indented(encode(found)))
+    else:
+        for finding in found:
+            click.echo(_line(finding))
+    if has_failed(found):
+        sys.exit(1)
+
+
+def _line(finding: "Finding") -> str:
+    colour = {"PASS": "green", "FAIL": "red"}.get(finding.verdict)
+    verdict = click.style(f"{finding.verdict:<14}", fg=colour)
+    advice = f"\n{'':<24}do: {finding.advice}" if finding.advice else ""
+    return f"{finding.id:<8} {verdict} {finding.what}: {finding.seen}{advice}"
+
+
+def _check_manifests(paths: tuple[str, ...]) -> None:
     from pykubelet.app.manifest_check import problems_in
 
     bad = 0

@@ -27,7 +27,8 @@ Key = tuple[str, ...]
 _CACHE_SIZE = 4096
 _MAX_SIMILAR = 10
 _SIMILAR_NANOSECONDS = 600 * 10**9
-_BURST = 25.0
+SPAM_BURST = 25
+"""So many events about one object are told at once, of one source."""
 # One in five minutes, as upstream's 32-bit float has it.
 _REFILL_PER_SECOND = 0.0033333334140479565
 
@@ -132,9 +133,9 @@ class EventCorrelator:
 
     def _is_within_budget(self, event: Event, now_nanoseconds: int) -> bool:
         key = _budget_key(event)
-        bucket = self._buckets.get(key) or _Bucket(_BURST, now_nanoseconds)
+        bucket = self._buckets.get(key) or _Bucket(SPAM_BURST, now_nanoseconds)
         elapsed_seconds = max(0, now_nanoseconds - bucket.last_nanoseconds) / 10**9
-        tokens = min(_BURST, bucket.tokens + elapsed_seconds * _REFILL_PER_SECOND) - 1
+        tokens = min(SPAM_BURST, bucket.tokens + elapsed_seconds * _REFILL_PER_SECOND) - 1
         # A lack that less than a nanosecond would make up for is none.
         is_within = -tokens / _REFILL_PER_SECOND * 10**9 < 1
         self._buckets.put(key, _Bucket(tokens, now_nanoseconds) if is_within else bucket)

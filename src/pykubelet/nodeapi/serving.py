@@ -6,11 +6,12 @@ server that is not told whom to trust does not check it.
 Upstream: pkg/kubelet/server/server.go and cmd/kubelet/app/server.go (InitializeTLS)
 """
 
+import asyncio
 import ipaddress
 import os
 import socket
 import ssl
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -20,14 +21,19 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from pykubelet.aio.clock import Clock
+from pykubelet.aio.log import get_logger
 from pykubelet.aio.tls_serving import serving_context
 from pykubelet.kube.credential_error import CredentialError
 from pykubelet.kube.pem_files import Pem, pem_text
+
+log = get_logger(__name__)
 
 _LIFE = timedelta(days=365)
 _OLD = timedelta(days=120)
 # Clocks of clients may be late.
 _SKEW = timedelta(hours=1)
+_LOOK_SECONDS = 12 * 3600.0
 
 
 class ServingError(ValueError):
@@ -77,6 +83,30 @@ def own_certificate(directory: Path, names: Iterable[str], now: datetime) -> Ser
         certificate = _self_signed(key, sorted(wanted, key=str), now)
         _write(files.certificate, certificate.public_bytes(serialization.Encoding.PEM), mode=0o644)
     return files
+
+
+class OwnRenewal:
+    """Keeps the node's own certificate fresh while the node runs; `changed` gets the files of the one to serve with."""
+
+    def __init__(
+        self, directory: Path, names: Sequence[str], *, changed: Callable[[Path, Path], None], clock: Clock
+    ) -> None:
+        self._directory, self._names, self._changed, self._clock = directory, names, changed, clock
+
+    async def run(self, ready: asyncio.Event) -> None:
+        """Look twice a day until cancelled."""
+        ready.set()
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            await self.look()
+
+    async def look(self) -> None:
+        """See to it that the certificate is not old; one that cannot be written is told, and tried again."""
+        try:
+            files = await asyncio.to_thread(own_certificate, self._directory, self._names, self._clock.now())
+            self._changed(*files)
+        except OSError as error:
+            log.warning("the node's certificate is not renewed", cause=str(error))
 
 
 def _self_signed(key: ec.EllipticCurvePrivateKey, names: list[x509.GeneralName], now: datetime) -> x509.Certificate:

@@ -16,9 +16,10 @@ from pykubelet.aio.clock import SystemClock
 from pykubelet.kube.pem_files import Pem
 from pykubelet.nodeapi import upgrades
 from pykubelet.nodeapi.access.gate import OnlyCertificates
-from pykubelet.nodeapi.serving import ServingError, ServingFiles, own_certificate, server_context
+from pykubelet.nodeapi.serving import OwnRenewal, ServingError, ServingFiles, own_certificate, server_context
 from pykubelet.runtime.protocol import RuntimeFailure
 from pykubelet.testing.build import static_pod
+from pykubelet.testing.virtual_time import ManualClock
 
 Node = tuple[NodeRig, str, ssl.SSLContext]
 
@@ -257,6 +258,22 @@ def test_own_certificate_is_kept_until_it_is_old_or_others_names_are_wanted(tmp_
     files.certificate.write_text("broken")
     own_certificate(tmp_path, ["node-1"], now)
     assert server_context(files, None).verify_mode is ssl.CERT_NONE
+
+
+async def test_own_certificate_is_renewed_while_the_node_runs(tmp_path: Path) -> None:
+    """In time; one that cannot be written is tried again later."""
+    clock = ManualClock()
+    served: list[bytes] = []
+    names = ["127.0.0.1", "node-1"]
+    renewal = OwnRenewal(tmp_path, names, changed=lambda crt, _key: served.append(crt.read_bytes()), clock=clock)
+    for days in (0, 200, 100):
+        clock.advance(days * 24 * 3600)
+        await renewal.look()
+    assert served[0] == served[1] != served[2]
+    broken = OwnRenewal(tmp_path / "node.key/x", names, changed=lambda *_: served.append(b""), clock=clock)
+    (tmp_path / "node.key").write_text("a file in the way")
+    await broken.look()
+    assert len(served) == 3
 
 
 def test_files_that_are_no_certificates_are_named(tmp_path: Path) -> None:

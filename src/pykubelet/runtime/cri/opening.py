@@ -55,6 +55,8 @@ class OpenCri:
     streams: CriStreams
     usages: CriUsages
     state: CriState
+    limits_pids: bool
+    """Whether pods have only so many processes; with systemd their cgroups are not ours."""
     app_armor_error: str
     """Why AppArmor profiles cannot be enforced here; empty if they can."""
 
@@ -93,6 +95,7 @@ async def open_cri(settings: CriSettings) -> AsyncIterator[OpenCri]:
                 streams=CriStreams(channel=channel, looks=looks),
                 usages=CriUsages(channel),
                 state=state,
+                limits_pids=machine.cgroup_driver == CGROUPFS,
                 app_armor_error=await asyncio.to_thread(app_armor_error),
             )
 
