@@ -14,7 +14,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from pykubelet.runtime.go_words import dial_failure, errno_text
-from pykubelet.runtime.http_get import HttpRequest
+from pykubelet.runtime.http_get import HttpRequest, redirected_headers
 
 _MAX_REQUESTS = 10
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -56,13 +56,14 @@ class InsecureHttp:
 
 
 async def _status(session: aiohttp.ClientSession, request: HttpRequest) -> int:
-    url = URL(request.url)
+    url, headers = URL(request.url), request.headers
     for _ in range(_MAX_REQUESTS):
-        async with session.get(url, headers=CIMultiDict(request.headers), allow_redirects=False) as response:
+        async with session.get(url, headers=CIMultiDict(headers), allow_redirects=False) as response:
             location = response.headers.get("Location")
             target = url.join(URL(location)) if response.status in _REDIRECTS and location else None
             if target is None or target.host != url.host or target.scheme not in {"http", "https"}:
                 return response.status
+            headers = redirected_headers(headers, url=str(url), target=str(target))
             url = target
     raise HttpFailure(f'Get "{url}": stopped after {_MAX_REQUESTS} redirects')
 

@@ -14,6 +14,7 @@ from pykubelet.runtime.events import AnyContainer
 VERSION = "1.34"
 
 Headers = tuple[tuple[str, str], ...]
+_SECRET = frozenset({"authorization", "cookie"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +52,17 @@ def http_request(action: HTTPGetAction, container: AnyContainer, *, pod_ip: str,
 
 def as_plain_http(request: HttpRequest) -> HttpRequest:
     """The same without TLS; a secret meant for an encrypted connection stays behind."""
-    headers = tuple((name, value) for name, value in request.headers if name.lower() != "authorization")
-    return replace(request, scheme="http", headers=headers)
+    return replace(request, scheme="http", headers=_without_secrets(request.headers))
+
+
+def redirected_headers(headers: Headers, *, url: str, target: str) -> Headers:
+    """What goes along from one URL to the next; no secret goes from an encrypted connection to a plain one."""
+    is_laid_open = url.startswith("https:") and not target.startswith("https:")
+    return _without_secrets(headers) if is_laid_open else headers
+
+
+def _without_secrets(headers: Headers) -> Headers:
+    return tuple((name, value) for name, value in headers if name.lower() not in _SECRET)
 
 
 def container_port(port: int | str | None, container: AnyContainer) -> int:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pykubelet.agent.probes.finding import Finding, State
 from pykubelet.agent.probes.http_answer import HttpAnswer, NoAnswer, judge, redirect_target
-from pykubelet.runtime.http_get import Headers, HttpRequest
+from pykubelet.runtime.http_get import Headers, HttpRequest, redirected_headers
 
 MAX_REQUESTS = 10
 
@@ -43,5 +43,6 @@ async def _last_answer(door: HttpDoor, request: HttpRequest, deadline: float) ->
         if urlsplit(answer.location or "").netloc:
             # A Host header of the probe's own goes with the address that was asked, not with one the server names.
             headers = tuple((name, value) for name, value in headers if name.lower() != "host")
+        headers = redirected_headers(headers, url=url, target=target)
         url = target
     raise NoAnswer(f"stopped after {MAX_REQUESTS} redirects")

@@ -32,7 +32,7 @@ SEEN: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
     "plain": (
         {},
         {},
-        ["0", "0", "0", ALL_CAPABILITIES, "NoNewPrivs:0", "Seccomp:0", "root is writable", "0 drwxrwxrwx", "0"],
+        ["0", "0", "0", ALL_CAPABILITIES, "NoNewPrivs:0", "Seccomp:2", "root is writable", "0 drwxrwxrwx", "0"],
     ),
     "confined": (
         {"fsGroup": 88, "supplementalGroups": [99]},
@@ -53,7 +53,7 @@ SEEN: dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]] = {
             "0",
             "CapEff:0000000000000401",
             "NoNewPrivs:0",
-            "Seccomp:0",
+            "Seccomp:2",
             "root is writable",
             "0 drwxrwxrwx",
             "0",

@@ -213,6 +213,19 @@ async def test_own_host_header_does_not_follow_to_an_address_the_server_names(wo
     ]
 
 
+async def test_secret_header_does_not_follow_out_of_tls(world: World) -> None:
+    """The server names a plain address: whoever listens on the way would hear it."""
+    world.answers = [
+        HttpAnswer(302, "https://10.0.0.1:443/a", b""),
+        HttpAnswer(302, "http://10.0.0.1:80/b", b""),
+        HttpAnswer(200, None, b""),
+    ]
+    secret = HTTPHeader(name="Authorization", value="Bearer x")
+    action = HTTPGetAction(path="/", port=443, scheme="HTTPS", http_headers=(secret,))
+    assert await world.probe(Probe(http_get=action)) == ProbeVerdict.SUCCESS
+    assert [headers.get("Authorization") for _, headers in world.requests] == ["Bearer x", "Bearer x", None]
+
+
 async def test_cancelling_a_probe_ends_it(world: World) -> None:
     """A pod that goes away takes its probes along, without an event."""
     world.takes_seconds = 10_000

@@ -1,0 +1,57 @@
+"""Connections that take their time: nobody holds a server up by saying little."""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+import pytest
+import trustme
+from aiohttp import web
+
+from pykubelet.aio import http_serving
+from pykubelet.aio.tls_serving import serving_context
+
+LIMITS = http_serving.Limits(line_bytes=1024, field_bytes=1024, headers=10, idle_seconds=1.0, stop_seconds=1.0)
+
+
+@pytest.fixture
+async def port() -> AsyncIterator[int]:
+    """Where a server answers that gives nobody more than a second."""
+
+    async def respond(_: web.BaseRequest) -> web.StreamResponse:
+        return web.Response(text="hello")
+
+    context = serving_context()
+    trustme.CA().issue_cert("localhost").configure_cert(context)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        number: int = listener.getsockname()[1]
+        async with http_serving.serving(listener, context, respond, limits=LIMITS, refuse=web.Response):
+            yield number
+
+
+def anybody() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+@pytest.mark.parametrize("head", [b"", b"GET / HTTP/1.1\r\nHost: x\r\n"], ids=["nothing", "half a head"])
+async def test_client_that_never_finishes_its_request_is_cut_off(port: int, head: bytes) -> None:
+    """However it spreads what it says: a head that comes letter by letter keeps no connection open."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=anybody())
+    writer.write(head)
+    ended = asyncio.ensure_future(reader.read())
+    try:
+        async with asyncio.timeout(20):
+            while not ended.done():
+                if head:
+                    writer.write(b"x")
+                await asyncio.sleep(0.1)
+    finally:
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
+    assert b"hello" not in (b"" if ended.exception() else ended.result())
