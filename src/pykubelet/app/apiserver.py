@@ -58,6 +58,7 @@ from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
 from pykubelet.apiserver.storage.settings import StoreSettings
 from pykubelet.apiserver.store import StoreUnusable
 from pykubelet.app import program
+from pykubelet.app.private_folder import make_private_folder
 from pykubelet.app.program import Say, tune_garbage_collection
 from pykubelet.app.running import Runner, running, with_event
 from pykubelet.app.settings import ApiServerSettings, CannotStart
@@ -172,7 +173,7 @@ class _Ground:
 
 async def _ground(settings: ApiServerSettings, clock: Clock, stack: AsyncExitStack) -> _Ground:
     data, now = settings.data_dir, clock.now()
-    data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private_folder(data, 0o700)
     static = read_token_file(settings.token_file.read_text(), str(settings.token_file)) if settings.token_file else {}
     listener = stack.enter_context(closing(listen(settings.bind, settings.port)))
     port: int = listener.getsockname()[1]

@@ -13,6 +13,7 @@ from pykubelet.agent.volumes.mounting import Mounter, SystemMounter
 from pykubelet.aio.clock import Clock
 from pykubelet.api.generated.core import EventSource, ObjectReference
 from pykubelet.api.names import dns1123_subdomain_errors
+from pykubelet.app.private_folder import make_private_folder
 from pykubelet.app.runtimes import RuntimeParts
 from pykubelet.app.settings import CannotStart, NodeSettings
 from pykubelet.kube.client import Client
@@ -105,10 +106,7 @@ class Ground:
 
 def make_root(settings: NodeSettings) -> None:
     """The node's folder, for others not to look into; CannotStart if it cannot be made."""
-    try:
-        settings.root_dir.mkdir(mode=0o750, parents=True, exist_ok=True)
-    except OSError as error:
-        raise CannotStart(f"{settings.root_dir}: {error.strerror}") from error
+    make_private_folder(settings.root_dir, 0o750)
 
 
 def _event_writer(client: Client | None, node_name: str, clock: Clock) -> Recorder | None:
