@@ -79,11 +79,16 @@ class Node:
 
 @asynccontextmanager
 async def open_node(
-    settings: NodeSettings, *, client: Client | None, server: ServerSeen | None, clock: Clock
+    settings: NodeSettings,
+    *,
+    client: Client | None,
+    server: ServerSeen | None,
+    clock: Clock,
+    collectors: tuple[Collector, ...] = (),
 ) -> AsyncIterator[Node]:
     """A node of this machine at work, with the runtime of its settings and its own API, as long as the context lasts.
 
-    CannotStart if it cannot.
+    Its page of metrics tells what `collectors` have as well. CannotStart if it cannot.
     """
     make_root(settings)
     async with AsyncExitStack() as stack:
@@ -94,6 +99,7 @@ async def open_node(
         runtime = await stack.enter_async_context(open_runtime(settings, clock=clock))
         made = await stack.enter_async_context(node(settings, client=client, runtime=runtime, clock=clock))
         if door is not None:
+            made = replace(made, collectors=(*made.collectors, *collectors))
             await stack.enter_async_context(made.answering(door))
             runner = with_event(own_renewal(door, settings, clock=clock).run)
             if client is not None and settings.rotate_server_certificates:

@@ -28,6 +28,7 @@ from pykubelet.kube.certificates.wish import client_wish, satisfies
 from pykubelet.kube.client import Client
 from pykubelet.kube.credential_error import CredentialError
 from pykubelet.kube.credentials import RenewedPair
+from pykubelet.kube.request_counts import RequestCounts
 from pykubelet.kube.rest import RestClient
 
 
@@ -38,6 +39,7 @@ class Joined(NamedTuple):
     server: ServerSeen
     is_node: bool
     """Whether the API server knows it as the node, which may do less than others."""
+    requests: RequestCounts
 
 
 async def has_joined(settings: NodeSettings, kubeconfig: Path, *, clock: Clock, stop: asyncio.Event) -> bool:
@@ -89,7 +91,7 @@ async def connected(settings: NodeSettings, kubeconfig: Path, *, clock: Clock) -
             )
             runners["client certificate"] = with_event(keeper.run)
         async with running(runners):
-            yield Joined(client, ServerSeen(access.server, access.trust.ca), is_node)
+            yield Joined(client, ServerSeen(access.server, access.trust.ca), is_node, client.counts)
 
 
 async def _certificate(access: Access) -> x509.Certificate | None:

@@ -11,6 +11,7 @@ from pykubelet.app.node_join import connected, has_joined
 from pykubelet.app.program import Say, tune_garbage_collection
 from pykubelet.app.running import running
 from pykubelet.app.settings import NodeSettings
+from pykubelet.nodeapi.stats.metric_pages import Collector
 
 
 def run(settings: NodeSettings, *, say: Say) -> None:
@@ -18,14 +19,15 @@ def run(settings: NodeSettings, *, say: Say) -> None:
 
     async def main(clock: Clock, stop: asyncio.Event) -> None:
         async with AsyncExitStack() as stack:
-            told, client, server = settings, None, None
+            told, client, server, collectors = settings, None, None, tuple[Collector, ...]()
             if settings.kubeconfig is not None:
                 if not await has_joined(settings, settings.kubeconfig, clock=clock, stop=stop):
                     return
                 joined = await stack.enter_async_context(connected(settings, settings.kubeconfig, clock=clock))
-                client, server = joined.client, joined.server
+                client, server, collectors = joined.client, joined.server, (joined.requests,)
                 told = replace(settings, only_named_objects=joined.is_node)
-            node = await stack.enter_async_context(open_node(told, client=client, server=server, clock=clock))
+            opened = open_node(told, client=client, server=server, clock=clock, collectors=collectors)
+            node = await stack.enter_async_context(opened)
 
             async def announce() -> None:
                 await node.until_ready()

@@ -34,6 +34,7 @@ from pykubelet.kube.client import EVERYTHING, Listing, PatchType, Selection, Wat
 from pykubelet.kube.credential_error import CredentialError
 from pykubelet.kube.credentials import Credential
 from pykubelet.kube.discovery import Discovery
+from pykubelet.kube.request_counts import NO_ANSWER, RequestCounts
 from pykubelet.kube.request_plan import Plan
 from pykubelet.kube.tls import TlsContexts
 from pykubelet.kube.watch_stream import MAX_LINE_BYTES, LineSplitter, read_event
@@ -69,6 +70,8 @@ class RestClient:
     def __init__(self, access: Access, *, clock: Clock, limits: Limits | None = None) -> None:
         self._access, self._limits = access, limits or Limits()
         self._base = access.server.rstrip("/")
+        place = URL(self._base)
+        self.counts = RequestCounts(f"{place.host}:{place.port}")
         self._tls = TlsContexts(access.trust, clock=clock) if self._base.startswith("https:") else None
         self._session: aiohttp.ClientSession | None = None
         self._turns = asyncio.Semaphore(self._limits.at_once)
@@ -248,19 +251,24 @@ class RestClient:
             headers["Accept"] = plan.accept
         if credential.authorization:
             headers["Authorization"] = credential.authorization
-        context = await self._context(credential)
-        with _as_not_reached(plan):
-            async with asyncio.timeout(self._limits.request_seconds):
-                return await self._session.request(
-                    plan.method,
-                    URL(self._base + plan.target, encoded=True),
-                    data=plan.body,
-                    headers=headers,
-                    allow_redirects=False,
-                    ssl=context or True,
-                    server_hostname=self._access.trust.server_name or None,
-                    timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._limits.connect_seconds),
-                )
+        context, began, code = await self._context(credential), asyncio.get_running_loop().time(), NO_ANSWER
+        try:
+            with _as_not_reached(plan):
+                async with asyncio.timeout(self._limits.request_seconds):
+                    response = await self._session.request(
+                        plan.method,
+                        URL(self._base + plan.target, encoded=True),
+                        data=plan.body,
+                        headers=headers,
+                        allow_redirects=False,
+                        ssl=context or True,
+                        server_hostname=self._access.trust.server_name or None,
+                        timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._limits.connect_seconds),
+                    )
+            code = str(response.status)
+            return response
+        finally:
+            self.counts.note(plan.method, code, asyncio.get_running_loop().time() - began)
 
     async def _context(self, credential: Credential) -> ssl.SSLContext | None:
         try:

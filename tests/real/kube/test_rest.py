@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+import re
 import traceback
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from prometheus_client import CollectorRegistry, generate_latest
 
 from pykubelet.aio.clock import SystemClock
 from pykubelet.api.errors import (
@@ -189,6 +191,27 @@ async def test_client_follows_no_redirect(client_of: ClientOf) -> None:
     async with client_of(handler) as client:
         with pytest.raises(BadRequest, match="302"):
             await client.get(PODS, "web", namespace="default")
+
+
+async def test_requests_are_counted_by_answer(client_of: ClientOf) -> None:
+    """Those without an answer too; the server is named without what else its URL may hold."""
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        if request.path.endswith("silent"):
+            await asyncio.sleep(60)
+        return web.json_response(POD) if request.path.endswith("web") else web.Response(status=404, text="{}")
+
+    async with client_of(handler, Limits(request_seconds=0.2)) as client:
+        await client.get(PODS, "web", namespace="default")
+        for name, error in (("none", NotFound), ("silent", NotReached)):
+            with pytest.raises(error):
+                await client.get(PODS, name, namespace="default")
+        registry = CollectorRegistry()
+        registry.register(client.counts)
+    page = generate_latest(registry).decode()
+    for code in ("200", "404", "<error>"):
+        assert re.search(f'rest_client_requests_total{{code="{code}",host="127.0.0.1:[0-9]+",method="GET"}} 1.0', page)
+    assert re.search('rest_client_request_duration_seconds_count{host="127.0.0.1:[0-9]+",verb="GET"} 3.0', page)
 
 
 async def test_client_reports_a_server_that_is_not_there_or_too_slow(
