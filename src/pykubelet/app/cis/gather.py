@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 from cryptography import x509
 
+from pykubelet.aio.learned import learned
 from pykubelet.aio.tls_serving import CIPHERS
 from pykubelet.app.cis.facts import DoorFacts, Facts, FileFacts, NodeRecord, Part
 from pykubelet.app.cis.record import FILE
@@ -55,7 +56,7 @@ def _record(root: Path) -> NodeRecord:
     path = root / FILE
     try:
         with path.open("rb") as file:
-            return msgspec.json.decode(file.read(_MOST_BYTES), type=NodeRecord)
+            return msgspec.json.decode(file.read(_MOST_BYTES), type=learned(NodeRecord))
     except FileNotFoundError:
         raise CannotStart(f"there is no {path}: no node was run with --root-dir {root}") from None
     except OSError as error:

@@ -15,10 +15,17 @@ from pykubelet.api.generated.core import Pod
 from pykubelet.runtime.oom_score import oom_score_adjustment
 from pykubelet.runtime.process.capabilities import dropped_capabilities
 from pykubelet.runtime.process.cgroup_plan import NO_CGROUPS, Cgroups, plan_cgroups
-from pykubelet.runtime.process.records import ContainerConfig, ContainerFacts, MountConfig, PodFacts, User
+from pykubelet.runtime.process.records import (
+    ContainerConfig,
+    ContainerFacts,
+    MountConfig,
+    PodFacts,
+    SandboxRecord,
+    User,
+)
 from pykubelet.runtime.process.shim.ways import BY_BUBBLEWRAP, BY_ROOT, NONE
 from pykubelet.runtime.process.users import Account, RefusedUser, user_of
-from pykubelet.runtime.protocol import ContainerRequest, Mount, RuntimeFailure
+from pykubelet.runtime.protocol import ContainerRequest, Mount, RuntimeFailure, SandboxRequest
 
 CONFIG_ERROR = "CreateContainerConfigError"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -39,6 +46,22 @@ class Machine:
     cgroups: Cgroups = NO_CGROUPS
     memory_bytes: int = 0
     max_pids: int = 0
+
+
+def sandbox_record(request: SandboxRequest, *, id: str, created_at: datetime, boot_id: str) -> SandboxRecord:
+    """What is kept of a sandbox; RuntimeFailure if its pod is not to run as processes."""
+    if request.handler:
+        # Whoever asked for more isolation must not silently get none.
+        raise RuntimeFailure(f'no runtime for "{request.handler}" is configured')
+    return SandboxRecord(
+        id=id,
+        pod=pod_facts(request.pod),
+        attempt=request.attempt,
+        created_at=created_at,
+        boot_id=boot_id,
+        hostname=request.hostname,
+        host_network=request.pod.spec.host_network,
+    )
 
 
 def pod_facts(pod: Pod) -> PodFacts:

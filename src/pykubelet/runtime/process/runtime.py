@@ -30,7 +30,7 @@ from pykubelet.runtime.process.folders import Folders
 from pykubelet.runtime.process.launcher import Launcher
 from pykubelet.runtime.process.local_port import open_local_port
 from pykubelet.runtime.process.records import SandboxRecord, State, User, pod_uid
-from pykubelet.runtime.process.request import Machine, container_config, pod_facts
+from pykubelet.runtime.process.request import Machine, container_config, sandbox_record
 from pykubelet.runtime.process.shim.identity import boot_id
 from pykubelet.runtime.process.shim.ways import NONE
 from pykubelet.runtime.process.usages import UsageReader
@@ -111,18 +111,7 @@ class ProcessRuntime:
         return self._hints.subscribe()
 
     async def create_sandbox(self, request: SandboxRequest) -> str:
-        if request.handler:
-            # Whoever asked for more isolation must not silently get none.
-            raise RuntimeFailure(f'no runtime for "{request.handler}" is configured')
-        record = SandboxRecord(
-            id=self._new_id(),
-            pod=pod_facts(request.pod),
-            attempt=request.attempt,
-            created_at=self._clock.now(),
-            boot_id=self._boot_id,
-            hostname=request.hostname,
-            host_network=request.pod.spec.host_network,
-        )
+        record = sandbox_record(request, id=self._new_id(), created_at=self._clock.now(), boot_id=self._boot_id)
         await self._write_sandbox(record)
         return record.id
 
