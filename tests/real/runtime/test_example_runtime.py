@@ -1,6 +1,5 @@
-"""The runtime in docs/write-your-own-runtime.md passes the suite that every runtime must pass."""
+"""The runtime in docs/guides/write-your-own-runtime.md passes the suite that every runtime must pass."""
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -8,19 +7,18 @@ import pytest
 
 import whole_node
 from contract.test_runtime import *  # noqa: F403  the whole suite, with this file's fixtures
+from markdown_blocks import read_blocks
 from pykubelet.aio.clock import SystemClock
 from pykubelet.app.runtimes import RuntimeParts
 from pykubelet.runtime.protocol import ContainerState, Runtime
 from whole_node import container, is_ready, status_of
 
-DOCUMENT = Path(__file__).parents[3] / "docs/write-your-own-runtime.md"
+DOCUMENT = Path(__file__).parents[3] / "docs/guides/write-your-own-runtime.md"
 
 
 def example() -> str:
     """The first block of code in the document."""
-    found = re.search(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
-    assert found is not None
-    return found[1]
+    return read_blocks(DOCUMENT.read_text())[0].text
 
 
 @pytest.fixture

@@ -1,0 +1,53 @@
+"""A document, typed: its blocks run in one shell in a copy of the tree, on a machine of their own."""
+
+import shutil
+import sys
+from pathlib import Path
+
+from document_script import answer_file, script_of
+from lone_machine import run_alone
+from markdown_blocks import read_blocks, read_console
+
+ROOT = Path(__file__).parent.parent
+_COPIED = ("examples", "deploy", "scripts", "pyproject.toml", "requirements.lock")
+_SHARED = (".venv", "src", "tests")
+_SECONDS = 170.0
+
+
+def type_document(document: Path, folder: Path) -> list[str]:
+    """Run all its blocks; what went wrong, each with its line."""
+    blocks = read_blocks(document.read_text())
+    tree = folder / "pykubelet"
+    _plant(tree)
+    (tree / ".blocks.sh").write_text(script_of(blocks))
+    done = run_alone(["bash", ".blocks.sh"], folder=tree, environment=_environment(tree), seconds=_SECONDS)
+    if done.returncode:
+        return [f"exit code {done.returncode} at the last of these lines of the document:\n{done.stdout}"]
+    exchanges = [
+        exchange
+        for block in blocks
+        if block.language == "console" and "not-run" not in block.options
+        for exchange in read_console(block)
+    ]
+    said = {exchange.line: (tree / answer_file(exchange.line)).read_text() for exchange in exchanges}
+    return [
+        f"line {one.line}: $ {one.command}\nshown:\n{one.answer}\nsaid:\n{said[one.line]}"
+        for one in exchanges
+        if not one.fits(said[one.line])
+    ]
+
+
+def _plant(tree: Path) -> None:
+    """What a reader may edit is copied, what is only read is shared."""
+    tree.mkdir()
+    for name in _COPIED:
+        copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+        copy(ROOT / name, tree / name)
+    for name in _SHARED:
+        (tree / name).symlink_to(ROOT / name)
+
+
+def _environment(tree: Path) -> dict[str, str]:
+    programs = Path(sys.executable).parent
+    path = f"{programs}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    return {"PATH": path, "HOME": str(tree.parent), "LANG": "C.UTF-8", "PYTHONWARNINGS": "error"}

@@ -1,0 +1,82 @@
+"""The fenced blocks of a Markdown text, and what the words behind a fence ask for. Pure."""
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from textwrap import dedent
+
+_FENCE = re.compile(r"( *)```(.*)")
+_COMMAND = re.compile(r"\s*(\$ |sudo |scripts/|pykubelet |kubectl |export |curl |pip |python3? |git )")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One block; `options` are the words behind the language: `not-run="why"`, `stays`."""
+
+    language: str
+    options: Mapping[str, str]
+    text: str
+    line: int
+    """Where its text begins, from 1."""
+
+    @property
+    def looks_like_commands(self) -> bool:
+        """Whether a reader would take a line of it for something to type."""
+        return any(_COMMAND.match(line) for line in self.text.splitlines())
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A command of a console, and what it is said to answer; `...` in that stands for anything."""
+
+    command: str
+    answer: str
+    line: int
+
+    def fits(self, said: str) -> bool:
+        """Whether a real answer is the one that is shown; how wide columns are does not count."""
+        shown = re.sub(r"[ \t]+", " ", self.answer.strip())
+        pattern = ".*".join(map(re.escape, shown.split("...")))
+        return re.fullmatch(pattern, re.sub(r"[ \t]+", " ", said.strip()), re.DOTALL) is not None
+
+
+def read_blocks(text: str) -> tuple[Block, ...]:
+    """All blocks, in their order; one that nobody closes is an error."""
+    found: list[Block] = []
+    lines = iter(enumerate(text.splitlines(), start=1))
+    for number, line in lines:
+        opened = _FENCE.fullmatch(line)
+        if opened is None:
+            continue
+        inside: list[str] = []
+        for _, inner in lines:
+            if inner.rstrip() == f"{opened[1]}```":
+                break
+            inside.append(inner)
+        else:
+            raise ValueError(f"line {number}: a block that nobody closes")
+        language, options = _info(opened[2])
+        body = dedent("\n".join(inside)) + "\n"
+        found.append(Block(language, options, body, number + 1))
+    return tuple(found)
+
+
+def _info(text: str) -> tuple[str, dict[str, str]]:
+    language, *words = shlex.split(text) or [""]
+    pairs = (word.partition("=") for word in words)
+    return language, {name: value for name, _, value in pairs}
+
+
+def read_console(block: Block) -> tuple[Exchange, ...]:
+    """What is typed behind each `$ `, and what stands below it."""
+    found: list[Exchange] = []
+    for number, line in enumerate(block.text.splitlines(), start=block.line):
+        if line.startswith("$ "):
+            found.append(Exchange(line[2:], "", number))
+        elif not found:
+            raise ValueError(f"line {number}: an answer before any command")
+        else:
+            last = found[-1]
+            found[-1] = Exchange(last.command, f"{last.answer}{line}\n", last.line)
+    return tuple(found)

@@ -1,0 +1,47 @@
+"""Every command and every program in the README and the guides is run as it stands there."""
+
+from pathlib import Path
+
+import pytest
+
+from document_session import ROOT, type_document
+from markdown_blocks import Block, read_blocks
+
+pytestmark = pytest.mark.timeout(240)
+
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCKS = {str(path.relative_to(ROOT)): read_blocks(path.read_text()) for path in DOCUMENTS}
+LANGUAGES = {"sh", "python", "yaml", "console"}
+WORDS = {"not-run", "stays", "after-ctrl-c", "pytest", "file"}
+# What cannot be run on one machine without a network, and no more.
+MOST_NOT_RUN = 6
+
+
+def is_run(block: Block) -> bool:
+    return bool(block.language) and "not-run" not in block.options
+
+
+@pytest.mark.parametrize("name", [name for name, blocks in BLOCKS.items() if any(map(is_run, blocks))])
+def test_what_the_document_says_works(name: str, tmp_path: Path) -> None:
+    """Its blocks, typed one after the other in one shell, do what they say."""
+    problems = type_document(ROOT / name, tmp_path)
+    assert not problems, "\n\n".join(problems)
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_blocks_say_what_they_are(name: str) -> None:
+    """A picture has no language and nothing to type; all else is of a kind that is run, with words that mean something."""
+    for block in BLOCKS[name]:
+        where = f"{name}:{block.line}"
+        if not block.language:
+            assert not block.looks_like_commands, f"{where} has commands, but no language: nobody would run it"
+        else:
+            assert block.language in LANGUAGES, where
+            assert set(block.options) <= WORDS, where
+
+
+def test_few_blocks_are_not_run_and_each_says_why() -> None:
+    """The list is short, and a reason is more than a word."""
+    reasons = [block.options["not-run"] for blocks in BLOCKS.values() for block in blocks if "not-run" in block.options]
+    assert len(reasons) <= MOST_NOT_RUN
+    assert [reason for reason in reasons if len(reason.split()) < 3] == []
