@@ -13,7 +13,8 @@ from markdown_blocks import Block, read_console
 READY_SECONDS = 60
 _BEGIN = f"""set -euo pipefail
 stay() {{
-  bash -euo pipefail -c "$1" >stays.log 2>&1 &
+  : >stays.log
+  bash -euo pipefail -c "$1" >>stays.log 2>&1 &
   stays=$!
   for _ in $(seq {READY_SECONDS * 10}); do
     if grep -q '^ready ' stays.log; then return; fi

@@ -1,5 +1,6 @@
 """A document, typed: its blocks run in one shell in a copy of the tree, on a machine of their own."""
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -14,13 +15,17 @@ _SHARED = (".venv", "src", "tests")
 _SECONDS = 170.0
 
 
-def type_document(document: Path, folder: Path) -> list[str]:
-    """Run all its blocks; what went wrong, each with its line."""
+def type_document(document: Path, folder: Path, uid: int = 0) -> list[str]:
+    """Run all its blocks, as this user; what went wrong, each with its line."""
     blocks = read_blocks(document.read_text())
     tree = folder / "pykubelet"
     _plant(tree)
     (tree / ".blocks.sh").write_text(script_of(blocks))
-    done = run_alone(["bash", ".blocks.sh"], folder=tree, environment=_environment(tree), seconds=_SECONDS)
+    if uid:
+        for path in (folder, tree, *(path for path in tree.rglob("*") if not path.is_symlink())):
+            os.chown(path, uid, uid)
+    environment = _environment(tree)
+    done = run_alone(["bash", ".blocks.sh"], folder=tree, environment=environment, seconds=_SECONDS, uid=uid)
     if done.returncode:
         return [f"exit code {done.returncode} at the last of these lines of the document:\n{done.stdout}"]
     exchanges = [

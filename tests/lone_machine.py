@@ -1,6 +1,6 @@
 """Runs a command as if it were alone on a machine: a network of nothing but loopback, and no process or container runtime.
 
-`python lone_machine.py COMMAND...` is what runs inside. Whatever the command leaves running ends with it, and every port is
+`python lone_machine.py UID COMMAND...` is what runs inside. Whatever the command leaves running ends with it, and every port is
 free, so that a document's commands can be typed as they stand.
 """
 
@@ -16,19 +16,21 @@ from pathlib import Path
 
 import pytest
 
+from ordinary_user import become_ordinary
+
 _SET_FLAGS, _UP = 0x8914, 0x1
 _SPACES = ("--net", "--pid", "--mount", "--mount-proc", "--fork", "--kill-child")
 _RUNTIMES = Path("/run/containerd")
 
 
 def run_alone(
-    command: list[str], *, folder: Path, environment: Mapping[str, str], seconds: float
+    command: list[str], *, folder: Path, environment: Mapping[str, str], seconds: float, uid: int = 0
 ) -> subprocess.CompletedProcess[str]:
-    """Run it in a folder with this environment and no more; what it says is in `stdout`."""
+    """Run it in a folder with this environment and no more, as this user; what it says is in `stdout`."""
     spaces = _SPACES if os.geteuid() == 0 else ("--user", "--map-root-user", *_SPACES)
     require_spaces(spaces)
     return subprocess.run(
-        ["unshare", *spaces, sys.executable, __file__, *command],
+        ["unshare", *spaces, sys.executable, __file__, str(uid), *command],
         cwd=folder,
         env=dict(environment),
         stdin=subprocess.DEVNULL,
@@ -47,15 +49,17 @@ def require_spaces(spaces: tuple[str, ...]) -> None:
         missing("this user may not make namespaces")
 
 
-def inside(command: list[str]) -> None:
+def inside(uid: int, command: list[str]) -> None:
     """Loopback is up, nobody's containerd is there; then the command."""
     with socket.socket() as any_socket:
         fcntl.ioctl(any_socket, _SET_FLAGS, struct.pack("16sh", b"lo", _UP))
     if _RUNTIMES.exists():
         subprocess.run(["mount", "-t", "tmpfs", "none", _RUNTIMES], check=True)
+    if uid:
+        become_ordinary(uid)
     # As process 1 a shell would have to look after orphans; as a child of one that does nothing else it need not.
     sys.exit(subprocess.run(command, check=False).returncode)
 
 
 if __name__ == "__main__":
-    inside(sys.argv[1:])
+    inside(int(sys.argv[1]), sys.argv[2:])

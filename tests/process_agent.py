@@ -5,15 +5,14 @@ Can become an ordinary user first.
 
 import asyncio
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
+from ordinary_user import become_ordinary
 from process_lab import Lab, Ward, make_runtime
 from pykubelet.api.generated.core import SecurityContext
 from pykubelet.runtime.process.runtime import ProcessRuntime
-from pykubelet.runtime.process.shim import kernel
 from pykubelet.runtime.protocol import Mount, RuntimeFailure
 
 
@@ -68,23 +67,6 @@ async def tell_ends(runtime: ProcessRuntime) -> None:
 
 def tell(**facts: Any) -> None:
     print(json.dumps(facts), flush=True)  # noqa: T201  this is how it tells
-
-
-def become_ordinary(uid: int) -> None:
-    """Become another user for good; the interpreter may be where only root can reach it, so a way is opened for us."""
-    home = Path("/root")
-    if Path(sys.base_prefix).is_relative_to(home) and not home.stat().st_mode & 0o001:
-        below = Path(sys.base_prefix).relative_to(home).parts[0]
-        kernel.unshare(kernel.NEW_MOUNTS)
-        kernel.mount("", "/", flags=kernel.PRIVATE | kernel.RECURSIVE)
-        handle = os.open(home / below, os.O_PATH)
-        kernel.mount("tmpfs", str(home), "tmpfs", 0, "mode=755")
-        (home / below).mkdir()
-        kernel.mount(f"/proc/self/fd/{handle}", str(home / below), flags=kernel.BIND | kernel.RECURSIVE)
-        os.close(handle)
-    os.setgroups([])
-    os.setresgid(uid, uid, uid)
-    os.setresuid(uid, uid, uid)
 
 
 if __name__ == "__main__":

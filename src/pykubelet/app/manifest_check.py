@@ -8,6 +8,7 @@ from pykubelet.api.wire import Document
 from pykubelet.apiserver.kinds import KINDS
 
 _STRATEGIES = {(served.resource.api_version, served.resource.kind): served for served in KINDS}
+_ANY_UID = "00000000-0000-0000-0000-000000000000"
 
 
 def problems_in(data: bytes, origin: str) -> list[ManifestProblem]:
@@ -31,8 +32,8 @@ def _broken_rules(item: ManifestItem) -> list[ManifestProblem]:
 
 
 def _as_created(document: Document, *, namespaced: bool) -> Document:
-    """The object with what the server fills in: the namespace, and a name where one is to be made up."""
-    metadata = dict(document.get("metadata") or {})
+    """The object with what the server fills in: UID and namespace, and a name where one is to be made up."""
+    metadata = {**(document.get("metadata") or {}), "uid": _ANY_UID}
     if namespaced:
         metadata.setdefault("namespace", "default")
     if "generateName" in metadata and not metadata.get("name"):

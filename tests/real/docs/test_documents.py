@@ -1,6 +1,8 @@
 """Every command and every program in the README and the guides is run as it stands there."""
 
+import os
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -15,6 +17,7 @@ LANGUAGES = {"sh", "python", "yaml", "console"}
 WORDS = {"not-run", "stays", "after-ctrl-c", "pytest", "file"}
 # What cannot be run on one machine without a network, and no more.
 MOST_NOT_RUN = 6
+ORDINARY = 12345
 
 
 def is_run(block: Block) -> bool:
@@ -25,6 +28,14 @@ def is_run(block: Block) -> bool:
 def test_what_the_document_says_works(name: str, tmp_path: Path) -> None:
     """Its blocks, typed one after the other in one shell, do what they say."""
     problems = type_document(ROOT / name, tmp_path)
+    assert not problems, "\n\n".join(problems)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="all tests are an ordinary user's then")
+def test_one_machine_is_enough_for_an_ordinary_user() -> None:
+    """The first guide, with all examples, works without root too."""
+    with TemporaryDirectory() as folder:
+        problems = type_document(ROOT / "docs/guides/run-pods-on-one-machine.md", Path(folder), uid=ORDINARY)
     assert not problems, "\n\n".join(problems)
 
 

@@ -57,6 +57,13 @@ def test_check_says_nothing_when_all_is_well(tmp_path: Path) -> None:
     assert (done.exit_code, done.output) == (0, "")
 
 
+@pytest.mark.parametrize("path", ["examples", "deploy/controllers.yaml"])
+def test_check_takes_what_comes_with_the_project(path: str) -> None:
+    """Pods, a deployment, a job, which has rules about what the server fills in, and rights."""
+    done = CliRunner().invoke(main, ["check", str(Path(__file__).parents[3] / path)])
+    assert (done.exit_code, done.output) == (0, "")
+
+
 def test_check_complains_about_paths_it_cannot_read(tmp_path: Path) -> None:
     """A file that is not there, a folder with nothing in it."""
     done = CliRunner().invoke(main, ["check", str(tmp_path / "nope.yaml"), str(tmp_path)])

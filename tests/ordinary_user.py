@@ -1,0 +1,27 @@
+"""Becoming an ordinary user, who can reach the interpreter and this tree wherever they are."""
+
+import os
+import sys
+from pathlib import Path
+
+from pykubelet.runtime.process.shim import kernel
+
+_HOME = Path("/root")
+_NEEDED = (Path(sys.base_prefix), Path(sys.prefix), Path(__file__).parent)
+
+
+def become_ordinary(uid: int) -> None:
+    """Become another user for good; what is needed may be where only root can reach it, so a way is opened for us."""
+    below = {path.relative_to(_HOME).parts[0] for path in _NEEDED if path.is_relative_to(_HOME)}
+    if below and not _HOME.stat().st_mode & 0o001:
+        kernel.unshare(kernel.NEW_MOUNTS)
+        kernel.mount("", "/", flags=kernel.PRIVATE | kernel.RECURSIVE)
+        handles = {name: os.open(_HOME / name, os.O_PATH) for name in below}
+        kernel.mount("tmpfs", str(_HOME), "tmpfs", 0, "mode=755")
+        for name, handle in handles.items():
+            (_HOME / name).mkdir()
+            kernel.mount(f"/proc/self/fd/{handle}", str(_HOME / name), flags=kernel.BIND | kernel.RECURSIVE)
+            os.close(handle)
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
