@@ -13,16 +13,16 @@ from markdown_blocks import Block, read_console
 READY_SECONDS = 60
 _BEGIN = f"""set -euo pipefail
 stay() {{
-  : >stays.log
-  bash -euo pipefail -c "$1" >>stays.log 2>&1 &
+  said=$(mktemp)
+  bash -euo pipefail -c "$1" >>"$said" 2>&1 &
   stays=$!
   for _ in $(seq {READY_SECONDS * 10}); do
-    if grep -q '^ready ' stays.log; then return; fi
+    if grep -q '^ready ' "$said"; then return; fi
     if ! kill -0 "$stays" 2>/dev/null; then break; fi
     sleep 0.1
   done
   echo "it is not ready:"
-  cat stays.log
+  cat "$said"
   exit 1
 }}
 ctrl_c() {{

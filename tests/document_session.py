@@ -55,4 +55,10 @@ def _plant(tree: Path) -> None:
 def _environment(tree: Path) -> dict[str, str]:
     programs = Path(sys.executable).parent
     path = f"{programs}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-    return {"PATH": path, "HOME": str(tree.parent), "LANG": "C.UTF-8", "PYTHONWARNINGS": "error"}
+    return {
+        "PATH": path,
+        "HOME": str(tree.parent),
+        "LANG": "C.UTF-8",
+        "TMPDIR": str(tree.parent),
+        "PYTHONWARNINGS": "error",
+    }

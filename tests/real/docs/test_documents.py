@@ -1,6 +1,7 @@
 """Every command and every program in the README and the guides is run as it stands there."""
 
 import os
+import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -17,6 +18,8 @@ LANGUAGES = {"sh", "python", "yaml", "console"}
 WORDS = {"not-run", "stays", "after-ctrl-c", "pytest", "file"}
 # What cannot be run on one machine without a network, and no more.
 MOST_NOT_RUN = 6
+PATH = re.compile(r"`((?:bench|deploy|docs|examples|scripts|src|tests|tools)/[\w./-]+)`")
+BESIDE = {"docs/security.md", "docs/threat-model.md"}
 ORDINARY = 12345
 
 
@@ -49,6 +52,13 @@ def test_blocks_say_what_they_are(name: str) -> None:
         else:
             assert block.language in LANGUAGES, where
             assert set(block.options) <= WORDS, where
+
+
+@pytest.mark.parametrize("name", [name for name in BLOCKS if name == "README.md" or name.startswith("docs/guides/")])
+def test_files_that_are_named_exist(name: str) -> None:
+    """Who follows a pointer to a file or folder of the project finds it."""
+    named = set(PATH.findall((ROOT / name).read_text())) - BESIDE
+    assert sorted(path for path in named if not (ROOT / path).exists()) == []
 
 
 def test_few_blocks_are_not_run_and_each_says_why() -> None:
