@@ -61,4 +61,5 @@ def _environment(tree: Path) -> dict[str, str]:
         "LANG": "C.UTF-8",
         "TMPDIR": str(tree.parent),
         "PYTHONWARNINGS": "error",
+        "PYTHONFAULTHANDLER": "1",
     }
