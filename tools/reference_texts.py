@@ -3,6 +3,7 @@
 FILES = (
     ("admin.kubeconfig", "0600", "A way in as administrator, written at each start."),
     ("audit.log", "0600", "Who wrote what: a line of JSON for each write; `--no-audit-log` turns it off."),
+    ("backup.db", "0600", "A copy of state.db, made whenever the program gets SIGUSR1."),
     ("state.db", "0600", "Every object: one SQLite file."),
     ("state.db-wal", "0600", "Its log; the two belong together."),
     ("pki/ca.crt", "0644", "The authority's certificate."),

@@ -58,6 +58,7 @@ from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
 from pykubelet.apiserver.storage.settings import StoreSettings
 from pykubelet.apiserver.store import StoreUnusable
 from pykubelet.app import program
+from pykubelet.app.backups import Backups
 from pykubelet.app.private_folder import make_private_folder
 from pykubelet.app.program import Say, tune_garbage_collection
 from pykubelet.app.running import Runner, running, with_event
@@ -148,6 +149,7 @@ def _runners(
 ) -> dict[str, Runner]:
     store = ground.store
     found: dict[str, Runner] = {
+        "backups": with_event(Backups(store, settings.data_dir).run),
         "cluster roles": with_event(RoleGathering(store).run),
         "custom resources": with_event(CustomResources(store=store, registry=registry, clock=clock).run),
         "namespaces": NamespaceEnd(store=store, registry=registry, deleter=server, clock=clock).run,

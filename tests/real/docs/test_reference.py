@@ -1,6 +1,8 @@
 """The reference is what the code says, and names every file that is there."""
 
+import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +44,8 @@ def test_files_of_the_data_folder_are_all_described(tmp_path: Path) -> None:
         kubectl = Kubectl(up.kubeconfig, "default", tmp_path / "cache")
         kubectl("wait", "--for=create", "--timeout=30s", "pod/web-node-1")
         kubectl("wait", "--for=condition=Ready", "--timeout=30s", "pod/web-node-1")
+        os.kill(up.pid, signal.SIGUSR1)
+        assert up.has_said("backup written", within_seconds=30)
         found = {path.relative_to(up.data).as_posix(): path for path in up.data.rglob("*") if not path.is_dir()}
         wrong = {
             name: oct(path.stat().st_mode)
