@@ -187,6 +187,27 @@ async def test_another_process_of_the_same_number_is_not_taken_for_ours(
         await bystander.wait()
 
 
+async def test_container_that_starts_while_the_agent_ends_is_left_alone(
+    root: Path, reopened: Callable[[], Any], tmp_path: Path
+) -> None:
+    """Its supervisor reports to an agent that listens no more, without harm; the next one finds how it ended."""
+    harm: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: harm.append(context))
+    async with make_runtime(root) as runtime:
+        wards = [await Lab(runtime, tmp_path).create("true") for _ in range(20)]
+        starts = [asyncio.create_task(runtime.start(ward.id)) for ward in wards]
+        # As soon as all were asked for, and before most were reported.
+        await asyncio.sleep(0.01)
+    for start in starts:
+        start.cancel()
+    await asyncio.gather(*starts, return_exceptions=True)
+    async with reopened() as again:
+        async with asyncio.timeout(30):
+            while any(one.finished_at is None for pod in await again.pods() for one in pod.containers):
+                await asyncio.sleep(0.02)
+    assert harm == []
+
+
 def test_process_that_nobody_reaps_is_gone() -> None:
     """In some containers the first process reaps nobody: what has ended must not be waited for."""
     child = os.posix_spawn("/bin/sleep", ["sleep", "0.2"], {})

@@ -40,13 +40,15 @@ class Wards:
         self._folders, self._clock, self._changed = folders, clock, changed
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="process-runtime")
         self._watched: set[ContainerEntry] = set()
+        self._is_closed = False
 
     async def on_disk(self, work: Callable[[*Ts], T], *arguments: *Ts) -> T:
         """Do what blocks; it is done to its end, whoever stops waiting for it."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
 
     def close(self) -> None:
-        """Watch no more; everything goes on."""
+        """Watch no more; everything goes on. What is heard from now on is for the next agent to find out."""
+        self._is_closed = True
         for entry in tuple(self._watched):
             self._let_go(entry)
         self._threads.shutdown()
@@ -110,6 +112,8 @@ class Wards:
 
     def watch(self, entry: ContainerEntry, supervisor: ProcessIdentity) -> None:
         """Hear of the end of a container; at once, if it has ended."""
+        if self._is_closed:
+            return
         handle = open_process(supervisor)
         if handle is None:
             self.conclude(entry)
@@ -131,6 +135,8 @@ class Wards:
 
     def conclude(self, entry: ContainerEntry) -> None:
         """The supervisor is gone: find out how the container ended, and tell."""
+        if self._is_closed:
+            return
         future = asyncio.get_running_loop().run_in_executor(self._threads, self._last_word, entry)
         future.add_done_callback(partial(self._concluded, entry))
 
