@@ -18,6 +18,7 @@ FILES = (
         "What containers wrote, a folder for each pod, a file for each start; kubectl logs reads it.",
     ),
     ("node/logs/containers/", "", "Links to these files, as collectors of logs look for them."),
+    ("node/node.json", "0600", "What the node is run with, for `pykubelet check --cis`."),
     ("node/pki/", "0700", "The certificates and keys of the node: of its own API, and the one it joined with."),
     ("node/pods/", "", "The volumes of pods, a folder for each UID, and their hosts files and last words."),
     ("node/process/", "", "Containers that are processes: what each was asked to be, and how it ended."),
