@@ -41,6 +41,7 @@ PURE = {
     "agent/probes/grpc_health.py",
     "agent/probes/hpack.py",
     "agent/probes/http2_call.py",
+    "agent/probes/history.py",
     "agent/probes/http_answer.py",
     "agent/probes/readiness.py",
     "agent/probes/results.py",
@@ -307,6 +308,20 @@ PURE = {
     "runtime/sim/behaviour.py",
     "runtime/spdy_frames.py",
     "runtime/spdy_headers.py",
+    "web/containers.py",
+    "web/guard.py",
+    "web/manifest_problems.py",
+    "web/messages.py",
+    "web/newest.py",
+    "web/object_rows.py",
+    "web/pod_row.py",
+    "web/routes.py",
+    "web/sessions.py",
+    "web/shown_object.py",
+    "web/table.py",
+    "web/tally.py",
+    "web/timeline.py",
+    "web/usage_history.py",
 }
 # Whole folders of them.
 PURE_FOLDERS = ("api/", "apiserver/fields/", "apiserver/strategies/", "apiserver/tables/", "apiserver/custom/")

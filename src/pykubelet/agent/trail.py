@@ -6,6 +6,7 @@ Upstream has nothing like it.
 """
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -78,12 +79,18 @@ class PodTrails:
     def __init__(self, *, clock: Clock, pods: int = PODS, entries_per_pod: int = ENTRIES_PER_POD) -> None:
         self._clock, self._pods, self._entries_per_pod = clock, pods, entries_per_pod
         self._trails: OrderedDict[PodUid, _PodTrail] = OrderedDict()
+        self._heard: Callable[[PodUid], None] = _nobody
+
+    def on_news(self, heard: Callable[[PodUid], None]) -> None:
+        """Have somebody hear about whom something was said; a hint, which must be taken at once."""
+        self._heard = heard
 
     def note(self, uid: PodUid, station: str, what: str, **facts: Any) -> None:
         """A station decided something; facts become text at once, so that nothing is kept alive by them."""
         trail, now = self._trail(uid), self._clock.now()
         entries = trail.entries
         told = tuple([(name, str(value)[:_LONGEST_FACT]) for name, value in facts.items()])
+        self._heard(uid)
         for place in range(len(entries) - 1, max(len(entries) - _LOOK_BACK, 0) - 1, -1):
             known = entries[place]
             if known.what == what and known.facts == told and known.station == station:
@@ -98,6 +105,7 @@ class PodTrails:
 
     def waits(self, uid: PodUid, station: str, what: str, seconds: float | None = None) -> None:
         """What the pod waits for at a station; the same again keeps its beginning."""
+        self._heard(uid)
         if not what:
             # Most of what is said here; and a pod that nobody wrote about waits for nothing.
             if trail := self._trails.get(uid):
@@ -137,3 +145,7 @@ class PodTrails:
         else:
             self._trails.move_to_end(uid)
         return trail
+
+
+def _nobody(_: PodUid) -> None:
+    """Nobody listens."""

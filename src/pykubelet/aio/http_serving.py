@@ -1,6 +1,6 @@
 """The door to HTTP for whoever serves: listening, bodies, slow readers, connections taken over.
 
-In: a socket, a TLS context, limits, and a function that answers a request. It has no router and no middleware; what is
+In: a socket, a TLS context (none on loopback), limits, and a function that answers a request. It has no router and no middleware; what is
 asked and what is answered is known to those who use it.
 
 Upstream: Go's net/http, whose place it takes.
@@ -54,7 +54,7 @@ class BodyUnreadable(Exception):
 @asynccontextmanager
 async def serving(
     listener: socket.socket,
-    tls: ssl.SSLContext,
+    tls: ssl.SSLContext | None,
     respond: Respond,
     *,
     limits: Limits,

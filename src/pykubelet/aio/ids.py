@@ -6,6 +6,7 @@ Upstream: k8s.io/apimachinery/pkg/util/uuid, pkg/util/rand (String), k8s.io/apis
 """
 
 import random  # noqa: TID251  this is the door
+import secrets
 import uuid
 from typing import Protocol
 
@@ -35,3 +36,8 @@ class RandomIds:
 
     def suffix(self) -> str:
         return "".join(self._random.choices(LETTERS, k=SUFFIX_LENGTH))
+
+
+def new_secret() -> str:
+    """A word that nobody can guess, made of what may stand in a URL and in a cookie."""
+    return secrets.token_urlsafe(32)

@@ -54,6 +54,13 @@ def run(settings: ClusterSettings, *, say: Say) -> None:
                 )
                 runners["objects of files"] = with_event(objects.run)
             await stack.enter_async_context(running(runners))
+            if settings.page is not None:
+                # What only the page needs is nobody else's start.
+                from pykubelet.app.page import Cluster, open_page
+
+                around = Cluster(client=served.client, url=served.url, is_own=True)
+                opened_page = open_page(settings.page, node=node, cluster=around, folder=settings.data_dir, say=say)
+                await stack.enter_async_context(opened_page)
             await stop.wait()
             await node.shutdown.shut_down()
 

@@ -25,7 +25,6 @@ from pykubelet.kube.certificates.keeper import CertificateKeeper
 from pykubelet.kube.certificates.outcome import RequestRefused
 from pykubelet.kube.certificates.pair_files import PairError, PairFiles
 from pykubelet.kube.certificates.wish import client_wish, satisfies
-from pykubelet.kube.client import Client
 from pykubelet.kube.credential_error import CredentialError
 from pykubelet.kube.credentials import RenewedPair
 from pykubelet.kube.request_counts import RequestCounts
@@ -35,7 +34,7 @@ from pykubelet.kube.rest import RestClient
 class Joined(NamedTuple):
     """A node's API server, and the way to it."""
 
-    client: Client
+    client: RestClient
     server: ServerSeen
     is_node: bool
     """Whether the API server knows it as the node, which may do less than others."""

@@ -35,6 +35,13 @@ def run(settings: NodeSettings, *, say: Say) -> None:
                 tune_garbage_collection()
 
             await stack.enter_async_context(running({"announcement": announce}))
+            if settings.page is not None:
+                # What only the page needs is nobody else's start.
+                from pykubelet.app.page import Cluster, open_page
+
+                around = Cluster(client=client, url=server.url if server is not None else "")
+                page = open_page(settings.page, node=node, cluster=around, folder=settings.root_dir, say=say)
+                await stack.enter_async_context(page)
             await stop.wait()
             await node.shutdown.shut_down()
 

@@ -33,6 +33,14 @@ class ApiServerSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PageSettings:
+    """How the page is served: on this port of loopback, or another one if it is taken; 0: any free one."""
+
+    port: int = 0
+    open_browser: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSettings:
     """How a node runs. Without a way to an API server it runs static pods only."""
 
@@ -81,6 +89,7 @@ class NodeSettings:
     """The last part of that, for critical pods."""
     parallel_pulls: int = 32
     """So many images at once: one that hangs must not hold up others."""
+    page: PageSettings | None = None
     with_server: bool = False
     """Node and API server are one machine: static pods may use its config maps and secrets, and what else is in the
     manifests is applied to it by somebody else."""
@@ -97,6 +106,7 @@ class ClusterSettings:
     runtime: str = "auto"
     manifests: tuple[Path, ...] = ()
     """Files, or folders of files."""
+    page: PageSettings | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

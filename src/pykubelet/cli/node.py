@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from pykubelet.cli.durations import whole_seconds
+from pykubelet.cli.page import page_options, page_settings
 from pykubelet.cli.starting import start, with_logs
 
 
@@ -139,6 +140,7 @@ def _thresholds(_context: click.Context, _option: click.Parameter, text: str) ->
     metavar="DURATION",
     help="The last part of --shutdown-grace-period, for critical pods.",
 )
+@page_options(default_port=0)
 @with_logs
 @click.pass_context
 def node(context: click.Context, /, *, verbose: bool, log_format: str, **options: Any) -> None:
@@ -152,7 +154,8 @@ def node(context: click.Context, /, *, verbose: bool, log_format: str, **options
     from pykubelet.app.node_program import run
     from pykubelet.app.settings import NodeSettings
 
-    settings = NodeSettings(node_name=name, root_dir=root, manifest_url_headers=headers, **options)
+    page = page_settings(options)
+    settings = NodeSettings(node_name=name, root_dir=root, manifest_url_headers=headers, page=page, **options)
     start(run, settings, verbose=verbose, log_format=log_format)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from pykubelet.cli.page import page_options, page_settings
 from pykubelet.cli.starting import start, with_logs
 
 
@@ -38,6 +39,7 @@ from pykubelet.cli.starting import start, with_logs
     help="What runs containers: a CRI runtime, plain processes, or a simulation; auto takes the first there is.",
 )
 @click.option("--node-name", default="", metavar="NAME", help="The node's name; by default that of the machine.")
+@page_options(default_port=6480)
 @with_logs
 def up(*, verbose: bool, log_format: str, **options: Any) -> None:
     """Run pods on this machine: an API server and a node in one process.
@@ -52,4 +54,5 @@ def up(*, verbose: bool, log_format: str, **options: Any) -> None:
     from pykubelet.app.cluster import run
     from pykubelet.app.settings import ClusterSettings
 
-    start(run, ClusterSettings(node_name=name, data_dir=data, **options), verbose=verbose, log_format=log_format)
+    settings = ClusterSettings(node_name=name, data_dir=data, page=page_settings(options), **options)
+    start(run, settings, verbose=verbose, log_format=log_format)

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pykubelet.agent.flow import ProbeKind, ProbeVerdict
+from pykubelet.agent.probes.history import ProbeHistory
 from pykubelet.agent.probes.schedule import Subject
 from pykubelet.aio.histogram import Histogram
 from pykubelet.api.generated.core import Pod
+from pykubelet.api.keys import PodUid
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
@@ -27,11 +29,13 @@ class ProbeCounts:
         # By uid too: a pod of the same name may come before the one before has gone.
         self._results: dict[tuple[_Key, str], Counter[ProbeVerdict]] = {}
         self._durations: dict[tuple[_Key, str], Histogram] = {}
+        self.history = ProbeHistory()
 
     def note(self, subject: Subject, found: ProbeVerdict, seconds: float) -> None:
         """A probe was run; one that could not be carried out is not noted."""
         key = _key(subject.pod, subject.container.name, subject.kind)
         self._results.setdefault(key, Counter())[found] += 1
+        self.history.note(PodUid(subject.pod.metadata.uid), subject.container.name, subject.kind, found, seconds)
         if found is not ProbeVerdict.FAILURE:
             self._durations.setdefault(key, Histogram()).observe(seconds)
 
@@ -39,6 +43,7 @@ class ProbeCounts:
         """A probe is not run any more."""
         key = _key(subject.pod, subject.container.name, subject.kind)
         self._results.pop(key, None)
+        self.history.forget(PodUid(subject.pod.metadata.uid), subject.container.name, subject.kind)
         self._durations.pop(key, None)
 
     def collect(self) -> "Iterator[Metric]":

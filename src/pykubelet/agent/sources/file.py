@@ -20,6 +20,7 @@ from pykubelet.agent.sources.stories import Stories, file_stories
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.pods import pod_full_name, pod_label
 from pykubelet.kube.manifests.claims import Claim, claimed, with_losses
+from pykubelet.kube.manifests.documents import problem_text
 from pykubelet.kube.manifests.follow import Content, Follower
 from pykubelet.kube.manifests.last_known_good import Found, Reading
 from pykubelet.kube.manifests.problems import ProblemBook, Problems
@@ -54,7 +55,7 @@ class FileSource:
                 allow_references=allow_references,
                 skips_other_kinds=skips_other_kinds,
             )
-            return Reading(items=decoded.pods, problem="; ".join(map(str, decoded.problems)))
+            return Reading(items=decoded.pods, problem=problem_text(decoded.problems))
 
         self._follower = Follower(
             paths=[*([] if path is None else [path]), *paths],

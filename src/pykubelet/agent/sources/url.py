@@ -23,7 +23,7 @@ from pykubelet.agent.sources.pod_config import Channel
 from pykubelet.agent.sources.stories import Stories, Story
 from pykubelet.aio.log import get_logger
 from pykubelet.api.keys import PodUid
-from pykubelet.kube.manifests.documents import MAX_MANIFEST_BYTES
+from pykubelet.kube.manifests.documents import MAX_MANIFEST_BYTES, problem_text
 from pykubelet.kube.manifests.problems import ProblemBook, Problems
 
 log = get_logger(__name__)
@@ -135,7 +135,7 @@ class UrlSource:
             decode_pods, body, origin=self._origin, node_name=self._node_name, allow_references=self._allow_references
         )
         # One bad item refuses the whole body, as upstream: half a list would remove the other half.
-        self._body, self._pods, self._refusal = body, decoded.pods, "; ".join(map(str, decoded.problems))
+        self._body, self._pods, self._refusal = body, decoded.pods, problem_text(decoded.problems)
 
     async def _body_now(self, session: aiohttp.ClientSession) -> bytes:
         """The body the URL has now, redirects followed."""

@@ -73,6 +73,10 @@ class StatusCache:
         """The pods with something to send, the longest waiting first."""
         return tuple(self._unsent)
 
+    def is_unsent(self, uid: PodUid) -> bool:
+        """Whether there is something to send of this pod."""
+        return uid in self._unsent
+
     def mark_sent(self, uid: PodUid, version: int) -> None:
         """The API has this version; if there is a newer one, that is still unsent."""
         entry = self._entries.get(uid)

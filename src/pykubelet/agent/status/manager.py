@@ -94,6 +94,10 @@ class StatusManager:
         """Whether the API server does not know every status yet; never without one."""
         return self._sender is not None and bool(self._cache.unsent)
 
+    def is_unsent(self, uid: PodUid) -> bool:
+        """Whether the API server does not know the newest status of this pod yet; never without one."""
+        return self._sender is not None and self._cache.is_unsent(uid)
+
     def shown_status(self, pod: Pod) -> PodStatus:
         """What the API shows of a pod we have no status of: after a restart, no condition may move without cause."""
         mirror = self._pods.mirror_pod_by_pod(pod)

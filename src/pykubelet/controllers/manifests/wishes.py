@@ -12,7 +12,7 @@ from msgspec import Struct
 from pykubelet.api.manifest import ManifestItem
 from pykubelet.api.resources import Resource
 from pykubelet.controllers.manifests.marks import Identity, Mark, Present, digest_of
-from pykubelet.kube.manifests.documents import DocumentProblem, document_problem, is_pod, read_documents
+from pykubelet.kube.manifests.documents import DocumentProblem, document_problem, is_pod, problem_text, read_documents
 from pykubelet.kube.manifests.last_known_good import Found, Reading
 
 DEFAULT_NAMESPACE = "default"
@@ -61,7 +61,7 @@ def read_wishes(data: bytes, file: str) -> Reading[Wish]:
     """What a file says of objects; pods are a node's business."""
     documents = read_documents(data, origin=file)
     wishes = (Wish(item, digest_of(item.document)) for item in documents.items if not is_pod(item))
-    return Reading(items=tuple(wishes), problem="; ".join(map(str, documents.problems)))
+    return Reading(items=tuple(wishes), problem=problem_text(documents.problems))
 
 
 def kinds_of(resources: Iterable[Resource]) -> Kinds:

@@ -3,11 +3,14 @@
 In: bytes. Out: every object, lists taken apart; if the text itself is wrong, an unknown field included, only problems.
 """
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pykubelet.api.manifest import ManifestError, ManifestItem, ManifestProblem, read_manifest
 
 MAX_MANIFEST_BYTES = 10 * 2**20
+_PLACE = re.compile(r"(?:\A|; )line (\d+)(?:, column (\d+))?: ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,19 @@ def document_problem(problem: ManifestProblem) -> DocumentProblem:
     """The same without the name of the file, which is told apart from it."""
     message = f"{problem.path}: {problem.message}" if problem.path else problem.message
     return DocumentProblem(message, problem.line, problem.column)
+
+
+def problem_text(problems: Iterable[DocumentProblem]) -> str:
+    """All problems of a manifest in one text."""
+    return "; ".join(map(str, problems))
+
+
+def told_problems(text: str) -> tuple[DocumentProblem, ...]:
+    """The problems that such a text tells; what has no place belongs to what is said before it."""
+    first, *rest = _PLACE.split(text)
+    told = [DocumentProblem(first)] if first else []
+    places = zip(rest[::3], rest[1::3], rest[2::3], strict=True)
+    return (*told, *(DocumentProblem(message, int(line), int(column or 0)) for line, column, message in places))
 
 
 def is_pod(item: ManifestItem) -> bool:

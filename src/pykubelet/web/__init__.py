@@ -1,0 +1,1 @@
+"""The page: what happens on a node and in its cluster, for a person with a browser."""

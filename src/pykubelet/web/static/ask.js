@@ -1,0 +1,28 @@
+// Questions to the program. One that got lost on the way is asked again: browsers drop what is under way when a network
+// comes or goes, as those of pods do.
+
+const TIMES = 4;
+const PAUSE_MILLISECONDS = 300;
+
+export function pause(milliseconds) {
+  return new Promise((done) => setTimeout(done, milliseconds));
+}
+
+export async function ask(path, options = {}) {
+  for (let left = TIMES; ; left -= 1) {
+    try {
+      return await fetch(path, options);
+    } catch (error) {
+      if (left === 0 || options.signal?.aborted) throw error;
+      await pause(PAUSE_MILLISECONDS);
+    }
+  }
+}
+
+// The text of an answer, which says why where there is none.
+export async function askText(path) {
+  const answer = await ask(path);
+  const text = await answer.text();
+  if (!answer.ok) throw new Error(text.trim());
+  return text;
+}

@@ -1,0 +1,131 @@
+"""Who may see the page: keys, sessions, hosts, routes, headers."""
+
+from itertools import count
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykubelet.web.guard import HEADERS, is_from_elsewhere, is_own_host, session_cookie, session_of
+from pykubelet.web.routes import Part, Route, route
+from pykubelet.web.sessions import MOST_SESSIONS, Sessions
+
+PLACE = "/view/secret/"
+
+
+def sessions() -> Sessions:
+    numbers = count()
+    return Sessions(lambda: f"secret-{next(numbers)}")
+
+
+def test_key_works_once() -> None:
+    """Then there is another one, and who came in stays in."""
+    known = sessions()
+    key = known.key
+    session = known.redeem(key)
+    assert session is not None
+    assert known.is_known(session)
+    assert known.redeem(key) is None
+    assert known.key != key
+    assert known.redeem(known.key) not in (None, session)
+
+
+@given(st.text())
+def test_wrong_key_changes_nothing(key: str) -> None:
+    """And what it was stays valid; nothing secret is in the repr."""
+    known = sessions()
+    before = known.key
+    if key != before:
+        assert known.redeem(key) is None
+        assert known.key == before
+        assert not known.is_known(key)
+        assert before not in repr(known)
+
+
+def test_oldest_session_goes_when_there_are_too_many() -> None:
+    """So that what is kept is bounded."""
+    known = sessions()
+    begun = [known.redeem(known.key) or "" for _ in range(MOST_SESSIONS + 1)]
+    assert [known.is_known(one) for one in begun] == [False, *[True] * MOST_SESSIONS]
+
+
+HOSTS = {
+    "127.0.0.1:6480": True,
+    "localhost:6480": True,
+    "LOCALHOST:6480": True,
+    "127.0.0.1": False,
+    "127.0.0.1:6481": False,
+    "evil.example:6480": False,
+    "evil.example": False,
+    "": False,
+}
+
+
+@pytest.mark.parametrize(("host", "is_own"), HOSTS.items())
+def test_only_names_of_loopback_are_answered(host: str, is_own: bool) -> None:
+    """A name that somebody else's name server leads here is not ours."""
+    assert is_own_host(host, 6480) is is_own
+
+
+def test_data_is_for_the_page_itself() -> None:
+    """Another port of this machine is another site to us, though not to cookies."""
+    assert [is_from_elsewhere(site) for site in ("", "none", "same-origin")] == [False] * 3
+    assert [is_from_elsewhere(site) for site in ("same-site", "cross-site", "Cross-Site")] == [True] * 3
+
+
+def test_session_is_found_among_cookies() -> None:
+    """Whatever else there is; and scripts cannot read it, nor other sites send it."""
+    cookie = session_cookie("abc", PLACE)
+    assert cookie == "pykubelet-page=abc; Path=/view/secret/; HttpOnly; SameSite=Strict"
+    assert session_of("a=b; pykubelet-page=abc; c") == "abc"
+    assert session_of("pykubelet-pages=abc") == session_of("") == ""
+
+
+def test_every_answer_forbids_what_the_page_does_not_need() -> None:
+    """No inline script, no frame, no guessing of types, no copy kept."""
+    headers = dict(HEADERS)
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+    assert "unsafe" not in headers["Content-Security-Policy"]
+    assert "frame-ancestors 'none'" in headers["Content-Security-Policy"]
+    assert (headers["X-Content-Type-Options"], headers["Cache-Control"]) == ("nosniff", "no-store")
+
+
+ROUTES = {
+    "/": Route(Part.ENTRANCE),
+    "/?key=a%20b": Route(Part.ENTRANCE, (), (("key", "a b"),)),
+    "/static/app.js": Route(Part.STATIC, ("app.js",)),
+    "/view/secret/": Route(Part.INDEX),
+    "/view/secret/#here": Route(Part.INDEX),
+    "/view/secret/stream": Route(Part.STREAM),
+    "/view/secret/pods/default/web": Route(Part.POD, ("default", "web")),
+    "/view/secret/logs/default/web/main?previous=true": Route(
+        Part.LOG, ("default", "web", "main"), (("previous", "true"),)
+    ),
+    "/view/secret/objects?plural=pods": Route(Part.OBJECTS, (), (("plural", "pods"),)),
+    "/view/secret/pods/default": None,
+    "/view/secret/pods//web": None,
+    "/view/other/stream": None,
+    "/view/secret/nothing": None,
+    "/static/a/b": None,
+    "/nothing": None,
+    "/?" + "a=b&" * 50: None,
+}
+
+
+@pytest.mark.parametrize(("target", "found"), ROUTES.items())
+def test_path_leads_to_a_part_of_the_page(target: str, found: Route | None) -> None:
+    """Or nowhere."""
+    assert route(target, PLACE) == found
+
+
+def test_query_has_values() -> None:
+    """The first of several counts."""
+    asked = Route(Part.OBJECTS, (), (("a", "1"), ("a", "2")))
+    assert (asked.value("a"), asked.value("b")) == ("1", "")
+
+
+@given(st.text())
+def test_any_target_is_routed_or_refused(target: str) -> None:
+    """Nothing is raised, and nothing that needs a session is found outside of its place."""
+    found = route(f"/{target}", PLACE)
+    assert found is None or found.part in {Part.ENTRANCE, Part.STATIC}

@@ -1,0 +1,157 @@
+"""What is drawn and shown of one pod or file: timelines, usage, broken manifests, YAML without secrets."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykubelet.api import wire
+from pykubelet.api.generated.core import PodStatus
+from pykubelet.kube.manifests.documents import DocumentProblem, problem_text, told_problems
+from pykubelet.web.manifest_problems import Line, broken_manifest
+from pykubelet.web.shown_object import shown_yaml
+from pykubelet.web.timeline import Span, timeline
+from pykubelet.web.usage_history import POINTS, Reading, UsageHistory
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def at(seconds: int) -> str:
+    return (START + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def ms(seconds: int) -> int:
+    return int((START + timedelta(seconds=seconds)).timestamp() * 1000)
+
+
+def entry(seconds: int, station: str, what: str, **facts: str) -> dict[str, Any]:
+    return {"at": at(seconds), "station": station, "what": what, "facts": [list(pair) for pair in facts.items()]}
+
+
+def test_trail_becomes_lanes_with_marks_in_order() -> None:
+    """A lane for each station; what repeats reaches from the first to the last; what is bad is marked."""
+    trail = [
+        entry(2, "workers", "sync failed", why="no image") | {"times": 3, "lastAt": at(9)},
+        entry(0, "sources", "read", place="web.yaml"),
+        entry(1, "workers", "sync", why="create requested"),
+        entry(3, "probes", "liveness probe", verdict="failure", said="refused"),
+    ]
+    drawn = timeline(trail, PodStatus())
+    assert [lane.station for lane in drawn.lanes] == ["sources", "workers", "probes"]
+    failed = drawn.lanes[1].marks[1]
+    assert (failed.at, failed.until, failed.times, failed.is_bad) == (ms(2), ms(9), 3, True)
+    assert drawn.lanes[0].marks[0].facts == "place=web.yaml"
+    assert drawn.lanes[2].marks[0].facts == "verdict=failure  refused"
+    assert [mark.is_bad for lane in drawn.lanes for mark in lane.marks] == [False, False, True, True]
+    assert drawn.phases == ()
+
+
+def test_phases_last_from_one_status_to_the_next() -> None:
+    """Ready is told apart from Running; the last one goes on."""
+    sent = [("Pending", "False"), ("Running", "False"), ("Running", "True"), ("Running", "True"), ("Failed", "False")]
+    trail = [entry(number, "status", "sent", phase=phase, ready=ready) for number, (phase, ready) in enumerate(sent)]
+    trail.append(entry(9, "status", "done, the pod may go"))
+    assert timeline(trail, PodStatus()).phases == (
+        Span("Pending", ms(0), ms(1), "waiting"),
+        Span("Running", ms(1), ms(2), "waiting"),
+        Span("Ready", ms(2), ms(4), "good"),
+        Span("Failed", ms(4), 0, "bad"),
+    )
+
+
+def test_containers_last_from_start_to_end() -> None:
+    """The run before and this one, as far as they are known."""
+    before = {"terminated": {"exitCode": 1, "startedAt": at(0), "finishedAt": at(1)}}
+    done = {"terminated": {"exitCode": 0, "startedAt": at(2), "finishedAt": at(3)}}
+    runs = {"running": {"startedAt": at(4)}}
+    states = [
+        {"name": "a", "lastState": before, "state": runs},
+        {"name": "b", "state": done},
+        {"name": "c", "state": {"terminated": {"exitCode": 1}}},
+    ]
+    seen = wire.from_document({"containerStatuses": states}, PodStatus)
+    assert timeline([], seen).containers == (
+        Span("a", ms(0), ms(1), "bad"),
+        Span("a", ms(4), 0, "good"),
+        Span("b", ms(2), ms(3), ""),
+    )
+
+
+def test_usage_is_a_rate_of_the_processor_and_an_amount_of_memory() -> None:
+    """From two readings; a container that was started anew gives no point; bounded."""
+    history = UsageHistory()
+    for number in range(POINTS + 10):
+        history.note("a", Reading(START + timedelta(seconds=number), number * 500_000_000, 1000 + number))
+    points = history.points("a")
+    assert len(points) == POINTS
+    assert (points[-1].milli_cores, points[-1].bytes) == (500.0, 1000 + POINTS + 9)
+    history.note("a", Reading(START + timedelta(hours=1), 0, 5))
+    history.note("a", Reading(START + timedelta(hours=1), 10, 5))
+    history.note("a", Reading(START + timedelta(hours=2), None, 5))
+    assert history.points("a") == points
+    history.keep(["b"])
+    assert history.points("a") == ()
+
+
+BROKEN = "a: 1\nb: 2\nc: 3\nd: 4\ne: 5\nf: 6\n"
+
+
+def test_mistake_is_shown_with_its_line_field_and_reason() -> None:
+    """And two lines before and after it."""
+    told = 'line 4, column 1: spec.containers[0].d: unknown field; line 1: not a "Pod"'
+    broken = broken_manifest("/m/web.yaml", told, BROKEN)
+    first, second = broken.mistakes
+    assert (first.line, first.column, first.field, first.reason) == (4, 1, "spec.containers[0].d", "unknown field")
+    assert first.lines == (Line(2, "b: 2"), Line(3, "c: 3"), Line(4, "d: 4", True), Line(5, "e: 5"), Line(6, "f: 6"))
+    assert (second.line, second.column, second.field, second.reason) == (1, 0, "", 'not a "Pod"')
+
+
+@pytest.mark.parametrize("text", ["kind: Secret\ndata: {}\n", '{"kind": "Secret"}\n', "a: 1\n---\nkind:  'Secret'\n"])
+def test_lines_of_a_file_with_a_secret_are_not_shown(text: str) -> None:
+    """The place and the reason are."""
+    broken = broken_manifest("/m/web.yaml", "line 1, column 1: what", text)
+    assert broken.hides_lines
+    assert broken.mistakes[0].lines == ()
+    assert broken.mistakes[0].reason == "what"
+
+
+def test_problem_without_a_place_or_a_file_is_shown_in_words() -> None:
+    """As of a folder that vanished, or a line that is not there any more."""
+    assert broken_manifest("http://x", "no answer; the pods are kept", None).mistakes[0].reason.startswith("no answer")
+    assert broken_manifest("/m/web.yaml", "line 99, column 1: what", BROKEN).mistakes[0].lines == ()
+
+
+TEXTS = st.text(st.characters(exclude_characters=";\n"), min_size=1).filter(lambda text: "line " not in text)
+PROBLEMS = st.builds(DocumentProblem, TEXTS, st.integers(1, 999), st.integers(0, 99))
+
+
+@given(st.lists(PROBLEMS, min_size=1))
+def test_problems_are_found_again_in_the_text_that_tells_them(problems: list[DocumentProblem]) -> None:
+    """Each with its place."""
+    assert list(told_problems(problem_text(problems))) == problems
+
+
+def test_yaml_shows_no_secret() -> None:
+    """Neither its values, nor the annotation that repeats them; how long they are, so that one sees them."""
+    secret = {
+        "type": "Opaque",
+        "kind": "Secret",
+        "data": {"password": "aHVudGVyMg=="},
+        "stringData": {"more": "hunter2"},
+        "metadata": {
+            "name": "login",
+            "managedFields": [{"manager": "x"}],
+            "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "hunter2", "kept": "yes, this"},
+        },
+        "apiVersion": "v1",
+    }
+    text = shown_yaml(secret)
+    assert "hunter2" not in text
+    assert "aHVudGVyMg" not in text
+    assert "managedFields" not in text
+    assert "password: (hidden, 12 characters)" in text
+    assert "kept: yes, this" in text
+    assert text.startswith("apiVersion: v1\nkind: Secret\nmetadata:\n")
+    assert "value: 1" in shown_yaml({"kind": "ConfigMap", "data": {"value": 1}})

@@ -1,0 +1,167 @@
+"""Rows of pods: the word that kubectl shows, who has to be looked at, and the counts at the stations."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pykubelet.api import wire
+from pykubelet.api.generated.core import Container, Pod, PodStatus
+from pykubelet.testing.build import container, pod, static_pod
+from pykubelet.web.containers import container_rows
+from pykubelet.web.pod_row import NOT_HERE, PodRow, Standing, Tone, pod_row
+from pykubelet.web.tally import Tally
+
+READY = [{"type": "Ready", "status": "True"}]
+RUNS: dict[str, Any] = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
+
+
+def status(phase: str, *states: dict[str, Any], **fields: Any) -> PodStatus:
+    containers = [
+        {"name": f"c{number}", "state": state, "ready": "running" in state} for number, state in enumerate(states)
+    ]
+    return wire.from_document({"phase": phase, "containerStatuses": containers, **fields}, PodStatus)
+
+
+def waits(reason: str) -> dict[str, Any]:
+    return {"waiting": {"reason": reason}}
+
+
+def ended(code: int, reason: str = "") -> dict[str, Any]:
+    return {"terminated": {"exitCode": code, "reason": reason}}
+
+
+def init(state: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    return {"initContainerStatuses": [{"name": "i", "state": state, **fields}]}
+
+
+WORDS = {
+    "nothing is known yet": (status(""), "Pending", Tone.WAITING),
+    "it starts": (status("Pending", waits("ContainerCreating")), "ContainerCreating", Tone.WAITING),
+    "it runs": (status("Running", RUNS, conditions=READY), "Running", Tone.GOOD),
+    "it runs and is not ready": (status("Running", RUNS), "Running", Tone.WAITING),
+    "it crashes": (status("Running", waits("CrashLoopBackOff")), "CrashLoopBackOff", Tone.BAD),
+    "its image is missing": (status("Pending", waits("ErrImagePull")), "ErrImagePull", Tone.BAD),
+    "it is done": (status("Succeeded", ended(0, "Completed")), "Completed", Tone.DONE),
+    "it failed": (status("Failed", ended(1, "Error")), "Error", Tone.BAD),
+    "it failed without a reason": (status("Failed", ended(7)), "ExitCode:7", Tone.BAD),
+    "it was evicted": (status("Failed", reason="Evicted"), "Evicted", Tone.BAD),
+    "one of two is done": (status("Running", RUNS, ended(0, "Completed"), conditions=READY), "Running", Tone.GOOD),
+    "the first of two is done": (status("Running", ended(0, "Completed"), RUNS), "NotReady", Tone.WAITING),
+    "it prepares": (status("Pending", waits("PodInitializing"), **init(RUNS)), "Init:0/1", Tone.WAITING),
+    "it cannot prepare": (status("Pending", **init(waits("CrashLoopBackOff"))), "Init:CrashLoopBackOff", Tone.BAD),
+    "preparing failed": (status("Pending", **init(ended(2, "Error"))), "Init:Error", Tone.BAD),
+    "preparing failed without a reason": (status("Pending", **init(ended(2))), "Init:ExitCode:2", Tone.BAD),
+    "it has prepared": (status("Running", RUNS, conditions=READY, **init(ended(0))), "Running", Tone.GOOD),
+    "a sidecar runs": (status("Running", RUNS, conditions=READY, **init(RUNS, started=True)), "Running", Tone.GOOD),
+    "a sidecar starts anew": (status("Running", RUNS, conditions=READY, **init(waits(""))), "Running", Tone.GOOD),
+}
+
+
+@pytest.mark.parametrize(("seen", "word", "tone"), WORDS.values(), ids=WORDS)
+def test_row_has_the_word_of_kubectl_and_says_who_needs_help(seen: PodStatus, word: str, tone: Tone) -> None:
+    """What a person sees first."""
+    made = pod(init_containers=(container("i"),), containers=[container("c0"), container("c1")])
+    row = pod_row(made, seen)
+    assert (row.word, row.tone) == (word, tone)
+
+
+def test_pod_that_is_deleted_is_terminating_until_it_has_ended() -> None:
+    """Its phase may still be Running."""
+    meta = wire.from_document(
+        {"metadata": {"name": "web", "namespace": "default", "deletionTimestamp": "2026-01-01T00:00:00Z"}}, Pod
+    )
+    assert pod_row(meta, status("Running", RUNS, conditions=READY)).word == "Terminating"
+    assert pod_row(meta, status("Running", RUNS, conditions=READY)).tone is Tone.WAITING
+    assert pod_row(meta, status("Succeeded", ended(0, "Completed"))).word == "Completed"
+
+
+def test_row_says_where_the_pod_is_on_its_way() -> None:
+    """A static pod without a mirror is not in the API; containers without a status wait."""
+    standing = Standing(source="file", worker="sync", is_unsent=True, waits="the image")
+    row = pod_row(static_pod(containers=[container("c0"), container("c1")]), status("Running", RUNS), standing)
+    assert (row.key, row.source, row.worker, row.waits) == ("default/web-node-1", "file", "sync", "the image")
+    assert (row.is_static, row.in_api, row.is_unsent) == (True, False, True)
+    assert (row.ready, row.containers, row.running, row.waiting) == (1, 2, 1, 1)
+    assert pod_row(pod(), PodStatus()).in_api
+
+
+SIDECAR = wire.from_document({"name": "i", "image": "a", "restartPolicy": "Always"}, Container)
+
+
+def test_containers_are_listed_in_the_order_in_which_they_start() -> None:
+    """With what they do, since when, and how the run before ended."""
+    told = status(
+        "Running",
+        RUNS | {},
+        waits("CrashLoopBackOff"),
+        **init(ended(0, "Completed")),
+    )
+    made = pod(init_containers=(container("i"),), containers=[container("c0"), container("c1"), container("c2")])
+    rows = container_rows(made, told)
+    assert [(one.name, one.kind, one.word, one.tone) for one in rows] == [
+        ("i", "init", "ended with 0", Tone.DONE),
+        ("c0", "", "running", Tone.GOOD),
+        ("c1", "", "CrashLoopBackOff", Tone.BAD),
+        ("c2", "", "not yet started", Tone.WAITING),
+    ]
+    assert container_rows(pod(init_containers=(SIDECAR,)), PodStatus())[0].kind == "sidecar"
+
+
+def test_container_tells_how_the_run_before_ended() -> None:
+    """With code and a reason that says more than the code; its log can be asked for."""
+    before = {"terminated": {"exitCode": 137, "reason": "OOMKilled", "containerID": "sim://1"}}
+    last = {"name": "main", "state": {}, "lastState": before, "restartCount": 2}
+    seen = wire.from_document({"containerStatuses": [last]}, PodStatus)
+    row = container_rows(pod(), seen)[0]
+    assert (row.last_end, row.has_previous, row.restarts, row.word) == (
+        "ended with 137 (OOMKilled)",
+        True,
+        2,
+        "waiting",
+    )
+
+
+ROWS = st.builds(
+    PodRow,
+    key=st.sampled_from(["a", "b", "c", "d"]),
+    namespace=st.just("n"),
+    name=st.just("x"),
+    word=st.just("w"),
+    tone=st.sampled_from(Tone),
+    running=st.integers(0, 3),
+    waiting=st.integers(0, 3),
+    exited=st.integers(0, 3),
+    source=st.sampled_from(["", "file", "api"]),
+    worker=st.sampled_from(["", "sync", "terminating"]),
+    has_mirror=st.booleans(),
+    is_unsent=st.booleans(),
+    in_api=st.booleans(),
+)
+
+
+@given(st.lists(st.tuples(ROWS, st.booleans())))
+def test_counts_are_those_of_the_rows_there_are(steps: list[tuple[PodRow, bool]]) -> None:
+    """However rows come, change and go, the counts are what counting all of them anew would give."""
+    tally, rows = Tally(), dict[str, PodRow]()
+    for row, goes in steps:
+        tally.replace(rows.pop(row.key, None), None if goes else row)
+        if not goes:
+            rows[row.key] = row
+    anew = Tally()
+    for row in rows.values():
+        anew.replace(None, row)
+    counts = tally.counts()
+    assert counts == anew.counts()
+    here = [row for row in rows.values() if row.source]
+    assert counts.desired == len(here) == counts.sent + counts.pending
+    assert counts.running == sum(row.running for row in here)
+
+
+def test_pod_that_is_elsewhere_counts_only_in_the_api() -> None:
+    """It is at no station of this node."""
+    tally = Tally()
+    tally.replace(None, pod_row(pod(), status("Running", RUNS, conditions=READY), NOT_HERE))
+    counts = tally.counts()
+    assert (counts.in_api, counts.desired, counts.tones["good"]) == (1, 0, 1)
