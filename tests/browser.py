@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
+
+from pykubelet.aio.beside import beside
 
 PATIENCE_SECONDS = 30.0
 FLAGS = (
@@ -48,7 +51,8 @@ class Tab:
             elif told.get("method") == "Runtime.exceptionThrown":
                 self.complaints.append(json.dumps(told["params"]["exceptionDetails"])[:500])
             elif told.get("method") == "Log.entryAdded" and told["params"]["entry"]["level"] in {"error", "warning"}:
-                self.complaints.append(told["params"]["entry"]["text"])
+                entry = told["params"]["entry"]
+                self.complaints.append(f"{entry['text']} {entry.get('url', '')}")
 
     async def call(self, method: str, **params: Any) -> dict[str, Any]:
         """One command of the protocol."""
@@ -76,17 +80,25 @@ class Tab:
         assert "exceptionDetails" not in told, told["exceptionDetails"]
         return told["result"].get("value")
 
-    async def until(self, script: str) -> Any:
+    async def until(self, script: str, *, within_seconds: float = PATIENCE_SECONDS) -> Any:
         """Wait until a script comes to something true."""
         last: Any = None
         try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
+            async with asyncio.timeout(within_seconds):
                 while not (last := await self.run(script)):
                     await asyncio.sleep(0.05)
         except TimeoutError:
             words = await self.run("document.body?.innerText")
             raise AssertionError(f"never true: {script}; the page shows:\n{words}\n{self.complaints}") from None
         return last
+
+    async def comes(self, selector: str, *, within_seconds: float) -> bool:
+        """Whether an element comes in time."""
+        for _ in range(int(within_seconds / 0.1)):
+            if await self.run(f"Boolean(document.querySelector({json.dumps(selector)}))"):
+                return True
+            await asyncio.sleep(0.1)
+        return False
 
     async def until_text(self, text: str) -> None:
         """Wait until the page shows a text."""
@@ -112,25 +124,32 @@ class Tab:
         await asyncio.to_thread(path.write_bytes, base64.b64decode(taken["data"]))
 
 
+def require_chromium() -> str:
+    """The program; missing, it fails the tests in CI and skips them elsewhere."""
+    found = shutil.which("chromium")
+    if found is None:
+        missing = pytest.fail if os.environ.get("CI") else pytest.skip
+        missing("chromium is not installed")
+    assert found is not None
+    return found
+
+
 @asynccontextmanager
 async def browser(folder: Path) -> AsyncIterator[Tab]:
     """A browser with an empty profile and one tab, for as long as the context lasts."""
-    program = shutil.which("chromium")
-    assert program is not None, "chromium is missing: scripts/setup --for-tests installs it"
-    command = [program, *FLAGS, f"--user-data-dir={folder}", "about:blank"]
+    command = [require_chromium(), *FLAGS, f"--user-data-dir={folder}", "about:blank"]
     environment = {**os.environ, "HOME": str(folder)}
     process = await asyncio.to_thread(
         subprocess.Popen, command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment
     )
     try:
-        async with aiohttp.ClientSession() as session, asyncio.TaskGroup() as group:
+        async with aiohttp.ClientSession() as session:
             url = await _tab_url(session, folder / "DevToolsActivePort")
             async with session.ws_connect(url, max_msg_size=64 << 20) as socket:
                 tab = Tab(socket)
-                listener = group.create_task(tab.listen())
-                await tab.start()
-                yield tab
-                listener.cancel()
+                async with beside(tab.listen(), "browser"):
+                    await tab.start()
+                    yield tab
     finally:
         process.terminate()
         await asyncio.to_thread(process.wait)

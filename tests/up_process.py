@@ -19,7 +19,7 @@ class UpProcess(PykubeletProcess):
         return self.data / "admin.kubeconfig"
 
     def command(self) -> list[str]:
-        data = ["--data-dir", str(self.data), "--port", str(self.port)]
+        data = ["--data-dir", str(self.data), "--port", str(self.port), "--page-port", "0"]
         return ["up", *data, "--runtime", self._runtime, "--node-name", "node-1", *self._options]
 
     def start(self) -> "UpProcess":

@@ -27,6 +27,7 @@ TICK_SECONDS = 1.0
 """How often to look for broken manifests, of which nobody tells."""
 SWEEP_SECONDS = 10.0
 """How often all rows are made anew, for changes that no hint told of."""
+MOST_PROBLEMS = 50
 # A browser that takes nothing for so many bundles starts over.
 _BEHIND = 100
 _LARGEST_MANIFEST = 1 << 20
@@ -48,7 +49,6 @@ class Feed:
         self._pods: Table[PodRow] = Table()
         self._tally = Tally()
         self._broken: tuple[BrokenManifest, ...] = ()
-        self._told: tuple[SourceProblem, ...] = ()
         self._said: dict[str, Any] = {}
         self._hinted: set[str] = set()
         self._news, self._is_read = asyncio.Event(), asyncio.Event()
@@ -148,11 +148,9 @@ class Feed:
         }
 
     async def _look_at_problems(self) -> None:
-        """Read the files of problems that are new."""
+        """Read the files that have problems: a few, if any, and they may change without the problem doing so."""
         told = tuple({(one.where, one.message): one for one in self._problems()}.values())
-        if told != self._told:
-            self._told = told
-            self._broken = await asyncio.to_thread(_with_lines, told)
+        self._broken = await asyncio.to_thread(_with_lines, told[:MOST_PROBLEMS]) if told else ()
 
 
 def _with_lines(problems: tuple[SourceProblem, ...]) -> tuple[BrokenManifest, ...]:

@@ -1,0 +1,118 @@
+"""Who gets to see the page of a real `pykubelet up`: a link that works once, and nobody from elsewhere."""
+
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from page_lab import UpLab, page_of_up
+from up_process import UpProcess
+
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.fixture
+async def lab(tmp_path: Path) -> AsyncIterator[UpLab]:
+    async with page_of_up(tmp_path) as made:
+        yield made
+
+
+async def get(url: str, method: str = "GET", **headers: str) -> tuple[int, str, dict[str, str]]:
+    """Code, text and headers of an answer; redirects are not followed."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    async with (
+        aiohttp.ClientSession() as session,
+        session.request(method, url, headers=named, allow_redirects=False) as answer,
+    ):
+        return answer.status, await answer.text(), dict(answer.headers)
+
+
+async def test_link_signs_a_browser_in_once(lab: UpLab) -> None:
+    """The key goes from the address bar; used again it is refused with words that lead to the next one."""
+    used = lab.link
+    assert lab.process.has_said(f"page {used}")
+    await lab.sign_in()
+    assert "key" not in await lab.tab.run("location.href")
+    assert lab.link != used
+    assert lab.link_file.stat().st_mode & 0o777 == 0o600
+    code, words, _ = await get(used)
+    assert code == 403
+    assert str(lab.link_file) in words
+    assert lab.link.rpartition("=")[2] not in words
+    code, _, headers = await get(lab.link)
+    assert code == 303
+    assert {"HttpOnly", "SameSite=Strict"} <= set(headers["Set-Cookie"].split("; "))
+    assert "key" not in headers["Location"]
+    assert await lab.tab.run("document.cookie") == ""
+
+
+async def test_cookie_is_shown_to_no_other_port(lab: UpLab) -> None:
+    """Cookies know no ports: only a path that nobody can guess keeps a pod's web server from getting ours."""
+    await lab.sign_in()
+    async with aiohttp.ClientSession() as session, session.get(lab.link, allow_redirects=False) as answer:
+        place = answer.headers["Location"]
+        assert f"Path={place};" in answer.headers["Set-Cookie"]
+    assert len(place) > 40
+    assert place == await lab.tab.run("location.pathname")
+    code, _, _ = await get(f"{lab.address}{place}stream")
+    assert code == 401
+
+
+async def test_requests_from_elsewhere_are_refused(lab: UpLab) -> None:
+    """By another name, without a session, to change something, or made by another page."""
+    async with aiohttp.ClientSession() as session, session.get(lab.link, allow_redirects=False) as answer:
+        place, cookie = answer.headers["Location"], answer.headers["Set-Cookie"].partition(";")[0]
+    kinds = f"{lab.address}{place}kinds"
+    assert (await get(kinds, Cookie=cookie))[0] == 200
+    assert (await get(kinds))[0] == 401
+    assert (await get(kinds, Cookie="pykubelet-page=wrong"))[0] == 401
+    assert (await get(kinds, Cookie=cookie, Host="evil.example"))[0] == 421
+    assert (await get(lab.link, Host=f"evil.example:{lab.address.rpartition(':')[2]}"))[0] == 421
+    assert (await get(kinds, Cookie=cookie, Sec_Fetch_Site="same-site"))[0] == 403
+    assert (await get(kinds, "POST", Cookie=cookie))[0] == 405
+    assert (await get(lab.link, "HEAD"))[0] == 403
+    assert (await get(lab.address + "/static/..%2fpage.py"))[0] == 404
+    code, _, headers = await get(lab.link)
+    assert code == 303
+    assert headers["X-Frame-Options"] == "DENY"
+    assert "script-src 'self'" in headers["Content-Security-Policy"]
+
+
+async def test_browser_that_was_left_behind_is_told(lab: UpLab) -> None:
+    """A program that was started anew knows no sessions: the page says what to do."""
+    await lab.sign_in()
+    port = lab.address.rpartition(":")[2]
+    lab.process.stop()
+    await lab.tab.until("document.querySelector('.link.lost') !== null")
+    again = UpProcess(lab.manifests.parent, "--page-port", port, runtime="sim")
+    try:
+        again.start()
+        await lab.tab.until_text("signed out")
+        assert "page-link" in await lab.tab.run("document.querySelector('.link').innerText")
+    finally:
+        again.kill()
+    lab.tab.complaints.clear()
+
+
+def test_taken_port_is_no_reason_not_to_start(tmp_path: Path) -> None:
+    """Another one is used and said; and without the page nothing listens."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        first = UpProcess(tmp_path, "--page-port", str(port), runtime="sim")
+        try:
+            first.start()
+            assert first.has_said(f"port {port} is taken: the page is on ")
+            assert (first.data / "page-link").exists()
+            assert first.stop() == 0
+            assert not (first.data / "page-link").exists()
+        finally:
+            first.kill()
+    second = UpProcess(tmp_path, "--no-page", runtime="sim")
+    try:
+        second.start()
+        assert not [line for line in second.lines if line.startswith("page ")]
+        assert second.stop() == 0
+    finally:
+        second.kill()
