@@ -70,6 +70,8 @@ class Feed:
         """Everything now, and what changes from now on."""
         if not len(self._readers):
             self._sweep()
+        # Before it is among the readers: it is about to get everything.
+        self._publish()
         with self._readers.subscribe() as subscription:
             self._is_read.set()
             try:

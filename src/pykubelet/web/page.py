@@ -100,7 +100,7 @@ class Page:
         key, entrance = found.value("key"), self._entrance
         session = entrance.sessions.redeem(key) if key and asked.method == "GET" else None
         if session is None:
-            return sign_in(403, is_used=bool(key), link_file=entrance.link_file)
+            return sign_in(entrance.link_file, is_used=bool(key))
         await entrance.key_used()
         return see_other(entrance.place, session_cookie(session, entrance.place))
 
@@ -109,7 +109,7 @@ class Page:
 
     def _refusal(self, found: Route) -> Reply:
         if found.part is Part.INDEX:
-            return sign_in(403, is_used=False, link_file=self._entrance.link_file)
+            return sign_in(self._entrance.link_file, place=self._entrance.place)
         return text(401, "not signed in")
 
     async def _stream(self, write: Write) -> None:

@@ -54,14 +54,16 @@ def text(code: int, words: str) -> Reply:
     return Reply(code, f"{words}\n".encode(errors="replace"))
 
 
-def sign_in(code: int, *, is_used: bool, link_file: str) -> Reply:
-    """How to get in: with a link that was not used yet."""
-    first = "This link was used before, or is not right." if is_used else "You are not signed in."
+def sign_in(link_file: str, *, is_used: bool = False, place: str = "") -> Reply:
+    """How to get in: with a link that was not used yet. `place` is where it leads who has just used one."""
+    first = "This link was used before, or is not right" if is_used else "The page opens with a link"
     main = (
         f"<h1>{first}</h1>"
-        "<p>Each link works once. A fresh one is always in this file:</p>"
+        "<p>Each link works once. The next one is always in this file, which only you can read:</p>"
         f"<pre>{escape(link_file)}</pre>"
-        "<p>Open it with <code>xdg-open</code> or copy it to the address bar: "
-        f"<code>cat {escape(link_file)}</code>. Only you can read the file.</p>"
+        "<p>Copy the link from there to the address bar.</p>"
     )
-    return Reply(code, _PAGE.format(main=main).encode(errors="replace"), HTML)
+    if place:
+        # A browser that comes here from another site's page keeps the cookie back, and shows it from the next page on.
+        main += f'<p>You have just used a link? <a href="{escape(place)}">Go on</a></p>'
+    return Reply(403, _PAGE.format(main=main).encode(errors="replace"), HTML)

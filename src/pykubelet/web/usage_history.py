@@ -14,11 +14,11 @@ POINTS = 60
 
 
 class Point(Struct, frozen=True, gc=False, rename="camel"):
-    """At a time, in milliseconds since 1970: thousandths of a core, and bytes."""
+    """At a time, in milliseconds since 1970: thousandths of a core, and bytes; None if that is not known."""
 
     at: int
-    milli_cores: float
-    bytes: int
+    milli_cores: float | None
+    bytes: int | None
 
 
 class Reading(Struct, frozen=True):
@@ -37,17 +37,12 @@ class UsageHistory:
         self._points: dict[str, deque[Point]] = {}
 
     def note(self, key: str, reading: Reading) -> None:
-        """A pod was measured; a point needs two readings."""
+        """A pod was measured; what it uses of the processor takes two readings."""
         before, self._last[key] = self._last.get(key), reading
-        if before is None or before.cpu_nanoseconds is None or reading.cpu_nanoseconds is None:
-            return
-        seconds = (reading.at - before.at).total_seconds()
-        used = reading.cpu_nanoseconds - before.cpu_nanoseconds
-        # A container that was started anew begins at nothing.
-        if seconds <= 0 or used < 0:
-            return
-        point = Point(int(reading.at.timestamp() * 1000), round(used / seconds / 1e6, 2), reading.memory_bytes or 0)
-        self._points.setdefault(key, deque(maxlen=POINTS)).append(point)
+        rate = _milli_cores(before, reading)
+        if rate is not None or reading.cpu_nanoseconds is None:
+            point = Point(int(reading.at.timestamp() * 1000), rate, reading.memory_bytes)
+            self._points.setdefault(key, deque(maxlen=POINTS)).append(point)
 
     def keep(self, keys: Collection[str]) -> None:
         """Forget all others."""
@@ -58,3 +53,12 @@ class UsageHistory:
     def points(self, key: str) -> tuple[Point, ...]:
         """What is known of a pod, oldest first."""
         return tuple(self._points.get(key, ()))
+
+
+def _milli_cores(before: Reading | None, now: Reading) -> float | None:
+    if before is None or before.cpu_nanoseconds is None or now.cpu_nanoseconds is None:
+        return None
+    seconds = (now.at - before.at).total_seconds()
+    used = now.cpu_nanoseconds - before.cpu_nanoseconds
+    # A container that was started anew begins at nothing.
+    return round(used / seconds / 1e6, 2) if seconds > 0 and used >= 0 else None

@@ -1,6 +1,7 @@
 """Who gets to see the page of a real `pykubelet up`: a link that works once, and nobody from elsewhere."""
 
 import socket
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -94,6 +95,25 @@ async def test_browser_that_was_left_behind_is_told(lab: UpLab) -> None:
     finally:
         again.kill()
     lab.tab.complaints.clear()
+
+
+def test_browser_is_opened_if_that_is_wanted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one that BROWSER names, with the link; what is opened counts as one use of it."""
+    opened, program = tmp_path / "opened", tmp_path / "browser"
+    program.write_text(f'#!/bin/sh\nprintf %s "$1" > {opened}.new; mv {opened}.new {opened}\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("BROWSER", str(program))
+    up = UpProcess(tmp_path, "--open", runtime="sim")
+    try:
+        up.start()
+        assert up.has_said("page http://127.0.0.1:", within_seconds=20)
+        link = (up.data / "page-link").read_text().strip()
+        pause = threading.Event()
+        while not opened.exists():
+            pause.wait(0.05)
+        assert opened.read_text() == link
+    finally:
+        up.kill()
 
 
 def test_taken_port_is_no_reason_not_to_start(tmp_path: Path) -> None:

@@ -89,8 +89,9 @@ def test_usage_is_a_rate_of_the_processor_and_an_amount_of_memory() -> None:
     assert (points[-1].milli_cores, points[-1].bytes) == (500.0, 1000 + POINTS + 9)
     history.note("a", Reading(START + timedelta(hours=1), 0, 5))
     history.note("a", Reading(START + timedelta(hours=1), 10, 5))
-    history.note("a", Reading(START + timedelta(hours=2), None, 5))
     assert history.points("a") == points
+    history.note("a", Reading(START + timedelta(hours=2), None, 5))
+    assert (history.points("a")[-1].milli_cores, history.points("a")[-1].bytes) == (None, 5)
     history.keep(["b"])
     assert history.points("a") == ()
 

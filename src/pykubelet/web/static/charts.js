@@ -18,9 +18,15 @@ function sparkline(values, label) {
 }
 
 function figure(title, values, words) {
-  if (values.length < 2) return h("figure", {}, h("figcaption", {}, title, h("b", {}, "…")), h("p", { class: "dim small" }, "measured while you look"));
+  if (values.length && values.every((value) => value === null)) return nothing(title, "the runtime does not say");
+  values = values.filter((value) => value !== null);
+  if (values.length < 2) return nothing(title, "measured while you look");
   const now = words(values[values.length - 1]);
   return h("figure", {}, h("figcaption", {}, title, h("b", {}, now)), sparkline(values, `${title}: ${now}, at most ${words(Math.max(...values))}`));
+}
+
+function nothing(title, why) {
+  return h("figure", {}, h("figcaption", {}, title), h("p", { class: "dim small" }, why));
 }
 
 export function usageFigures(points) {

@@ -133,7 +133,7 @@ export class PodView {
           one.kind ? h("span", { class: "kind" }, one.kind) : "",
           h("span", { class: "state" }, one.word, one.since ? (one.word === "running" ? ` for ${age(one.since)}` : `, ${age(one.since)} ago`) : ""),
           h("span", { class: "dim image" }, one.image),
-          h("span", { class: "dim" }, one.restarts ? `${one.restarts} restarts` : "", one.lastEnd ? `, before: ${one.lastEnd}` : ""),
+          h("span", { class: "dim" }, one.restarts ? `${one.restarts} restart${one.restarts > 1 ? "s" : ""}` : "", one.lastEnd ? `, before: ${one.lastEnd}` : ""),
           one.message ? h("p", { class: "message" }, one.message) : "",
         ),
       ),

@@ -1,0 +1,121 @@
+"""The page of a whole node on virtual time: what a browser has is what is there, through every change."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from pykubelet.aio.beside import beside
+from pykubelet.aio.broadcast import Subscription
+from pykubelet.api.typed import PODS
+from pykubelet.app.node import Node
+from pykubelet.app.page_sources import Explained, PodMeasures, ShownPods
+from pykubelet.runtime.sim import Behaviour, Run
+from pykubelet.testing.build import pod
+from pykubelet.web.api_tables import ApiTables
+from pykubelet.web.feed import Feed
+from pykubelet.web.measured import MeasuredPods
+from web_rig import told
+from whole_node import NAMESPACE, World, container, is_ready, world
+
+SCRIPTS = {"crash": Behaviour(runs=(Run(seconds=1, exit_code=3),))}
+# Longer than the pace of the feed, shorter than the time after which it looks without a hint.
+A_MOMENT = 2.0
+
+
+class Looking:
+    """A browser: it has what it was told, and applies what changed."""
+
+    def __init__(self, node: Node, feed: Feed, everything: bytes, changes: Subscription[bytes]) -> None:
+        self.node, self.feed, self._changes = node, feed, changes
+        _, first = told(everything)
+        self.rows = {row["key"]: row for row in first["pods"]}
+        self.counts: dict[str, Any] = first["counts"]
+
+    async def catch_up(self) -> None:
+        """Wait a moment and take what came."""
+        await asyncio.sleep(A_MOMENT)
+        while len(self._changes):
+            _, change = told(await self._changes.next())
+            if "pods" in change:
+                self.rows |= {row["key"]: row for row in change["pods"]["rows"]}
+                for gone in change["pods"]["gone"]:
+                    del self.rows[gone]
+            self.counts = change.get("counts", self.counts)
+
+    def has_everything(self) -> bool:
+        """Whether this is what a browser that comes now would get."""
+        _, now = told(self.feed.everything())
+        return self.rows == {row["key"]: row for row in now["pods"]} and self.counts == now["counts"]
+
+
+@asynccontextmanager
+async def looking(around: World) -> AsyncIterator[Looking]:
+    """A node, and a browser that looks at its page."""
+    async with around.running_node() as node:
+        tables = ApiTables(client=around.api, clock=around.clock)
+        problems = node.sources.problems.all
+        feed = Feed(node=ShownPods(node), tables=tables, problems=problems, about={}, clock=around.clock)
+        node.pods.trail.on_news(feed.heard)
+        async with beside(feed.run(asyncio.Event()), "feed"), beside(tables.run(feed.is_read), "tables"):
+            with feed.reading() as (everything, changes):
+                yield Looking(node, feed, everything, changes)
+
+
+async def test_browser_follows_the_life_of_a_pod(tmp_path: Path) -> None:
+    """It comes, runs and goes; the counts at the stations with it."""
+    async with world(tmp_path) as around, looking(around) as browser:
+        assert browser.rows == {}
+        await around.create("web")
+        await around.until("web", is_ready)
+        await browser.catch_up()
+        row = browser.rows["default/web"]
+        assert (row["word"], row["tone"], row["worker"], row["source"]) == ("Running", "good", "sync", "api")
+        counts = browser.counts
+        assert (counts["desired"], counts["running"], counts["sent"], counts["pending"]) == (1, 1, 1, 0)
+        assert browser.has_everything()
+        await around.delete("web")
+        await around.until_gone("web")
+        await browser.catch_up()
+        assert browser.rows == {}
+        assert browser.counts["desired"] == browser.counts["inApi"] == 0
+        assert browser.has_everything()
+
+
+async def test_browser_sees_who_needs_help_and_who_waits_elsewhere(tmp_path: Path) -> None:
+    """A crash is bad news at once; a pod without a node is in the table and at no station."""
+    async with world(tmp_path, scripts=SCRIPTS) as around, looking(around) as browser:
+        await around.create("crash", containers=[container("crash")])
+        await around.until("crash", lambda seen: any(one.restart_count for one in seen.status.container_statuses))
+        await around.api.create(PODS, pod("lonely", node_name=""), namespace=NAMESPACE)
+        await asyncio.sleep(5)
+        await browser.catch_up()
+        assert (browser.rows["default/crash"]["word"], browser.rows["default/crash"]["tone"]) == (
+            "CrashLoopBackOff",
+            "bad",
+        )
+        assert browser.rows["default/lonely"]["word"] == "Pending"
+        assert (browser.counts["desired"], browser.counts["inApi"], browser.counts["tones"]["bad"]) == (1, 2, 1)
+        explained = Explained(browser.node, ShownPods(browser.node), around.api)
+        here = await explained.explain(NAMESPACE, "crash")
+        elsewhere = await explained.explain(NAMESPACE, "lonely")
+        assert here is not None
+        assert elsewhere is not None
+        assert (here["waitsFor"]["step"], here["toldBy"]) == ("crash loop", "node-1")
+        assert (elsewhere["waitsFor"]["step"], "toldBy" in elsewhere) == ("scheduling", False)
+        assert await explained.explain(NAMESPACE, "nobody") is None
+
+
+async def test_pods_are_measured_while_somebody_looks(tmp_path: Path) -> None:
+    """From the second reading on there is a picture; nobody looks, nothing is measured."""
+    async with world(tmp_path) as around, looking(around) as browser:
+        await around.create("web")
+        await around.until("web", is_ready)
+        measured, wanted = MeasuredPods(PodMeasures(browser.node)), asyncio.Event()
+        async with beside(measured.run(wanted), "measures"):
+            await asyncio.sleep(20)
+            assert measured.points("default/web") == ()
+            wanted.set()
+            await asyncio.sleep(20)
+            assert len(measured.points("default/web")) > 3

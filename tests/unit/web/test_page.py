@@ -1,0 +1,176 @@
+"""The page's answers, without a socket: in which order things are checked, and what comes then."""
+
+from itertools import count
+
+import pytest
+
+from pykubelet.api.generated.core import ConfigMap, Secret
+from pykubelet.api.generated.meta import ObjectMeta
+from pykubelet.api.resources import Resource
+from pykubelet.api.typed import CONFIG_MAPS, SECRETS
+from pykubelet.api.wire import decode_document
+from pykubelet.testing.build import pod
+from pykubelet.testing.memory_api import MemoryApi
+from pykubelet.testing.virtual_time import VirtualClock
+from pykubelet.web.messages import KEEP_ALIVE
+from pykubelet.web.object_pages import ObjectPages
+from pykubelet.web.page import MOST_STREAMS, Asked, Entrance, Page
+from pykubelet.web.pod_pages import PodPages
+from pykubelet.web.replies import Flow, Reply
+from pykubelet.web.sessions import Sessions
+from pykubelet.web.static_files import static_files
+from web_rig import PLACE, PORT, Browser, FeedRig, asked, told
+
+
+class ServedApi(MemoryApi):
+    """An API that says what it has."""
+
+    async def served(self) -> tuple[Resource, ...]:
+        return (CONFIG_MAPS.resource, SECRETS.resource)
+
+
+class PageRig:
+    """A page, and a browser that is signed in."""
+
+    def __init__(self, api: ServedApi | None = None) -> None:
+        clock, numbers = VirtualClock(), count()
+        self.rig, self.used = FeedRig(clock), 0
+        self.sessions = Sessions(lambda: f"secret-{next(numbers)}")
+        entrance = Entrance(PORT, PLACE, self.sessions, "/data/<page-link>", self._note)
+        node = self.rig.node
+        pods = PodPages(node=node, tables=self.rig.tables, explanations=node, probes=node, usage=node, logs=node)
+        self.page = Page(entrance=entrance, live=self.rig.feed, pods=pods, objects=ObjectPages(api))
+        self.cookie = f"pykubelet-page={self.sessions.redeem(self.sessions.key)}"
+
+    async def _note(self) -> None:
+        self.used += 1
+
+    async def get(self, target: str, **caller: str) -> Reply:
+        """A complete answer for the one who is signed in."""
+        found = await self.page.answer(asked(target, **{"cookie": self.cookie, **caller}))
+        assert isinstance(found, Reply)
+        return found
+
+    async def flow(self, target: str) -> Flow:
+        found = await self.page.answer(asked(target, cookie=self.cookie))
+        assert isinstance(found, Flow)
+        return found
+
+
+async def test_key_opens_the_page_once() -> None:
+    """It leads to the place of signed-in browsers with a cookie, and the next link is written down."""
+    page = PageRig()
+    key = page.sessions.key
+    let_in = await page.get(f"/?key={key}", cookie="")
+    headers = dict(let_in.headers)
+    assert (let_in.code, headers["Location"], page.used) == (303, PLACE, 1)
+    assert headers["Set-Cookie"].startswith("pykubelet-page=secret-")
+    again = await page.get(f"/?key={key}", cookie="")
+    assert (again.code, page.used) == (403, 1)
+    assert b"used before" in again.body
+    assert b"/data/&lt;page-link&gt;" in again.body
+    assert b"opens with a link" in (await page.get("/", cookie="")).body
+    assert b"Go on" in (await page.get(PLACE, cookie="")).body
+
+
+REFUSED = {
+    "another name": (asked(PLACE, host="evil.example"), 421),
+    "a change": (asked(PLACE, "DELETE"), 405),
+    "nothing": (asked("/nothing"), 404),
+    "not signed in": (asked(f"{PLACE}stream"), 401),
+    "no file": (asked("/static/nothing.js"), 404),
+    "a file that is none of the page's": (asked("/static/..%2fpage.py"), 404),
+}
+
+
+@pytest.mark.parametrize(("request_", "code"), REFUSED.values(), ids=REFUSED)
+async def test_what_is_not_for_this_caller_is_refused(request_: Asked, code: int) -> None:
+    """In words, and with a code that says which of the checks it was."""
+    found = await PageRig().page.answer(request_)
+    assert isinstance(found, Reply)
+    assert found.code == code
+
+
+async def test_data_is_not_for_other_pages() -> None:
+    """Even of a browser that is signed in."""
+    page = PageRig()
+    assert (await page.get(f"{PLACE}kinds", fetch_site="same-site")).code == 403
+    assert (await page.get(PLACE, fetch_site="cross-site")).code == 200
+
+
+async def test_stream_begins_with_everything_and_says_that_it_stands() -> None:
+    """And gives its place back when the browser leaves."""
+    page = PageRig()
+    page.rig.node.put(pod("web"))
+    for _ in range(MOST_STREAMS + 1):
+        browser = Browser(stay=2)
+        await browser.read((await page.flow(f"{PLACE}stream")).copy)
+        assert told(browser.messages[0])[0] == "start"
+        assert browser.messages[1] == KEEP_ALIVE
+
+
+async def test_pod_is_shown_with_why_and_containers() -> None:
+    """One that nobody knows is not there."""
+    page = PageRig()
+    page.rig.node.put(pod("web"))
+    shown = decode_document((await page.get(f"{PLACE}pods/default/web")).body)
+    assert shown["why"]["waitsFor"]["step"] == "nothing"
+    assert [one["name"] for one in shown["containers"]] == ["main"]
+    assert shown["row"]["key"] == "default/web"
+    assert (await page.get(f"{PLACE}pods/default/other")).code == 404
+
+
+async def test_log_is_copied_or_refused_in_words() -> None:
+    """Of the container that runs, or of the one before."""
+    page = PageRig()
+    browser = Browser(stay=9)
+    await browser.read((await page.flow(f"{PLACE}logs/default/web/main")).copy)
+    await browser.read((await page.flow(f"{PLACE}logs/default/web/main?previous=true")).copy)
+    assert browser.messages == [b"newest\n", b"previous\n"]
+    missing = await page.get(f"{PLACE}logs/default/web/other")
+    assert (missing.code, missing.body) == (404, b"there is no container other\n")
+
+
+async def test_objects_are_listed_by_kind_and_shown_as_yaml() -> None:
+    """Only kinds that the server names itself; without a server there are none."""
+    api = ServedApi(VirtualClock())
+    meta = ObjectMeta(name="words", namespace="default")
+    await api.create(CONFIG_MAPS, ConfigMap(metadata=meta, data={"a": "b"}), namespace="default")
+    await api.create(SECRETS, Secret(metadata=meta, data={"a": b"hunter2"}), namespace="default")
+    page = PageRig(api)
+    kinds = decode_document((await page.get(f"{PLACE}kinds")).body)
+    assert [kind["kind"] for kind in kinds] == ["ConfigMap", "Secret"]
+    query = "group=&version=v1&plural=configmaps"
+    listed = decode_document((await page.get(f"{PLACE}objects?{query}")).body)
+    assert [row["key"] for row in listed["rows"]] == ["default/words"]
+    one = await page.get(f"{PLACE}object?{query}&namespace=default&name=words")
+    assert b"kind: ConfigMap" in one.body
+    hidden = await page.get(f"{PLACE}object?group=&version=v1&plural=secrets&namespace=default&name=words")
+    assert b"a: (hidden, 12 characters)" in hidden.body
+    assert (await page.get(f"{PLACE}object?{query}&namespace=default&name=other")).code == 404
+    assert (await page.get(f"{PLACE}objects?plural=../secrets")).code == 404
+    for part in ("kinds", "objects?a=b", "object?a=b"):
+        assert (await PageRig().get(f"{PLACE}{part}")).code == 404
+
+
+async def test_failure_is_an_answer() -> None:
+    """The program goes on, and its log says what it was."""
+    page = PageRig()
+    page.rig.node.failure = ValueError("a mistake of ours")
+    assert (await page.get(f"{PLACE}pods/default/web")).code == 500
+
+
+def test_every_file_that_the_page_names_is_there() -> None:
+    """Scripts, styles and pictures; none of them names an address outside, and none runs inline."""
+    files = static_files()
+    for name, file in files.items():
+        text = file.content.decode()
+        for other in files:
+            assert text.count(f'from "./{other}"') <= 1
+        named = [part.partition('"')[0] for part in text.split('from "./')[1:]]
+        named += [part.partition('"')[0] for part in text.split('"/static/')[1:]]
+        assert set(named) <= set(files), name
+        assert "https://" not in text
+        assert " style=" not in text
+        assert "innerHTML" not in text
+    assert {"index.html", "app.js", "page.css", "icon.svg"} <= set(files)

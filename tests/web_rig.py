@@ -1,0 +1,111 @@
+"""The page without a socket: real parts of it over a node that says what a test wants."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from typing import Any
+
+from msgspec import Struct
+
+from pykubelet.aio.clock import Clock
+from pykubelet.api.generated.core import Pod
+from pykubelet.api.pods import API_SOURCE
+from pykubelet.api.wire import Document, decode_document
+from pykubelet.testing.memory_api import MemoryApi
+from pykubelet.web.api_tables import ApiTables
+from pykubelet.web.collaborators import LogOptions, NodePod, SourceState, Unavailable, Write
+from pykubelet.web.feed import Feed
+from pykubelet.web.guard import Caller
+from pykubelet.web.page import Asked
+from pykubelet.web.pod_row import Standing, pod_key
+from pykubelet.web.usage_history import Point
+
+PORT = 6480
+HOST = f"127.0.0.1:{PORT}"
+PLACE = "/view/place/"
+
+
+class FixedNode:
+    """A node with pods, of which it says what it was told; a NodeView, Explanations, Probes, Usage and Logs."""
+
+    def __init__(self) -> None:
+        self.pods: dict[str, Pod] = {}
+        self.standing = Standing(source=API_SOURCE, worker="sync")
+        self.asked_for = 0
+        self.failure: Exception | None = None
+
+    def put(self, pod: Pod) -> str:
+        self.pods[pod_key(pod.metadata.namespace, pod.metadata.name)] = pod
+        return pod.metadata.uid
+
+    def keys(self) -> Iterable[str]:
+        return tuple(self.pods)
+
+    def key_of(self, uid: str) -> str | None:
+        return next((key for key, pod in self.pods.items() if pod.metadata.uid == uid), None)
+
+    def pod(self, key: str) -> NodePod | None:
+        self.asked_for += 1
+        found = self.pods.get(key)
+        return NodePod(found, found.status, self.standing) if found is not None else None
+
+    def sources(self) -> tuple[SourceState, ...]:
+        return (SourceState(API_SOURCE, True),)
+
+    async def explain(self, namespace: str, name: str) -> Document | None:
+        if self.failure is not None:
+            raise self.failure
+        known = pod_key(namespace, name) in self.pods
+        return {"waitsFor": {"step": "nothing", "what": "nothing"}, "trail": []} if known else None
+
+    def findings(self, key: str) -> Iterable[Struct]:
+        return ()
+
+    def points(self, key: str) -> tuple[Point, ...]:
+        return ()
+
+    async def open(self, options: LogOptions) -> Callable[[Write], Awaitable[None]]:
+        if options.container != "main":
+            raise Unavailable(f"there is no container {options.container}")
+
+        async def copy(write: Write) -> None:
+            await write(b"previous\n" if options.previous else b"newest\n")
+
+        return copy
+
+
+class FeedRig:
+    """A feed over such a node, and over an API in memory if that is wanted."""
+
+    def __init__(self, clock: Clock, api: MemoryApi | None = None, **named: str) -> None:
+        self.node = FixedNode()
+        self.tables = ApiTables(client=api, clock=clock, **named)
+        self.feed = Feed(node=self.node, tables=self.tables, problems=lambda: (), about={"node": "node-1"}, clock=clock)
+
+
+def told(message: bytes) -> tuple[str, Any]:
+    """The event and the data of a message to a browser."""
+    lines = dict(
+        line.split(b": ", 1) for line in message.strip().split(b"\n") if line and not line.startswith(b"retry")
+    )
+    return lines[b"event"].decode(), decode_document(lines[b"data"])
+
+
+def asked(target: str, method: str = "GET", **caller: str) -> Asked:
+    return Asked(method, target, Caller(**{"host": HOST, **caller}))
+
+
+class Browser:
+    """Takes what a stream sends; after so many messages it leaves."""
+
+    def __init__(self, stay: int) -> None:
+        self.messages: list[bytes] = []
+        self._stay = stay
+
+    async def write(self, data: bytes) -> None:
+        self.messages.append(data)
+        if len(self.messages) >= self._stay:
+            raise ConnectionResetError
+
+    async def read(self, copy: Callable[[Write], Awaitable[None]]) -> None:
+        with suppress(ConnectionResetError):
+            await copy(self.write)
