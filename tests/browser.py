@@ -16,7 +16,7 @@ import pytest
 
 from pykubelet.aio.beside import beside
 
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 45.0
 FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -76,21 +76,24 @@ class Tab:
 
     async def run(self, script: str) -> Any:
         """What a script comes to."""
-        told = await self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        told = await self._evaluate(script)
         assert "exceptionDetails" not in told, told["exceptionDetails"]
         return told["result"].get("value")
 
+    async def _evaluate(self, script: str) -> dict[str, Any]:
+        return await self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+
     async def until(self, script: str, *, within_seconds: float = PATIENCE_SECONDS) -> Any:
-        """Wait until a script comes to something true."""
-        last: Any = None
+        """Wait until a script comes to something true; one that fails, as its element is not there yet, has not."""
+        last: dict[str, Any] = {}
         try:
             async with asyncio.timeout(within_seconds):
-                while not (last := await self.run(script)):
+                while "exceptionDetails" in (last := await self._evaluate(script)) or not last["result"].get("value"):
                     await asyncio.sleep(0.05)
         except TimeoutError:
             words = await self.run("document.body?.innerText")
             raise AssertionError(f"never true: {script}; the page shows:\n{words}\n{self.complaints}") from None
-        return last
+        return last["result"]["value"]
 
     async def comes(self, selector: str, *, within_seconds: float) -> bool:
         """Whether an element comes in time."""

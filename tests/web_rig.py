@@ -1,5 +1,6 @@
 """The page without a socket: real parts of it over a node that says what a test wants."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import Any
@@ -95,16 +96,17 @@ def asked(target: str, method: str = "GET", **caller: str) -> Asked:
 
 
 class Browser:
-    """Takes what a stream sends; after so many messages it leaves."""
+    """Takes what a stream sends, a pause after each; after so many messages it leaves."""
 
-    def __init__(self, stay: int) -> None:
+    def __init__(self, stay: int, pause_seconds: float = 0.0) -> None:
         self.messages: list[bytes] = []
-        self._stay = stay
+        self._stay, self._pause_seconds = stay, pause_seconds
 
     async def write(self, data: bytes) -> None:
         self.messages.append(data)
         if len(self.messages) >= self._stay:
             raise ConnectionResetError
+        await asyncio.sleep(self._pause_seconds)
 
     async def read(self, copy: Callable[[Write], Awaitable[None]]) -> None:
         with suppress(ConnectionResetError):

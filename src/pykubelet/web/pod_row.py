@@ -96,7 +96,7 @@ def pod_row(pod: Pod, status: PodStatus, standing: Standing = NOT_HERE) -> PodRo
         ip=status.pod_ip,
         source=standing.source,
         worker=standing.worker,
-        waits=standing.waits,
+        waits=_complaint(status) or standing.waits,
         is_static=is_static,
         has_mirror=standing.has_mirror,
         is_unsent=standing.is_unsent,
@@ -151,6 +151,12 @@ def _tone(pod: Pod, status: PodStatus, word: str) -> Tone:
             return Tone.BAD
     is_well = word == "Running" and pod.metadata.deletion_timestamp is None and _condition(status, "Ready")
     return Tone.GOOD if is_well else Tone.WAITING
+
+
+def _complaint(status: PodStatus) -> str:
+    """What keeps a container from starting, in the words of its status."""
+    waiting = (one.state.waiting for one in _all(status))
+    return next((one.message for one in waiting if one is not None and one.reason not in _STARTING), "")
 
 
 def _condition(status: PodStatus, type_: str) -> bool:

@@ -1,9 +1,12 @@
 """The page's answers, without a socket: in which order things are checked, and what comes then."""
 
+import asyncio
+from contextlib import AsyncExitStack
 from itertools import count
 
 import pytest
 
+from pykubelet.aio.beside import beside
 from pykubelet.api.generated.core import ConfigMap, Secret
 from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.resources import Resource
@@ -107,6 +110,33 @@ async def test_stream_begins_with_everything_and_says_that_it_stands() -> None:
         await browser.read((await page.flow(f"{PLACE}stream")).copy)
         assert told(browser.messages[0])[0] == "start"
         assert browser.messages[1] == KEEP_ALIVE
+
+
+async def test_slow_browser_gets_everything_anew() -> None:
+    """Changes that it did not take in time are not kept for it; the newest state is."""
+    page = PageRig()
+    browser = Browser(stay=2, pause_seconds=200)
+    stream = await page.flow(f"{PLACE}stream")
+    async with beside(page.rig.feed.run(asyncio.Event()), "feed"), beside(browser.read(stream.copy), "browser") as task:
+        for number in range(200):
+            page.rig.feed.heard(page.rig.node.put(pod(f"pod-{number}")))
+            await asyncio.sleep(0.5)
+        await task
+    first, second = (told(message) for message in browser.messages)
+    assert (first[0], len(first[1]["pods"])) == ("start", 1)
+    assert (second[0], len(second[1]["pods"])) == ("start", 200)
+
+
+async def test_only_so_many_browsers_look_at_once() -> None:
+    """Each takes a little for every change; one more is told so."""
+    page = PageRig()
+    async with AsyncExitStack() as stack:
+        for number in range(MOST_STREAMS):
+            stream = await page.flow(f"{PLACE}stream")
+            browser = Browser(stay=9, pause_seconds=1000)
+            await stack.enter_async_context(beside(browser.read(stream.copy), f"browser {number}"))
+        await asyncio.sleep(1)
+        assert (await page.get(f"{PLACE}stream")).code == 503
 
 
 async def test_pod_is_shown_with_why_and_containers() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.api import wire
-from pykubelet.api.generated.core import Container, Pod, PodStatus
+from pykubelet.api.generated.core import Container, EphemeralContainer, Pod, PodStatus
 from pykubelet.testing.build import container, pod, static_pod
 from pykubelet.web.containers import container_rows
 from pykubelet.web.pod_row import NOT_HERE, PodRow, Standing, Tone, pod_row
@@ -87,6 +87,15 @@ def test_row_says_where_the_pod_is_on_its_way() -> None:
     assert pod_row(pod(), PodStatus()).in_api
 
 
+def test_row_says_what_keeps_a_container_from_starting() -> None:
+    """In its own words rather than that the node will try again."""
+    missing = {"waiting": {"reason": "CreateContainerConfigError", "message": 'configmap "words" not found'}}
+    starting = {"waiting": {"reason": "ContainerCreating", "message": "soon"}}
+    standing = Standing(source="api", waits="another try")
+    assert pod_row(pod(), status("Pending", RUNS, missing), standing).waits == 'configmap "words" not found'
+    assert pod_row(pod(), status("Pending", starting), standing).waits == "another try"
+
+
 SIDECAR = wire.from_document({"name": "i", "image": "a", "restartPolicy": "Always"}, Container)
 
 
@@ -106,7 +115,8 @@ def test_containers_are_listed_in_the_order_in_which_they_start() -> None:
         ("c1", "", "CrashLoopBackOff", Tone.BAD),
         ("c2", "", "not yet started", Tone.WAITING),
     ]
-    assert container_rows(pod(init_containers=(SIDECAR,)), PodStatus())[0].kind == "sidecar"
+    more = pod(init_containers=(SIDECAR,), ephemeral_containers=(EphemeralContainer(name="look", image="a"),))
+    assert [one.kind for one in container_rows(more, PodStatus())] == ["sidecar", "", "debug"]
 
 
 def test_container_tells_how_the_run_before_ended() -> None:

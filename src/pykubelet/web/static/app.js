@@ -115,17 +115,26 @@ function made(parts) {
   return new TableView(name in TABLES ? name : "pods");
 }
 
+function parts() {
+  try {
+    return location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  } catch {
+    // An address that somebody typed.
+    return ["pods"];
+  }
+}
+
 function show() {
-  const parts = location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
+  const wanted = parts();
   if (shown?.table) kept[shown.table] = { words: shown.grid.filter.value, active: shown.grid.active, top: shown.grid.scroller.scrollTop, sort: shown.grid.sort };
   shown?.close();
-  shown = made(parts);
-  const tab = { pod: "pods", object: "objects" }[parts[0]] ?? (parts[0] || "pods");
+  shown = made(wanted);
+  const tab = { pod: "pods", object: "objects" }[wanted[0]] ?? (wanted[0] || "pods");
   for (const link of byId("tabs").children) {
     if (link.dataset.view === tab) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  document.body.dataset.view = parts[0] || "pods";
+  document.body.dataset.view = wanted[0] || "pods";
   view.replaceChildren(shown.element);
   const before = shown.table && kept[shown.table];
   if (before) {
@@ -141,11 +150,11 @@ function show() {
   if (!shown.table) scrollTo(0, 0);
 }
 
+// Where one came from: from an object to its kind, or to its pod, and from all else to the pods.
 function back() {
-  const parts = location.hash.replace(/^#\/?/, "").split("/");
-  if (parts[0] === "pod") location.hash = "#/pods";
-  else if (parts[0] === "object") location.hash = parts[3] === "pods" ? `#/pod/${parts[4]}/${parts[5]}` : `#/objects/${parts.slice(1, 4).join("/")}`;
-  else if (parts[0] && parts[0] !== "pods") location.hash = "#/pods";
+  const [name, ...rest] = location.hash.replace(/^#\/?/, "").split("/");
+  if (name === "object") location.hash = rest[2] === "pods" ? `#/pod/${rest[3]}/${rest[4]}` : `#/objects/${rest.slice(0, 3).join("/")}`;
+  else if (name && name !== "pods") location.hash = "#/pods";
 }
 
 document.addEventListener("keydown", (event) => {
