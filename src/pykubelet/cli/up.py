@@ -54,5 +54,6 @@ def up(*, verbose: bool, log_format: str, **options: Any) -> None:
     from pykubelet.app.cluster import run
     from pykubelet.app.settings import ClusterSettings
 
-    settings = ClusterSettings(node_name=name, data_dir=data, page=page_settings(options), **options)
+    page = page_settings(options)
+    settings = ClusterSettings(node_name=name, data_dir=data, page=page, **options)
     start(run, settings, verbose=verbose, log_format=log_format)
