@@ -57,13 +57,14 @@ class Timeline(Struct, frozen=True):
 def timeline(trail: Iterable[Document], status: PodStatus) -> Timeline:
     """The picture of a trail, as the documents of its entries say it."""
     entries = sorted(trail, key=lambda entry: str(entry["at"]))
+    starts = _starts(entries)
     lanes: dict[str, list[Mark]] = {}
     for entry in entries:
         lanes.setdefault(str(entry["station"]), []).append(_mark(entry))
     return Timeline(
         tuple(Lane(station, tuple(marks)) for station, marks in lanes.items()),
         _phases(entries),
-        tuple(span for one in _all(status) for span in _container_spans(one)),
+        tuple(span for one in _all(status) for span in _container_spans(one, starts)),
     )
 
 
@@ -97,15 +98,31 @@ def _phases(entries: Iterable[Document]) -> tuple[Span, ...]:
     return tuple(Span(name, start, end, _TONES.get(name, "")) for (name, start), end in zip(starts, ends, strict=False))
 
 
-def _container_spans(one: ContainerStatus) -> Iterable[Span]:
+def _container_spans(one: ContainerStatus, starts: Mapping[tuple[str, int], int]) -> Iterable[Span]:
     """The run before the last one, and the last one, as far as they are known."""
     for state in (one.last_state, one.state):
         ended, running = state.terminated, state.running
         if ended is not None and ended.started_at and ended.finished_at:
-            tone = "" if ended.exit_code == 0 else "bad"
-            yield Span(one.name, _milliseconds(ended.started_at), _milliseconds(ended.finished_at), tone)
+            start, end = _start(one.name, ended.started_at, starts), _milliseconds(ended.finished_at)
+            yield Span(one.name, start, max(start, end), "" if ended.exit_code == 0 else "bad")
         elif running is not None and running.started_at:
-            yield Span(one.name, _milliseconds(running.started_at), 0, "good")
+            yield Span(one.name, _start(one.name, running.started_at, starts), 0, "good")
+
+
+def _starts(entries: Iterable[Document]) -> dict[tuple[str, int], int]:
+    """When containers were started, by name and second: a status knows no less, an event does."""
+    found: dict[tuple[str, int], int] = {}
+    for entry in entries:
+        if entry["what"] == "Started":
+            for at in (entry["at"], entry.get("lastAt") or entry["at"]):
+                exact = _milliseconds(at)
+                found.setdefault((_facts(entry).get("container", ""), exact // 1000), exact)
+    return found
+
+
+def _start(name: str, at: str, starts: Mapping[tuple[str, int], int]) -> int:
+    second = _milliseconds(at)
+    return starts.get((name, second // 1000), second)
 
 
 def _facts(entry: Document) -> Mapping[str, str]:

@@ -79,6 +79,18 @@ def test_containers_last_from_start_to_end() -> None:
     )
 
 
+def test_container_starts_when_its_event_says_so() -> None:
+    """A status knows only the second, in which the pod may not have been there yet."""
+    exact = {"at": "2026-01-01T00:00:01.5Z", "station": "events", "what": "Started", "facts": [["container", "a"]]}
+    again = exact | {"lastAt": "2026-01-01T00:00:07.25Z", "times": 2}
+    done = {"terminated": {"exitCode": 0, "startedAt": at(1), "finishedAt": at(1)}}
+    states = [{"name": "a", "lastState": done, "state": {"running": {"startedAt": at(7)}}}]
+    seen = wire.from_document({"containerStatuses": states}, PodStatus)
+    first, second = timeline([again], seen).containers
+    assert (first.start, first.end) == (ms(1) + 500, ms(1) + 500)
+    assert second.start == ms(7) + 250
+
+
 def test_usage_is_a_rate_of_the_processor_and_an_amount_of_memory() -> None:
     """From two readings; a container that was started anew gives no point; bounded."""
     history = UsageHistory()
