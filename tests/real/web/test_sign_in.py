@@ -123,7 +123,8 @@ def test_taken_port_is_no_reason_not_to_start(tmp_path: Path) -> None:
         first = UpProcess(tmp_path, "--page-port", str(port), runtime="sim")
         try:
             first.start()
-            assert first.has_said(f"port {port} is taken: the page is on ")
+            assert first.has_said(f"port {port} is taken: the page is on ", within_seconds=20)
+            assert first.has_said("page http://127.0.0.1:", within_seconds=20)
             assert (first.data / "page-link").exists()
             assert first.stop() == 0
             assert not (first.data / "page-link").exists()
