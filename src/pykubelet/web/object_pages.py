@@ -92,4 +92,5 @@ def _no_server() -> Reply:
 
 
 def _refused(error: ApiError) -> Reply:
-    return text(error.code, error.message)
+    # Zero is what no answer at all has for a code.
+    return text(error.code or 502, error.message)

@@ -7,6 +7,7 @@ from itertools import count
 import pytest
 
 from pykubelet.aio.beside import beside
+from pykubelet.api.errors import NotReached
 from pykubelet.api.generated.core import ConfigMap, Secret
 from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.resources import Resource
@@ -181,6 +182,21 @@ async def test_objects_are_listed_by_kind_and_shown_as_yaml() -> None:
     assert (await page.get(f"{PLACE}objects?plural=../secrets")).code == 404
     for part in ("kinds", "objects?a=b", "object?a=b"):
         assert (await PageRig().get(f"{PLACE}{part}")).code == 404
+
+
+class SilentApi(ServedApi):
+    """An API server that does not answer."""
+
+    async def served(self) -> tuple[Resource, ...]:
+        raise NotReached("no answer")
+
+
+async def test_api_server_that_does_not_answer_is_said_to_be_silent() -> None:
+    """With a code of our own, as there is none of its."""
+    page = PageRig(SilentApi(VirtualClock()))
+    for part in ("kinds", "objects?plural=pods", "object?plural=pods"):
+        found = await page.get(f"{PLACE}{part}")
+        assert (found.code, found.body) == (502, b"no answer\n")
 
 
 async def test_failure_is_an_answer() -> None:

@@ -3,6 +3,7 @@
 import { h, say, svg } from "./dom.js";
 
 const WIDE = { columns: 6, width: 150, gap: 36 };
+const MIDDLE = { columns: 3, width: 200, gap: 34 };
 const NARROW = { columns: 2, width: 170, gap: 20 };
 const HEIGHT = 86;
 const BETWEEN = 18;
@@ -37,15 +38,15 @@ export class PathPicture {
   constructor(place, live) {
     this.place = place;
     this.live = live;
-    this.narrow = matchMedia("(max-width: 720px)");
-    this.narrow.addEventListener("change", () => this.#draw());
+    this.forms = [[matchMedia("(max-width: 720px)"), NARROW], [matchMedia("(max-width: 1020px)"), MIDDLE]];
+    for (const [query] of this.forms) query.addEventListener("change", () => this.#draw());
     live.addEventListener("start", () => this.#draw());
     live.addEventListener("change", (event) => (event.detail.counts || event.detail.sources) && this.update());
   }
 
   #draw() {
     if (!this.live.counts) return;
-    const form = this.narrow.matches ? NARROW : WIDE;
+    const form = this.forms.find(([query]) => query.matches)?.[1] ?? WIDE;
     const lines = Math.ceil(STATIONS.length / form.columns);
     const width = form.columns * form.width + (form.columns - 1) * form.gap + 4;
     const height = lines * HEIGHT + (lines - 1) * BETWEEN + 4;
