@@ -1,10 +1,9 @@
 """The page put together: where it listens, who may see it, and what it shows."""
 
 import asyncio
-import os
 import webbrowser
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -22,6 +21,7 @@ from pykubelet.web.api_tables import ApiTables
 from pykubelet.web.app import App, listen
 from pykubelet.web.collaborators import Objects
 from pykubelet.web.feed import Feed
+from pykubelet.web.link_file import LinkFile
 from pykubelet.web.measured import MeasuredPods
 from pykubelet.web.object_pages import ObjectPages
 from pykubelet.web.page import Entrance, Page
@@ -92,37 +92,6 @@ def _page(node: Node, cluster: Cluster, entrance: Entrance) -> tuple[Page, dict[
         "page's measures": lambda: measured.run(feed.is_read),
     }
     return Page(entrance=entrance, live=feed, pods=pods, objects=ObjectPages(client)), runners
-
-
-class LinkFile:
-    """The file with the link that the next browser can use; only its owner may read it."""
-
-    def __init__(self, path: Path, port: int, sessions: Sessions) -> None:
-        self.path, self._port, self._sessions = path, port, sessions
-
-    @property
-    def url(self) -> str:
-        """The link that is valid now."""
-        return f"http://127.0.0.1:{self._port}/?key={self._sessions.key}"
-
-    async def write(self) -> None:
-        """Write down the link that is valid now; a folder that cannot be written to is no reason to refuse anybody."""
-        try:
-            await asyncio.to_thread(self._write, self.url)
-        except OSError as error:
-            log.warning("the link of the page is not written down", path=str(self.path), cause=error.strerror)
-
-    def remove(self) -> None:
-        """It leads nowhere any more."""
-        with suppress(OSError):
-            self.path.unlink()
-
-    def _write(self, url: str) -> None:
-        draft = self.path.with_name(f".{self.path.name}.new")
-        draft.unlink(missing_ok=True)
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(f"{url}\n")
-        draft.replace(self.path)
 
 
 async def _open_browser(url: str) -> None:
