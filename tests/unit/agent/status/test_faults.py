@@ -20,8 +20,8 @@ from pykubelet.testing.faults import CALL_FAULTS, Fault, FaultyClient
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock, VirtualTimeLoop
 
-# Longer than every back-off, Retry-After and delay of the faults, and than two reconcile periods.
-SETTLED_SECONDS = 40
+# Longer than every back-off, Retry-After and delay of the faults, and than a reconcile period for each of four faults.
+SETTLED_SECONDS = 60
 
 
 class Safety:
