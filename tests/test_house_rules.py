@@ -295,6 +295,7 @@ PURE = {
     "runtime/plan.py",
     "runtime/process/capabilities.py",
     "runtime/process/cgroup_plan.py",
+    "runtime/process/listeners.py",
     "runtime/process/records.py",
     "runtime/process/request.py",
     "runtime/process/shim/view.py",

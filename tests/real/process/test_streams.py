@@ -3,6 +3,7 @@
 import asyncio
 import os
 import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -197,21 +198,46 @@ async def test_one_who_does_not_look_holds_up_nobody(lab: Lab, runtime: ProcessR
     assert len(ward.log) == 5_000_000
 
 
-async def test_port_of_a_pod_is_a_port_of_the_machine(lab: Lab, runtime: ProcessRuntime) -> None:
-    """Both directions; a port where nobody listens is a failure."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
-    ward = await lab.start("sleep", "1000")
-    with pytest.raises(RuntimeFailure, match=f"dial tcp 127.0.0.1:{port}: connect: connection refused"):
-        async with runtime.connect(ward.sandbox_id, port):
-            pass
+SHOUT = """
+import socket, sys
+listener = socket.create_server((sys.argv[1], 0), family=socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET)
+print(listener.getsockname()[1], flush=True)
+while True:
+    line, _ = listener.accept()
+    with line:
+        heard = b""
+        while data := line.recv(1000):
+            heard += data
+        line.sendall(heard.upper())
+"""
 
-    async def shout(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write((await reader.read()).upper())
-        writer.close()
 
-    async with await asyncio.start_server(shout, "127.0.0.1", port), runtime.connect(ward.sandbox_id, port) as line:
+def own_addresses() -> list[str]:
+    """What a pod may listen at on this machine, which may have no IPv6."""
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return ["127.0.0.1", "0.0.0.0", "::1", "::"]
+    except OSError:
+        return ["127.0.0.1", "0.0.0.0"]
+
+
+@pytest.mark.parametrize("address", own_addresses())
+async def test_port_of_a_pod_is_a_port_of_the_machine(lab: Lab, runtime: ProcessRuntime, address: str) -> None:
+    """Both directions, wherever the pod listens."""
+    ward = await lab.start(sys.executable, "-c", SHOUT, address)
+    await until(lambda: bool(ward.log))
+    async with runtime.connect(ward.sandbox_id, int(ward.log)) as line:
         await line.writer.write(b"hello")
         await line.writer.close()
         assert await read_all(line.reader) == b"HELLO"
+
+
+async def test_port_of_somebody_else_is_not_reached_through_a_pod(lab: Lab, runtime: ProcessRuntime) -> None:
+    """A service of the machine that trusts loopback, or another pod's: nobody listens there, as far as this pod goes."""
+    ward, other = await lab.start("sleep", "1000"), await lab.start(sys.executable, "-c", SHOUT, "0.0.0.0")
+    await until(lambda: bool(other.log))
+    with socket.create_server(("127.0.0.1", 0)) as ours:
+        for port in (int(other.log), ours.getsockname()[1]):
+            with pytest.raises(RuntimeFailure, match=f"dial tcp 127.0.0.1:{port}: connect: connection refused"):
+                async with runtime.connect(ward.sandbox_id, port):
+                    pass

@@ -59,6 +59,11 @@ class PodEntry:
         """The containers of one sandbox."""
         return [one for one in self.containers if one.facts.sandbox_id == sandbox_id]
 
+    def supervisors(self) -> list[int]:
+        """The processes that supervise its containers."""
+        states = [one.state for one in self.containers if one.exit is None]
+        return [state.supervisor.pid for state in states if state is not None and state.supervisor is not None]
+
     def sandbox(self, sandbox_id: str) -> SandboxRecord | None:
         """One sandbox."""
         return next((one for one in self.sandboxes if one.id == sandbox_id), None)

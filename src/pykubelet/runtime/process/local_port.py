@@ -1,11 +1,13 @@
-"""Connections to ports of pods that share the machine's network: to the machine itself."""
+"""Connections to ports of pods that share the machine's network, where the pod itself listens."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import errno
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from pykubelet.runtime.go_words import dial_failure
+from pykubelet.runtime.process.listeners import ADDRESSES
 from pykubelet.runtime.protocol import RuntimeFailure
 
 _BLOCK_BYTES = 64 * 1024
@@ -51,9 +53,11 @@ class LocalConnection:
 
 
 @asynccontextmanager
-async def open_local_port(port: int) -> AsyncIterator[LocalConnection]:
-    """Connect to a port of this machine; RuntimeFailure if nobody listens there."""
-    reader, writer = await _opened(port)
+async def open_local_port(
+    port: int, addresses: Callable[[], Awaitable[Sequence[str]]]
+) -> AsyncIterator[LocalConnection]:
+    """Connect to a port of this machine at one of the addresses where a pod serves it; RuntimeFailure if there is none."""
+    reader, writer = await _opened(port, await addresses())
     try:
         yield LocalConnection(_Reader(reader), _Writer(writer))
     finally:
@@ -62,10 +66,14 @@ async def open_local_port(port: int) -> AsyncIterator[LocalConnection]:
             await writer.wait_closed()
 
 
-async def _opened(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def _opened(port: int, addresses: Sequence[str]) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     reasons = []
     # By address: looking up a name may take its time, and several failures in one say nothing a person can read.
-    for address in ("127.0.0.1", "::1"):
+    for address in ADDRESSES:
+        if address not in addresses:
+            # Somebody else may listen there, whom the pod has no business with.
+            reasons.append(dial_failure(address, port, ConnectionRefusedError(errno.ECONNREFUSED, "refused")))
+            continue
         try:
             return await asyncio.open_connection(address, port)
         except OSError as error:

@@ -29,6 +29,7 @@ from pykubelet.runtime.process.cgroups import find_cgroups
 from pykubelet.runtime.process.folders import Folders
 from pykubelet.runtime.process.launcher import Launcher
 from pykubelet.runtime.process.local_port import open_local_port
+from pykubelet.runtime.process.own_ports import own_addresses
 from pykubelet.runtime.process.records import SandboxRecord, State, User, pod_uid
 from pykubelet.runtime.process.request import Machine, container_config, sandbox_record
 from pykubelet.runtime.process.shim.identity import boot_id
@@ -255,7 +256,7 @@ class ProcessRuntime:
         pod, _ = self._book.owner(sandbox_id)
         if pod is None:
             raise RuntimeFailure(f'sandbox "{sandbox_id}" not found')
-        return open_local_port(port)
+        return open_local_port(port, lambda: self._wards.on_disk(own_addresses, port, pod.supervisors()))
 
     async def reopen_log(self, container_id: str) -> None:
         self._running(container_id)
