@@ -14,9 +14,10 @@ import pytest
 
 from pykubelet.agent.flow import PodOp, Source
 from pykubelet.agent.sources import Channel, FileSource, SourceProblem
+from pykubelet.aio.log import facts_of
 from pykubelet.api.generated.core import Pod
 from pykubelet.kube.manifests.last_known_good import PathView, Reading, advance
-from pykubelet.kube.manifests.scan import OPEN_TO_ALL, Hints, Scanner
+from pykubelet.kube.manifests.scan import Hints, Scanner
 
 
 class Reported:
@@ -312,27 +313,18 @@ async def test_what_is_no_regular_file_is_left_alone(folder: Path) -> None:
         assert single.pods is None
 
 
-async def test_file_that_everybody_may_write_to_is_not_read(folder: Path) -> None:
-    """Once it is closed to others it counts."""
+@pytest.mark.parametrize(("file_mode", "folder_mode"), [(0o666, 0o755), (0o644, 0o1777)])
+def test_manifest_that_everybody_may_write_is_read_and_warned_about(
+    folder: Path, caplog: pytest.LogCaptureFixture, file_mode: int, folder_mode: int
+) -> None:
+    """As the kubelet reads it; the log says whose it is and what it was, once."""
     (folder / "web.yaml").write_text(manifest())
-    (folder / "evil.yaml").write_text(manifest("evil"))
-    (folder / "evil.yaml").chmod(0o666)
-    async with following(folder) as files:
-        await files.expect(web="v1")
-        assert files.problems.open == {"evil.yaml": OPEN_TO_ALL}
-        (folder / "evil.yaml").chmod(0o644)
-        (folder / "evil.yaml").write_text(manifest("evil", "v2"))
-        await files.expect(web="v1", evil="v2")
-        assert files.problems.open == {}
-
-
-@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o702])
-def test_folder_that_everybody_may_write_to_is_not_read(folder: Path, mode: int) -> None:
-    """Sticky or not, anybody could put a pod there; nothing is said about those that run already."""
-    (folder / "web.yaml").write_text(manifest())
-    folder.chmod(mode)
+    (folder / "web.yaml").chmod(file_mode)
+    folder.chmod(folder_mode)
     scan = scanner(folder).scan(NOTHING_KNOWN, Hints())
-    assert (scan.problem, dict(scan.files), scan.folder, scan.is_definite) == (OPEN_TO_ALL, {}, None, False)
+    assert list(scan.files) == [str(folder / "web.yaml")]
+    told = [facts_of(record) for record in caplog.records if record.levelname == "WARNING"]
+    assert [one["writable_by"] for one in told] == ["everybody (chmod o-w)"]
 
 
 def test_what_cannot_be_reached_is_a_problem(folder: Path) -> None:

@@ -172,7 +172,7 @@ def test_folder_that_is_away_for_a_while_changes_nothing(cluster: ProcessCluster
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts")
 def test_unmounted_folder_keeps_its_pods(tmp_path: Path) -> None:
     """The empty folder below says nothing about the files; mounted again, the next agent takes all for the same."""
-    manifests, disk = Manifests(tmp_path / "manifests"), ("-t", "tmpfs", "-o", "mode=755", "none")
+    manifests, disk = Manifests(tmp_path / "manifests"), ("-t", "tmpfs", "none")
     with ExitStack() as stack:
         # What is unmounted here is unmounted in containers too, as where systemd has set things up.
         stack.enter_context(mounted(tmp_path, "--make-shared", "--bind", str(tmp_path)))

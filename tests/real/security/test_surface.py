@@ -78,14 +78,27 @@ def listening(pid: int) -> list[tuple[str, int]]:
     return found
 
 
+def page_port(up: UpProcess) -> int:
+    assert up.has_said("page http://127.0.0.1:", within_seconds=20)
+    said = next(line for line in up.lines if line.startswith("page "))
+    return int(said.partition("http://127.0.0.1:")[2].partition("/")[0])
+
+
 def test_every_port_is_on_loopback_and_asks_who_is_there(up: UpProcess) -> None:
-    """Two of them, the API server's and the node's: both speak TLS only, and tell a stranger nothing."""
+    """The API server's and the node's speak TLS only; these and the page's tell a stranger nothing."""
+    page = page_port(up)
     ports = listening(up.pid)
     assert {address for address, _ in ports} == {"127.0.0.1"}
-    assert len(ports) == 2
+    secured = [port for _, port in ports if port != page]
+    assert (len(ports), len(secured)) == (3, 2)
+    for path in ("/", "/?key=guessed", "/stream", "/view/guessed/", "/pods/default/web-node-1", "/metrics"):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"http://127.0.0.1:{page}{path}", timeout=20)
+        with refused.value as answer:
+            assert (answer.code in {401, 403, 404}, b"web-node-1" in answer.read()) == (True, False), path
     stranger = ssl.create_default_context()
     stranger.check_hostname, stranger.verify_mode = False, ssl.CERT_NONE
-    for _, port in ports:
+    for port in secured:
         for path in ("/metrics", "/pods", "/api/v1/secrets", "/exec/default/web-node-1/main?command=id", "/logs/"):
             with pytest.raises(urllib.error.HTTPError) as refused:
                 urllib.request.urlopen(f"https://127.0.0.1:{port}{path}", context=stranger, timeout=20)

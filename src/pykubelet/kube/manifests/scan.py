@@ -1,8 +1,7 @@
 """Looks at a path once: which manifests are there, and what the changed ones say.
 
 In: the path, and what is known from the look before. Out: a `Scan`. It blocks while it reads, so it runs in a thread. Only
-regular files are ever opened: opening a FIFO would wait for its writer, for ever. Symbolic links are followed. What everybody on the
-machine may write to is not read at all: whoever writes a manifest runs pods, past every check of an API server.
+regular files are ever opened: opening a FIFO would wait for its writer, for ever. Symbolic links are followed.
 
 Upstream: pkg/kubelet/config/file.go (listConfig, extractFromDir, extractFromFile).
 """
@@ -26,7 +25,6 @@ T = TypeVar("T")
 log = get_logger(__name__)
 
 MANIFEST_EXTENSIONS = (".yaml", ".yml", ".json")
-OPEN_TO_ALL = "everybody may write to it: take that right from others (chmod o-w)"
 EDITOR_LEFTOVERS = ("~", "#", ".swp", ".swo", ".swx", ".tmp", ".bak", ".orig", ".rej")
 
 
@@ -74,8 +72,6 @@ class Scanner(Generic[T]):
             return self._absent(view, hints)
         except OSError as error:
             return Scan(path=str(self.path), problem=f"cannot be read: {error.strerror}")
-        if stat.S_ISDIR(status.st_mode) and is_open_to_all(status.st_mode):
-            return Scan(path=str(self.path), problem=OPEN_TO_ALL)
         if stat.S_ISDIR(status.st_mode):
             return self._folder(view, hints, (status.st_dev, status.st_ino))
         if stat.S_ISREG(status.st_mode):
@@ -156,14 +152,11 @@ class Scanner(Generic[T]):
             before = os.fstat(file.fileno())
             if not stat.S_ISREG(before.st_mode):
                 return Reading(problem="is not a regular file")
-            if is_open_to_all(before.st_mode):
-                return Reading(problem=OPEN_TO_ALL)
             # A manifest of this size or more is refused, so there is no need to see its end.
             data = file.read(MAX_MANIFEST_BYTES)
             if _stamp(os.fstat(file.fileno())) != _stamp(before):
                 raise _UnstableError
-        # Whoever asks later what ran here, and since when, finds it in the log.
-        log.info("manifest read", path=path, owner=before.st_uid, sha256=hashlib.sha256(data).hexdigest())
+        _note(path, before, data)
         return replace(self.read(data, str(path)), stamp=_stamp(before))
 
 
@@ -177,3 +170,14 @@ def _folder_id(path: Path) -> FolderId | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
+
+
+def _note(path: Path, status: os.stat_result, data: bytes) -> None:
+    """Have the log tell what was read, for whoever asks later what ran here.
+
+    Whoever writes a manifest runs pods, past every check of an API server; upstream, too, leaves that to the folder's rights.
+    """
+    is_exposed = any(is_open_to_all(mode) for mode in (status.st_mode, path.parent.stat().st_mode))
+    tell = log.warning if is_exposed else log.info
+    writers = {"writable_by": "everybody (chmod o-w)"} if is_exposed else {}
+    tell("manifest read", path=path, owner=status.st_uid, sha256=hashlib.sha256(data).hexdigest(), **writers)
