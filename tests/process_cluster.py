@@ -4,6 +4,7 @@ Unless told otherwise the node's containers are processes, too.
 """
 
 import json
+import os
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -55,6 +56,16 @@ class WebPod:
     name: str
     port: int
     content: bytes
+
+
+def serve_file(cluster: "ProcessCluster", folder: Path) -> WebPod:
+    """Run a pod that serves a file on the machine's loopback; it has the label `app=web`."""
+    content, port = os.urandom(300_000), free_port()
+    (folder / "file").write_bytes(content)
+    ready = {"tcpSocket": {"host": "127.0.0.1", "port": port}, "periodSeconds": 1}
+    serve = f"exec python3 -m http.server --bind 127.0.0.1 --directory {folder} {port}"
+    cluster.run(pod("web", shell(serve, readinessProbe=ready), labels={"app": "web"}))
+    return WebPod("web", port, content)
 
 
 def free_port() -> int:

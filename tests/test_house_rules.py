@@ -158,6 +158,11 @@ PURE = {
     "apiserver/subresources/scale.py",
     "app/cis/facts.py",
     "app/cis/rules.py",
+    "cli/apply_words.py",
+    "cli/failure_words.py",
+    "cli/live_table.py",
+    "cli/object_forms.py",
+    "cli/table_layout.py",
     "controllers/binder/cluster_view.py",
     "controllers/binder/decision.py",
     "controllers/binder/filters.py",
@@ -229,6 +234,8 @@ PURE = {
     "kube/certificates/outcome.py",
     "kube/certificates/rotation.py",
     "kube/certificates/wish.py",
+    "kube/command_channels.py",
+    "kube/command_plans.py",
     "kube/deltas.py",
     "kube/discovery.py",
     "kube/event_correlation.py",
@@ -238,7 +245,10 @@ PURE = {
     "kube/manifests/documents.py",
     "kube/manifests/last_known_good.py",
     "kube/manifests/settling.py",
+    "kube/pod_choice.py",
+    "kube/port_words.py",
     "kube/request_plan.py",
+    "kube/resource_names.py",
     "kube/watch_stream.py",
     "nodeapi/access/attributes.py",
     "nodeapi/access/callers.py",
@@ -325,7 +335,14 @@ PURE = {
     "web/usage_history.py",
 }
 # Whole folders of them.
-PURE_FOLDERS = ("api/", "apiserver/fields/", "apiserver/strategies/", "apiserver/tables/", "apiserver/custom/")
+PURE_FOLDERS = (
+    "api/",
+    "apiserver/fields/",
+    "apiserver/strategies/",
+    "apiserver/tables/",
+    "apiserver/custom/",
+    "cli/describe/",
+)
 # The one file there that acts on what the others decide.
 STATIONS = {"apiserver/custom/controller.py"}
 IMPURE_MODULES = {"asyncio", "logging", "time", "socket", "subprocess", "threading", "os", "pathlib"}

@@ -3,6 +3,7 @@
 FILES = (
     ("admin.kubeconfig", "0600", "A way in as administrator, written at each start."),
     ("audit.log", "0600", "Who wrote what: a line of JSON for each write; `--no-audit-log` turns it off."),
+    ("page-link", "0600", "The link that opens the page, until it is used; then the next one."),
     ("backup.db", "0600", "A copy of state.db, made whenever the program gets SIGUSR1."),
     ("state.db", "0600", "Every object: one SQLite file."),
     ("state.db-wal", "0600", "Its log; the two belong together."),
@@ -28,6 +29,7 @@ FILES = (
 
 VARIABLES = {
     "KUBECONFIG": "Files that say how to reach the API server, with colons between them, where `--kubeconfig` is not given.",
+    "TERM": "With `dumb`, `pykubelet up` prints lines on a terminal instead of drawing its pods.",
     "HOME": "Where `.kube/config` is looked for by `kube.kubeconfig.default_paths`.",
     "KUBERNETES_SERVICE_HOST": "With KUBERNETES_SERVICE_PORT: where the API server is, for `kube.kubeconfig.in_cluster`.",
     "KUBERNETES_SERVICE_PORT": "See KUBERNETES_SERVICE_HOST.",

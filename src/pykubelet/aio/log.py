@@ -8,7 +8,7 @@ A line is a line, whatever is in it: what pods and requests say cannot make a se
 
 import json
 import logging
-from typing import Any, TextIO
+from typing import Any, Protocol
 
 from pykubelet.aio.clock import Clock
 
@@ -100,7 +100,14 @@ def _json(value: Any) -> str:
     return text if text.isprintable() else json.dumps(json.loads(text))
 
 
-def write_to(stream: TextIO, *, clock: Clock, level: int = logging.INFO, as_json: bool = False) -> None:
+class Lines(Protocol):
+    """Where lines go: a file, a terminal."""
+
+    def write(self, text: str, /) -> object:
+        """Take a line, its end included."""
+
+
+def write_to(stream: Lines, *, clock: Clock, level: int = logging.INFO, as_json: bool = False) -> None:
     """Send the lines of this package, and the warnings of others, to a stream; called once, by the program."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(LineFormatter(clock=clock, as_json=as_json))

@@ -83,22 +83,39 @@ def read_manifest(data: bytes, *, origin: str, max_bytes: int = MAX_BYTES) -> Ma
 
     Empty documents are passed over, but a text without any object is an error. An explicit list may be empty.
     """
+    found = read_each(data, origin=origin, max_bytes=max_bytes)
+    if found.problems:
+        raise ManifestError(found.problems)
+    return Manifest(origin, found.items)
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """The objects of all documents that are right, and what is wrong with the others, in the order of the lines."""
+
+    items: tuple[ManifestItem, ...]
+    problems: tuple[ManifestProblem, ...]
+
+
+def read_each(data: bytes, *, origin: str, max_bytes: int = MAX_BYTES) -> Readings:
+    """The same, for those who go on after a document that is wrong."""
     stream = read_stream(data, max_bytes=max_bytes)
     problems = [ManifestProblem(origin, error.line, error.column, "", error.message) for error in stream.errors]
     items: list[ManifestItem] = []
+    index = 0
     filled = [document for document in stream.documents if document.value is not None]
     for document in filled:
-        reading = _Reading(document, origin, first_index=len(items))
+        reading = _Reading(document, origin, first_index=index)
         reading.read(document.value, ())
-        items += reading.items
-        problems += islice(reading.problems(), MAX_FINDINGS - len(problems))
+        index += len(reading.items)
+        wrong = list(islice(reading.problems(), MAX_FINDINGS - len(problems)))
+        items += () if wrong else reading.items
+        problems += wrong
         if len(problems) == MAX_FINDINGS:
             break
     if not filled and not problems:
         problems.append(ManifestProblem(origin, 0, 0, "", "there is no object in it"))
-    if problems:
-        raise ManifestError(tuple(sorted(problems, key=lambda problem: (problem.line, problem.column))))
-    return Manifest(origin, tuple(items))
+    return Readings(tuple(items), tuple(sorted(problems, key=lambda problem: (problem.line, problem.column))))
 
 
 def path_text(path: Path) -> str:

@@ -89,7 +89,7 @@ def resolve(tag: str | None, text: str, *, plain: bool) -> Scalar:
         return _binary(text)
     if tag not in _RESOLVABLE or tag == _STR:
         return text
-    if tag == _TIMESTAMP and _is_timestamp(text):
+    if tag == _TIMESTAMP and is_timestamp(text):
         return text
     value = resolve_plain(text)
     found = _tag_of(value)
@@ -168,7 +168,7 @@ def without_surrogates(text: str) -> str:
     return re.sub("[\ud800-\udfff]", "\ufffd", text)
 
 
-def _is_timestamp(text: str) -> bool:
+def is_timestamp(text: str) -> bool:
     match = _TIME.fullmatch(text)
     if match is None:
         return False

@@ -59,6 +59,7 @@ from pykubelet.apiserver.storage.settings import StoreSettings
 from pykubelet.apiserver.store import StoreUnusable
 from pykubelet.app import program
 from pykubelet.app.backups import Backups
+from pykubelet.app.kubeconfigs import KUBECONFIG
 from pykubelet.app.private_folder import make_private_folder
 from pykubelet.app.program import Say, tune_garbage_collection
 from pykubelet.app.running import Runner, running, with_event
@@ -189,7 +190,7 @@ async def _ground(settings: ApiServerSettings, clock: Clock, stack: AsyncExitSta
     kept = StoreSettings(lifetimes=lifetimes, key_file=settings.encryption_key)
     store = await stack.enter_async_context(open_store(data / _DATABASE, clock=clock, settings=kept))
     audit = stack.enter_context(closing(AuditLog(data / "audit.log", clock))) if settings.audit else None
-    ensure_kubeconfig(data / "admin.kubeconfig", pki, Endpoint(url, serving_authority(pki, files)), ADMIN, now=now)
+    ensure_kubeconfig(data / KUBECONFIG, pki, Endpoint(url, serving_authority(pki, files)), ADMIN, now=now)
     return _Ground(
         url=url,
         public_address=with_port(external, port),

@@ -11,15 +11,18 @@ from pykubelet.aio.ids import RandomIds
 from pykubelet.app import program
 from pykubelet.app.apiserver import serving
 from pykubelet.app.controllers import CONTROLLERS, NAMESPACE, controllers
+from pykubelet.app.kubeconfigs import KUBECONFIG
 from pykubelet.app.node import Node, open_node
 from pykubelet.app.node_door import ServerSeen
 from pykubelet.app.program import Say, tune_garbage_collection
 from pykubelet.app.running import Runner, running, with_event
 from pykubelet.app.settings import ApiServerSettings, ClusterSettings, NodeSettings
+from pykubelet.app.view import PodBoard, Started, View
 from pykubelet.controllers.certificates import Authority
 from pykubelet.controllers.manifests import ManifestController
 from pykubelet.controllers.queue_counts import QueueCounts
 from pykubelet.kube.pem_files import Pem
+from pykubelet.kube.reflector import ListerWatcher
 
 _NODE_SECONDS = 5.0
 """How long the node may take before the API is called ready without it, as when its runtime does not answer."""
@@ -28,8 +31,11 @@ _NODE_SECONDS = 5.0
 _EVICTION_HARD = {"memory.available": "100Mi", "nodefs.available": "1%", "nodefs.inodesFree": "1%"}
 
 
-def run(settings: ClusterSettings, *, say: Say) -> None:
-    """Be a cluster until SIGINT or SIGTERM; containers go on running. CannotStart if that is not possible."""
+def run(settings: ClusterSettings, *, say: Say, view: View | None = None) -> None:
+    """Be a cluster until SIGINT or SIGTERM; containers go on running. CannotStart if that is not possible.
+
+    A view, if there is one, shows it to whoever started it.
+    """
 
     async def main(clock: Clock, stop: asyncio.Event) -> None:
         async with AsyncExitStack() as stack:
@@ -47,7 +53,11 @@ def run(settings: ClusterSettings, *, say: Say) -> None:
                 client=served.client, clock=clock, root_ca=root_ca, authority=authority, names=names, counts=queues
             )
             await stack.enter_async_context(at_work)
-            runners: dict[str, Runner] = {"announcement": lambda: _announce(node, served.url, say)}
+            ready = asyncio.Event()
+            runners: dict[str, Runner] = {"announcement": lambda: _announce(node, served.url, say, ready)}
+            if view is not None:
+                started = Started(served.url, settings.data_dir / KUBECONFIG)
+                runners["view"] = lambda: _show(view, started, served.client, clock, ready)
             if settings.manifests:
                 objects = ManifestController(
                     paths=settings.manifests, client=served.client, problems=node.sources.problems, say=say
@@ -67,13 +77,20 @@ def run(settings: ClusterSettings, *, say: Say) -> None:
     program.run(main)
 
 
-async def _announce(node: Node, url: str, say: Say) -> None:
+async def _show(view: View, started: Started, client: ListerWatcher, clock: Clock, ready: asyncio.Event) -> None:
+    await ready.wait()
+    view.started(started)
+    await PodBoard(view).run(client, clock)
+
+
+async def _announce(node: Node, url: str, say: Say, ready: asyncio.Event) -> None:
     try:
         async with asyncio.timeout(_NODE_SECONDS):
             await node.until_ready()
     except TimeoutError:
         say(f"node {node.ground.name} is not ready yet")
     say(f"ready {url}")
+    ready.set()
     tune_garbage_collection()
 
 

@@ -10,7 +10,9 @@ from pykubelet.kube.access import Access
 from pykubelet.kube.kubeconfig import load_kubeconfig
 from pykubelet.kube.kubeconfig_merge import KubeconfigError
 
-LOCAL = ".pykubelet/admin.kubeconfig"
+KUBECONFIG = "admin.kubeconfig"
+"""What an API server calls the one it writes, in its folder."""
+LOCAL = f".pykubelet/{KUBECONFIG}"
 """Where `pykubelet up` leaves one, in the folder it was started in."""
 
 

@@ -13,8 +13,17 @@ from pykubelet.cli.starting import start, with_logs
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
+_EXAMPLES = """\b
+Examples:
+  pykubelet apiserver --data-dir ./data
+  pykubelet apiserver --port 0 --token-file tokens.csv
+  pykubelet get ns --kubeconfig data/admin.kubeconfig
 
-@click.command()
+Exit codes: 0 it was told to stop, 1 it could not start or go on, 2 the arguments make no sense.
+"""
+
+
+@click.command(epilog=_EXAMPLES)
 @click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),

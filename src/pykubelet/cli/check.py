@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pykubelet.cli.manifest_files import texts_at
+
 if TYPE_CHECKING:
     from pykubelet.app.cis.rules import Finding
-
-_SUFFIXES = (".json", ".yaml", ".yml")
-Text = tuple[str, bytes | str]
-"""A file's name and what is in it, or why that cannot be read."""
-
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _EXAMPLES = """\b
 Examples:
   pykubelet check pods/ service.yaml
+  helm template ./chart | pykubelet check -
   pykubelet check --cis
   pykubelet check --cis --root-dir /var/lib/pykubelet -o json
+
+It says nothing if all manifests are well. Exit codes: 0 all is well, 1 anything is wrong, 2 the arguments make no sense.
 """
 
 
@@ -85,7 +85,7 @@ def _check_manifests(paths: tuple[str, ...]) -> None:
     from pykubelet.app.manifest_check import problems_in
 
     bad = 0
-    for origin, data in (text for name in paths for text in _texts(name)):
+    for origin, data in (text for name in paths for text in texts_at(name)):
         problems = [f"{origin}: {data}"] if isinstance(data, str) else [*map(str, problems_in(data, origin))]
         bad += len(problems)
         for problem in problems:
@@ -93,24 +93,3 @@ def _check_manifests(paths: tuple[str, ...]) -> None:
     if bad:
         click.echo(f"{bad} {'problem' if bad == 1 else 'problems'} found", err=True)
         raise SystemExit(1)
-
-
-def _texts(name: str) -> list[Text]:
-    """The texts at a path with their names; why not, where a text cannot be had."""
-    if name == "-":
-        return [("standard input", sys.stdin.buffer.read())]
-    path = Path(name)
-    try:
-        files = sorted(found for found in path.iterdir() if found.suffix in _SUFFIXES) if path.is_dir() else [path]
-    except OSError as error:
-        return [(name, error.strerror or str(error))]
-    if not files:
-        return [(name, "there is no .yaml, .yml or .json file in this folder")]
-    return [(str(file), _read(file)) for file in files]
-
-
-def _read(path: Path) -> bytes | str:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        return error.strerror or str(error)

@@ -10,8 +10,16 @@ import click
 
 from pykubelet.cli.starting import start, with_logs
 
+_EXAMPLES = """\b
+Examples:
+  pykubelet controllers --kubeconfig controllers.kubeconfig
+  pykubelet controllers --kubeconfig controllers.kubeconfig --controllers replicaset,job
 
-@click.command()
+Exit codes: 0 it was told to stop, 1 it could not start or go on, 2 the arguments make no sense.
+"""
+
+
+@click.command(epilog=_EXAMPLES)
 @click.option(
     "--kubeconfig",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),

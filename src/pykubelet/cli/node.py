@@ -14,6 +14,16 @@ from pykubelet.cli.durations import whole_seconds
 from pykubelet.cli.page import page_options, page_settings
 from pykubelet.cli.starting import start, with_logs
 
+_EXAMPLES = """\b
+Examples:
+  pykubelet node --runtime process --manifests ./pods
+  pykubelet node --runtime cri --kubeconfig node.kubeconfig
+  pykubelet node --runtime cri --kubeconfig node.kubeconfig --bootstrap-kubeconfig join.kubeconfig
+
+Containers go on running when it ends.
+Exit codes: 0 it was told to stop, 1 it could not start or go on, 2 the arguments make no sense.
+"""
+
 
 def _thresholds(_context: click.Context, _option: click.Parameter, text: str) -> dict[str, str]:
     """Amounts by signal."""
@@ -23,7 +33,7 @@ def _thresholds(_context: click.Context, _option: click.Parameter, text: str) ->
     return {signal.strip(): amount.strip() for signal, _, amount in pairs}
 
 
-@click.command()
+@click.command(epilog=_EXAMPLES)
 @click.option(
     "--kubeconfig",
     type=click.Path(dir_okay=False, path_type=Path),

@@ -5,9 +5,12 @@ Everything it says goes to standard error, a line each, in the form that `--log-
 
 import sys
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from pykubelet.aio.log import Lines
 
 Settings_contra = TypeVar("Settings_contra", contravariant=True)
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -33,9 +36,17 @@ def with_logs(command: Command) -> Command:
 
 
 def start(
-    program: Program[Settings_contra], settings: Settings_contra, *, verbose: bool = False, log_format: str = "text"
+    program: Program[Settings_contra],
+    settings: Settings_contra,
+    *,
+    verbose: bool = False,
+    log_format: str = "text",
+    lines: "Lines | None" = None,
 ) -> None:
-    """Run a program; what the user can put right is a line and exit code 1."""
+    """Run a program; what the user can put right is a line and exit code 1.
+
+    All it says goes to `lines` if they are given, else to standard error.
+    """
     import logging
 
     from pykubelet.aio.clock import SystemClock
@@ -44,18 +55,22 @@ def start(
 
     is_json, log = log_format == "json", get_logger(__name__)
     level = logging.DEBUG if verbose else logging.INFO
-    write_to(sys.stderr, clock=SystemClock(), level=level, as_json=is_json)
+    place = lines or sys.stderr
+    write_to(place, clock=SystemClock(), level=level, as_json=is_json)
+
+    def say(line: str) -> None:
+        if is_json:
+            log.info(line)
+        else:
+            place.write(f"{line}\n")
+
     try:
-        program(settings, say=log.info if is_json else _say)
+        program(settings, say=say)
     except CannotStart as error:
-        (log.error if is_json else _say)(f"error: {error}")
+        (log.error if is_json else say)(f"error: {error}")
         sys.exit(1)
     except Exception as error:
         if not is_json:
             raise
         log.error("the program failed", error=error)
         sys.exit(1)
-
-
-def _say(line: str) -> None:
-    click.echo(line, err=True)

@@ -5,7 +5,10 @@ running when it ends, and are found again.
 """
 
 import gc
+import os
 import socket
+import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +17,19 @@ import click
 from pykubelet.cli.page import page_options, page_settings
 from pykubelet.cli.starting import start, with_logs
 
+_EXAMPLES = """\b
+Examples:
+  pykubelet up                          an empty cluster
+  pykubelet up ./manifests              with what is in a folder
+  pykubelet up web.yaml --port 0 --runtime process
+  export KUBECONFIG=.pykubelet/admin.kubeconfig; pykubelet get pods
 
-@click.command()
+Ctrl-C stops it, never a container. Exit codes: 0 it was told to stop, 1 it could not start or go on, 2 the arguments
+make no sense.
+"""
+
+
+@click.command(epilog=_EXAMPLES)
 @click.argument("manifests", metavar="[PATH]...", nargs=-1, type=click.Path(exists=True, path_type=Path))
 @click.option(
     "--data-dir",
@@ -45,7 +59,8 @@ def up(*, verbose: bool, log_format: str, **options: Any) -> None:
     """Run pods on this machine: an API server and a node in one process.
 
     PATH is a file or a folder of manifests. Pods in it run as static pods; objects of other kinds are applied. Both
-    follow their file: edit it, and they change; remove it, and they go.
+    follow their file: edit it, and they change; remove it, and they go. On a terminal the pods are shown as they change,
+    unless -v is given.
     """
     name = (options.pop("node_name") or socket.gethostname()).strip().lower()
     data = options.pop("data_dir").absolute()
@@ -56,4 +71,10 @@ def up(*, verbose: bool, log_format: str, **options: Any) -> None:
 
     page = page_settings(options)
     settings = ClusterSettings(node_name=name, data_dir=data, page=page, **options)
-    start(run, settings, verbose=verbose, log_format=log_format)
+    if verbose or log_format == "json" or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+        start(run, settings, verbose=verbose, log_format=log_format)
+        return
+    from pykubelet.cli.live_view import LiveView
+
+    view = LiveView(sys.stderr)
+    start(partial(run, view=view), settings, lines=view.lines)

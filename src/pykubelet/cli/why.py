@@ -20,6 +20,9 @@ _EXAMPLES = """\b
 Examples:
   pykubelet why web
   pykubelet why web -n shop -o json | jq -r .waitsFor.step
+
+Exit codes: 0 there is such a pod, whatever it waits for; 1 there is none, or nobody can be asked; 2 the arguments make
+no sense.
 """
 
 

@@ -1,6 +1,7 @@
 """What an API server serves, from its own words.
 
-In: an aggregated discovery document. Out: the resources that have the verbs somebody needs, and what is not sure.
+In: an aggregated discovery document. Out: every resource with its names, those that have the verbs somebody needs, and
+what is not sure.
 
 Upstream: staging/src/k8s.io/client-go/discovery/aggregated_discovery.go.
 """
@@ -30,6 +31,17 @@ class Discovery:
     """The group versions (`metrics.k8s.io/v1`) that it could not ask lately: they may have more, or other resources."""
 
 
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A resource, by all names that people have for it."""
+
+    resource: Resource
+    singular: str = ""
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    verbs: frozenset[str] = frozenset()
+
+
 class _Type(msgspec.Struct, frozen=True):
     kind: str = ""
 
@@ -39,6 +51,9 @@ class _Resource(msgspec.Struct, frozen=True, rename="camel"):
     scope: str
     response_kind: _Type | None = None
     verbs: tuple[str, ...] = ()
+    singular_resource: str = ""
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
 
 
 class _Version(msgspec.Struct, frozen=True):
@@ -62,25 +77,36 @@ class _Groups(msgspec.Struct, frozen=True):
 
 def read_discovery(body: bytes, verbs: frozenset[str]) -> Discovery:
     """Every resource that has the verbs, in the server's order: preferred versions come first."""
+    groups = _groups(body)
+    resources = tuple(served.resource for group in groups for served in _served(group) if served.verbs >= verbs)
+    return Discovery(resources, tuple(name for group in groups for name in _unsure(group)))
+
+
+def read_catalogue(body: bytes) -> tuple[Served, ...]:
+    """Every resource with its names, in the server's order."""
+    return tuple(served for group in _groups(body) for served in _served(group))
+
+
+def _groups(body: bytes) -> tuple[_Group, ...]:
     try:
-        groups = wire.decode(body, _Groups)
+        return wire.decode(body, _Groups).items
     except wire.DecodeError as error:
         raise InternalError(f"the server's discovery cannot be read: {error}") from error
-    resources = tuple(resource for group in groups.items for resource in _resources(group, verbs))
-    return Discovery(resources, tuple(name for group in groups.items for name in _unsure(group)))
 
 
-def _resources(group: _Group, verbs: frozenset[str]) -> Iterator[Resource]:
+def _served(group: _Group) -> Iterator[Served]:
     for version in group.versions:
         for row in version.resources:
-            if verbs.issubset(row.verbs) and row.response_kind is not None:
-                yield Resource(
+            if row.response_kind is not None:
+                resource = Resource(
                     group.metadata.name,
                     version.version,
                     row.resource,
                     row.response_kind.kind,
                     namespaced=row.scope == "Namespaced",
                 )
+                verbs = frozenset(row.verbs)
+                yield Served(resource, row.singular_resource, row.short_names, row.categories, verbs)
 
 
 def _unsure(group: _Group) -> Iterator[str]:

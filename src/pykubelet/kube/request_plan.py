@@ -6,6 +6,7 @@ into a path. Back: objects, lists and errors from bodies. No I/O.
 Upstream: client-go/rest/request.go, apimachinery/pkg/api/validation/path/name.go.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar, cast
@@ -31,6 +32,9 @@ FIELD_MANAGER = "pykubelet"
 SHOWN_TEXT = 2048
 """So much of an answer that is no Status goes into the error's message."""
 
+_WARNING = re.compile(r'299 \S+ "(.*)"', re.DOTALL)
+_ESCAPED = re.compile(r"\\(.)")
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -49,6 +53,16 @@ class Plan:
         return self.target.partition("?")[0]
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A successful answer. Its body may hold secrets."""
+
+    code: int
+    body: bytes = field(repr=False)
+    warnings: tuple[str, ...] = ()
+    """What the server warns of besides."""
+
+
 def narrowed(plan: Plan, kind: Kind[Any], *, is_list: bool = False) -> Plan:
     """The same request, for metadata alone if that is all its reader wants of an object."""
     if kind.type is not PartialObject:
@@ -58,26 +72,26 @@ def narrowed(plan: Plan, kind: Kind[Any], *, is_list: bool = False) -> Plan:
 
 
 def get_plan(resource: Resource, name: str, namespace: str, resource_version: str) -> Plan:
-    return Plan("GET", _object(resource, namespace, name) + _query(resourceVersion=resource_version))
+    return Plan("GET", object_path(resource, namespace, name) + query_text(resourceVersion=resource_version))
 
 
 def list_plan(
     resource: Resource, namespace: str, selection: Selection, resource_version: str, limit: int, continue_token: str
 ) -> Plan:
-    query = _query(
+    query = query_text(
         labelSelector=selection.labels,
         fieldSelector=selection.fields,
         resourceVersion=resource_version,
         limit=str(limit) if limit else "",
         **{"continue": continue_token},
     )
-    return Plan("GET", _collection(resource, namespace) + query)
+    return Plan("GET", collection_path(resource, namespace) + query)
 
 
 def watch_plan(
     resource: Resource, namespace: str, selection: Selection, resource_version: str, timeout_seconds: float
 ) -> Plan:
-    query = _query(
+    query = query_text(
         watch="true",
         allowWatchBookmarks="true",
         labelSelector=selection.labels,
@@ -86,13 +100,13 @@ def watch_plan(
         # Zero would mean the server's own, much longer default.
         timeoutSeconds=str(max(1, int(timeout_seconds))),
     )
-    return Plan("GET", _collection(resource, namespace) + query)
+    return Plan("GET", collection_path(resource, namespace) + query)
 
 
 def create_plan(resource: Resource, body: Any, namespace: str, name: str) -> Plan:
     if resource.namespaced and not namespace:
         raise BadRequest("an empty namespace may not be set during creation")
-    target = _object(resource, namespace, name) if resource.subresource else _collection(resource, namespace)
+    target = object_path(resource, namespace, name) if resource.subresource else collection_path(resource, namespace)
     return Plan("POST", target, wire.encode(body))
 
 
@@ -100,18 +114,18 @@ def patch_plan(
     resource: Resource, name: str, body: Any, namespace: str, patch_type: PatchType, subresource: str
 ) -> Plan:
     manager = FIELD_MANAGER if patch_type is PatchType.APPLY else ""
-    target = _object(resource, namespace, name, subresource) + _query(fieldManager=manager)
+    target = object_path(resource, namespace, name, subresource) + query_text(fieldManager=manager)
     return Plan("PATCH", target, wire.encode(body), patch_type.value)
 
 
 def replace_plan(resource: Resource, name: str, body: Document, namespace: str, subresource: str) -> Plan:
-    return Plan("PUT", _object(resource, namespace, name, subresource), wire.encode(body))
+    return Plan("PUT", object_path(resource, namespace, name, subresource), wire.encode(body))
 
 
 def apply_plan(resource: Resource, body: Document, namespace: str, field_manager: str) -> Plan:
-    query = _query(fieldManager=field_manager, force="true", fieldValidation="Strict")
+    query = query_text(fieldManager=field_manager, force="true", fieldValidation="Strict")
     name = str((body.get("metadata") or {}).get("name", ""))
-    return Plan("PATCH", _object(resource, namespace, name) + query, wire.encode(body), PatchType.APPLY.value)
+    return Plan("PATCH", object_path(resource, namespace, name) + query, wire.encode(body), PatchType.APPLY.value)
 
 
 def discovery_plan(path: str) -> Plan:
@@ -120,18 +134,20 @@ def discovery_plan(path: str) -> Plan:
 
 def node_page_plan(node: str, path: Sequence[str]) -> Plan:
     page = "/".join(_part("path", part) for part in path)
-    return Plan("GET", f"{_object(NODES, '', node, 'proxy')}/{page}")
+    return Plan("GET", f"{object_path(NODES, '', node, 'proxy')}/{page}")
 
 
 def delete_plan(resource: Resource, name: str, namespace: str, options: DeleteOptions | None) -> Plan:
-    return Plan("DELETE", _object(resource, namespace, name), wire.encode(options or DeleteOptions()))
+    return Plan("DELETE", object_path(resource, namespace, name), wire.encode(options or DeleteOptions()))
 
 
-def _collection(resource: Resource, namespace: str) -> str:
+def collection_path(resource: Resource, namespace: str) -> str:
+    """The path of all objects of a resource, or of those in a namespace."""
     return resource.path(namespace=_part("namespace", namespace) if namespace else "")
 
 
-def _object(resource: Resource, namespace: str, name: str, subresource: str = "") -> str:
+def object_path(resource: Resource, namespace: str, name: str, subresource: str = "") -> str:
+    """The path of one object; BadRequest for names that must not get into a path."""
     if not name:
         raise BadRequest("resource name may not be empty")
     if resource.namespaced and not namespace:
@@ -156,7 +172,8 @@ def _part(what: str, text: str) -> str:
         raise BadRequest(f"invalid {what} {text!r}: it is no text") from error
 
 
-def _query(**parameters: str) -> str:
+def query_text(**parameters: str) -> str:
+    """The parameters that are given, behind a question mark."""
     given = {name: value for name, value in parameters.items() if value}
     return f"?{urlencode(given)}" if given else ""
 
@@ -210,6 +227,12 @@ def read_error(code: int, headers: Mapping[str, str], body: bytes) -> ApiError:
 def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
     """How long the server asks to wait; None if it does not say, or not in seconds."""
     return _seconds(headers.get("Retry-After", ""))
+
+
+def read_warnings(headers: Sequence[str]) -> tuple[str, ...]:
+    """The texts of Warning headers, which look like `299 - "text"`."""
+    texts = (_WARNING.fullmatch(header.strip()) for header in headers)
+    return tuple(_ESCAPED.sub(r"\1", found[1]) for found in texts if found)
 
 
 def _seconds(text: str) -> float | None:

@@ -7,10 +7,11 @@ Upstream: client-go/rest/request.go, with_retry.go.
 """
 
 import asyncio
+import os
 import platform
 import socket
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
@@ -35,9 +36,10 @@ from pykubelet.kube.credential_error import CredentialError
 from pykubelet.kube.credentials import Credential
 from pykubelet.kube.discovery import Discovery
 from pykubelet.kube.request_counts import NO_ANSWER, RequestCounts
-from pykubelet.kube.request_plan import Plan
+from pykubelet.kube.request_plan import Answer, Plan
 from pykubelet.kube.tls import TlsContexts
 from pykubelet.kube.watch_stream import MAX_LINE_BYTES, LineSplitter, read_event
+from pykubelet.kube.web_socket import Way, WebSocket, open_web_socket
 
 T = TypeVar("T")
 log = get_logger(__name__)
@@ -168,50 +170,71 @@ class RestClient:
         end = asyncio.get_running_loop().time() + seconds + self._limits.watch_grace_seconds
         response = await self._opened(request_plan.narrowed(plan, kind))
         try:
-            async with aclosing(self._events(kind, plan, response, end)) as events:
+            async with (
+                aclosing(_chunks(plan, response, end)) as chunks,
+                aclosing(_events(kind, plan, chunks, self._limits.line_bytes)) as events,
+            ):
                 yield events
         finally:
             # An open stream cannot be used for another request.
             response.close()
 
-    async def _events(
-        self, kind: Kind[T], plan: Plan, response: aiohttp.ClientResponse, end: float
-    ) -> AsyncGenerator[WatchEvent[T], None]:
-        splitter = LineSplitter(self._limits.line_bytes)
-        while chunk := await self._chunk(plan, response, end):
-            for line in splitter.lines(chunk):
-                event = read_event(kind, line)
-                if event is None:
-                    log.warning("a watch event of an unknown type is left out", path=plan.path)
-                else:
-                    yield event
-        if splitter.is_within_line:
-            raise NotReached(f"watch {plan.path}: the stream was cut in the middle of an event")
-
-    async def _chunk(self, plan: Plan, response: aiohttp.ClientResponse, end: float) -> bytes:
-        """What came next; empty at the end of the stream."""
-        with _as_not_reached(plan):
-            async with asyncio.timeout_at(end):
-                return await response.content.readany()
-
-    async def _answer(self, plan: Plan) -> bytes:
-        """The body of a successful answer."""
+    async def ask(self, plan: Plan) -> Answer:
+        """Any request, and all of its successful answer."""
         async with self._turns:
             response = await self._opened(plan)
             try:
-                return await self._body(plan, response)
+                body = await self._body(plan, response)
             finally:
                 response.release()
+        warnings = request_plan.read_warnings(response.headers.getall("Warning", ()))
+        return Answer(response.status, body, warnings)
+
+    @asynccontextmanager
+    async def stream(self, plan: Plan) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The body of an answer as it comes, for as long as that takes."""
+        response = await self._opened(plan)
+        try:
+            async with aclosing(_chunks(plan, response, None)) as chunks:
+                yield chunks
+        finally:
+            response.close()
+
+    @asynccontextmanager
+    async def connect(self, plan: Plan, protocols: Sequence[str]) -> AsyncIterator[WebSocket]:
+        """A WebSocket, which speaks one of these protocols; what speaks against it is an ApiError."""
+        assert self._session is not None, "the client is used outside its context"
+        credential = await self._credential()
+        headers = {"Authorization": credential.authorization} if credential.authorization else {}
+        way = Way(
+            URL(self._base + plan.target, encoded=True),
+            await self._context(credential),
+            self._access.trust.server_name,
+            headers,
+        )
+        with _as_not_reached(plan):
+            async with asyncio.timeout(self._limits.connect_seconds):
+                socket = await open_web_socket(self._session, way, protocols)
+        if not isinstance(socket, WebSocket):
+            raise request_plan.read_error(socket.code, {}, socket.body)
+        try:
+            yield socket
+        finally:
+            await socket.close()
+
+    async def _answer(self, plan: Plan) -> bytes:
+        """The body of a successful answer."""
+        return (await self.ask(plan)).body
 
     async def _body(self, plan: Plan, response: aiohttp.ClientResponse) -> bytes:
-        chunks = bytearray()
+        body = bytearray()
         end = asyncio.get_running_loop().time() + self._limits.request_seconds
-        while chunk := await self._chunk(plan, response, end):
-            chunks += chunk
-            if len(chunks) > self._limits.answer_bytes:
+        while chunk := await _chunk(plan, response, end):
+            body += chunk
+            if len(body) > self._limits.answer_bytes:
                 response.close()
                 raise InternalError(f"{plan.method} {plan.path}: more than {self._limits.answer_bytes} bytes came")
-        return bytes(chunks)
+        return bytes(body)
 
     async def _opened(self, plan: Plan) -> aiohttp.ClientResponse:
         """An answer whose body may be read; waits and tries again where the server asks for it."""
@@ -284,6 +307,33 @@ class RestClient:
         return request_plan.read_error(response.status, response.headers, body)
 
 
+async def _chunk(plan: Plan, response: aiohttp.ClientResponse, end: float | None) -> bytes:
+    """What came next; empty at the end of the stream."""
+    with _as_not_reached(plan):
+        async with asyncio.timeout_at(end):
+            return await response.content.readany()
+
+
+async def _chunks(plan: Plan, response: aiohttp.ClientResponse, end: float | None) -> AsyncGenerator[bytes, None]:
+    while chunk := await _chunk(plan, response, end):
+        yield chunk
+
+
+async def _events(
+    kind: Kind[T], plan: Plan, chunks: AsyncIterator[bytes], line_bytes: int
+) -> AsyncGenerator[WatchEvent[T], None]:
+    splitter = LineSplitter(line_bytes)
+    async for chunk in chunks:
+        for line in splitter.lines(chunk):
+            event = read_event(kind, line)
+            if event is None:
+                log.warning("a watch event of an unknown type is left out", path=plan.path)
+            else:
+                yield event
+    if splitter.is_within_line:
+        raise NotReached(f"watch {plan.path}: the stream was cut in the middle of an event")
+
+
 @contextmanager
 def _as_not_reached(plan: Plan) -> Iterator[None]:
     """Turn what the transport raises into NotReached."""
@@ -294,13 +344,18 @@ def _as_not_reached(plan: Plan) -> Iterator[None]:
         raise NotReached(f"{plan.method} {plan.path}: {error.message}") from None
     except TimeoutError as error:
         raise NotReached(f"{plan.method} {plan.path}: no answer in time") from error
-    except aiohttp.ClientConnectorError as error:
-        # Its own text shows objects of the library.
-        raise NotReached(
-            f"{plan.method} {plan.path}: cannot connect to {error.host}:{error.port}: {error.os_error}"
-        ) from error
     except (aiohttp.ClientError, OSError) as error:
-        raise NotReached(f"{plan.method} {plan.path}: {error}") from error
+        raise NotReached(f"{plan.method} {plan.path}: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    """Why there is no connection, without the objects of the library that its own words show."""
+    if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
+        number = error.os_error.errno or 0
+        # A name that cannot be resolved has a number that is none of the machine's.
+        why = os.strerror(number) if number > 0 else error.os_error.strerror
+        return f"cannot connect to {error.host}:{error.port}: {why}"
+    return str(error)
 
 
 def _socket(address: aiohttp.AddrInfoType) -> socket.socket:

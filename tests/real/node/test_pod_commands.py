@@ -1,13 +1,7 @@
 """kubectl exec, attach, port-forward and cp with containers that are processes, by WebSocket and by SPDY."""
 
-import fcntl
 import os
-import pty
-import select
 import socket
-import struct
-import subprocess
-import termios
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +14,7 @@ from node_cluster import SPDY, WEB_SOCKET
 from process_cluster import ProcessCluster, WebPod, free_port, pod, shell
 from pykubelet.runtime.process.shim.namespace import possible_way
 from pykubelet.runtime.process.shim.ways import NONE
+from terminal import Terminal
 
 # As long as all its waits together may take.
 pytestmark = pytest.mark.timeout(120)
@@ -49,39 +44,6 @@ def store(cluster: ProcessCluster) -> str:
     main = shell(FOREVER, volumeMounts=[{"name": "data", "mountPath": PLACE}])
     cluster.run(pod("store", main, shell(FOREVER, "other"), volumes=[{"name": "data", "emptyDir": {}}]))
     return "store"
-
-
-class Terminal:
-    """A program with a terminal of its own, and what a person does there."""
-
-    def __init__(self, *command: str, rows: int, columns: int) -> None:
-        self._ours, theirs = pty.openpty()
-        self._shown = ""
-        self._set_size(theirs, rows, columns)
-        self.process = subprocess.Popen(
-            command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True, close_fds=True
-        )
-        os.close(theirs)
-
-    @staticmethod
-    def _set_size(terminal: int, rows: int, columns: int) -> None:
-        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-    def type(self, text: str) -> None:
-        os.write(self._ours, text.encode())
-
-    def until(self, text: str) -> None:
-        """Wait until a text is shown; what was shown up to it is done with."""
-        while text not in self._shown:
-            readable, _, _ = select.select([self._ours], [], [], 30)
-            assert readable, f"not shown: {text!r}, but {self._shown!r}"
-            self._shown += os.read(self._ours, 4096).decode(errors="replace")
-        self._shown = self._shown.partition(text)[2]
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        os.close(self._ours)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.generated.core import Pod
-from pykubelet.api.manifest import Manifest, ManifestError, ManifestProblem, path_text, read_manifest
+from pykubelet.api.manifest import Manifest, ManifestError, ManifestProblem, path_text, read_each, read_manifest
 from pykubelet.api.strict import MAX_FINDINGS
 from pykubelet.api.wire import from_document
 from pykubelet.api.yaml_write import to_yaml
@@ -192,3 +192,11 @@ def test_any_number_of_documents_is_read_in_order(pairs: list[tuple[str, str]]) 
     assert [item.index for item in manifest.items] == list(range(len(documents)))
     lines = text.encode().split(b"\n")
     assert all(lines[item.line - 1] == b"apiVersion: v1" for item in manifest.items)
+
+
+def test_documents_that_are_right_are_read_beside_those_that_are_wrong() -> None:
+    """For who goes on after a mistake; each keeps its place among all."""
+    broken = WEB.replace("image: nginx", "imagee: nginx")
+    found = read_each(f"{WEB}---\n{broken}---\n{WEB}".encode(), origin="web.yaml")
+    assert [(item.index, item.line) for item in found.items] == [(0, 2), (2, 28)]
+    assert {problem.path for problem in found.problems} >= {"spec.containers[0].imagee"}

@@ -11,7 +11,7 @@ from pykubelet.api.errors import InternalError
 from pykubelet.api.resources import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, PODS, Resource
 from pykubelet.apiserver.http.discovery import aggregated
 from pykubelet.apiserver.kinds import KINDS
-from pykubelet.kube.discovery import APPLIED_VERBS, Discovery, read_discovery
+from pykubelet.kube.discovery import APPLIED_VERBS, Discovery, read_catalogue, read_discovery
 from pykubelet.testing.local_api import local_api
 
 
@@ -70,3 +70,11 @@ def test_discovery_that_is_cut_short_is_an_error(cut: int) -> None:
     """Never half of what is served."""
     with pytest.raises(InternalError):
         read_discovery(served(legacy=True)[:cut], APPLIED_VERBS)
+
+
+def test_catalogue_has_all_names_of_a_resource() -> None:
+    """Of those that can only be created, too."""
+    found = {one.resource.plural: one for one in read_catalogue(served(legacy=True))}
+    pods = found["pods"]
+    assert (pods.singular, pods.short_names, pods.categories) == ("pod", ("po",), ("all",))
+    assert {"get", "list", "watch", "delete"} <= pods.verbs

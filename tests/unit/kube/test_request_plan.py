@@ -26,6 +26,7 @@ from pykubelet.kube.request_plan import (
     read_error,
     read_list,
     read_object,
+    read_warnings,
     watch_plan,
 )
 
@@ -168,3 +169,16 @@ def test_who_reads_only_metadata_asks_for_no_more() -> None:
     forms = [narrowed(plan, metadata_of(PODS), is_list=is_list).accept for is_list in (False, True)]
     rest = ";g=meta.k8s.io;v=v1,application/json"
     assert forms == [f"application/json;as=PartialObjectMetadata{form}{rest}" for form in ("", "List")]
+
+
+@pytest.mark.parametrize(
+    ("headers", "texts"),
+    [
+        ((), ()),
+        (('299 - "be careful"',), ("be careful",)),
+        (('299 - "a \\"b\\" \\\\"', "199 - x", "nonsense"), ('a "b" \\',)),
+    ],
+)
+def test_warnings_are_read_from_their_headers(headers: tuple[str, ...], texts: tuple[str, ...]) -> None:
+    """Without quotes and escapes; what is no warning is left out."""
+    assert read_warnings(headers) == texts

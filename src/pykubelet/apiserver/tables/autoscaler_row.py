@@ -5,8 +5,8 @@ Upstream: formatHPAMetrics and printHorizontalPodAutoscaler in pkg/printers/inte
 
 from typing import Any
 
+from pykubelet.api.ages import Age
 from pykubelet.api.wire import Document
-from pykubelet.apiserver.tables.ages import Age
 from pykubelet.apiserver.tables.cell_texts import NONE, UNKNOWN, UNSET, at, created, joined, name_of, quantity_text
 
 _SOURCES = {

@@ -6,10 +6,10 @@ Upstream: staging/src/k8s.io/apimachinery/pkg/labels/labels.go, pkg/apis/meta/v1
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from pykubelet.api.ages import Age
 from pykubelet.api.quantity import QuantityError, parse_quantity
 from pykubelet.api.selector import SelectorError, selector_from_document
 from pykubelet.api.wire import DecodeError, Document
-from pykubelet.apiserver.tables.ages import Age
 
 NONE = "<none>"
 UNSET = "<unset>"

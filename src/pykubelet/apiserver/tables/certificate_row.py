@@ -5,9 +5,9 @@ Upstream: printCertificateSigningRequest in pkg/printers/internalversion/printer
 
 from typing import Any
 
+from pykubelet.api.ages import Age, human_duration
 from pykubelet.api.certificate_requests import APPROVED, DENIED, FAILED
 from pykubelet.api.wire import Document
-from pykubelet.apiserver.tables.ages import Age, human_duration
 from pykubelet.apiserver.tables.cell_texts import NONE, at, created, name_of
 
 

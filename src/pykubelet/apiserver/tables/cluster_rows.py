@@ -8,8 +8,8 @@ Upstream: pkg/printers/internalversion/printers.go
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pykubelet.api.ages import UNKNOWN, Age
 from pykubelet.api.wire import Document
-from pykubelet.apiserver.tables.ages import UNKNOWN, Age
 from pykubelet.apiserver.tables.cell_texts import NONE, UNSET, at, created, joined, name_of, quantity_text
 
 _ROLE_PREFIX = "node-role.kubernetes.io/"

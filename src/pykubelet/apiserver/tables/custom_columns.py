@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from pykubelet.api.ages import Age
 from pykubelet.api.wire import Document
 from pykubelet.apiserver.go_print import printed
-from pykubelet.apiserver.tables.ages import Age
 from pykubelet.apiserver.tables.columns import column, columns_of
 from pykubelet.apiserver.tables.json_path import JsonPathError, json_path
 

@@ -7,8 +7,8 @@ Upstream: pkg/printers/internalversion/printers.go
 
 from typing import Any
 
+from pykubelet.api.ages import Age
 from pykubelet.api.wire import Document
-from pykubelet.apiserver.tables.ages import Age
 from pykubelet.apiserver.tables.cell_texts import (
     NONE,
     UNKNOWN,

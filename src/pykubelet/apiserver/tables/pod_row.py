@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pykubelet.api.ages import Age
 from pykubelet.api.wire import Document
-from pykubelet.apiserver.tables.ages import Age
 
 NONE = "<none>"
 _NODE_LOST = "NodeLost"

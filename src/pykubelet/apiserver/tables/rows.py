@@ -6,11 +6,11 @@ Upstream: AddHandlers in pkg/printers/internalversion/printers.go
 from collections.abc import Callable
 from typing import Any
 
+from pykubelet.api.ages import Age
 from pykubelet.api.wire import Document
 from pykubelet.apiserver.tables import cluster_rows as cluster
 from pykubelet.apiserver.tables import network_rows as network
 from pykubelet.apiserver.tables import workload_rows as workloads
-from pykubelet.apiserver.tables.ages import Age
 from pykubelet.apiserver.tables.autoscaler_row import autoscaler_cells
 from pykubelet.apiserver.tables.certificate_row import certificate_request_cells
 from pykubelet.apiserver.tables.pod_row import pod_cells

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+from pykubelet.api.ages import Age, ages_at
 from pykubelet.api.errors import BadRequest
 from pykubelet.api.times import format_time, parse_time
 from pykubelet.api.validation.field_errors import go_quote
 from pykubelet.api.wire import Document
 from pykubelet.apiserver.served import Served
-from pykubelet.apiserver.tables.ages import Age, ages_at
 from pykubelet.apiserver.tables.columns import SCALE, columns_of
 from pykubelet.apiserver.tables.custom_columns import scale_columns
 from pykubelet.apiserver.tables.partial import META_GROUP, as_partial

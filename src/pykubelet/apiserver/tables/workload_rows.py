@@ -7,9 +7,9 @@ Upstream: pkg/printers/internalversion/printers.go
 
 from typing import Any
 
+from pykubelet.api.ages import Age, human_duration
 from pykubelet.api.times import parse_time
 from pykubelet.api.wire import Document
-from pykubelet.apiserver.tables.ages import Age, human_duration
 from pykubelet.apiserver.tables.cell_texts import (
     NONE,
     UNSET,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.apiserver.tables.ages import ages_at
+from pykubelet.api.ages import ages_at
 from pykubelet.apiserver.tables.pod_row import pod_cells, pod_conditions
 
 _AGE = ages_at(datetime(2026, 11, 15, 12, tzinfo=UTC))

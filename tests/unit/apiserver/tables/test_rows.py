@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from pykubelet.api.ages import ages_at
 from pykubelet.apiserver.kinds import KINDS
-from pykubelet.apiserver.tables.ages import ages_at
 from pykubelet.apiserver.tables.columns import SCALE, columns_of
 from pykubelet.apiserver.tables.rows import CELLS
 

@@ -1,0 +1,124 @@
+"""`pykubelet logs`: what a container has written, or writes."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pykubelet.cli.completing import pods
+from pykubelet.cli.durations import whole_seconds
+from pykubelet.cli.options import server_options
+from pykubelet.cli.talking import complain, epilog, fail, talk
+
+if TYPE_CHECKING:
+    from pykubelet.api.wire import Document
+    from pykubelet.app.commands.log_reading import Log, Write
+    from pykubelet.app.commands.session import Session
+
+_EXAMPLES = epilog(
+    "pykubelet logs web",
+    "pykubelet logs -f --tail=20 web -c proxy",
+    "pykubelet logs deploy/web --since=10m --timestamps",
+    "pykubelet logs -l app=web --all-containers --prefix",
+    "pykubelet logs -p web                  the run before the last restart",
+)
+# So many lines of each of many pods are enough to begin with, as kubectl finds.
+_TAIL_OF_MANY = 10
+
+
+@click.command(epilog=_EXAMPLES)
+@click.argument("pod", required=False, metavar="[POD | TYPE/NAME]", shell_complete=pods)
+@click.argument("container_word", required=False, metavar="[CONTAINER]")
+@server_options
+@click.option("-l", "--selector", default="", metavar="SELECTOR", help="All pods with these labels.")
+@click.option("-c", "--container", default="", metavar="NAME", help="The container; by default the first.")
+@click.option("--all-containers", is_flag=True, help="All containers of the pod.")
+@click.option("-f", "--follow", is_flag=True, help="Go on as the log grows.")
+@click.option("-p", "--previous", is_flag=True, help="Of the run before.")
+@click.option("--tail", type=int, default=-1, metavar="LINES", help="Only so many lines from the end.")
+@click.option("--since", "since_seconds", default="0", callback=whole_seconds, metavar="DURATION", help="As in 10m.")
+@click.option("--since-time", default="", metavar="TIME", help="As in 2026-01-02T03:04:05Z.")
+@click.option("--timestamps", is_flag=True, help="With the time of each line.")
+@click.option("--limit-bytes", type=int, default=0, metavar="BYTES", help="Not more than this.")
+@click.option("--prefix", is_flag=True, help="Each line with its pod and container.")
+def logs(kubeconfig: Path | None, namespace: str, **options: Any) -> None:
+    """Print the log of a container; of a deployment or another owner, that of one of its pods."""
+    if bool(options["pod"]) == bool(options["selector"]):
+        raise click.UsageError("name either a pod or, with -l, the labels of pods")
+    if options["since_seconds"] and options["since_time"]:
+        raise click.UsageError("only one of --since and --since-time is possible")
+
+    async def main(session: "Session") -> int:
+        from pykubelet.app.commands.log_reading import read_logs
+        from pykubelet.app.commands.pods import NoPod
+        from pykubelet.cli.failure_words import failure_words
+        from pykubelet.kube.command_plans import LogOptions
+
+        tail = options["tail"] if options["tail"] >= 0 or not options["selector"] else _TAIL_OF_MANY
+        wanted = LogOptions(
+            follow=options["follow"],
+            previous=options["previous"],
+            timestamps=options["timestamps"],
+            since_seconds=options["since_seconds"] or None,
+            since_time=options["since_time"],
+            tail=tail if tail >= 0 else None,
+            limit_bytes=options["limit_bytes"] or None,
+        )
+        try:
+            chosen = await _chosen(session, options)
+        except NoPod as nothing:
+            fail(f"error: {nothing}")
+        errors = await read_logs(session, chosen, wanted, _writer(with_prefix=options["prefix"]))
+        for error in errors:
+            complain(failure_words(error))
+        return 1 if errors else 0
+
+    talk(main, kubeconfig, namespace)
+
+
+async def _chosen(session: "Session", options: dict[str, Any]) -> "list[Log]":
+    from pykubelet.api.resources import PODS
+    from pykubelet.app.commands.pods import pod_of
+    from pykubelet.kube.client import Selection
+
+    container = options["container"] or options["container_word"] or ""
+    if options["selector"]:
+        found = await session.list(PODS, session.namespace, Selection(options["selector"]))
+        if not found:
+            click.echo(f"No resources found in {session.namespace} namespace.", err=True)
+    else:
+        one = await pod_of(session, options["pod"])
+        if one.candidates > 1:
+            click.echo(f"Found {one.candidates} pods, using pod/{one.name}", err=True)
+        found = [one.pod]
+    return [log for pod in found for log in _logs_of(pod, container, everything=options["all_containers"])]
+
+
+def _logs_of(pod: "Document", container: str, *, everything: bool) -> "list[Log]":
+    from pykubelet.app.commands.log_reading import Log
+    from pykubelet.kube.pod_choice import container_names, default_container
+
+    namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+    if everything:
+        return [Log(namespace, name, one) for one in container_names(pod)]
+    if not container:
+        container, remark = default_container(pod)
+        if remark:
+            click.echo(remark, err=True)
+    elif container not in container_names(pod):
+        fail(f"error: container {container} is not valid for pod {name}")
+    return [Log(namespace, name, container)]
+
+
+def _writer(*, with_prefix: bool) -> "Write":
+    out = sys.stdout.buffer
+
+    def write(log: "Log", lines: bytes) -> None:
+        if with_prefix:
+            prefix = f"[pod/{log.pod}/{log.container}] ".encode()
+            lines = b"".join(prefix + line for line in lines.splitlines(keepends=True))
+        out.write(lines)
+        out.flush()
+
+    return write

@@ -1,0 +1,44 @@
+"""What a shell offers at the Tab key, from a real server."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli_lab import Sides
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def offered(kubeconfig: str, *words: str) -> list[str]:
+    """As bash asks for it: the words so far, the last one being typed."""
+    line = " ".join(["pykubelet", *words])
+    environment = {
+        **os.environ,
+        "KUBECONFIG": kubeconfig,
+        "_PYKUBELET_COMPLETE": "bash_complete",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(len(words)),
+    }
+    script = "from pykubelet.cli.main import main; main(prog_name='pykubelet')"
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stderr == ""
+    return [row.partition(",")[2] for row in done.stdout.split()]
+
+
+def test_kinds_names_and_namespaces_are_offered(sides: Sides, kubeconfig: Path) -> None:
+    """Custom resources, too."""
+    assert offered(str(kubeconfig), "get", "widg") == ["widgets"]
+    assert offered(str(kubeconfig), "get", "svc", "ou") == ["outside"]
+    assert offered(str(kubeconfig), "describe", "cm/wor") == ["cm/word", "cm/words"]
+    assert offered(str(kubeconfig), "logs", "db") == ["db-0"]
+    assert offered(str(kubeconfig), "get", "pods", "-n", "kube-p") == ["kube-public"]
+
+
+def test_nothing_is_said_without_a_server(tmp_path: Path) -> None:
+    """Not even that there is none."""
+    assert offered(str(tmp_path / "none"), "get", "po") == []

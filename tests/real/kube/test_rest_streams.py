@@ -1,0 +1,126 @@
+"""The client's answers as they come, with all that belongs to them, and its WebSockets."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
+
+import pytest
+from aiohttp import WSMsgType, web
+
+from pykubelet.api.errors import BadRequest, Forbidden, NotFound, NotReached
+from pykubelet.kube.request_plan import Plan
+from pykubelet.kube.rest import RestClient
+
+ClientOf = Callable[..., AbstractAsyncContextManager[RestClient]]
+PLAN = Plan("GET", "/api/v1/namespaces/default/pods/web/exec?command=date")
+
+
+async def echo(request: web.Request) -> web.StreamResponse:
+    """Sends back what it gets, and closes at the word `end`."""
+    socket = web.WebSocketResponse(protocols=("v4.channel.k8s.io",))
+    await socket.prepare(request)
+    async for message in socket:
+        if message.type is WSMsgType.TEXT or message.data == b"end":
+            break
+        if message.data == b"words":
+            await socket.send_str("words")
+        else:
+            await socket.send_bytes(message.data)
+    await socket.close()
+    return socket
+
+
+async def test_answer_has_its_code_and_warnings(client_of: ClientOf) -> None:
+    """Beside its body."""
+
+    async def handle(_: web.Request) -> web.StreamResponse:
+        return web.Response(status=201, body=b"{}", headers={"Warning": '299 - "be careful"'})
+
+    async with client_of(handle) as client:
+        answer = await client.ask(PLAN)
+    assert (answer.code, answer.body, answer.warnings) == (201, b"{}", ("be careful",))
+
+
+async def test_body_is_given_as_it_comes(client_of: ClientOf) -> None:
+    """The first piece before there is a second; leaving ends the request."""
+    go, gone = asyncio.Event(), asyncio.Event()
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b"first")
+        await go.wait()
+        await response.write(b"second")
+        gone.set()
+        return response
+
+    async with asyncio.timeout(30), client_of(handle) as client, client.stream(PLAN) as chunks:
+        pieces: AsyncIterator[bytes] = aiter(chunks)
+        assert await anext(pieces) == b"first"
+        go.set()
+        assert await anext(pieces) == b"second"
+        assert [piece async for piece in pieces] == []
+        assert gone.is_set()
+
+
+async def test_refused_stream_is_an_error(client_of: ClientOf) -> None:
+    """Before anything is read."""
+
+    async def handle(_: web.Request) -> web.StreamResponse:
+        return web.json_response(NotFound("no such pod").to_status(), status=404)
+
+    async with client_of(handle) as client:
+        with pytest.raises(NotFound, match="no such pod"):
+            async with client.stream(PLAN):
+                pytest.fail("nothing is to be read")
+
+
+async def test_web_socket_carries_messages_both_ways(client_of: ClientOf) -> None:
+    """In the protocol that both speak; None when the other side has closed it."""
+    known = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+    async with asyncio.timeout(30), client_of(echo) as client, client.connect(PLAN, known) as socket:
+        assert socket.protocol == "v4.channel.k8s.io"
+        for message in (b"hello", b"", b"x" * 100_000, b"words"):
+            await socket.send(message)
+            assert await socket.receive() == message
+        await socket.send(b"end")
+        assert await socket.receive() is None
+
+
+@pytest.mark.parametrize("error", [BadRequest("container nobody is not valid"), Forbidden("you may not")], ids=str)
+async def test_refused_web_socket_is_the_servers_error(client_of: ClientOf, error: BadRequest | Forbidden) -> None:
+    """With its words, which a handshake alone does not carry."""
+
+    async def handle(_: web.Request) -> web.StreamResponse:
+        return web.json_response(error.to_status(), status=error.code)
+
+    async with client_of(handle) as client:
+        with pytest.raises(type(error), match=error.message):
+            async with client.connect(PLAN, ("v5.channel.k8s.io",)):
+                pytest.fail("there is no connection")
+
+
+async def test_server_that_knows_no_web_sockets_is_told(client_of: ClientOf) -> None:
+    """It answered something else."""
+
+    async def handle(_: web.Request) -> web.StreamResponse:
+        return web.Response(text="hello")
+
+    async with client_of(handle) as client:
+        with pytest.raises(BadRequest, match="the server answered 200"):
+            async with client.connect(PLAN, ("v5.channel.k8s.io",)):
+                pytest.fail("there is no connection")
+
+
+async def test_web_socket_to_nobody_is_not_reached(client_of: ClientOf) -> None:
+    """As every other request."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        request.transport.abort()
+        return web.Response()
+
+    async with client_of(handle) as client:
+        with pytest.raises(NotReached):
+            async with client.connect(PLAN, ("v5.channel.k8s.io",)):
+                pytest.fail("there is no connection")

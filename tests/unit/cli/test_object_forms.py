@@ -1,0 +1,37 @@
+"""Lists and names of objects."""
+
+from pykubelet.api import resources
+from pykubelet.cli.object_forms import list_of, named, objects_in, without_managed_fields
+
+
+def test_items_of_a_list_get_its_kind() -> None:
+    """What stands alone must say what it is."""
+    found = objects_in({"apiVersion": "v1", "kind": "PodList", "items": [{"metadata": {"name": "a"}}]})
+    assert list(found) == [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}]
+
+
+def test_object_is_itself() -> None:
+    """Also one that has items of its own."""
+    assert list(objects_in({"kind": "Pod"})) == [{"kind": "Pod"}]
+    assert list(objects_in({"kind": "Cart", "items": [1]})) == [{"kind": "Cart", "items": [1]}]
+    assert list(objects_in({"kind": "PodList", "items": None})) == []
+
+
+def test_list_has_no_revision_of_its_own() -> None:
+    """It is a list of ours, not the server's."""
+    assert list_of([{"a": 1}])["metadata"] == {"resourceVersion": ""}
+
+
+def test_managed_fields_are_left_out_and_the_original_is_kept() -> None:
+    """Values are shared, not changed."""
+    pod = {"kind": "Pod", "metadata": {"name": "a", "managedFields": []}}
+    assert without_managed_fields(pod) == {"kind": "Pod", "metadata": {"name": "a"}}
+    assert "managedFields" in pod["metadata"]
+    plain = {"kind": "Pod"}
+    assert without_managed_fields(plain) is plain
+
+
+def test_name_of_a_kind_has_its_group() -> None:
+    """As kubectl writes it."""
+    assert named(resources.PODS) == "pod"
+    assert named(resources.DEPLOYMENTS) == "deployment.apps"

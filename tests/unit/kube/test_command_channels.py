@@ -1,0 +1,48 @@
+"""Messages between a command and whoever runs it."""
+
+import pytest
+
+from pykubelet.api.wire import encode
+from pykubelet.kube.command_channels import (
+    STDIN,
+    V4,
+    V5,
+    Ending,
+    end_of_input,
+    message,
+    read_ending,
+    size_message,
+)
+from pykubelet.nodeapi.streaming.channels import ChannelMessage, ChannelProtocol, read_message
+from pykubelet.nodeapi.streaming.endings import SUCCESS, exit_status, failure_status
+from pykubelet.nodeapi.streaming.sizes import SizeReader
+
+
+def test_node_reads_what_is_written() -> None:
+    """Data, sizes and the end of input; the older protocol has no word for that."""
+    assert read_message(ChannelProtocol.V5, message(STDIN, b"hello")) == ChannelMessage(0, b"hello")
+    assert read_message(ChannelProtocol.V5, end_of_input(V5) or b"") == ChannelMessage(0, b"", is_close=True)
+    assert end_of_input(V4) is None
+    (size,) = SizeReader().feed(size_message(80, 25)[1:])
+    assert (size.columns, size.rows) == (80, 25)
+
+
+@pytest.mark.parametrize(
+    ("told", "ending"),
+    [
+        (encode(SUCCESS), Ending(0)),
+        (encode(exit_status(["sh"], 137)), Ending(137)),
+        (encode(failure_status("no such thing")), Ending(1, "Internal error occurred: no such thing")),
+        (encode({"status": "Failure"}), Ending(1, "the command failed")),
+        (
+            encode({"status": "Failure", "reason": "NonZeroExitCode", "details": {"causes": [{"message": "x"}]}}),
+            Ending(1, "the command failed"),
+        ),
+        (b"plain words", Ending(1, "plain words")),
+        (b"[]", Ending(1, "[]")),
+        (b"", Ending(1, "the connection ended before the command did")),
+    ],
+)
+def test_ending_is_what_the_node_tells(told: bytes, ending: Ending) -> None:
+    """An exit code, or why there is none."""
+    assert read_ending(told) == ending

@@ -1,0 +1,77 @@
+"""Requests of people."""
+
+from pykubelet.api.resources import DEPLOYMENTS, NODES, PODS
+from pykubelet.api.wire import decode_document
+from pykubelet.kube.client import EVERYTHING, Selection
+from pykubelet.kube.command_plans import (
+    TABLE,
+    ApplyOptions,
+    DeleteWish,
+    LogOptions,
+    apply_plan,
+    changes_plan,
+    delete_plan,
+    exec_plan,
+    forward_plan,
+    log_plan,
+    object_plan,
+    page_plan,
+)
+
+
+def test_table_is_asked_for_by_the_accept_header() -> None:
+    """Of an object, a page, or changes."""
+    one = object_plan(PODS, "shop", "web", as_table=True)
+    assert (one.target, one.accept) == ("/api/v1/namespaces/shop/pods/web", TABLE)
+    assert object_plan(PODS, "shop", "web", as_table=False).accept == ""
+    page = page_plan(NODES, "", Selection("a=b", "c=d"), "more", as_table=True)
+    assert page.target == "/api/v1/nodes?labelSelector=a%3Db&fieldSelector=c%3Dd&limit=500&continue=more"
+    assert page.accept == TABLE
+    changes = changes_plan(PODS, "", EVERYTHING, "7", as_table=False)
+    assert changes.path == "/api/v1/pods"
+    assert "resourceVersion=7" in changes.target
+    assert "watch=true" in changes.target
+    assert changes.accept == ""
+
+
+def test_log_has_only_the_options_that_are_given() -> None:
+    """No lines at all is a wish, too."""
+    assert log_plan("shop", "web", "main", LogOptions()).target.endswith("/pods/web/log?container=main")
+    options = LogOptions(
+        follow=True, previous=True, timestamps=True, since_seconds=5, since_time="t", tail=0, limit_bytes=9
+    )
+    target = log_plan("shop", "web", "main", options).target
+    assert target.endswith(
+        "?container=main&follow=true&previous=true&timestamps=true&sinceSeconds=5&sinceTime=t&tailLines=0&limitBytes=9"
+    )
+
+
+def test_command_keeps_its_words_apart() -> None:
+    """A terminal has no errors of its own."""
+    plain = exec_plan("shop", "web", "main", ["sh", "-c", "a b"], stdin=True, tty=False).target
+    assert plain.endswith("exec?container=main&stdin=true&stdout=true&stderr=true&command=sh&command=-c&command=a+b")
+    screen = exec_plan("shop", "web", "main", ["sh"], stdin=False, tty=True).target
+    assert screen.endswith("exec?container=main&stdout=true&tty=true&command=sh")
+    assert forward_plan("shop", "web").target == "/api/v1/namespaces/shop/pods/web/portforward"
+
+
+def test_apply_says_whether_others_lose_their_fields() -> None:
+    """And whether it is only a question."""
+    body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}}
+    plan = apply_plan(DEPLOYMENTS, body, "shop", ApplyOptions(field_manager="me"))
+    assert plan.target.endswith("/deployments/web?fieldManager=me&force=false&fieldValidation=Strict")
+    asked = apply_plan(DEPLOYMENTS, body, "shop", ApplyOptions(field_manager="me", force=True, dry_run=True))
+    assert asked.target.endswith("?fieldManager=me&force=true&dryRun=All&fieldValidation=Strict")
+
+
+def test_delete_tells_grace_and_cascade() -> None:
+    """In its body."""
+    plain = delete_plan(PODS, "shop", "web", DeleteWish())
+    assert decode_document(plain.body or b"") == {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "propagationPolicy": "Background",
+    }
+    wish = DeleteWish(grace_seconds=0, cascade="Orphan", dry_run=True)
+    told = decode_document(delete_plan(PODS, "shop", "web", wish).body or b"")
+    assert (told["gracePeriodSeconds"], told["propagationPolicy"], told["dryRun"]) == (0, "Orphan", ["All"])
