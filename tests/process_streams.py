@@ -112,6 +112,8 @@ class ProcessStreams:
                 session.process.kill()
             await session.process.wait()
             session.close()
+            # The loop closes the files itself, with its next step; it may be the last one of a test.
+            await asyncio.sleep(0)
             self.ended.append(list(command))
 
     @asynccontextmanager

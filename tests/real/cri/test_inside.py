@@ -65,7 +65,7 @@ async def test_container_may_do_what_its_security_context_says(lab: CriLab) -> N
         seccomp_profile=SeccompProfile(type="RuntimeDefault"),
     )
     confined = await lab.run_shell("sleep 1000", security_context=none)
-    assert await lab.tell(plain, STATUS) == ["CapEff:00000000a80425fb", "NoNewPrivs:0", "Seccomp:0"]
+    assert await lab.tell(plain, STATUS) == ["CapEff:00000000a80425fb", "NoNewPrivs:0", "Seccomp:2"]
     assert await lab.tell(confined, STATUS) == ["CapEff:0000000000000400", "NoNewPrivs:1", "Seccomp:2"]
 
 
