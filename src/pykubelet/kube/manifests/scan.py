@@ -178,6 +178,6 @@ def _note(path: Path, status: os.stat_result, data: bytes) -> None:
     Whoever writes a manifest runs pods, past every check of an API server; upstream, too, leaves that to the folder's rights.
     """
     is_exposed = any(is_open_to_all(mode) for mode in (status.st_mode, path.parent.stat().st_mode))
-    tell = log.warning if is_exposed else log.info
+    tell = log.warning if is_exposed else log.debug
     writers = {"writable_by": "everybody (chmod o-w)"} if is_exposed else {}
     tell("manifest read", path=path, owner=status.st_uid, sha256=hashlib.sha256(data).hexdigest(), **writers)
