@@ -37,7 +37,8 @@ def settings(unit: Path) -> dict[str, str]:
 def require_command(arguments: list[str]) -> None:
     """UsageError unless this is a command with options that it knows."""
     name, *rest = arguments
-    command = main.commands[name]
+    command = main.get_command(click.Context(main), name)
+    assert command is not None, name
     command.make_parser(click.Context(command)).parse_args(rest)
 
 
