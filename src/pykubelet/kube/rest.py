@@ -11,11 +11,12 @@ import os
 import platform
 import socket
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
+from weakref import WeakSet
 
 import aiohttp
 from yarl import URL
@@ -48,6 +49,7 @@ USER_AGENT = f"pykubelet/{__version__} ({platform.system().lower()}/{platform.ma
 MAX_REPEATS = 10
 MIN_WATCH_SECONDS = 300.0
 KEEPALIVE_SECONDS = 30
+_STEPS_TO_CLOSE = 20
 """How often the kernel probes a silent connection, so that a watch through a dead one ends."""
 
 
@@ -76,11 +78,12 @@ class RestClient:
         self.counts = RequestCounts(f"{place.host}:{place.port}")
         self._tls = TlsContexts(access.trust, clock=clock) if self._base.startswith("https:") else None
         self._session: aiohttp.ClientSession | None = None
+        self._sockets: WeakSet[socket.socket] = WeakSet()
         self._turns = asyncio.Semaphore(self._limits.at_once)
 
     async def __aenter__(self) -> Self:
         # Watches hold connections open, so their number must not be bounded here.
-        connector = aiohttp.TCPConnector(limit=0, socket_factory=_socket)
+        connector = aiohttp.TCPConnector(limit=0, socket_factory=lambda address: _socket(address, self._sockets))
         self._session = aiohttp.ClientSession(
             connector=connector,
             headers={"User-Agent": USER_AGENT, "Accept": request_plan.JSON, "Accept-Encoding": "gzip"},
@@ -93,6 +96,7 @@ class RestClient:
     ) -> None:
         assert self._session is not None
         await self._session.close()
+        await _hang_up(self._sockets)
 
     async def get(self, kind: Kind[T], name: str, *, namespace: str = "", resource_version: str = "") -> T:
         plan = request_plan.get_plan(kind.resource, name, namespace, resource_version)
@@ -358,10 +362,23 @@ def _reason(error: Exception) -> str:
     return str(error)
 
 
-def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
-    """A socket that notices when the other side has silently gone."""
+async def _hang_up(sockets: Collection[socket.socket]) -> None:
+    """End what is left of connections: over TLS one says goodbye and waits for the answer, longer than the loop may run."""
+    for one in sockets:
+        with suppress(OSError):
+            one.shutdown(socket.SHUT_RDWR)
+    # The loop takes a few steps to notice, and none of them waits.
+    for _ in range(_STEPS_TO_CLOSE):
+        if all(one.fileno() < 0 for one in sockets):
+            return
+        await asyncio.sleep(0)
+
+
+def _socket(address: aiohttp.AddrInfoType, sockets: WeakSet[socket.socket]) -> socket.socket:
+    """A socket that notices when the other side has silently gone; the set has it from now on."""
     family, type_, protocol, _, _ = address
     made = socket.socket(family, type_, protocol)
+    sockets.add(made)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option in ("TCP_KEEPIDLE", "TCP_KEEPINTVL"):
         if hasattr(socket, option):
