@@ -31,7 +31,7 @@ def run(bench: str, options: tuple[str, ...]) -> dict[str, Any]:
     """What a bench prints."""
     print(f"bench {bench} ...", file=sys.stderr, flush=True)
     # One of them takes its containerd from the tests.
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parent / "tests")}
+    environment = {**os.environ, "PYTHONPATH": str(HERE.parent / "tests/support")}
     command = [sys.executable, str(HERE / f"{bench}.py"), *options]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
     found: dict[str, Any] = json.loads(done.stdout)

@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator
 
 import pytest
-
 from contract.test_client import *  # noqa: F403  the whole suite, with this file's fixtures
+
 from pykubelet.aio.clock import SystemClock
 from pykubelet.kube.access import Access
 from pykubelet.kube.client import Client

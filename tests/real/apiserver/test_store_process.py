@@ -18,7 +18,7 @@ from pykubelet.apiserver.store import StoreUnusable
 from stored import drained, key_of, put, told, value_of
 
 KILLS = 50
-TESTS = Path(__file__).parents[2]
+TESTS = Path(__file__).parents[2] / "support"
 
 
 class Child:

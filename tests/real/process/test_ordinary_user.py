@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="all tests are an ordi
 
 # On a machine that tests for others everything must be there.
 missing = pytest.fail if os.environ.get("CI") else pytest.skip
-AGENT = Path(__file__).parent.parent.parent / "process_agent.py"
+AGENT = Path(__file__).parents[2] / "support/process_agent.py"
 UID = 12345
 
 

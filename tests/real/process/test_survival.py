@@ -20,7 +20,7 @@ from pykubelet.runtime.process.runtime import ProcessRuntime
 from pykubelet.runtime.process.shim.identity import boot_id, identify, open_process
 from pykubelet.runtime.protocol import ContainerState, RuntimeContainer, RuntimeFailure
 
-AGENT = Path(__file__).parent.parent.parent / "process_agent.py"
+AGENT = Path(__file__).parents[2] / "support/process_agent.py"
 
 
 @asynccontextmanager

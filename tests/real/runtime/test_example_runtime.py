@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from contract.test_runtime import *  # noqa: F403  the whole suite, with this file's fixtures
 
 import whole_node
-from contract.test_runtime import *  # noqa: F403  the whole suite, with this file's fixtures
 from markdown_blocks import read_blocks
 from pykubelet.aio.clock import SystemClock
 from pykubelet.app.runtimes import RuntimeParts

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-
 from contract.test_client import *  # noqa: F403  the whole suite, with this file's fixtures
+
 from pykubelet.apiserver.verbs import watch
 from pykubelet.kube.client import Client
 from pykubelet.testing.local_api import LocalApi, local_api

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from hypothesis import given, settings
+from unit.apiserver.fields.trees import flat, is_in_order, trees
 
 from pykubelet.apiserver.fields.elements import FieldsError
 from pykubelet.apiserver.fields.field_sets import (
@@ -20,7 +21,6 @@ from pykubelet.apiserver.fields.field_sets import (
     union,
     without,
 )
-from unit.apiserver.fields.trees import flat, is_in_order, trees
 
 
 @settings(max_examples=120)

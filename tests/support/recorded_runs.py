@@ -19,7 +19,7 @@ from pykubelet.api.typed import PODS, as_documents
 from pykubelet.api.wire import Document
 from pykubelet.kube.client import Client
 
-FOLDER = Path(__file__).parent / "upstream/kubelet_runs"
+FOLDER = Path(__file__).parents[1] / "upstream/kubelet_runs"
 NAMES = tuple(sorted(path.stem for path in FOLDER.glob("*.json")))
 NODE = "n1"
 SETTLED_SECONDS = 2.0

@@ -9,7 +9,7 @@ from document_script import answer_file, script_of
 from lone_machine import run_alone
 from markdown_blocks import read_blocks, read_console
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 _COPIED = ("examples", "deploy", "scripts", "pyproject.toml", "requirements.lock")
 _SHARED = (".venv", "src", "tests")
 _SECONDS = 170.0
