@@ -4,8 +4,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import Self
 
-from pykubelet.agent import heartbeat
 from pykubelet.agent.heartbeat import LinuxMachine, Machine, MachineFacts, node_reference
+from pykubelet.agent.heartbeat import NodeSettings as NodeStatusSettings
 from pykubelet.agent.pressure import LinuxSignals, SignalReader, Threshold, kept_free, parse_thresholds
 from pykubelet.agent.trail import PodTrails
 from pykubelet.agent.trailed import TrailedEvents
@@ -30,7 +30,7 @@ class Ground:
     """Handed to every part that needs something of it."""
 
     settings: NodeSettings
-    about: heartbeat.NodeSettings
+    about: NodeStatusSettings
     client: Client | None
     runtime: RuntimeParts
     clock: Clock
@@ -76,7 +76,7 @@ class Ground:
         except ValueError as error:
             raise CannotStart(str(error)) from error
         facts = machine or LinuxMachine(name=name, data_dir=root)
-        about = heartbeat.NodeSettings(
+        about = NodeStatusSettings(
             name=name,
             hostname=name,
             port=settings.port,

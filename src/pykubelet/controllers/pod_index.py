@@ -6,14 +6,14 @@ Upstream: PodControllerIndex and FilterPodsByOwner in pkg/controller/controller_
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.pods import pod_label
 from pykubelet.api.typed import ApiObject
-from pykubelet.controllers.pod_order import controller_of
+from pykubelet.controllers.object_index import manager_of
 
 _Key = tuple[str, ...]
 
 
 def _key_of(pod: Pod) -> _Key:
     """Namespace, kind, name and UID of the managing owner, or the namespace alone for an orphan."""
-    owner = controller_of(pod)
+    owner = manager_of(pod)
     namespace = pod.metadata.namespace
     return (namespace,) if owner is None else (namespace, owner.kind, owner.name, owner.uid)
 

@@ -6,9 +6,8 @@ Upstream: pkg/probe/http/request.go, pkg/probe/util.go
 import re
 from dataclasses import dataclass, replace
 
-from pykubelet.api.generated.core import HTTPGetAction
+from pykubelet.api.generated.core import Container, EphemeralContainer, HTTPGetAction
 from pykubelet.api.validation.field_errors import go_quote
-from pykubelet.runtime.events import AnyContainer
 
 # The release whose behaviour is reproduced, as servers see it.
 VERSION = "1.34"
@@ -39,7 +38,9 @@ class HttpRequest:
         return f"{self.scheme}://{self.host_port}{slash}{self.path}"
 
 
-def http_request(action: HTTPGetAction, container: AnyContainer, *, pod_ip: str, purpose: str) -> HttpRequest:
+def http_request(
+    action: HTTPGetAction, container: Container | EphemeralContainer, *, pod_ip: str, purpose: str
+) -> HttpRequest:
     """What to ask for; `purpose` goes into the User-Agent. ValueError if the port is none."""
     return HttpRequest(
         scheme=action.scheme.lower() or "http",
@@ -65,7 +66,7 @@ def _without_secrets(headers: Headers) -> Headers:
     return tuple((name, value) for name, value in headers if name.lower() not in _SECRET)
 
 
-def container_port(port: int | str | None, container: AnyContainer) -> int:
+def container_port(port: int | str | None, container: Container | EphemeralContainer) -> int:
     """The number of a port given by number or by a name the container gave it."""
     number = port
     if isinstance(port, str):

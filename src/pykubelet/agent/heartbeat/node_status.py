@@ -132,18 +132,16 @@ def updated_node(original: Node, settings: NodeSettings, situation: Situation) -
 
 def _status(old: NodeStatus, settings: NodeSettings, situation: Situation) -> tuple[NodeStatus, tuple[str, ...]]:
     machine, problems = situation.machine, situation.problems
-    capacity = resources.capacity(
-        machine, old.capacity, max_pods=settings.max_pods, pods_per_core=settings.pods_per_core
-    )
-    reserved = resources.reservation(capacity, settings.reserved, settings.kept_free)
-    errors = readiness_errors(problems, capacity)
+    own = resources.capacity(machine, old.capacity, max_pods=settings.max_pods, pods_per_core=settings.pods_per_core)
+    reserved = resources.reservation(own, settings.reserved, settings.kept_free)
+    errors = readiness_errors(problems, own)
     conditions, reasons = node_conditions(old.conditions, situation.pressures, errors, problems.warning, situation.now)
     volumes = situation.volumes_in_use
     status = replace(
         old,
         addresses=node_addresses(old.addresses, settings, machine.ip),
-        capacity=capacity,
-        allocatable=resources.allocatable(capacity, reserved, old.allocatable),
+        capacity=own,
+        allocatable=resources.allocatable(own, reserved, old.allocatable),
         conditions=conditions,
         daemon_endpoints=NodeDaemonEndpoints(kubelet_endpoint=DaemonEndpoint(port=settings.port)),
         images=node_images(situation.images),

@@ -14,7 +14,7 @@ from typing import Any
 from pykubelet.aio.clock import Clock
 from pykubelet.api.keys import PodUid
 from pykubelet.runtime.changes import Changes
-from pykubelet.runtime.loglines import STDOUT, format_lines
+from pykubelet.runtime.log_write import STDOUT, format_lines
 from pykubelet.runtime.pod_book import PodBook
 from pykubelet.runtime.protocol import (
     ContainerRequest,
