@@ -27,9 +27,9 @@ from measured_cluster import (
 from programs import cpu_seconds
 from spread import spread
 
-from pykubelet.api.typed import PODS, REPLICA_SETS
+from pykubelet.api.scheme import PODS, REPLICA_SETS
 from pykubelet.app.controllers import CONTROLLERS
-from pykubelet.kube.client import Client
+from pykubelet.client.interface import Client
 
 SET = "crowd"
 SET_SIZE = 10

@@ -16,12 +16,11 @@ from measured_node import FOREVER, GRACE_SECONDS, SHARED, opened_for_writing, po
 
 from containerd_lab import ContainerdLab, services
 from pykubelet.api.generated.core import Pod
-from pykubelet.api.wire import from_document
-from pykubelet.runtime.cri.container_config import container_config
-from pykubelet.runtime.cri.dns import ClusterDns
-from pykubelet.runtime.cri.machine import read_machine, read_resolver
-from pykubelet.runtime.cri.sandbox_config import sandbox_config
-from pykubelet.runtime.protocol import ContainerRequest, Mount, SandboxRequest
+from pykubelet.api.serializer import from_document
+from pykubelet.runtimes.cri.configs import container_config, sandbox_config
+from pykubelet.runtimes.cri.dns import ClusterDns
+from pykubelet.runtimes.cri.host import read_cri_host, read_resolver
+from pykubelet.runtimes.protocol import ContainerRequest, Mount, SandboxRequest
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -37,7 +36,7 @@ class Floor:
     def __init__(self, channel: grpc.aio.Channel, lab: ContainerdLab) -> None:
         self._runtime, self._lab = services.RuntimeServiceStub(channel), lab
         self._folder = lab.folder / "floor"
-        self._machine = read_machine(
+        self._machine = read_cri_host(
             cgroup_root=lab.cgroup_parent,
             seccomp_root=str(self._folder),
             seccomp_default=True,

@@ -12,15 +12,15 @@ from programs import Program
 
 from pykubelet.aio.clock import SystemClock
 from pykubelet.aio.ids import RandomIds
-from pykubelet.api.typed import REPLICA_SETS, Kind, as_documents
+from pykubelet.api.scheme import REPLICA_SETS, TypedKind, as_documents
 from pykubelet.app.apiserver import serving
 from pykubelet.app.controllers import controllers
 from pykubelet.app.node import open_node
 from pykubelet.app.program import raise_file_limit, tune_garbage_collection, widen_threads
 from pykubelet.app.settings import ApiServerSettings, NodeSettings
-from pykubelet.kube.client import Client, PatchType, WatchEvent
-from pykubelet.kube.kubeconfig import load_kubeconfig
-from pykubelet.kube.rest import RestClient
+from pykubelet.client.clientcmd import load_kubeconfig
+from pykubelet.client.interface import Client, PatchType, WatchEvent
+from pykubelet.client.rest import RestClient
 
 NAMESPACE = "default"
 NODE = "bench-node"
@@ -101,7 +101,7 @@ def is_gone(event: WatchEvent[Any]) -> bool:
 
 
 async def moments(
-    client: Client, kind: Kind[Any], happens: Callable[[WatchEvent[Any]], bool], count: int, act: Awaitable[None]
+    client: Client, kind: TypedKind[Any], happens: Callable[[WatchEvent[Any]], bool], count: int, act: Awaitable[None]
 ) -> list[float]:
     """After how many seconds from `act` on it happened to the first, second, ... object of a kind, as a watch tells."""
     version = (await client.list(kind, namespace=NAMESPACE, limit=1)).resource_version

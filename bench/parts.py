@@ -15,15 +15,15 @@ from machine import machine
 from msgspec import Struct
 from msgspec.structs import replace
 
-from pykubelet.agent.flow import PodOp, PodUpdate
-from pykubelet.agent.pods import PodManager
-from pykubelet.agent.sources import PodConfig
-from pykubelet.agent.status import StatusManager
 from pykubelet.aio.clock import SystemClock
-from pykubelet.api import wire
+from pykubelet.api import serializer
 from pykubelet.api.generated.core import ContainerState, ContainerStateRunning, ContainerStatus, Pod, PodCondition
-from pykubelet.api.keys import PodUid
-from pykubelet.api.resources import PODS as POD_NAMES
+from pykubelet.api.pods import PodUid
+from pykubelet.api.schema import PODS as POD_NAMES
+from pykubelet.kubelet.config.config import PodConfig
+from pykubelet.kubelet.pod.pod_manager import PodManager
+from pykubelet.kubelet.status.status_manager import StatusManager
+from pykubelet.kubelet.types import PodOperation, PodUpdate
 from pykubelet.testing.memory_api import MemoryApi
 
 CLOCK = SystemClock()
@@ -146,7 +146,7 @@ async def best_seconds_async(rounds: int, once: Callable[[], Awaitable[object]])
 async def merge_one(pods: tuple[Pod, ...]) -> float:
     """Microseconds to merge one changed pod among these and take the update out of the stream."""
     config = PodConfig(clock=CLOCK, recorder=Silent())
-    config.merge("api", PodUpdate(PodOp.SET, "api", pods))
+    config.merge("api", PodUpdate(PodOperation.SET, "api", pods))
     stream = config.updates()
     await anext(stream)
     pod = pods[len(pods) // 2]
@@ -154,7 +154,7 @@ async def merge_one(pods: tuple[Pod, ...]) -> float:
 
     async def turns() -> None:
         for turn in range(500):
-            config.merge("api", PodUpdate(PodOp.UPDATE, "api", (changed[turn % 2],)))
+            config.merge("api", PodUpdate(PodOperation.UPDATE, "api", (changed[turn % 2],)))
             await anext(stream)
 
     return await best_seconds_async(20, turns) / 500 * 1e6
@@ -162,7 +162,7 @@ async def merge_one(pods: tuple[Pod, ...]) -> float:
 
 def initial_set(pods: tuple[Pod, ...]) -> float:
     def once() -> None:
-        PodConfig(clock=CLOCK, recorder=Silent()).merge("api", PodUpdate(PodOp.SET, "api", pods))
+        PodConfig(clock=CLOCK, recorder=Silent()).merge("api", PodUpdate(PodOperation.SET, "api", pods))
 
     return best_seconds(5, once)
 
@@ -174,7 +174,7 @@ async def status_to_patch(count: int) -> dict[str, float]:
         api, manager = MemoryApi(CLOCK), PodManager()
         for number in range(count):
             stored = api.put(POD_NAMES, document(number))
-            manager.add_pod(wire.from_document(stored, Pod))
+            manager.add_pod(serializer.from_document(stored, Pod))
         status = StatusManager(client=api, pods=manager, safety=NothingRuns(), clock=CLOCK)
         before = CLOCK.monotonic()
         for pod in manager.pods():
@@ -208,7 +208,7 @@ def bytes_per_pod(text: bytes, count: int) -> int:
     gc.collect()
     tracemalloc.start()
     config = PodConfig(clock=CLOCK, recorder=Silent())
-    config.merge("api", PodUpdate(PodOp.SET, "api", wire.decode(text, PodList).items))
+    config.merge("api", PodUpdate(PodOperation.SET, "api", serializer.decode(text, PodList).items))
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(config.pods()) == count
@@ -217,8 +217,8 @@ def bytes_per_pod(text: bytes, count: int) -> int:
 
 async def measure() -> dict[str, Any]:
     count = 10_000
-    text = wire.encode({"items": [document(number) for number in range(count)]})
-    pods = wire.decode(text, PodList).items
+    text = serializer.encode({"items": [document(number) for number in range(count)]})
+    pods = serializer.decode(text, PodList).items
     merges = {str(n): round(await merge_one(pods[:n]), 2) for n in (10, 1_000, count)}
     return {
         "machine": machine(),
@@ -226,7 +226,7 @@ async def measure() -> dict[str, Any]:
         "merge_one_changed_pod_us": merges,
         "merge_growth_10_to_10000": round(merges[str(count)] / merges["10"], 2),
         "initial_set_10000_ms": round(initial_set(pods) * 1e3, 1),
-        "decode_10000_ms": round(best_seconds(3, lambda: wire.decode(text, PodList)) * 1e3, 1),
+        "decode_10000_ms": round(best_seconds(3, lambda: serializer.decode(text, PodList)) * 1e3, 1),
         "status_to_patch": await status_to_patch(1_000),
         "bytes_held_per_pod": bytes_per_pod(text, count),
     }

@@ -10,9 +10,9 @@ from programs import Program
 from spread import spread
 
 from pykubelet.aio.clock import SystemClock
-from pykubelet.api.typed import PODS
-from pykubelet.kube.kubeconfig import load_kubeconfig
-from pykubelet.kube.rest import RestClient
+from pykubelet.api.scheme import PODS
+from pykubelet.client.clientcmd import load_kubeconfig
+from pykubelet.client.rest import RestClient
 
 LOOK_SECONDS = 0.05
 

@@ -7,33 +7,39 @@ from typing import Any
 
 import pytest
 
-from pykubelet.agent import pods, refs, sources, status
-from pykubelet.agent.flow import PodOp
-from pykubelet.agent.sources.notify import NotificationMode
-from pykubelet.agent.status import collaborators
-from pykubelet.api.keys import MirrorUid, PodUid
-from pykubelet.controllers import ownership, pod_control
+from pykubelet.api import pods as api_pods
+from pykubelet.api.pods import MirrorUid, PodUid
+from pykubelet.controllers.framework import ownership, pod_control
+from pykubelet.kubelet.config import apiserver, config, file, http
+from pykubelet.kubelet.config.config import NotificationMode
+from pykubelet.kubelet.objectcache import cache_based_manager, secret_and_configmap_manager
+from pykubelet.kubelet.pod import mirror_client, pod_manager
+from pykubelet.kubelet.status import cache, status_manager
+from pykubelet.kubelet.types import PodOperation
 
 PARTS: dict[Any, str] = {
-    pods.MirrorClient: "create_mirror_pod delete_mirror_pod",
-    pods.PodManager: (
+    mirror_client.MirrorClient: "create_mirror_pod delete_mirror_pod",
+    pod_manager.PodManager: (
         "pods pod_by_full_name pod_by_name pod_by_uid pod_by_mirror_pod mirror_pod_by_pod pods_and_mirror_pods "
         "set_pods add_pod update_pod delete_pod orphaned_mirror_pod_names translate_pod_uid uid_translations"
     ),
-    pods: "is_mirror_pod_of is_static_pod is_mirror_pod",
-    refs.SecretManager: "register_pod unregister_pod get",
-    refs.ConfigMapManager: "register_pod unregister_pod get",
-    refs: "ReferenceCache",
-    sources.PodConfig: "channel updates merge seen_all_sources",
-    sources: "FileSource UrlSource ApiServerSource",
-    status.StatusManager: (
+    pod_manager: "is_mirror_pod_of",
+    api_pods: "is_static_pod is_mirror_pod",
+    secret_and_configmap_manager.SecretManager: "register_pod unregister_pod get",
+    secret_and_configmap_manager.ConfigMapManager: "register_pod unregister_pod get",
+    cache_based_manager: "ReferenceCache",
+    config.PodConfig: "channel updates merge seen_all_sources",
+    file: "FileSource",
+    http: "UrlSource",
+    apiserver: "ApiServerSource",
+    status_manager.StatusManager: (
         "run set_pod_status set_container_readiness set_container_startup terminate_pod remove_orphaned_statuses "
         "pod_status"
     ),
-    collaborators.PodDeletionSafety: "pod_resources_are_reclaimed could_have_running_containers",
+    cache.PodDeletionSafety: "pod_resources_are_reclaimed could_have_running_containers",
     pod_control.PodControl: "create_pods create_pods_on_node create_pods_with_controller_ref delete_pod patch_pod",
     pod_control: "validate_controller_ref pod_from_template pods_prefix",
-    ownership.PodOwnership: "claim_pods adopt_pod release_pod",
+    ownership.PodControllerRefManager: "claim_pods adopt_pod release_pod",
 }
 ROWS = [(part, name) for part, names in PARTS.items() for name in names.split()]
 
@@ -47,7 +53,7 @@ def test_part_of_the_seeds_exists_with_its_contract(part: Any, name: str) -> Non
 
 def test_operations_modes_and_ids_of_the_seeds_exist() -> None:
     """All seven operations, all three modes, and two kinds of UID that a type checker tells apart."""
-    assert {op.name for op in PodOp} == {"SET", "ADD", "UPDATE", "DELETE", "REMOVE", "RECONCILE", "RESTORE"}
+    assert {op.name for op in PodOperation} == {"SET", "ADD", "UPDATE", "DELETE", "REMOVE", "RECONCILE", "RESTORE"}
     assert len(NotificationMode) == 3
     assert PodUid.__name__ != MirrorUid.__name__
 

@@ -282,7 +282,7 @@ class Module:
             "",
         ]
         for group in sorted(self.imports):
-            module = f"pykubelet.api.generated.{group}" if group else "pykubelet.api.wire"
+            module = f"pykubelet.api.generated.{group}" if group else "pykubelet.api.serializer"
             head.append(f"from {module} import {', '.join(sorted(self.imports[group]))}")
         return re.sub(r"\n{3,}", "\n\n", "\n".join(head)) + "\n\n\n" + "\n\n\n".join(bodies) + "\n"
 

@@ -3,7 +3,7 @@
 Run it with the development environment: `python tools/generate_openapi.py`. It reads the JSON schemas that the
 `kubernetes-validate` package carries and turns the definitions of the groups we serve, and all they refer to, back
 into the form in which an API server publishes them: plain types instead of nullable ones, no constants for
-apiVersion and kind. The server makes its OpenAPI documents of them (`apiserver/openapi/documents.py`).
+apiVersion and kind. The server makes its OpenAPI documents of them (`apiserver/openapi/builder.py`).
 """
 
 import gzip

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 TARGET = ROOT / "docs/reference"
 _NOTE = "Written by `tools/generate_reference.py` from the code; do not edit.\n"
 # What a container or a pod has in its environment is not read from ours.
-_OTHERS = ("runtime/process/shim/", "agent/volumes/")
+_OTHERS = ("runtimes/process/shim/", "kubelet/volumemanager/", "kubelet/kubelet_pods.py")
 _READ = re.compile(
     r"\benviron(?:ment)?(?:\.get\(|\.setdefault\(|\[)\"([A-Z_]+)\"|\(\"([A-Z_]+)\",\) if name in os.environ"
 )

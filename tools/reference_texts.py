@@ -30,8 +30,8 @@ FILES = (
 VARIABLES = {
     "KUBECONFIG": "Files that say how to reach the API server, with colons between them, where `--kubeconfig` is not given.",
     "TERM": "With `dumb`, `pykubelet up` prints lines on a terminal instead of drawing its pods.",
-    "HOME": "Where `.kube/config` is looked for by `kube.kubeconfig.default_paths`.",
-    "KUBERNETES_SERVICE_HOST": "With KUBERNETES_SERVICE_PORT: where the API server is, for `kube.kubeconfig.in_cluster`.",
+    "HOME": "Where `.kube/config` is looked for by `client.clientcmd.default_paths`.",
+    "KUBERNETES_SERVICE_HOST": "With KUBERNETES_SERVICE_PORT: where the API server is, for `client.clientcmd.in_cluster`.",
     "KUBERNETES_SERVICE_PORT": "See KUBERNETES_SERVICE_HOST.",
     "GRPC_VERBOSITY": "How much gRPC says by itself; ERROR unless it is set.",
     "LD_LIBRARY_PATH": "Handed on to supervisors of containers, which may need it to start Python; never to containers.",

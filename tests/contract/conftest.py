@@ -2,8 +2,8 @@
 
 import pytest
 
-from pykubelet.kube.client import Client
-from pykubelet.runtime.sim import SimRuntime
+from pykubelet.client.interface import Client
+from pykubelet.runtimes.sim.runtime import SimRuntime
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock
 

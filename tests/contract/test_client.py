@@ -9,10 +9,10 @@ import pytest
 from pykubelet.api.errors import AlreadyExists, Conflict, Expired, Invalid, NotFound
 from pykubelet.api.generated.core import ConfigMap, Pod
 from pykubelet.api.generated.meta import ObjectMeta
-from pykubelet.api.resources import CONFIG_MAPS as CONFIG_MAP_NAMES
-from pykubelet.api.resources import PODS as POD_NAMES
-from pykubelet.api.typed import CONFIG_MAPS, NODES, PODS, as_documents
-from pykubelet.kube.client import NOW, Client, PatchType, Replacer, Selection, WatchEvent, now_if_uid
+from pykubelet.api.schema import CONFIG_MAPS as CONFIG_MAP_NAMES
+from pykubelet.api.schema import PODS as POD_NAMES
+from pykubelet.api.scheme import CONFIG_MAPS, NODES, PODS, as_documents
+from pykubelet.client.interface import NOW, Client, PatchType, Replacer, Selection, WatchEvent, now_if_uid
 from pykubelet.testing import build
 from pykubelet.testing.memory_api import MemoryApi
 

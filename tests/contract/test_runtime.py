@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.api.keys import PodUid
-from pykubelet.runtime.protocol import ContainerState, Runtime, RuntimeFailure
+from pykubelet.api.pods import PodUid
+from pykubelet.runtimes.protocol import ContainerState, Runtime, RuntimeFailure
 from runtime_pods import EXITS_WITH_3, IGNORES_TERM, World
 
 

@@ -7,9 +7,9 @@ from typing import Protocol
 
 import pytest
 
-from pykubelet.api.keys import PodUid
-from pykubelet.runtime.loglines import parse_line
-from pykubelet.runtime.protocol import ChangeFeed, Commands, Runtime, RuntimeFailure
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.logs.log_lines import parse_line
+from pykubelet.runtimes.protocol import ChangeFeed, Commands, Runtime, RuntimeFailure
 from runtime_pods import EXITS_WITH_3, SAYS_HELLO, World
 
 

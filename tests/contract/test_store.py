@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from pykubelet.api.errors import Conflict, Expired, Timeout
-from pykubelet.api.wire import Document
+from pykubelet.api.serializer import Document
 from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
-from pykubelet.apiserver.store import Entry, Store, StoreChange
+from pykubelet.apiserver.storage.interfaces import Store, StoreChange, StoreEntry
 from pykubelet.testing.virtual_time import VirtualClock
 from stored import document_of, key_of, names_of, put, remove, told, value_of
 
@@ -42,7 +42,7 @@ async def test_written_object_is_read_back_with_its_revision(store: Store) -> No
 async def test_writer_decides_on_the_newest_state_when_many_write_at_once(store: Store) -> None:
     """No write is lost: each sees the one decided before it, on the disk or not."""
 
-    def count(entry: Entry | None) -> Document:
+    def count(entry: StoreEntry | None) -> Document:
         return document_of(A, 0 if entry is None else entry.document["data"]["value"] + 1)
 
     entries = await asyncio.gather(*[store.write(A, count) for _ in range(20)])
@@ -92,7 +92,7 @@ async def test_unchanged_answer_waits_for_the_write_it_rests_on(store: Store) ->
 async def test_refusal_changes_nothing_and_is_told_once_its_reason_is_stored(store: Store) -> None:
     """A conflict with a write under way is told when a reader can see that write."""
 
-    def refuse(_: Entry | None) -> Document:
+    def refuse(_: StoreEntry | None) -> Document:
         raise Conflict("no")
 
     with pytest.raises(Conflict):

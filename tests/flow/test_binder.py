@@ -8,9 +8,9 @@ import pytest
 
 from node_fleet import Fleet, fleet
 from pykubelet.api.generated.core import Pod, PodCondition
-from pykubelet.api.typed import PODS
-from pykubelet.controllers.pod_status_patch import condition_of
-from pykubelet.kube.client import PatchType
+from pykubelet.api.pods import condition_of
+from pykubelet.api.scheme import PODS
+from pykubelet.client.interface import PatchType
 from pykubelet.testing.local_api import local_api
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from node_fleet import Fleet, fleet
-from pykubelet.controllers.pod_status_patch import condition_of
+from pykubelet.api.pods import condition_of
 from pykubelet.testing.faults import CALL_FAULTS, WATCH_FAULTS, Fault, FaultyClient
 from pykubelet.testing.local_api import LocalApi, local_api
 

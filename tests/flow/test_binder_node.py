@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from node_fleet import controllers
-from pykubelet.api.typed import NODES
+from pykubelet.api.scheme import NODES
 from whole_node import NODE, container, is_ready, world
 
 

@@ -11,22 +11,20 @@ import pytest
 from certificate_lab import a_key, an_authority, certificate_pem
 from controller_rig import Bench
 from outage import Outage
-from pykubelet.aio.beside import beside
+from pykubelet.aio.tasks import background_task, running, with_ready_event
 from pykubelet.api.generated.certificates import CertificateSigningRequest
-from pykubelet.api.resources import CERTIFICATE_SIGNING_REQUESTS as CSRS
-from pykubelet.api.typed import CERTIFICATE_SIGNING_REQUESTS
-from pykubelet.app.running import running, with_event
-from pykubelet.controllers.certificates import CertificateCleaner, CertificateSigner
-from pykubelet.controllers.certificates.following import status_patch, with_condition
-from pykubelet.kube.certificates.asking import Requests, key_pem
-from pykubelet.kube.certificates.keeper import CertificateKeeper
-from pykubelet.kube.certificates.pair_files import Pair, PairFiles
-from pykubelet.kube.certificates.wish import client_wish
-from pykubelet.kube.client import PatchType
+from pykubelet.api.schema import CERTIFICATE_SIGNING_REQUESTS as CSRS
+from pykubelet.api.scheme import CERTIFICATE_SIGNING_REQUESTS
+from pykubelet.client.certificates.csr import CsrClient, client_template, key_pem
+from pykubelet.client.certificates.manager import CertificateManager
+from pykubelet.client.certificates.store import CertificatePair, CertificateStore
+from pykubelet.client.interface import PatchType
+from pykubelet.controllers.certificates.certificate_controller import CertificateCleaner, status_patch, with_condition
+from pykubelet.controllers.certificates.signer import CertificateSigner
 from pykubelet.testing.local_api import local_api
 from pykubelet.testing.virtual_time import VirtualClock
 
-WISH = client_wish("n1")
+WISH = client_template("n1")
 HOUR = 3600.0
 CLOCK = VirtualClock()
 
@@ -68,16 +66,16 @@ async def deciding(bench: Bench, person: Person) -> AsyncIterator[None]:
         client=client, requests=requests, authority=an_authority(), clock=CLOCK, longest=timedelta(hours=2)
     )
     cleaner = CertificateCleaner(client=client, requests=requests, clock=CLOCK)
-    async with bench.running(signer, cleaner), beside(person.run(), "person"):
+    async with bench.running(signer, cleaner), background_task(person.run(), "person"):
         yield
 
 
 class Node:
     """Keeps a certificate, and the files it was told of."""
 
-    def __init__(self, client: Requests, folder: Path) -> None:
-        self.files, self.told = PairFiles(folder / "pki", WISH.file_name), 0
-        self._keeper = CertificateKeeper(
+    def __init__(self, client: CsrClient, folder: Path) -> None:
+        self.files, self.told = CertificateStore(folder / "pki", WISH.file_name), 0
+        self._keeper = CertificateManager(
             client=client, wish=WISH, files=self.files, clock=CLOCK, changed=self._changed, rand=lambda: 0.5
         )
 
@@ -88,10 +86,10 @@ class Node:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[asyncio.Event]:
         ready = asyncio.Event()
-        async with running({"certificate": with_event(self._keeper.run, ready)}):
+        async with running({"certificate": with_ready_event(self._keeper.run, ready)}):
             yield ready
 
-    def pair(self) -> Pair:
+    def pair(self) -> CertificatePair:
         found = self.files.current()
         assert found is not None
         return found

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from batch_rig import BatchWorld, CrashingClient, Run, batch_world
+from pykubelet.aio.tasks import running, with_ready_event
 from pykubelet.api.generated.batch import Job
+from pykubelet.api.scheme import CRON_JOBS, JOBS
 from pykubelet.api.times import format_time, parse_time
-from pykubelet.api.typed import CRON_JOBS, JOBS
-from pykubelet.app.running import running, with_event
-from pykubelet.controllers.cron_plan import SCHEDULED_TIMESTAMP
-from pykubelet.controllers.informers import Informers
-from pykubelet.kube.client import Client
+from pykubelet.client.informers import Informers
+from pykubelet.client.interface import Client
+from pykubelet.controllers.cronjob.schedule import SCHEDULED_TIMESTAMP
 from pykubelet.testing.faults import CALL_FAULTS, Fault, FaultyClient
 from pykubelet.testing.virtual_time import EPOCH, VirtualClock
 
@@ -197,7 +197,7 @@ async def two_starts(folder: Path, policy: str, way: Callable[[Client], Client])
     async with batch_world(folder, lambda _: Run(seconds=70)) as world:
         client, births, ready = way(world.client), Births(world), asyncio.Event()
         crashed = client.crashed if isinstance(client, CrashingClient) else asyncio.Event()
-        async with running({"births": with_event(births.informers.run, ready)}):
+        async with running({"births": with_ready_event(births.informers.run, ready)}):
             await ready.wait()
             await world.create_cron("*/2 * * * *", concurrencyPolicy=policy, successfulJobsHistoryLimit=0)
             async with world.controllers(client):

@@ -6,21 +6,21 @@ from typing import Any
 
 import pytest
 
-from pykubelet.api import resources
+from pykubelet.aio.tasks import running, with_ready_event
+from pykubelet.api import schema
 from pykubelet.api.generated.core import EventSource, Pod
-from pykubelet.api.typed import CONTROLLER_REVISIONS, DAEMON_SETS, NODES, PODS
-from pykubelet.app.running import running, with_event
-from pykubelet.controllers.binder import SCHEDULER_NAME, Binder
-from pykubelet.controllers.daemon_plan import target_node
-from pykubelet.controllers.informers import Informers
-from pykubelet.controllers.loop import ControllerLoop
-from pykubelet.controllers.pod_order import ready_condition
-from pykubelet.kube.client import PatchType
-from pykubelet.kube.recorder import Recorder
+from pykubelet.api.scheme import CONTROLLER_REVISIONS, DAEMON_SETS, NODES, PODS
+from pykubelet.client.informers import Informers
+from pykubelet.client.interface import PatchType
+from pykubelet.client.recorder import Recorder
+from pykubelet.controllers.daemon.placement import target_node
+from pykubelet.controllers.framework.active_pods import ready_condition
+from pykubelet.controllers.framework.work_queue import ControllerWorkers
+from pykubelet.scheduler.schedule_one import SCHEDULER_NAME, Scheduler
 from pykubelet.testing.local_api import local_api
 from workload_rig import BROKEN, NAMESPACE, Cluster, cluster
 
-DS = resources.DAEMON_SETS
+DS = schema.DAEMON_SETS
 NAMES = ("n1", "n2", "n3", "n4")
 
 
@@ -79,10 +79,10 @@ async def test_binder_takes_each_pod_to_the_node_it_was_made_for(tmp_path: Path)
         world = Cluster(api.client)
         informers, informed = Informers(client=api.client, clock=world.clock), asyncio.Event()
         recorder = Recorder(sink=api.client, source=EventSource(component=SCHEDULER_NAME), clock=world.clock)
-        binder = Binder(client=api.client, recorder=recorder, pods=informers.pods, clock=world.clock)
+        binder = Scheduler(client=api.client, recorder=recorder, pods=informers.pods, clock=world.clock)
         binder.listen(informers)
-        loop = ControllerLoop(name="binder", process_next=binder.process_next, informed=informed)
-        parts = {"informers": with_event(informers.run, informed), "binder": with_event(loop.run)}
+        loop = ControllerWorkers(name="binder", process_next=binder.process_next, informed=informed)
+        parts = {"informers": with_ready_event(informers.run, informed), "binder": with_ready_event(loop.run)}
         async with running(parts), world.controllers():
             closed = [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]
             await world.create_nodes("n1", "n2")

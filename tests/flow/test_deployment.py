@@ -6,14 +6,19 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.api.typed import DEPLOYMENTS, REPLICA_SETS
-from pykubelet.api.wire import to_document
-from pykubelet.controllers.deployment.limits import max_replicas, min_available
-from pykubelet.controllers.deployment.revisions import REVISION, REVISION_HISTORY
-from pykubelet.controllers.deployment.sets import TEMPLATE_HASH, new_set
-from pykubelet.controllers.object_index import manager_of
-from pykubelet.controllers.pod_order import is_active
-from pykubelet.kube.client import PatchType
+from pykubelet.api.scheme import DEPLOYMENTS, REPLICA_SETS
+from pykubelet.api.serializer import to_document
+from pykubelet.client.indexer import manager_of
+from pykubelet.client.interface import PatchType
+from pykubelet.controllers.deployment.replica_sets import (
+    REVISION,
+    REVISION_HISTORY,
+    TEMPLATE_HASH,
+    max_replicas,
+    min_available,
+    new_replica_set,
+)
+from pykubelet.controllers.framework.active_pods import is_pod_active
 from rollout_rig import BROKEN, NAMESPACE, Cluster, cluster, is_rolled_out, progressing
 
 CHANGE_CAUSE = "kubernetes.io/change-cause"
@@ -221,7 +226,7 @@ async def test_sets_are_adopted_and_released_by_their_labels(tmp_path: Path) -> 
     """A set that somebody made by hand becomes the Deployment's; one that is relabelled is let go with its pods."""
     async with cluster(tmp_path) as world, world.controllers():
         created = await world.create(replicas=2, paused=True)
-        orphan = new_set(created, replicas=2, annotations={})
+        orphan = new_replica_set(created, replicas=2, annotations={})
         orphan = replace(orphan, metadata=replace(orphan.metadata, owner_references=(), name="by-hand"))
         await world.client.create(REPLICA_SETS, orphan, namespace=NAMESPACE)
         await world.patch({"spec": {"paused": False}})
@@ -235,14 +240,14 @@ async def test_sets_are_adopted_and_released_by_their_labels(tmp_path: Path) -> 
         await asyncio.sleep(10)
         listed = (await world.client.list(REPLICA_SETS, namespace=NAMESPACE)).items
         assert {one.metadata.name == "by-hand": manager_of(one) is None for one in listed} == {True: True, False: False}
-        assert len([pod for pod in await world.pods() if is_active(pod)]) == 4
+        assert len([pod for pod in await world.pods() if is_pod_active(pod)]) == 4
 
 
 async def test_name_that_is_taken_is_avoided(tmp_path: Path) -> None:
     """A set of another owner with the hash's name counts as a collision: the next hash is another one."""
     async with cluster(tmp_path) as world:
         created = await world.create(replicas=1)
-        taken = new_set(created, replicas=0, annotations={})
+        taken = new_replica_set(created, replicas=0, annotations={})
         other = replace(taken.metadata, owner_references=(), labels={"app": "other"})
         await world.client.create(REPLICA_SETS, replace(taken, metadata=other), namespace=NAMESPACE)
         async with world.controllers():

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.api.typed import DEPLOYMENTS
-from pykubelet.controllers.object_index import manager_of
+from pykubelet.api.scheme import DEPLOYMENTS
+from pykubelet.client.indexer import manager_of
 from pykubelet.testing.faults import Fault, FaultyClient
 from rollout_rig import NAMESPACE, Cluster, cluster, is_rolled_out
 

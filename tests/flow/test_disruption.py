@@ -11,14 +11,15 @@ import pytest
 
 from controller_rig import Bench
 from manifest_rig import AnyClient
-from pykubelet.api import typed
+from pykubelet.api import scheme
 from pykubelet.api.errors import TooManyRequests
 from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.generated.policy import Eviction
-from pykubelet.api.resources import DEPLOYMENTS, JOBS, POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS, Resource
-from pykubelet.api.wire import Document
-from pykubelet.controllers.disruption import DisruptionController, Scales, StaleDisruptions
-from pykubelet.kube.client import NOW
+from pykubelet.api.schema import DEPLOYMENTS, JOBS, POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS, Resource
+from pykubelet.api.serializer import Document
+from pykubelet.client.interface import NOW
+from pykubelet.controllers.disruption.budget import ScaleFinder
+from pykubelet.controllers.disruption.disruption import DisruptionController, StaleDisruptionController
 from pykubelet.testing.faults import Fault, FaultyClient
 from pykubelet.testing.local_api import local_api
 
@@ -37,20 +38,20 @@ class Budgets(Bench):
     @asynccontextmanager
     async def at_work(self) -> AsyncIterator[None]:
         objects = self.informers.objects
-        scales = Scales(
+        scales = ScaleFinder(
             client=self.api,
-            deployments=objects(typed.DEPLOYMENTS),
-            replica_sets=objects(typed.REPLICA_SETS),
-            stateful_sets=objects(typed.STATEFUL_SETS),
+            deployments=objects(scheme.DEPLOYMENTS),
+            replica_sets=objects(scheme.REPLICA_SETS),
+            stateful_sets=objects(scheme.STATEFUL_SETS),
         )
         controller = DisruptionController(
             client=self.client,
             recorder=self.recorder,
             clock=self.clock,
-            budgets=objects(typed.POD_DISRUPTION_BUDGETS),
+            budgets=objects(scheme.POD_DISRUPTION_BUDGETS),
             scales=scales,
         )
-        stale = StaleDisruptions(client=self.client, pods=self.informers.pods, clock=self.clock)
+        stale = StaleDisruptionController(client=self.client, pods=self.informers.pods, clock=self.clock)
         async with self.running(controller, stale):
             yield
 
@@ -79,7 +80,7 @@ class Budgets(Bench):
 
     async def evict(self, name: str) -> None:
         eviction = Eviction(metadata=ObjectMeta(name=name, namespace="default"))
-        await self.plain.create(typed.POD_EVICTIONS, eviction, namespace="default", name=name)
+        await self.plain.create(scheme.POD_EVICTIONS, eviction, namespace="default", name=name)
 
 
 @pytest.fixture
@@ -180,7 +181,7 @@ async def test_evicted_pod_is_counted_as_gone_until_it_is_or_its_time_is_over(bu
             await budgets.evict("b")
         await asyncio.sleep(1)
         assert await budgets.counts() == (1, 1, 2, 0)
-        await budgets.plain.delete(typed.PODS, "a", namespace="default", options=NOW)
+        await budgets.plain.delete(scheme.PODS, "a", namespace="default", options=NOW)
         await budgets.pod("c")
         await asyncio.sleep(1)
         assert await budgets.counts() == (2, 1, 2, 1)
@@ -226,7 +227,7 @@ async def test_one_fault_anywhere_changes_nothing_in_the_end(fault: Fault, budge
             await asyncio.sleep(30)
             assert await bench.counts() == (2, 1, 2, 1)
         for name in "ab":
-            await api.delete(typed.PODS, name, namespace="default", options=NOW)
+            await api.delete(scheme.PODS, name, namespace="default", options=NOW)
         await bench.delete(POD_DISRUPTION_BUDGETS, "web")
         if not faulty.injected:
             break

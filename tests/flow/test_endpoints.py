@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 
 from controller_rig import Bench
-from pykubelet.api import typed
-from pykubelet.api.resources import ENDPOINT_SLICES, ENDPOINTS, NODES, PODS, SERVICES
-from pykubelet.api.wire import Document
-from pykubelet.controllers.endpoints import EndpointsController, EndpointSliceController, ServicePods
-from pykubelet.kube.client import NOW, Client
+from pykubelet.api import scheme
+from pykubelet.api.schema import ENDPOINT_SLICES, ENDPOINTS, NODES, PODS, SERVICES
+from pykubelet.api.serializer import Document
+from pykubelet.client.interface import NOW, Client
+from pykubelet.controllers.endpoint.endpoints_controller import EndpointsController
+from pykubelet.controllers.endpointslice.endpointslice_controller import EndpointSliceController
+from pykubelet.controllers.endpointslice.service_pods import ServicePods
 from pykubelet.testing.faults import CALL_FAULTS, Fault, FaultyClient
 from pykubelet.testing.local_api import local_api
 
@@ -27,15 +29,15 @@ class Services(Bench):
     @asynccontextmanager
     async def at_work(self, *, max_endpoints: int = 100) -> AsyncIterator[None]:
         objects = self.informers.objects
-        pods = ServicePods(objects(typed.SERVICES))
+        pods = ServicePods(objects(scheme.SERVICES))
         pods.listen(self.informers)
-        services = objects(typed.SERVICES)
+        services = objects(scheme.SERVICES)
         slices = EndpointSliceController(
             client=self.client,
             recorder=self.recorder,
             services=services,
             service_pods=pods,
-            nodes=objects(typed.NODES),
+            nodes=objects(scheme.NODES),
             max_endpoints=max_endpoints,
         )
         endpoints = EndpointsController(
@@ -43,7 +45,7 @@ class Services(Bench):
             recorder=self.recorder,
             services=services,
             service_pods=pods,
-            endpoints=objects(typed.ENDPOINTS),
+            endpoints=objects(scheme.ENDPOINTS),
         )
         async with self.running(slices, endpoints):
             yield
@@ -130,7 +132,7 @@ async def test_life_of_a_pod_is_followed(services: Services) -> None:
         await asyncio.sleep(2)
         assert await services.rows() == [("10.0.0.1", False, True, True)]
         assert "subsets" not in (await services.get(ENDPOINTS, "web") or {})
-        await services.plain.delete(typed.PODS, "a", namespace="default", options=NOW)
+        await services.plain.delete(scheme.PODS, "a", namespace="default", options=NOW)
         await asyncio.sleep(2)
         assert await services.rows() == []
         assert [one["metadata"]["uid"] for one in await services.all(ENDPOINT_SLICES)] == [empty["metadata"]["uid"]]
@@ -235,7 +237,7 @@ async def is_injected_in_a_life(client: Client, fault: Fault, at: int) -> bool:
         for number in range(5):
             await services.pod(f"p{number}", f"10.0.0.{number}")
         await asyncio.sleep(60)
-        await services.plain.delete(typed.PODS, "p0", namespace="default", options=NOW)
+        await services.plain.delete(scheme.PODS, "p0", namespace="default", options=NOW)
         await services.set_ready("p1", "10.0.0.1", ready=False)
         await asyncio.sleep(60)
     expected = [(f"10.0.0.{number}", number > 1, number > 1, False) for number in range(1, 5)]
@@ -244,7 +246,7 @@ async def is_injected_in_a_life(client: Client, fault: Fault, at: int) -> bool:
     assert endpoints is not None
     assert len(endpoints["subsets"][0]["addresses"]) == 3
     for number in range(1, 5):
-        await services.plain.delete(typed.PODS, f"p{number}", namespace="default", options=NOW)
+        await services.plain.delete(scheme.PODS, f"p{number}", namespace="default", options=NOW)
     await services.delete(SERVICES, "web")
     await services.delete(ENDPOINTS, "web")
     for one in await services.all(ENDPOINT_SLICES):

@@ -7,18 +7,19 @@ from typing import Any
 
 import pytest
 
-from pykubelet.agent.flow import PodOp, PodUpdate
-from pykubelet.agent.pods import MirrorClient, MirrorKeeper, PodManager
-from pykubelet.agent.sources import ApiServerSource, PodConfig
-from pykubelet.agent.status import StatusManager
 from pykubelet.api.errors import ApiError
 from pykubelet.api.generated.core import Node, Pod, PodStatus
 from pykubelet.api.generated.meta import DeleteOptions
-from pykubelet.api.keys import PodUid
-from pykubelet.api.pods import CONFIG_HASH, CONFIG_MIRROR, is_static_pod
-from pykubelet.api.resources import PODS as POD_NAMES
-from pykubelet.api.typed import PODS
-from pykubelet.kube.client import Client
+from pykubelet.api.pods import CONFIG_HASH, CONFIG_MIRROR, PodUid, is_static_pod
+from pykubelet.api.schema import PODS as POD_NAMES
+from pykubelet.api.scheme import PODS
+from pykubelet.client.interface import Client
+from pykubelet.kubelet.config.apiserver import ApiServerSource
+from pykubelet.kubelet.config.config import PodConfig
+from pykubelet.kubelet.pod.mirror_client import MirrorClient, MirrorReconciler
+from pykubelet.kubelet.pod.pod_manager import PodManager
+from pykubelet.kubelet.status.status_manager import StatusManager
+from pykubelet.kubelet.types import PodOperation, PodUpdate
 from pykubelet.testing import build
 from pykubelet.testing.faults import Fault, FaultyClient
 from pykubelet.testing.memory_api import MemoryApi
@@ -36,7 +37,7 @@ class OneNode:
         self.clock = VirtualClock()
         self.pods = PodManager()
         self.config = PodConfig(clock=self.clock, recorder=self)
-        self.keeper = MirrorKeeper(
+        self.keeper = MirrorReconciler(
             mirrors=MirrorClient(client=client, node_name="node-1", nodes=self), node_name="node-1", nodes=self
         )
         self.status = StatusManager(client=client, pods=self.pods, safety=self, clock=self.clock)
@@ -74,7 +75,7 @@ class OneNode:
 
     def take(self, update: PodUpdate) -> None:
         for pod in update.pods:
-            if update.op is PodOp.REMOVE:
+            if update.op is PodOperation.REMOVE:
                 self.pods.delete_pod(pod)
                 continue
             self.pods.update_pod(pod)
@@ -84,7 +85,7 @@ class OneNode:
                 and CONFIG_MIRROR not in pod.metadata.annotations
             ):
                 self.status.terminate_pod(pod)
-            elif update.op is PodOp.ADD and CONFIG_MIRROR not in pod.metadata.annotations:
+            elif update.op is PodOperation.ADD and CONFIG_MIRROR not in pod.metadata.annotations:
                 self.status.set_pod_status(pod, PodStatus(phase="Running", pod_ip="10.1.0.1"))
 
     async def housekeeping(self) -> None:
@@ -120,7 +121,7 @@ async def life(api: MemoryApi, node: OneNode) -> None:
     """A static pod appears, its mirror is deleted by a user, it is edited; an API pod runs and is deleted."""
     first = build.static_pod(content_hash="hash-1")
     await api.create(PODS, build.pod("web"), namespace="default")
-    await node.files.send(PodOp.SET, (first,))
+    await node.files.send(PodOperation.SET, (first,))
     running = ("", "Running", "10.1.0.1")
     await until(lambda: pods_in(api) == {"web": running, "web-node-1": ("hash-1", "Running", "10.1.0.1")})
 
@@ -130,9 +131,9 @@ async def life(api: MemoryApi, node: OneNode) -> None:
     await until(lambda: mirror["metadata"]["uid"] not in {doc["metadata"]["uid"] for doc in api.documents(POD_NAMES)})
     await until(lambda: pods_in(api) == {"web-node-1": ("hash-1", "Running", "10.1.0.1")})
 
-    await node.files.send(PodOp.SET, (build.static_pod(content_hash="hash-2"),))
+    await node.files.send(PodOperation.SET, (build.static_pod(content_hash="hash-2"),))
     await until(lambda: pods_in(api) == {"web-node-1": ("hash-2", "Running", "10.1.0.1")})
-    await node.files.send(PodOp.SET, ())
+    await node.files.send(PodOperation.SET, ())
     await until(lambda: pods_in(api) == {})
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from garbage_rig import Owners, reference, survivors
 from manifest_rig import DEFINITIONS, WIDGET_DEFINITION, WIDGETS, AnyClient
-from pykubelet.api.resources import CONFIG_MAPS, NAMESPACES, NODES, PODS, REPLICA_SETS, SECRETS
-from pykubelet.api.typed import as_documents
-from pykubelet.api.yaml_read import read_yaml
-from pykubelet.kube.client import PatchType
+from pykubelet.api.schema import CONFIG_MAPS, NAMESPACES, NODES, PODS, REPLICA_SETS, SECRETS
+from pykubelet.api.scheme import as_documents
+from pykubelet.api.yaml.read import read_yaml
+from pykubelet.client.interface import PatchType
 from pykubelet.testing.local_api import local_api
 
 MAPS = as_documents(CONFIG_MAPS)

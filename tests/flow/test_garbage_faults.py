@@ -11,10 +11,10 @@ import pytest
 
 from garbage_rig import Owners, survivors
 from manifest_rig import AnyClient
-from pykubelet.api.resources import CONFIG_MAPS, Resource
-from pykubelet.api.typed import Kind
-from pykubelet.api.wire import Document
-from pykubelet.kube.client import EVERYTHING, Listing, Selection, WatchEvent
+from pykubelet.api.schema import CONFIG_MAPS, Resource
+from pykubelet.api.scheme import TypedKind
+from pykubelet.api.serializer import Document
+from pykubelet.client.interface import EVERYTHING, Listing, Selection, WatchEvent
 from pykubelet.testing.faults import Fault, FaultyClient
 from pykubelet.testing.local_api import local_api
 
@@ -43,7 +43,7 @@ class Faulty(FaultyClient):
 
     async def list(
         self,
-        kind: Kind[T],
+        kind: TypedKind[T],
         *,
         namespace: str = "",
         selection: Selection = EVERYTHING,
@@ -57,7 +57,7 @@ class Faulty(FaultyClient):
     @asynccontextmanager
     async def watch(
         self,
-        kind: Kind[T],
+        kind: TypedKind[T],
         *,
         namespace: str = "",
         selection: Selection = EVERYTHING,

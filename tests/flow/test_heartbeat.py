@@ -4,9 +4,9 @@ import asyncio
 from pathlib import Path
 
 from node_world import NodeWorld
-from pykubelet.agent.heartbeat.conditions import Problems
 from pykubelet.api.generated.core import NodeAddress
-from pykubelet.api.typed import LEASES, NODES
+from pykubelet.api.scheme import LEASES, NODES
+from pykubelet.kubelet.nodestatus.conditions import NodeProblems
 from pykubelet.testing.local_api import local_api
 
 
@@ -14,14 +14,14 @@ async def test_node_registers_turns_ready_and_keeps_its_lease(tmp_path: Path) ->
     """What the server stores is what the node says, and another client's label survives."""
     async with local_api(tmp_path) as api:
         world = NodeWorld(client=api.client)
-        world.wrong = Problems(runtime=("container runtime status check may not have completed yet",))
+        world.wrong = NodeProblems(runtime=("container runtime status check may not have completed yet",))
         async with world.running() as ready:
             await ready.wait()
             node = await api.client.get(NODES, "node-1")
             assert [one.status for one in node.status.conditions] == ["False"] * 4
             assert node.status.capacity["memory"] == "10Gi"
             await api.client.patch(NODES, "node-1", {"metadata": {"labels": {"other": "label"}}})
-            world.wrong = Problems()
+            world.wrong = NodeProblems()
             await asyncio.sleep(0.2)
             node = await api.client.get(NODES, "node-1")
             assert node.status.conditions[-1].reason == "KubeletReady"

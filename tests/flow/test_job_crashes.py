@@ -10,9 +10,8 @@ import pytest
 
 from batch_rig import BatchWorld, CrashingClient, Run, batch_world
 from pykubelet.api.generated.core import Pod
-from pykubelet.controllers.job_conditions import is_finished
-from pykubelet.controllers.job_facts import completion_index, has_tracking_finalizer
-from pykubelet.kube.client import Client
+from pykubelet.client.interface import Client
+from pykubelet.controllers.job.status import completion_index, has_tracking_finalizer, is_finished
 from pykubelet.testing.faults import CALL_FAULTS, WATCH_FAULTS, Fault, FaultyClient
 
 SPECS: dict[str, dict[str, Any]] = {

@@ -10,9 +10,8 @@ import pytest
 from batch_rig import Run, batch_world, conditions, counts
 from pykubelet.api.generated.batch import Job
 from pykubelet.api.generated.core import Pod
-from pykubelet.api.typed import JOBS
-from pykubelet.controllers.job_conditions import is_finished
-from pykubelet.controllers.job_facts import COMPLETION_INDEX, has_tracking_finalizer
+from pykubelet.api.scheme import JOBS
+from pykubelet.controllers.job.status import COMPLETION_INDEX, has_tracking_finalizer, is_finished
 from pykubelet.testing.virtual_time import VirtualClock
 
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from pykubelet.aio.supervise import start_supervised
+from pykubelet.aio.tasks import start_supervised
 from pykubelet.api.errors import NotReached
 from pykubelet.api.generated.core import EventSource
-from pykubelet.api.typed import EVENTS, LEASES
-from pykubelet.kube.client import Client
-from pykubelet.kube.leader import LeaderElector, LeadershipLostError
-from pykubelet.kube.recorder import Recorder
+from pykubelet.api.scheme import EVENTS, LEASES
+from pykubelet.client.interface import Client
+from pykubelet.client.leaderelection import LeaderElector, LeadershipLostError
+from pykubelet.client.recorder import Recorder
 from pykubelet.testing.faults import CALL_FAULTS, Fault, FaultyClient
 from pykubelet.testing.local_api import local_api
 from pykubelet.testing.virtual_time import VirtualClock

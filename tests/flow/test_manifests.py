@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from manifest_rig import DEFINITIONS, WIDGET_DEFINITION, WIDGETS, Cluster, config_map, namespace, widget
-from pykubelet.api.resources import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES
-from pykubelet.api.typed import as_documents
-from pykubelet.kube.client import PatchType
+from pykubelet.api.schema import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES
+from pykubelet.api.scheme import as_documents
+from pykubelet.client.interface import PatchType
 from pykubelet.testing.local_api import local_api
 
 MAPS = as_documents(CONFIG_MAPS)

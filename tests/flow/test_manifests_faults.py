@@ -8,10 +8,10 @@ import pytest
 
 from manifest_rig import AnyClient, Cluster, config_map, namespace
 from pykubelet.api.errors import NotReached
-from pykubelet.api.resources import CONFIG_MAPS, NAMESPACES, Resource
-from pykubelet.api.typed import Kind
-from pykubelet.api.wire import Document
-from pykubelet.kube.client import EVERYTHING, Listing, Selection
+from pykubelet.api.schema import CONFIG_MAPS, NAMESPACES, Resource
+from pykubelet.api.scheme import TypedKind
+from pykubelet.api.serializer import Document
+from pykubelet.client.interface import EVERYTHING, Listing, Selection
 from pykubelet.testing.faults import CALL_FAULTS, Fault, FaultyClient
 from pykubelet.testing.local_api import local_api
 
@@ -28,7 +28,7 @@ class Faulty(FaultyClient):
 
     async def list(
         self,
-        kind: Kind[T],
+        kind: TypedKind[T],
         *,
         namespace: str = "",
         selection: Selection = EVERYTHING,

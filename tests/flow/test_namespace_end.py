@@ -8,14 +8,14 @@ from typing import TypeVar
 import pytest
 
 from namespace_rig import HOLD, Spaces, spaces
-from pykubelet.api.errors import Forbidden, Unavailable
+from pykubelet.api.errors import Forbidden, ServiceUnavailable
 from pykubelet.api.generated.meta import DeleteOptions
-from pykubelet.api.resources import CONFIG_MAPS, NAMESPACES, SECRETS
-from pykubelet.api.typed import Kind
-from pykubelet.apiserver.local import LocalClient
-from pykubelet.controllers.namespaces.controller import SETTLE_SECONDS
-from pykubelet.kube.client import EVERYTHING, Listing, Selection
-from pykubelet.kube.discovery import Discovery
+from pykubelet.api.schema import CONFIG_MAPS, NAMESPACES, SECRETS
+from pykubelet.api.scheme import TypedKind
+from pykubelet.apiserver.loopback import LoopbackClient
+from pykubelet.client.discovery import Discovery
+from pykubelet.client.interface import EVERYTHING, Listing, Selection
+from pykubelet.controllers.namespace.namespace_controller import SETTLE_SECONDS
 
 T = TypeVar("T")
 REMAINING, FINALIZERS = "NamespaceContentRemaining", "NamespaceFinalizersRemaining"
@@ -28,7 +28,7 @@ async def world(tmp_path: Path) -> AsyncIterator[Spaces]:
         yield made
 
 
-class Troubled(LocalClient):
+class Troubled(LoopbackClient):
     """A client of a server that has one trouble or another."""
 
     def __init__(self, world: Spaces) -> None:
@@ -40,13 +40,13 @@ class Troubled(LocalClient):
 
     async def discover(self, verbs: frozenset[str]) -> Discovery:
         if self.unavailable:
-            raise Unavailable(self.unavailable)
+            raise ServiceUnavailable(self.unavailable)
         known = (await super().discover(verbs)).resources
         return Discovery(() if self.is_blank else known, self.unsure)
 
     async def list(
         self,
-        kind: Kind[T],
+        kind: TypedKind[T],
         *,
         namespace: str = "",
         selection: Selection = EVERYTHING,
@@ -55,12 +55,12 @@ class Troubled(LocalClient):
         continue_token: str = "",
     ) -> Listing[T]:
         if kind.resource.plural == self.unlisted:
-            raise Unavailable(f"{self.unlisted}: no list")
+            raise ServiceUnavailable(f"{self.unlisted}: no list")
         # Small pages, so that there are several.
         return await super().list(kind, namespace=namespace, limit=min(limit, 2), continue_token=continue_token)
 
     async def delete(
-        self, kind: Kind[T], name: str, *, namespace: str = "", options: DeleteOptions | None = None
+        self, kind: TypedKind[T], name: str, *, namespace: str = "", options: DeleteOptions | None = None
     ) -> None:
         if name in self.undeletable:
             raise Forbidden(f"{name} may not be deleted")

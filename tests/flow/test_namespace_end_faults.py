@@ -10,12 +10,12 @@ from typing import TypeVar
 import pytest
 
 from namespace_rig import Spaces, spaces
-from pykubelet.api.resources import CONFIG_MAPS, NAMESPACES, PODS, Resource
-from pykubelet.api.typed import Kind
-from pykubelet.api.wire import Document
+from pykubelet.api.schema import CONFIG_MAPS, NAMESPACES, PODS, Resource
+from pykubelet.api.scheme import TypedKind
+from pykubelet.api.serializer import Document
 from pykubelet.app.controllers import ControllerClient
-from pykubelet.kube.client import EVERYTHING, Listing, Selection, WatchEvent
-from pykubelet.kube.discovery import Discovery
+from pykubelet.client.discovery import Discovery
+from pykubelet.client.interface import EVERYTHING, Listing, Selection, WatchEvent
 from pykubelet.testing.faults import WATCH_FAULTS, Fault, FaultyClient
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class Faulty(FaultyClient):
 
     async def list(
         self,
-        kind: Kind[T],
+        kind: TypedKind[T],
         *,
         namespace: str = "",
         selection: Selection = EVERYTHING,
@@ -64,7 +64,7 @@ class Faulty(FaultyClient):
     @asynccontextmanager
     async def watch(
         self,
-        kind: Kind[T],
+        kind: TypedKind[T],
         *,
         namespace: str = "",
         selection: Selection = EVERYTHING,

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from controller_rig import Bench
-from pykubelet.api.resources import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS
-from pykubelet.api.typed import CONFIG_MAPS as MAPS
-from pykubelet.api.typed import NAMESPACES as SPACES
-from pykubelet.api.typed import SERVICE_ACCOUNTS as ACCOUNTS
-from pykubelet.controllers.root_ca import RootCaPublisher
-from pykubelet.controllers.service_accounts import ServiceAccountController
+from pykubelet.api.schema import CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS
+from pykubelet.api.scheme import CONFIG_MAPS as MAPS
+from pykubelet.api.scheme import NAMESPACES as SPACES
+from pykubelet.api.scheme import SERVICE_ACCOUNTS as ACCOUNTS
+from pykubelet.controllers.certificates.rootcacertpublisher import RootCaPublisher
+from pykubelet.controllers.serviceaccount.serviceaccounts_controller import ServiceAccountsController
 from pykubelet.testing.local_api import local_api
 
 FIRST = {"default", "kube-system", "kube-public", "kube-node-lease"}
@@ -25,9 +25,9 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
         yield Bench(api.client)
 
 
-def accounts(bench: Bench) -> ServiceAccountController:
+def accounts(bench: Bench) -> ServiceAccountsController:
     objects = bench.informers.objects
-    return ServiceAccountController(client=bench.client, namespaces=objects(SPACES), accounts=objects(ACCOUNTS))
+    return ServiceAccountsController(client=bench.client, namespaces=objects(SPACES), accounts=objects(ACCOUNTS))
 
 
 def publisher(bench: Bench) -> RootCaPublisher:

@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from pykubelet.api.generated.core import Pod
-from pykubelet.runtime.sim import Behaviour, ImageBehaviour, Run
+from pykubelet.runtimes.sim.runtime import Behaviour, ContainerRun, ImageBehaviour
 from whole_node import container, is_ready, status_of, world
 
 SCRIPTS = {
-    "crash": Behaviour(runs=(Run(seconds=1, exit_code=1),)),
-    "short": Behaviour(runs=(Run(seconds=3),)),
-    "bad": Behaviour(runs=(Run(seconds=2, exit_code=2),)),
-    "flaky": Behaviour(runs=(Run(seconds=1, exit_code=1), Run(seconds=1))),
+    "crash": Behaviour(runs=(ContainerRun(seconds=1, exit_code=1),)),
+    "short": Behaviour(runs=(ContainerRun(seconds=3),)),
+    "bad": Behaviour(runs=(ContainerRun(seconds=2, exit_code=2),)),
+    "flaky": Behaviour(runs=(ContainerRun(seconds=1, exit_code=1), ContainerRun(seconds=1))),
     "refused": Behaviour(create_error="no space left"),
     "stuck": Behaviour(hangs_on=("start",)),
     "unwell": Behaviour(is_healthy=False),

@@ -6,18 +6,19 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from pykubelet.agent.pressure import Evictor, Observation, PodMeter, PodPaths, PressureWatch, parse_thresholds
-from pykubelet.agent.pressure.thresholds import DEFAULT_EVICTION_HARD
-from pykubelet.agent.workers import PodKiller
-from pykubelet.api import resources
+from pykubelet.aio.tasks import running, with_ready_event
+from pykubelet.api import schema
 from pykubelet.api.generated.core import Pod
-from pykubelet.api.keys import PodUid
-from pykubelet.api.typed import as_documents
+from pykubelet.api.pods import PodUid
+from pykubelet.api.scheme import as_documents
 from pykubelet.app.node import Node
-from pykubelet.app.running import running, with_event
-from pykubelet.runtime.protocol import RuntimeFailure
-from pykubelet.runtime.sim import Behaviour
-from pykubelet.runtime.usage import Usage, Usages
+from pykubelet.kubelet.eviction.eviction_manager import EvictionManager
+from pykubelet.kubelet.eviction.pod_usage import PodPaths, PodUsageReader
+from pykubelet.kubelet.eviction.pressure_monitor import PressureMonitor
+from pykubelet.kubelet.eviction.thresholds import DEFAULT_EVICTION_HARD, Observation, parse_thresholds
+from pykubelet.kubelet.pod_workers.pod_workers import PodKiller
+from pykubelet.runtimes.protocol import ContainerResourceUsage, RuntimeFailure, Usages
+from pykubelet.runtimes.sim.runtime import Behaviour
 from whole_node import NAMESPACE, World, condition, container, is_ready, world
 
 MIB = 2**20
@@ -73,7 +74,7 @@ async def evicting(
     reclaimer: Reclaimer | None = None,
     usages: Usages | None = None,
     **thresholds: Any,
-) -> AsyncIterator[Evictor]:
+) -> AsyncIterator[EvictionManager]:
     """An evictor at work on a node."""
     recorder, root = node.ground.recorder, outside.folder / "node"
 
@@ -83,14 +84,14 @@ async def evicting(
         return PodPaths(volumes={name: f"{volumes}/{name}" for name in names})
 
     max_grace_seconds = thresholds.pop("max_grace_seconds", 0)
-    evictor = Evictor(
-        watch=PressureWatch(
+    evictor = EvictionManager(
+        watch=PressureMonitor(
             reader=machine,
             changed=node.health.note_pressures,
             clock=outside.clock,
             thresholds=parse_thresholds(thresholds.pop("hard", DEFAULT_EVICTION_HARD), **thresholds),
         ),
-        meter=PodMeter(runtime=outside.sim, usages=usages or outside.sim, paths=paths),
+        meter=PodUsageReader(runtime=outside.sim, usages=usages or outside.sim, paths=paths),
         pods=Pods(node),
         killer=PodKiller(workers=node.work.pool, recorder=recorder),
         reclaimer=reclaimer,
@@ -98,7 +99,7 @@ async def evicting(
         node=node.ground.reference,
         max_grace_seconds=max_grace_seconds,
     )
-    async with running({"evictor": with_event(evictor.run)}):
+    async with running({"evictor": with_ready_event(evictor.run)}):
         yield evictor
 
 
@@ -139,7 +140,7 @@ async def test_node_short_of_memory_evicts_who_uses_more_than_asked_for_and_reco
             assert not node.health.pressures().memory
             assert [is_ready(await outside.pod(name)) for name in ("modest", "other")] == [True, True]
             assert evictor.counts == {"memory.available": 1}
-        listed = (await outside.api.list(as_documents(resources.EVENTS), namespace=NAMESPACE)).items
+        listed = (await outside.api.list(as_documents(schema.EVENTS), namespace=NAMESPACE)).items
         event = next(one for one in listed if one["reason"] == "Evicted")
         assert (event["type"], event["message"]) == ("Warning", gone.status.message)
         assert event["metadata"]["annotations"] == {
@@ -205,7 +206,7 @@ class LateUsages:
     def __init__(self, outside: World) -> None:
         self._outside, self._answers_at = outside, outside.clock.monotonic() + 30
 
-    async def usages(self) -> Mapping[str, Usage]:
+    async def usages(self) -> Mapping[str, ContainerResourceUsage]:
         if self._outside.clock.monotonic() < self._answers_at:
             raise RuntimeFailure("no answer")
         return await self._outside.sim.usages()

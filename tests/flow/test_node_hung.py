@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pykubelet.api.keys import PodUid
-from pykubelet.runtime.sim import Behaviour, ImageBehaviour
+from pykubelet.api.pods import PodUid
+from pykubelet.runtimes.sim.runtime import Behaviour, ImageBehaviour
 from whole_node import World, container, is_ready, world
 
 NEVER = 1e6

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from pykubelet.api.generated.core import Pod
-from pykubelet.api.keys import PodUid
+from pykubelet.api.pods import PodUid
 from pykubelet.api.times import parse_time
-from pykubelet.runtime.sim import Behaviour, ImageBehaviour, Run
+from pykubelet.runtimes.sim.runtime import Behaviour, ContainerRun, ImageBehaviour
 from whole_node import condition, container, is_ready, status_of, world
 
 
@@ -36,7 +36,10 @@ async def test_pod_runs_becomes_ready_and_is_deleted(tmp_path: Path) -> None:
 
 async def test_pod_under_never_keeps_its_exit_code(tmp_path: Path) -> None:
     """A run-once pod ends with the phase that its exit code asks for, and stays in the API."""
-    runs = {"good": Behaviour(runs=(Run(seconds=1),)), "bad": Behaviour(runs=(Run(seconds=1, exit_code=7),))}
+    runs = {
+        "good": Behaviour(runs=(ContainerRun(seconds=1),)),
+        "bad": Behaviour(runs=(ContainerRun(seconds=1, exit_code=7),)),
+    }
     async with world(tmp_path, scripts=runs) as outside, outside.running_node():
         for name in runs:
             await outside.create(name, restartPolicy="Never", containers=[container(name)])
@@ -51,7 +54,7 @@ async def test_pod_under_never_keeps_its_exit_code(tmp_path: Path) -> None:
 
 async def test_crashing_container_waits_ever_longer(tmp_path: Path) -> None:
     """The first restart is immediate, later ones wait 10, 20 and 40 seconds after each exit; the status says so."""
-    crash = Behaviour(runs=(Run(seconds=1, exit_code=1),))
+    crash = Behaviour(runs=(ContainerRun(seconds=1, exit_code=1),))
     async with world(tmp_path, scripts={"main": crash}) as outside, outside.running_node():
         await outside.create("web")
         starts: list[datetime] = []
@@ -76,8 +79,8 @@ def _is_attempt(number: int, pod: Pod) -> bool:
 async def test_init_containers_run_in_turn_and_a_sidecar_stays(tmp_path: Path) -> None:
     """Init containers run one after the other, the sidecar beside the main container, and it ends after that."""
     scripts = {
-        "first": Behaviour(runs=(Run(seconds=2),)),
-        "main": Behaviour(runs=(Run(seconds=3),)),
+        "first": Behaviour(runs=(ContainerRun(seconds=2),)),
+        "main": Behaviour(runs=(ContainerRun(seconds=3),)),
     }
     async with world(tmp_path, scripts=scripts) as outside, outside.running_node():
         began = outside.clock.now()

@@ -9,9 +9,9 @@ import pytest
 
 from node_fleet import Fleet, fleet
 from pykubelet.api.generated.core import Pod
-from pykubelet.api.typed import NODES
-from pykubelet.controllers.nodes.health import ready_of
-from pykubelet.controllers.pod_status_patch import condition_of
+from pykubelet.api.pods import condition_of
+from pykubelet.api.scheme import NODES
+from pykubelet.controllers.nodelifecycle.node_health import ready_of
 from pykubelet.testing.local_api import local_api
 
 READY = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}

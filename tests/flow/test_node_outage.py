@@ -5,8 +5,8 @@ import json
 from pathlib import Path
 
 from outage import Outage
-from pykubelet.api.keys import PodUid
-from pykubelet.runtime.sim import Behaviour, Run
+from pykubelet.api.pods import PodUid
+from pykubelet.runtimes.sim.runtime import Behaviour, ContainerRun
 from whole_node import container, is_ready, status_of, world
 
 
@@ -29,7 +29,7 @@ async def test_static_pod_starts_without_an_api_server_and_is_shown_later(tmp_pa
 
 async def test_pods_are_looked_after_while_the_api_server_is_away(tmp_path: Path) -> None:
     """A crash during an outage is repaired at once; what happened is told when the server is back."""
-    scripts = {"once": Behaviour(runs=(Run(seconds=30, exit_code=6),))}
+    scripts = {"once": Behaviour(runs=(ContainerRun(seconds=30, exit_code=6),))}
     async with world(tmp_path, scripts=scripts) as outside:
         server = Outage(outside.api)
         async with outside.starting_node(client=server):

@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
-from pykubelet.agent.pressure import Observation, PressureWatch
+from pykubelet.aio.tasks import running, with_ready_event
 from pykubelet.api.generated.core import Pod
-from pykubelet.api.typed import NODES
-from pykubelet.app.running import running, with_event
+from pykubelet.api.scheme import NODES
+from pykubelet.kubelet.eviction.pressure_monitor import PressureMonitor
+from pykubelet.kubelet.eviction.thresholds import Observation
 from whole_node import NODE, World, container, is_ready, world
 
 MIB = 2**20
@@ -45,8 +46,8 @@ async def test_node_short_of_memory_refuses_best_effort_pods_until_it_has_recove
     """Pods with requests still start; five minutes after the last shortage everybody does."""
     machine = Machine()
     async with world(tmp_path) as outside, outside.running_node() as node:
-        watch = PressureWatch(reader=machine, changed=node.health.note_pressures, clock=outside.clock)
-        async with running({"pressure": with_event(watch.run)}):
+        watch = PressureMonitor(reader=machine, changed=node.health.note_pressures, clock=outside.clock)
+        async with running({"pressure": with_ready_event(watch.run)}):
             machine.memory = 99 * MIB
             reason = await until_shown(outside, "MemoryPressure", "True", within_seconds=25)
             assert reason == "KubeletHasInsufficientMemory"
@@ -71,7 +72,7 @@ async def test_node_short_of_disk_refuses_every_ordinary_pod(tmp_path: Path) -> 
     machine = Machine()
     machine.disk = 9
     async with world(tmp_path) as outside, outside.running_node() as node:
-        watch = PressureWatch(reader=machine, changed=node.health.note_pressures, clock=outside.clock)
+        watch = PressureMonitor(reader=machine, changed=node.health.note_pressures, clock=outside.clock)
         await watch.look()
         await outside.create("web", containers=[container(resources={"requests": {"memory": "1Mi"}})])
         refused = await outside.until("web", is_failed)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pykubelet.api.keys import PodUid
-from pykubelet.runtime.sim import Behaviour
+from pykubelet.api.pods import PodUid
+from pykubelet.runtimes.sim.runtime import Behaviour
 from whole_node import condition, container, is_ready, status_of, world
 
 HTTP = {"httpGet": {"path": "/healthz", "port": 8080}}

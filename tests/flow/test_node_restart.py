@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pykubelet.api.generated.core import Pod, PodCondition
-from pykubelet.api.keys import PodUid
-from pykubelet.runtime.protocol import ContainerState
-from pykubelet.runtime.sim import Behaviour, Run
+from pykubelet.api.pods import PodUid
+from pykubelet.runtimes.protocol import ContainerState
+from pykubelet.runtimes.sim.runtime import Behaviour, ContainerRun
 from whole_node import World, container, is_ready, status_of, world
 
 PROBE = {"exec": {"command": ["check"]}, "periodSeconds": 10, "initialDelaySeconds": 5}
@@ -20,7 +20,7 @@ PODS: dict[str, dict[str, Any]] = {
     "sidecar": {"containers": [container()], "initContainers": [container("side", restartPolicy="Always")]},
     "completed": {"containers": [container("short")], "restartPolicy": "Never"},
 }
-SCRIPTS = {"short": Behaviour(runs=(Run(seconds=1, exit_code=4),))}
+SCRIPTS = {"short": Behaviour(runs=(ContainerRun(seconds=1, exit_code=4),))}
 
 
 def manifest() -> str:
@@ -64,7 +64,7 @@ async def test_restart_of_the_agent_moves_nothing(tmp_path: Path) -> None:
 
 async def test_exit_while_no_agent_was_there_is_reported(tmp_path: Path) -> None:
     """What ended meanwhile is told with its exit code by the next node, and what should run is started again."""
-    async with world(tmp_path, scripts={"once": Behaviour(runs=(Run(seconds=10, exit_code=9),))}) as outside:
+    async with world(tmp_path, scripts={"once": Behaviour(runs=(ContainerRun(seconds=10, exit_code=9),))}) as outside:
         async with outside.running_node():
             await outside.create("once", restartPolicy="Never", containers=[container("once")])
             plain = await outside.create("plain")
@@ -107,8 +107,8 @@ async def test_deletion_while_no_agent_was_there_is_carried_out(tmp_path: Path) 
 async def test_restart_at_any_moment_starts_nothing_twice(tmp_path: Path, moment: float) -> None:
     """Wherever a start is cut off, the next node goes on from there: one sandbox, one run of each container."""
     scripts = {
-        "init": Behaviour(start_seconds=0.2, runs=(Run(seconds=1),)),
-        "main": Behaviour(start_seconds=0.5, runs=(Run(seconds=2),)),
+        "init": Behaviour(start_seconds=0.2, runs=(ContainerRun(seconds=1),)),
+        "main": Behaviour(start_seconds=0.5, runs=(ContainerRun(seconds=2),)),
     }
     async with world(tmp_path, scripts=scripts, sandbox_seconds=0.3) as outside:
         async with outside.running_node():

@@ -6,19 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.agent.shutdown import NodeShutdown
-from pykubelet.agent.shutdown_plan import shutdown_periods
-from pykubelet.agent.workers import PodKiller
 from pykubelet.api.generated.core import Pod
 from pykubelet.app.node import Node
-from pykubelet.runtime.sim import Behaviour, Run
+from pykubelet.kubelet.nodeshutdown.nodeshutdown_manager import NodeShutdownManager, shutdown_periods
+from pykubelet.kubelet.pod_workers.pod_workers import PodKiller
+from pykubelet.runtimes.sim.runtime import Behaviour, ContainerRun
 from whole_node import condition, container, is_ready, status_of, world
 
 STUBBORN = Behaviour(stop_seconds=1000)
 
 
-def shutdown_of(node: Node, *, grace_seconds: int, critical_seconds: int) -> NodeShutdown:
-    return NodeShutdown(
+def shutdown_of(node: Node, *, grace_seconds: int, critical_seconds: int) -> NodeShutdownManager:
+    return NodeShutdownManager(
         periods=shutdown_periods(grace_seconds, critical_seconds),
         pods=node.pods.pods,
         workers=node.pods.queries,
@@ -84,7 +83,7 @@ async def test_pod_that_succeeded_is_left_alone_and_a_static_pod_ends_for_good(t
     spec = {"containers": [container("static")]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": spec}
     (manifests / "web.json").write_text(json.dumps(pod))
-    runs = {"once": Behaviour(runs=(Run(seconds=1),))}
+    runs = {"once": Behaviour(runs=(ContainerRun(seconds=1),))}
     async with world(tmp_path, scripts=runs) as outside, outside.running_node(manifests=(manifests,)) as node:
         await outside.create("once", restartPolicy="Never", containers=[container("once")])
         await outside.until("once", lambda one: one.status.phase == "Succeeded")

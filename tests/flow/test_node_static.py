@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from pykubelet.api.generated.core import Pod
-from pykubelet.api.keys import PodUid
-from pykubelet.api.pods import CONFIG_HASH, CONFIG_MIRROR
+from pykubelet.api.pods import CONFIG_HASH, CONFIG_MIRROR, PodUid
 from pykubelet.app.settings import CannotStart
-from pykubelet.runtime.protocol import ContainerState, RuntimePod
-from pykubelet.runtime.sim import Behaviour, Run, SimImages, SimRuntime
+from pykubelet.runtimes.protocol import ContainerState, RuntimePod
+from pykubelet.runtimes.sim.runtime import Behaviour, ContainerRun, SimImages, SimRuntime
 from pykubelet.testing.virtual_time import VirtualClock
 from whole_node import World, container, is_ready, world
 
@@ -104,7 +103,7 @@ async def test_edited_static_pod_does_not_inherit_the_end_of_the_former(tmp_path
     path = manifests / "web.json"
     once = [container("once")]
     async with (
-        world(tmp_path, scripts={"once": Behaviour(runs=(Run(seconds=1),))}) as outside,
+        world(tmp_path, scripts={"once": Behaviour(runs=(ContainerRun(seconds=1),))}) as outside,
         outside.running_node(manifests=(manifests,)),
     ):
         path.write_text(manifest(restartPolicy="Never", containers=once))

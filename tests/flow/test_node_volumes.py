@@ -4,15 +4,15 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from pykubelet.api import resources
+from pykubelet.api import schema
 from pykubelet.api.generated.core import Pod
-from pykubelet.api.typed import as_documents
-from pykubelet.runtime.protocol import ContainerRequest
-from pykubelet.runtime.sim import Behaviour, SimImages, SimRuntime
+from pykubelet.api.scheme import as_documents
+from pykubelet.runtimes.protocol import ContainerRequest
+from pykubelet.runtimes.sim.runtime import Behaviour, SimImages, SimRuntime
 from pykubelet.testing.virtual_time import VirtualClock
 from whole_node import NAMESPACE, World, container, is_ready, status_of, world
 
-CONFIG_MAPS = as_documents(resources.CONFIG_MAPS)
+CONFIG_MAPS = as_documents(schema.CONFIG_MAPS)
 VOLUME = {"name": "v", "configMap": {"name": "settings"}}
 MOUNT: dict[str, Any] = {"volumeMounts": [{"name": "v", "mountPath": "/etc/settings"}]}
 
@@ -101,7 +101,7 @@ async def test_container_gets_its_environment_and_mounts(tmp_path: Path) -> None
             "metadata": {"name": "db"},
             "spec": {"ports": [{"port": 5432}]},
         }
-        await outside.api.create(as_documents(resources.SERVICES), service, namespace=NAMESPACE)
+        await outside.api.create(as_documents(schema.SERVICES), service, namespace=NAMESPACE)
         async with here.running_node():
             await here.create("web", volumes=[VOLUME], containers=[container(env=env, args=["$(BOTH)"], **MOUNT)])
             await outside.until("web", is_ready, within_seconds=1)

@@ -6,20 +6,20 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from pykubelet.aio.beside import beside
-from pykubelet.aio.broadcast import Subscription
-from pykubelet.api.typed import PODS
+from pykubelet.aio.queues import Subscription
+from pykubelet.aio.tasks import background_task
+from pykubelet.api.scheme import PODS
 from pykubelet.app.node import Node
-from pykubelet.app.page_sources import Explained, PodMeasures, ShownPods
-from pykubelet.runtime.sim import Behaviour, Run
+from pykubelet.app.page import PageExplanations, PageNodeState, PagePodUsages
+from pykubelet.runtimes.sim.runtime import Behaviour, ContainerRun
 from pykubelet.testing.build import pod
-from pykubelet.web.api_tables import ApiTables
-from pykubelet.web.feed import Feed
-from pykubelet.web.measured import MeasuredPods
+from pykubelet.web.feed import PageFeed
+from pykubelet.web.node_view import PodUsageHistory
+from pykubelet.web.tables import ApiTables
 from web_rig import told
 from whole_node import NAMESPACE, World, container, is_ready, world
 
-SCRIPTS = {"crash": Behaviour(runs=(Run(seconds=1, exit_code=3),))}
+SCRIPTS = {"crash": Behaviour(runs=(ContainerRun(seconds=1, exit_code=3),))}
 # Longer than the pace of the feed, shorter than the time after which it looks without a hint.
 A_MOMENT = 2.0
 
@@ -27,7 +27,7 @@ A_MOMENT = 2.0
 class Looking:
     """A browser: it has what it was told, and applies what changed."""
 
-    def __init__(self, node: Node, feed: Feed, everything: bytes, changes: Subscription[bytes]) -> None:
+    def __init__(self, node: Node, feed: PageFeed, everything: bytes, changes: Subscription[bytes]) -> None:
         self.node, self.feed, self._changes = node, feed, changes
         _, first = told(everything)
         self.rows = {row["key"]: row for row in first["pods"]}
@@ -56,9 +56,12 @@ async def looking(around: World) -> AsyncIterator[Looking]:
     async with around.running_node() as node:
         tables = ApiTables(client=around.api, clock=around.clock)
         problems = node.sources.problems.all
-        feed = Feed(node=ShownPods(node), tables=tables, problems=problems, about={}, clock=around.clock)
+        feed = PageFeed(node=PageNodeState(node), tables=tables, problems=problems, about={}, clock=around.clock)
         node.pods.trail.on_news(feed.heard)
-        async with beside(feed.run(asyncio.Event()), "feed"), beside(tables.run(feed.is_read), "tables"):
+        async with (
+            background_task(feed.run(asyncio.Event()), "feed"),
+            background_task(tables.run(feed.is_read), "tables"),
+        ):
             with feed.reading() as (everything, changes):
                 yield Looking(node, feed, everything, changes)
 
@@ -97,7 +100,7 @@ async def test_browser_sees_who_needs_help_and_who_waits_elsewhere(tmp_path: Pat
         )
         assert browser.rows["default/lonely"]["word"] == "Pending"
         assert (browser.counts["desired"], browser.counts["inApi"], browser.counts["tones"]["bad"]) == (1, 2, 1)
-        explained = Explained(browser.node, ShownPods(browser.node), around.api)
+        explained = PageExplanations(browser.node, PageNodeState(browser.node), around.api)
         here = await explained.explain(NAMESPACE, "crash")
         elsewhere = await explained.explain(NAMESPACE, "lonely")
         assert here is not None
@@ -112,8 +115,8 @@ async def test_pods_are_measured_while_somebody_looks(tmp_path: Path) -> None:
     async with world(tmp_path) as around, looking(around) as browser:
         await around.create("web")
         await around.until("web", is_ready)
-        measured, wanted = MeasuredPods(PodMeasures(browser.node)), asyncio.Event()
-        async with beside(measured.run(wanted), "measures"):
+        measured, wanted = PodUsageHistory(PagePodUsages(browser.node)), asyncio.Event()
+        async with background_task(measured.run(wanted), "measures"):
             await asyncio.sleep(20)
             assert measured.points("default/web") == ()
             wanted.set()

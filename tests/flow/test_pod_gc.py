@@ -5,8 +5,8 @@ from pathlib import Path
 
 from node_fleet import fleet
 from pykubelet.api.generated.core import Pod
-from pykubelet.api.typed import NODES, PODS
-from pykubelet.controllers.pod_status_patch import condition_of
+from pykubelet.api.pods import condition_of
+from pykubelet.api.scheme import NODES, PODS
 from pykubelet.testing.local_api import local_api
 
 

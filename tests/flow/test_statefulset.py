@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from pykubelet.api import resources
+from pykubelet.api import schema
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.generated.meta import ObjectMeta
-from pykubelet.api.typed import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS
-from pykubelet.kube.client import PatchType
+from pykubelet.api.scheme import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS
+from pykubelet.client.interface import PatchType
 from workload_rig import BROKEN, NAMESPACE, Cluster, cluster
 
-STS = resources.STATEFUL_SETS
+STS = schema.STATEFUL_SETS
 UP = ["+web-0", "ready web-0", "+web-1", "ready web-1", "+web-2", "ready web-2"]
 STORAGE = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 CLAIMS = [{"metadata": {"name": "data", "labels": {"tier": "gold"}}, "spec": STORAGE}]

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
-from pykubelet.apiserver.storage.settings import StoreSettings
+from pykubelet.apiserver.storage.interfaces import StoreSettings
 from pykubelet.testing.virtual_time import VirtualClock
 from stored import key_of, put
 

@@ -7,19 +7,19 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pykubelet.agent.api_situation import refined
-from pykubelet.agent.explanation import Explanation
-from pykubelet.api.typed import PODS
-from pykubelet.api.wire import Document, from_document
+from pykubelet.api.scheme import PODS
+from pykubelet.api.serializer import Document, from_document
 from pykubelet.app.node import Node
-from pykubelet.runtime.sim import Behaviour, ImageBehaviour, Run
+from pykubelet.kubelet.explain.explainer import with_api_finalizers
+from pykubelet.kubelet.explain.explanation import Explanation
+from pykubelet.runtimes.sim.runtime import Behaviour, ContainerRun, ImageBehaviour
 from whole_node import NAMESPACE, World, container, is_ready, world
 
 CHECK = {"exec": {"command": ["check"]}, "periodSeconds": 1, "failureThreshold": 1000}
 SCRIPTS = {
     "sick": Behaviour(is_healthy=False),
-    "crash": Behaviour(runs=(Run(seconds=1, exit_code=3),)),
-    "slow": Behaviour(runs=(Run(seconds=600),)),
+    "crash": Behaviour(runs=(ContainerRun(seconds=1, exit_code=3),)),
+    "slow": Behaviour(runs=(ContainerRun(seconds=600),)),
     "deaf": Behaviour(stop_seconds=1e6),
     "hook": Behaviour(hangs_on=("run",)),
     "late": Behaviour(hangs_on=("stop",)),
@@ -165,7 +165,7 @@ async def test_finalizer_is_named_when_nothing_runs_any_more(tmp_path: Path) -> 
         await asyncio.sleep(10)
         waits = asked(node)["waitsFor"]
         assert (waits["step"], "nothing of it runs any more" in waits["what"]) == ("finalizer", True)
-        told = refined(from_document(asked(node), Explanation), await outside.pod("web"))
+        told = with_api_finalizers(from_document(asked(node), Explanation), await outside.pod("web"))
         assert "example.com/keep" in told.waits_for.what
 
 

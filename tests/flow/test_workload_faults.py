@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.api import resources
+from pykubelet.api import schema
 from pykubelet.testing.faults import WATCH_FAULTS, Fault, FaultyClient
 from workload_rig import Cluster, cluster
 
@@ -26,9 +26,9 @@ async def _life_of_a_stateful_set(world: Cluster) -> None:
         persistentVolumeClaimRetentionPolicy={"whenDeleted": "Retain", "whenScaled": "Delete"},
     )
     await world.until_rolled_out()
-    await world.set_image(resources.STATEFUL_SETS, "two")
+    await world.set_image(schema.STATEFUL_SETS, "two")
     await world.until_rolled_out()
-    await world.patch(resources.STATEFUL_SETS, {"replicas": 1})
+    await world.patch(schema.STATEFUL_SETS, {"replicas": 1})
     await world.until_rolled_out()
     await asyncio.sleep(10)
     created = [name for name in world.happened if name.startswith("+")]
@@ -52,7 +52,7 @@ async def _life_of_a_daemon_set(world: Cluster) -> None:
     await world.create_nodes("n1", "n2")
     await world.create_daemon()
     await until_all_are("one")
-    await world.set_image(resources.DAEMON_SETS, "two")
+    await world.set_image(schema.DAEMON_SETS, "two")
     await until_all_are("two")
     await asyncio.sleep(10)
     assert len(await world.pods()) == 2

@@ -8,17 +8,17 @@ import pytest
 from aiohttp import web
 
 from pykubelet.aio.clock import SystemClock
-from pykubelet.api import resources, wire
+from pykubelet.api import schema, serializer
 from pykubelet.api.errors import ApiError
 from pykubelet.api.generated.meta import DeleteOptions
-from pykubelet.api.resources import Resource
-from pykubelet.api.typed import as_documents
-from pykubelet.kube.client import PatchType, Selection
+from pykubelet.api.schema import Resource
+from pykubelet.api.scheme import as_documents
+from pykubelet.client.interface import PatchType, Selection
 from pykubelet.testing.memory_api import MemoryApi
 
 RESOURCES = {
     (resource.group, resource.plural): resource
-    for resource in vars(resources).values()
+    for resource in vars(schema).values()
     if isinstance(resource, Resource) and not resource.subresource
 }
 
@@ -67,7 +67,7 @@ class ServedApi:
                 body, subresource = await request.json(), parts.get("subresource", "")
                 return await self.api.replace(kind.resource, name, body, subresource=subresource, **scope)
             case _:
-                options = wire.decode(await request.read() or b"{}", DeleteOptions)
+                options = serializer.decode(await request.read() or b"{}", DeleteOptions)
                 await self.api.delete(kind, name, options=options, **scope)
                 return {"kind": "Status", "apiVersion": "v1", "status": "Success"}
 
@@ -97,7 +97,7 @@ class ServedApi:
             async for event in events:
                 bookmark = {"kind": kind.resource.kind, "metadata": {"resourceVersion": event.resource_version}}
                 line = {"type": event.type, "object": event.object or bookmark}
-                await response.write(wire.encode(line) + b"\n")
+                await response.write(serializer.encode(line) + b"\n")
         return response
 
 

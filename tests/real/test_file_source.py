@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from pykubelet.agent.flow import PodOp, Source
-from pykubelet.agent.sources import Channel, FileSource, SourceProblem
 from pykubelet.aio.log import facts_of
 from pykubelet.api.generated.core import Pod
-from pykubelet.kube.manifests.last_known_good import PathView, Reading, advance
-from pykubelet.kube.manifests.scan import Hints, Scanner
+from pykubelet.client.manifests.last_known_good import FileReading, PathView, SourceProblem, advance
+from pykubelet.client.manifests.scanner import ScanHints, Scanner
+from pykubelet.kubelet.config.config import SourceChannel
+from pykubelet.kubelet.config.file import FileSource
+from pykubelet.kubelet.types import PodOperation, PodSource
 
 
 class Reported:
@@ -39,7 +40,7 @@ class Files:
     """A FileSource at work, and what it has said last."""
 
     def __init__(self, path: Path, **options: Any) -> None:
-        self.channel, self.problems = Channel(Source.FILE), Reported()
+        self.channel, self.problems = SourceChannel(PodSource.FILE), Reported()
         self.source = FileSource(path=path, node_name="n", channel=self.channel, problems=self.problems, **options)
         self.pods: tuple[Pod, ...] | None = None
         self.sets = 0
@@ -47,7 +48,7 @@ class Files:
     async def listen(self) -> None:
         while True:
             update = await self.channel.receive()
-            assert update.op is PodOp.SET
+            assert update.op is PodOperation.SET
             self.pods = update.pods
             self.sets += 1
 
@@ -91,7 +92,7 @@ NOTHING_KNOWN: PathView[bytes] = PathView(path="")
 
 
 def scanner(path: Path) -> Scanner[bytes]:
-    return Scanner(path=path, read=lambda data, _: Reading(items=(data,)))
+    return Scanner(path=path, read=lambda data, _: FileReading(items=(data,)))
 
 
 @pytest.fixture
@@ -321,7 +322,7 @@ def test_manifest_that_everybody_may_write_is_read_and_warned_about(
     (folder / "web.yaml").write_text(manifest())
     (folder / "web.yaml").chmod(file_mode)
     folder.chmod(folder_mode)
-    scan = scanner(folder).scan(NOTHING_KNOWN, Hints())
+    scan = scanner(folder).scan(NOTHING_KNOWN, ScanHints())
     assert list(scan.files) == [str(folder / "web.yaml")]
     told = [facts_of(record) for record in caplog.records if record.levelname == "WARNING"]
     assert [one["writable_by"] for one in told] == ["everybody (chmod o-w)"]
@@ -331,10 +332,10 @@ def test_what_cannot_be_reached_is_a_problem(folder: Path) -> None:
     """A link that leads to itself: neither missing nor there; in a folder it spoils nothing else."""
     loop = folder / "loop.yaml"
     loop.symlink_to(loop)
-    scan = scanner(loop).scan(NOTHING_KNOWN, Hints())
+    scan = scanner(loop).scan(NOTHING_KNOWN, ScanHints())
     assert (scan.folder, scan.is_definite) == (None, False)
     assert scan.problem.startswith("cannot be read: ")
-    reading = scanner(folder).scan(NOTHING_KNOWN, Hints()).files[str(loop)]
+    reading = scanner(folder).scan(NOTHING_KNOWN, ScanHints()).files[str(loop)]
     assert reading
     assert reading.problem == scan.problem
 
@@ -353,7 +354,7 @@ def test_file_that_grows_while_it_is_read_is_not_believed(folder: Path) -> None:
     writer.start()
     try:
         growing = scanner(folder)
-        scans = (growing.scan(NOTHING_KNOWN, Hints()) for _ in range(200))
+        scans = (growing.scan(NOTHING_KNOWN, ScanHints()) for _ in range(200))
         unstable = next(scan for scan in scans if scan.unstable)
     finally:
         stop.set()
@@ -369,15 +370,15 @@ def test_file_moved_away_by_an_editor_is_not_gone_yet(in_folder: bool, folder: P
     path.write_text(manifest())
     looking = scanner(folder if in_folder else path)
 
-    def seen(view: PathView[bytes], hints: Hints) -> PathView[bytes]:
+    def seen(view: PathView[bytes], hints: ScanHints) -> PathView[bytes]:
         return advance(view, looking.scan(view, hints), name_of=lambda _: "", noun="things")
 
-    before = seen(NOTHING_KNOWN, Hints())
+    before = seen(NOTHING_KNOWN, ScanHints())
     path.unlink()
-    during = seen(before, Hints(unsettled={"web.yaml"}))
+    during = seen(before, ScanHints(unsettled={"web.yaml"}))
     assert during == before
     assert during.files[str(path)].items == (manifest().encode(),)
-    assert seen(during, Hints(changed={"web.yaml"})).files == {}
+    assert seen(during, ScanHints(changed={"web.yaml"})).files == {}
 
 
 async def test_huge_file_is_refused(folder: Path) -> None:

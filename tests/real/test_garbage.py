@@ -10,11 +10,11 @@ import pytest
 from garbage_rig import Owners, survivors
 from manifest_rig import DEFINITIONS, WIDGET_DEFINITION, WIDGETS
 from pykubelet.aio.clock import SystemClock
-from pykubelet.api.resources import CONFIG_MAPS
-from pykubelet.api.typed import as_documents
-from pykubelet.api.yaml_read import read_yaml
-from pykubelet.kube.kubeconfig import load_kubeconfig
-from pykubelet.kube.rest import RestClient
+from pykubelet.api.schema import CONFIG_MAPS
+from pykubelet.api.scheme import as_documents
+from pykubelet.api.yaml.read import read_yaml
+from pykubelet.client.clientcmd import load_kubeconfig
+from pykubelet.client.rest import RestClient
 from server_process import ServerProcess
 
 SOON_SECONDS = 30.0

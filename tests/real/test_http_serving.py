@@ -10,10 +10,10 @@ import pytest
 import trustme
 from aiohttp import web
 
-from pykubelet.aio import http_serving
-from pykubelet.aio.tls_serving import serving_context
+from pykubelet.httpserver import server
+from pykubelet.httpserver.listener import serving_context
 
-LIMITS = http_serving.Limits(line_bytes=1024, field_bytes=1024, headers=10, idle_seconds=1.0, stop_seconds=1.0)
+LIMITS = server.ConnectionLimits(line_bytes=1024, field_bytes=1024, headers=10, idle_seconds=1.0, stop_seconds=1.0)
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ async def port() -> AsyncIterator[int]:
     trustme.CA().issue_cert("localhost").configure_cert(context)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         number: int = listener.getsockname()[1]
-        async with http_serving.serving(listener, context, respond, limits=LIMITS, refuse=web.Response):
+        async with server.serving(listener, context, respond, limits=LIMITS, refuse=web.Response):
             yield number
 
 

@@ -8,7 +8,7 @@ import pytest
 PROGRAM = """
 import sys, threading
 from pykubelet.api.generated.core import Pod
-from pykubelet.api.wire import decode, from_document
+from pykubelet.api.serializer import decode, from_document
 
 sys.setswitchinterval(1e-6)
 document = {"metadata": {"name": "web"}, "spec": {"containers": [{"name": "main"}], "volumes": [{"name": "v"}]}}

@@ -9,9 +9,9 @@ import pytest
 
 from manifest_rig import DEFINITIONS, WIDGET_DEFINITION, WIDGETS, Cluster, config_map, namespace, widget
 from pykubelet.aio.clock import SystemClock
-from pykubelet.api.resources import CONFIG_MAPS, NAMESPACES
-from pykubelet.kube.kubeconfig import load_kubeconfig
-from pykubelet.kube.rest import RestClient
+from pykubelet.api.schema import CONFIG_MAPS, NAMESPACES
+from pykubelet.client.clientcmd import load_kubeconfig
+from pykubelet.client.rest import RestClient
 from server_process import ServerProcess
 
 SOON_SECONDS = 15.0

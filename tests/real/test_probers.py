@@ -10,13 +10,11 @@ import pytest
 import trustme
 from aiohttp import web
 
-from pykubelet.agent.probes.dial import probe_tcp
-from pykubelet.agent.probes.finding import Finding, ProbeError, State
-from pykubelet.agent.probes.grpc_probe import probe_grpc
-from pykubelet.agent.probes.http_door import BODY_BYTES, ProbeHttp
-from pykubelet.agent.probes.http_probe import probe_http
 from pykubelet.api.generated.core import HTTPGetAction, HTTPHeader
-from pykubelet.runtime.http_get import http_request
+from pykubelet.httpserver.http_client import http_get_request
+from pykubelet.kubelet.prober.grpc_probe import probe_grpc
+from pykubelet.kubelet.prober.http_probe import BODY_BYTES, AiohttpProbeClient, probe_http
+from pykubelet.kubelet.prober.tcp_probe import ProbeAttempt, ProbeError, ProbeState, probe_tcp
 from pykubelet.testing.build import container
 
 HOST = "127.0.0.1"
@@ -61,8 +59,8 @@ async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 
 @pytest.fixture
-async def door() -> AsyncIterator[ProbeHttp]:
-    door = ProbeHttp()
+async def door() -> AsyncIterator[AiohttpProbeClient]:
+    door = AiohttpProbeClient()
     yield door
     await door.close()
 
@@ -88,24 +86,26 @@ async def app_port() -> AsyncIterator[int]:
     await runner.cleanup()
 
 
-async def asked(door: ProbeHttp, port: int, path: str = "/", *, timeout_seconds: float = 5, **fields: str) -> Finding:
+async def asked(
+    door: AiohttpProbeClient, port: int, path: str = "/", *, timeout_seconds: float = 5, **fields: str
+) -> ProbeAttempt:
     headers = tuple(HTTPHeader(name=name.replace("_", "-"), value=value) for name, value in fields.items())
     scheme = "HTTPS" if path.startswith("tls:") else "HTTP"
     action = HTTPGetAction(path=path.removeprefix("tls:"), port=port, scheme=scheme, http_headers=headers)
-    return await probe_http(door, http_request(action, container(), pod_ip=HOST, purpose="probe"), timeout_seconds)
+    return await probe_http(door, http_get_request(action, container(), pod_ip=HOST, purpose="probe"), timeout_seconds)
 
 
-async def test_http_probe_sends_what_a_kubelet_sends(door: ProbeHttp, app_port: int) -> None:
+async def test_http_probe_sends_what_a_kubelet_sends(door: AiohttpProbeClient, app_port: int) -> None:
     """The agent's name, no encoding, no connection kept, the path as it is written."""
     finding = await asked(door, app_port, "/a/../b%zz c?x=%2F", X_Own="1")
-    assert finding.state == State.SUCCESS
+    assert finding.state == ProbeState.SUCCESS
     assert '"path": "/a/../b%25zz%20c?x=%2F"' in finding.output
     for line in ('"User-Agent": "kube-probe/1.34"', '"Accept": "*/*"', '"X-Own": "1"', '"Connection": "close"'):
         assert line in finding.output
     assert "Accept-Encoding" not in finding.output
 
 
-async def test_http_probe_takes_its_own_host_and_no_empty_accept(door: ProbeHttp, app_port: int) -> None:
+async def test_http_probe_takes_its_own_host_and_no_empty_accept(door: AiohttpProbeClient, app_port: int) -> None:
     """Headers of the probe win."""
     finding = await asked(door, app_port, Host="example.com", Accept="", User_Agent="mine")
     assert '"Host": "example.com"' in finding.output
@@ -113,26 +113,26 @@ async def test_http_probe_takes_its_own_host_and_no_empty_accept(door: ProbeHttp
     assert '"Accept"' not in finding.output
 
 
-async def test_http_probe_follows_redirects_within_the_host(door: ProbeHttp, app_port: int) -> None:
+async def test_http_probe_follows_redirects_within_the_host(door: AiohttpProbeClient, app_port: int) -> None:
     """Elsewhere it does not go, but calls it a success with a warning."""
     within = await asked(door, app_port, "/moved?to=/next")
-    assert within.state == State.SUCCESS
+    assert within.state == ProbeState.SUCCESS
     assert '"path": "/next"' in within.output
     elsewhere = await asked(door, app_port, "/moved?to=http://example.invalid/")
-    assert elsewhere == Finding(State.WARNING, "Probe terminated redirects, Response body: moved")
+    assert elsewhere == ProbeAttempt(ProbeState.WARNING, "Probe terminated redirects, Response body: moved")
     circle = await asked(door, app_port, "/moved?to=/moved?to=/moved")
-    assert circle.state == State.FAILURE
+    assert circle.state == ProbeState.FAILURE
 
 
-async def test_http_probe_trusts_any_certificate(door: ProbeHttp) -> None:
+async def test_http_probe_trusts_any_certificate(door: AiohttpProbeClient) -> None:
     """A container has one of its own making."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     trustme.CA().issue_cert("example.com").configure_cert(context)
     async with listening(answering(b"HTTP/1.1 204 No Content\r\n\r\n"), context) as port:
-        assert (await asked(door, port, "tls:/")).state == State.SUCCESS
+        assert (await asked(door, port, "tls:/")).state == ProbeState.SUCCESS
 
 
-async def test_http_probe_reads_only_the_beginning_of_a_body(door: ProbeHttp) -> None:
+async def test_http_probe_reads_only_the_beginning_of_a_body(door: AiohttpProbeClient) -> None:
     """A server that sends without end is no problem."""
 
     async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -144,7 +144,7 @@ async def test_http_probe_reads_only_the_beginning_of_a_body(door: ProbeHttp) ->
 
     async with listening(endless) as port:
         finding = await asked(door, port)
-    assert (finding.state, len(finding.output)) == (State.SUCCESS, BODY_BYTES)
+    assert (finding.state, len(finding.output)) == (ProbeState.SUCCESS, BODY_BYTES)
 
 
 @pytest.mark.parametrize(
@@ -158,17 +158,19 @@ async def test_http_probe_reads_only_the_beginning_of_a_body(door: ProbeHttp) ->
     ],
     ids=["hangs up", "503", "nonsense", "plain http", "silent"],
 )
-async def test_http_probe_fails_in_upstream_words(door: ProbeHttp, handler: Handler, path: str, words: str) -> None:
+async def test_http_probe_fails_in_upstream_words(
+    door: AiohttpProbeClient, handler: Handler, path: str, words: str
+) -> None:
     """A failure of the container, never an error of the node."""
     async with listening(handler) as port:
         finding = await asked(door, port, path, timeout_seconds=0.3)
-    assert finding.state == State.FAILURE
+    assert finding.state == ProbeState.FAILURE
     assert words in finding.output
     assert "secret" not in finding.output
 
 
 @pytest.mark.parametrize("is_silent", [False, True], ids=["hangs up", "silent"])
-async def test_http_body_that_breaks_off_is_an_error(door: ProbeHttp, is_silent: bool) -> None:
+async def test_http_body_that_breaks_off_is_an_error(door: AiohttpProbeClient, is_silent: bool) -> None:
     """It says nothing about the container, so the run is repeated."""
 
     async def half(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -181,7 +183,7 @@ async def test_http_body_that_breaks_off_is_an_error(door: ProbeHttp, is_silent:
     async with listening(half) as port:
         with pytest.raises(ProbeError) as caught:
             await asked(door, port, timeout_seconds=0.3)
-    assert caught.value.state == State.FAILURE
+    assert caught.value.state == ProbeState.FAILURE
 
 
 async def free_port() -> int:
@@ -189,14 +191,14 @@ async def free_port() -> int:
         return port
 
 
-async def test_refused_connections_fail_in_upstream_words(door: ProbeHttp) -> None:
+async def test_refused_connections_fail_in_upstream_words(door: AiohttpProbeClient) -> None:
     """The same words for every kind of probe."""
     port = await free_port()
     refused = f"dial tcp {HOST}:{port}: connect: connection refused"
-    assert await asked(door, port) == Finding(State.FAILURE, f'Get "http://{HOST}:{port}/": {refused}')
-    assert await probe_tcp(HOST, port, 1) == Finding(State.FAILURE, refused)
+    assert await asked(door, port) == ProbeAttempt(ProbeState.FAILURE, f'Get "http://{HOST}:{port}/": {refused}')
+    assert await probe_tcp(HOST, port, 1) == ProbeAttempt(ProbeState.FAILURE, refused)
     failure = f'timeout: failed to connect service "{HOST}:{port}" within 1s: context deadline exceeded'
-    assert await probe_grpc(HOST, port, "", 1) == Finding(State.FAILURE, failure)
+    assert await probe_grpc(HOST, port, "", 1) == ProbeAttempt(ProbeState.FAILURE, failure)
 
 
 async def test_tcp_probe_succeeds_when_somebody_listens() -> None:
@@ -207,16 +209,16 @@ async def test_tcp_probe_succeeds_when_somebody_listens() -> None:
         received.append(await reader.read())
 
     async with listening(listen) as port:
-        assert await probe_tcp(HOST, port, 1) == Finding(State.SUCCESS)
+        assert await probe_tcp(HOST, port, 1) == ProbeAttempt(ProbeState.SUCCESS)
         while not received:
             await asyncio.sleep(0.01)
     assert received == [b""]
 
 
-async def test_unknown_host_fails_in_upstream_words(door: ProbeHttp) -> None:
+async def test_unknown_host_fails_in_upstream_words(door: AiohttpProbeClient) -> None:
     """A name that does not resolve is a failure too."""
     finding = await probe_tcp("name.invalid", 80, 5)
-    assert finding == Finding(State.FAILURE, "dial tcp: lookup name.invalid: no such host")
+    assert finding == ProbeAttempt(ProbeState.FAILURE, "dial tcp: lookup name.invalid: no such host")
 
 
 SERVICES = {b"": b"\x08\x01", b"\x0a\x04good": b"\x08\x01", b"\x0a\x03bad": b"\x08\x02"}
@@ -251,20 +253,20 @@ async def grpc_server(service: str = "grpc.health.v1.Health", port: int = 0) -> 
 @pytest.mark.parametrize(
     ("service", "finding"),
     [
-        ("", Finding(State.SUCCESS, "service healthy")),
-        ("good", Finding(State.SUCCESS, "service healthy")),
-        ("strict", Finding(State.SUCCESS, "service healthy")),
-        ("bad", Finding(State.FAILURE, 'service unhealthy (responded with "NOT_SERVING")')),
+        ("", ProbeAttempt(ProbeState.SUCCESS, "service healthy")),
+        ("good", ProbeAttempt(ProbeState.SUCCESS, "service healthy")),
+        ("strict", ProbeAttempt(ProbeState.SUCCESS, "service healthy")),
+        ("bad", ProbeAttempt(ProbeState.FAILURE, 'service unhealthy (responded with "NOT_SERVING")')),
         (
             "other",
-            Finding(
-                State.FAILURE,
+            ProbeAttempt(
+                ProbeState.FAILURE,
                 "error: health rpc probe failed: rpc error: code = NotFound desc = unknown service: ü, 100 %",
             ),
         ),
     ],
 )
-async def test_grpc_probe_understands_a_real_server(service: str, finding: Finding) -> None:
+async def test_grpc_probe_understands_a_real_server(service: str, finding: ProbeAttempt) -> None:
     """gRPC's own server, with metadata of all sorts around the answer."""
     async with grpc_server() as port:
         assert await probe_grpc(HOST, port, service, 5) == finding
@@ -274,14 +276,14 @@ async def test_grpc_probe_times_out_in_upstream_words() -> None:
     """Connected but not answered."""
     async with grpc_server() as port:
         finding = await probe_grpc(HOST, port, "slow", 1)
-    assert finding == Finding(State.FAILURE, "timeout: health rpc did not complete within 1s")
+    assert finding == ProbeAttempt(ProbeState.FAILURE, "timeout: health rpc did not complete within 1s")
 
 
 async def test_grpc_probe_says_when_there_is_no_health_service() -> None:
     """A gRPC server without it."""
     async with grpc_server("other.Service") as port:
         finding = await probe_grpc(HOST, port, "", 5)
-    assert finding.state == State.FAILURE
+    assert finding.state == ProbeState.FAILURE
     assert "does not implement the grpc health protocol" in finding.output
 
 
@@ -296,7 +298,7 @@ async def test_grpc_probe_dials_until_its_time_is_up() -> None:
 
     async with asyncio.TaskGroup() as group:
         server = group.create_task(later())
-        assert (await probe_grpc(HOST, port, "", 5)).state == State.SUCCESS
+        assert (await probe_grpc(HOST, port, "", 5)).state == ProbeState.SUCCESS
         server.cancel()
 
 
@@ -309,5 +311,5 @@ async def test_grpc_probe_fails_when_nobody_speaks_http2(handler: Handler) -> No
     """Whatever listens there."""
     async with listening(handler) as port:
         finding = await probe_grpc(HOST, port, "", 1)
-    assert finding.state == State.FAILURE
+    assert finding.state == ProbeState.FAILURE
     assert finding.output.startswith("timeout: failed to connect service")

@@ -6,10 +6,9 @@ import pytest
 from contract.test_client import *  # noqa: F403  the whole suite, with this file's fixtures
 
 from pykubelet.aio.clock import SystemClock
-from pykubelet.kube.access import Access
-from pykubelet.kube.client import Client
-from pykubelet.kube.credentials import UserCredentials
-from pykubelet.kube.rest import RestClient
+from pykubelet.client.credentials import RestConfig, UserCredentials
+from pykubelet.client.interface import Client
+from pykubelet.client.rest import RestClient
 from pykubelet.testing.memory_api import MemoryApi
 
 
@@ -20,5 +19,5 @@ def api(served: tuple[MemoryApi, str]) -> MemoryApi:
 
 @pytest.fixture
 async def client(served: tuple[MemoryApi, str]) -> AsyncIterator[Client]:
-    async with RestClient(Access(served[1], UserCredentials()), clock=SystemClock()) as client:
+    async with RestClient(RestConfig(served[1], UserCredentials()), clock=SystemClock()) as client:
         yield client

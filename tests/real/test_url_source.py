@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from pykubelet.agent.flow import PodOp, Source
-from pykubelet.agent.sources import Channel, SourceProblem, UrlSource
 from pykubelet.aio.log import facts_of
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.pods import CONFIG_HASH
+from pykubelet.client.manifests.last_known_good import SourceProblem
+from pykubelet.kubelet.config.config import SourceChannel
+from pykubelet.kubelet.config.http import UrlSource
+from pykubelet.kubelet.types import PodOperation, PodSource
 
 Answer = Callable[[web.Request], web.StreamResponse]
 SECRET = "s3cr3t"
@@ -49,10 +51,10 @@ class Polled:
         await asyncio.sleep(self.pause_seconds)
         return self.answer(request)
 
-    async def listen(self, channel: Channel) -> None:
+    async def listen(self, channel: SourceChannel) -> None:
         while True:
             update = await channel.receive()
-            assert update.op is PodOp.SET
+            assert update.op is PodOperation.SET
             self.sets.append(update.pods)
 
     def serve(self, body: str, **headers: str) -> None:
@@ -79,7 +81,7 @@ class Polled:
 async def polling(
     body: str = "", *, headers: Mapping[str, Sequence[str]] | None = None, path: str = "/manifest"
 ) -> AsyncIterator[Polled]:
-    polled, channel = Polled(), Channel(Source.HTTP)
+    polled, channel = Polled(), SourceChannel(PodSource.HTTP)
     polled.serve(body)
     app = web.Application()
     app.router.add_get("/{tail:.*}", polled.handle)
@@ -123,7 +125,7 @@ VOLUME = {"name": "v", "emptyDir": {}}
 async def test_nobody_listens(number: str) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
-        channel, problems, ready = Channel(Source.HTTP), Reported(), asyncio.Event()
+        channel, problems, ready = SourceChannel(PodSource.HTTP), Reported(), asyncio.Event()
         url = f"http://127.0.0.1:{unused.getsockname()[1]}/"
         source = UrlSource(url=url, node_name="n", channel=channel, problems=problems)
         async with asyncio.TaskGroup() as tasks:
@@ -286,7 +288,7 @@ async def test_server_that_hangs_up_is_a_problem() -> None:
 
 async def test_server_that_does_not_answer_is_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     """A poll takes ten seconds at most; here less."""
-    monkeypatch.setattr("pykubelet.agent.sources.url.TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr("pykubelet.kubelet.config.http.TIMEOUT_SECONDS", 0.05)
     async with polling() as polled:
         polled.pause_seconds = 0.2
         await polled.expect(lambda: polled.problem() == "no answer within 0.05 s")
@@ -315,7 +317,7 @@ async def test_secrets_are_never_told(caplog: pytest.LogCaptureFixture) -> None:
 
 async def test_failures_are_told_less_and_less(caplog: pytest.LogCaptureFixture) -> None:
     """Three times, then once that it will be quieter, then at debug level; the first success is told."""
-    caplog.set_level(logging.DEBUG, logger="pykubelet.agent.sources.url")
+    caplog.set_level(logging.DEBUG, logger="pykubelet.kubelet.config.http")
     async with polling() as polled:
         await polled.polls(6)
         polled.serve(FOO)
@@ -332,4 +334,4 @@ async def test_failures_are_told_less_and_less(caplog: pytest.LogCaptureFixture)
 def test_url_must_be_one_of_http(url: str) -> None:
     """A mistake in the settings is found at the start."""
     with pytest.raises(ValueError, match="scheme"):
-        UrlSource(url=url, node_name="n", channel=Channel(Source.HTTP), problems=Reported())
+        UrlSource(url=url, node_name="n", channel=SourceChannel(PodSource.HTTP), problems=Reported())

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from pykubelet.api.yaml_read import YamlError, read_stream, read_yaml
-from pykubelet.api.yaml_write import to_yaml
+from pykubelet.api.yaml.parser import YamlError
+from pykubelet.api.yaml.read import read_stream, read_yaml
+from pykubelet.api.yaml.write import to_yaml
 
 HEAD = "apiVersion: example.com/v1\nkind: Thing\nmetadata: {name: x}\n"
 

@@ -6,24 +6,24 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-from pykubelet.api.wire import Document
-from pykubelet.apiserver.admission import Request
-from pykubelet.apiserver.auth.authorize import Authorizer
-from pykubelet.apiserver.auth.default_roles import node_rules
-from pykubelet.apiserver.auth.node_authorizer import NodeAuthorizer
-from pykubelet.apiserver.auth.rbac import Rbac
-from pykubelet.apiserver.call import ALL_AUTHENTICATED, Call, Review, User
-from pykubelet.apiserver.kinds import KINDS
-from pykubelet.apiserver.served import Served
+from pykubelet.api.serializer import Document
+from pykubelet.apiserver.admission.interfaces import AdmissionAttributes
+from pykubelet.apiserver.authorization.authorizer import Authorizer
+from pykubelet.apiserver.authorization.bootstrappolicy import node_rules
+from pykubelet.apiserver.authorization.node import NodeAuthorizer
+from pykubelet.apiserver.authorization.rbac import RbacAuthorizer
+from pykubelet.apiserver.request import ALL_AUTHENTICATED, ApiRequest, AuthorizationAttributes, UserInfo
 from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
-from pykubelet.apiserver.store import Key
+from pykubelet.apiserver.storage.interfaces import StoreKey
+from pykubelet.kinds.kind import Kind
+from pykubelet.kinds.registry import KINDS
 from pykubelet.testing.virtual_time import VirtualClock
 
 RBAC = "rbac.authorization.k8s.io"
-SERVED: Mapping[str, Served] = {served.resource.group_resource: served for served in KINDS}
-ALICE = User("alice", (ALL_AUTHENTICATED,))
-NODE = User("system:node:n1", ("system:nodes", ALL_AUTHENTICATED))
-ADMIN = User("root", ("system:masters", ALL_AUTHENTICATED))
+SERVED: Mapping[str, Kind] = {served.resource.group_resource: served for served in KINDS}
+ALICE = UserInfo("alice", (ALL_AUTHENTICATED,))
+NODE = UserInfo("system:node:n1", ("system:nodes", ALL_AUTHENTICATED))
+ADMIN = UserInfo("root", ("system:masters", ALL_AUTHENTICATED))
 
 
 class CountingIds:
@@ -49,16 +49,16 @@ async def opened(folder: Path) -> AsyncIterator[DurableStore]:
 async def put(store: DurableStore, collection: str, document: Document) -> None:
     """Store an object as it is."""
     metadata = document["metadata"]
-    key = Key(collection, metadata.get("namespace", ""), metadata["name"])
+    key = StoreKey(collection, metadata.get("namespace", ""), metadata["name"])
     await store.write(key, lambda _entry: document)
 
 
 async def remove(store: DurableStore, collection: str, namespace: str, name: str) -> None:
-    await store.write(Key(collection, namespace, name), lambda _entry: None)
+    await store.write(StoreKey(collection, namespace, name), lambda _entry: None)
 
 
 def authorizer(store: DurableStore) -> Authorizer:
-    return Authorizer(NodeAuthorizer(store, node_rules()), Rbac(store))
+    return Authorizer(NodeAuthorizer(store, node_rules()), RbacAuthorizer(store))
 
 
 def thing(kind: str, name: str, namespace: str = "", **fields: Any) -> Document:
@@ -98,33 +98,37 @@ def subject(kind: str, name: str, namespace: str = "") -> Document:
     return {"kind": kind, "name": name} | ({"namespace": namespace} if namespace else {})
 
 
-def ask(user: User, verb: str, resource: str = "", name: str = "", *, namespace: str = "ns", **more: str) -> Review:
+def ask(
+    user: UserInfo, verb: str, resource: str = "", name: str = "", *, namespace: str = "ns", **more: str
+) -> AuthorizationAttributes:
     """A review; `resource` may be `pods/status`."""
     plural, _, subresource = resource.partition("/")
-    return Review(
+    return AuthorizationAttributes(
         user=user, verb=verb, resource=plural, subresource=subresource, namespace=namespace, name=name, **more
     )
 
 
 def request(
-    user: User,
+    user: UserInfo,
     verb: Literal["create", "update", "delete", "connect"],
     resource: str,
     name: str = "",
     *,
     namespace: str = "ns",
-) -> Request:
+) -> AdmissionAttributes:
     """What admission is asked; `resource` may be `pods/status`, and the group comes before the slash."""
     group_resource, _, subresource = resource.partition("/")
     served = SERVED[group_resource]
     namespace = namespace if served.resource.namespaced else ""
-    return Request(user=user, verb=verb, served=served, namespace=namespace, name=name, subresource=subresource)
+    return AdmissionAttributes(
+        user=user, verb=verb, served=served, namespace=namespace, name=name, subresource=subresource
+    )
 
 
-def post(user: User, resource: str, body: Any, *, namespace: str = "", name: str = "", **query: str) -> Call:
+def post(user: UserInfo, resource: str, body: Any, *, namespace: str = "", name: str = "", **query: str) -> ApiRequest:
     """A call that creates something."""
     group_resource, _, subresource = resource.partition("/")
-    return Call(
+    return ApiRequest(
         user=user,
         verb="create",
         served=SERVED[group_resource],

@@ -6,21 +6,21 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from pykubelet.api import resources
+from pykubelet.aio.tasks import running, with_ready_event
+from pykubelet.api import schema
 from pykubelet.api.errors import NotFound
 from pykubelet.api.generated.batch import CronJob, Job, JobStatus
 from pykubelet.api.generated.core import ObjectReference, Pod
 from pykubelet.api.generated.meta import DeleteOptions
+from pykubelet.api.scheme import CRON_JOBS, JOBS, PODS, TypedKind, as_documents
 from pykubelet.api.times import format_time
-from pykubelet.api.typed import CRON_JOBS, JOBS, PODS, Kind, as_documents
-from pykubelet.app.running import running, with_event
-from pykubelet.controllers.cronjob import CronJobController
-from pykubelet.controllers.informers import Informers
-from pykubelet.controllers.job import JobController
-from pykubelet.controllers.loop import ControllerLoop
-from pykubelet.controllers.pod_control import PodControl
-from pykubelet.controllers.ttl_after_finished import TtlAfterFinishedController
-from pykubelet.kube.client import EVERYTHING, NOW, Client, Listing, PatchType, Selection, WatchEvent
+from pykubelet.client.informers import Informers
+from pykubelet.client.interface import EVERYTHING, NOW, Client, Listing, PatchType, Selection, WatchEvent
+from pykubelet.controllers.cronjob.cronjob_controller import CronJobController
+from pykubelet.controllers.framework.pod_control import PodControl
+from pykubelet.controllers.framework.work_queue import ControllerWorkers
+from pykubelet.controllers.job.job_controller import JobController
+from pykubelet.controllers.ttlafterfinished.ttlafterfinished_controller import TtlAfterFinishedController
 from pykubelet.testing.local_api import local_api
 from pykubelet.testing.virtual_time import VirtualClock
 
@@ -48,7 +48,7 @@ class CrashingClient:
         self.calls = 0
         """How many there were, lists and watches left out."""
 
-    async def get(self, kind: Kind[T], name: str, *, namespace: str = "", resource_version: str = "") -> T:
+    async def get(self, kind: TypedKind[T], name: str, *, namespace: str = "", resource_version: str = "") -> T:
         due = await self._before()
         return await self._after(
             await self._inner.get(kind, name, namespace=namespace, resource_version=resource_version), due=due
@@ -56,7 +56,7 @@ class CrashingClient:
 
     async def list(
         self,
-        kind: Kind[T],
+        kind: TypedKind[T],
         *,
         namespace: str = "",
         selection: Selection = EVERYTHING,
@@ -73,13 +73,13 @@ class CrashingClient:
             continue_token=continue_token,
         )
 
-    async def create(self, kind: Kind[T], body: T, *, namespace: str = "", name: str = "") -> T:
+    async def create(self, kind: TypedKind[T], body: T, *, namespace: str = "", name: str = "") -> T:
         due = await self._before()
         return await self._after(await self._inner.create(kind, body, namespace=namespace, name=name), due=due)
 
     async def patch(
         self,
-        kind: Kind[T],
+        kind: TypedKind[T],
         name: str,
         body: Any,
         *,
@@ -94,7 +94,7 @@ class CrashingClient:
         return await self._after(patched, due=due)
 
     async def delete(
-        self, kind: Kind[T], name: str, *, namespace: str = "", options: DeleteOptions | None = None
+        self, kind: TypedKind[T], name: str, *, namespace: str = "", options: DeleteOptions | None = None
     ) -> None:
         due = await self._before()
         await self._inner.delete(kind, name, namespace=namespace, options=options)
@@ -103,7 +103,7 @@ class CrashingClient:
     @asynccontextmanager
     async def watch(
         self,
-        kind: Kind[T],
+        kind: TypedKind[T],
         *,
         namespace: str = "",
         selection: Selection = EVERYTHING,
@@ -239,16 +239,16 @@ class BatchWorld:
             "ttl": ttl.process_next,
         }
         runners = {
-            name: with_event(ControllerLoop(name=name, process_next=process_next, informed=informed).run)
+            name: with_ready_event(ControllerWorkers(name=name, process_next=process_next, informed=informed).run)
             for name, process_next in work.items()
         }
-        async with running({"informers": with_event(informers.run, informed), **runners}):
+        async with running({"informers": with_ready_event(informers.run, informed), **runners}):
             await informed.wait()
             yield
 
     async def create_job(self, name: str = "job", **spec: Any) -> Job:
         body = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": job_spec(**spec)}
-        await self.client.create(as_documents(resources.JOBS), body, namespace=NAMESPACE)
+        await self.client.create(as_documents(schema.JOBS), body, namespace=NAMESPACE)
         return await self.job(name)
 
     async def create_cron(self, schedule: str, *, job: dict[str, Any] | None = None, **spec: Any) -> CronJob:
@@ -259,7 +259,7 @@ class BatchWorld:
             "metadata": {"name": "cron"},
             "spec": {"schedule": schedule, "jobTemplate": template, **spec},
         }
-        await self.client.create(as_documents(resources.CRON_JOBS), body, namespace=NAMESPACE)
+        await self.client.create(as_documents(schema.CRON_JOBS), body, namespace=NAMESPACE)
         return await self.cron()
 
     async def job(self, name: str = "job") -> Job:
@@ -278,7 +278,7 @@ class BatchWorld:
         """Delete a pod with its own grace, as a user would."""
         await self.client.delete(PODS, pod.metadata.name, namespace=NAMESPACE)
 
-    async def change(self, kind: Kind[Any], name: str, **spec: Any) -> None:
+    async def change(self, kind: TypedKind[Any], name: str, **spec: Any) -> None:
         """Change fields of an object's spec, as a user would."""
         await self.client.patch(kind, name, {"spec": spec}, namespace=NAMESPACE, patch_type=PatchType.MERGE)
 
@@ -311,6 +311,6 @@ async def batch_world(folder: Path, script: Script = lambda _: Run()) -> AsyncIt
     """A server and a runner of pods, for as long as the context lasts."""
     async with local_api(folder) as api:
         runner, ready = PodRunner(api.client, script), asyncio.Event()
-        async with running({"runner": with_event(runner.run, ready)}):
+        async with running({"runner": with_ready_event(runner.run, ready)}):
             await ready.wait()
             yield BatchWorld(api.client, runner)

@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from pykubelet.aio.beside import beside
+from pykubelet.aio.tasks import background_task
 
 PATIENCE_SECONDS = 45.0
 FLAGS = (
@@ -150,7 +150,7 @@ async def browser(folder: Path) -> AsyncIterator[Tab]:
             url = await _tab_url(session, folder / "DevToolsActivePort")
             async with session.ws_connect(url, max_msg_size=64 << 20) as socket:
                 tab = Tab(socket)
-                async with beside(tab.listen(), "browser"):
+                async with background_task(tab.listen(), "browser"):
                     await tab.start()
                     yield tab
     finally:

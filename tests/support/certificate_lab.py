@@ -14,9 +14,15 @@ from pykubelet.api.generated.certificates import (
     CertificateSigningRequestCondition,
     CertificateSigningRequestStatus,
 )
-from pykubelet.controllers.certificates.signing import Authority, signed
-from pykubelet.kube.certificates.asking import new_key
-from pykubelet.kube.certificates.wish import Wish, client_wish, request_object, unsigned_request, usages
+from pykubelet.client.certificates.csr import (
+    CertificateTemplate,
+    client_template,
+    new_key,
+    request_object,
+    unsigned_request,
+    usages,
+)
+from pykubelet.controllers.certificates.signer import CertificateAuthority, sign_certificate
 
 NOW = datetime.fromisoformat("2026-05-01T12:00:00+00:00")
 YEAR = timedelta(days=365)
@@ -33,28 +39,33 @@ def _key(_number: int) -> ec.EllipticCurvePrivateKey:
 
 
 @cache
-def an_authority() -> Authority:
+def an_authority() -> CertificateAuthority:
     key, name = a_key(1000), x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "authority")])
     builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
     builder = builder.serial_number(1).not_valid_before(NOW - YEAR).not_valid_after(NOW + 10 * YEAR)
-    return Authority(builder.sign(key, SHA256()), key)
+    return CertificateAuthority(builder.sign(key, SHA256()), key)
 
 
-def request_pem(wish: Wish, key: ec.EllipticCurvePrivateKey) -> bytes:
+def request_pem(wish: CertificateTemplate, key: ec.EllipticCurvePrivateKey) -> bytes:
     return unsigned_request(wish).sign(key, SHA256()).public_bytes(Encoding.PEM)
 
 
-def certificate_pem(wish: Wish, *, at: datetime = NOW, seconds: int | None = None, key: int = 0) -> bytes:
+def certificate_pem(
+    wish: CertificateTemplate, *, at: datetime = NOW, seconds: int | None = None, key: int = 0
+) -> bytes:
     """What our signer makes of a wish."""
     request, uses = x509.load_pem_x509_csr(request_pem(wish, a_key(key))), usages(wish, a_key(key).public_key())
-    return signed(request, uses, authority=an_authority(), now=at, seconds=seconds)
+    return sign_certificate(request, uses, authority=an_authority(), now=at, seconds=seconds)
 
 
 def a_request(
-    *conditions: str, wish: Wish | None = None, certificate: bytes | None = None, changed: str | None = None
+    *conditions: str,
+    wish: CertificateTemplate | None = None,
+    certificate: bytes | None = None,
+    changed: str | None = None,
 ) -> CertificateSigningRequest:
     """An object as the API has it, with these types of conditions."""
-    wish = wish or client_wish("n1")
+    wish = wish or client_template("n1")
     made = request_object(wish, a_key().public_key(), request_pem(wish, a_key()), name="csr-1")
     listed = tuple(
         CertificateSigningRequestCondition(type=type, status="True", reason="Why", last_update_time=changed)

@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pykubelet.api.generated.core import Node, Pod
-from pykubelet.api.wire import Document, from_document
-from pykubelet.controllers.binder.cluster_view import ClusterView
-from pykubelet.controllers.binder.pod_facts import PodFacts, facts_of
+from pykubelet.api.serializer import Document, from_document
+from pykubelet.scheduler.cache import PodInfo, SchedulerCache, new_pod_info
 
 PLENTY = {"cpu": "100", "memory": "100Gi", "pods": "110"}
 
@@ -43,13 +42,13 @@ def pod(
     return from_document(document, Pod)
 
 
-def facts(name: str = "p", **fields: Any) -> PodFacts:
-    return facts_of(pod(name, **fields))
+def facts(name: str = "p", **fields: Any) -> PodInfo:
+    return new_pod_info(pod(name, **fields))
 
 
-def view(nodes: Sequence[Node], pods: Mapping[str, Sequence[Pod]] | None = None) -> ClusterView:
+def view(nodes: Sequence[Node], pods: Mapping[str, Sequence[Pod]] | None = None) -> SchedulerCache:
     """Nodes, and pods on them."""
-    made = ClusterView()
+    made = SchedulerCache()
     for each in nodes:
         made.put_node(each)
     for name, listed in (pods or {}).items():

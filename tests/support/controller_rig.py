@@ -5,16 +5,16 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
 
+from pykubelet.aio.tasks import running, with_ready_event
 from pykubelet.api.errors import NotFound
 from pykubelet.api.generated.core import EventSource
-from pykubelet.api.resources import EVENTS, Resource
-from pykubelet.api.typed import as_documents
-from pykubelet.api.wire import Document
-from pykubelet.app.running import running, with_event
-from pykubelet.controllers.informers import Informers
-from pykubelet.controllers.loop import ControllerLoop
-from pykubelet.kube.client import Client, PatchType
-from pykubelet.kube.recorder import Recorder
+from pykubelet.api.schema import EVENTS, Resource
+from pykubelet.api.scheme import as_documents
+from pykubelet.api.serializer import Document
+from pykubelet.client.informers import Informers
+from pykubelet.client.interface import Client, PatchType
+from pykubelet.client.recorder import Recorder
+from pykubelet.controllers.framework.work_queue import ControllerWorkers
 from pykubelet.testing.virtual_time import VirtualClock
 
 
@@ -38,12 +38,15 @@ class Bench:
     async def running(self, *controllers: Listening) -> AsyncIterator[None]:
         """The controllers at work, everything listed."""
         informed = asyncio.Event()
-        runners = {"events": with_event(self.recorder.run), "informers": with_event(self.informers.run, informed)}
+        runners = {
+            "events": with_ready_event(self.recorder.run),
+            "informers": with_ready_event(self.informers.run, informed),
+        }
         for controller in controllers:
             controller.listen(self.informers)
             name = type(controller).__name__
-            loop = ControllerLoop(name=name, process_next=controller.process_next, informed=informed)
-            runners[name] = with_event(loop.run)
+            loop = ControllerWorkers(name=name, process_next=controller.process_next, informed=informed)
+            runners[name] = with_ready_event(loop.run)
         async with running(runners):
             await informed.wait()
             yield

@@ -11,10 +11,10 @@ import oci_images
 from containerd_lab import ContainerdLab
 from process_cluster import NodeRuntime
 from pykubelet.api.generated.core import Container, Pod
-from pykubelet.api.keys import PodUid
-from pykubelet.runtime.cri.opening import CriSettings, OpenCri, open_cri
-from pykubelet.runtime.loglines import LogLine, parse_line
-from pykubelet.runtime.protocol import (
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.logs.log_lines import LogLine, parse_line
+from pykubelet.runtimes.cri.connect import CriSettings, OpenCri, open_cri
+from pykubelet.runtimes.protocol import (
     ContainerRequest,
     ContainerState,
     Mount,

@@ -7,16 +7,16 @@ from typing import Any
 
 from manifest_rig import AnyClient
 from pykubelet.aio.clock import Clock
+from pykubelet.aio.tasks import running, with_ready_event
 from pykubelet.api.errors import NotFound
 from pykubelet.api.generated.core import EventSource
 from pykubelet.api.generated.meta import DeleteOptions
-from pykubelet.api.resources import CONFIG_MAPS, EVENTS, Resource
-from pykubelet.api.typed import as_documents
-from pykubelet.api.wire import Document
-from pykubelet.app.running import running, with_event
-from pykubelet.controllers.garbage import GarbageCollector
-from pykubelet.kube.client import PatchType
-from pykubelet.kube.recorder import Recorder
+from pykubelet.api.schema import CONFIG_MAPS, EVENTS, Resource
+from pykubelet.api.scheme import as_documents
+from pykubelet.api.serializer import Document
+from pykubelet.client.interface import PatchType
+from pykubelet.client.recorder import Recorder
+from pykubelet.controllers.garbagecollector.garbagecollector import GarbageCollector
 from pykubelet.testing.virtual_time import VirtualClock
 
 
@@ -32,7 +32,9 @@ class Owners:
         recorder = Recorder(sink=self.client, source=EventSource(component="garbage"), clock=self._clock)
         collector = GarbageCollector(client=client or self.client, recorder=recorder, clock=self._clock)
         ready = asyncio.Event()
-        async with running({"collector": with_event(collector.run, ready), "events": with_event(recorder.run)}):
+        async with running(
+            {"collector": with_ready_event(collector.run, ready), "events": with_ready_event(recorder.run)}
+        ):
             await ready.wait()
             yield
 

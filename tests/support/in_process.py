@@ -5,12 +5,12 @@ import json
 from typing import Any, cast
 
 from pykubelet.api.errors import ApiError
-from pykubelet.apiserver.call import MASTERS, Answer, Call, Event, Stream, User, Verb
-from pykubelet.apiserver.http.targets import read_target
-from pykubelet.apiserver.requests.routes import route, served_at
+from pykubelet.apiserver.filters.requestinfo import request_info, served_at
+from pykubelet.apiserver.request import MASTERS, ApiRequest, ApiResponse, SerializedEvent, UserInfo, Verb, WatchStream
+from pykubelet.httpserver.request_target import read_target
 from pykubelet.testing.local_api import LocalApi
 
-USER = User("admin", (MASTERS,))
+USER = UserInfo("admin", (MASTERS,))
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
@@ -23,14 +23,16 @@ class Asker:
     def __init__(self, api: LocalApi) -> None:
         self.api = api
 
-    async def handle(self, method: str, target: str, body: Any = None, content_type: str = "") -> Answer | Stream:
+    async def handle(
+        self, method: str, target: str, body: Any = None, content_type: str = ""
+    ) -> ApiResponse | WatchStream:
         """Whatever the server gives; ApiError if it refuses."""
         path, _, query = read_target(target)
-        found = route(method, path, query)
+        found = request_info(method, path, query)
         assert found is not None
         served = served_at(found, self.api.registry.find)
         data = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
-        call = Call(
+        call = ApiRequest(
             user=USER,
             verb=cast("Verb", found.verb),
             served=served,
@@ -44,10 +46,10 @@ class Asker:
         )
         return await self.api.server.handle(call)
 
-    async def answer(self, method: str, target: str, body: Any = None, content_type: str = "") -> Answer:
+    async def answer(self, method: str, target: str, body: Any = None, content_type: str = "") -> ApiResponse:
         """The answer; ApiError if there is none."""
         answer = await self.handle(method, target, body, content_type)
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, ApiResponse)
         return answer
 
     async def ask(self, method: str, target: str, body: Any = None, content_type: str = "") -> Any:
@@ -62,11 +64,11 @@ class Asker:
             return error.code, error.message
         raise AssertionError(f"not refused: {answer}")
 
-    async def watch(self, target: str, *, seconds: float = 5) -> list[Event]:
+    async def watch(self, target: str, *, seconds: float = 5) -> list[SerializedEvent]:
         """The events of a watch that ends within so many seconds."""
         stream = await self.handle("GET", target)
-        assert isinstance(stream, Stream)
-        events: list[Event] = []
+        assert isinstance(stream, WatchStream)
+        events: list[SerializedEvent] = []
         async with asyncio.timeout(seconds):
             async for batch in stream.batches:
                 events += batch

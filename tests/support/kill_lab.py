@@ -21,8 +21,8 @@ import aiohttp
 from node_process import NodeProcess
 from process_cluster import NODE, PROCESSES, NodeRuntime, pod, shell
 from process_lab import all_processes, children_of
-from pykubelet.app.running import running
-from pykubelet.runtime.process.shim.identity import boot_id, stat_fields
+from pykubelet.aio.tasks import running
+from pykubelet.runtimes.process.shim.processes import boot_id, stat_fields
 from server_process import ADMIN_TOKEN, ServerProcess
 
 MIRROR, HASH = "kubernetes.io/config.mirror", "kubernetes.io/config.hash"

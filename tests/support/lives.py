@@ -7,11 +7,11 @@ from collections.abc import Callable
 import recorded_runs
 from process_cluster import ProcessCluster
 from pykubelet.aio.clock import SystemClock
-from pykubelet.api import resources
-from pykubelet.api.typed import as_documents
-from pykubelet.api.wire import Document
-from pykubelet.kube.kubeconfig import load_kubeconfig
-from pykubelet.kube.rest import RestClient
+from pykubelet.api import schema
+from pykubelet.api.scheme import as_documents
+from pykubelet.api.serializer import Document
+from pykubelet.client.clientcmd import load_kubeconfig
+from pykubelet.client.rest import RestClient
 from recorded_runs import Replay
 
 TRIES = 3
@@ -33,7 +33,7 @@ async def live(
 
         async def one(name: str, namespace: str) -> None:
             body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
-            await client.create(as_documents(resources.NAMESPACES), body)
+            await client.create(as_documents(schema.NAMESPACES), body)
             given, files = recording(name, namespace), cluster.manifests
             life = await Replay(given, client=client, manifests=files, clock=clock, namespace=namespace).run()
             found[name] = recorded_runs.differences(name, life, given, unseen=1)

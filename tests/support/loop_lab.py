@@ -4,23 +4,21 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Container, Iterable, Sequence
 from contextlib import asynccontextmanager
 
-from pykubelet.agent.entrance import Entrance
-from pykubelet.agent.flow import PodOp, PodUpdate, Source
-from pykubelet.agent.handlers import PodHandlers
-from pykubelet.agent.housekeeping import Cleaners, Housekeeper
-from pykubelet.agent.inbox import LoopInbox
-from pykubelet.agent.loop import NodeLoop
-from pykubelet.agent.pods import PodManager
-from pykubelet.agent.pods.admitter import Admitter
-from pykubelet.agent.pods.sysctls import SysctlAllowlist, safe_sysctls
-from pykubelet.agent.status import StatusManager
-from pykubelet.agent.workers import JobRunner, PodKiller, SyncDurations, WorkerPool
 from pykubelet.api.errors import NotFound
 from pykubelet.api.generated.core import Node, NodeStatus, Pod, PodStatus
 from pykubelet.api.generated.meta import ObjectMeta
-from pykubelet.api.keys import PodUid
-from pykubelet.runtime.protocol import RuntimeFailure, RuntimePod
-from pykubelet.runtime.watchdog import PodChanges
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.housekeeping import Housekeeper, PodCleaners
+from pykubelet.kubelet.kubelet import Kubelet, SyncHandler, SyncLoopInbox
+from pykubelet.kubelet.lifecycle.admission import PodAdmission, PodAdmitHandler
+from pykubelet.kubelet.pleg.pleg import PodLifecycleChanges
+from pykubelet.kubelet.pod.pod_manager import PodManager
+from pykubelet.kubelet.pod_workers.pod_workers import PodKiller, PodWorkers
+from pykubelet.kubelet.pod_workers.worker import PodWorkerDurations, SyncJobRunner
+from pykubelet.kubelet.status.status_manager import StatusManager
+from pykubelet.kubelet.sysctl import SysctlAllowlist, safe_sysctls
+from pykubelet.kubelet.types import PodOperation, PodSource, PodUpdate
+from pykubelet.runtimes.protocol import RuntimeFailure, RuntimePod
 from pykubelet.testing.virtual_time import VirtualClock
 from worker_lab import Events, ScriptedSyncs, WorkerLab
 
@@ -40,7 +38,7 @@ class Outside:
         self.probed: list[frozenset[PodUid]] = []
         self.deleted_mirrors: list[str] = []
         self.needed: list[Container[PodUid]] = []
-        self.changes: asyncio.Queue[PodChanges] = asyncio.Queue()
+        self.changes: asyncio.Queue[PodLifecycleChanges] = asyncio.Queue()
 
     def offer(self, **amounts: str) -> None:
         """Have the node give so much."""
@@ -67,7 +65,7 @@ class Outside:
             raise self.listed
         return tuple(self.listed)
 
-    async def next_changes(self) -> PodChanges:
+    async def next_changes(self) -> PodLifecycleChanges:
         return await self.changes.get()
 
     def is_ready(self, source: str) -> bool:
@@ -115,25 +113,25 @@ class LoopLab:
         self.syncs: ScriptedSyncs = workers.syncs
         self.trail, self.cache = workers.trail, workers.cache
         self.updates: asyncio.Queue[PodUpdate | None] = asyncio.Queue()
-        self.pods, self.inbox = PodManager(), LoopInbox()
+        self.pods, self.inbox = PodManager(), SyncLoopInbox()
         self.statuses = StatusManager(client=None, pods=self.pods, safety=self.outside, clock=self.clock)
-        runner = JobRunner(
+        runner = SyncJobRunner(
             syncs=self.syncs,
             looks=workers,
             moments=self.cache,
             recorder=self.events,
-            durations=SyncDurations(clock=self.clock),
+            durations=PodWorkerDurations(clock=self.clock),
         )
-        self.pool = WorkerPool(
+        self.pool = PodWorkers(
             runner=runner, seen=self.cache, desired=self.pods, listener=self.inbox, clock=self.clock, trail=self.trail
         )
-        self.admitter = Admitter(
+        self.admitter = PodAdmitHandler(
             node_name="node-1",
             nodes=self.outside,
             conditions=self.outside,
             sysctls=SysctlAllowlist(safe_sysctls((6, 1))),
         )
-        self.entrance = Entrance(
+        self.entrance = PodAdmission(
             admission=self.admitter,
             workers=self.pool,
             terminations=self.pool.queries,
@@ -144,8 +142,8 @@ class LoopLab:
         )
         self.loop = self._loop()
 
-    def _loop(self) -> NodeLoop:
-        handlers = PodHandlers(
+    def _loop(self) -> Kubelet:
+        handlers = SyncHandler(
             pods=self.pods,
             workers=self.pool,
             entrance=self.entrance,
@@ -154,7 +152,7 @@ class LoopLab:
             dead=self.outside,
             trail=self.trail,
         )
-        cleaners = Cleaners(
+        cleaners = PodCleaners(
             statuses=self.statuses,
             probes=self.outside,
             mirrors=self.outside,
@@ -169,7 +167,7 @@ class LoopLab:
             cleaners=cleaners,
             trail=self.trail,
         )
-        return NodeLoop(
+        return Kubelet(
             updates=self._updates(),
             changes=self.outside,
             inbox=self.inbox,
@@ -184,7 +182,7 @@ class LoopLab:
         while (update := await self.updates.get()) is not None:
             yield update
 
-    def send(self, op: PodOp, *pods: Pod, source: str = Source.API) -> None:
+    def send(self, op: PodOperation, *pods: Pod, source: str = PodSource.API) -> None:
         """A source tells of pods."""
         self.updates.put_nowait(PodUpdate(op, source, pods))
 

@@ -6,14 +6,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+from pykubelet.aio.tasks import running, with_ready_event
 from pykubelet.api.errors import NotFound
-from pykubelet.api.resources import CONFIG_MAPS, NAMESPACES, Resource
-from pykubelet.api.typed import as_documents
-from pykubelet.api.wire import Document
-from pykubelet.app.running import running, with_event
-from pykubelet.controllers.manifests import ManifestController
-from pykubelet.kube.client import Applier, Client
-from pykubelet.kube.manifests import SourceProblem
+from pykubelet.api.schema import CONFIG_MAPS, NAMESPACES, Resource
+from pykubelet.api.scheme import as_documents
+from pykubelet.api.serializer import Document
+from pykubelet.client.interface import Applier, Client
+from pykubelet.client.manifests.last_known_good import SourceProblem
+from pykubelet.controllers.manifests.controller import ManifestController
 
 WIDGETS = Resource("example.com", "v1", "widgets", "Widget")
 DEFINITIONS = Resource(
@@ -82,7 +82,7 @@ class Cluster:
         self.told = Told()
         controller = ManifestController(paths=paths, client=self.client, problems=self.told, say=self.told.lines.append)
         ready = asyncio.Event()
-        async with running({"manifests": with_event(controller.run, ready)}):
+        async with running({"manifests": with_ready_event(controller.run, ready)}):
             await ready.wait()
             yield
 

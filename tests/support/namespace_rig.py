@@ -5,13 +5,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from controller_rig import Bench
-from pykubelet.api.resources import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, PODS
-from pykubelet.api.typed import PODS as POD_KIND
-from pykubelet.api.wire import Document
-from pykubelet.apiserver.store import StoreChange
+from pykubelet.api.schema import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, PODS
+from pykubelet.api.scheme import PODS as POD_KIND
+from pykubelet.api.serializer import Document
+from pykubelet.apiserver.storage.interfaces import StoreChange
 from pykubelet.app.controllers import ControllerClient
-from pykubelet.controllers.namespaces import NamespaceController
-from pykubelet.kube.client import NOW
+from pykubelet.client.interface import NOW
+from pykubelet.controllers.namespace.namespace_controller import NamespaceController
 from pykubelet.testing.local_api import LocalApi, local_api
 
 HOLD = "example.com/hold"

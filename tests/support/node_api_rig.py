@@ -11,10 +11,6 @@ from pathlib import Path
 import trustme
 
 from process_streams import ProcessStreams
-from pykubelet.agent.pods import PodManager
-from pykubelet.agent.status import StatusManager
-from pykubelet.agent.trail import PodTrails
-from pykubelet.agent.why import PodExplainer
 from pykubelet.aio.clock import SystemClock
 from pykubelet.api.generated.core import (
     ContainerState,
@@ -23,27 +19,26 @@ from pykubelet.api.generated.core import (
     Pod,
     PodStatus,
 )
-from pykubelet.api.health_checks import Check
-from pykubelet.api.keys import PodUid
-from pykubelet.kube.pem_files import Pem
-from pykubelet.nodeapi.access.callers import Caller
-from pykubelet.nodeapi.access.gate import Gate, Judge, OnlyCertificates
-from pykubelet.nodeapi.access.reviews import ReviewFailed
-from pykubelet.nodeapi.app import App
-from pykubelet.nodeapi.commands import PodCommands
-from pykubelet.nodeapi.front import Asked, Front, Pages
-from pykubelet.nodeapi.logs import Logs
-from pykubelet.nodeapi.serving import ServingFiles, own_certificate, server_context
-from pykubelet.nodeapi.stats.machine_usage import MachineReader
-from pykubelet.nodeapi.stats.requests import RequestCounts
-from pykubelet.nodeapi.stats.station import Stats
-from pykubelet.nodeapi.streaming.negotiate import Offer
-from pykubelet.runtime import protocol
-from pykubelet.runtime.log_directory import LogDirectory
-from pykubelet.runtime.log_paths import pod_names
-from pykubelet.runtime.pod_cache import Look, PodCache
-from pykubelet.runtime.protocol import RuntimeContainer, RuntimePod, Sandbox
-from pykubelet.runtime.usage import Usage
+from pykubelet.api.pods import PodUid
+from pykubelet.client.transport import PemSource
+from pykubelet.httpserver.healthz import Check
+from pykubelet.kubelet.explain.explainer import PodExplainer
+from pykubelet.kubelet.explain.trail import PodTrails
+from pykubelet.kubelet.logs.log_directory import LogDirectory, pod_names
+from pykubelet.kubelet.pleg.pod_cache import CachedStatus, PodCache
+from pykubelet.kubelet.pod.pod_manager import PodManager
+from pykubelet.kubelet.server.auth import AccessReviewer, CertificateOnlyAccess, KubeletAuth, KubeletUser, ReviewFailed
+from pykubelet.kubelet.server.certificate import ServingFiles, self_signed_certificate, server_context
+from pykubelet.kubelet.server.container_logs import ContainerLogs
+from pykubelet.kubelet.server.handlers import KubeletHandlers, KubeletPages, KubeletRequest
+from pykubelet.kubelet.server.pod_commands import PodCommands
+from pykubelet.kubelet.server.server import KubeletServer, ServerRequestMetrics
+from pykubelet.kubelet.server.streaming.negotiation import UpgradeOffer
+from pykubelet.kubelet.stats.machine_usage import MachineReader
+from pykubelet.kubelet.stats.provider import StatsProvider
+from pykubelet.kubelet.status.status_manager import StatusManager
+from pykubelet.runtimes import protocol
+from pykubelet.runtimes.protocol import ContainerResourceUsage, RuntimeContainer, RuntimePod, Sandbox
 from pykubelet.testing.build import container, pod
 
 NODE = "node-1"
@@ -65,7 +60,7 @@ class ListedPods:
 
     def __init__(self) -> None:
         self.listed: dict[PodUid, RuntimePod] = {}
-        self.measured: dict[str, Usage] = {}
+        self.measured: dict[str, ContainerResourceUsage] = {}
         self.failure: protocol.RuntimeFailure | None = None
 
     async def pods(self) -> list[RuntimePod]:
@@ -73,7 +68,7 @@ class ListedPods:
             raise self.failure
         return list(self.listed.values())
 
-    async def usages(self) -> Mapping[str, Usage]:
+    async def usages(self) -> Mapping[str, ContainerResourceUsage]:
         return self.measured
 
 
@@ -120,7 +115,7 @@ class NodeRig:
             containers=containers,
         )
         self.runtime.listed[uid] = seen
-        self.cache.put(uid, Look(self.cache.begin(), seen))
+        self.cache.put(uid, CachedStatus(self.cache.begin(), seen))
         running = ContainerState(running=ContainerStateRunning(started_at="2026-01-02T03:04:05Z"))
         statuses = tuple(
             ContainerStatus(name=one.name, state=running, container_id=f"test://{one.id}") for one in containers
@@ -135,17 +130,17 @@ class NodeRig:
 
     def front(
         self,
-        judge: Judge,
+        judge: AccessReviewer,
         *,
         checks: Mapping[str, Check] | None = None,
         commands: protocol.Commands | None = None,
-        counts: RequestCounts | None = None,
+        counts: ServerRequestMetrics | None = None,
         debugging: bool = True,
-    ) -> Front:
+    ) -> KubeletHandlers:
         """The API without its sockets."""
         machine = MachineReader(data_dir=self.folder, clock=self.clock)
-        stats = Stats(node_name=NODE, machine=machine, runtime=self.runtime, usages=self.runtime)
-        pages = Pages(
+        stats = StatsProvider(node_name=NODE, machine=machine, runtime=self.runtime, usages=self.runtime)
+        pages = KubeletPages(
             pods=self.pods,
             statuses=self.statuses,
             runtime=self.runtime,
@@ -162,17 +157,21 @@ class NodeRig:
             ),
             collectors=[counts] if counts is not None else [],
         )
-        logs = Logs(pods=self.pods, statuses=self.statuses, looks=self.cache, paths=self.logs, clock=self.clock)
+        logs = ContainerLogs(
+            pods=self.pods, statuses=self.statuses, looks=self.cache, paths=self.logs, clock=self.clock
+        )
         doing = PodCommands(pods=self.pods, looks=self.cache, streams=self.streams, commands=commands or self.streams)
-        return Front(gate=Gate(judge), pages=pages, logs=logs, commands=doing, debugging=debugging)
+        return KubeletHandlers(gate=KubeletAuth(judge), pages=pages, logs=logs, commands=doing, debugging=debugging)
 
     @asynccontextmanager
-    async def serving(self, tls: ssl.SSLContext, judge: Judge, *, debugging: bool = True) -> AsyncIterator[int]:
+    async def serving(
+        self, tls: ssl.SSLContext, judge: AccessReviewer, *, debugging: bool = True
+    ) -> AsyncIterator[int]:
         """The API on loopback; its port."""
         listener = socket.create_server(("127.0.0.1", 0))
-        counts = RequestCounts()
+        counts = ServerRequestMetrics()
         front = self.front(judge, counts=counts, debugging=debugging)
-        async with App(front, counts).serving(listener, tls):
+        async with KubeletServer(front, counts).serving(listener, tls):
             yield listener.getsockname()[1]
 
 
@@ -183,26 +182,30 @@ class FixedJudge:
         self._allowed, self._failing = allowed, failing
         self.asked: list[tuple[str, str]] = []
 
-    async def caller_of_token(self, token: str) -> Caller | None:
+    async def caller_of_token(self, token: str) -> KubeletUser | None:
         if self._failing == "authentication":
             raise ReviewFailed("no answer")
-        return Caller("jane", ("editors",)) if token == "good" else None
+        return KubeletUser("jane", ("editors",)) if token == "good" else None
 
-    async def is_allowed(self, caller: Caller, verb: str, subresource: str) -> bool:
+    async def is_allowed(self, caller: KubeletUser, verb: str, subresource: str) -> bool:
         self.asked.append((verb, subresource))
         if self._failing == "authorization":
             raise ReviewFailed("no answer")
         return (verb, subresource) in self._allowed
 
 
-def asked(method: str, target: str, *, token: str = "good", body: bytes = b"", offer: Offer | None = None) -> Asked:
+def asked(
+    method: str, target: str, *, token: str = "good", body: bytes = b"", offer: UpgradeOffer | None = None
+) -> KubeletRequest:
     """A request without its socket."""
 
     async def read_body() -> bytes:
         return body
 
     authorization = f"Bearer {token}" if token else ""
-    return Asked(method, target, authorization, None, offer or Offer("", "", (), ()), bool(body), read_body)
+    return KubeletRequest(
+        method, target, authorization, None, offer or UpgradeOffer("", "", (), ()), bool(body), read_body
+    )
 
 
 class Authority:
@@ -231,8 +234,8 @@ def anonymous() -> ssl.SSLContext:
 
 def own_tls(folder: Path, client_authority: Path | None) -> ssl.SSLContext:
     """The TLS context of a node that made its own certificate."""
-    files: ServingFiles = own_certificate(folder / "pki", ["127.0.0.1", NODE], SystemClock().now())
-    return server_context(files, Pem("client-ca", path=str(client_authority)) if client_authority else None)
+    files: ServingFiles = self_signed_certificate(folder / "pki", ["127.0.0.1", NODE], SystemClock().now())
+    return server_context(files, PemSource("client-ca", path=str(client_authority)) if client_authority else None)
 
 
 @asynccontextmanager
@@ -240,5 +243,5 @@ async def standalone(folder: Path, *, debugging: bool = True) -> AsyncIterator[t
     """A node without an API server: the node, its URL, and how its administrator connects."""
     rig, authority = NodeRig(folder), Authority(folder)
     tls = await asyncio.to_thread(own_tls, folder, authority.path)
-    async with rig.serving(tls, OnlyCertificates(), debugging=debugging) as port:
+    async with rig.serving(tls, CertificateOnlyAccess(), debugging=debugging) as port:
         yield rig, f"https://127.0.0.1:{port}", authority.client("admin")

@@ -10,7 +10,7 @@ from typing import Any
 from kubectl import require_kubectl
 from node_api_rig import NodeRig
 from pykubelet.api.generated.core import Pod
-from pykubelet.api.wire import to_document
+from pykubelet.api.serializer import to_document
 from pykubelet.testing.build import container, pod
 from server_process import ServerProcess
 

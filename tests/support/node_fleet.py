@@ -6,27 +6,30 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from pykubelet.aio.clock import Clock
-from pykubelet.api import resources
+from pykubelet.aio.tasks import Runner, running, with_ready_event
+from pykubelet.api import schema
 from pykubelet.api.errors import NotFound
 from pykubelet.api.generated.core import EventSource, Node, Pod
+from pykubelet.api.scheme import LEASES, NODES, PODS, as_documents
 from pykubelet.api.times import format_micro_time, format_time
-from pykubelet.api.typed import LEASES, NODES, PODS, as_documents
-from pykubelet.app.running import Runner, running, with_event
-from pykubelet.controllers.binder import SCHEDULER_NAME, Binder
-from pykubelet.controllers.informers import Informers
-from pykubelet.controllers.loop import ControllerLoop
-from pykubelet.controllers.nodes import NodeLifecycle, PodGarbageCollector, PodsByNode, TaintEviction, lifecycle
-from pykubelet.controllers.nodes import taint_eviction as eviction
-from pykubelet.kube.client import NOW, Client, PatchType
-from pykubelet.kube.recorder import Recorder
+from pykubelet.client.informers import Informers, PodsByNode
+from pykubelet.client.interface import NOW, Client, PatchType
+from pykubelet.client.recorder import Recorder
+from pykubelet.controllers.framework.work_queue import ControllerWorkers
+from pykubelet.controllers.nodelifecycle import node_lifecycle_controller
+from pykubelet.controllers.nodelifecycle.node_lifecycle_controller import NodeLifecycleController
+from pykubelet.controllers.podgc.gc_controller import PodGCController
+from pykubelet.controllers.tainteviction import taint_eviction as eviction
+from pykubelet.controllers.tainteviction.taint_eviction import TaintEvictionController
+from pykubelet.scheduler.schedule_one import SCHEDULER_NAME, Scheduler
 from pykubelet.testing.virtual_time import VirtualClock
 
 NAMESPACE = "default"
 HEARTBEAT_SECONDS = 10.0
-NODE_DOCUMENTS = as_documents(resources.NODES)
-POD_DOCUMENTS = as_documents(resources.PODS)
-LEASE_DOCUMENTS = as_documents(resources.LEASES)
-EVENT_DOCUMENTS = as_documents(resources.EVENTS)
+NODE_DOCUMENTS = as_documents(schema.NODES)
+POD_DOCUMENTS = as_documents(schema.PODS)
+LEASE_DOCUMENTS = as_documents(schema.LEASES)
+EVENT_DOCUMENTS = as_documents(schema.EVENTS)
 
 
 class Fleet:
@@ -162,12 +165,18 @@ async def controllers(
     def recorder(component: str) -> Recorder:
         return Recorder(sink=sink or client, source=EventSource(component=component), clock=clock)
 
-    scheduler, nodes, taints = recorder(SCHEDULER_NAME), recorder(lifecycle.SOURCE), recorder(eviction.SOURCE)
+    scheduler, nodes, taints = (
+        recorder(SCHEDULER_NAME),
+        recorder(node_lifecycle_controller.SOURCE),
+        recorder(eviction.SOURCE),
+    )
     pods, leases = informers.pods, informers.objects(LEASES)
-    binder = Binder(client=client, recorder=scheduler, pods=pods, clock=clock)
-    life = NodeLifecycle(client=client, recorder=nodes, leases=leases, pods=pods, pods_by_node=by_node, clock=clock)
-    evicting = TaintEviction(client=client, recorder=taints, pods=pods, pods_by_node=by_node, clock=clock)
-    collector = PodGarbageCollector(
+    binder = Scheduler(client=client, recorder=scheduler, pods=pods, clock=clock)
+    life = NodeLifecycleController(
+        client=client, recorder=nodes, leases=leases, pods=pods, pods_by_node=by_node, clock=clock
+    )
+    evicting = TaintEvictionController(client=client, recorder=taints, pods=pods, pods_by_node=by_node, clock=clock)
+    collector = PodGCController(
         client=client, pods_by_node=by_node, clock=clock, terminated_threshold=terminated_threshold
     )
     for each in (by_node, binder, life, evicting, collector):
@@ -181,11 +190,11 @@ async def controllers(
         "pod collector": (collector.process_next, 1),
     }
     loops: dict[str, Runner] = {
-        name: with_event(ControllerLoop(name=name, process_next=step, informed=informed, workers=workers).run)
+        name: with_ready_event(ControllerWorkers(name=name, process_next=step, informed=informed, workers=workers).run)
         for name, (step, workers) in work.items()
     }
-    tellers = {f"events of {name}": with_event(each.run) for name, each in enumerate((scheduler, nodes, taints))}
-    async with running({"informers": with_event(informers.run, informed), **tellers, **loops}):
+    tellers = {f"events of {name}": with_ready_event(each.run) for name, each in enumerate((scheduler, nodes, taints))}
+    async with running({"informers": with_ready_event(informers.run, informed), **tellers, **loops}):
         await informed.wait()
         yield
 

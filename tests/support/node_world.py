@@ -5,24 +5,24 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from pykubelet.agent.heartbeat.conditions import Pressures, Problems
-from pykubelet.agent.heartbeat.facts import Machine
-from pykubelet.agent.heartbeat.lease import NodeLease
-from pykubelet.agent.heartbeat.node_status import NodeSettings
-from pykubelet.agent.heartbeat.register import NodeClient
-from pykubelet.agent.heartbeat.reporter import NodeReporter, Surroundings
-from pykubelet.api import resources
+from pykubelet.api import schema
 from pykubelet.api.errors import ApiError
 from pykubelet.api.generated.core import Node, NodeCondition, ObjectReference
-from pykubelet.api.typed import Kind
-from pykubelet.api.wire import Document, from_document
-from pykubelet.runtime.protocol import Image
+from pykubelet.api.scheme import TypedKind
+from pykubelet.api.serializer import Document, from_document
+from pykubelet.kubelet.nodestatus.conditions import NodePressures, NodeProblems
+from pykubelet.kubelet.nodestatus.lease import NodeLease
+from pykubelet.kubelet.nodestatus.machine import MachineInfo
+from pykubelet.kubelet.nodestatus.node_status import NodeStatusReporter, NodeStatusSources
+from pykubelet.kubelet.nodestatus.register import NodeClient
+from pykubelet.kubelet.nodestatus.setters import NodeStatusSettings
+from pykubelet.runtimes.protocol import Image
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock
 
 T = TypeVar("T")
 
-MACHINE = Machine(
+MACHINE = MachineInfo(
     cores=2,
     memory_bytes=10 * 2**30,
     storage_bytes=100 * 2**30,
@@ -34,7 +34,7 @@ MACHINE = Machine(
     architecture="amd64",
     ip="10.0.0.1",
 )
-SETTINGS = NodeSettings(name="node-1", hostname="host-1")
+SETTINGS = NodeStatusSettings(name="node-1", hostname="host-1")
 
 
 class FailingApi(MemoryApi):
@@ -45,19 +45,19 @@ class FailingApi(MemoryApi):
         self.failures: dict[str, list[ApiError | None]] = {}
         self.hangs = False
 
-    async def get(self, kind: Kind[T], name: str, **where: Any) -> T:
+    async def get(self, kind: TypedKind[T], name: str, **where: Any) -> T:
         await self._perhaps_fail("get", kind, name)
         return await super().get(kind, name, **where)
 
-    async def create(self, kind: Kind[T], body: T, **where: Any) -> T:
+    async def create(self, kind: TypedKind[T], body: T, **where: Any) -> T:
         await self._perhaps_fail("create", kind, "")
         return await super().create(kind, body, **where)
 
-    async def patch(self, kind: Kind[T], name: str, body: Any, **where: Any) -> T:
+    async def patch(self, kind: TypedKind[T], name: str, body: Any, **where: Any) -> T:
         await self._perhaps_fail("patch", kind, name)
         return await super().patch(kind, name, body, **where)
 
-    async def _perhaps_fail(self, verb: str, kind: Kind[T], name: str) -> None:
+    async def _perhaps_fail(self, verb: str, kind: TypedKind[T], name: str) -> None:
         script = self.failures.get(verb, [])
         error = script.pop(0) if script else None
         if error is not None or self.hangs:
@@ -71,22 +71,22 @@ class FailingApi(MemoryApi):
 class NodeWorld:
     """A machine, how it is, and what is told about it: the outer doors of a reporter and a lease."""
 
-    def __init__(self, settings: NodeSettings = SETTINGS, client: NodeClient | None = None) -> None:
+    def __init__(self, settings: NodeStatusSettings = SETTINGS, client: NodeClient | None = None) -> None:
         self.clock = VirtualClock()
         self.api = FailingApi(self.clock)
         self.facts = MACHINE
-        self.wrong = Problems()
-        self.short = Pressures()
+        self.wrong = NodeProblems()
+        self.short = NodePressures()
         self.in_use: tuple[str, ...] | None = None
         self.pulled: Sequence[Image] = ()
         self.seen: Node | None = None
         self.events: list[tuple[str, str, str]] = []
         self.first_look = asyncio.Event()
         self.first_look.set()
-        around = Surroundings(
+        around = NodeStatusSources(
             machine=self, health=self, images=self, known_node=lambda: self.seen, first_look=self.first_look
         )
-        self.reporter = NodeReporter(
+        self.reporter = NodeStatusReporter(
             settings=settings,
             client=client or self.api,
             surroundings=around,
@@ -96,13 +96,13 @@ class NodeWorld:
         )
         self.lease = NodeLease(node_name=settings.name, client=client or self.api, clock=self.clock, rand=lambda: 0.0)
 
-    def read(self) -> Machine:
+    def read(self) -> MachineInfo:
         return self.facts
 
-    def problems(self) -> Problems:
+    def problems(self) -> NodeProblems:
         return self.wrong
 
-    def pressures(self) -> Pressures:
+    def pressures(self) -> NodePressures:
         return self.short
 
     def volumes_in_use(self) -> tuple[str, ...] | None:
@@ -127,7 +127,7 @@ class NodeWorld:
         return reasons
 
     def document(self) -> Document:
-        return self.api.documents(resources.NODES)[0]
+        return self.api.documents(schema.NODES)[0]
 
     def shown(self) -> Node:
         """The node in the API."""

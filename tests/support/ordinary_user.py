@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from pykubelet.runtime.process.shim import kernel
+from pykubelet.runtimes.process.shim import kernel
 
 _HOME = Path("/root")
 _NEEDED = (Path(sys.base_prefix), Path(sys.prefix), Path(__file__).parent)

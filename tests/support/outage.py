@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from pykubelet.api.errors import NotReached
-from pykubelet.api.typed import Kind
-from pykubelet.kube.client import Client, Listing, WatchEvent
+from pykubelet.api.scheme import TypedKind
+from pykubelet.client.interface import Client, Listing, WatchEvent
 
 T = TypeVar("T")
 
@@ -30,28 +30,28 @@ class Outage:
         self._is_down.clear()
         self._is_up.set()
 
-    async def get(self, kind: Kind[T], name: str, **where: Any) -> T:
+    async def get(self, kind: TypedKind[T], name: str, **where: Any) -> T:
         self._check()
         return await self._inner.get(kind, name, **where)
 
-    async def list(self, kind: Kind[T], **where: Any) -> Listing[T]:
+    async def list(self, kind: TypedKind[T], **where: Any) -> Listing[T]:
         self._check()
         return await self._inner.list(kind, **where)
 
-    async def create(self, kind: Kind[T], body: T, **where: Any) -> T:
+    async def create(self, kind: TypedKind[T], body: T, **where: Any) -> T:
         self._check()
         return await self._inner.create(kind, body, **where)
 
-    async def patch(self, kind: Kind[T], name: str, body: Any, **where: Any) -> T:
+    async def patch(self, kind: TypedKind[T], name: str, body: Any, **where: Any) -> T:
         self._check()
         return await self._inner.patch(kind, name, body, **where)
 
-    async def delete(self, kind: Kind[T], name: str, **where: Any) -> None:
+    async def delete(self, kind: TypedKind[T], name: str, **where: Any) -> None:
         self._check()
         await self._inner.delete(kind, name, **where)
 
     @asynccontextmanager
-    async def watch(self, kind: Kind[T], **where: Any) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
+    async def watch(self, kind: TypedKind[T], **where: Any) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
         self._check()
         async with self._inner.watch(kind, **where) as events:
             yield self._until_down(events)

@@ -3,8 +3,8 @@
 from hypothesis import strategies as st
 
 from access_objects import ALICE
-from pykubelet.apiserver.auth.rules import Rule
-from pykubelet.apiserver.call import Review
+from pykubelet.apiserver.authorization.rbac import PolicyRule
+from pykubelet.apiserver.request import AuthorizationAttributes
 
 VERBS = ("get", "list", "*")
 GROUPS = ("", "apps", "*")
@@ -18,12 +18,12 @@ def some(values: tuple[str, ...]) -> st.SearchStrategy[tuple[str, ...]]:
 
 
 RULES = st.one_of(
-    st.builds(Rule, verbs=some(VERBS), groups=some(GROUPS), resources=some(RESOURCES), names=some(NAMES)),
-    st.builds(Rule, verbs=some(VERBS), paths=some(PATHS)),
+    st.builds(PolicyRule, verbs=some(VERBS), groups=some(GROUPS), resources=some(RESOURCES), names=some(NAMES)),
+    st.builds(PolicyRule, verbs=some(VERBS), paths=some(PATHS)),
 )
 REVIEWS = st.one_of(
     st.builds(
-        lambda verb, group, resource, sub, name: Review(
+        lambda verb, group, resource, sub, name: AuthorizationAttributes(
             user=ALICE, verb=verb, group=group, resource=resource, subresource=sub, name=name, path="/ignored"
         ),
         st.sampled_from(("get", "list", "watch")),
@@ -33,7 +33,7 @@ REVIEWS = st.one_of(
         st.sampled_from(("", "a", "c")),
     ),
     st.builds(
-        lambda verb, path: Review(user=ALICE, verb=verb, path=path),
+        lambda verb, path: AuthorizationAttributes(user=ALICE, verb=verb, path=path),
         st.sampled_from(("get", "list")),
         st.sampled_from(("/healthz", "/healthz/etcd", "/version", "/api")),
     ),

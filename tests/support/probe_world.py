@@ -5,9 +5,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from pykubelet.agent.flow import ProbeKind, ProbeResult, ProbeVerdict
-from pykubelet.agent.probes.manager import ProbeManager
-from pykubelet.agent.probes.schedule import Subject
 from pykubelet.api.generated.core import (
     Container,
     ContainerState,
@@ -19,10 +16,13 @@ from pykubelet.api.generated.core import (
     Probe,
 )
 from pykubelet.api.times import format_time
+from pykubelet.kubelet.prober.prober_manager import ProberManager
+from pykubelet.kubelet.prober.worker import ProbedContainer
+from pykubelet.kubelet.types import ProbeOutcome, ProbeResult, ProbeType
 from pykubelet.testing.build import container
 from pykubelet.testing.virtual_time import VirtualClock
 
-Found = Callable[[Subject], ProbeVerdict | None]
+Found = Callable[[ProbedContainer], ProbeOutcome | None]
 
 
 def probe(**fields: Any) -> Probe:
@@ -37,18 +37,18 @@ class World:
         self.clock = VirtualClock()
         self.changes: list[ProbeResult] = []
         self.statuses: dict[str, PodStatus] = {}
-        self.found: Found = lambda _: ProbeVerdict.SUCCESS
-        self.takes_seconds: Callable[[Subject], float] = lambda _: 0
-        self.probed: list[tuple[float, str, ProbeKind]] = []
+        self.found: Found = lambda _: ProbeOutcome.SUCCESS
+        self.takes_seconds: Callable[[ProbedContainer], float] = lambda _: 0
+        self.probed: list[tuple[float, str, ProbeType]] = []
         self.closed = False
-        self.manager = ProbeManager(
+        self.manager = ProberManager(
             statuses=self, prober=self, changed=self._changed, clock=self.clock, rand=lambda: 0.5
         )
 
     def pod_status(self, uid: str, /) -> PodStatus | None:
         return self.statuses.get(uid)
 
-    async def probe(self, subject: Subject, _status: PodStatus, _container_id: str) -> ProbeVerdict | None:
+    async def probe(self, subject: ProbedContainer, _status: PodStatus, _container_id: str) -> ProbeOutcome | None:
         self.probed.append((self.clock.monotonic(), subject.container.name, subject.kind))
         await asyncio.sleep(self.takes_seconds(subject))
         return self.found(subject)
@@ -70,11 +70,11 @@ class World:
             init_container_statuses=tuple(map(shown, of.spec.init_containers)),
         )
 
-    def times(self, name: str, kind: ProbeKind) -> list[float]:
+    def times(self, name: str, kind: ProbeType) -> list[float]:
         """When a container was probed."""
         return [at for at, probed, of_kind in self.probed if (probed, of_kind) == (name, kind)]
 
-    def verdicts(self, kind: ProbeKind) -> list[ProbeVerdict]:
+    def verdicts(self, kind: ProbeType) -> list[ProbeOutcome]:
         """What was told of a kind, in order."""
         return [change.verdict for change in self.changes if change.kind == kind]
 

@@ -12,8 +12,8 @@ from typing import Any
 from ordinary_user import become_ordinary
 from process_lab import Lab, Ward, make_runtime
 from pykubelet.api.generated.core import SecurityContext
-from pykubelet.runtime.process.runtime import ProcessRuntime
-from pykubelet.runtime.protocol import Mount, RuntimeFailure
+from pykubelet.runtimes.process.runtime import ProcessRuntime
+from pykubelet.runtimes.protocol import Mount, RuntimeFailure
 
 
 async def main(order: dict[str, Any]) -> None:

@@ -12,10 +12,10 @@ from typing import Any
 from pykubelet.aio.clock import SystemClock
 from pykubelet.aio.ids import RandomIds
 from pykubelet.api.generated.core import Container, Pod
-from pykubelet.api.keys import PodUid
-from pykubelet.runtime.loglines import LogCut, LogQuery, split_lines
-from pykubelet.runtime.process.runtime import ProcessRuntime
-from pykubelet.runtime.protocol import (
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.logs.log_lines import LogFilter, LogQuery, split_lines
+from pykubelet.runtimes.process.runtime import ProcessRuntime
+from pykubelet.runtimes.protocol import (
     ContainerRequest,
     ContainerState,
     Mount,
@@ -142,7 +142,7 @@ class Ward:
     @property
     def log(self) -> str:
         """What the container wrote, of both streams."""
-        return LogCut(LogQuery()).take(split_lines(self.log_bytes)).decode()
+        return LogFilter(LogQuery()).take(split_lines(self.log_bytes)).decode()
 
 
 async def until(is_so: Callable[[], Any], seconds: float = 10) -> Any:

@@ -10,7 +10,7 @@ import termios
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from pykubelet.runtime.protocol import Outcome, RuntimeFailure
+from pykubelet.runtimes.protocol import CommandResult, RuntimeFailure
 
 
 class PipeReader:
@@ -138,12 +138,12 @@ class ProcessStreams:
 
     async def run(
         self, container_id: str, command: Sequence[str], *, timeout_seconds: float | None, limit_bytes: int
-    ) -> Outcome:
+    ) -> CommandResult:
         process = await asyncio.create_subprocess_exec(
             *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
         )
         output, _ = await process.communicate()
-        return Outcome(process.returncode or 0, output[:limit_bytes])
+        return CommandResult(process.returncode or 0, output[:limit_bytes])
 
 
 async def _on_pipes(command: Sequence[str], *, stdin: bool) -> ProcessSession:

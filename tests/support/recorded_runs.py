@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from pykubelet.aio.clock import Clock
-from pykubelet.api import resources
-from pykubelet.api.typed import PODS, as_documents
-from pykubelet.api.wire import Document
-from pykubelet.kube.client import Client
+from pykubelet.api import schema
+from pykubelet.api.scheme import PODS, as_documents
+from pykubelet.api.serializer import Document
+from pykubelet.client.interface import Client
 
 FOLDER = Path(__file__).parents[1] / "upstream/kubelet_runs"
 NAMES = tuple(sorted(path.stem for path in FOLDER.glob("*.json")))
@@ -33,7 +33,7 @@ UNSEEN = {"crash-loop": 2, "init-fails-always": 2, "retry": 2, "sidecar": 1}
 """States that may go unseen: containers have ended, and what follows from that is known here in the same moment."""
 TOLD_ONCE = {"DeadlineExceeded"}
 """Events that the kubelet repeats whenever it looks; here they are told once for each time it happens."""
-POD_DOCUMENTS = as_documents(resources.PODS)
+POD_DOCUMENTS = as_documents(schema.PODS)
 _SHOWN_METADATA = {
     "name",
     "generation",
@@ -174,14 +174,14 @@ class Replay:
             case "patch-status":
                 await client.patch(PODS, what[0], what[1], namespace=namespace, subresource="status")
             case "create":
-                await client.create(as_documents(resources.CONFIG_MAPS), what, namespace=namespace)
+                await client.create(as_documents(schema.CONFIG_MAPS), what, namespace=namespace)
             case "write":
                 manifest.write_text(json.dumps(what).replace("${ns}", namespace))
             case "unlink":
                 manifest.unlink()
 
     async def _events(self) -> list[Document]:
-        listed = (await self._client.list(as_documents(resources.EVENTS), namespace=self._namespace)).items
+        listed = (await self._client.list(as_documents(schema.EVENTS), namespace=self._namespace)).items
         return [
             {
                 "type": one["type"],

@@ -11,25 +11,25 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pykubelet.aio.clock import Clock
-from pykubelet.api import resources
+from pykubelet.aio.tasks import running, with_ready_event
+from pykubelet.api import schema
 from pykubelet.api.errors import NotFound
 from pykubelet.api.generated.apps import Deployment, DeploymentCondition, ReplicaSet
 from pykubelet.api.generated.core import Binding, EventSource, ObjectReference, Pod
 from pykubelet.api.generated.meta import ObjectMeta
+from pykubelet.api.scheme import DEPLOYMENTS, POD_BINDINGS, PODS, REPLICA_SETS, ApiObject, TypedKind, as_documents
+from pykubelet.api.serializer import Document
 from pykubelet.api.times import format_time
-from pykubelet.api.typed import DEPLOYMENTS, POD_BINDINGS, PODS, REPLICA_SETS, ApiObject, Kind, as_documents
-from pykubelet.api.wire import Document
-from pykubelet.app.running import running, with_event
-from pykubelet.controllers.deployment import DeploymentController
-from pykubelet.controllers.expectations import UidTrackingExpectations
-from pykubelet.controllers.informers import Informers
-from pykubelet.controllers.loop import ControllerLoop
-from pykubelet.controllers.object_index import manager_of
-from pykubelet.controllers.pod_control import PodControl
-from pykubelet.controllers.pod_order import is_active, ready_condition
-from pykubelet.controllers.replicaset import ReplicaSetController
-from pykubelet.kube.client import NOW, Client, PatchType
-from pykubelet.kube.recorder import Recorder
+from pykubelet.client.indexer import manager_of
+from pykubelet.client.informers import Informers
+from pykubelet.client.interface import NOW, Client, PatchType
+from pykubelet.client.recorder import Recorder
+from pykubelet.controllers.deployment.deployment_controller import DeploymentController
+from pykubelet.controllers.framework.active_pods import is_pod_active, ready_condition
+from pykubelet.controllers.framework.expectations import UidTrackingExpectations
+from pykubelet.controllers.framework.pod_control import PodControl
+from pykubelet.controllers.framework.work_queue import ControllerWorkers
+from pykubelet.controllers.replicaset.replica_set import ReplicaSetController
 from pykubelet.testing.local_api import local_api
 from pykubelet.testing.virtual_time import VirtualClock
 
@@ -38,7 +38,7 @@ T = TypeVar("T", bound=ApiObject)
 NAMESPACE = "default"
 BROKEN = "broken"
 """The image of a version that never becomes ready."""
-DOCUMENTS = as_documents(resources.DEPLOYMENTS)
+DOCUMENTS = as_documents(schema.DEPLOYMENTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +87,11 @@ class Cluster:
         replica_sets.listen(informers)
         deployments.listen(informers)
         loops = {
-            "replica sets": ControllerLoop(name="rs", process_next=replica_sets.process_next, informed=informed),
-            "deployments": ControllerLoop(name="deploy", process_next=deployments.process_next, informed=informed),
+            "replica sets": ControllerWorkers(name="rs", process_next=replica_sets.process_next, informed=informed),
+            "deployments": ControllerWorkers(name="deploy", process_next=deployments.process_next, informed=informed),
         }
-        parts = {"events": with_event(recorder.run), "informers": with_event(informers.run, informed)}
-        async with running(parts | {name: with_event(loop.run) for name, loop in loops.items()}):
+        parts = {"events": with_ready_event(recorder.run), "informers": with_ready_event(informers.run, informed)}
+        async with running(parts | {name: with_ready_event(loop.run) for name, loop in loops.items()}):
             yield
 
     async def create(self, name: str = "web", **spec: Any) -> Deployment:
@@ -132,7 +132,7 @@ class Cluster:
 
     async def events(self) -> list[str]:
         """The messages of the events about Deployments, in their order."""
-        listed = (await self.client.list(as_documents(resources.EVENTS), namespace=NAMESPACE)).items
+        listed = (await self.client.list(as_documents(schema.EVENTS), namespace=NAMESPACE)).items
         about = [one for one in listed if one["involvedObject"]["kind"] == "Deployment"]
         return [one["message"] for one in sorted(about, key=lambda one: str(one["metadata"]["name"]))]
 
@@ -183,7 +183,7 @@ class Cluster:
                 self._pods[name] = event.object
                 if event.type == "DELETED":
                     del self._pods[name]
-                active = [pod for pod in self._pods.values() if is_active(pod)]
+                active = [pod for pod in self._pods.values() if is_pod_active(pod)]
                 available = sum(ready_condition(pod) is not None for pod in active)
                 images = frozenset(str(pod.spec.containers[0].image) for pod in self._pods.values())
                 self.seen.append(Seen(len(active), available, images))
@@ -193,10 +193,10 @@ class Cluster:
         await self._collect(REPLICA_SETS, await self._uids(DEPLOYMENTS))
         await self._collect(PODS, await self._uids(REPLICA_SETS))
 
-    async def _uids(self, kind: Kind[T]) -> set[str]:
+    async def _uids(self, kind: TypedKind[T]) -> set[str]:
         return {one.metadata.uid for one in (await self.client.list(kind, namespace=NAMESPACE)).items}
 
-    async def _collect(self, kind: Kind[T], alive: set[str]) -> None:
+    async def _collect(self, kind: TypedKind[T], alive: set[str]) -> None:
         for one in (await self.client.list(kind, namespace=NAMESPACE)).items:
             manager = manager_of(one)
             if manager is not None and manager.uid not in alive:
@@ -208,7 +208,7 @@ async def cluster(folder: Path) -> AsyncIterator[Cluster]:
     """An API server with nodes of sorts, and no controllers yet."""
     async with local_api(folder) as api:
         made, ready = Cluster(api.client), asyncio.Event()
-        async with running({"pods": made.run_pods, "watch of pods": with_event(made.watch_pods, ready)}):
+        async with running({"pods": made.run_pods, "watch of pods": with_ready_event(made.watch_pods, ready)}):
             await ready.wait()
             yield made
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from pykubelet.api.generated.core import Container, Pod
-from pykubelet.api.keys import PodUid
-from pykubelet.runtime.protocol import (
+from pykubelet.api.pods import PodUid
+from pykubelet.runtimes.protocol import (
     ContainerRequest,
     ContainerState,
     Runtime,
@@ -16,7 +16,7 @@ from pykubelet.runtime.protocol import (
     RuntimePod,
     SandboxRequest,
 )
-from pykubelet.runtime.sim import ANNOTATION
+from pykubelet.runtimes.sim.runtime import ANNOTATION
 from pykubelet.testing import build
 
 # The first process of a container that has its own processes only hears the signals it asked for.

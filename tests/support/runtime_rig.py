@@ -6,25 +6,20 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Self
 
-from pykubelet.agent.refs import RuntimeClasses
 from pykubelet.api.generated.core import ObjectReference, Pod
-from pykubelet.api.keys import PodUid
-from pykubelet.runtime.actions import ProbeResults
-from pykubelet.runtime.apply import Applier
-from pykubelet.runtime.crash_backoff import CrashBackoff
-from pykubelet.runtime.events import AnyContainer
-from pykubelet.runtime.gc_plan import Removal, dead_beyond
-from pykubelet.runtime.hooks import Hooks
-from pykubelet.runtime.images import ImagePuller
-from pykubelet.runtime.kill import Killer
-from pykubelet.runtime.log_directory import LogDirectory
-from pykubelet.runtime.make_sandbox import SandboxMaker
-from pykubelet.runtime.plan import plan
-from pykubelet.runtime.protocol import Outcome, RuntimeFailure, RuntimePod
-from pykubelet.runtime.removal import ContainerRemover
-from pykubelet.runtime.results import StepResult
-from pykubelet.runtime.sim import SimHttp, SimImages, SimRuntime
-from pykubelet.runtime.start_container import ContainerSettings, ContainerStarter
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.events import AnyContainer
+from pykubelet.kubelet.images.image_manager import ImageManager
+from pykubelet.kubelet.kuberuntime.container import ContainerSettings, ContainerStarter
+from pykubelet.kubelet.kuberuntime.container_gc import ContainerRemoval, ContainerRemover, dead_beyond
+from pykubelet.kubelet.kuberuntime.manager import CrashBackoff, PodActionsExecutor, SandboxCreator
+from pykubelet.kubelet.kuberuntime.pod_actions import ProbeResults, SyncResult, compute_pod_actions
+from pykubelet.kubelet.kuberuntime.termination import ContainerKiller
+from pykubelet.kubelet.lifecycle.handlers import HandlerRunner
+from pykubelet.kubelet.logs.log_directory import LogDirectory
+from pykubelet.kubelet.objectcache.cluster_objects import RuntimeClasses
+from pykubelet.runtimes.protocol import CommandResult, RuntimeFailure, RuntimePod
+from pykubelet.runtimes.sim.runtime import SimHttpClient, SimImages, SimRuntime
 from pykubelet.testing.virtual_time import VirtualClock
 
 
@@ -48,13 +43,13 @@ class SeenCommands:
 
     def __init__(self) -> None:
         self.runs: list[tuple[str, ...]] = []
-        self.outcome = Outcome(0, b"")
+        self.outcome = CommandResult(0, b"")
         self.seconds = 0.0
         self.failure: RuntimeFailure | None = None
 
     async def run(
         self, container_id: str, command: Sequence[str], *, timeout_seconds: float | None, limit_bytes: int
-    ) -> Outcome:
+    ) -> CommandResult:
         self.runs.append(tuple(command))
         async with asyncio.timeout(timeout_seconds):
             await asyncio.sleep(self.seconds)
@@ -92,10 +87,10 @@ class Rig:
         self.sim = sim or SimRuntime(clock=self.clock)
         self.commands, self.settings, self.backoff = SeenCommands(), PlainSettings(), CrashBackoff()
         self.images = images or SimImages()
-        self.puller = ImagePuller(images=self.images, events=self.events, clock=self.clock)
+        self.puller = ImageManager(images=self.images, events=self.events, clock=self.clock)
         self.logs = LogDirectory(logs / "pods", links=logs / "containers")
-        hooks = Hooks(commands=self.commands, http=SimHttp(self.sim), pods=self.sim, events=self.events)
-        self.killer = Killer(runtime=self.sim, hooks=hooks, events=self.events, clock=self.clock)
+        hooks = HandlerRunner(commands=self.commands, http=SimHttpClient(self.sim), pods=self.sim, events=self.events)
+        self.killer = ContainerKiller(runtime=self.sim, hooks=hooks, events=self.events, clock=self.clock)
         self.remover = ContainerRemover(runtime=self.sim, logs=self.logs, killer=self.killer)
         starter = ContainerStarter(
             runtime=self.sim,
@@ -106,8 +101,8 @@ class Rig:
             killer=self.killer,
             events=self.events,
         )
-        self.applier = Applier(
-            sandboxes=SandboxMaker(
+        self.applier = PodActionsExecutor(
+            sandboxes=SandboxCreator(
                 runtime=self.sim,
                 settings=self.settings,
                 handlers=RuntimeClasses(client=None),
@@ -135,16 +130,16 @@ class Rig:
         found = await self.sim.inspect(uid)
         return found or RuntimePod(uid=uid, namespace=pod.metadata.namespace, name=pod.metadata.name)
 
-    async def sync(self, pod: Pod, probes: ProbeResults | None = None) -> tuple[StepResult, ...]:
+    async def sync(self, pod: Pod, probes: ProbeResults | None = None) -> tuple[SyncResult, ...]:
         """One step of a pod, as its worker does it."""
         observed = await self.observed(pod)
-        return await self.applier.apply(pod, observed, plan(pod, observed, probes or ProbeResults()))
+        return await self.applier.apply(pod, observed, compute_pod_actions(pod, observed, probes or ProbeResults()))
 
     async def prune(self, observed: RuntimePod) -> None:
         """Remove what is dead beyond the newest of each name."""
         removed = [dead_beyond(observed, 1, container_id=one.id) for one in observed.containers]
         gone = dict.fromkeys(container_id for ids in removed for container_id in ids)
-        await self.remover.remove(observed, [Removal(container_id, stop_first=False) for container_id in gone])
+        await self.remover.remove(observed, [ContainerRemoval(container_id, stop_first=False) for container_id in gone])
 
     async def states(self, pod: Pod) -> dict[str, str]:
         """The state of the newest container of each name."""

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pykubelet.api.generated.core import Container, Pod
-from pykubelet.runtime.protocol import Outcome, RuntimeContainer, RuntimeFailure
-from pykubelet.runtime.sim import Behaviour, Run, SimRuntime
+from pykubelet.runtimes.protocol import CommandResult, RuntimeContainer, RuntimeFailure
+from pykubelet.runtimes.sim.runtime import Behaviour, ContainerRun, SimRuntime
 from pykubelet.testing.virtual_time import VirtualClock
 
 # Longer than any grace: it has to be killed.
@@ -39,11 +39,11 @@ class Play:
                 there = is_made
         return there
 
-    def run(self) -> Run:
+    def run(self) -> ContainerRun:
         """The run as the simulation wants it."""
         if self.is_endless:
-            return Run()
-        return Run(seconds=self.seconds, exit_code=self.exit_code or 0, message=self.last_words)
+            return ContainerRun()
+        return ContainerRun(seconds=self.seconds, exit_code=self.exit_code or 0, message=self.last_words)
 
 
 def play(script: str, kept: frozenset[str] = frozenset()) -> Play:
@@ -117,7 +117,7 @@ class ShellCommands:
 
     async def run(
         self, container_id: str, command: Sequence[str], *, timeout_seconds: float | None, limit_bytes: int
-    ) -> Outcome:
+    ) -> CommandResult:
         container = await self._container(container_id)
         kept = frozenset({"/v/x"} if container.attempt else ())
         assert container.started_at is not None
@@ -125,8 +125,8 @@ class ShellCommands:
         at = (self._clock.now() - container.started_at).total_seconds() + _MOMENT
         asked = re.fullmatch(r"test -f (\S+)", command[-1])
         if asked:
-            return Outcome(0 if play(self._scripts[container.name], kept).has_file(asked[1], at) else 1, b"")
-        return Outcome(play(command[-1]).exit_code or 0, b"")
+            return CommandResult(0 if play(self._scripts[container.name], kept).has_file(asked[1], at) else 1, b"")
+        return CommandResult(play(command[-1]).exit_code or 0, b"")
 
     async def _container(self, container_id: str) -> RuntimeContainer:
         for pod in await self._runtime.pods():

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Mapping
 
-from pykubelet.runtime.byte_pipe import BytePipe
-from pykubelet.runtime.spdy_frames import Data, Frame, FrameReader, FrameWriter, SynStream
+from pykubelet.httpserver.spdy.connection import BytePipe
+from pykubelet.httpserver.spdy.frames import DataFrame, Frame, FrameReader, FrameWriter, SynStream
 
 
 class MemoryLink:
@@ -68,4 +68,4 @@ class SpdyClient:
 
     def data_of(self, stream: int) -> bytes:
         """What came on a stream."""
-        return b"".join(frame.data for frame in self.heard if isinstance(frame, Data) and frame.id == stream)
+        return b"".join(frame.data for frame in self.heard if isinstance(frame, DataFrame) and frame.id == stream)

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from pykubelet.api.patch import apply_merge
-from pykubelet.api.validation.field_errors import FieldError
-from pykubelet.apiserver.served import Strategy
+from pykubelet.api.field_errors import FieldError
+from pykubelet.api.patch.json_merge_patch import apply_merge
+from pykubelet.kinds.kind import Strategy
 
 Document = dict[str, Any]
 

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from pykubelet.agent.trail import PodTrails
-from pykubelet.agent.workers import PodSyncs, Surroundings
 from pykubelet.api.generated.core import Pod, PodStatus, Secret
-from pykubelet.api.keys import PodUid
-from pykubelet.runtime.protocol import RuntimePod
-from pykubelet.runtime.results import StepResult
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.explain.trail import PodTrails
+from pykubelet.kubelet.kuberuntime.pod_actions import SyncResult
+from pykubelet.kubelet.pod_workers.sync import PodSyncDependencies, PodSyncer
+from pykubelet.runtimes.protocol import RuntimePod
 from pykubelet.testing.virtual_time import ManualClock
 from worker_lab import Events
 
@@ -20,17 +20,17 @@ class World:
     def __init__(self, *, with_cgroups: bool = False) -> None:
         self.steps: list[str] = []
         self.errors: dict[str, Exception] = {}
-        self.results: dict[str, tuple[StepResult, ...]] = {}
+        self.results: dict[str, tuple[SyncResult, ...]] = {}
         self.status = PodStatus(phase="Pending")
         self.statuses: list[PodStatus] = []
-        self.reasons: list[Sequence[StepResult]] = []
+        self.reasons: list[Sequence[SyncResult]] = []
         self.left: RuntimePod | None = None
         self.pruned: list[RuntimePod] = []
         self.missing: list[str] = []
         self.has_cgroup = False
         self.clock, self.events = ManualClock(), Events()
         self.trail = PodTrails(clock=self.clock)
-        around = Surroundings(
+        around = PodSyncDependencies(
             network=self,
             references=self,
             mirrors=self,
@@ -39,7 +39,7 @@ class World:
             last_words=self,
             cgroups=self if with_cgroups else None,
         )
-        self.syncs = PodSyncs(
+        self.syncs = PodSyncer(
             reports=self,
             surroundings=around,
             containers=Containers(self),
@@ -118,7 +118,7 @@ class World:
     def remove_pod(self, pod: Pod) -> None:
         self.step("probe no more")
 
-    def update(self, uid: PodUid, results: Sequence[StepResult]) -> None:
+    def update(self, uid: PodUid, results: Sequence[SyncResult]) -> None:
         self.reasons.append(results)
 
 
@@ -128,13 +128,13 @@ class Containers:
     def __init__(self, world: World) -> None:
         self.world = world
 
-    async def sync_pod(self, pod: Pod, observed: RuntimePod, secrets: Sequence[Secret]) -> Sequence[StepResult]:
+    async def sync_pod(self, pod: Pod, observed: RuntimePod, secrets: Sequence[Secret]) -> Sequence[SyncResult]:
         self.world.step("containers")
         return self.world.results.get("containers", ())
 
     async def kill_pod(
         self, pod: Pod | None, observed: RuntimePod, *, grace_seconds: int | None = None
-    ) -> Sequence[StepResult]:
+    ) -> Sequence[SyncResult]:
         self.world.step(f"kill in {grace_seconds}")
         return self.world.results.get("kill", ())
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pykubelet.api.generated.core import Container, Pod, Service
-from pykubelet.api.wire import from_document
+from pykubelet.api.serializer import from_document
 
 UID = "12345678-1234-1234-1234-123456789012"
 

@@ -6,18 +6,17 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from pykubelet.agent.refs import ConfigMapManager, SecretManager
-from pykubelet.agent.volumes.awaited import AwaitedObjects
-from pykubelet.agent.volumes.container_setup import ContainerSetup
-from pykubelet.agent.volumes.manager import VolumeManager
-from pykubelet.agent.volumes.mounting import SystemMounter
-from pykubelet.agent.volumes.objects import PodObjects
-from pykubelet.agent.volumes.tokens import TokenCache
 from pykubelet.aio.clock import Clock, SystemClock
-from pykubelet.api import resources
+from pykubelet.api import schema
 from pykubelet.api.generated.core import ObjectReference, Pod, Service
-from pykubelet.api.keys import PodUid
-from pykubelet.api.wire import Document
+from pykubelet.api.pods import PodUid
+from pykubelet.api.serializer import Document
+from pykubelet.kubelet.kubelet_pods import RunContainerOptions
+from pykubelet.kubelet.objectcache.pod_objects import AwaitedObjects, PodObjects
+from pykubelet.kubelet.objectcache.secret_and_configmap_manager import ConfigMapManager, SecretManager
+from pykubelet.kubelet.token.token_manager import TokenManager
+from pykubelet.kubelet.volumemanager.filesystem import SystemMounter
+from pykubelet.kubelet.volumemanager.volume_manager import VolumeManager
 from pykubelet.testing.memory_api import MemoryApi
 
 
@@ -55,7 +54,7 @@ class World:
         self.root, self.api, self.told, self.facts = root, MemoryApi(clock), Told(), Facts()
         self.config_maps = ConfigMapManager(client=self.api, clock=clock)
         self.secrets = SecretManager(client=self.api, clock=clock)
-        self.tokens = TokenCache(source=None, clock=clock)
+        self.tokens = TokenManager(source=None, clock=clock)
         self._objects = PodObjects(
             config_maps=self.config_maps if has_api else None, secrets=self.secrets if has_api else None
         )
@@ -63,7 +62,7 @@ class World:
         self.manager = self.another_manager()
         self.arrived: list[str] = []
         self.awaited = AwaitedObjects(objects=self._objects, arrived=self.arrived.append)
-        self.setup = ContainerSetup(
+        self.setup = RunContainerOptions(
             volumes=self.manager,
             objects=self._objects,
             awaited=self.awaited,
@@ -86,10 +85,10 @@ class World:
         )
 
     def put_config_map(self, name: str, **data: str) -> None:
-        self.api.put(resources.CONFIG_MAPS, object_of(name, {"data": data}))
+        self.api.put(schema.CONFIG_MAPS, object_of(name, {"data": data}))
 
     def put_secret(self, name: str, **data: str) -> None:
-        self.api.put(resources.SECRETS, object_of(name, {"data": data}))
+        self.api.put(schema.SECRETS, object_of(name, {"data": data}))
 
     async def mount(self, pod: Pod, patience_seconds: float = 5) -> None:
         """As a sync does it: folders, references, volumes."""

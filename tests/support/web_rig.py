@@ -10,15 +10,14 @@ from msgspec import Struct
 from pykubelet.aio.clock import Clock
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.pods import API_SOURCE
-from pykubelet.api.wire import Document, decode_document
+from pykubelet.api.serializer import Document, decode_document
 from pykubelet.testing.memory_api import MemoryApi
-from pykubelet.web.api_tables import ApiTables
-from pykubelet.web.collaborators import LogOptions, NodePod, SourceState, Unavailable, Write
-from pykubelet.web.feed import Feed
-from pykubelet.web.guard import Caller
-from pykubelet.web.page import Asked
-from pykubelet.web.pod_row import Standing, pod_key
-from pykubelet.web.usage_history import Point
+from pykubelet.web.access import RequestOrigin
+from pykubelet.web.feed import PageFeed
+from pykubelet.web.node_view import NodePod, PageLogOptions, Point, SourceState, SourceUnavailable, Write
+from pykubelet.web.page import PageRequest
+from pykubelet.web.rows import PodProgress, pod_key
+from pykubelet.web.tables import ApiTables
 
 PORT = 6480
 HOST = f"127.0.0.1:{PORT}"
@@ -30,7 +29,7 @@ class FixedNode:
 
     def __init__(self) -> None:
         self.pods: dict[str, Pod] = {}
-        self.standing = Standing(source=API_SOURCE, worker="sync")
+        self.standing = PodProgress(source=API_SOURCE, worker="sync")
         self.asked_for = 0
         self.failure: Exception | None = None
 
@@ -64,9 +63,9 @@ class FixedNode:
     def points(self, key: str) -> tuple[Point, ...]:
         return ()
 
-    async def open(self, options: LogOptions) -> Callable[[Write], Awaitable[None]]:
+    async def open(self, options: PageLogOptions) -> Callable[[Write], Awaitable[None]]:
         if options.container != "main":
-            raise Unavailable(f"there is no container {options.container}")
+            raise SourceUnavailable(f"there is no container {options.container}")
 
         async def copy(write: Write) -> None:
             await write(b"previous\n" if options.previous else b"newest\n")
@@ -80,7 +79,9 @@ class FeedRig:
     def __init__(self, clock: Clock, api: MemoryApi | None = None, **named: str) -> None:
         self.node = FixedNode()
         self.tables = ApiTables(client=api, clock=clock, **named)
-        self.feed = Feed(node=self.node, tables=self.tables, problems=lambda: (), about={"node": "node-1"}, clock=clock)
+        self.feed = PageFeed(
+            node=self.node, tables=self.tables, problems=lambda: (), about={"node": "node-1"}, clock=clock
+        )
 
 
 def told(message: bytes) -> tuple[str, Any]:
@@ -91,8 +92,8 @@ def told(message: bytes) -> tuple[str, Any]:
     return lines[b"event"].decode(), decode_document(lines[b"data"])
 
 
-def asked(target: str, method: str = "GET", **caller: str) -> Asked:
-    return Asked(method, target, Caller(**{"host": HOST, **caller}))
+def asked(target: str, method: str = "GET", **caller: str) -> PageRequest:
+    return PageRequest(method, target, RequestOrigin(**{"host": HOST, **caller}))
 
 
 class Browser:

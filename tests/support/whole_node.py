@@ -8,34 +8,34 @@ from pathlib import Path
 from typing import Any
 
 from node_world import MACHINE
-from pykubelet.agent.heartbeat import Machine
-from pykubelet.agent.pressure import Observation
-from pykubelet.agent.trail import TrailEntry
 from pykubelet.aio.clock import Clock
-from pykubelet.api import resources
+from pykubelet.aio.tasks import running
+from pykubelet.api import schema
 from pykubelet.api.generated.core import ContainerStatus, Pod
-from pykubelet.api.keys import PodUid
-from pykubelet.api.typed import NODES, PODS, as_documents
-from pykubelet.api.wire import Document
+from pykubelet.api.pods import PodUid
+from pykubelet.api.scheme import NODES, PODS, as_documents
+from pykubelet.api.serializer import Document
 from pykubelet.app.node import Node, node
-from pykubelet.app.running import running
 from pykubelet.app.runtimes import RuntimeParts, simulated
 from pykubelet.app.settings import NodeSettings
-from pykubelet.kube.client import NOW, Client
-from pykubelet.runtime.protocol import RuntimePod
-from pykubelet.runtime.sim import Behaviour, ImageBehaviour, SimImages, SimRuntime
+from pykubelet.client.interface import NOW, Client
+from pykubelet.kubelet.eviction.thresholds import Observation
+from pykubelet.kubelet.explain.trail import TrailEntry
+from pykubelet.kubelet.nodestatus.machine import MachineInfo
+from pykubelet.runtimes.protocol import RuntimePod
+from pykubelet.runtimes.sim.runtime import Behaviour, ImageBehaviour, SimImages, SimRuntime
 from pykubelet.testing.local_api import local_api
 from pykubelet.testing.virtual_time import VirtualClock
 
 NODE = "node-1"
 NAMESPACE = "default"
-POD_DOCUMENTS = as_documents(resources.PODS)
+POD_DOCUMENTS = as_documents(schema.PODS)
 
 
 class FixedMachine:
     """A machine that is always the same; MachineFacts."""
 
-    def read(self) -> Machine:
+    def read(self) -> MachineInfo:
         return MACHINE
 
 
@@ -166,7 +166,7 @@ class World:
 
     async def events(self, name: str) -> list[tuple[str, str]]:
         """Reasons and messages of the events about a pod."""
-        listed = (await self.api.list(as_documents(resources.EVENTS), namespace=NAMESPACE)).items
+        listed = (await self.api.list(as_documents(schema.EVENTS), namespace=NAMESPACE)).items
         return [(one["reason"], one["message"]) for one in listed if one["involvedObject"]["name"] == name]
 
     def trail(self, pod: Pod) -> tuple[TrailEntry, ...]:

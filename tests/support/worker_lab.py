@@ -7,13 +7,20 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from pykubelet.agent.flow import PodKill, PodWork, StatusChange, SyncType
-from pykubelet.agent.trail import PodTrails
-from pykubelet.agent.workers import Delays, JobRunner, SyncDurations, Synced, SyncFailed, WorkerPool
 from pykubelet.api.generated.core import ObjectReference, Pod
-from pykubelet.api.keys import PodUid
-from pykubelet.runtime.pod_cache import Look, Moment, PodCache
-from pykubelet.runtime.protocol import ContainerState, RuntimeContainer, RuntimeFailure, RuntimePod, Sandbox
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.explain.trail import PodTrails
+from pykubelet.kubelet.pleg.pod_cache import CachedStatus, Moment, PodCache
+from pykubelet.kubelet.pod_workers.pod_workers import PodWorkers
+from pykubelet.kubelet.pod_workers.worker import (
+    PodWorkerDurations,
+    SyncFailed,
+    SyncJobRunner,
+    WorkerDelays,
+    WorkerResult,
+)
+from pykubelet.kubelet.types import KillPodOptions, PodStatusFunc, SyncPodType, UpdatePodOptions
+from pykubelet.runtimes.protocol import ContainerState, RuntimeContainer, RuntimeFailure, RuntimePod, Sandbox
 from pykubelet.testing.build import pod, static_pod
 from pykubelet.testing.virtual_time import EPOCH, VirtualClock
 
@@ -43,12 +50,12 @@ class ScriptedSyncs:
         """Have a kind of sync of a pod wait until the event is set."""
         return self.held.setdefault((kind, uid), asyncio.Event())
 
-    async def sync_pod(self, pod: Pod, observed: RuntimePod) -> Synced:
+    async def sync_pod(self, pod: Pod, observed: RuntimePod) -> WorkerResult:
         await self._play("sync", pod.metadata.uid, pod.metadata.annotations.get("version"))
-        return Synced(is_terminal=pod.metadata.uid in self.ended)
+        return WorkerResult(is_terminal=pod.metadata.uid in self.ended)
 
     async def sync_terminating_pod(
-        self, pod: Pod, observed: RuntimePod, grace_seconds: int, change_status: StatusChange | None
+        self, pod: Pod, observed: RuntimePod, grace_seconds: int, change_status: PodStatusFunc | None
     ) -> None:
         await self._play("terminating", pod.metadata.uid, grace_seconds)
 
@@ -77,7 +84,7 @@ class ScriptedSyncs:
 class WorkerLab:
     """A pool of workers, the runtime it sees and the pods that are desired."""
 
-    def __init__(self, delays: Delays | None = None) -> None:
+    def __init__(self, delays: WorkerDelays | None = None) -> None:
         self.clock, self.events, self.syncs = VirtualClock(), Events(), ScriptedSyncs()
         self.trail = PodTrails(clock=self.clock)
         self.cache = PodCache()
@@ -86,15 +93,15 @@ class WorkerLab:
         self.looked_after: list[Moment] = []
         self.stopped: list[str] = []
         self.ended: list[str] = []
-        runner = JobRunner(
+        runner = SyncJobRunner(
             syncs=self.syncs,
             looks=self,
             moments=self.cache,
             recorder=self.events,
-            durations=SyncDurations(clock=VirtualClock()),
+            durations=PodWorkerDurations(clock=VirtualClock()),
             delays=delays,
         )
-        self.pool = WorkerPool(
+        self.pool = PodWorkers(
             runner=runner, seen=self.cache, desired=self, listener=self, clock=self.clock, trail=self.trail
         )
         self.machine = self.pool._machine
@@ -106,7 +113,7 @@ class WorkerLab:
 
     def see(self, uid: str, what: RuntimePod | RuntimeFailure | None) -> None:
         """Have the cache know what the runtime has of a pod."""
-        self.cache.put(PodUid(uid), Look(self.cache.begin(), what))
+        self.cache.put(PodUid(uid), CachedStatus(self.cache.begin(), what))
 
     def pod_by_uid(self, uid: PodUid) -> Pod | None:
         return self.desired.get(uid)
@@ -117,11 +124,11 @@ class WorkerLab:
     def pod_ended(self, uid: PodUid) -> None:
         self.ended.append(uid)
 
-    def update(self, pod: Pod, type: SyncType = SyncType.UPDATE, kill: PodKill | None = None) -> None:
-        self.pool.update(PodWork(type, pod, kill=kill))
+    def update(self, pod: Pod, type: SyncPodType = SyncPodType.UPDATE, kill: KillPodOptions | None = None) -> None:
+        self.pool.update(UpdatePodOptions(type, pod, kill=kill))
 
     def kill(self, pod: Pod, **kill: Any) -> None:
-        self.update(pod, SyncType.KILL, PodKill(**kill))
+        self.update(pod, SyncPodType.KILL, KillPodOptions(**kill))
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator["WorkerLab"]:

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from pykubelet.aio.clock import Clock
-from pykubelet.api import resources
+from pykubelet.aio.tasks import running, with_ready_event
+from pykubelet.api import schema
 from pykubelet.api.errors import ApiError, NotFound
 from pykubelet.api.generated.apps import ControllerRevision, DaemonSet, StatefulSet
 from pykubelet.api.generated.core import (
@@ -23,9 +24,8 @@ from pykubelet.api.generated.core import (
     Pod,
 )
 from pykubelet.api.generated.meta import ObjectMeta
-from pykubelet.api.resources import Resource
-from pykubelet.api.times import format_time
-from pykubelet.api.typed import (
+from pykubelet.api.schema import Resource
+from pykubelet.api.scheme import (
     CONTROLLER_REVISIONS,
     DAEMON_SETS,
     NODES,
@@ -35,19 +35,19 @@ from pykubelet.api.typed import (
     STATEFUL_SETS,
     as_documents,
 )
-from pykubelet.api.wire import Document
-from pykubelet.app.running import running, with_event
-from pykubelet.controllers.daemon_plan import target_node
-from pykubelet.controllers.daemonset import DaemonSetController, daemon_view
-from pykubelet.controllers.expectations import CountingExpectations
-from pykubelet.controllers.informers import Informers
-from pykubelet.controllers.loop import ControllerLoop
-from pykubelet.controllers.pod_control import PodControl
-from pykubelet.controllers.pod_order import ready_condition
-from pykubelet.controllers.revision_plan import in_order
-from pykubelet.controllers.statefulset import StatefulSetController, stateful_view
-from pykubelet.kube.client import NOW, Client, PatchType
-from pykubelet.kube.recorder import Recorder
+from pykubelet.api.serializer import Document
+from pykubelet.api.times import format_time
+from pykubelet.client.informers import Informers
+from pykubelet.client.interface import NOW, Client, PatchType
+from pykubelet.client.recorder import Recorder
+from pykubelet.controllers.daemon.daemon_controller import DaemonSetController, daemon_set_informers
+from pykubelet.controllers.daemon.placement import target_node
+from pykubelet.controllers.framework.active_pods import ready_condition
+from pykubelet.controllers.framework.controller_history import sorted_revisions
+from pykubelet.controllers.framework.expectations import CountingExpectations
+from pykubelet.controllers.framework.pod_control import PodControl
+from pykubelet.controllers.framework.work_queue import ControllerWorkers
+from pykubelet.controllers.statefulset.stateful_set import StatefulSetController, stateful_set_informers
 from pykubelet.testing.local_api import local_api
 from pykubelet.testing.virtual_time import VirtualClock
 
@@ -72,33 +72,35 @@ class Cluster:
         way, clock = client or self.client, self.clock
         recorder = Recorder(sink=self.client, source=EventSource(component="tests"), clock=clock)
         informers, informed = Informers(client=way, clock=clock), asyncio.Event()
-        stateful = StatefulSetController(client=way, recorder=recorder, view=stateful_view(informers), clock=clock)
+        stateful = StatefulSetController(
+            client=way, recorder=recorder, view=stateful_set_informers(informers), clock=clock
+        )
         daemons = DaemonSetController(
             client=way,
             pod_control=PodControl(client=way, recorder=recorder),
             recorder=recorder,
-            view=daemon_view(informers),
+            view=daemon_set_informers(informers),
             expectations=CountingExpectations(),
             clock=clock,
         )
         stateful.listen(informers)
         daemons.listen(informers)
         loops = {
-            "stateful sets": ControllerLoop(name="sts", process_next=stateful.process_next, informed=informed),
-            "daemon sets": ControllerLoop(name="ds", process_next=daemons.process_next, informed=informed),
+            "stateful sets": ControllerWorkers(name="sts", process_next=stateful.process_next, informed=informed),
+            "daemon sets": ControllerWorkers(name="ds", process_next=daemons.process_next, informed=informed),
         }
-        parts = {"events": with_event(recorder.run), "informers": with_event(informers.run, informed)}
-        async with running(parts | {name: with_event(loop.run) for name, loop in loops.items()}):
+        parts = {"events": with_ready_event(recorder.run), "informers": with_ready_event(informers.run, informed)}
+        async with running(parts | {name: with_ready_event(loop.run) for name, loop in loops.items()}):
             yield
 
     async def create_set(self, **spec: Any) -> StatefulSet:
         """Create the StatefulSet `web`."""
-        await self._create(resources.STATEFUL_SETS, {"serviceName": "web", **spec})
+        await self._create(schema.STATEFUL_SETS, {"serviceName": "web", **spec})
         return await self.stateful_set()
 
     async def create_daemon(self, **spec: Any) -> DaemonSet:
         """Create the DaemonSet `web`."""
-        await self._create(resources.DAEMON_SETS, spec)
+        await self._create(schema.DAEMON_SETS, spec)
         return await self.daemon_set()
 
     async def _create(self, resource: Resource, spec: Document) -> None:
@@ -161,11 +163,11 @@ class Cluster:
 
     async def revisions(self) -> tuple[ControllerRevision, ...]:
         """All revisions, in their order."""
-        return in_order((await self.client.list(CONTROLLER_REVISIONS, namespace=NAMESPACE)).items)
+        return sorted_revisions((await self.client.list(CONTROLLER_REVISIONS, namespace=NAMESPACE)).items)
 
     async def events(self) -> list[str]:
         """Reason and message of all events, in their order."""
-        listed = (await self.client.list(as_documents(resources.EVENTS), namespace=NAMESPACE)).items
+        listed = (await self.client.list(as_documents(schema.EVENTS), namespace=NAMESPACE)).items
         ordered = sorted(listed, key=lambda one: str(one["metadata"]["name"]))
         return [f"{one['reason']}: {one['message']}" for one in ordered]
 
@@ -242,9 +244,9 @@ class Cluster:
     async def collect_garbage(self) -> None:
         """Delete what is owned by something that is gone."""
         owners, owned = list[Document](), list[tuple[Resource, Document]]()
-        for resource in (resources.STATEFUL_SETS, resources.DAEMON_SETS, resources.PODS):
+        for resource in (schema.STATEFUL_SETS, schema.DAEMON_SETS, schema.PODS):
             owners += (await self.client.list(as_documents(resource), namespace=NAMESPACE)).items
-        for resource in (resources.PODS, resources.PERSISTENT_VOLUME_CLAIMS, resources.CONTROLLER_REVISIONS):
+        for resource in (schema.PODS, schema.PERSISTENT_VOLUME_CLAIMS, schema.CONTROLLER_REVISIONS):
             listing = await self.client.list(as_documents(resource), namespace=NAMESPACE)
             owned += [(resource, one) for one in listing.items]
         alive = {one["metadata"]["uid"] for one in owners}
@@ -262,7 +264,7 @@ async def cluster(folder: Path) -> AsyncIterator[Cluster]:
     """An API server with nodes of sorts, and no controllers yet."""
     async with local_api(folder) as api:
         made, ready = Cluster(api.client), asyncio.Event()
-        async with running({"pods": made.run_pods, "watch of pods": with_event(made.watch_pods, ready)}):
+        async with running({"pods": made.run_pods, "watch of pods": with_ready_event(made.watch_pods, ready)}):
             await ready.wait()
             yield made
 

@@ -8,10 +8,10 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from pykubelet.api.defaults.pod_defaults import default_pod
 from pykubelet.api.errors import Conflict
-from pykubelet.api.patch import apply_merge
-from pykubelet.apiserver.fields.manage import apply, record
+from pykubelet.api.patch.json_merge_patch import apply_merge
+from pykubelet.apiserver.fieldmanager.fieldmanager import apply, record
+from pykubelet.kinds.pod.defaults import default_pod
 
 STEPS = json.loads((Path(__file__).parent / "transcripts/apply.json").read_text())["steps"]
 DEFINITIONS = {"configmaps": "core.v1.ConfigMap", "pods": "core.v1.Pod"}

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.agent.volumes.payload_paths import cleaned, top_names
-from pykubelet.agent.volumes.payloads import FileContent
-from pykubelet.agent.volumes.problems import VolumeProblem
-from pykubelet.agent.volumes.writer import write_payload
+from pykubelet.kubelet.volumemanager.atomic_writer import cleaned, top_names, write_payload
+from pykubelet.kubelet.volumemanager.errors import VolumeError
+from pykubelet.kubelet.volumemanager.projected import FileContent
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -45,7 +44,7 @@ def test_path_is_allowed_when_it_stays_inside(path: str) -> None:
 )
 def test_path_is_refused_when_it_leads_out_or_is_too_long(path: str, complaint: str) -> None:
     """And the message says what is wrong."""
-    with pytest.raises(VolumeProblem) as caught:
+    with pytest.raises(VolumeError) as caught:
         cleaned({path: 1})
     assert str(caught.value) == f"invalid path: {complaint}"
 

@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from pykubelet.api.keys import PodUid
-from pykubelet.runtime.gc_plan import GcPolicy, containers_to_remove, sandboxes_to_remove
-from pykubelet.runtime.protocol import ContainerState, RuntimeContainer, RuntimePod, Sandbox
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.kuberuntime.container_gc import GcPolicy, containers_to_remove, sandboxes_to_remove
+from pykubelet.runtimes.protocol import ContainerState, RuntimeContainer, RuntimePod, Sandbox
 from pykubelet.testing.virtual_time import EPOCH
 
 POLICY = GcPolicy(min_age_seconds=3600, max_per_container=2, max_containers=6)

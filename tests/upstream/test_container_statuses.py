@@ -8,12 +8,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.agent.status.container_statuses import (
-    Sightings,
-    StartFailure,
-    init_statuses,
-    regular_statuses,
-)
 from pykubelet.api.generated.core import (
     ContainerState,
     ContainerStateRunning,
@@ -22,11 +16,17 @@ from pykubelet.api.generated.core import (
     ContainerUser,
     Pod,
 )
-from pykubelet.api.keys import PodUid
+from pykubelet.api.pods import PodUid
+from pykubelet.api.serializer import Document, from_document, to_document
 from pykubelet.api.times import parse_time
-from pykubelet.api.wire import Document, from_document, to_document
-from pykubelet.runtime.protocol import ContainerState as RuntimeState
-from pykubelet.runtime.protocol import RuntimeContainer, RuntimePod
+from pykubelet.kubelet.status.container_statuses import (
+    ContainerObservations,
+    StartFailure,
+    init_statuses,
+    regular_statuses,
+)
+from pykubelet.runtimes.protocol import ContainerState as RuntimeState
+from pykubelet.runtimes.protocol import RuntimeContainer, RuntimePod
 from pykubelet.testing.build import container, pod
 from pykubelet.testing.virtual_time import EPOCH
 
@@ -40,7 +40,7 @@ def test_statuses_are_upstreams(case: Document) -> None:
     if bool(wanted.spec.init_containers) is not case["has_init_containers"]:
         # Only the function takes this apart from the spec; in the kubelet it follows from it.
         _expect_reason_of_spec(case)
-    seen = Sightings(
+    seen = ContainerObservations(
         runtime=RuntimePod(
             uid=PodUid(wanted.metadata.uid),
             namespace="ns",
@@ -111,7 +111,9 @@ def _status(
     wanted: Pod, runtime: RuntimePod, *old: ContainerStatus, failure: StartFailure | None = None
 ) -> ContainerStatus:
     failures = {"main": failure} if failure is not None else {}
-    (status,) = regular_statuses(wanted, Sightings(runtime=runtime, runtime_name="x", start_failures=failures), old)
+    (status,) = regular_statuses(
+        wanted, ContainerObservations(runtime=runtime, runtime_name="x", start_failures=failures), old
+    )
     return status
 
 

@@ -8,7 +8,13 @@ from pykubelet.api.cron import parse_schedule
 from pykubelet.api.generated.batch import CronJob, CronJobSpec, CronJobStatus
 from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.times import format_time
-from pykubelet.controllers.cron_due import MANY_MISSED, Due, NeverDueError, due, seconds_to_next
+from pykubelet.controllers.cronjob.schedule import (
+    MANY_MISSED,
+    NeverDueError,
+    ScheduleState,
+    schedule_state,
+    seconds_to_next,
+)
 
 TOP = datetime(2016, 5, 19, 10, tzinfo=UTC)
 MINUTE, HOUR = 1.0, 60.0
@@ -28,8 +34,8 @@ def cron(schedule: str, created: float = 0, last: float | None = None, deadline:
     )
 
 
-def found(one: CronJob, now: float) -> Due:
-    return due(one, parse_schedule(one.spec.schedule), later(now))
+def found(one: CronJob, now: float) -> ScheduleState:
+    return schedule_state(one, parse_schedule(one.spec.schedule), later(now))
 
 
 HOURLY, DAYTIME = "0 * * * *", "30 6-16/4 * * 1-5"

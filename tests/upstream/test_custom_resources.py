@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from pykubelet.api.field_errors import FieldError, aggregate_text
 from pykubelet.api.normal_form import normal_form
-from pykubelet.api.patch.merge_patch import apply_merge
-from pykubelet.api.validation.field_errors import FieldError, aggregate_text
-from pykubelet.apiserver.custom.definitions import COLLECTION, STRATEGIES
-from pykubelet.apiserver.custom.naming import named
-from pykubelet.apiserver.custom.served_rows import served_rows
-from pykubelet.apiserver.served import Served
+from pykubelet.api.patch.json_merge_patch import apply_merge
+from pykubelet.apiserver.apiextensions.controller import served_rows
+from pykubelet.apiserver.apiextensions.customresourcedefinition import COLLECTION, STRATEGIES
+from pykubelet.apiserver.apiextensions.status import with_accepted_names
+from pykubelet.kinds.kind import Kind
 
 _TIME = "2026-11-15T12:00:00Z"
 _STEPS: dict[str, Any] = {
@@ -51,8 +51,8 @@ def _created() -> dict[str, Any]:
     return document
 
 
-def _widgets() -> Served:
-    (served,) = served_rows(named(_created(), [], _TIME))
+def _widgets() -> Kind:
+    (served,) = served_rows(with_accepted_names(_created(), [], _TIME))
     return served
 
 
@@ -72,7 +72,7 @@ def test_definition_is_created_as_the_api_server_does() -> None:
 
 def test_definition_is_established_as_the_api_server_does() -> None:
     """Both conditions and the accepted names are those of kube-apiserver."""
-    assert _plain(named(_created(), [], _TIME)) == _plain(_answer("est"))
+    assert _plain(with_accepted_names(_created(), [], _TIME)) == _plain(_answer("est"))
 
 
 def test_object_is_pruned_and_defaulted_with_a_warning_as_the_api_server_does() -> None:
@@ -125,6 +125,6 @@ def test_table_has_the_printer_columns() -> None:
 
 def test_deletion_of_a_definition_starts_as_the_api_server_says() -> None:
     """A finalizer holds the definition until its objects are gone, and a condition says so."""
-    old = named(_created(), [], _TIME)
+    old = with_accepted_names(_created(), [], _TIME)
     marked = {**old, "metadata": {**old["metadata"], "deletionTimestamp": _TIME}}
     assert _plain(STRATEGIES[COLLECTION].prepare_delete(marked)) == _plain(_answer("del"))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.api import wire
+from pykubelet.api import serializer
 from pykubelet.api.generated.apps import DaemonSet, DaemonSetSpec, DaemonSetStatus
 from pykubelet.api.generated.core import (
     Affinity,
@@ -28,14 +28,13 @@ from pykubelet.api.generated.core import (
     Toleration,
 )
 from pykubelet.api.generated.meta import LabelSelector, ObjectMeta, OwnerReference
-from pykubelet.api.node_fit import Fit
-from pykubelet.api.typed import DAEMON_SETS, ApiObject
-from pykubelet.controllers.daemon_plan import node_fit, target_node
-from pykubelet.controllers.daemonset import DaemonSetController, DaemonView
-from pykubelet.controllers.expectations import CountingExpectations
-from pykubelet.controllers.object_index import ObjectIndex
-from pykubelet.controllers.ownership import new_controller_ref
-from pykubelet.controllers.pod_index import PodIndex
+from pykubelet.api.scheduling import NodeFit
+from pykubelet.api.scheme import DAEMON_SETS, ApiObject
+from pykubelet.client.indexer import ObjectIndex, PodIndex
+from pykubelet.controllers.daemon.daemon_controller import DaemonSetController, DaemonSetInformers
+from pykubelet.controllers.daemon.placement import node_should_run_daemon_pod, target_node
+from pykubelet.controllers.framework.expectations import CountingExpectations
+from pykubelet.controllers.framework.ownership import new_controller_ref
 from pykubelet.testing.fake_pod_control import FakePodControl
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock
@@ -106,10 +105,10 @@ class World:
         for each in pods:
             self.pods.put(each)
         self.control = StoringPodControl(self.pods, create_limit)
-        stored = wire.from_document(self.api.put(DAEMON_SETS.resource, wire.to_document(one)), DaemonSet)
+        stored = serializer.from_document(self.api.put(DAEMON_SETS.resource, serializer.to_document(one)), DaemonSet)
         names = [f"node-{n}" for n in range(node_count)]
         nodes: ObjectIndex[Node] = ObjectIndex(node(name) for name in names)
-        view = DaemonView(ObjectIndex([stored]), self.pods, nodes, ObjectIndex())
+        view = DaemonSetInformers(ObjectIndex([stored]), self.pods, nodes, ObjectIndex())
         self.controller = DaemonSetController(
             client=self.api,
             pod_control=self.control,
@@ -121,7 +120,7 @@ class World:
 
     def status(self) -> DaemonSetStatus:
         (document,) = self.api.documents(DAEMON_SETS.resource)
-        return wire.from_document(document, DaemonSet).status
+        return serializer.from_document(document, DaemonSet).status
 
     async def sync(self) -> tuple[int, int, int]:
         """Sync; creations, deletions and events since the last time."""
@@ -214,7 +213,7 @@ def affinity(key: str, *values: str, operator: str = "In", field: bool = False) 
 
 BIG = Container(name="c", resources=ResourceRequirements(requests={"memory": "200M", "cpu": "0.5"}))
 PORT = Container(name="c", ports=(ContainerPort(host_port=666),))
-YES, NO, STAY = Fit(True, True), Fit(False, False), Fit(False, True)
+YES, NO, STAY = NodeFit(True, True), NodeFit(False, False), NodeFit(False, True)
 PLAIN = node("test-node")
 NO_SCHEDULE, NO_EXECUTE = (Taint(key="dedicated", value="x", effect=effect) for effect in ("NoSchedule", "NoExecute"))
 DEDICATED = Toleration(key="dedicated", value="x")
@@ -224,7 +223,7 @@ def taint(name: str, effect: str = "NoSchedule") -> Taint:
     return Taint(key=f"node.kubernetes.io/{name}", effect=effect)
 
 
-FITS: list[tuple[str, dict[str, Any], Node, Fit]] = [
+FITS: list[tuple[str, dict[str, Any], Node, NodeFit]] = [
     ("plain", {}, PLAIN, YES),
     ("resource shortage", {"containers": (BIG,)}, PLAIN, YES),
     ("port conflict", {"containers": (PORT,)}, PLAIN, YES),
@@ -251,6 +250,6 @@ FITS: list[tuple[str, dict[str, Any], Node, Fit]] = [
 
 
 @pytest.mark.parametrize(("spec", "where", "fit"), [pytest.param(*row[1:], id=f"5.10-51 {row[0]}") for row in FITS])
-def test_node_fit(spec: dict[str, Any], where: Node, fit: Fit) -> None:
+def test_node_fit(spec: dict[str, Any], where: Node, fit: NodeFit) -> None:
     """May it start there, may it stay there."""
-    assert node_fit(daemon_set(**spec), where) == fit
+    assert node_should_run_daemon_pod(daemon_set(**spec), where) == fit

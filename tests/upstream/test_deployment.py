@@ -19,13 +19,26 @@ from pykubelet.api.generated.apps import (
 from pykubelet.api.generated.core import PodSpec, PodTemplateSpec
 from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.times import parse_time
-from pykubelet.controllers.deployment.conditions import PROGRESSING, condition_of
-from pykubelet.controllers.deployment.limits import max_surge, max_unavailable
-from pykubelet.controllers.deployment.revisions import MAX_REPLICAS, REVISION, sets_to_forget, size_annotations
-from pykubelet.controllers.deployment.scaling import grown_size, rolling_plan, scale_plan, share_of_change
-from pykubelet.controllers.deployment.sets import TEMPLATE_HASH, is_same_template, set_name
-from pykubelet.controllers.deployment.status import is_complete, rollout_status, seconds_to_deadline
-from pykubelet.controllers.replica_plan import wanted_replicas
+from pykubelet.controllers.deployment.progress import (
+    PROGRESSING,
+    deployment_condition,
+    is_complete,
+    rollout_status,
+    seconds_to_deadline,
+)
+from pykubelet.controllers.deployment.replica_sets import (
+    MAX_REPLICAS,
+    REVISION,
+    TEMPLATE_HASH,
+    is_same_template,
+    max_surge,
+    max_unavailable,
+    replica_sets_to_clean_up,
+    set_name,
+    size_annotations,
+)
+from pykubelet.controllers.deployment.rolling import grown_size, rolling_plan, scale_plan, share_of_change
+from pykubelet.controllers.replicaset.replica_set import wanted_replicas
 
 INFINITE = 2**31 - 1
 Bound = int | str | None
@@ -253,7 +266,7 @@ GOING = rs("1", 0, deletion_timestamp="2016-05-20T00:00:00Z")
 )
 def test_old_sets_above_the_limit_are_forgotten(old: list[ReplicaSet], limit: int | None, expected: str) -> None:
     """Lowest revisions first, and only what is empty."""
-    found = sets_to_forget(deployment(1, revision_history_limit=limit), old)
+    found = replica_sets_to_clean_up(deployment(1, revision_history_limit=limit), old)
     assert "".join(one.metadata.name for one in found) == expected
 
 
@@ -347,7 +360,7 @@ def test_progress(
     one: Deployment, new: ReplicaSet | None, old: list[ReplicaSet], expected: tuple[Any, str, str] | None
 ) -> None:
     """Status and reason of the condition, when it was updated and when its status changed."""
-    found = condition_of(rollout_status(one, new, old, NOW), PROGRESSING)
+    found = deployment_condition(rollout_status(one, new, old, NOW), PROGRESSING)
     if expected is None:
         assert found is None
         return

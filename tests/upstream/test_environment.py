@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.agent.volumes.env import Surroundings, environment
-from pykubelet.agent.volumes.lookups import Lookups
-from pykubelet.agent.volumes.problems import ConfigProblem
 from pykubelet.api.errors import NotFound
 from pykubelet.api.pods import CONFIG_SOURCE
+from pykubelet.kubelet.kubelet_pods import EnvironmentSources, make_environment
+from pykubelet.kubelet.objectcache.pod_objects import ObjectLookups
+from pykubelet.kubelet.volumemanager.errors import ContainerConfigError
 from pykubelet.testing.build import config_map, secret
 from volume_pods import container, pod_with, service
 
@@ -20,14 +20,14 @@ OWN = service("my-db", "10.0.0.2", {"port": 5432})
 SERVICES = (KUBERNETES, OWN, service("theirs", "10.0.0.3", {"port": 1}, namespace="other"))
 GONE = NotFound('configmap "gone" not found')
 GONE_SECRET = NotFound('secret "gone" not found')
-LOOKUPS = Lookups(
+LOOKUPS = ObjectLookups(
     config_maps={"settings": config_map("settings", {"1234": "abc", "colour": "red"}), "gone": GONE},
     secrets={"login": secret("login", {"user": b"me"}), "gone": GONE_SECRET},
 )
 
 
 def env_of(*, env: list[dict[str, Any]] | None = None, env_from: list[dict[str, Any]] | None = None) -> dict[str, str]:
-    return environment(POD, container(env=env or [], envFrom=env_from or []), Surroundings(lookups=LOOKUPS))
+    return make_environment(POD, container(env=env or [], envFrom=env_from or []), EnvironmentSources(lookups=LOOKUPS))
 
 
 @pytest.mark.case("6.24-48 references see earlier variables only")
@@ -57,29 +57,29 @@ def test_variables_see_what_stands_above_them() -> None:
 def test_environment_waits_for_services_unless_the_pod_is_static() -> None:
     """A pod from the API may count on them; a static one may be what makes the API server."""
     with pytest.raises(
-        ConfigProblem, match=r"^services have not yet been read at least once, cannot construct envvars$"
+        ContainerConfigError, match=r"^services have not yet been read at least once, cannot construct envvars$"
     ):
-        environment(POD, container(), Surroundings(services=None))
-    assert environment(STATIC, container(), Surroundings(services=None)) == {}
+        make_environment(POD, container(), EnvironmentSources(services=None))
+    assert make_environment(STATIC, container(), EnvironmentSources(services=None)) == {}
 
 
 @pytest.mark.case("6.24-49 enableServiceLinks")
 def test_service_variables_follow_enable_service_links() -> None:
     """With links the namespace's services, without only the API server; nothing said is a problem."""
-    around = Surroundings(services=SERVICES)
-    linked = environment(POD, container(), around)
+    around = EnvironmentSources(services=SERVICES)
+    linked = make_environment(POD, container(), around)
     assert linked["MY_DB_SERVICE_HOST"] == "10.0.0.2"
     assert linked["KUBERNETES_SERVICE_PORT_HTTPS"] == "443"
     assert not [name for name in linked if name.startswith("THEIRS")]
     without = replace(POD, spec=replace(POD.spec, enable_service_links=False))
-    alone = environment(without, container(), around)
+    alone = make_environment(without, container(), around)
     assert alone
     assert all(name.startswith("KUBERNETES_") for name in alone)
     unsaid = replace(POD, spec=replace(POD.spec, enable_service_links=None))
     with pytest.raises(
-        ConfigProblem, match=r"^nil pod\.spec\.enableServiceLinks encountered, cannot construct envvars$"
+        ContainerConfigError, match=r"^nil pod\.spec\.enableServiceLinks encountered, cannot construct envvars$"
     ):
-        environment(unsaid, container(), around)
+        make_environment(unsaid, container(), around)
 
 
 @pytest.mark.case("6.24-49 user values win over services")
@@ -89,7 +89,7 @@ def test_own_variables_win_over_those_of_services() -> None:
         {"name": "URL", "value": "db://$(MY_DB_SERVICE_HOST)"},
         {"name": "MY_DB_SERVICE_HOST", "value": "localhost"},
     ]
-    found = environment(POD, container(env=env), Surroundings(services=SERVICES))
+    found = make_environment(POD, container(env=env), EnvironmentSources(services=SERVICES))
     assert found["URL"] == "db://10.0.0.2"
     assert found["MY_DB_SERVICE_HOST"] == "localhost"
 
@@ -128,7 +128,7 @@ OPTIONAL_KEYS: list[Any] = [
 @pytest.mark.parametrize(("source", "complaint"), OPTIONAL_SOURCES)
 def test_missing_object_is_a_problem_unless_it_is_optional(source: dict[str, Any], complaint: str) -> None:
     """For `envFrom`, where all of its keys are then missing."""
-    with pytest.raises(ConfigProblem, match=f"^{complaint}$"):
+    with pytest.raises(ContainerConfigError, match=f"^{complaint}$"):
         env_of(env_from=[source])
     ((kind, reference),) = source.items()
     assert env_of(env_from=[{kind: {**reference, "optional": True}}]) == {}
@@ -138,6 +138,6 @@ def test_missing_object_is_a_problem_unless_it_is_optional(source: dict[str, Any
 def test_missing_key_is_a_problem_unless_it_is_optional(kind: str, name: str, complaint: str) -> None:
     """An optional variable is not there at all, rather than empty."""
     reference = {"name": name, "key": "nope"}
-    with pytest.raises(ConfigProblem, match=f"^{complaint}$"):
+    with pytest.raises(ContainerConfigError, match=f"^{complaint}$"):
         env_of(env=[{"name": "V", "valueFrom": {kind: reference}}])
     assert env_of(env=[{"name": "V", "valueFrom": {kind: {**reference, "optional": True}}}]) == {}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pykubelet.api.expansion import expand, values_of
+from pykubelet.kubelet.expansion import expand, mapping_func_for
 
 VECTORS: list[dict[str, Any]] = json.loads((Path(__file__).parent / "vectors/expansion.json").read_text())["cases"]
 VARIABLES = {"VAR_A": "A", "VAR_B": "B", "VAR_C": "C", "VAR_REF": "$(VAR_A)", "VAR_EMPTY": ""}
@@ -36,14 +36,14 @@ CASES = [
 @pytest.mark.parametrize(("text", "expanded"), [pytest.param(*case, id=f"6.24-47 {case[0]!r}") for case in CASES])
 def test_text_is_expanded_as_upstream_does(text: str, expanded: str) -> None:
     """Known names are replaced, all else stays."""
-    assert expand(text, values_of(VARIABLES)) == expanded
+    assert expand(text, mapping_func_for(VARIABLES)) == expanded
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=repr(case["in"])) for case in VECTORS])
 def test_expansion_answers_as_the_go_code_does(case: dict[str, Any]) -> None:
     """The same text comes out, and the same names were asked for, in the same order."""
     asked: list[str] = []
-    known = values_of(*case["vars"])
+    known = mapping_func_for(*case["vars"])
 
     def value_of(name: str) -> str:
         asked.append(name)

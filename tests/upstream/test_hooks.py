@@ -15,11 +15,10 @@ from pykubelet.api.generated.core import (
     LifecycleHandler,
     SleepAction,
 )
-from pykubelet.api.keys import PodUid
-from pykubelet.runtime.hooks import HookFailure, Hooks
-from pykubelet.runtime.http_door import HttpFailure
-from pykubelet.runtime.http_get import HttpRequest
-from pykubelet.runtime.protocol import Outcome, RuntimeFailure, RuntimePod, Sandbox
+from pykubelet.api.pods import PodUid
+from pykubelet.httpserver.http_client import HttpFailure, HttpGetRequest
+from pykubelet.kubelet.lifecycle.handlers import HandlerRunner, HookFailure
+from pykubelet.runtimes.protocol import CommandResult, RuntimeFailure, RuntimePod, Sandbox
 from pykubelet.testing.build import container, pod
 from pykubelet.testing.virtual_time import EPOCH, VirtualClock
 from runtime_rig import Rig, SeenCommands, SeenEvents
@@ -35,9 +34,9 @@ class SeenHttp:
 
     def __init__(self, *answers: int | HttpFailure) -> None:
         self._answers = list(answers)
-        self.requests: list[HttpRequest] = []
+        self.requests: list[HttpGetRequest] = []
 
-    async def get(self, request: HttpRequest) -> int:
+    async def get(self, request: HttpGetRequest) -> int:
         self.requests.append(request)
         answer = self._answers.pop(0)
         if isinstance(answer, HttpFailure):
@@ -61,7 +60,7 @@ class Play:
 
     def __init__(self, *answers: int | HttpFailure, ips: Sequence[str] = ("10.0.0.1",)) -> None:
         self.http, self.commands, self.events = SeenHttp(*answers), SeenCommands(), SeenEvents()
-        self._hooks = Hooks(commands=self.commands, http=self.http, pods=OnePod(*ips), events=self.events)
+        self._hooks = HandlerRunner(commands=self.commands, http=self.http, pods=OnePod(*ips), events=self.events)
 
     async def run(self, hook: LifecycleHandler) -> str:
         """Why the hook failed; empty if it did not."""
@@ -88,12 +87,14 @@ async def test_exec_hook_runs_its_command() -> None:
 @pytest.mark.parametrize(
     ("outcome", "failure", "told"),
     [
-        (Outcome(3, b'a "b"\nc', b"c"), None, 'command \'ls --a\' exited with 3: c, message: "a \\"b\\"\\nc"'),
-        (Outcome(0, b""), RuntimeFailure("container is gone"), 'container is gone, message: ""'),
+        (CommandResult(3, b'a "b"\nc', b"c"), None, 'command \'ls --a\' exited with 3: c, message: "a \\"b\\"\\nc"'),
+        (CommandResult(0, b""), RuntimeFailure("container is gone"), 'container is gone, message: ""'),
     ],
     ids=["exit code", "not run"],
 )
-async def test_exec_hook_that_fails_is_a_failure(outcome: Outcome, failure: RuntimeFailure | None, told: str) -> None:
+async def test_exec_hook_that_fails_is_a_failure(
+    outcome: CommandResult, failure: RuntimeFailure | None, told: str
+) -> None:
     play = Play()
     play.commands.outcome, play.commands.failure = outcome, failure
     where = 'for Container "main" in Pod "web_default(uid-default-web)" failed - error:'
@@ -215,6 +216,6 @@ async def test_sleep_hook_sleeps() -> None:
 
 @pytest.mark.case("6.24-56 exec on a runtime that runs no commands is a failure")
 async def test_exec_hook_needs_a_runtime_that_can() -> None:
-    hooks = Hooks(commands=None, http=SeenHttp(), pods=OnePod(), events=SeenEvents())
+    hooks = HandlerRunner(commands=None, http=SeenHttp(), pods=OnePod(), events=SeenEvents())
     with pytest.raises(HookFailure, match="the runtime runs no commands"):
         await hooks.run("id", WEB, MAIN, LifecycleHandler(exec=ExecAction(command=("ls",))))

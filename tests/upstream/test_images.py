@@ -7,12 +7,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from pykubelet.api.generated.core import ObjectReference
-from pykubelet.api.image_names import parse_image_name
-from pykubelet.runtime.image_plan import pull_failure
-from pykubelet.runtime.images import ImagePuller
-from pykubelet.runtime.protocol import RuntimeFailure
-from pykubelet.runtime.sim.behaviour import ImageBehaviour
-from pykubelet.runtime.sim.images import SimImages
+from pykubelet.kinds.pod.image_names import parse_image_name
+from pykubelet.kubelet.images.image_manager import ImageManager, pull_failure
+from pykubelet.runtimes.protocol import RuntimeFailure
+from pykubelet.runtimes.sim.runtime import ImageBehaviour, SimImages
 from pykubelet.testing.build import container, pod
 from pykubelet.testing.virtual_time import VirtualClock
 
@@ -33,19 +31,19 @@ class Told:
 
 
 @asynccontextmanager
-async def puller(behaviour: ImageBehaviour, image: str = IMAGE) -> AsyncIterator[tuple[ImagePuller, Told]]:
+async def puller(behaviour: ImageBehaviour, image: str = IMAGE) -> AsyncIterator[tuple[ImageManager, Told]]:
     """A puller at work, backing off from 1 s on."""
     told = Told()
     clock = VirtualClock()
     images = SimImages({image: behaviour})
-    found = ImagePuller(images=images, events=told, clock=clock, first_seconds=1, limit_seconds=100)
+    found = ImageManager(images=images, events=told, clock=clock, first_seconds=1, limit_seconds=100)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(found.run(asyncio.Event()))
         yield found, told
         task.cancel()
 
 
-async def _reason(found: ImagePuller, policy: str, image: str = IMAGE) -> str:
+async def _reason(found: ImageManager, policy: str, image: str = IMAGE) -> str:
     """The waiting reason, empty if the image is there."""
     try:
         await found.ensure(pod(), container(image=image, image_pull_policy=policy), INVOLVED)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.api import wire
+from pykubelet.api import serializer
 from pykubelet.api.errors import InternalError
 from pykubelet.api.generated.batch import Job, JobSpec, JobStatus, PodFailurePolicy
 from pykubelet.api.generated.core import (
@@ -23,12 +23,11 @@ from pykubelet.api.generated.core import (
     PodTemplateSpec,
 )
 from pykubelet.api.generated.meta import LabelSelector, ObjectMeta
-from pykubelet.api.typed import JOBS
-from pykubelet.controllers.job import JobController
-from pykubelet.controllers.job_facts import TRACKING_FINALIZER
-from pykubelet.controllers.object_index import ObjectIndex
-from pykubelet.controllers.ownership import new_controller_ref
-from pykubelet.controllers.pod_index import PodIndex
+from pykubelet.api.scheme import JOBS
+from pykubelet.client.indexer import ObjectIndex, PodIndex
+from pykubelet.controllers.framework.ownership import new_controller_ref
+from pykubelet.controllers.job.job_controller import JobController
+from pykubelet.controllers.job.status import TRACKING_FINALIZER
 from pykubelet.testing.fake_pod_control import FakePodControl
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock
@@ -105,8 +104,8 @@ class World:
     def __init__(self, one: Job, *found: Pod) -> None:
         self.api, self.events = MemoryApi(VirtualClock()), Events()
         self.control, self.pods = FakePodControl(), PodIndex()
-        stored = self.api.put(JOBS.resource, wire.to_document(one))
-        self.jobs = ObjectIndex([wire.from_document(stored, Job)])
+        stored = self.api.put(JOBS.resource, serializer.to_document(one))
+        self.jobs = ObjectIndex([serializer.from_document(stored, Job)])
         for each in found:
             self.pods.put(each)
         self.controller = JobController(
@@ -120,7 +119,7 @@ class World:
 
     def status(self) -> JobStatus:
         (document,) = self.api.documents(JOBS.resource)
-        return wire.from_document(document, Job).status
+        return serializer.from_document(document, Job).status
 
     def conditions(self) -> list[tuple[str, str, str]]:
         return [(one.type, one.status, one.reason) for one in self.status().conditions]
@@ -274,7 +273,7 @@ async def test_job_in_backoff_creates_nothing(one: Job, found: list[Pod], expect
     assert len(world.controller.queue) == 1
     world.pods.remove(failed)
     seen = world.api.documents(JOBS.resource)[0]
-    world.jobs.put(wire.from_document(seen, Job))
+    world.jobs.put(serializer.from_document(seen, Job))
     await world.controller.process_next()
     assert len(world.control.templates) == 1
 

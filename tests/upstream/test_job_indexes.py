@@ -28,15 +28,17 @@ from pykubelet.api.generated.core import (
 )
 from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.times import format_time
-from pykubelet.controllers.job_backoff import NO_FAILURES
-from pykubelet.controllers.job_census import take_census
-from pykubelet.controllers.job_facts import COMPLETION_INDEX, TRACKING_FINALIZER
-from pykubelet.controllers.job_index_pods import index_prefix, pod_template, with_index
-from pykubelet.controllers.job_index_state import FAILURE_COUNT, IGNORED_FAILURE_COUNT
-from pykubelet.controllers.job_indexes import IndexSet, parse_indexes
-from pykubelet.controllers.job_outcome import ending_of
-from pykubelet.controllers.job_plan import plan_pods
-from pykubelet.controllers.job_success_policy import matched_rule
+from pykubelet.controllers.job.indexes import IndexSet, parse_indexes
+from pykubelet.controllers.job.pods import index_prefix, plan_pods, pod_template, with_index
+from pykubelet.controllers.job.policies import NO_FAILURES, match_success_policy
+from pykubelet.controllers.job.status import (
+    COMPLETION_INDEX,
+    FAILURE_COUNT,
+    IGNORED_FAILURE_COUNT,
+    TRACKING_FINALIZER,
+    count_job_pods,
+    finished_condition_of,
+)
 from pykubelet.testing.virtual_time import EPOCH
 
 
@@ -107,7 +109,7 @@ SUCCEEDED: list[tuple[str, str, list[Pod], int, str]] = [
 def test_succeeded_indexes(before: str, pods: list[Pod], completions: int, after: str) -> None:
     """Those of the status, and those of pods that are not counted yet."""
     one = job(completions, status=JobStatus(completed_indexes=before))
-    state = take_census(one, pods).indexes
+    state = count_job_pods(one, pods).indexes
     assert state is not None
     assert (str(state.succeeded), state.counted) == (after, parse_indexes(before, completions))
     assert state.failed is None
@@ -153,7 +155,7 @@ KEPT: list[tuple[str, int, int, list[Pod], set[str]]] = [
 @pytest.mark.parametrize(("completions", "limit", "pods", "kept"), [pytest.param(*row[1:], id=row[0]) for row in KEPT])
 def test_failed_pod_is_kept_until_it_is_replaced(completions: int, limit: int, pods: list[Pod], kept: set[str]) -> None:
     """It alone knows how often its index has failed."""
-    state = take_census(job(completions, backoff_limit_per_index=limit), pods, frozenset({"released"})).indexes
+    state = count_job_pods(job(completions, backoff_limit_per_index=limit), pods, frozenset({"released"})).indexes
     assert state is not None
     assert {one.metadata.uid for one in state.to_replace.values()} == kept
 
@@ -180,7 +182,7 @@ def test_failures_of_an_index(
     """One may fail, the second is too many; what is ignored counts only for the delay."""
     policy = rules(action) if action is not None else None
     one, last = job(2, backoff_limit_per_index=1, pod_failure_policy=policy), pod(0, failures=failures, code=code)
-    state = take_census(one, [last]).indexes
+    state = count_job_pods(one, [last]).indexes
     assert state is not None
     assert str(state.failed) == failed
     annotations = with_index(pod_template(one), one, 0, last).metadata.annotations
@@ -221,7 +223,7 @@ PLANS: list[tuple[str, Job, list[Pod], list[str], tuple[int, ...]]] = [
 def test_pods_an_indexed_job_wants(one: Job, pods: list[Pod], deleted: list[str], created: tuple[int, ...]) -> None:
     """One for each index that is neither over nor worked on."""
     now = EPOCH + timedelta(hours=1)
-    plan = plan_pods(one, take_census(one, pods), NO_FAILURES, now)
+    plan = plan_pods(one, count_job_pods(one, pods), NO_FAILURES, now)
     assert [each.metadata.uid for each in plan.delete] == deleted
     assert (plan.create, plan.wait_seconds) == (created, 0)
 
@@ -231,10 +233,10 @@ def test_each_index_waits_by_itself() -> None:
     pods = [pod(0, failures=1), pod(1, failures=0)]
     one = job(3, 3, backoff_limit_per_index=5)
     now = EPOCH + timedelta(seconds=4)
-    assert plan_pods(one, take_census(one, pods), NO_FAILURES, now).create == (2,)
-    plan = plan_pods(one, take_census(one, [*pods, pod(2, "Running")]), NO_FAILURES, now)
+    assert plan_pods(one, count_job_pods(one, pods), NO_FAILURES, now).create == (2,)
+    plan = plan_pods(one, count_job_pods(one, [*pods, pod(2, "Running")]), NO_FAILURES, now)
     assert (plan.create, plan.wait_seconds) == ((), 6)
-    later = plan_pods(one, take_census(one, pods), NO_FAILURES, EPOCH + timedelta(seconds=10))
+    later = plan_pods(one, count_job_pods(one, pods), NO_FAILURES, EPOCH + timedelta(seconds=10))
     assert later.create == (1, 2)
 
 
@@ -264,10 +266,10 @@ def rule(indexes: str | None = None, count: int | None = None) -> SuccessPolicyR
 def test_success_policy(given: tuple[SuccessPolicyRule, ...], succeeded: str, number: int | None) -> None:
     """The first rule that is met; indexes beyond the completions belong to none."""
     policy = SuccessPolicy(rules=given)
-    assert matched_rule(policy, parse_indexes(succeeded, 10), 10) == number
-    assert matched_rule(None, parse_indexes(succeeded, 10), 10) is None
+    assert match_success_policy(policy, parse_indexes(succeeded, 10), 10) == number
+    assert match_success_policy(None, parse_indexes(succeeded, 10), 10) is None
     one = job(10, success_policy=policy, status=JobStatus(completed_indexes=succeeded))
-    ending = ending_of(one, take_census(one, []), EPOCH)
+    ending = finished_condition_of(one, count_job_pods(one, []), EPOCH)
     expected = None if number is None else ("SuccessCriteriaMet", "SuccessPolicy", f"Matched rules at index {number}")
     assert (None if ending is None else (ending.type, ending.reason, ending.message)) == expected
 

@@ -15,10 +15,10 @@ from pykubelet.api.generated.core import (
     Pod,
     SleepAction,
 )
-from pykubelet.api.keys import PodUid
-from pykubelet.runtime.protocol import Outcome, RuntimeFailure, RuntimePod
-from pykubelet.runtime.results import Action, error_text
-from pykubelet.runtime.sim import Behaviour, SimRuntime
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.kuberuntime.pod_actions import SyncAction, error_text
+from pykubelet.runtimes.protocol import CommandResult, RuntimeFailure, RuntimePod
+from pykubelet.runtimes.sim.runtime import Behaviour, SimRuntime
 from pykubelet.testing.build import container, pod
 from pykubelet.testing.virtual_time import VirtualClock
 from runtime_rig import Rig
@@ -171,7 +171,7 @@ async def test_pre_stop_does_not_keep_a_container_alive(
     web = pod(containers=(container(lifecycle=PRE_STOP),), termination_grace_period_seconds=5)
     async with Rig(tmp_path, sim=sim).running() as rig:
         observed = await started(rig, web)
-        rig.commands.seconds, rig.commands.outcome = seconds, Outcome(exit_code, b"")
+        rig.commands.seconds, rig.commands.outcome = seconds, CommandResult(exit_code, b"")
         rig.events.seen.clear()
         await rig.killer.kill_pod(web, observed)
         assert rig.events.reasons() == reasons
@@ -195,8 +195,8 @@ async def test_kill_pod_needs_no_spec(tmp_path: Path) -> None:
         observed = await started(rig, web)
         results = await rig.killer.kill_pod(None, observed, grace_seconds=1)
         assert [(step.action, step.target) for step in results] == [
-            (Action.KILL_CONTAINER, "main"),
-            (Action.KILL_SANDBOX, web.metadata.uid),
+            (SyncAction.KILL_CONTAINER, "main"),
+            (SyncAction.KILL_SANDBOX, web.metadata.uid),
         ]
         assert sim.told["main"][1] == 2
         assert rig.commands.runs == []

@@ -11,8 +11,8 @@ import pytest
 
 import recorded_runs
 from pykubelet.api.generated.core import Pod
-from pykubelet.api.wire import from_document
-from pykubelet.runtime.sim import ImageBehaviour
+from pykubelet.api.serializer import from_document
+from pykubelet.runtimes.sim.runtime import ImageBehaviour
 from recorded_runs import Life, Replay
 from shell_scripts import ShellCommands, behaviour
 from whole_node import world

@@ -8,12 +8,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.agent.flow import WorkerState
-from pykubelet.agent.housekeeping_plan import is_active
-from pykubelet.agent.pods.admission import NodeView, admit, shortages
-from pykubelet.agent.pods.occupancy import Occupancy
-from pykubelet.agent.pods.preemption import NoVictims, victims
-from pykubelet.agent.pods.sysctls import SysctlAllowlist, safe_sysctls
 from pykubelet.api.generated.core import (
     AppArmorProfile,
     ContainerPort,
@@ -32,6 +26,17 @@ from pykubelet.api.generated.core import (
     Toleration,
 )
 from pykubelet.api.generated.meta import ObjectMeta
+from pykubelet.kubelet.types import is_active
+from pykubelet.kubelet.lifecycle.predicate import (
+    AdmissionNodeInfo,
+    AllocatedResources,
+    NoPreemptionVictims,
+    admit,
+    insufficient_resources,
+    preemption_victims,
+)
+from pykubelet.kubelet.sysctl import SysctlAllowlist, safe_sysctls
+from pykubelet.kubelet.types import PodWorkerState
 from pykubelet.testing.build import container, pod, static_pod
 
 SAFE = SysctlAllowlist(safe_sysctls((6, 1)))
@@ -55,11 +60,11 @@ def machine(*taints: Taint, **allocatable: str) -> Node:
     )
 
 
-def view(*others: Pod, node: Node | None = None, **rest: Any) -> NodeView:
-    occupancy = Occupancy()
+def view(*others: Pod, node: Node | None = None, **rest: Any) -> AdmissionNodeInfo:
+    occupancy = AllocatedResources()
     for other in others:
         occupancy.put(other)
-    return NodeView(node=node or machine(), occupancy=occupancy, sysctls=rest.pop("sysctls", SAFE), **rest)
+    return AdmissionNodeInfo(node=node or machine(), occupancy=occupancy, sysctls=rest.pop("sysctls", SAFE), **rest)
 
 
 def with_port(name: str, port: int, ip: str = "", protocol: str = "") -> Pod:
@@ -98,7 +103,7 @@ FITS = [
 
 
 @pytest.mark.parametrize(("candidate", "node"), FITS)
-def test_pod_is_admitted(candidate: Pod, node: NodeView) -> None:
+def test_pod_is_admitted(candidate: Pod, node: AdmissionNodeInfo) -> None:
     """Nothing is in its way."""
     assert admit(candidate, node).admitted
 
@@ -224,7 +229,7 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("candidate", "node", "reason", "message"), REFUSALS)
-def test_pod_is_refused(candidate: Pod, node: NodeView, reason: str, message: str) -> None:
+def test_pod_is_refused(candidate: Pod, node: AdmissionNodeInfo, reason: str, message: str) -> None:
     """With upstream's reason and text."""
     verdict = admit(candidate, node)
     assert (verdict.reason, verdict.message) == (reason, message)
@@ -232,7 +237,7 @@ def test_pod_is_refused(candidate: Pod, node: NodeView, reason: str, message: st
 
 def test_pod_is_refused_while_the_node_is_not_known() -> None:
     """Nothing can be judged without it."""
-    verdict = admit(pod(), NodeView(node=None, occupancy=Occupancy(), sysctls=SAFE))
+    verdict = admit(pod(), AdmissionNodeInfo(node=None, occupancy=AllocatedResources(), sysctls=SAFE))
     assert (verdict.reason, verdict.message) == ("InvalidNodeInfo", "Kubelet cannot get node info.")
 
 
@@ -376,10 +381,10 @@ def test_victims_are_few_and_unimportant(
 ) -> None:
     """Upstream's choices."""
     if chosen is None:
-        with pytest.raises(NoVictims, match="no set of running pods found to reclaim resources"):
-            victims(preemptor, others, missing)
+        with pytest.raises(NoPreemptionVictims, match="no set of running pods found to reclaim resources"):
+            preemption_victims(preemptor, others, missing)
     else:
-        assert victims(preemptor, others, missing) == chosen
+        assert preemption_victims(preemptor, others, missing) == chosen
 
 
 def test_critical_pod_pushes_others_out_only_for_resources() -> None:
@@ -406,7 +411,7 @@ def test_critical_pod_that_nobody_can_make_room_for_is_refused() -> None:
 def test_shortages_are_found_in_order() -> None:
     wanted = sized("web", cpu="8m", memory="10", **{"hugepages-2Mi": "2Mi", "example.com/gpu": "1"})
     occupancy = view(sized("other", cpu="5m", memory="19")).occupancy
-    found = shortages(wanted, machine(**{"example.com/gpu": "0"}), occupancy)
+    found = insufficient_resources(wanted, machine(**{"example.com/gpu": "0"}), occupancy)
     assert [one.resource for one in found] == ["cpu", "memory", "example.com/gpu", "hugepages-2Mi"]
 
 
@@ -419,14 +424,14 @@ def phased(phase: str) -> Pod:
     [
         pytest.param(phased("Failed"), None, "", False, id="failed"),
         pytest.param(phased("Succeeded"), None, "", False, id="succeeded"),
-        pytest.param(phased("Running"), WorkerState.TERMINATING, "Running", True, id="deleting but running"),
+        pytest.param(phased("Running"), PodWorkerState.TERMINATING, "Running", True, id="deleting but running"),
         pytest.param(phased("Pending"), None, "", True, id="pending"),
-        pytest.param(phased("Running"), WorkerState.SYNC, "Running", True, id="running"),
+        pytest.param(phased("Running"), PodWorkerState.SYNC, "Running", True, id="running"),
         pytest.param(phased("Running"), None, "Failed", False, id="running but refused here"),
-        pytest.param(phased("Running"), WorkerState.TERMINATED, "Running", False, id="running but known terminated"),
-        pytest.param(phased("Failed"), WorkerState.TERMINATING, "", True, id="failed but terminating"),
+        pytest.param(phased("Running"), PodWorkerState.TERMINATED, "Running", False, id="running but known terminated"),
+        pytest.param(phased("Failed"), PodWorkerState.TERMINATING, "", True, id="failed but terminating"),
     ],
 )
 @pytest.mark.case("6.24-03 inactive pods")
-def test_inactive_pods_do_not_count(known: Pod, worker: WorkerState | None, own_phase: str, counts: bool) -> None:
+def test_inactive_pods_do_not_count(known: Pod, worker: PodWorkerState | None, own_phase: str, counts: bool) -> None:
     assert is_active(known, worker, own_phase) == counts

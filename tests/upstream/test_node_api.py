@@ -12,16 +12,16 @@ from msgspec.structs import replace as with_fields
 from loop_lab import LoopLab
 from node_api_rig import FixedJudge, NodeRig, asked
 from pykubelet.api.generated import core
-from pykubelet.api.keys import PodUid
-from pykubelet.nodeapi.access.attributes import attributes_of
-from pykubelet.nodeapi.front import Front
-from pykubelet.nodeapi.log_options import LogOptions, log_options
-from pykubelet.nodeapi.logs import LogOutput
-from pykubelet.nodeapi.replies import Refused, Reply
-from pykubelet.nodeapi.routes import Page
-from pykubelet.runtime.loglines import STDERR, LogQuery
-from pykubelet.runtime.pod_cache import Look
-from pykubelet.runtime.protocol import ContainerState, Outcome
+from pykubelet.api.pods import PodUid
+from pykubelet.httpserver.reply import HttpError, Reply
+from pykubelet.kubelet.logs.log_lines import LogQuery
+from pykubelet.kubelet.pleg.pod_cache import CachedStatus
+from pykubelet.kubelet.server.auth import attributes_of
+from pykubelet.kubelet.server.container_logs import ContainerLogOutput, PodLogOptions, log_options
+from pykubelet.kubelet.server.handlers import KubeletHandlers
+from pykubelet.kubelet.server.routes import KubeletEndpoint
+from pykubelet.runtimes.log_format import STDERR
+from pykubelet.runtimes.protocol import CommandResult, ContainerState
 from pykubelet.testing.build import container, pod
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -33,18 +33,20 @@ EVERYTHING = FixedJudge(
 class WrittenDown:
     """Commands that are not run but written down."""
 
-    def __init__(self, outcome: Outcome) -> None:
+    def __init__(self, outcome: CommandResult) -> None:
         self.outcome = outcome
         self.ran: list[tuple[str, list[str]]] = []
 
     async def run(
         self, container_id: str, command: Sequence[str], *, timeout_seconds: float | None, limit_bytes: int
-    ) -> Outcome:
+    ) -> CommandResult:
         self.ran.append((container_id, list(command)))
         return self.outcome
 
 
-async def reply(front: Front, method: str, target: str, *, token: str = "good", body: bytes = b"") -> tuple[int, str]:
+async def reply(
+    front: KubeletHandlers, method: str, target: str, *, token: str = "good", body: bytes = b""
+) -> tuple[int, str]:
     """Code and text of an answer."""
     answer = await front.answer(asked(method, target, token=token, body=body))
     assert isinstance(answer, Reply)
@@ -106,18 +108,18 @@ async def test_what_is_for_debugging_can_be_switched_off(tmp_path: Path, path: s
 
 
 LOG_CASES = {
-    "no options": ("", LogOptions(LogQuery())),
-    "timestamps": ("timestamps=1", LogOptions(LogQuery(timestamps=True))),
-    "limitBytes": ("limitBytes=3", LogOptions(LogQuery(limit_bytes=3))),
-    "sinceSeconds": ("sinceSeconds=5", LogOptions(LogQuery(since=NOW - timedelta(seconds=5)))),
-    "sinceTime": ("sinceTime=2026-01-02T03:04:00Z", LogOptions(LogQuery(since=NOW - timedelta(seconds=5)))),
-    "follow": ("follow=1", LogOptions(LogQuery(follow=True))),
-    "previous": ("previous=1", LogOptions(LogQuery(), previous=True)),
-    "tailLines": ("tailLines=5", LogOptions(LogQuery(tail_lines=5))),
-    "tail": ("tail=5", LogOptions(LogQuery(tail_lines=5))),
-    "tail all": ("tail=all&tailLines=7", LogOptions(LogQuery())),
-    "one stream": ("stream=Stderr", LogOptions(LogQuery(stream=STDERR))),
-    "not followed": ("follow=false&previous=0", LogOptions(LogQuery())),
+    "no options": ("", PodLogOptions(LogQuery())),
+    "timestamps": ("timestamps=1", PodLogOptions(LogQuery(timestamps=True))),
+    "limitBytes": ("limitBytes=3", PodLogOptions(LogQuery(limit_bytes=3))),
+    "sinceSeconds": ("sinceSeconds=5", PodLogOptions(LogQuery(since=NOW - timedelta(seconds=5)))),
+    "sinceTime": ("sinceTime=2026-01-02T03:04:00Z", PodLogOptions(LogQuery(since=NOW - timedelta(seconds=5)))),
+    "follow": ("follow=1", PodLogOptions(LogQuery(follow=True))),
+    "previous": ("previous=1", PodLogOptions(LogQuery(), previous=True)),
+    "tailLines": ("tailLines=5", PodLogOptions(LogQuery(tail_lines=5))),
+    "tail": ("tail=5", PodLogOptions(LogQuery(tail_lines=5))),
+    "tail all": ("tail=all&tailLines=7", PodLogOptions(LogQuery())),
+    "one stream": ("stream=Stderr", PodLogOptions(LogQuery(stream=STDERR))),
+    "not followed": ("follow=false&previous=0", PodLogOptions(LogQuery())),
     "negative tail": ("tail=-1", 422),
     "no bytes": ("limitBytes=0", 422),
     "now": ("sinceSeconds=0", 422),
@@ -137,7 +139,7 @@ def test_options_of_logs_are_read_as_upstream_reads_them(name: str) -> None:
     given = [tuple(part.split("=")) for part in query.split("&") if part]
     pairs = [(key, value) for key, value in given]
     if isinstance(expected, int):
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(HttpError) as refused:
             log_options(pairs, NOW)
         assert refused.value.reply.code == expected
     else:
@@ -169,7 +171,7 @@ def restarted(rig: NodeRig) -> None:
     (second,) = rig.cache.get(uid).containers
     ended = replace(second, state=ContainerState.EXITED)
     both = replace(rig.cache.get(uid), containers=(ended, replace(ended, id="first", attempt=0)))
-    rig.cache.put(uid, Look(rig.cache.begin(), both))
+    rig.cache.put(uid, CachedStatus(rig.cache.begin(), both))
     before = core.ContainerState(terminated=core.ContainerStateTerminated(container_id="test://first"))
     status = rig.statuses.pod_status(uid)
     assert status is not None
@@ -184,7 +186,7 @@ async def test_log_is_read_as_it_is_asked_for(tmp_path: Path, name: str) -> None
     rig = NodeRig(tmp_path)
     restarted(rig)
     answer = await rig.front(EVERYTHING).answer(asked("GET", f"/containerLogs/default/web/main{query}"))
-    assert isinstance(answer, LogOutput)
+    assert isinstance(answer, ContainerLogOutput)
     sent = bytearray()
 
     async def write(chunk: bytes) -> None:
@@ -206,14 +208,14 @@ async def test_log_is_refused_when_it_cannot_be_cut(tmp_path: Path) -> None:
 @pytest.mark.case("6.24-74 run splits its command at spaces")
 @pytest.mark.parametrize("middle", ["", "uid-default-web/"], ids=["without uid", "with uid"])
 async def test_run_runs_in_the_pod_of_that_name(tmp_path: Path, middle: str) -> None:
-    rig, commands = NodeRig(tmp_path), WrittenDown(Outcome(0, b"a\n"))
+    rig, commands = NodeRig(tmp_path), WrittenDown(CommandResult(0, b"a\n"))
     rig.add_pod(pod("web", containers=[container("main")]))
     front = rig.front(EVERYTHING, commands=commands)
     path = f"/run/default/web/{middle}main"
     assert await reply(front, "POST", f"{path}?cmd=ls%20-a") == (200, "a\n")
     assert await reply(front, "POST", path, body=b"cmd=ls+-a") == (200, "a\n")
     assert commands.ran == [("uid-default-web-main-0", ["ls", "-a"])] * 2
-    commands.outcome = Outcome(2, b"so\noh", b"oh")
+    commands.outcome = CommandResult(2, b"so\noh", b"oh")
     assert await reply(front, "POST", f"{path}?cmd=ls") == (500, "command 'ls' exited with 2: oh")
     assert await reply(front, "POST", "/run/default/web/other-uid/main") == (500, 'container not found ("main")')
     assert await reply(front, "POST", "/run/default/nobody/main") == (404, "pod does not exist")
@@ -289,8 +291,8 @@ async def test_one_right_is_enough(tmp_path: Path, right: str) -> None:
 
 
 @pytest.mark.case("6.24-75 no page is without its check")
-@pytest.mark.parametrize("page", Page, ids=lambda page: page.value)
-async def test_every_page_is_behind_the_gate(tmp_path: Path, page: Page) -> None:
+@pytest.mark.parametrize("page", KubeletEndpoint, ids=lambda page: page.value)
+async def test_every_page_is_behind_the_gate(tmp_path: Path, page: KubeletEndpoint) -> None:
     front = NodeRig(tmp_path).front(FixedJudge())
     for method in ("GET", "POST"):
         assert (await reply(front, method, f"{page.value}/default/web/main"))[0] == 403

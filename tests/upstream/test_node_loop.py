@@ -12,15 +12,23 @@ from msgspec.structs import replace
 
 import whole_node
 from loop_lab import LoopLab
-from pykubelet.agent.flow import PodOp, PodWork, ProbeKind, ProbeResult, ProbeVerdict, Source, SyncType, WorkerState
-from pykubelet.agent.workers import SyncFailed
 from pykubelet.api.generated.core import ContainerPort, ContainerStatus, Pod, PodStatus
-from pykubelet.api.keys import PodUid
-from pykubelet.runtime.pod_cache import Look
-from pykubelet.runtime.protocol import RuntimeFailure
-from pykubelet.runtime.relist import ChangeKind, ContainerChange
-from pykubelet.runtime.sim import ImageBehaviour
-from pykubelet.runtime.watchdog import PodChanges
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.pleg.pleg import PodLifecycleChanges, PodLifecycleEvent, PodLifecycleEventType
+from pykubelet.kubelet.pleg.pod_cache import CachedStatus
+from pykubelet.kubelet.pod_workers.worker import SyncFailed
+from pykubelet.kubelet.types import (
+    PodOperation,
+    PodSource,
+    PodWorkerState,
+    ProbeOutcome,
+    ProbeResult,
+    ProbeType,
+    SyncPodType,
+    UpdatePodOptions,
+)
+from pykubelet.runtimes.protocol import RuntimeFailure
+from pykubelet.runtimes.sim.runtime import ImageBehaviour
 from pykubelet.testing.build import container, mirror_pod, pod, static_pod
 from sync_world import World
 from worker_lab import api_pod, deleted, file_pod, in_runtime
@@ -49,7 +57,7 @@ async def test_loop_ends_when_there_are_no_more_updates(lab: LoopLab) -> None:
 async def test_refused_pod_has_failed_and_the_other_runs(lab: LoopLab) -> None:
     refused, admitted = pod("a", node_name="node-2"), pod("b")
     async with lab.running():
-        lab.send(PodOp.ADD, refused, admitted)
+        lab.send(PodOperation.ADD, refused, admitted)
         await lab.quiet()
         status = lab.statuses.pod_status(refused.metadata.uid)
         assert status is not None
@@ -58,7 +66,7 @@ async def test_refused_pod_has_failed_and_the_other_runs(lab: LoopLab) -> None:
         assert status.message == f"Pod was rejected: {message}"
         assert lab.events.told == [f"Warning NodeName {message}"]
         # What the API shows of it then is no news.
-        lab.send(PodOp.RECONCILE, replace(refused, status=status))
+        lab.send(PodOperation.RECONCILE, replace(refused, status=status))
         await lab.quiet()
         assert kinds(lab, refused.metadata.uid) == []
         assert kinds(lab, admitted.metadata.uid) == ["sync"]
@@ -100,17 +108,17 @@ KINDS_OF_PODS = {
 @pytest.mark.case("6.24-03 pods that are not active take no room from a new one")
 async def test_new_pod_meets_only_active_pods(lab: LoopLab) -> None:
     for uid in "failed", "succeeded":
-        lab.cache.put(PodUid(uid), Look(lab.cache.begin(), in_runtime(uid, is_running=False)))
+        lab.cache.put(PodUid(uid), CachedStatus(lab.cache.begin(), in_runtime(uid, is_running=False)))
     releases = [lab.syncs.hold("terminating", uid) for uid in ("deleting but running", "failed but terminating")]
     lab.syncs.hold("terminated", "running but known terminated")
     async with lab.running():
-        lab.send(PodOp.ADD, *(known for known, _ in KINDS_OF_PODS.values()))
+        lab.send(PodOperation.ADD, *(known for known, _ in KINDS_OF_PODS.values()))
         await lab.quiet()
         known_terminated, _ = KINDS_OF_PODS["running but known terminated"]
-        lab.pool.update(PodWork(SyncType.KILL, known_terminated))
+        lab.pool.update(UpdatePodOptions(SyncPodType.KILL, known_terminated))
         await lab.quiet()
         newcomers = {uid: on_port(number, f"new {uid}") for number, uid in enumerate(KINDS_OF_PODS, 1)}
-        lab.send(PodOp.ADD, *newcomers.values())
+        lab.send(PodOperation.ADD, *newcomers.values())
         await lab.quiet()
         is_in_the_way = {uid: lab.phase(newcomer) == "Failed" for uid, newcomer in newcomers.items()}
         assert is_in_the_way == {uid: is_active for uid, (_, is_active) in KINDS_OF_PODS.items()}
@@ -134,8 +142,8 @@ async def test_network_error_fails_all_but_host_network_pods() -> None:
 async def test_removed_pod_is_killed_once_all_sources_are_known(lab: LoopLab) -> None:
     lab.outside.unready = {"api"}
     async with lab.running():
-        lab.send(PodOp.ADD, api_pod())
-        lab.send(PodOp.REMOVE, api_pod())
+        lab.send(PodOperation.ADD, api_pod())
+        lab.send(PodOperation.REMOVE, api_pod())
         await asyncio.sleep(10)
         assert kinds(lab) == ["sync"]
         lab.outside.unready = set()
@@ -147,9 +155,9 @@ async def test_removed_pod_is_killed_once_all_sources_are_known(lab: LoopLab) ->
 async def test_removed_pod_is_killed_at_once_when_its_own_source_is_ready(lab: LoopLab) -> None:
     lab.outside.unready = {"http"}
     async with lab.running():
-        lab.send(PodOp.ADD, file_pod("one"), source=Source.FILE)
+        lab.send(PodOperation.ADD, file_pod("one"), source=PodSource.FILE)
         await lab.quiet()
-        lab.send(PodOp.REMOVE, file_pod("one"), source=Source.FILE)
+        lab.send(PodOperation.REMOVE, file_pod("one"), source=PodSource.FILE)
         await lab.quiet()
         assert kinds(lab, "one") == ["sync", "terminating", "terminated"]
 
@@ -160,7 +168,7 @@ async def test_additions_are_handled_oldest_first(lab: LoopLab) -> None:
     young = api_pod("young", creation_timestamp="2026-01-01T00:00:02Z")
     old = api_pod("old", creation_timestamp="2026-01-01T00:00:01Z")
     async with lab.running():
-        lab.send(PodOp.ADD, young, old)
+        lab.send(PodOperation.ADD, young, old)
         await lab.quiet()
         assert (kinds(lab, "old"), lab.phase(old)) == (["sync"], "")
         assert (kinds(lab, "young"), lab.phase(young)) == ([], "Failed")
@@ -169,28 +177,28 @@ async def test_additions_are_handled_oldest_first(lab: LoopLab) -> None:
 async def test_update_delete_and_reconcile_reach_the_worker(lab: LoopLab) -> None:
     """UPDATE and DELETE at once, RECONCILE only if it changes what is to be done; SET is not for the loop."""
     async with lab.running():
-        lab.send(PodOp.ADD, api_pod())
+        lab.send(PodOperation.ADD, api_pod())
         await lab.quiet()
-        lab.send(PodOp.SET, api_pod())
-        lab.send(PodOp.RECONCILE, api_pod(phase="Running"))
+        lab.send(PodOperation.SET, api_pod())
+        lab.send(PodOperation.RECONCILE, api_pod(phase="Running"))
         await lab.quiet()
         assert kinds(lab) == ["sync"]
-        lab.send(PodOp.UPDATE, api_pod(labels={"a": "b"}))
+        lab.send(PodOperation.UPDATE, api_pod(labels={"a": "b"}))
         await lab.quiet()
         assert kinds(lab) == ["sync"] * 2
-        lab.send(PodOp.DELETE, deleted(api_pod(), 5))
+        lab.send(PodOperation.DELETE, deleted(api_pod(), 5))
         await lab.quiet()
         assert lab.syncs.calls[-2:] == [("terminating", UID, 5), ("terminated", UID, None)]
-        assert [update.op for update in lab.outside.seen][1] is PodOp.SET
+        assert [update.op for update in lab.outside.seen][1] is PodOperation.SET
 
 
 async def test_pod_that_somebody_else_declared_dead_is_stopped(lab: LoopLab) -> None:
     """Upstream would find out within a minute."""
     async with lab.running():
-        lab.send(PodOp.ADD, api_pod())
+        lab.send(PodOperation.ADD, api_pod())
         await lab.quiet()
         dead = api_pod(phase="Failed")
-        lab.send(PodOp.RECONCILE, replace(dead, status=replace(dead.status, reason="Evicted")))
+        lab.send(PodOperation.RECONCILE, replace(dead, status=replace(dead.status, reason="Evicted")))
         await lab.quiet()
         assert kinds(lab) == ["sync", "terminating", "terminated"]
         assert lab.outside.pruned == [(UID, "all")]
@@ -199,11 +207,11 @@ async def test_pod_that_somebody_else_declared_dead_is_stopped(lab: LoopLab) -> 
 async def test_mirror_has_its_static_pod_synced(lab: LoopLab) -> None:
     """Whatever happens to it; a mirror of nobody is let be."""
     async with lab.running():
-        lab.send(PodOp.ADD, mirror_pod("stray", uid="mirror-2"), source=Source.API)
-        lab.send(PodOp.ADD, static_pod(), source=Source.FILE)
+        lab.send(PodOperation.ADD, mirror_pod("stray", uid="mirror-2"), source=PodSource.API)
+        lab.send(PodOperation.ADD, static_pod(), source=PodSource.FILE)
         await lab.quiet()
-        for op in PodOp.ADD, PodOp.UPDATE, PodOp.REMOVE:
-            lab.send(op, mirror_pod(), source=Source.API)
+        for op in PodOperation.ADD, PodOperation.UPDATE, PodOperation.REMOVE:
+            lab.send(op, mirror_pod(), source=PodSource.API)
             await lab.quiet()
         assert kinds(lab, "hash-1") == ["sync"] * 4
         assert {uid for _, uid, _ in lab.syncs.calls} == {"hash-1"}
@@ -212,21 +220,21 @@ async def test_mirror_has_its_static_pod_synced(lab: LoopLab) -> None:
 @pytest.mark.parametrize(
     ("changes", "syncs", "pruned"),
     [
-        ([ChangeKind.STARTED], 1, []),
-        ([ChangeKind.DIED], 1, [(UID, "c1")]),
-        ([ChangeKind.REMOVED], 0, []),
-        ([ChangeKind.DIED, ChangeKind.REMOVED], 1, [(UID, "c1")]),
+        ([PodLifecycleEventType.STARTED], 1, []),
+        ([PodLifecycleEventType.DIED], 1, [(UID, "c1")]),
+        ([PodLifecycleEventType.REMOVED], 0, []),
+        ([PodLifecycleEventType.DIED, PodLifecycleEventType.REMOVED], 1, [(UID, "c1")]),
     ],
 )
 async def test_runtime_change_has_a_known_pod_synced(
-    lab: LoopLab, changes: list[ChangeKind], syncs: int, pruned: list[tuple[str, str]]
+    lab: LoopLab, changes: list[PodLifecycleEventType], syncs: int, pruned: list[tuple[str, str]]
 ) -> None:
     """Unless all that happened is that something was removed; after a death older dead ones go."""
     async with lab.running():
-        lab.send(PodOp.ADD, api_pod())
+        lab.send(PodOperation.ADD, api_pod())
         await lab.quiet()
-        heard = tuple(ContainerChange(kind, "c1") for kind in changes)
-        lab.outside.changes.put_nowait(PodChanges(UID, heard))
+        heard = tuple(PodLifecycleEvent(kind, "c1") for kind in changes)
+        lab.outside.changes.put_nowait(PodLifecycleChanges(UID, heard))
         await lab.quiet()
         assert (len(kinds(lab)) - 1, lab.outside.pruned) == (syncs, pruned)
 
@@ -234,20 +242,20 @@ async def test_runtime_change_has_a_known_pod_synced(
 @pytest.mark.parametrize(
     ("kind", "verdict", "is_synced", "ready", "started"),
     [
-        (ProbeKind.LIVENESS, ProbeVerdict.FAILURE, True, False, False),
-        (ProbeKind.LIVENESS, ProbeVerdict.SUCCESS, False, False, False),
-        (ProbeKind.READINESS, ProbeVerdict.SUCCESS, True, True, False),
-        (ProbeKind.READINESS, ProbeVerdict.FAILURE, True, False, False),
-        (ProbeKind.STARTUP, ProbeVerdict.SUCCESS, True, False, True),
-        (ProbeKind.STARTUP, ProbeVerdict.UNKNOWN, True, False, False),
+        (ProbeType.LIVENESS, ProbeOutcome.FAILURE, True, False, False),
+        (ProbeType.LIVENESS, ProbeOutcome.SUCCESS, False, False, False),
+        (ProbeType.READINESS, ProbeOutcome.SUCCESS, True, True, False),
+        (ProbeType.READINESS, ProbeOutcome.FAILURE, True, False, False),
+        (ProbeType.STARTUP, ProbeOutcome.SUCCESS, True, False, True),
+        (ProbeType.STARTUP, ProbeOutcome.UNKNOWN, True, False, False),
     ],
 )
 async def test_probe_result_changes_the_status_and_has_the_pod_synced(
-    lab: LoopLab, kind: ProbeKind, verdict: ProbeVerdict, is_synced: bool, ready: bool, started: bool
+    lab: LoopLab, kind: ProbeType, verdict: ProbeOutcome, is_synced: bool, ready: bool, started: bool
 ) -> None:
     """Of liveness only failures count."""
     async with lab.running():
-        lab.send(PodOp.ADD, api_pod())
+        lab.send(PodOperation.ADD, api_pod())
         await lab.quiet()
         container = ContainerStatus(name="main", container_id="sim://c1", started=False)
         lab.statuses.set_pod_status(api_pod(), PodStatus(phase="Running", container_statuses=(container,)))
@@ -263,7 +271,7 @@ async def test_loop_waits_while_the_runtime_is_down(lab: LoopLab) -> None:
     """It looks again after 0.1 s, then ever later, and says so by its health."""
     lab.outside.runtime_down = "runtime is down"
     async with lab.running():
-        lab.send(PodOp.ADD, api_pod())
+        lab.send(PodOperation.ADD, api_pod())
         await asyncio.sleep(30)
         assert lab.syncs.calls == []
         lab.outside.runtime_down = ""
@@ -280,8 +288,8 @@ async def test_pods_are_refused_while_the_node_is_not_known(lab: LoopLab) -> Non
     """With upstream's words."""
     lab.outside.shown = None
     async with lab.running():
-        lab.send(PodOp.ADD, api_pod())
-        lab.send(PodOp.RECONCILE, mirror_pod("stray"))
+        lab.send(PodOperation.ADD, api_pod())
+        lab.send(PodOperation.RECONCILE, mirror_pod("stray"))
         await lab.quiet()
         assert lab.events.told == ["Warning InvalidNodeInfo Kubelet cannot get node info."]
 
@@ -289,12 +297,12 @@ async def test_pods_are_refused_while_the_node_is_not_known(lab: LoopLab) -> Non
 async def test_housekeeping_rests_when_nothing_is_left_to_do(lab: LoopLab) -> None:
     """Once a minute it looks all the same; a runtime it cannot list leaves it at work."""
     async with lab.running():
-        lab.send(PodOp.ADD, api_pod())
+        lab.send(PodOperation.ADD, api_pod())
         await asyncio.sleep(10)
         assert lab.outside.listings == 1
         await asyncio.sleep(60)
         assert lab.outside.listings == 2
-        lab.send(PodOp.UPDATE, api_pod(labels={"a": "b"}))
+        lab.send(PodOperation.UPDATE, api_pod(labels={"a": "b"}))
         lab.outside.listed = RuntimeFailure("no answer")
         await asyncio.sleep(10)
         assert lab.outside.listings >= 6
@@ -303,7 +311,7 @@ async def test_housekeeping_rests_when_nothing_is_left_to_do(lab: LoopLab) -> No
 async def test_pod_that_nobody_wants_is_killed(lab: LoopLab) -> None:
     """With one second of grace, and is forgotten then. What is needed is asked per pod, when it is removed."""
     async with lab.running():
-        lab.send(PodOp.ADD, api_pod())
+        lab.send(PodOperation.ADD, api_pod())
         lab.outside.listed = [in_runtime("stray"), in_runtime(UID), in_runtime("dead", is_running=False)]
         await asyncio.sleep(2.1)
         assert lab.syncs.calls == [("sync", UID, None), ("runtime", "stray", None)]
@@ -317,7 +325,7 @@ async def test_refused_pod_comes_to_its_end_when_it_is_deleted(lab: LoopLab) -> 
     """Housekeeping gives it a worker, which clears up."""
     async with lab.running():
         refused = pod("a", uid=UID, node_name="node-2")
-        lab.send(PodOp.ADD, refused)
+        lab.send(PodOperation.ADD, refused)
         await lab.quiet()
         lab.pods.update_pod(replace(deleted(refused, 0), status=PodStatus(phase="Failed")))
         await asyncio.sleep(2.1)
@@ -327,11 +335,11 @@ async def test_refused_pod_comes_to_its_end_when_it_is_deleted(lab: LoopLab) -> 
 async def test_mirror_goes_with_the_static_pod_and_not_before(lab: LoopLab) -> None:
     """As soon as the pod has ended, without waiting for housekeeping."""
     async with lab.running():
-        lab.send(PodOp.ADD, static_pod(), source=Source.FILE)
-        lab.send(PodOp.ADD, mirror_pod(), source=Source.API)
+        lab.send(PodOperation.ADD, static_pod(), source=PodSource.FILE)
+        lab.send(PodOperation.ADD, mirror_pod(), source=PodSource.API)
         await lab.quiet()
         release = lab.syncs.hold("terminating", "hash-1")
-        lab.send(PodOp.REMOVE, static_pod(), source=Source.FILE)
+        lab.send(PodOperation.REMOVE, static_pod(), source=PodSource.FILE)
         await asyncio.sleep(5)
         assert lab.outside.deleted_mirrors == []
         release.set()
@@ -342,14 +350,14 @@ async def test_mirror_goes_with_the_static_pod_and_not_before(lab: LoopLab) -> N
 async def test_pod_is_started_anew_under_its_uid_as_soon_as_the_old_one_has_ended(lab: LoopLab) -> None:
     """Removed and added again meanwhile: the second is another pod."""
     async with lab.running():
-        lab.send(PodOp.ADD, file_pod(UID), source=Source.FILE)
+        lab.send(PodOperation.ADD, file_pod(UID), source=PodSource.FILE)
         await lab.quiet()
         release = lab.syncs.hold("terminating", UID)
-        lab.send(PodOp.REMOVE, file_pod(UID), source=Source.FILE)
-        lab.send(PodOp.ADD, file_pod(UID), source=Source.FILE)
+        lab.send(PodOperation.REMOVE, file_pod(UID), source=PodSource.FILE)
+        lab.send(PodOperation.ADD, file_pod(UID), source=PodSource.FILE)
         await lab.quiet()
         release.set()
         await lab.quiet()
         assert kinds(lab) == ["sync", "terminating", "terminated", "sync"]
-        assert lab.pool.queries.state(UID) is WorkerState.SYNC
+        assert lab.pool.queries.state(UID) is PodWorkerState.SYNC
         assert lab.admitter.is_on_node(UID)

@@ -11,23 +11,28 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from node_world import MACHINE, SETTINGS, NodeWorld
-from pykubelet.agent.heartbeat.changes import REPORT_SECONDS, is_report_due, report_delay_seconds, status_changed
-from pykubelet.agent.heartbeat.conditions import (
-    Pressures,
-    Problems,
+from pykubelet.api import schema
+from pykubelet.api.errors import AlreadyExists, ApiError, Conflict, Forbidden, InternalError
+from pykubelet.api.generated.core import Node, NodeAddress, NodeCondition, NodeStatus
+from pykubelet.api.serializer import to_document
+from pykubelet.api.times import format_time
+from pykubelet.kubelet.nodestatus.conditions import (
+    NodePressures,
+    NodeProblems,
     node_conditions,
     readiness_errors,
     ready_condition,
 )
-from pykubelet.agent.heartbeat.facts import Machine
-from pykubelet.agent.heartbeat.node_status import ATTACH_DETACH, Situation, initial_node
-from pykubelet.agent.heartbeat.register import try_to_register
-from pykubelet.agent.heartbeat.reporter import TRIES, TRY_SECONDS
-from pykubelet.api import resources
-from pykubelet.api.errors import AlreadyExists, ApiError, Conflict, Forbidden, InternalError
-from pykubelet.api.generated.core import Node, NodeAddress, NodeCondition, NodeStatus
-from pykubelet.api.times import format_time
-from pykubelet.api.wire import to_document
+from pykubelet.kubelet.nodestatus.machine import MachineInfo
+from pykubelet.kubelet.nodestatus.node_status import TRIES, TRY_SECONDS
+from pykubelet.kubelet.nodestatus.register import (
+    REPORT_SECONDS,
+    is_report_due,
+    report_delay_seconds,
+    status_changed,
+    try_to_register,
+)
+from pykubelet.kubelet.nodestatus.setters import ATTACH_DETACH, NodeStatusInputs, initial_node
 from pykubelet.testing.virtual_time import EPOCH
 
 CAPACITY = {"cpu": "2", "memory": "10G", "pods": "100", "ephemeral-storage": "5k"}
@@ -45,15 +50,15 @@ async def world() -> NodeWorld:
     return NodeWorld()
 
 
-def wanted(*, attach: bool = True, machine: Machine = MACHINE) -> Node:
-    node, _ = initial_node(SETTINGS, Situation(now=EPOCH, machine=machine))
+def wanted(*, attach: bool = True, machine: MachineInfo = MACHINE) -> Node:
+    node, _ = initial_node(SETTINGS, NodeStatusInputs(now=EPOCH, machine=machine))
     return node if attach else replace(node, metadata=replace(node.metadata, annotations={}))
 
 
 def existing(world: NodeWorld, node: Node) -> None:
     """Have the API hold a node."""
     stored = replace(node, metadata=replace(node.metadata, uid="uid-1"))
-    world.api.put(resources.NODES, to_document(stored))
+    world.api.put(schema.NODES, to_document(stored))
 
 
 @pytest.mark.case("6.24-64 a new node")
@@ -185,27 +190,27 @@ def before(kind: str, status: str | None) -> tuple[NodeCondition, ...]:
 @pytest.mark.parametrize(
     ("problems", "capacity", "status", "message"),
     [
-        (Problems(), CAPACITY, "True", "kubelet is posting ready status"),
-        (Problems(warning="foo"), CAPACITY, "True", "kubelet is posting ready status. WARNING: foo"),
-        (Problems(storage=("some storage error",)), CAPACITY, "False", "some storage error"),
-        (Problems(shutdown=("node is shutting down",)), CAPACITY, "False", "node is shutting down"),
-        (Problems(runtime=("runtime",), network=("network",)), CAPACITY, "False", "[runtime, network]"),
-        (Problems(runtime=("same",), network=("same",)), CAPACITY, "False", "same"),
+        (NodeProblems(), CAPACITY, "True", "kubelet is posting ready status"),
+        (NodeProblems(warning="foo"), CAPACITY, "True", "kubelet is posting ready status. WARNING: foo"),
+        (NodeProblems(storage=("some storage error",)), CAPACITY, "False", "some storage error"),
+        (NodeProblems(shutdown=("node is shutting down",)), CAPACITY, "False", "node is shutting down"),
+        (NodeProblems(runtime=("runtime",), network=("network",)), CAPACITY, "False", "[runtime, network]"),
+        (NodeProblems(runtime=("same",), network=("same",)), CAPACITY, "False", "same"),
         (
-            Problems(),
+            NodeProblems(),
             {},
             "False",
             "missing node capacity for resources: cpu, memory, pods, ephemeral-storage",
         ),
         (
-            Problems(network=("network",), warning="foo"),
+            NodeProblems(network=("network",), warning="foo"),
             {"cpu": "1", "pods": "1", "ephemeral-storage": "1"},
             "False",
             "[network, missing node capacity for resources: memory]. WARNING: foo",
         ),
     ],
 )
-def test_ready_says_what_is_wrong(problems: Problems, capacity: dict[str, str], status: str, message: str) -> None:
+def test_ready_says_what_is_wrong(problems: NodeProblems, capacity: dict[str, str], status: str, message: str) -> None:
     condition = ready_condition(None, readiness_errors(problems, capacity), problems.warning, EPOCH)
     reason = "KubeletReady" if status == "True" else "KubeletNotReady"
     assert (condition.status, condition.reason, condition.message) == (status, reason, message)
@@ -216,7 +221,7 @@ def test_ready_says_what_is_wrong(problems: Problems, capacity: dict[str, str], 
 @pytest.mark.parametrize("was", ["True", "False", None])
 def test_ready_moves_with_its_status_only(was: str | None, now_ready: bool) -> None:
     errors = () if now_ready else ("broken",)
-    conditions, events = node_conditions(before("Ready", was), Pressures(), errors, "", EPOCH)
+    conditions, events = node_conditions(before("Ready", was), NodePressures(), errors, "", EPOCH)
     ready = next(one for one in conditions if one.type == "Ready")
     status = "True" if now_ready else "False"
     assert ready.last_heartbeat_time == NOW
@@ -228,7 +233,7 @@ def test_ready_moves_with_its_status_only(was: str | None, now_ready: bool) -> N
 @pytest.mark.case("6.24-66 the last of the conditions")
 def test_new_conditions_end_with_ready() -> None:
     foreign = NodeCondition(type="NetworkUnavailable", status="False")
-    conditions, _ = node_conditions((foreign,), Pressures(), (), "", EPOCH)
+    conditions, _ = node_conditions((foreign,), NodePressures(), (), "", EPOCH)
     kinds = [one.type for one in conditions]
     assert kinds == ["NetworkUnavailable", "MemoryPressure", "DiskPressure", "PIDPressure", "Ready"]
     assert conditions[0] is foreign
@@ -240,7 +245,7 @@ def test_new_conditions_end_with_ready() -> None:
 @pytest.mark.parametrize("was", ["True", "False", None])
 def test_pressure_moves_with_its_status_and_is_told_when_new(kind: str, was: str | None, is_short: bool) -> None:
     field, present, absent = PRESSURES[kind]
-    conditions, events = node_conditions(before(kind, was), Pressures(**{field: is_short}), (), "", EPOCH)
+    conditions, events = node_conditions(before(kind, was), NodePressures(**{field: is_short}), (), "", EPOCH)
     condition = next(one for one in conditions if one.type == kind)
     status = "True" if is_short else "False"
     assert (condition.status, condition.last_heartbeat_time) == (status, NOW)
@@ -275,7 +280,7 @@ async def test_lease_is_created_with_its_owner(world: NodeWorld) -> None:
     await world.reporter.register()
     assert await world.lease.renew()
     assert world.calls("leases") == ["get", "create"]
-    (lease,) = world.api.documents(resources.LEASES)
+    (lease,) = world.api.documents(schema.LEASES)
     node = world.shown()
     assert lease["spec"] == {
         "holderIdentity": "node-1",
@@ -294,7 +299,7 @@ async def test_lease_is_renewed_from_what_was_last_seen(world: NodeWorld) -> Non
     await asyncio.sleep(10.25)
     assert await world.lease.renew()
     assert world.calls("leases") == ["patch"]
-    (lease,) = world.api.documents(resources.LEASES)
+    (lease,) = world.api.documents(schema.LEASES)
     assert lease["spec"]["renewTime"] == "2026-01-01T00:00:10.250000Z"
 
 
@@ -302,7 +307,7 @@ async def test_lease_is_renewed_from_what_was_last_seen(world: NodeWorld) -> Non
 async def test_lease_is_read_again_after_a_conflict(world: NodeWorld) -> None:
     await world.reporter.register()
     await world.lease.renew()
-    world.api.put(resources.LEASES, world.api.documents(resources.LEASES)[0])
+    world.api.put(schema.LEASES, world.api.documents(schema.LEASES)[0])
     world.calls()
     assert await world.lease.renew()
     assert world.calls("leases") == ["patch", "get", "patch"]
@@ -325,13 +330,13 @@ async def test_lease_is_tried_five_times_then_ensured(world: NodeWorld) -> None:
 async def test_lease_waits_for_its_node_at_each_renewal(world: NodeWorld, exists: bool) -> None:
     if exists:
         metadata = {"name": "node-1", "namespace": "kube-node-lease", "uid": "uid-lease"}
-        world.api.put(resources.LEASES, {"metadata": metadata, "spec": {"holderIdentity": "node-1"}})
+        world.api.put(schema.LEASES, {"metadata": metadata, "spec": {"holderIdentity": "node-1"}})
     for _ in range(2):
         assert not await world.lease.renew()
         assert {"create", "patch"} & set(world.calls("leases")) == set()
     await world.reporter.register()
     assert await world.lease.renew()
-    (lease,) = world.api.documents(resources.LEASES)
+    (lease,) = world.api.documents(schema.LEASES)
     assert [owner["kind"] for owner in lease["metadata"]["ownerReferences"]] == ["Node"]
 
 

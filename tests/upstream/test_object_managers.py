@@ -6,20 +6,13 @@ from typing import Any
 
 import pytest
 
-from pykubelet.agent.refs import (
-    CacheOptions,
-    NotRegistered,
-    ObjectKey,
-    SecretManager,
-    Strategy,
-    node_ttl,
-)
-from pykubelet.agent.refs.store import ObjectSource
-from pykubelet.agent.refs.ttl_store import TtlStore
-from pykubelet.api import resources, wire
+from pykubelet.api import schema, serializer
 from pykubelet.api.errors import ApiError, Expired, InternalError, NotFound
 from pykubelet.api.generated.core import LocalObjectReference, Node, Pod, Secret
-from pykubelet.api.typed import SECRETS
+from pykubelet.api.scheme import SECRETS
+from pykubelet.kubelet.objectcache.cache_based_manager import CacheOptions, ChangeDetectionStrategy
+from pykubelet.kubelet.objectcache.secret_and_configmap_manager import SecretManager
+from pykubelet.kubelet.objectcache.store import NotRegistered, ObjectKey, ObjectSource, TtlStore, node_ttl
 from pykubelet.testing.build import node, pod, secret
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import ManualClock
@@ -49,8 +42,8 @@ class FlakyApi(MemoryApi):
 
     def hold(self, *keys: ObjectKey) -> None:
         for key in keys:
-            document = wire.to_document(secret(key.name, namespace=key.namespace))
-            self.put(resources.SECRETS, {**document, "metadata": {**document["metadata"], "uid": str(key)}})
+            document = serializer.to_document(secret(key.name, namespace=key.namespace))
+            self.put(schema.SECRETS, {**document, "metadata": {**document["metadata"], "uid": str(key)}})
 
     @property
     def gets(self) -> list[tuple[str, str]]:
@@ -95,7 +88,7 @@ async def test_store_notices_that_an_object_is_gone(api: FlakyApi, ttl: float) -
     store = store_on(api, lambda: ttl)
     store.add_reference(NS1_NAME1, "pod1")
     await read(store, NS1_NAME1)
-    api.remove(resources.SECRETS, namespace="ns1", name="name1")
+    api.remove(schema.SECRETS, namespace="ns1", name="name1")
     with pytest.raises(NotFound):
         await read(store, NS1_NAME1)
 
@@ -173,7 +166,7 @@ def pulling(name: str, *secrets: str) -> Pod:
 )
 async def test_registration_invalidates(api: FlakyApi, story: list[tuple[Pod, str, int]]) -> None:
     api.hold(*(ObjectKey("ns1", name) for name in ("s1", "s10", "s2", "s20", "s3")))
-    manager = SecretManager(client=api, clock=api.clock, options=CacheOptions(strategy=Strategy.TTL))
+    manager = SecretManager(client=api, clock=api.clock, options=CacheOptions(strategy=ChangeDetectionStrategy.TTL))
     for registered, names, requests in story:
         before = len(api.calls)
         manager.register_pod(registered)
@@ -211,9 +204,9 @@ async def test_older_answer_is_ignored(api: FlakyApi, older: str) -> None:
 
     class Versions(FlakyApi):
         async def get(self, kind: Any, name: str, **_: Any) -> Any:
-            document = wire.to_document(secret(name))
+            document = serializer.to_document(secret(name))
             document["metadata"]["resourceVersion"] = next(versions)
-            return wire.from_document(document, kind.type)
+            return serializer.from_document(document, kind.type)
 
     store = store_on(Versions(api.clock), lambda: 0)
     store.add_reference(NS1_NAME1, "pod")
@@ -234,7 +227,7 @@ async def test_requests_ask_for_this_revision(api: FlakyApi, gone: bool, expecte
     store.add_reference(NS1_NAME1, "pod")
     await read(store, NS1_NAME1)
     if gone:
-        api.remove(resources.SECRETS, namespace="ns1", name="name1")
+        api.remove(schema.SECRETS, namespace="ns1", name="name1")
         with pytest.raises(NotFound):
             await read(store, NS1_NAME1)
         api.hold(NS1_NAME1)

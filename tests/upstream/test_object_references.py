@@ -5,20 +5,17 @@ from collections.abc import Callable, Iterable, Sequence
 
 import pytest
 
-from pykubelet.agent.refs import (
-    CacheOptions,
+from pykubelet.api import serializer
+from pykubelet.api.errors import NotFound
+from pykubelet.api.generated.core import Pod
+from pykubelet.kubelet.objectcache.cache_based_manager import CacheOptions, ChangeDetectionStrategy, Registration
+from pykubelet.kubelet.objectcache.secret_and_configmap_manager import (
     ConfigMapManager,
-    NotRegistered,
-    ObjectKey,
     SecretManager,
-    Strategy,
     config_map_names,
     secret_names,
 )
-from pykubelet.agent.refs.registration import Registration
-from pykubelet.api import wire
-from pykubelet.api.errors import NotFound
-from pykubelet.api.generated.core import Pod
+from pykubelet.kubelet.objectcache.store import NotRegistered, ObjectKey
 from pykubelet.testing.build import pod
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import ManualClock
@@ -38,7 +35,7 @@ def pod_with(name: str, *names: str, namespace: str = "ns1", uid: str = "") -> P
             "volumes": volumes,
         },
     }
-    return wire.from_document(document, Pod)
+    return serializer.from_document(document, Pod)
 
 
 class CountingReferences:
@@ -115,7 +112,9 @@ async def test_only_what_pods_refer_to_now_is_registered(
     manager_type: type[SecretManager] | type[ConfigMapManager],
 ) -> None:
     clock = ManualClock()
-    manager = manager_type(client=MemoryApi(clock), clock=clock, options=CacheOptions(strategy=Strategy.TTL))
+    manager = manager_type(
+        client=MemoryApi(clock), clock=clock, options=CacheOptions(strategy=ChangeDetectionStrategy.TTL)
+    )
     for namespace in ("ns1", "ns2", "ns3"):
         manager.register_pod(pod_with("name", "s1", "s2", "s20", namespace=namespace))
         manager.register_pod(pod_with("name", "s1", "s3", "s4", "s40", namespace=namespace))
@@ -131,7 +130,7 @@ async def test_only_what_pods_refer_to_now_is_registered(
     assert registered == {ObjectKey(ns, name) for ns in ("ns1", "ns2") for name in ("s1", "s3", "s4", "s40")}
 
 
-def envs(prefix: str) -> wire.Document:
+def envs(prefix: str) -> serializer.Document:
     return {
         "name": prefix,
         "envFrom": [{"secretRef": {"name": f"{prefix}-from"}}, {"configMapRef": {"name": f"{prefix}-from"}}],
@@ -145,7 +144,7 @@ def envs(prefix: str) -> wire.Document:
 
 
 DRIVERS = ("cephfs", "cinder", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos")
-EVERY_FIELD: wire.Document = {
+EVERY_FIELD: serializer.Document = {
     "imagePullSecrets": [{"name": "pull"}, {"name": ""}, {}],
     "initContainers": [envs("init")],
     "containers": [envs("main")],
@@ -174,5 +173,5 @@ IN_CONTAINERS = {f"{where}-{how}" for where in ("init", "main", "debug") for how
     ],
 )
 def test_every_reference_is_found(names: Callable[[Pod], Iterable[str]], expected: set[str]) -> None:
-    assert set(names(wire.from_document({"spec": EVERY_FIELD}, Pod))) == expected
+    assert set(names(serializer.from_document({"spec": EVERY_FIELD}, Pod))) == expected
     assert set(names(pod())) == set()

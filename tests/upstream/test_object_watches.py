@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from pykubelet.agent.refs import NotRegistered, NotSynced, ObjectKey
-from pykubelet.agent.refs.store import ObjectSource
-from pykubelet.agent.refs.watch_store import WatchOptions, WatchStore
-from pykubelet.api import resources, wire
+from pykubelet.api import schema, serializer
 from pykubelet.api.errors import Forbidden, NotFound, NotReached
 from pykubelet.api.generated.core import Secret
-from pykubelet.api.typed import SECRETS
-from pykubelet.kube.client import EVERYTHING, Selection
+from pykubelet.api.scheme import SECRETS
+from pykubelet.client.interface import EVERYTHING, Selection
+from pykubelet.kubelet.objectcache.store import NotRegistered, NotSynced, ObjectKey, ObjectSource
+from pykubelet.kubelet.objectcache.watch_based_manager import WatchOptions, WatchStore
 from pykubelet.testing.build import secret
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock
@@ -48,11 +47,11 @@ class ClusterApi(MemoryApi):
             raise Forbidden("can only read namespaced objects of this type")
 
     def hold(self, *, immutable: bool = False) -> None:
-        document = wire.to_document(secret(KEY.name, namespace=KEY.namespace, immutable=immutable or None))
-        self.put(resources.SECRETS, {**document, "metadata": {**document["metadata"], "uid": "uid-1"}})
+        document = serializer.to_document(secret(KEY.name, namespace=KEY.namespace, immutable=immutable or None))
+        self.put(schema.SECRETS, {**document, "metadata": {**document["metadata"], "uid": "uid-1"}})
 
     def drop(self) -> None:
-        self.remove(resources.SECRETS, namespace=KEY.namespace, name=KEY.name)
+        self.remove(schema.SECRETS, namespace=KEY.namespace, name=KEY.name)
 
     @property
     def requests(self) -> tuple[tuple[str, str], ...]:

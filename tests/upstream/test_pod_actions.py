@@ -13,12 +13,16 @@ import pytest
 from msgspec.structs import replace as with_fields
 
 from pykubelet.api.generated.core import Container, Pod, Probe
-from pykubelet.api.keys import PodUid
-from pykubelet.api.wire import Document, from_document
-from pykubelet.runtime.actions import KillReason, PodActions, ProbeResults
-from pykubelet.runtime.container_hash import container_hash
-from pykubelet.runtime.plan import plan
-from pykubelet.runtime.protocol import ContainerState, RuntimeContainer, RuntimePod, Sandbox
+from pykubelet.api.pods import PodUid
+from pykubelet.api.serializer import Document, from_document
+from pykubelet.kubelet.kuberuntime.pod_actions import (
+    KillReason,
+    PodActions,
+    ProbeResults,
+    compute_pod_actions,
+    container_hash,
+)
+from pykubelet.runtimes.protocol import ContainerState, RuntimeContainer, RuntimePod, Sandbox
 from pykubelet.testing.build import container, pod
 from pykubelet.testing.virtual_time import EPOCH
 
@@ -35,7 +39,7 @@ RUNNING, EXITED, CREATED, UNKNOWN = (
 @pytest.mark.parametrize("case", [pytest.param(case, id=str(case["index"])) for case in VECTORS])
 def test_actions_are_upstreams(case: Document) -> None:
     wanted = from_document(case["pod"], Pod)
-    actions = plan(wanted, _observed(case), _probes(case))
+    actions = compute_pod_actions(wanted, _observed(case), _probes(case))
     assert _shown(wanted, actions) == case["actions"]
 
 
@@ -135,7 +139,7 @@ class Scene:
 
     def outcome(self) -> str:
         """The actions in short: K kills the pod, S creates a sandbox; then what is killed (-) and started (+)."""
-        actions = plan(self.pod, self.observed, self.probes)
+        actions = compute_pod_actions(self.pod, self.observed, self.probes)
         head = ("K" if actions.kill_pod else "") + (f"S{actions.attempt}" if actions.create_sandbox else "")
         started = (*actions.start_init, *actions.start)
         killed = sorted(kill.container.name for kill in actions.kills)
@@ -252,7 +256,7 @@ def test_plan_does_what_the_case_says(scene: Scene, outcome: str) -> None:
 
 def _message(change: Callable[[Scene], Scene]) -> tuple[str, KillReason]:
     scene = change(GOOD)
-    (kill,) = plan(scene.pod, scene.observed, scene.probes).kills
+    (kill,) = compute_pod_actions(scene.pod, scene.observed, scene.probes).kills
     return kill.message, kill.reason
 
 
@@ -269,4 +273,4 @@ def test_kill_says_why() -> None:
 @pytest.mark.case("6.24-41 kill only, attempt 2")
 def test_attempt_grows_although_only_killed() -> None:
     scene = DEAD.sandbox(is_ready=False, attempt=1).policy("Never")
-    assert plan(scene.pod, scene.observed, scene.probes).attempt == 2
+    assert compute_pod_actions(scene.pod, scene.observed, scene.probes).attempt == 2

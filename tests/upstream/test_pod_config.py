@@ -9,15 +9,12 @@ from typing import Any
 
 import pytest
 
-from pykubelet.agent.flow import PodOp, PodUpdate
-from pykubelet.agent.sources import (
-    NotificationMode,
-    PodConfig,
-    SourcesReady,
-)
 from pykubelet.api.generated.core import Container, ObjectReference, Pod, PodSpec, PodStatus
 from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.pods import CONFIG_MIRROR, CONFIG_SEEN, CONFIG_SOURCE
+from pykubelet.kubelet.config.config import NotificationMode, PodConfig
+from pykubelet.kubelet.config.sources import SourcesReady
+from pykubelet.kubelet.types import PodOperation, PodUpdate
 from pykubelet.testing.virtual_time import ManualClock
 
 SOURCE = "test"
@@ -26,7 +23,13 @@ INCREMENTAL, SNAPSHOT, BOTH = (
     NotificationMode.SNAPSHOT,
     NotificationMode.SNAPSHOT_AND_UPDATES,
 )
-ADD, SET, UPDATE, DELETE, REMOVE = PodOp.ADD, PodOp.SET, PodOp.UPDATE, PodOp.DELETE, PodOp.REMOVE
+ADD, SET, UPDATE, DELETE, REMOVE = (
+    PodOperation.ADD,
+    PodOperation.SET,
+    PodOperation.UPDATE,
+    PodOperation.DELETE,
+    PodOperation.REMOVE,
+)
 
 
 class Events:
@@ -47,10 +50,10 @@ class Config:
         self.config = PodConfig(mode=mode, clock=self.clock, recorder=self.events)
         self.config.channel(SOURCE)
 
-    def send(self, op: PodOp, *pods: Pod) -> tuple[PodUpdate, ...]:
+    def send(self, op: PodOperation, *pods: Pod) -> tuple[PodUpdate, ...]:
         return self.config.merge(SOURCE, PodUpdate(op, SOURCE, pods))
 
-    def tell(self, op: PodOp, *pods: Pod) -> list[tuple[str, list[str]]]:
+    def tell(self, op: PodOperation, *pods: Pod) -> list[tuple[str, list[str]]]:
         """The updates sent for a message: operation, and names with namespaces."""
         return [shown(update) for update in self.send(op, *pods)]
 
@@ -89,7 +92,7 @@ async def test_new_pod_is_added_and_synced(namespace: str) -> None:
     ]
 
 
-Step = tuple[PodOp, Sequence[Pod], Sequence[tuple[str, list[str]]]]
+Step = tuple[PodOperation, Sequence[Pod], Sequence[tuple[str, list[str]]]]
 ONE = pod("foo")
 THREE = (pod("foo"), pod("foo2"), pod("foo3"))
 FIRST_THREE: Step = (SET, THREE, [("ADD", ["foo/new", "foo2/new", "foo3/new"])])

@@ -21,18 +21,16 @@ from pykubelet.api.generated.core import (
     PodTemplateSpec,
 )
 from pykubelet.api.generated.meta import ObjectMeta, OwnerReference
-from pykubelet.api.resources import PODS as POD_NAMES
-from pykubelet.api.selector_syntax import parse_selector
+from pykubelet.api.labels import parse_selector
+from pykubelet.api.schema import PODS as POD_NAMES
+from pykubelet.api.scheme import PODS
 from pykubelet.api.times import format_time
-from pykubelet.api.typed import PODS
-from pykubelet.controllers import ownership, pod_order
-from pykubelet.controllers.expectations import CountingExpectations, UidTrackingExpectations
-from pykubelet.controllers.ownership import Claimed, PodOwnership, new_controller_ref
-from pykubelet.controllers.pod_control import DeleteFailedError, PodControl
-from pykubelet.controllers.pod_index import PodIndex
-from pykubelet.controllers.slow_start import slow_start_batch
-from pykubelet.controllers.template_hash import template_hash
-from pykubelet.kube.client import Writer
+from pykubelet.client.indexer import PodIndex
+from pykubelet.client.interface import Writer
+from pykubelet.controllers.framework import active_pods, ownership
+from pykubelet.controllers.framework.expectations import CountingExpectations, UidTrackingExpectations
+from pykubelet.controllers.framework.ownership import ClaimedPods, PodControllerRefManager, new_controller_ref
+from pykubelet.controllers.framework.pod_control import DeleteFailedError, PodControl, slow_start_batch, template_hash
 from pykubelet.testing import build
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock
@@ -238,7 +236,7 @@ def pod(name: str = "p", phase: str = "Running", **fields: Any) -> Pod:
             uid=fields.pop("uid", name),
             creation_timestamp=times.get("created"),
             deletion_timestamp=fields.pop("deleted", None),
-            annotations={pod_order.DELETION_COST: fields.pop("cost")} if "cost" in fields else {},
+            annotations={active_pods.DELETION_COST: fields.pop("cost")} if "cost" in fields else {},
         ),
         spec=PodSpec(node_name=fields.pop("node", "n1"), init_containers=inits),
         status=PodStatus(
@@ -261,7 +259,7 @@ def test_terminating_pods_are_deleted_but_not_finished() -> None:
         pod(deleted=at),
         *(pod() for _ in range(3)),
     ]
-    assert sum(map(pod_order.is_terminating, pods)) == 2
+    assert sum(map(active_pods.is_pod_terminating, pods)) == 2
 
 
 @pytest.mark.case("5.10-11 claimed pods")
@@ -282,14 +280,14 @@ def test_claimed_pods_have_our_controller_ref_and_labels() -> None:
         owned(msgspec.structs.replace(ours, controller=False)),
         owned(ours, app="y"),
     ]
-    assert [pod_order.is_claimed(p, "rs-uid", selector) for p in claimed + not_claimed] == [True] * 2 + [False] * 5
+    assert [active_pods.is_claimed(p, "rs-uid", selector) for p in claimed + not_claimed] == [True] * 2 + [False] * 5
 
 
 @pytest.mark.case("5.10-12 active pods")
 def test_active_pods_are_not_finished() -> None:
     """A pod without a phase is active."""
     phases = ("Succeeded", "Failed", "", "Pending", "Running", "Unknown")
-    assert [pod_order.is_active(pod(phase=phase)) for phase in phases] == [False, False, True, True, True, True]
+    assert [active_pods.is_pod_active(pod(phase=phase)) for phase in phases] == [False, False, True, True, True, True]
 
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -315,8 +313,8 @@ def test_deletion_order_is_the_same_from_any_start() -> None:
     names = [p.metadata.name for p in PLAIN_ORDER]
     for turn in range(10):
         for pods in (PLAIN_ORDER[turn:] + PLAIN_ORDER[:turn], PLAIN_ORDER[turn::-1] + PLAIN_ORDER[:turn:-1]):
-            assert [p.metadata.name for p in pod_order.deletion_order(pods)] == names
-    logs = [p.metadata.name for p in pod_order.log_order(PLAIN_ORDER)]
+            assert [p.metadata.name for p in active_pods.deletion_order(pods)] == names
+    logs = [p.metadata.name for p in active_pods.log_order(PLAIN_ORDER)]
     assert logs[:5] == ["ready-month", "sidecar-restarts", "restarts", "oldest", "newer"]
     assert logs[5:] == names[5::-1]
 
@@ -337,8 +335,8 @@ def test_deletion_order_is_the_same_from_any_start() -> None:
 )
 def test_ranked_order_sees_pods_of_about_one_age_as_equal(left: Pod, right: Pod) -> None:
     """Powers of two of the age are compared, then UIDs."""
-    assert pod_order.compare_ranked((left, 1), (right, 1), NOW) == 0
-    assert pod_order.compare_ranked((right, 1), (left, 1), NOW) == 0
+    assert active_pods.compare_ranked((left, 1), (right, 1), NOW) == 0
+    assert active_pods.compare_ranked((right, 1), (left, 1), NOW) == 0
 
 
 RANKED = [
@@ -362,8 +360,8 @@ RANKED = [
 @pytest.mark.parametrize(("left", "right"), [pytest.param(a, b, id=f"5.10-15 {name}") for a, b, name in RANKED])
 def test_ranked_order_deletes_the_first_before_the_second(left: tuple[Pod, int], right: tuple[Pod, int]) -> None:
     """And never the other way round."""
-    assert pod_order.compare_ranked(left, right, NOW) < 0
-    assert pod_order.compare_ranked(right, left, NOW) > 0
+    assert active_pods.compare_ranked(left, right, NOW) < 0
+    assert active_pods.compare_ranked(right, left, NOW) > 0
 
 
 @pytest.mark.parametrize(
@@ -379,10 +377,10 @@ def test_ranked_order_deletes_the_first_before_the_second(left: tuple[Pod, int],
 )
 def test_next_availability(one: Pod, seconds: int, expected: float | None) -> None:
     """How long until the pod is available, and whether it is."""
-    assert pod_order.next_availability_seconds(one, seconds, NOW) == expected
+    assert active_pods.next_availability_seconds(one, seconds, NOW) == expected
     if expected:
-        assert not pod_order.is_available(one, seconds, NOW)
-        assert pod_order.is_available(one, seconds, NOW + timedelta(seconds=expected))
+        assert not active_pods.is_pod_available(one, seconds, NOW)
+        assert active_pods.is_pod_available(one, seconds, NOW + timedelta(seconds=expected))
 
 
 @pytest.mark.case("5.10-17 earliest availability")
@@ -391,10 +389,10 @@ def test_earliest_availability_shrinks_with_time() -> None:
     pods = [pod(ready_since=timedelta(seconds=s)) for s in (10, 20, 15)]
 
     def left(later: float) -> float | None:
-        return pod_order.earliest_availability_seconds(pods, 30, NOW, NOW + timedelta(seconds=later))
+        return active_pods.earliest_availability_seconds(pods, 30, NOW, NOW + timedelta(seconds=later))
 
     assert (left(0), left(4), left(11)) == (10, 6, 0)
-    assert pod_order.earliest_availability_seconds(pods, 5, NOW, NOW) is None
+    assert active_pods.earliest_availability_seconds(pods, 5, NOW, NOW) is None
 
 
 @pytest.mark.case("5.10-18 pods by owner")
@@ -439,13 +437,15 @@ def candidate(name: str, *references: OwnerReference, app: str = "x", **meta: An
     return Pod(metadata=ObjectMeta(owner_references=references, **fields))
 
 
-async def claim(by: ReplicaSet, *pods: Pod, finalizers: tuple[str, ...] = ()) -> tuple[Claimed, list[tuple[str, Any]]]:
+async def claim(
+    by: ReplicaSet, *pods: Pod, finalizers: tuple[str, ...] = ()
+) -> tuple[ClaimedPods, list[tuple[str, Any]]]:
     patches = Patches()
 
     async def can_adopt() -> None:
         return None
 
-    owning = PodOwnership(
+    owning = PodControllerRefManager(
         pod_control=patches,
         owner=by,
         selector=parse_selector("app=x"),

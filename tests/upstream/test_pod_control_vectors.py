@@ -7,18 +7,17 @@ from typing import Any
 
 import pytest
 
-from pykubelet.api import wire
+from pykubelet.api import serializer
 from pykubelet.api.errors import ApiError, Conflict, Forbidden, InternalError, Invalid, NotFound
 from pykubelet.api.generated.apps import ReplicaSet
 from pykubelet.api.generated.core import Pod, PodStatus, PodTemplateSpec
 from pykubelet.api.generated.meta import LabelSelector, ObjectMeta, OwnerReference
-from pykubelet.api.selector import selector_from_object
+from pykubelet.api.labels import selector_from_object
 from pykubelet.api.times import parse_time
-from pykubelet.controllers import pod_order
-from pykubelet.controllers.expectations import UidTrackingExpectations
-from pykubelet.controllers.ownership import PodOwnership
-from pykubelet.controllers.pod_control import pod_from_template, validate_controller_ref
-from pykubelet.controllers.slow_start import slow_start_batch
+from pykubelet.controllers.framework import active_pods
+from pykubelet.controllers.framework.expectations import UidTrackingExpectations
+from pykubelet.controllers.framework.ownership import PodControllerRefManager
+from pykubelet.controllers.framework.pod_control import pod_from_template, slow_start_batch, validate_controller_ref
 
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parent / "vectors/pod-control.json").read_text())["cases"]
 
@@ -28,15 +27,15 @@ def cases(op: str) -> pytest.MarkDecorator:
 
 
 def optional(document: Any, kind: Any) -> Any:
-    return None if document is None else wire.from_document(document, kind)
+    return None if document is None else serializer.from_document(document, kind)
 
 
 @cases("getPodFromTemplate")
 def test_pod_is_made_from_its_template(case: dict[str, Any]) -> None:
     """Labels, annotations, finalizers, spec; nothing else of the template."""
-    template = wire.from_document(case["template"], PodTemplateSpec)
+    template = serializer.from_document(case["template"], PodTemplateSpec)
     pod = pod_from_template(template, case["parent_name"], optional(case["controller_ref"], OwnerReference))
-    assert pod == wire.from_document(case["pod"], Pod)
+    assert pod == serializer.from_document(case["pod"], Pod)
 
 
 @cases("validateControllerRef")
@@ -53,19 +52,19 @@ def test_controller_ref_is_validated(case: dict[str, Any]) -> None:
 @cases("sortActivePods")
 def test_pods_are_ordered_for_deletion(case: dict[str, Any]) -> None:
     """Both orders, and every pair of the ranked one."""
-    pods = [wire.from_document(pod, Pod) for pod in case["pods"]]
-    assert [pod.metadata.name for pod in pod_order.deletion_order(pods)] == case["active_pods_order"]
+    pods = [serializer.from_document(pod, Pod) for pod in case["pods"]]
+    assert [pod.metadata.name for pod in active_pods.deletion_order(pods)] == case["active_pods_order"]
     if "ranks" not in case:
         return
     now = parse_time(case["now"]) if case["now"] else None
-    ranked = pod_order.ranked_deletion_order(pods, case["ranks"], now)
+    ranked = active_pods.ranked_deletion_order(pods, case["ranks"], now)
     assert [pod.metadata.name for pod in ranked] == case["ranked_order"]
     pairs = list(zip(pods, case["ranks"], strict=True))
     less = [
         [a[0].metadata.name, b[0].metadata.name]
         for a in pairs
         for b in pairs
-        if pod_order.compare_ranked(a, b, now) < 0
+        if active_pods.compare_ranked(a, b, now) < 0
     ]
     assert sorted(less) == sorted(named(case, json.loads(case["ranked_less_pairs"])))
 
@@ -142,8 +141,8 @@ def test_active_and_terminating_pods_are_told_apart(case: dict[str, Any]) -> Non
         )
         for p in case["pods"]
     ]
-    assert [pod.metadata.name for pod in pods if pod_order.is_active(pod)] == case["active"]
-    assert [pod.metadata.name for pod in pods if pod_order.is_terminating(pod)] == case["terminating"]
+    assert [pod.metadata.name for pod in pods if active_pods.is_pod_active(pod)] == case["active"]
+    assert [pod.metadata.name for pod in pods if active_pods.is_pod_terminating(pod)] == case["terminating"]
 
 
 ANSWERS: dict[str, type[ApiError]] = {
@@ -184,10 +183,10 @@ async def test_pods_are_claimed(case: dict[str, Any]) -> None:
 
     patcher = Patcher(case["patch_errors"])
     selector = selector_from_object(optional(case["selector"], LabelSelector))
-    ownership = PodOwnership(
+    ownership = PodControllerRefManager(
         pod_control=patcher, owner=owner, selector=selector, can_adopt=can_adopt, finalizers=case["finalizers"]
     )
-    claimed = await ownership.claim_pods([wire.from_document(pod, Pod) for pod in case["pods"]])
+    claimed = await ownership.claim_pods([serializer.from_document(pod, Pod) for pod in case["pods"]])
 
     assert [pod.metadata.name for pod in claimed.pods] == case["claimed"]
     assert patcher.patches == case["patches"]

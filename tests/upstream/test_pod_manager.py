@@ -6,10 +6,17 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.agent.pods import PodManager, is_mirror_pod_of
 from pykubelet.api.generated.core import Pod
-from pykubelet.api.keys import PodUid, full_name, parse_full_name
-from pykubelet.api.pods import CONFIG_HASH, CONFIG_MIRROR, CONFIG_SOURCE, pod_full_name
+from pykubelet.api.pods import (
+    CONFIG_HASH,
+    CONFIG_MIRROR,
+    CONFIG_SOURCE,
+    PodUid,
+    full_name,
+    parse_full_name,
+    pod_full_name,
+)
+from pykubelet.kubelet.pod.pod_manager import PodManager, is_mirror_pod_of
 from pykubelet.testing.build import pod
 
 NAME = "mirror-static-pod-name"

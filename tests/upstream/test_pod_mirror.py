@@ -6,12 +6,11 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.agent.pods import MirrorClient, MirrorKeeper, NodeUidUnknown
-from pykubelet.api import resources, wire
+from pykubelet.api import schema, serializer
 from pykubelet.api.errors import ApiError, InternalError, NotFound
 from pykubelet.api.generated.core import Node, Pod
-from pykubelet.api.keys import MirrorUid
-from pykubelet.api.pods import CONFIG_MIRROR
+from pykubelet.api.pods import CONFIG_MIRROR, MirrorUid
+from pykubelet.kubelet.pod.mirror_client import MirrorClient, MirrorReconciler, NodeUidUnknown
 from pykubelet.testing.build import mirror_pod, node, pod, static_pod
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock
@@ -91,7 +90,7 @@ async def test_mirror_is_created(content_hash: str) -> None:
     ]
     # The rest is the static pod as it is, UID and node name included.
     assert metadata["uid"] == static.metadata.uid
-    assert call.body["spec"] == wire.to_document(static.spec)
+    assert call.body["spec"] == serializer.to_document(static.spec)
 
 
 @pytest.mark.parametrize("nodes", [pytest.param(NODE_ABSENT, id="1.10-26 without client nothing happens")])
@@ -130,7 +129,7 @@ async def test_mirror_delete_fails_silently(
 ) -> None:
     api = server(VirtualClock())
     if stored:
-        api.put(resources.PODS, wire.to_document(mirror_pod(uid="other")))
+        api.put(schema.PODS, serializer.to_document(mirror_pod(uid="other")))
     client = MirrorClient(client=api, node_name="node-1", nodes=NODE_KNOWN)
     with caplog.at_level(logging.WARNING):
         assert await client.delete_mirror_pod(FULL_NAME, MirrorUid("mirror-1")) is False
@@ -148,14 +147,14 @@ async def test_mirror_delete_fails_silently(
         ),
     ],
 )
-async def test_mirror_is_deleted(uid: MirrorUid | None, options: wire.Document) -> None:
+async def test_mirror_is_deleted(uid: MirrorUid | None, options: serializer.Document) -> None:
     api = MemoryApi(VirtualClock())
-    api.put(resources.PODS, wire.to_document(mirror_pod()))
+    api.put(schema.PODS, serializer.to_document(mirror_pod()))
     client = MirrorClient(client=api, node_name="node-1", nodes=NODE_KNOWN)
     assert await client.delete_mirror_pod(FULL_NAME, uid) is True
     [call] = api.calls
     assert {key: value for key, value in call.body.items() if key not in ("apiVersion", "kind")} == options
-    assert api.documents(resources.PODS) == ()
+    assert api.documents(schema.PODS) == ()
 
 
 def terminating(each: Pod) -> Pod:
@@ -192,7 +191,7 @@ async def test_mirror_is_reconciled(
     static: Pod, mirror: Pod | None, nodes: OneNode, deletes: bool, calls: list[tuple[object, ...]]
 ) -> None:
     mirrors = CountingMirrors(deletes=deletes)
-    await MirrorKeeper(mirrors=mirrors, node_name="node-1", nodes=nodes).reconcile_mirror_pod(static, mirror)
+    await MirrorReconciler(mirrors=mirrors, node_name="node-1", nodes=nodes).reconcile_mirror_pod(static, mirror)
     assert mirrors.calls == calls
 
 
@@ -201,6 +200,6 @@ async def test_mirror_is_reconciled(
 )
 async def test_orphaned_mirrors_are_deleted(names: tuple[str, ...]) -> None:
     mirrors = CountingMirrors()
-    keeper = MirrorKeeper(mirrors=mirrors, node_name="node-1", nodes=NODE_KNOWN)
+    keeper = MirrorReconciler(mirrors=mirrors, node_name="node-1", nodes=NODE_KNOWN)
     await keeper.delete_orphaned_mirrors(names, lambda name: name == "pod3_ns")
     assert mirrors.calls == [("delete", "pod1_ns", None), ("delete", "pod2_ns", None)]

@@ -5,9 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.agent.status.container_statuses import Sightings
-from pykubelet.agent.status.generate import Known, generate_status
-from pykubelet.agent.status.phase import pod_phase
 from pykubelet.api.generated.core import (
     ContainerState,
     ContainerStateRunning,
@@ -17,10 +14,12 @@ from pykubelet.api.generated.core import (
     Pod,
     PodStatus,
 )
-from pykubelet.api.keys import PodUid
-from pykubelet.api.wire import Document, from_document
-from pykubelet.runtime.protocol import ContainerState as RuntimeState
-from pykubelet.runtime.protocol import RuntimeContainer, RuntimePod
+from pykubelet.api.pods import PodUid
+from pykubelet.api.serializer import Document, from_document
+from pykubelet.kubelet.status.container_statuses import ContainerObservations
+from pykubelet.kubelet.status.generate import StatusInputs, generate_status, pod_phase
+from pykubelet.runtimes.protocol import ContainerState as RuntimeState
+from pykubelet.runtimes.protocol import RuntimeContainer, RuntimePod
 from pykubelet.testing.build import container, pod
 from pykubelet.testing.virtual_time import EPOCH
 
@@ -111,9 +110,9 @@ def _generated(phase: str, *, api_phase: str = "", runs: bool = True) -> PodStat
     wanted = pod(restart_policy="OnFailure", status=PodStatus(phase=api_phase))
     main = RuntimeContainer(id="main", name="main", state=RuntimeState.RUNNING, created_at=EPOCH)
     runtime = RuntimePod(uid=UID, namespace="default", name="web", containers=(main,) if runs else ())
-    seen = Sightings(runtime=runtime, runtime_name="sim")
+    seen = ContainerObservations(runtime=runtime, runtime_name="sim")
     reported = PodStatus(phase=phase, reason="Because", message="of this")
-    return generate_status(wanted, Known(seen=seen, reported=reported), lambda _, status: status)
+    return generate_status(wanted, StatusInputs(seen=seen, reported=reported), lambda _, status: status)
 
 
 @pytest.mark.case("6.24-25 cached Succeeded stays Succeeded though the runtime says running")

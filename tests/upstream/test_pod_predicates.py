@@ -5,13 +5,12 @@ from typing import Any
 
 import pytest
 
-from pykubelet.agent.flow import sync_type_name, validated_sources
-from pykubelet.agent.pods import is_static_pod
 from pykubelet.api import pods as predicates
-from pykubelet.api.container_statuses import init_statuses_in_order, sort_init_statuses
 from pykubelet.api.generated.core import Container, ContainerStatus, Pod
-from pykubelet.api.pods import CONFIG_MIRROR, CONFIG_SOURCE
+from pykubelet.api.pods import CONFIG_MIRROR, CONFIG_SOURCE, is_static_pod
 from pykubelet.api.times import format_seen_time, parse_seen_time
+from pykubelet.kubelet.status.container_statuses import init_statuses_in_order, sort_init_statuses
+from pykubelet.kubelet.types import sync_type_name, validated_sources
 from pykubelet.testing.build import container, pod
 
 

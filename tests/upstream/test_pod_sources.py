@@ -12,13 +12,16 @@ from typing import Any
 
 import pytest
 
-from pykubelet.agent.flow import PodOp, PodUpdate, Source
-from pykubelet.agent.sources import ApiServerSource, Channel, FileSource, PodConfig, SourceProblem
 from pykubelet.api.generated.core import Container, ObjectReference, Pod, PodSpec, Toleration
 from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.pods import CONFIG_HASH
-from pykubelet.api.typed import Kind
-from pykubelet.kube.client import EVERYTHING, Listing, Selection, WatchEvent
+from pykubelet.api.scheme import TypedKind
+from pykubelet.client.interface import EVERYTHING, Listing, Selection, WatchEvent
+from pykubelet.client.manifests.last_known_good import SourceProblem
+from pykubelet.kubelet.config.apiserver import ApiServerSource
+from pykubelet.kubelet.config.config import PodConfig, SourceChannel
+from pykubelet.kubelet.config.file import FileSource
+from pykubelet.kubelet.types import PodOperation, PodSource, PodUpdate
 from pykubelet.testing.virtual_time import VirtualClock
 
 NODE = "node1"
@@ -41,13 +44,13 @@ class Files:
     """A FileSource at work."""
 
     def __init__(self, path: Path) -> None:
-        self.channel, self.problems = Channel(Source.FILE), Reported()
+        self.channel, self.problems = SourceChannel(PodSource.FILE), Reported()
         self.source = FileSource(path=path, node_name=NODE, channel=self.channel, problems=self.problems)
 
     async def next_set(self) -> tuple[Pod, ...]:
         async with asyncio.timeout(100):
             update = await self.channel.receive()
-        assert update.op is PodOp.SET
+        assert update.op is PodOperation.SET
         return update.pods
 
     async def next_containers(self) -> list[str]:
@@ -195,7 +198,7 @@ async def test_edit_of_a_static_pod(uid: str, expected: list[str], tmp_path: Pat
     path.write_text(manifest(uid=uid))
     async with asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(part.run(asyncio.Event())) for part in (config, source)]
-        assert (await anext(config.updates())).op is PodOp.ADD
+        assert (await anext(config.updates())).op is PodOperation.ADD
         path.write_text(manifest(container="image2", uid=uid))
         updates = [await anext(config.updates()) for _ in expected]
         for task in running:
@@ -218,12 +221,12 @@ class Server:
         self.pods, self.events = pods, asyncio.Queue[WatchEvent[Any]]()
         self.selections: list[Selection] = []
 
-    async def get(self, kind: Kind[Any], name: str, *, namespace: str = "", resource_version: str = "") -> Any:
+    async def get(self, kind: TypedKind[Any], name: str, *, namespace: str = "", resource_version: str = "") -> Any:
         raise NotImplementedError
 
     async def list(
         self,
-        kind: Kind[Any],
+        kind: TypedKind[Any],
         *,
         namespace: str = "",
         selection: Selection = EVERYTHING,
@@ -237,7 +240,7 @@ class Server:
     @asynccontextmanager
     async def watch(
         self,
-        kind: Kind[Any],
+        kind: TypedKind[Any],
         *,
         namespace: str = "",
         selection: Selection = EVERYTHING,
@@ -269,7 +272,7 @@ async def node_of(server: Server) -> AsyncIterator[PodConfig]:
     config = PodConfig(clock=VirtualClock(), recorder=Silent())
     known = asyncio.Event()
     source = ApiServerSource(
-        client=server, node_name=NODE, node_known=known, channel=config.channel(Source.API), clock=VirtualClock()
+        client=server, node_name=NODE, node_known=known, channel=config.channel(PodSource.API), clock=VirtualClock()
     )
     async with asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(part.run(asyncio.Event())) for part in (config, source)]
@@ -317,8 +320,8 @@ async def test_api_server_pods_arrive(first: list[Pod], events: list[Any]) -> No
     server = Server(*first)
     async with node_of(server) as config:
         initial = await anext(config.updates())
-        assert (initial.op, len(initial.pods)) == (PodOp.ADD, len(first))
-        assert config.is_ready(Source.API)
+        assert (initial.op, len(initial.pods)) == (PodOperation.ADD, len(first))
+        assert config.is_ready(PodSource.API)
         for type, pod, expected, content in events:
             server.events.put_nowait(WatchEvent(type, pod, pod.metadata.resource_version))
             assert told(await anext(config.updates())) == expected

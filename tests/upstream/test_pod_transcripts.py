@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from pykubelet.api.defaults.pod_defaults import default_pod
-from pykubelet.api.validation.field_errors import aggregate_text
-from pykubelet.api.validation.pod import validate_pod_create
+from pykubelet.api.field_errors import aggregate_text
+from pykubelet.kinds.pod.defaults import default_pod
+from pykubelet.kinds.pod.validation import validate_pod_create
 
 _TRANSCRIPTS = Path(__file__).parent / "transcripts"
 _POD_COLLECTION = "/api/v1/namespaces/${ns}/pods"

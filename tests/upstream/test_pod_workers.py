@@ -8,10 +8,9 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.agent.flow import PodKill, PodWork, SyncType, WorkerState
-from pykubelet.agent.workers.machine import Machine
-from pykubelet.agent.workers.record import PodRecord, effective_grace
-from pykubelet.api.keys import PodUid
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.pod_workers.state import PodStateMachine, PodSyncStatus, effective_grace
+from pykubelet.kubelet.types import KillPodOptions, PodWorkerState, SyncPodType, UpdatePodOptions
 from worker_lab import WorkerLab, api_pod, deleted, file_pod, in_runtime
 
 UID = PodUid("uid")
@@ -22,18 +21,18 @@ def lab() -> WorkerLab:
     return WorkerLab()
 
 
-def record(lab: WorkerLab, uid: str = UID) -> PodRecord:
+def record(lab: WorkerLab, uid: str = UID) -> PodSyncStatus:
     return lab.machine.records[PodUid(uid)]
 
 
 @pytest.mark.case("6.24-06 a new pod")
 async def test_new_pod_is_recorded_and_started(lab: WorkerLab) -> None:
     async with lab.running():
-        lab.update(api_pod(), SyncType.CREATE)
+        lab.update(api_pod(), SyncPodType.CREATE)
         await lab.quiet()
-        assert record(lab).state is WorkerState.SYNC
+        assert record(lab).state is PodWorkerState.SYNC
         assert record(lab).is_started
-        assert record(lab).active == PodWork(SyncType.CREATE, api_pod())
+        assert record(lab).active == UpdatePodOptions(SyncPodType.CREATE, api_pod())
         assert record(lab).pending is None
 
 
@@ -41,22 +40,22 @@ async def test_new_pod_is_recorded_and_started(lab: WorkerLab) -> None:
 async def test_create_of_a_terminating_pod_requests_a_restart(lab: WorkerLab) -> None:
     async with lab.running():
         release = lab.syncs.hold("terminating", UID)
-        lab.update(api_pod(), SyncType.CREATE)
+        lab.update(api_pod(), SyncPodType.CREATE)
         lab.kill(api_pod())
         await lab.quiet()
-        lab.update(api_pod(), SyncType.CREATE)
+        lab.update(api_pod(), SyncPodType.CREATE)
         release.set()
         await lab.quiet()
-        assert (record(lab).state, record(lab).restart_requested) == (WorkerState.FINISHED, True)
+        assert (record(lab).state, record(lab).restart_requested) == (PodWorkerState.FINISHED, True)
         assert record(lab).grace_seconds == 30
 
 
 @pytest.mark.case("6.24-08 config pod and runtime pod together")
 async def test_runtime_pod_is_ignored_when_the_pod_is_known(lab: WorkerLab) -> None:
     async with lab.running():
-        lab.pool.update(PodWork(SyncType.UPDATE, api_pod(), running=in_runtime(UID)))
+        lab.pool.update(UpdatePodOptions(SyncPodType.UPDATE, api_pod(), running=in_runtime(UID)))
         await lab.quiet()
-        assert record(lab).active == PodWork(SyncType.UPDATE, api_pod())
+        assert record(lab).active == UpdatePodOptions(SyncPodType.UPDATE, api_pod())
         assert not record(lab).observed
 
 
@@ -66,7 +65,11 @@ async def test_deleted_pod_goes_through_all_states(lab: WorkerLab) -> None:
         lab.update(deleted(api_pod(), 15))
         await lab.quiet()
         assert [kind for kind, *_ in lab.syncs.calls] == ["terminating", "terminated"]
-        assert (record(lab).state, record(lab).deleted, record(lab).grace_seconds) == (WorkerState.FINISHED, True, 15)
+        assert (record(lab).state, record(lab).deleted, record(lab).grace_seconds) == (
+            PodWorkerState.FINISHED,
+            True,
+            15,
+        )
 
 
 @pytest.mark.case("6.24-10 eviction")
@@ -87,7 +90,7 @@ async def test_ended_pod_is_cleared_up_but_never_started(lab: WorkerLab, phase: 
     if is_seen:
         lab.see(UID, in_runtime(UID, is_running=False))
     async with lab.running():
-        lab.update(api_pod(phase=phase), SyncType.CREATE)
+        lab.update(api_pod(phase=phase), SyncPodType.CREATE)
         assert record(lab).is_terminated == is_seen
         await lab.quiet()
         assert [kind for kind, *_ in lab.syncs.calls] == ["terminating", "terminated"][is_seen:]
@@ -98,7 +101,7 @@ async def test_ended_pod_is_cleared_up_but_never_started(lab: WorkerLab, phase: 
 async def test_ended_pod_is_stopped_when_its_containers_run(lab: WorkerLab) -> None:
     lab.see(UID, in_runtime(UID))
     async with lab.running():
-        lab.update(api_pod(phase="Failed"), SyncType.CREATE)
+        lab.update(api_pod(phase="Failed"), SyncPodType.CREATE)
         await lab.quiet()
         assert [kind for kind, *_ in lab.syncs.calls] == ["terminating", "terminated"]
 
@@ -107,20 +110,22 @@ async def test_ended_pod_is_stopped_when_its_containers_run(lab: WorkerLab) -> N
 async def test_runtime_pod_is_killed_and_forgotten(lab: WorkerLab) -> None:
     async with lab.running():
         release = lab.syncs.hold("runtime", UID)
-        lab.pool.update(PodWork(SyncType.KILL, running=in_runtime(UID), kill=PodKill(grace_seconds=1)))
+        lab.pool.update(
+            UpdatePodOptions(SyncPodType.KILL, running=in_runtime(UID), kill=KillPodOptions(grace_seconds=1))
+        )
         await lab.quiet()
-        assert (record(lab).state, record(lab).deleted) == (WorkerState.TERMINATING, True)
+        assert (record(lab).state, record(lab).deleted) == (PodWorkerState.TERMINATING, True)
         assert record(lab).grace_seconds == 1
         release.set()
         await lab.quiet()
         assert lab.machine.records == {}
 
 
-@pytest.mark.parametrize("type", [SyncType.SYNC, SyncType.UPDATE, SyncType.CREATE])
+@pytest.mark.parametrize("type", [SyncPodType.SYNC, SyncPodType.UPDATE, SyncPodType.CREATE])
 @pytest.mark.case("6.24-12 an orphan in the runtime can only be killed")
-async def test_runtime_pod_is_ignored_when_not_killed(lab: WorkerLab, type: SyncType) -> None:
+async def test_runtime_pod_is_ignored_when_not_killed(lab: WorkerLab, type: SyncPodType) -> None:
     async with lab.running():
-        lab.pool.update(PodWork(type, running=in_runtime(UID)))
+        lab.pool.update(UpdatePodOptions(type, running=in_runtime(UID)))
         await lab.quiet()
         assert (lab.machine.records, lab.syncs.calls) == ({}, [])
 
@@ -132,7 +137,7 @@ async def test_runtime_pod_is_ignored_when_not_killed(lab: WorkerLab, type: Sync
 @pytest.mark.case("6.24-13 effective grace")
 def test_effective_grace(deletion: int | None, override: int | None, grace: int) -> None:
     known = api_pod() if deletion is None else deleted(api_pod(), deletion)
-    kill = None if override is None else PodKill(grace_seconds=override)
+    kill = None if override is None else KillPodOptions(grace_seconds=override)
     assert effective_grace(0, known, kill) == grace
 
 
@@ -151,12 +156,12 @@ async def test_static_pods_of_one_name_take_turns(lab: WorkerLab) -> None:
         for uid in "3", "4":
             assert (record(lab, uid).is_started, record(lab, uid).pending) == (
                 False,
-                PodWork(SyncType.UPDATE, file_pod(uid)),
+                UpdatePodOptions(SyncPodType.UPDATE, file_pod(uid)),
             )
         lab.kill(file_pod("3"))
         await lab.quiet()
         assert record(lab, "3").finished
-        assert record(lab, "2").state is WorkerState.SYNC
+        assert record(lab, "2").state is PodWorkerState.SYNC
         assert ("terminating", "3", 30) not in lab.syncs.calls
         lab.kill(file_pod("2"))
         await lab.quiet()
@@ -188,7 +193,7 @@ async def test_static_pod_is_not_started_out_of_turn_when_it_changes(lab: Worker
         for uid in "7", "8", "9":
             lab.update(file_pod(uid))
         lab.kill(file_pod("6"))
-        lab.update(file_pod("8"), SyncType.SYNC)
+        lab.update(file_pod("8"), SyncPodType.SYNC)
         await lab.quiet()
         assert synced(lab) == ["6"]
         lab.kill(file_pod("7"))
@@ -208,17 +213,17 @@ async def test_known_pods_are_kept_forgotten_or_ended(lab: WorkerLab) -> None:
         await lab.quiet()
         release = lab.syncs.hold("terminating", "running")
         states = lab.pool.sync_known_pods({PodUid("kept")})
-        assert states == {"kept": WorkerState.FINISHED, "running": WorkerState.TERMINATING}
+        assert states == {"kept": PodWorkerState.FINISHED, "running": PodWorkerState.TERMINATING}
         release.set()
         await lab.quiet()
-        assert lab.pool.sync_known_pods({PodUid("kept")}) == {"kept": WorkerState.FINISHED}
+        assert lab.pool.sync_known_pods({PodUid("kept")}) == {"kept": PodWorkerState.FINISHED}
         assert lab.pool.sync_known_pods(()) == {}
 
 
-WORK = PodWork(SyncType.UPDATE, api_pod())
-NEWER = PodWork(SyncType.SYNC, api_pod(annotations={"version": "2"}))
-WAITING = PodRecord(full_name="web_default", pending=WORK)
-STARTED = PodRecord(full_name="web_default", started_at=1, active=WORK)
+WORK = UpdatePodOptions(SyncPodType.UPDATE, api_pod())
+NEWER = UpdatePodOptions(SyncPodType.SYNC, api_pod(annotations={"version": "2"}))
+WAITING = PodSyncStatus(full_name="web_default", pending=WORK)
+STARTED = PodSyncStatus(full_name="web_default", started_at=1, active=WORK)
 TERMINATING = replace(STARTED, terminating_at=2, grace_seconds=5)
 TERMINATED = replace(TERMINATING, terminated_at=3)
 FINISHED = replace(TERMINATED, finished=True)
@@ -253,8 +258,8 @@ FINISHED = replace(TERMINATED, finished=True)
     ],
 )
 @pytest.mark.case("6.24-16 worker removal")
-def test_worker_removal(before: PodRecord, is_desired: bool, after: PodRecord | None) -> None:
-    machine = Machine()
+def test_worker_removal(before: PodSyncStatus, is_desired: bool, after: PodSyncStatus | None) -> None:
+    machine = PodStateMachine()
     machine.records[UID] = before
     machine.sync_known({UID} if is_desired else (), now=9.0)
     assert machine.records.get(UID) == after
@@ -271,4 +276,4 @@ async def test_stuck_pod_does_not_delay_another(lab: WorkerLab) -> None:
         lab.kill(api_pod("other"))
         async with asyncio.timeout(1):
             await lab.pool.until_stopped(PodUid("other"))
-        assert record(lab, "stuck").state is WorkerState.SYNC
+        assert record(lab, "stuck").state is PodWorkerState.SYNC

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from pykubelet.agent.flow import PodOp, PodUpdate
-from pykubelet.agent.sources import NotificationMode, PodConfig
 from pykubelet.api.generated.core import ObjectReference, Pod
 from pykubelet.api.pods import CONFIG_SEEN, CONFIG_SOURCE
-from pykubelet.api.wire import Document, from_document, to_document
+from pykubelet.api.serializer import Document, from_document, to_document
+from pykubelet.kubelet.config.config import NotificationMode, PodConfig
+from pykubelet.kubelet.types import PodOperation, PodUpdate
 from pykubelet.testing.virtual_time import ManualClock
 
 CASES = json.loads((Path(__file__).parent / "vectors" / "podconfig.json").read_text())["cases"]
@@ -67,7 +67,7 @@ def test_pod_config_sends_what_kubernetes_sends(case: Document) -> None:
     for message in case["messages"]:
         pods = tuple(from_document(pod, Pod) for pod in message["pods"])
         events.lines.clear()
-        updates = config.merge(message["source"], PodUpdate(PodOp[message["op"]], message["source"], pods))
+        updates = config.merge(message["source"], PodUpdate(PodOperation[message["op"]], message["source"], pods))
         seen.update(update.source for update in updates)
         expect = message["expect"]
         expected_updates = [{**update, "pods": pruned(update["pods"])} for update in expect["updates"]]

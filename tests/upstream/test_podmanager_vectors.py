@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from pykubelet.agent.pods import PodManager
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.pods import pod_full_name
+from pykubelet.kubelet.pod.pod_manager import PodManager
 
 VECTORS = Path(__file__).parent / "vectors" / "podmanager.json"
 CASES = json.loads(VECTORS.read_text())["cases"]

@@ -6,9 +6,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.agent.flow import ProbeKind, ProbeVerdict
-from pykubelet.agent.probes.readiness import with_probe_results
-from pykubelet.agent.probes.schedule import Memory, Subject, conclude, examine, probe_of
 from pykubelet.api.generated.core import (
     Container,
     ContainerState,
@@ -22,11 +19,14 @@ from pykubelet.api.generated.core import (
     Probe,
 )
 from pykubelet.api.times import format_time
+from pykubelet.kubelet.prober.prober_manager import with_probe_results
+from pykubelet.kubelet.prober.worker import ProbedContainer, ProbeRecord, conclude, examine, probe_of
+from pykubelet.kubelet.types import ProbeOutcome, ProbeType
 from pykubelet.testing.build import container, pod
 from pykubelet.testing.virtual_time import EPOCH
 
-LIVENESS, READINESS, STARTUP = ProbeKind
-SUCCESS, FAILURE, UNKNOWN = ProbeVerdict.SUCCESS, ProbeVerdict.FAILURE, ProbeVerdict.UNKNOWN
+LIVENESS, READINESS, STARTUP = ProbeType
+SUCCESS, FAILURE, UNKNOWN = ProbeOutcome.SUCCESS, ProbeOutcome.FAILURE, ProbeOutcome.UNKNOWN
 ID = "test://the-id"
 RUNNING = ContainerState(running=ContainerStateRunning(started_at=format_time(EPOCH)))
 WAITING = ContainerState(waiting=ContainerStateWaiting())
@@ -46,18 +46,18 @@ def status(state: ContainerState = RUNNING, *, name: str = "c", id: str = ID, st
 class Play:
     """Looks at a container again and again, as a worker does, with a probe that finds what it is told to."""
 
-    def __init__(self, kind: ProbeKind, container: Container | None = None, of: Pod | None = None) -> None:
+    def __init__(self, kind: ProbeType, container: Container | None = None, of: Pod | None = None) -> None:
         container = container or probed_container()
         probe = probe_of(container, kind)
         assert probe is not None
-        self.subject = Subject(
+        self.subject = ProbedContainer(
             pod=of or pod(containers=[container], restart_policy="Always"), container=container, kind=kind, probe=probe
         )
-        self.memory = Memory()
-        self.results: dict[str, ProbeVerdict] = {}
+        self.memory = ProbeRecord()
+        self.results: dict[str, ProbeOutcome] = {}
         self.probed = 0
 
-    def look(self, shown: PodStatus | None, found: ProbeVerdict | None = SUCCESS, *, after_seconds: float = 60) -> bool:
+    def look(self, shown: PodStatus | None, found: ProbeOutcome | None = SUCCESS, *, after_seconds: float = 60) -> bool:
         """One look; whether to go on."""
         step = examine(self.subject, self.memory, shown, EPOCH + timedelta(seconds=after_seconds))
         self._apply(step.forgotten, step.memory, step.results)
@@ -68,24 +68,24 @@ class Play:
                 self._apply(step.forgotten, step.memory, step.results)
         return step.keep_going
 
-    def _apply(self, forgotten: str, memory: Memory, results: tuple[ProbeVerdict, ...]) -> None:
+    def _apply(self, forgotten: str, memory: ProbeRecord, results: tuple[ProbeOutcome, ...]) -> None:
         self.memory = memory
         self.results.pop(forgotten, None)
         for result in results:
             self.results[memory.container_id] = result
 
     @property
-    def result(self) -> ProbeVerdict | None:
+    def result(self) -> ProbeOutcome | None:
         return self.results.get(ID)
 
 
-def startup_state(kind: ProbeKind) -> bool:
+def startup_state(kind: ProbeType) -> bool:
     """What `started` is while a probe of this kind asks."""
     return kind != STARTUP
 
 
 @pytest.mark.case("6.24-31 doProbe by state")
-@pytest.mark.parametrize("kind", ProbeKind)
+@pytest.mark.parametrize("kind", ProbeType)
 @pytest.mark.parametrize(
     ("shown", "goes_on", "result"),
     [
@@ -98,7 +98,7 @@ def startup_state(kind: ProbeKind) -> bool:
     ],
 )
 def test_look_goes_on_or_not(
-    kind: ProbeKind, shown: PodStatus | None, goes_on: bool, result: ProbeVerdict | None
+    kind: ProbeType, shown: PodStatus | None, goes_on: bool, result: ProbeOutcome | None
 ) -> None:
     never = pod(containers=[probed_container()], restart_policy="Never")
     play = Play(kind, of=never)
@@ -109,8 +109,8 @@ def test_look_goes_on_or_not(
 
 
 @pytest.mark.case("6.24-31 a pod that is being deleted")
-@pytest.mark.parametrize("kind", ProbeKind)
-def test_deleted_pod_is_probed_for_readiness_only(kind: ProbeKind) -> None:
+@pytest.mark.parametrize("kind", ProbeType)
+def test_deleted_pod_is_probed_for_readiness_only(kind: ProbeType) -> None:
     known = pod(containers=[probed_container()])
     deleting = replace(known, metadata=replace(known.metadata, deletion_timestamp=format_time(EPOCH)))
     play = Play(kind, of=deleting)
@@ -120,7 +120,7 @@ def test_deleted_pod_is_probed_for_readiness_only(kind: ProbeKind) -> None:
 
 @pytest.mark.case("6.24-32 initial delay")
 @pytest.mark.parametrize(("kind", "at_first"), [(LIVENESS, SUCCESS), (READINESS, FAILURE), (STARTUP, UNKNOWN)])
-def test_initial_delay_leaves_the_first_result(kind: ProbeKind, at_first: ProbeVerdict) -> None:
+def test_initial_delay_leaves_the_first_result(kind: ProbeType, at_first: ProbeOutcome) -> None:
     play = Play(kind, probed_container(initial_delay_seconds=10))
     shown = status(started=startup_state(kind))
     assert (play.look(shown, after_seconds=9.9), play.result, play.probed) == (True, at_first, 0)
@@ -157,7 +157,7 @@ def test_successes_count_from_the_threshold_on() -> None:
     [(SUCCESS, [SUCCESS]), (FAILURE, [UNKNOWN, UNKNOWN, FAILURE])],
     ids=["success", "failure"],
 )
-def test_startup_probe_holds_after_its_verdict(found: ProbeVerdict, expected: list[ProbeVerdict]) -> None:
+def test_startup_probe_holds_after_its_verdict(found: ProbeOutcome, expected: list[ProbeOutcome]) -> None:
     play = Play(STARTUP, probed_container(failure_threshold=3))
     seen = []
     for _ in expected:
@@ -189,8 +189,8 @@ def test_startup_is_not_probed_after_the_start() -> None:
 
 
 @pytest.mark.case("6.24-36 a sidecar that ended")
-@pytest.mark.parametrize("kind", ProbeKind)
-def test_ended_sidecar_is_looked_at_further(kind: ProbeKind) -> None:
+@pytest.mark.parametrize("kind", ProbeType)
+def test_ended_sidecar_is_looked_at_further(kind: ProbeType) -> None:
     sidecar = replace(probed_container(), restart_policy="Always")
     of = pod(containers=[container("main")], init_containers=(sidecar,), restart_policy="Never")
     play = Play(kind, sidecar, of)
@@ -202,17 +202,17 @@ def test_ended_sidecar_is_looked_at_further(kind: ProbeKind) -> None:
 class Verdicts:
     """Fixed results: by kind and name, None for a worker that has none yet."""
 
-    def __init__(self, known: dict[tuple[ProbeKind, str], ProbeVerdict | None]) -> None:
+    def __init__(self, known: dict[tuple[ProbeType, str], ProbeOutcome | None]) -> None:
         self._known = known
 
-    def result(self, kind: ProbeKind, container_id: str) -> ProbeVerdict | None:
+    def result(self, kind: ProbeType, container_id: str) -> ProbeOutcome | None:
         return self._known.get((kind, container_id.removeprefix("test://")))
 
-    def is_probed(self, kind: ProbeKind, container_name: str) -> bool:
+    def is_probed(self, kind: ProbeType, container_name: str) -> bool:
         return (kind, container_name) in self._known
 
 
-PROBED: dict[tuple[ProbeKind, str], ProbeVerdict | None] = {
+PROBED: dict[tuple[ProbeType, str], ProbeOutcome | None] = {
     (LIVENESS, "unprobed"): None,
     (READINESS, "ready"): SUCCESS,
     (READINESS, "pending"): None,

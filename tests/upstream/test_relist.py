@@ -11,11 +11,10 @@ from dataclasses import replace
 
 import pytest
 
-from pykubelet.api.keys import PodUid
-from pykubelet.runtime.protocol import ContainerState, RuntimeContainer, RuntimeFailure, RuntimePod, Sandbox
-from pykubelet.runtime.relist import compare
-from pykubelet.runtime.sim import SimRuntime
-from pykubelet.runtime.watchdog import PodChanges, Rhythm, Watchdog
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.pleg.pleg import PodLifecycleChanges, PodLifecycleEventGenerator, RelistPolicy, compute_events
+from pykubelet.runtimes.protocol import ContainerState, RuntimeContainer, RuntimeFailure, RuntimePod, Sandbox
+from pykubelet.runtimes.sim.runtime import SimRuntime
 from pykubelet.testing.virtual_time import EPOCH, VirtualClock
 from runtime_pods import World
 
@@ -44,7 +43,7 @@ def _sandboxes(text: str) -> RuntimePod:
 
 
 def _changes(old: RuntimePod | None, new: RuntimePod | None) -> str:
-    return " ".join(f"{one.kind.removeprefix('Container')}:{one.container_id}" for one in compare(old, new))
+    return " ".join(f"{one.kind.removeprefix('Container')}:{one.container_id}" for one in compute_events(old, new))
 
 
 @pytest.mark.parametrize(
@@ -94,9 +93,9 @@ class Unreadable(SimRuntime):
 
 
 @asynccontextmanager
-async def _watched(runtime: Unreadable) -> AsyncIterator[Watchdog]:
+async def _watched(runtime: Unreadable) -> AsyncIterator[PodLifecycleEventGenerator]:
     """A watchdog that has no feed to hint at changes."""
-    dog = Watchdog(runtime=runtime, clock=VirtualClock(), rhythm=Rhythm(looks_at_once=2))
+    dog = PodLifecycleEventGenerator(runtime=runtime, clock=VirtualClock(), rhythm=RelistPolicy(looks_at_once=2))
     async with asyncio.TaskGroup() as group:
         task = group.create_task(dog.run(asyncio.Event()))
         yield dog
@@ -111,7 +110,7 @@ async def _started(world: World, name: str = "web") -> PodUid:
     return PodUid(wanted.metadata.uid)
 
 
-async def _next(dog: Watchdog) -> PodChanges | None:
+async def _next(dog: PodLifecycleEventGenerator) -> PodLifecycleChanges | None:
     """The next changes, or None if there are none for a while."""
     try:
         async with asyncio.timeout(5):

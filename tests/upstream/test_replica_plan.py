@@ -8,7 +8,7 @@ from pykubelet.api.generated.apps import ReplicaSet, ReplicaSetCondition, Replic
 from pykubelet.api.generated.core import Pod, PodCondition, PodSpec, PodStatus, PodTemplateSpec
 from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.times import format_time
-from pykubelet.controllers.replica_plan import compute_status, pods_to_delete
+from pykubelet.controllers.replicaset.replica_set import compute_status, pods_to_delete
 from pykubelet.testing.virtual_time import EPOCH
 
 LABELS = {"foo": "bar"}

@@ -6,17 +6,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.api import wire
+from pykubelet.api import serializer
 from pykubelet.api.errors import InternalError
 from pykubelet.api.generated.apps import ReplicaSet, ReplicaSetSpec, ReplicaSetStatus
 from pykubelet.api.generated.core import Pod, PodCondition, PodStatus, PodTemplateSpec
 from pykubelet.api.generated.meta import LabelSelector, ObjectMeta, OwnerReference
-from pykubelet.api.typed import REPLICA_SETS
-from pykubelet.controllers.expectations import UidTrackingExpectations
-from pykubelet.controllers.object_index import ObjectIndex
-from pykubelet.controllers.ownership import new_controller_ref
-from pykubelet.controllers.pod_index import PodIndex
-from pykubelet.controllers.replicaset import ReplicaSetController
+from pykubelet.api.scheme import REPLICA_SETS
+from pykubelet.client.indexer import ObjectIndex, PodIndex
+from pykubelet.controllers.framework.expectations import UidTrackingExpectations
+from pykubelet.controllers.framework.ownership import new_controller_ref
+from pykubelet.controllers.replicaset.replica_set import ReplicaSetController
 from pykubelet.testing.fake_pod_control import FakePodControl
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock
@@ -76,7 +75,7 @@ class World:
         self.control, self.pods = FakePodControl(), PodIndex()
         self.sets: ObjectIndex[ReplicaSet] = ObjectIndex()
         self.expectations = Expectations()
-        self.api.put(REPLICA_SETS.resource, wire.to_document(one))
+        self.api.put(REPLICA_SETS.resource, serializer.to_document(one))
         self.show(one)
         for each in pods:
             self.pods.put(each)
@@ -295,7 +294,7 @@ async def test_recreated_set_starts_clean() -> None:
 
     for again in (handlers.set_added, lambda new: handlers.set_updated(old, new)):
         new = replica_set(1, uid="new-uid")
-        world.api.put(REPLICA_SETS.resource, wire.to_document(new))
+        world.api.put(REPLICA_SETS.resource, serializer.to_document(new))
         world.control.clear()
         again(world.show(new))
         await handlers.process_next()

@@ -11,15 +11,20 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from pykubelet.aio.backoff import KeyedBackoff
 from pykubelet.api.generated.core import Container, Pod, Probe, ResourceRequirements
-from pykubelet.api.keys import PodUid
-from pykubelet.api.wire import Document
-from pykubelet.runtime.actions import KillReason
-from pykubelet.runtime.container_hash import container_hash
-from pykubelet.runtime.crash_backoff import CrashBackoff, back_off_event
-from pykubelet.runtime.keyed_backoff import KeyedBackoff
-from pykubelet.runtime.protocol import ContainerState, RuntimeContainer, RuntimeFailure, RuntimePod
-from pykubelet.runtime.restarts import kill_grace_seconds, next_attempt, restarts_in_logs, should_restart
+from pykubelet.api.pods import PodUid
+from pykubelet.api.serializer import Document
+from pykubelet.kubelet.kuberuntime.manager import CrashBackoff, back_off_event
+from pykubelet.kubelet.kuberuntime.pod_actions import (
+    KillReason,
+    container_hash,
+    kill_grace_seconds,
+    next_attempt,
+    restarts_in_logs,
+    should_restart,
+)
+from pykubelet.runtimes.protocol import ContainerState, RuntimeContainer, RuntimeFailure, RuntimePod
 from pykubelet.testing.build import container, pod
 from pykubelet.testing.virtual_time import EPOCH
 

@@ -7,9 +7,9 @@ import pytest
 
 from cluster_views import facts, labelled, node, pod, view
 from pykubelet.api.generated.core import Node
-from pykubelet.controllers.binder.decision import Refused, decide, named_nodes
-from pykubelet.controllers.binder.filters import question_of, refusal
-from pykubelet.controllers.binder.spread import HOST_NAME
+from pykubelet.scheduler.filters import run_filters, run_pre_filters
+from pykubelet.scheduler.podtopologyspread import HOST_NAME
+from pykubelet.scheduler.schedule_one import FitError, required_node_names, schedule_pod
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 FOO = {"matchExpressions": [{"key": "foo", "operator": "Exists"}]}
@@ -19,7 +19,7 @@ SMALL = {"cpu": "1", "memory": "1Gi", "pods": "2", "example.com/gpu": "1", "ephe
 def reasons(seen_nodes: Sequence[Node], wanted: Mapping[str, Any], pods: Mapping[str, Any] | None = None) -> list[str]:
     """The reasons of the first node."""
     seen, asking = view(seen_nodes, pods), facts("asking", **wanted)
-    found = refusal(question_of(asking, seen), next(iter(seen.nodes.values())))
+    found = run_filters(run_pre_filters(asking, seen), next(iter(seen.nodes.values())))
     return [] if found is None else list(found.reasons)
 
 
@@ -182,15 +182,15 @@ def test_message_counts_reasons_and_says_what_preemption_could_do() -> None:
     nodes += [node("small", allocatable={"cpu": "1"}), node("tainted", taints=[{"key": "a", "effect": "NoSchedule"}])]
     pods = {f"big{number}": [pod(f"t{number}", requests=[{"cpu": "1"}], priority=5)] for number in range(10)}
     pods["big0"] = [pod("lesser", requests=[{"cpu": "1"}], priority=1)]
-    found = decide(facts(requests=[{"cpu": "1500m"}], priority=5), view(nodes, pods))
-    assert isinstance(found, Refused)
+    found = schedule_pod(facts(requests=[{"cpu": "1500m"}], priority=5), view(nodes, pods))
+    assert isinstance(found, FitError)
     assert found.message == (
         "0/12 nodes are available: 1 node(s) had untolerated taint(s), 11 Insufficient cpu. "
         "preemption: 0/12 nodes are available: 1 Preemption is not supported, "
         "2 Preemption is not helpful for scheduling, 9 No preemption victims found for incoming pod."
     )
-    never = decide(facts(requests=[{"cpu": "200"}], preemptionPolicy="Never"), view(nodes[:1]))
-    assert isinstance(never, Refused)
+    never = schedule_pod(facts(requests=[{"cpu": "200"}], preemptionPolicy="Never"), view(nodes[:1]))
+    assert isinstance(never, FitError)
     assert never.message == (
         "0/1 nodes are available: 1 Insufficient cpu. preemption: not eligible due to preemptionPolicy=Never."
     )
@@ -204,14 +204,14 @@ def named(*lists: Sequence[str]) -> dict[str, Any]:
 def test_pod_that_names_its_node_is_asked_of_that_node_only() -> None:
     """As every pod of a DaemonSet does."""
     nodes = [node("n1", allocatable={"cpu": "1"}), node("n2"), node("n3")]
-    assert decide(facts(affinity=named(["n2"])), view(nodes)) == "n2"
-    assert named_nodes(pod(affinity=named(["n2", "n1"], ["n2", "n3"])).spec) == frozenset({"n2"})
+    assert schedule_pod(facts(affinity=named(["n2"])), view(nodes)) == "n2"
+    assert required_node_names(pod(affinity=named(["n2", "n1"], ["n2", "n3"])).spec) == frozenset({"n2"})
     tail = "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
-    full = decide(facts(affinity=named(["n1"]), requests=[{"cpu": "2"}]), view(nodes))
-    assert isinstance(full, Refused)
+    full = schedule_pod(facts(affinity=named(["n1"]), requests=[{"cpu": "2"}]), view(nodes))
+    assert isinstance(full, FitError)
     assert full.message == (
         "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]. " + tail
     )
-    torn = decide(facts(affinity=named(["n1"], ["n2"])), view(nodes))
-    assert isinstance(torn, Refused)
+    torn = schedule_pod(facts(affinity=named(["n1"], ["n2"])), view(nodes))
+    assert isinstance(torn, FitError)
     assert torn.message == "0/3 nodes are available: pod affinity terms conflict. " + tail

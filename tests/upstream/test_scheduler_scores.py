@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from cluster_views import facts, labelled, node, pod, view
-from pykubelet.controllers.binder.scores import balance, image_locality, least_allocated
-from pykubelet.controllers.binder.spread import HOST_NAME, spread_scores
+from pykubelet.scheduler.podtopologyspread import HOST_NAME, spread_scores
+from pykubelet.scheduler.scores import balanced_allocation, image_locality, least_allocated
 
 MIB = 1024 * 1024
 ASKED = ({"cpu": "1000", "memory": "2000"}, {"cpu": "2000", "memory": "3000"})
@@ -53,7 +53,7 @@ def test_balanced_allocation(
     nodes = [node(f"n{i}", allocatable={"cpu": cpu, "memory": memory}) for i, (cpu, memory) in enumerate(sizes)]
     pods = {f"n{i}": [pod(f"on{i}", requests=each)] for i, each in enumerate(taken)}
     seen, wanted = view(nodes, pods), facts(requests=asked)
-    assert [balance(wanted, state) for state in seen.nodes.values()] == expected
+    assert [balanced_allocation(wanted, state) for state in seen.nodes.values()] == expected
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from pykubelet.api.field_selector import FieldSelector, parse_field_selector
-from pykubelet.api.selector import Selector, SelectorError, selector_from_document
-from pykubelet.api.selector_syntax import parse_selector
+from pykubelet.api.fields import FieldSelector, parse_field_selector
+from pykubelet.api.labels import Selector, SelectorError, parse_selector, selector_from_document
 
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parent / "vectors/selectors.json").read_text())["cases"]
 READERS: dict[str, Callable[[Any], Selector | FieldSelector]] = {

@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from pykubelet.agent.sources.decode import Decoded, decode_pods
-from pykubelet.agent.sources.identity import Origin, file_origin, url_origin
-from pykubelet.api.validation.options import KUBELET_OPTIONS
-from pykubelet.api.validation.pod import validate_pod_create
-from pykubelet.api.wire import to_document
+from pykubelet.api.serializer import to_document
+from pykubelet.kinds.pod.features import KUBELET_OPTIONS
+from pykubelet.kinds.pod.validation import validate_pod_create
+from pykubelet.kubelet.config.static_pods import DecodedPods, ManifestOrigin, decode_pods, file_origin, url_origin
 
 _CASES = json.loads((Path(__file__).parent / "vectors" / "static-pod.json").read_bytes())["cases"]
 _FILE = file_origin("/etc/manifests/web.yaml")
@@ -45,7 +44,7 @@ _UID_EDITS = {
 }
 
 
-def _decode(text: str, origin: Origin, node_name: str = "node-1") -> Decoded:
+def _decode(text: str, origin: ManifestOrigin, node_name: str = "node-1") -> DecodedPods:
     return decode_pods(text.encode(), origin=origin, node_name=node_name)
 
 
@@ -120,7 +119,9 @@ def test_generated_uid_changes_like_that_of_the_go_kubelet(case: dict[str, Any])
         pytest.param(_BASE, "node-2", _URL, id="2.5 uid (departure): another node reads the same URL"),
     ],
 )
-def test_generated_uid_counts_what_the_user_wrote_and_the_node(text: str, node_name: str, origin: Origin) -> None:
+def test_generated_uid_counts_what_the_user_wrote_and_the_node(
+    text: str, node_name: str, origin: ManifestOrigin
+) -> None:
     base = _decode(_BASE, origin).pods[0].metadata.uid
     assert _decode(text, origin, node_name).pods[0].metadata.uid != base
 
@@ -264,7 +265,7 @@ def test_decode_pods_refuses_an_upper_case_name_2_12_26() -> None:
         pytest.param(_URL, None, id="2.12-37 manifest from a URL has no toleration"),
     ],
 )
-def test_decode_pods_keeps_what_the_manifest_says(origin: Origin, tolerations: Any) -> None:
+def test_decode_pods_keeps_what_the_manifest_says(origin: ManifestOrigin, tolerations: Any) -> None:
     spec = {"containers": [{"name": "image", "image": "test/image"}], "securityContext": {}}
     (pod,) = _decode(json.dumps(_pod(spec, name="test", uid="12345", namespace="mynamespace")), origin).pods
     document = to_document(pod)
@@ -298,7 +299,7 @@ def test_decode_pods_fails_when_the_body_is_bad(pod: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("origin", [pytest.param(_URL, id="2.12-38 PodList from a URL")])
-def test_decode_pods_fills_each_item_of_a_pod_list(origin: Origin) -> None:
+def test_decode_pods_fills_each_item_of_a_pod_list(origin: ManifestOrigin) -> None:
     one = {"metadata": {"name": "foo", "uid": "111"}, "spec": {"containers": [{**_CONTAINER, "name": "1"}]}}
     two = {"metadata": {"name": "bar", "uid": "222"}, "spec": {"containers": [{"name": "2", "image": "bar:bartag"}]}}
     pods = _decode(json.dumps({"apiVersion": "v1", "kind": "PodList", "items": [one, two]}), origin).pods

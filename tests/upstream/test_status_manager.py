@@ -10,9 +10,7 @@ from typing import Any, TypeVar
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.agent.pods import PodManager
-from pykubelet.agent.status import StatusManager
-from pykubelet.api import resources
+from pykubelet.api import schema
 from pykubelet.api.errors import InternalError
 from pykubelet.api.generated.core import ContainerState as State
 from pykubelet.api.generated.core import (
@@ -23,11 +21,12 @@ from pykubelet.api.generated.core import (
     PodCondition,
     PodStatus,
 )
-from pykubelet.api.keys import MirrorUid, PodUid
-from pykubelet.api.pods import CONFIG_MIRROR, CONFIG_SOURCE
+from pykubelet.api.pods import CONFIG_MIRROR, CONFIG_SOURCE, MirrorUid, PodUid
+from pykubelet.api.scheme import TypedKind
+from pykubelet.api.serializer import from_document, to_document
 from pykubelet.api.times import format_time
-from pykubelet.api.typed import Kind
-from pykubelet.api.wire import from_document, to_document
+from pykubelet.kubelet.pod.pod_manager import PodManager
+from pykubelet.kubelet.status.status_manager import StatusManager
 from pykubelet.testing.build import container, pod
 from pykubelet.testing.memory_api import Call, MemoryApi
 from pykubelet.testing.virtual_time import ManualClock
@@ -62,7 +61,7 @@ class FailingApi(MemoryApi):
 
     broken = False
 
-    async def patch(self, kind: Kind[T], name: str, body: Any, **where: Any) -> T:
+    async def patch(self, kind: TypedKind[T], name: str, body: Any, **where: Any) -> T:
         if self.broken:
             self.calls.append(Call("patch", kind.resource.plural, where["namespace"], name))
             raise InternalError("intentional test error")
@@ -86,7 +85,7 @@ class Node:
 
     def store(self, known: Pod) -> Pod:
         """Have the API hold a pod that the pod manager does not know of, or not so."""
-        return from_document(self.api.put(resources.PODS, to_document(known)), Pod)
+        return from_document(self.api.put(schema.PODS, to_document(known)), Pod)
 
     def calls(self) -> list[str]:
         """The verbs of the requests since the last time."""
@@ -224,7 +223,7 @@ async def test_status_for_another_uid_is_never_stored(node: Node) -> None:
     node.manager.set_pod_status(second, PodStatus(message="one"))
     await node.updates()
     assert node.calls() == ["patch", "get"]
-    assert "message" not in node.api.documents(resources.PODS)[0].get("status", {})
+    assert "message" not in node.api.documents(schema.PODS)[0].get("status", {})
     assert node.manager.pod_status("second") is None
 
 
@@ -258,7 +257,7 @@ async def test_only_the_last_of_several_statuses_is_sent(node: Node) -> None:
         node.manager.set_pod_status(FOO, PodStatus(message=message))
     await node.manager.sync_batch(all=True)
     assert node.calls() == ["patch"]
-    assert node.api.documents(resources.PODS)[0]["status"]["message"] == "second version bump"
+    assert node.api.documents(schema.PODS)[0]["status"]["message"] == "second version bump"
     assert await node.updates() == 0
     node.manager.set_pod_status(FOO, PodStatus(message="second version bump"))
     assert await node.updates() == 0
@@ -360,7 +359,7 @@ async def test_status_changed_by_others_is_sent_again(node: Node) -> None:
     node.manager.set_pod_status(known, PodStatus(message="one"))
     await node.manager.sync_batch(all=True)
     assert node.calls() == ["patch"]
-    live = from_document(node.api.documents(resources.PODS)[0], Pod)
+    live = from_document(node.api.documents(schema.PODS)[0], Pod)
     node.pods.update_pod(live)
     assert (await node.manager.sync_batch(all=True), node.calls()) == (0, [])
     precise = str(live.status.start_time).replace("Z", ".123456Z")
@@ -368,7 +367,7 @@ async def test_status_changed_by_others_is_sent_again(node: Node) -> None:
     assert (await node.manager.sync_batch(all=True), node.calls()) == (0, [])
     node.know(replace(live, status=replace(live.status, message="another's")))
     assert (await node.manager.sync_batch(all=True), node.calls()) == (1, ["patch"])
-    assert node.api.documents(resources.PODS)[0]["status"]["message"] == "one"
+    assert node.api.documents(schema.PODS)[0]["status"]["message"] == "one"
 
 
 def deleting(known: Pod) -> Pod:
@@ -389,7 +388,7 @@ async def test_finished_pod_is_deleted(node: Node) -> None:
     node.manager.terminate_pod(known)
     await node.updates()
     assert node.calls() == ["patch", "delete"]
-    assert (node.api.documents(resources.PODS), node.manager.pod_status(UID)) == ((), None)
+    assert (node.api.documents(schema.PODS), node.manager.pod_status(UID)) == ((), None)
 
 
 @pytest.mark.case("3.16-34 departure: [patch] instead of [get, patch]; a mirror is never deleted")

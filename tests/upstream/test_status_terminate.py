@@ -6,9 +6,6 @@ for terminated with that exit code, U terminated with nobody knowing how.
 
 import pytest
 
-from pykubelet.agent.pods import PodManager
-from pykubelet.agent.status import StatusManager
-from pykubelet.agent.status.terminate import UNKNOWN, final_status
 from pykubelet.api.generated.core import (
     ContainerState,
     ContainerStateRunning,
@@ -18,7 +15,9 @@ from pykubelet.api.generated.core import (
     Pod,
     PodStatus,
 )
-from pykubelet.api.keys import PodUid
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.pod.pod_manager import PodManager
+from pykubelet.kubelet.status.status_manager import UNKNOWN, StatusManager, final_status
 from pykubelet.testing.build import container, pod
 from pykubelet.testing.virtual_time import ManualClock
 

@@ -6,13 +6,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.agent.status import conditions
-from pykubelet.agent.status.condition_list import replace_or_append, with_transition_time
-from pykubelet.agent.status.equality import equal_by_node
-from pykubelet.agent.status.merge import merge_status
-from pykubelet.agent.status.normalize import normalize_status
-from pykubelet.agent.status.patch import is_unchanged, status_patch
-from pykubelet.agent.status.resize import ResizeConditions
 from pykubelet.api.generated.core import (
     ContainerState,
     ContainerStateRunning,
@@ -23,7 +16,12 @@ from pykubelet.api.generated.core import (
     PodReadinessGate,
     PodStatus,
 )
-from pykubelet.api.keys import PodUid
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.status import conditions
+from pykubelet.kubelet.status.conditions import replace_or_append, with_transition_time
+from pykubelet.kubelet.status.normalize import equal_by_node, normalize_status
+from pykubelet.kubelet.status.resize import ResizeConditions
+from pykubelet.kubelet.status.sync import is_unchanged, merge_status, status_patch
 from pykubelet.testing.build import container, pod
 from pykubelet.testing.virtual_time import ManualClock
 

@@ -14,16 +14,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.agent.pods import PodManager
-from pykubelet.agent.status import StatusManager, VersionedStatus, conditions, merge, syncer, transitions
-from pykubelet.agent.status.equality import equal_by_node
-from pykubelet.agent.status.normalize import normalize_status
-from pykubelet.api import resources
+from pykubelet.api import schema
 from pykubelet.api.generated.core import ContainerStatus, Pod, PodCondition, PodSpec, PodStatus
-from pykubelet.api.keys import PodUid
-from pykubelet.api.pods import CONFIG_SOURCE, is_terminal
+from pykubelet.api.pods import CONFIG_SOURCE, PodUid, is_terminal
+from pykubelet.api.serializer import Document, from_document, to_document
 from pykubelet.api.times import parse_time
-from pykubelet.api.wire import Document, from_document, to_document
+from pykubelet.kubelet.pod.pod_manager import PodManager
+from pykubelet.kubelet.status import conditions, normalize, sync
+from pykubelet.kubelet.status.cache import VersionedStatus
+from pykubelet.kubelet.status.normalize import equal_by_node, normalize_status
+from pykubelet.kubelet.status.status_manager import StatusManager
 from pykubelet.testing.memory_api import Call, MemoryApi
 from pykubelet.testing.virtual_time import ManualClock
 
@@ -44,7 +44,7 @@ def status_of(document: Document) -> PodStatus:
 def test_merge_is_upstreams(case: Document) -> None:
     old, new = status_of(case["old"]), status_of(case["new"])
     pod = from_document(case["pod"], Pod)
-    merged = merge.merge_status(pod, old, new, could_run=case["could_have_running_containers"], now=case["now"])
+    merged = sync.merge_status(pod, old, new, could_run=case["could_have_running_containers"], now=case["now"])
     assert to_document(merged) == case["merged"]
 
 
@@ -62,7 +62,7 @@ def test_equality_is_upstreams(case: Document) -> None:
 @pytest.mark.parametrize("case", load("status-normalize.json", "checkContainerStateTransition"))
 def test_transition_check_is_upstreams(case: Document) -> None:
     spec = from_document(case["spec"], PodSpec)
-    assert transitions.illegal_transition(status_of(case["old"]), status_of(case["new"]), spec) == case["error"]
+    assert normalize.illegal_transition(status_of(case["old"]), status_of(case["new"]), spec) == case["error"]
 
 
 @pytest.mark.parametrize("case", load("conditions.json"))
@@ -119,7 +119,7 @@ class FixedSafety:
 
 def find(api: MemoryApi, namespace: str, name: str) -> Document | None:
     """The document of a pod in the API."""
-    for document in api.documents(resources.PODS):
+    for document in api.documents(schema.PODS):
         if (document["metadata"]["namespace"], document["metadata"]["name"]) == (namespace, name):
             return document
     return None
@@ -149,7 +149,7 @@ class Replay:
             if given.get("mirror"):
                 self.pods.add_pod(from_document(given["mirror"], Pod))
             if given["on_api_server"]:
-                self.api.put(resources.PODS, {"kind": "Pod", "apiVersion": "v1", **(given.get("mirror") or source)})
+                self.api.put(schema.PODS, {"kind": "Pod", "apiVersion": "v1", **(given.get("mirror") or source)})
 
     def pod(self, name: str) -> Pod:
         """The pod manager's current object."""
@@ -210,7 +210,7 @@ class Replay:
             return
         stamp = op["deletion_timestamp"]
         metadata = {**live["metadata"], "deletionTimestamp": stamp, "deletionGracePeriodSeconds": 30}
-        self.api.put(resources.PODS, {**live, "metadata": metadata})
+        self.api.put(schema.PODS, {**live, "metadata": metadata})
         marked = replace(known.metadata, deletion_timestamp=stamp, deletion_grace_period_seconds=30)
         self.pods.update_pod(replace(known, metadata=marked))
 
@@ -222,7 +222,7 @@ class Replay:
         known = status.get("conditions") or []
         if all(one["type"] != op["condition"]["type"] for one in known):
             changed = {**status, "conditions": [*known, op["condition"]]}
-            self.api.put(resources.PODS, {**live, "status": changed})
+            self.api.put(schema.PODS, {**live, "status": changed})
 
     def do_api_recreate(self, op: Document) -> None:
         live = find(self.api, "ns", op["pod"])
@@ -231,7 +231,7 @@ class Replay:
         gone = ("deletionTimestamp", "deletionGracePeriodSeconds")
         metadata = {key: value for key, value in live["metadata"].items() if key not in gone}
         new = {**live, "metadata": {**metadata, "uid": op["new_uid"]}, "status": {"phase": "Pending"}}
-        self.api.put(resources.PODS, new)
+        self.api.put(schema.PODS, new)
 
     def _show(self, pod: Pod) -> None:
         """Have the pod manager take the API's copy; another pod of that name replaces the one before."""
@@ -277,7 +277,7 @@ def _expected(step: Document) -> Document:
 def upstreams_rule() -> Iterator[list[str]]:
     """Let phases flip, as upstream does; the flips are collected."""
     found: list[str] = []
-    latch = transitions.latch_phase
+    latch = normalize.latch_phase
 
     def let_it_flip(old: PodStatus, new: PodStatus) -> PodStatus:
         if latch(old, new) is not new:
@@ -285,8 +285,8 @@ def upstreams_rule() -> Iterator[list[str]]:
         return new
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(transitions, "latch_phase", let_it_flip)
-        patched.setattr(syncer, "latch_phase", let_it_flip)
+        patched.setattr(normalize, "latch_phase", let_it_flip)
+        patched.setattr(sync, "latch_phase", let_it_flip)
         yield found
 
 

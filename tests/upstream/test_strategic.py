@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from pykubelet.api.patch import PatchError, apply_merge_text, apply_strategic, diff_strategic
-from pykubelet.api.patch.json_values import same
+from pykubelet.api.go_print import json_equal
+from pykubelet.api.patch.errors import PatchError
+from pykubelet.api.patch.json_merge_patch import apply_merge_text
+from pykubelet.api.patch.strategic_patch import apply_strategic, diff_strategic
 
 VECTORS = json.loads((Path(__file__).parent / "vectors/strategic.json").read_text())["cases"]
 DEFINITIONS = {
@@ -38,7 +40,7 @@ def test_diff_makes_the_patch_of_upstream(case: dict[str, Any]) -> None:
         with pytest.raises(PatchError):
             diff_strategic(original, modified, definition)
     else:
-        assert same(diff_strategic(original, modified, definition), case["patch"])
+        assert json_equal(diff_strategic(original, modified, definition), case["patch"])
     assert frozen(original, modified) == before
 
 
@@ -51,8 +53,8 @@ def test_patch_of_a_diff_applies_as_upstream(case: dict[str, Any]) -> None:
             apply_strategic(original, case["patch"], definition)
     else:
         result = apply_strategic(original, case["patch"], definition)
-        assert same(result, case["result"])
-        assert same(result, modified) == case["result_is_modified"]
+        assert json_equal(result, case["result"])
+        assert json_equal(result, modified) == case["result_is_modified"]
     assert frozen(original, case["patch"]) == before
 
 
@@ -76,4 +78,4 @@ def test_merge_patch_gives_the_result_of_upstream(case: dict[str, Any]) -> None:
         with pytest.raises(PatchError, match=case["error"]):
             apply_merge_text(original, patch)
     else:
-        assert same(apply_merge_text(original, patch), case["result"])
+        assert json_equal(apply_merge_text(original, patch), case["result"])

@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
-from pykubelet.api.patch import apply_merge, apply_strategic
-from pykubelet.api.validation.field_errors import FieldError, aggregate_text
-from pykubelet.api.validation.metadata_update import metadata_update_errors
-from pykubelet.apiserver.strategies.grouped import STRATEGIES
-from pykubelet.apiserver.strategies.nodes import with_not_ready_taint
-from pykubelet.apiserver.strategies.pod_admission import with_default_tolerations, with_old_priority, with_priority
+from pykubelet.api.field_errors import FieldError, aggregate_text
+from pykubelet.api.patch.json_merge_patch import apply_merge
+from pykubelet.api.patch.strategic_patch import apply_strategic
+from pykubelet.apiserver.admission.pods import with_default_tolerations, with_old_priority, with_priority
+from pykubelet.kinds.metadata import metadata_update_errors
+from pykubelet.kinds.node import with_not_ready_taint
+from pykubelet.kinds.registry import CORE_STRATEGIES
 
 _TRANSCRIPTS = Path(__file__).parent / "transcripts"
 _NAMES = (
@@ -69,7 +70,7 @@ class _Play:
         return self._update(resource, patched, old, by_node=subresource == "status")
 
     def _create(self, resource: str, namespace: str, body: dict[str, Any]) -> Any:
-        strategy = STRATEGIES[resource]
+        strategy = CORE_STRATEGIES[resource]
         metadata = {**body.get("metadata", {}), **_system(namespace)}
         if "generateName" in metadata:
             metadata["name"] = f"{metadata['generateName']}x"
@@ -80,7 +81,7 @@ class _Play:
         return self._result(resource, new, strategy.validate_create(new))
 
     def _update(self, resource: str, patched: dict[str, Any], old: dict[str, Any], *, by_node: bool) -> Any:
-        strategy = STRATEGIES[resource]
+        strategy = CORE_STRATEGIES[resource]
         new = strategy.default(patched)
         if resource == "pods" and not by_node:
             new = with_old_priority(with_default_tolerations(new), old)

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from pykubelet.apiserver.kinds import KINDS
-from pykubelet.apiserver.tables.partial import as_partial_list
-from pykubelet.apiserver.tables.table import as_table
+from pykubelet.apiserver.tables.table import as_partial_list, as_table
+from pykubelet.kinds.registry import KINDS
 
 _TRANSCRIPTS = Path(__file__).parent / "transcripts"
 _NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)

@@ -13,7 +13,7 @@ import pytest
 
 from in_process import Asker
 from pykubelet.api.errors import ApiError
-from pykubelet.apiserver.call import Answer, Event, Stream
+from pykubelet.apiserver.request import ApiResponse, SerializedEvent, WatchStream
 from pykubelet.testing.local_api import local_api
 from transcripts import Got, Step, differences, masked
 
@@ -39,13 +39,13 @@ class _Play:
         except ApiError as error:
             got: Got = {"status": error.code, "body": error.to_status()}
         else:
-            got = await self._watched(answer, step) if isinstance(answer, Stream) else _shown(answer)
+            got = await self._watched(answer, step) if isinstance(answer, WatchStream) else _shown(answer)
         self._live[step["id"]] = got.get("body")
         await asyncio.sleep(step.get("wait", 0))
         return got
 
-    async def _watched(self, stream: Stream, step: Step) -> Got:
-        events: list[Event] = []
+    async def _watched(self, stream: WatchStream, step: Step) -> Got:
+        events: list[SerializedEvent] = []
 
         async def read() -> None:
             async for batch in stream.batches:
@@ -73,7 +73,7 @@ class _Play:
         return str(found)
 
 
-def _shown(answer: Answer) -> Got:
+def _shown(answer: ApiResponse) -> Got:
     got: Got = {"status": answer.code, "body": json.loads(answer.text)}
     if answer.warnings:
         got["warning"] = ", ".join(f"299 - {json.dumps(text)}" for text in answer.warnings)

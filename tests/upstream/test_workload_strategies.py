@@ -13,13 +13,14 @@ from typing import Any
 
 import pytest
 
-from pykubelet.api.patch import apply_merge, apply_strategic
-from pykubelet.api.validation.field_errors import FieldError, aggregate_text
-from pykubelet.apiserver.served import Strategy
-from pykubelet.apiserver.strategies import apps, batch
+from pykubelet.api.field_errors import FieldError, aggregate_text
+from pykubelet.api.patch.json_merge_patch import apply_merge
+from pykubelet.api.patch.strategic_patch import apply_strategic
+from pykubelet.kinds import registry
+from pykubelet.kinds.kind import Strategy
 
 _TRANSCRIPTS = Path(__file__).parent / "transcripts"
-_STRATEGIES: dict[str, Strategy] = {**apps.STRATEGIES, **batch.STRATEGIES}
+_STRATEGIES: dict[str, Strategy] = {**registry.APPS_STRATEGIES, **registry.BATCH_STRATEGIES}
 _PATH = re.compile(r"/apis/(\w+)/v1/namespaces/\$\{ns\}/(\w+)(?:/(\w+))?(?:/(\w+))?")
 _UID = "0f3c7d1e-94f4-4f0a-8d1a-6a52a1c1a001"
 _SYSTEM = {"namespace": "default", "uid": _UID, "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}

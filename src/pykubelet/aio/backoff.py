@@ -2,11 +2,19 @@
 
 The delay grows by a factor up to a limit, with jitter so that many clients do not come back in step, and starts over
 once things have gone well for a while. Randomness is passed in, so a test can fix it.
+
+Growing delays by key: twice as long each time, up to a limit; after a quiet spell they begin anew.
+
+Every answer depends on the time that is passed in, so this is as good as pure. The event is what the delay counts
+from; whether a quiet spell is over is judged by how long after the last `advance` the event came.
+Upstream: staging/src/k8s.io/client-go/util/flowcontrol/backoff.go.
 """
 
-import random  # noqa: TID251  this is the door
-from collections.abc import Callable
+import random  # noqa: TID251  the one place that draws random numbers
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Generic, TypeVar
 
 Random = Callable[[], float]
 """Gives a number in [0, 1)."""
@@ -45,3 +53,65 @@ class Retries:
     def reset(self) -> None:
         """Record a success."""
         self.failures = 0
+
+
+K = TypeVar("K", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class _KeyDelay:
+    seconds: float
+    advanced_at: datetime
+
+
+class KeyedBackoff(Generic[K]):
+    """One delay per key; `forgotten_after_seconds` is the quiet spell, twice the limit unless given."""
+
+    def __init__(
+        self, *, first_seconds: float, limit_seconds: float, forgotten_after_seconds: float | None = None
+    ) -> None:
+        self._first_seconds, self._limit_seconds = first_seconds, limit_seconds
+        quiet = 2 * limit_seconds if forgotten_after_seconds is None else forgotten_after_seconds
+        self._quiet_spell = timedelta(seconds=quiet)
+        self._delays: dict[K, _KeyDelay] = {}
+
+    def __len__(self) -> int:
+        return len(self._delays)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._delays
+
+    def delay_seconds(self, key: K) -> float:
+        """The present delay; 0 if there is none."""
+        found = self._delays.get(key)
+        return found.seconds if found is not None else 0.0
+
+    def waits_until(self, key: K, *, event_at: datetime, now: datetime) -> datetime | None:
+        """When the delay after an event is over; None if it is over, or there is none."""
+        found = self._delays.get(key)
+        if found is None or self._is_forgotten(found, event_at):
+            return None
+        until = event_at + timedelta(seconds=found.seconds)
+        return until if now < until else None
+
+    def waits_since_advance(self, key: K, now: datetime) -> datetime | None:
+        """The same, for a delay that counts from the last `advance`."""
+        found = self._delays.get(key)
+        if found is None or self._is_forgotten(found, now):
+            return None
+        until = found.advanced_at + timedelta(seconds=found.seconds)
+        return until if now < until else None
+
+    def advance(self, key: K, *, event_at: datetime, now: datetime) -> None:
+        """It happened again: the next delay is twice the last one, or the first if that is long ago."""
+        found = self._delays.get(key)
+        is_first = found is None or self._is_forgotten(found, event_at)
+        seconds = self._first_seconds if is_first else min(2 * self.delay_seconds(key), self._limit_seconds)
+        self._delays[key] = _KeyDelay(seconds, now)
+
+    def prune(self, now: datetime) -> None:
+        """Drop what a quiet spell has ended anyway."""
+        self._delays = {key: one for key, one in self._delays.items() if not self._is_forgotten(one, now)}
+
+    def _is_forgotten(self, delay: _KeyDelay, at: datetime) -> bool:
+        return at - delay.advanced_at > self._quiet_spell

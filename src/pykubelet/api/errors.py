@@ -13,7 +13,7 @@ two questions only: which class, and `retry` (may the same call work later?) or 
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from pykubelet.api.wire import Document
+from pykubelet.api.serializer import Document
 
 
 class ApiError(Exception):
@@ -157,7 +157,7 @@ class ServerTimeout(ApiError):
     reason, code, retry = "ServerTimeout", 500, True
 
 
-class Unavailable(ApiError):
+class ServiceUnavailable(ApiError):
     """The server is not ready."""
 
     reason, code, retry = "ServiceUnavailable", 503, True
@@ -192,7 +192,7 @@ CLASSES: tuple[type[ApiError], ...] = (
     TooManyRequests,
     InternalError,
     ServerTimeout,
-    Unavailable,
+    ServiceUnavailable,
     Timeout,
 )
 _BY_REASON = {kind.reason: kind for kind in CLASSES}

@@ -1,11 +1,15 @@
 """Go's 64-bit integers: their bounds, their text, and staying within them.
 
 Upstream: the Go function strconv.ParseInt with base 10 and 64 bits
+
+A number that may be given as a share of another: 3, or "25%".
+
+Pure. Upstream: GetScaledValueFromIntOrPercent in k8s.io/apimachinery/pkg/util/intstr/intstr.go.
 """
 
 import re
 
-from pykubelet.api.validation.field_errors import go_quote
+from pykubelet.api.field_errors import go_quote
 
 MAX_INT64 = 2**63 - 1
 MIN_INT64 = -(2**63)
@@ -30,3 +34,13 @@ def int64_problem(text: str) -> str:
 def saturated(number: int) -> int:
     """The 64-bit integer nearest to this number."""
     return max(MIN_INT64, min(MAX_INT64, number))
+
+
+def scaled_count(value: int | str, total: int, *, round_up: bool) -> int:
+    """The number itself, or so many hundredths of `total`; ValueError if it is neither."""
+    if isinstance(value, int):
+        return value
+    percent = parse_int64(value.removesuffix("%")) if value.endswith("%") else None
+    if percent is None:
+        raise ValueError(f"invalid value for IntOrString: {value!r} is not a percentage")
+    return -(-percent * total // 100) if round_up else percent * total // 100

@@ -14,10 +14,10 @@ from itertools import islice
 from typing import Any
 
 from pykubelet.api.schema import LIST_META, OBJECT_META, definition_of, kind_mistake
-from pykubelet.api.strict import MAX_FINDINGS, Finding, check_metadata, check_object, found
-from pykubelet.api.wire import Document
-from pykubelet.api.yaml_positions import Path
-from pykubelet.api.yaml_read import MAX_BYTES, YamlDocument, read_stream
+from pykubelet.api.serializer import Document
+from pykubelet.api.strict import MAX_FINDINGS, StrictDecodingError, check_metadata, check_object, found
+from pykubelet.api.yaml.positions import Path
+from pykubelet.api.yaml.read import MAX_BYTES, YamlDocument, read_stream
 
 _PLAIN_STEP = re.compile(r"[A-Za-z0-9_$-]+")
 _STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
@@ -90,14 +90,14 @@ def read_manifest(data: bytes, *, origin: str, max_bytes: int = MAX_BYTES) -> Ma
 
 
 @dataclass(frozen=True, slots=True)
-class Readings:
+class ManifestReading:
     """The objects of all documents that are right, and what is wrong with the others, in the order of the lines."""
 
     items: tuple[ManifestItem, ...]
     problems: tuple[ManifestProblem, ...]
 
 
-def read_each(data: bytes, *, origin: str, max_bytes: int = MAX_BYTES) -> Readings:
+def read_each(data: bytes, *, origin: str, max_bytes: int = MAX_BYTES) -> ManifestReading:
     """The same, for those who go on after a document that is wrong."""
     stream = read_stream(data, max_bytes=max_bytes)
     problems = [ManifestProblem(origin, error.line, error.column, "", error.message) for error in stream.errors]
@@ -115,7 +115,7 @@ def read_each(data: bytes, *, origin: str, max_bytes: int = MAX_BYTES) -> Readin
             break
     if not filled and not problems:
         problems.append(ManifestProblem(origin, 0, 0, "", "there is no object in it"))
-    return Readings(tuple(items), tuple(sorted(problems, key=lambda problem: (problem.line, problem.column))))
+    return ManifestReading(tuple(items), tuple(sorted(problems, key=lambda problem: (problem.line, problem.column))))
 
 
 def path_text(path: Path) -> str:
@@ -143,12 +143,12 @@ class _Reading:
         self._source = source
         self._origin = origin
         self._first_index = first_index
-        self._findings: list[Finding] = []
+        self._findings: list[StrictDecodingError] = []
 
     def read(self, value: Any, path: Path, default: tuple[str, str] | None = None) -> None:
         """Takes in the object at this path, or if it is a list its elements, which may leave out what `default` has."""
         if not isinstance(value, dict):
-            self._findings.append(Finding(path, f"expected an object, found {found(value, secret=True)}"))
+            self._findings.append(StrictDecodingError(path, f"expected an object, found {found(value, secret=True)}"))
             return
         if default is not None:
             value = {"apiVersion": default[0], "kind": default[1]} | value
@@ -156,7 +156,9 @@ class _Reading:
         if not (api_version and kind):
             return
         if default is not None and default != (api_version, kind):
-            self._findings.append(Finding((*path, "kind"), f'expected {default[1]} of "{default[0]}" as in the list'))
+            self._findings.append(
+                StrictDecodingError((*path, "kind"), f'expected {default[1]} of "{default[0]}" as in the list')
+            )
         elif _is_list(api_version, kind, value):
             self._read_list(value, path, api_version, kind)
         else:
@@ -176,9 +178,9 @@ class _Reading:
     def _name(self, value: Document, path: Path, key: str) -> str:
         name = value.get(key)
         if name is None or name == "":
-            self._findings.append(Finding((*path, key), "required field is missing"))
+            self._findings.append(StrictDecodingError((*path, key), "required field is missing"))
         elif not isinstance(name, str):
-            self._findings.append(Finding((*path, key), f"expected a string, found {found(name)}"))
+            self._findings.append(StrictDecodingError((*path, key), f"expected a string, found {found(name)}"))
         else:
             return name
         return ""
@@ -186,11 +188,11 @@ class _Reading:
     def _read_list(self, value: Document, path: Path, api_version: str, kind: str) -> None:
         for key in value:
             if key not in _LIST_FIELDS:
-                self._findings.append(Finding((*path, key), "unknown field", at_key=True))
+                self._findings.append(StrictDecodingError((*path, key), "unknown field", at_key=True))
         self._add(check_metadata(value, LIST_META), path)
         elements = value.get("items")
         if elements is not None and not isinstance(elements, list):
-            self._findings.append(Finding((*path, "items"), f"expected a list, found {found(elements)}"))
+            self._findings.append(StrictDecodingError((*path, "items"), f"expected a list, found {found(elements)}"))
             return
         default = None if (api_version, kind) == ("v1", "List") else (api_version, kind.removesuffix("List"))
         for index, element in enumerate(elements or ()):
@@ -201,11 +203,11 @@ class _Reading:
         if definition is not None:
             self._add(check_object(value, definition, secret=kind == "Secret"), path)
         elif mistake := kind_mistake(api_version, kind):
-            self._findings.append(Finding((*path, "kind"), mistake))
+            self._findings.append(StrictDecodingError((*path, "kind"), mistake))
         else:
             self._add(check_metadata(value, OBJECT_META), path)
 
-    def _add(self, findings: list[Finding], path: Path) -> None:
+    def _add(self, findings: list[StrictDecodingError], path: Path) -> None:
         self._findings += [each._replace(path=path + each.path) for each in findings]
 
 

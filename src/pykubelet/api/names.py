@@ -4,9 +4,17 @@ Text or a number in, a list of Kubernetes' own complaints out; an empty list mea
 and every expression is matched against the whole text in time linear in its length.
 
 Upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go and ip.go, pkg/api/validation/path/name.go
+
+IP addresses and networks as the older fields of the API take them: zeros may lead each part.
+
+In: text. Out: the address or network, or None if the text is none.
+
+Upstream: ParseIPSloppy and ParseCIDRSloppy in vendor/k8s.io/utils/net
 """
 
 import re
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 
 _QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -314,3 +322,40 @@ def _is_ipv6(value: str) -> bool:
         room -= 2
     fits = len(groups) <= room if ellipsis else len(groups) == room
     return fits and all(re.fullmatch("0*[0-9A-Fa-f]{1,4}", group) for group in groups)
+
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+
+@lru_cache(maxsize=4096)
+def parse_address(text: str) -> Address | None:
+    """The address; one of version 4 that is written as one of version 6 stays what it is written as."""
+    if ip_errors(text):
+        return None
+    if ":" not in text:
+        return ip_address(_without_leading_zeros(text))
+    *groups, last = text.split(":")
+    last = _without_leading_zeros(last) if "." in last else _short_group(last)
+    return ip_address(":".join([*map(_short_group, groups), last]))
+
+
+def parse_network(text: str) -> Network | None:
+    """The network that an address and a prefix length lie in."""
+    if cidr_errors(text):
+        return None
+    address, _, length = text.partition("/")
+    return ip_network((str(parse_address(address)), int(length)), strict=False)
+
+
+def unmapped(address: Address) -> Address:
+    """The address that Go treats as the same: of version 4, however it is written."""
+    return (isinstance(address, IPv6Address) and address.ipv4_mapped) or address
+
+
+def _without_leading_zeros(text: str) -> str:
+    return ".".join(str(int(part)) for part in text.split("."))
+
+
+def _short_group(group: str) -> str:
+    return group[-4:] if group else group

@@ -14,10 +14,9 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any
 
-from pykubelet.api.defaults.quantities import canonical_quantity, canonical_resource_list
-from pykubelet.api.schema import Field, definitions
+from pykubelet.api.schema import Field, canonical_quantity, canonical_resource_list, definitions
+from pykubelet.api.serializer import Document
 from pykubelet.api.times import MICRO_TIME_FIELDS, format_micro_time, format_time, parse_time
-from pykubelet.api.wire import Document
 
 _Change = Callable[[Any], Any]
 

@@ -1,10 +1,97 @@
 """What kind of pod is this: static, mirror, critical; and the annotations that say so.
 
 Pure questions about one pod that several stations ask. Upstream: pkg/kubelet/types/{pod_update,pod_status}.go.
+
+Patches of a pod's status by controllers: one condition, perhaps the phase.
+
+Pure. Nothing that others wrote is touched. Upstream: UpdatePodCondition in pkg/api/v1/pod/util.go, PatchPodStatus in pkg/util/pod/pod.go.
+
+What a pod takes of its node: amounts of resources and ports of the machine.
+
+Pure. Amounts are whole numbers, as messages show them: CPU in thousandths, everything else in its unit. Upstream:
+k8s.io/component-helpers/resource/helpers.go (PodRequests), GetHostPorts in pkg/scheduler/util/utils.go, HostPortInfo in
+k8s.io/kube-scheduler/framework.
+
+Ids that must not be mixed up.
+
+A static pod has two UIDs: its own, which the node works with, and that of its mirror, which the API server knows.
+Most bugs of this field were confusions of the two, so they are two types.
+
+Which AppArmor profiles a pod asks for: in its fields, or in the annotations of old.
+
+Pure. Upstream: pkg/security/apparmor/helpers.go.
 """
 
-from pykubelet.api.generated.core import Container, Pod
-from pykubelet.api.keys import full_name
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import NewType
+
+from msgspec import Struct
+
+from pykubelet.api.generated.core import AppArmorProfile, Container, EphemeralContainer, Pod, PodCondition
+from pykubelet.api.pod_resources import container_sums, is_native, is_pod_level
+from pykubelet.api.quantity import Quantity, add, parse_quantity
+from pykubelet.api.serializer import Document, to_document
+from pykubelet.api.times import format_time
+
+ANNOTATION_PREFIX = "container.apparmor.security.beta.kubernetes.io/"
+_LOCALHOST_PREFIX = "localhost/"
+_BY_ANNOTATION = {"runtime/default": "RuntimeDefault", "unconfined": "Unconfined"}
+
+
+def app_armor_profiles(pod: Pod) -> Iterator[AppArmorProfile]:
+    """Every profile a pod names: its own, and each container's by field or annotation."""
+    if pod.spec.security_context is not None and pod.spec.security_context.app_armor_profile is not None:
+        yield pod.spec.security_context.app_armor_profile
+    containers: tuple[Container | EphemeralContainer, ...] = (*pod.spec.init_containers, *pod.spec.containers)
+    for container in (*containers, *pod.spec.ephemeral_containers):
+        if own := _own_profile(pod, container):
+            yield own
+
+
+def app_armor_profile(pod: Pod, container: Container | EphemeralContainer) -> AppArmorProfile | None:
+    """The profile of one container: its own, by field or annotation, or its pod's."""
+    of_pod = pod.spec.security_context.app_armor_profile if pod.spec.security_context is not None else None
+    return _own_profile(pod, container) or of_pod
+
+
+def _own_profile(pod: Pod, container: Container | EphemeralContainer) -> AppArmorProfile | None:
+    context = container.security_context
+    if context is not None and context.app_armor_profile is not None:
+        return context.app_armor_profile
+    return _annotated(pod.metadata.annotations.get(ANNOTATION_PREFIX + container.name, ""))
+
+
+def _annotated(value: str) -> AppArmorProfile | None:
+    if value in _BY_ANNOTATION:
+        return AppArmorProfile(type=_BY_ANNOTATION[value])
+    if value.startswith(_LOCALHOST_PREFIX):
+        return AppArmorProfile(type="Localhost", localhost_profile=value.removeprefix(_LOCALHOST_PREFIX))
+    return None
+
+
+PodUid = NewType("PodUid", str)
+"""UID of a pod as the node knows it; for a static pod, not its mirror's."""
+
+MirrorUid = NewType("MirrorUid", str)
+"""UID of a mirror pod, given by the API server."""
+
+NO_MIRROR = MirrorUid("")
+"""Stands for "static, but no mirror yet"."""
+
+
+def full_name(name: str, namespace: str) -> str:
+    """`name_namespace`: unambiguous, because neither half may hold an underscore."""
+    return f"{name}_{namespace}"
+
+
+def parse_full_name(text: str) -> tuple[str, str]:
+    """Name and namespace of a full name; ValueError if it is none."""
+    parts = text.split("_")
+    if len(parts) != 2 or not all(parts):
+        raise ValueError(f'failed to parse the pod full name "{text}"')
+    return parts[0], parts[1]
+
 
 CONFIG_SOURCE = "kubernetes.io/config.source"
 CONFIG_HASH = "kubernetes.io/config.hash"
@@ -99,3 +186,96 @@ def is_restartable_init_container(container: Container) -> bool:
 def has_restartable_init_container(pod: Pod) -> bool:
     """Whether the pod has a sidecar."""
     return any(is_restartable_init_container(container) for container in pod.spec.init_containers)
+
+
+CPU, MEMORY, EPHEMERAL_STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "pods"
+EVERY_ADDRESS = "0.0.0.0"  # noqa: S104  nothing is bound here, this is how a pod asks for all addresses
+
+
+class HostPort(Struct, frozen=True):
+    """A port of the machine that a pod takes, on one address or on all."""
+
+    protocol: str
+    port: int
+    address: str
+
+
+def amount(resource: str, quantity: Quantity) -> int:
+    """A quantity as the whole number that is compared and shown."""
+    return quantity.milli_value() if resource == CPU else quantity.value()
+
+
+def amounts(quantities: Mapping[str, str]) -> Mapping[str, int]:
+    """The same for the quantities of an object, such as what a node can give."""
+    return {name: amount(name, parse_quantity(text)) for name, text in quantities.items()}
+
+
+def pod_requests(pod: Pod) -> Mapping[str, int]:
+    """What a pod asks for, by resource: what its containers need at once, or the pod as a whole says, and overhead."""
+    total = dict(container_sums(to_document(pod.spec), "requests"))
+    if pod.spec.resources is not None:
+        total |= {
+            name: parse_quantity(text) for name, text in pod.spec.resources.requests.items() if is_pod_level(name)
+        }
+    for name, text in pod.spec.overhead.items():
+        overhead = parse_quantity(text)
+        total[name] = add(total[name], overhead) if name in total else overhead
+    return {name: amount(name, quantity) for name, quantity in total.items()}
+
+
+def is_extended(resource: str) -> bool:
+    """Whether a resource is not one of Kubernetes' own."""
+    return not is_native(resource) and not resource.startswith("requests.")
+
+
+def host_ports(pod: Pod) -> tuple[HostPort, ...]:
+    """The ports of the machine that a pod takes for as long as it runs."""
+    sidecars = (container for container in pod.spec.init_containers if is_restartable_init_container(container))
+    return tuple(
+        HostPort(port.protocol or "TCP", port.host_port, port.host_ip or EVERY_ADDRESS)
+        for container in (*sidecars, *pod.spec.containers)
+        for port in container.ports
+        if port.host_port > 0
+    )
+
+
+def condition_of(pod: Pod, kind: str) -> PodCondition | None:
+    """The condition of this type, if the pod has it."""
+    return next((condition for condition in pod.status.conditions if condition.type == kind), None)
+
+
+def condition_patch(pod: Pod, wanted: PodCondition, now: datetime, *, phase: str = "") -> Document | None:
+    """The strategic merge patch that gives a pod this condition, and the phase if there is one to set.
+
+    None if it is so already. The time of the condition moves only if its status does.
+    """
+    old = condition_of(pod, wanted.type)
+    is_same = old is not None and (old.status, old.reason, old.message) == (
+        wanted.status,
+        wanted.reason,
+        wanted.message,
+    )
+    if is_same and not phase:
+        return None
+    since = old.last_transition_time if old is not None and old.status == wanted.status else format_time(now)
+    condition: Document = {
+        "type": wanted.type,
+        "status": wanted.status,
+        "reason": wanted.reason,
+        "message": wanted.message,
+        "lastTransitionTime": since,
+        "observedGeneration": pod.metadata.generation,
+    }
+    return _patch(pod, {"conditions": [{name: value for name, value in condition.items() if value}]}, phase)
+
+
+def phase_patch(pod: Pod, phase: str) -> Document:
+    """The patch that only sets the phase."""
+    return _patch(pod, {}, phase)
+
+
+def _patch(pod: Pod, status: Document, phase: str) -> Document:
+    if phase:
+        status = {**status, "phase": phase, "observedGeneration": pod.metadata.generation}
+    # The UID: a namesake that came after the pod must not get its status.
+    return {"metadata": {"uid": pod.metadata.uid}, "status": status}

@@ -5,9 +5,14 @@ written with. Amounts finer than a nano are rounded away from zero; binary ones 
 Nothing here computes with numbers of more than 4,000 digits, however large the exponent in a text may be.
 
 Upstream: staging/src/k8s.io/apimachinery/pkg/api/resource/quantity.go, amount.go, suffix.go
+
+An amount that may be given as a share of all there is: `100Mi`, `10%`.
+
+Upstream: ThresholdValue in pkg/kubelet/eviction/api/types.go
 """
 
 import re
+import struct
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -256,3 +261,35 @@ def _whole(quantity: Quantity) -> int:
         return int(abs(quantity.unscaled) * 10**quantity.scale)
     whole, rest = divmod(abs(quantity.unscaled), 10**-quantity.scale)
     return 0 if rest else whole
+
+
+@dataclass(frozen=True, slots=True)
+class QuantityOrPercentage:
+    """A quantity, or else a share of the capacity."""
+
+    quantity: Quantity | None = None
+    share: float = 0.0
+
+    @property
+    def sign(self) -> int:
+        """-1, 0 or 1."""
+        return self.quantity.sign() if self.quantity is not None else (self.share > 0) - (self.share < 0)
+
+    def of(self, capacity: int) -> Quantity:
+        """How much that is, if this is all there is."""
+        if self.quantity is not None:
+            return self.quantity
+        return Quantity(int(capacity * self.share), 0, Format.BINARY_SI)
+
+
+def parse_quantity_or_percentage(text: str) -> QuantityOrPercentage:
+    """What a text stands for; ValueError if nothing."""
+    if text.endswith("%"):
+        return QuantityOrPercentage(share=_single(float(text.rstrip("%")) / 100))
+    return QuantityOrPercentage(parse_quantity(text))
+
+
+def _single(number: float) -> float:
+    """The number in upstream's precision; of a large disk that is a difference of some hundred bytes, which messages show."""
+    narrowed: float = struct.unpack("f", struct.pack("f", number))[0]
+    return narrowed

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from pykubelet.api.quantity import QuantityError, parse_quantity
 from pykubelet.api.schema import Definition, Field, definitions, did_you_mean
 from pykubelet.api.times import MICRO_TIME_FIELDS, has_micro_form, parse_time
-from pykubelet.api.yaml_positions import Path
+from pykubelet.api.yaml.positions import Path
 
 # A text with more mistakes than this is not a manifest; nobody reads on.
 MAX_FINDINGS = 100
@@ -71,7 +71,7 @@ _EXPECTED: Final = {
 _EMPTY_SCALARS: Final = {"string": "", "bytes": "", "quantity": "0", "integer": 0}
 
 
-class Finding(NamedTuple):
+class StrictDecodingError(NamedTuple):
     """One thing that is wrong; `at_key` says that the key is to blame, not the value."""
 
     path: Path
@@ -83,16 +83,16 @@ class Finding(NamedTuple):
 _Trail = tuple["_Trail | None", str | int]
 
 
-def check_object(document: dict[str, Any], definition: str, *, secret: bool = False) -> list[Finding]:
+def check_object(document: dict[str, Any], definition: str, *, secret: bool = False) -> list[StrictDecodingError]:
     """What is wrong with a document of this definition. With `secret`, findings never quote a value."""
-    check = _Check(secret=secret)
+    check = _StrictCheck(secret=secret)
     check.object(document, definitions()[definition], None)
     return check.findings
 
 
-def check_metadata(document: dict[str, Any], definition: str) -> list[Finding]:
+def check_metadata(document: dict[str, Any], definition: str) -> list[StrictDecodingError]:
     """What is wrong with the metadata of a document of which no more is known."""
-    check = _Check(secret=False)
+    check = _StrictCheck(secret=False)
     top = Definition({"metadata": Field("ref", definition)})
     check.object({"metadata": document.get("metadata")}, top, None)
     return check.findings
@@ -119,11 +119,11 @@ def found(value: Any, *, secret: bool = False) -> str:
             return f'the string "{shown}"'
 
 
-class _Check:
+class _StrictCheck:
     """One walk through one document; methods give the value that shall stand in its place."""
 
     def __init__(self, *, secret: bool) -> None:
-        self.findings: list[Finding] = []
+        self.findings: list[StrictDecodingError] = []
         self._secret = secret
         self._definitions = definitions()
         self._checks: dict[str, Callable[[Any, Field, _Trail], Any]] = {
@@ -156,11 +156,11 @@ class _Check:
         # Looking for the nearest name is slow, so it ends with the findings.
         if len(self.findings) < MAX_FINDINGS:
             hint = did_you_mean(str(trail[1]), fields)
-            self.findings.append(Finding(_path(trail), f"unknown field{hint}", at_key=True))
+            self.findings.append(StrictDecodingError(_path(trail), f"unknown field{hint}", at_key=True))
 
     def _report(self, trail: _Trail, message: str) -> None:
         if len(self.findings) < MAX_FINDINGS:
-            self.findings.append(Finding(_path(trail), message))
+            self.findings.append(StrictDecodingError(_path(trail), message))
 
     def _refuse(self, value: Any, field: Field, trail: _Trail) -> Any:
         self._report(trail, f"expected {_EXPECTED[field.type]}, found {found(value, secret=self._secret)}")

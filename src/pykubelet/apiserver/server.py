@@ -12,31 +12,35 @@ from dataclasses import replace
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import Ids
 from pykubelet.api.errors import ApiError
-from pykubelet.apiserver.admission import Admission
-from pykubelet.apiserver.call import Answer, Call, Decision, Review, Stream
-from pykubelet.apiserver.failures import no_such_method
-from pykubelet.apiserver.objects.deletion import DeleteOptions
-from pykubelet.apiserver.registry import Registry
-from pykubelet.apiserver.store import Store
-from pykubelet.apiserver.verbs.bind import bind
-from pykubelet.apiserver.verbs.create import create
-from pykubelet.apiserver.verbs.delete import delete, delete_collection, delete_object
-from pykubelet.apiserver.verbs.evict import evict
-from pykubelet.apiserver.verbs.field_schemas import FieldSchemas
-from pykubelet.apiserver.verbs.get import get
-from pykubelet.apiserver.verbs.list import list_objects
-from pykubelet.apiserver.verbs.means import Means, allow_all
-from pykubelet.apiserver.verbs.patch import patch
-from pykubelet.apiserver.verbs.scale import scale
-from pykubelet.apiserver.verbs.update import update
-from pykubelet.apiserver.verbs.watch import watch
+from pykubelet.apiserver.admission.interfaces import AdmissionPlugin
+from pykubelet.apiserver.errors import no_such_method
+from pykubelet.apiserver.fieldmanager.typeconverter import TypeConverter
+from pykubelet.apiserver.handlers.binding import bind_pod
+from pykubelet.apiserver.handlers.create import create
+from pykubelet.apiserver.handlers.delete import DeleteOptions, delete, delete_collection, delete_object
+from pykubelet.apiserver.handlers.eviction import evict_pod
+from pykubelet.apiserver.handlers.get import get, list_objects
+from pykubelet.apiserver.handlers.patch import patch
+from pykubelet.apiserver.handlers.scale import scale
+from pykubelet.apiserver.handlers.update import update
+from pykubelet.apiserver.handlers.watch import watch
+from pykubelet.apiserver.handlers.write import RequestScope, allow_all
+from pykubelet.apiserver.registry import ServedKinds
+from pykubelet.apiserver.request import (
+    ApiRequest,
+    ApiResponse,
+    AuthorizationAttributes,
+    AuthorizationDecision,
+    WatchStream,
+)
+from pykubelet.apiserver.storage.interfaces import Store
 
-Handler = Callable[[Call], Awaitable[Answer]]
+Handler = Callable[[ApiRequest], Awaitable[ApiResponse]]
 Handlers = Mapping[tuple[str, str], Handler]
 """By group resource and subresource: `("serviceaccounts", "token")`; the subresource is empty for a kind of its own.
 
 A handler asks admission itself, if that has a say."""
-_Serve = Callable[[Means, Call], Awaitable[Answer | Stream]]
+_Serve = Callable[[RequestScope, ApiRequest], Awaitable[ApiResponse | WatchStream]]
 
 _VERBS: Mapping[str, _Serve] = {
     "get": get,
@@ -49,7 +53,7 @@ _VERBS: Mapping[str, _Serve] = {
     "deletecollection": delete_collection,
 }
 _CHANGING = frozenset({"status", "ephemeralcontainers", "resize", "finalize", "approval"})
-_OF_SUBRESOURCES: Mapping[str, _Serve] = {"scale": scale, "binding": bind, "eviction": evict}
+_OF_SUBRESOURCES: Mapping[str, _Serve] = {"scale": scale, "binding": bind_pod, "eviction": evict_pod}
 
 
 class Server:
@@ -62,24 +66,24 @@ class Server:
         self,
         *,
         store: Store,
-        registry: Registry,
+        registry: ServedKinds,
         clock: Clock,
         ids: Ids,
-        admission: Sequence[Admission] = (),
+        admission: Sequence[AdmissionPlugin] = (),
         handlers: Handlers | None = None,
-        authorize: Callable[[Review], Decision] = allow_all,
+        authorize: Callable[[AuthorizationAttributes], AuthorizationDecision] = allow_all,
     ) -> None:
-        self._means = Means(
+        self._means = RequestScope(
             store=store,
             clock=clock,
             ids=ids,
-            schemas=FieldSchemas(registry),
+            schemas=TypeConverter(registry),
             admission=tuple(admission),
             authorize=authorize,
         )
         self._handlers = dict(handlers or {})
 
-    async def handle(self, call: Call) -> Answer | Stream:
+    async def handle(self, call: ApiRequest) -> ApiResponse | WatchStream:
         """Do what is asked; ApiError if it cannot or must not be done. All of these carry the warnings."""
         told = call.warnings
         told += call.served.warnings
@@ -90,20 +94,20 @@ class Server:
             raise
         return replace(answer, warnings=tuple(told)) if told else answer
 
-    async def _answered(self, call: Call) -> Answer | Stream:
+    async def _answered(self, call: ApiRequest) -> ApiResponse | WatchStream:
         resource = call.served.resource.group_resource
         if self._handlers and (handler := self._handlers.get((resource, call.subresource))):
             return await handler(call)
         return await self._serve(resource, call)(self._means, call)
 
-    async def delete(self, call: Call, options: DeleteOptions) -> None:
+    async def delete(self, call: ApiRequest, options: DeleteOptions) -> None:
         """Delete an object for a part of the server itself, which asks nobody."""
         await delete_object(self._means, call, options, admit=False)
 
-    def _serve(self, resource: str, call: Call) -> _Serve:
+    def _serve(self, resource: str, call: ApiRequest) -> _Serve:
         subresource = call.subresource
         if resource == "bindings":
-            return bind
+            return bind_pod
         if "get" not in call.served.verbs:
             # Reviews and their like are answered by a handler or by nobody: they are never stored.
             raise no_such_method()

@@ -10,60 +10,61 @@ from dataclasses import dataclass
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import Ids, RandomIds
-from pykubelet.api.resources import PRIORITY_CLASSES, SERVICES
-from pykubelet.apiserver.admission import Admission
-from pykubelet.apiserver.admission.certificate_requests import CertificateRequests
-from pykubelet.apiserver.admission.namespaces import NamespaceLifecycle
-from pykubelet.apiserver.admission.new_nodes import NewNodeTaint
-from pykubelet.apiserver.admission.node_restriction import NodeRestriction
-from pykubelet.apiserver.admission.pods import PodAdmission
+from pykubelet.aio.tasks import Runner, running, with_ready_event
+from pykubelet.api.schema import PRIORITY_CLASSES, SERVICES
+from pykubelet.apiserver.admission.certificates import CertificateAdmission
+from pykubelet.apiserver.admission.interfaces import AdmissionPlugin
+from pykubelet.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
+from pykubelet.apiserver.admission.noderestriction import NodeRestriction, NodeTaint
+from pykubelet.apiserver.admission.pods import PriorityAndTolerations
 from pykubelet.apiserver.admission.rbac_escalation import RbacEscalation
 from pykubelet.apiserver.admission.runtime_class import RuntimeClassAdmission
-from pykubelet.apiserver.admission.service_account import ServiceAccountAdmission
-from pykubelet.apiserver.admission.services import ServiceAddresses
-from pykubelet.apiserver.auth.authenticate import Authenticator
-from pykubelet.apiserver.auth.authorize import Authorizer
-from pykubelet.apiserver.auth.bootstrap_roles import RoleGathering, ensure_default_roles
-from pykubelet.apiserver.auth.certificates import KeyPair
-from pykubelet.apiserver.auth.default_roles import node_rules
-from pykubelet.apiserver.auth.kubeconfig_write import ADMIN, Endpoint, ensure_kubeconfig
-from pykubelet.apiserver.auth.node_authorizer import NodeAuthorizer
-from pykubelet.apiserver.auth.pki import Pki, PkiError, Renewal, TlsFiles, open_pki, server_context, serving_authority
-from pykubelet.apiserver.auth.rbac import Rbac
-from pykubelet.apiserver.auth.reviews import Reviews
-from pykubelet.apiserver.auth.token_file import TokenFileError, read_token_file
-from pykubelet.apiserver.auth.token_request import TokenRequests
-from pykubelet.apiserver.auth.tokens import JWKS_PATH, ServiceAccountTokens
-from pykubelet.apiserver.call import User
-from pykubelet.apiserver.custom.controller import CustomResources
-from pykubelet.apiserver.http.app import App, read_body
-from pykubelet.apiserver.http.audit import AuditLog
-from pykubelet.apiserver.http.front import Front
-from pykubelet.apiserver.http.gate import Gate
-from pykubelet.apiserver.http.in_flight import InFlight
-from pykubelet.apiserver.http.listening import listen, local_url, public_host, with_port
-from pykubelet.apiserver.http.metrics import Collector, Metrics, Stored
-from pykubelet.apiserver.http.pages import Pages
-from pykubelet.apiserver.http.passing_on import PassingOn
-from pykubelet.apiserver.http.reply import Reply
-from pykubelet.apiserver.kinds import KINDS
-from pykubelet.apiserver.local import LocalClient
-from pykubelet.apiserver.namespaces.ending import NamespaceEnd
-from pykubelet.apiserver.objects.first_objects import ensure_first_objects
-from pykubelet.apiserver.proxy.node_client import node_context
-from pykubelet.apiserver.proxy.node_proxy import PROXIED, NodeProxy
-from pykubelet.apiserver.registry import Registry
+from pykubelet.apiserver.admission.serviceaccount import ServiceAccountAdmission
+from pykubelet.apiserver.admission.services import ServiceAllocation
+from pykubelet.apiserver.apiextensions.controller import CustomResources
+from pykubelet.apiserver.authentication.authenticator import Authenticator
+from pykubelet.apiserver.authentication.serviceaccount import JWKS_PATH, ServiceAccountTokens
+from pykubelet.apiserver.authentication.tokenfile import TokenFileError, read_token_file
+from pykubelet.apiserver.authorization.authorizer import Authorizer
+from pykubelet.apiserver.authorization.bootstrappolicy import ClusterRoleAggregation, ensure_default_roles, node_rules
+from pykubelet.apiserver.authorization.node import NodeAuthorizer
+from pykubelet.apiserver.authorization.rbac import RbacAuthorizer
+from pykubelet.apiserver.certs.certificates import CertificateKeyPair
+from pykubelet.apiserver.certs.kubeconfig import ADMIN, Endpoint, ensure_kubeconfig
+from pykubelet.apiserver.certs.pki import (
+    Pki,
+    PkiError,
+    Renewal,
+    TlsFiles,
+    node_context,
+    open_pki,
+    server_context,
+    serving_authority,
+)
+from pykubelet.apiserver.filters.access import AccessFilter
+from pykubelet.apiserver.filters.audit import AuditLog
+from pykubelet.apiserver.filters.chain import HandlerChain
+from pykubelet.apiserver.filters.limits import MaxInFlight
+from pykubelet.apiserver.filters.metrics import ApiServerMetrics, ExtraCollector, StorageFigures
+from pykubelet.apiserver.handlers.access_reviews import AccessReviews
+from pykubelet.apiserver.handlers.responsewriters import HttpResponse
+from pykubelet.apiserver.handlers.token_request import TokenRequests
+from pykubelet.apiserver.loopback import LoopbackClient
+from pykubelet.apiserver.namespaces import NamespaceTerminator, ensure_first_objects
+from pykubelet.apiserver.nonresource import NonResourceHandler
+from pykubelet.apiserver.podproxy.handler import PROXIED, NodeProxy, UpgradeAwareHandler
+from pykubelet.apiserver.registry import ServedKinds
+from pykubelet.apiserver.request import UserInfo
+from pykubelet.apiserver.secure_serving import ApiHttpServer, read_body
 from pykubelet.apiserver.server import Handlers, Server
+from pykubelet.apiserver.storage.backup import BackupWriter
 from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
-from pykubelet.apiserver.storage.settings import StoreSettings
-from pykubelet.apiserver.store import StoreUnusable
+from pykubelet.apiserver.storage.interfaces import StoreSettings, StoreUnusable
 from pykubelet.app import program
-from pykubelet.app.backups import Backups
-from pykubelet.app.kubeconfigs import KUBECONFIG
-from pykubelet.app.private_folder import make_private_folder
-from pykubelet.app.program import Say, tune_garbage_collection
-from pykubelet.app.running import Runner, running, with_event
+from pykubelet.app.program import KUBECONFIG, Say, make_private_folder, tune_garbage_collection
 from pykubelet.app.settings import ApiServerSettings, CannotStart
+from pykubelet.httpserver.listener import listen, local_url, public_host, with_port
+from pykubelet.kinds.registry import KINDS
 
 _DATABASE = "state.db"
 
@@ -81,12 +82,12 @@ def run(settings: ApiServerSettings, *, say: Say) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
+class RunningApiServer:
     """A server that answers: where, a way in for parts of the same program, and who vouches for its clients."""
 
     url: str
-    client: LocalClient
-    authority: KeyPair
+    client: LoopbackClient
+    authority: CertificateKeyPair
 
     @property
     def client_authority(self) -> bytes:
@@ -96,8 +97,8 @@ class Served:
 
 @asynccontextmanager
 async def serving(
-    settings: ApiServerSettings, *, clock: Clock, ids: Ids, collectors: Sequence[Collector] = ()
-) -> AsyncIterator[Served]:
+    settings: ApiServerSettings, *, clock: Clock, ids: Ids, collectors: Sequence[ExtraCollector] = ()
+) -> AsyncIterator[RunningApiServer]:
     """A server that answers, for as long as the context lasts. CannotStart if it cannot.
 
     Its page of metrics tells what `collectors` have as well.
@@ -106,13 +107,13 @@ async def serving(
         with _explained(settings):
             ground = await _ground(settings, clock, stack)
         store = ground.store
-        registry = Registry(KINDS)
+        registry = ServedKinds(KINDS)
         tokens = ServiceAccountTokens(ground.pki.signing_key, store, clock=clock, ids=ids)
         authenticator = Authenticator(tokens, clock=clock, static=ground.static, newest=store.newest)
-        authorizer = Authorizer(NodeAuthorizer(store, node_rules()), Rbac(store))
+        authorizer = Authorizer(NodeAuthorizer(store, node_rules()), RbacAuthorizer(store))
         admission = _admission(settings, store, authorizer, clock, ids)
         handlers: Handlers = {
-            **Reviews(authenticator, authorizer, clock).handlers(),
+            **AccessReviews(authenticator, authorizer, clock).handlers(),
             ("serviceaccounts", "token"): TokenRequests(tokens=tokens, reader=store, clock=clock, admission=admission),
         }
         server = Server(
@@ -127,9 +128,9 @@ async def serving(
         await asyncio.gather(
             ensure_default_roles(store, clock=clock, ids=ids), ensure_first_objects(server.handle, registry)
         )
-        counters = Metrics(InFlight(), _stored(settings, store, registry), collectors)
-        front = Front(
-            gate=Gate(authenticator, authorizer),
+        counters = ApiServerMetrics(MaxInFlight(), _stored(settings, store, registry), collectors)
+        front = HandlerChain(
+            gate=AccessFilter(authenticator, authorizer),
             kinds=registry,
             verbs=server,
             pages=_pages(ground, registry, tokens, counters),
@@ -138,30 +139,30 @@ async def serving(
             connected=frozenset(PROXIED),
             clock=clock,
         )
-        passing_on = PassingOn(NodeProxy(store, node_context(ground.pki, clock)), read_body)
-        app = App(front, connect=dict.fromkeys(PROXIED, passing_on.connect), new_id=ids.uid)
+        passing_on = UpgradeAwareHandler(NodeProxy(store, node_context(ground.pki, clock)), read_body)
+        app = ApiHttpServer(front, connect=dict.fromkeys(PROXIED, passing_on.connect), new_id=ids.uid)
         await stack.enter_async_context(running(_runners(settings, ground, registry, server, clock)))
         await stack.enter_async_context(app.serving(ground.listener, ground.tls))
-        yield Served(url=ground.url, client=LocalClient(server, registry), authority=ground.pki.authority)
+        yield RunningApiServer(url=ground.url, client=LoopbackClient(server, registry), authority=ground.pki.authority)
 
 
 def _runners(
-    settings: ApiServerSettings, ground: "_Ground", registry: Registry, server: Server, clock: Clock
+    settings: ApiServerSettings, ground: "_ServerDependencies", registry: ServedKinds, server: Server, clock: Clock
 ) -> dict[str, Runner]:
     store = ground.store
     found: dict[str, Runner] = {
-        "backups": with_event(Backups(store, settings.data_dir).run),
-        "cluster roles": with_event(RoleGathering(store).run),
-        "custom resources": with_event(CustomResources(store=store, registry=registry, clock=clock).run),
-        "namespaces": NamespaceEnd(store=store, registry=registry, deleter=server, clock=clock).run,
+        "backups": with_ready_event(BackupWriter(store, settings.data_dir).run),
+        "cluster roles": with_ready_event(ClusterRoleAggregation(store).run),
+        "custom resources": with_ready_event(CustomResources(store=store, registry=registry, clock=clock).run),
+        "namespaces": NamespaceTerminator(store=store, registry=registry, deleter=server, clock=clock).run,
     }
     if settings.tls_cert is None:
-        found["certificate renewal"] = with_event(Renewal(ground.pki, ground.tls, clock=clock).run)
+        found["certificate renewal"] = with_ready_event(Renewal(ground.pki, ground.tls, clock=clock).run)
     return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Ground:
+class _ServerDependencies:
     """What the server stands on: everything outside the process that it needs."""
 
     url: str
@@ -169,12 +170,12 @@ class _Ground:
     listener: socket.socket
     pki: Pki
     tls: ssl.SSLContext
-    static: Mapping[bytes, User]
+    static: Mapping[bytes, UserInfo]
     store: DurableStore
     audit: AuditLog | None
 
 
-async def _ground(settings: ApiServerSettings, clock: Clock, stack: AsyncExitStack) -> _Ground:
+async def _ground(settings: ApiServerSettings, clock: Clock, stack: AsyncExitStack) -> _ServerDependencies:
     data, now = settings.data_dir, clock.now()
     make_private_folder(data, 0o700)
     static = read_token_file(settings.token_file.read_text(), str(settings.token_file)) if settings.token_file else {}
@@ -191,7 +192,7 @@ async def _ground(settings: ApiServerSettings, clock: Clock, stack: AsyncExitSta
     store = await stack.enter_async_context(open_store(data / _DATABASE, clock=clock, settings=kept))
     audit = stack.enter_context(closing(AuditLog(data / "audit.log", clock))) if settings.audit else None
     ensure_kubeconfig(data / KUBECONFIG, pki, Endpoint(url, serving_authority(pki, files)), ADMIN, now=now)
-    return _Ground(
+    return _ServerDependencies(
         url=url,
         public_address=with_port(external, port),
         listener=listener,
@@ -219,36 +220,38 @@ def _explained(settings: ApiServerSettings) -> Iterator[None]:
 
 def _admission(
     settings: ApiServerSettings, store: DurableStore, authorizer: Authorizer, clock: Clock, ids: Ids
-) -> tuple[Admission, ...]:
-    rules: tuple[Admission, ...] = (
+) -> tuple[AdmissionPlugin, ...]:
+    rules: tuple[AdmissionPlugin, ...] = (
         NamespaceLifecycle(store.newest),
         NodeRestriction(store.newest, authorizer),
-        CertificateRequests(authorizer.decide, clock),
+        CertificateAdmission(authorizer.decide, clock),
         RbacEscalation(authorizer),
-        NewNodeTaint(),
-        PodAdmission(lambda: store.list(PRIORITY_CLASSES.group_resource).entries),
+        NodeTaint(),
+        PriorityAndTolerations(lambda: store.list(PRIORITY_CLASSES.group_resource).entries),
         RuntimeClassAdmission(store.newest),
-        ServiceAddresses(lambda: store.list(SERVICES.group_resource).entries),
+        ServiceAllocation(lambda: store.list(SERVICES.group_resource).entries),
     )
     return (*rules, ServiceAccountAdmission(store.newest, ids)) if settings.service_account_admission else rules
 
 
-def _pages(ground: _Ground, registry: Registry, tokens: ServiceAccountTokens, counters: Metrics) -> Pages:
-    return Pages(
+def _pages(
+    ground: _ServerDependencies, registry: ServedKinds, tokens: ServiceAccountTokens, counters: ApiServerMetrics
+) -> NonResourceHandler:
+    return NonResourceHandler(
         kinds=registry,
         address=ground.public_address,
         checks={"ping": lambda: "", "etcd": lambda: ground.store.problem},
         metrics_page=counters.page,
         more={
-            "/.well-known/openid-configuration": lambda: Reply(200, tokens.discovery(ground.url)),
-            JWKS_PATH: lambda: Reply(200, tokens.key_set(), "application/jwk-set+json"),
+            "/.well-known/openid-configuration": lambda: HttpResponse(200, tokens.discovery(ground.url)),
+            JWKS_PATH: lambda: HttpResponse(200, tokens.key_set(), "application/jwk-set+json"),
         },
     )
 
 
-def _stored(settings: ApiServerSettings, store: DurableStore, registry: Registry) -> Stored:
+def _stored(settings: ApiServerSettings, store: DurableStore, registry: ServedKinds) -> StorageFigures:
     def objects() -> dict[str, int]:
         collections = {served.resource.group_resource for served in registry.all() if "list" in served.verbs}
         return {collection: len(store.list(collection).entries) for collection in sorted(collections)}
 
-    return Stored(objects=objects, size_bytes=lambda: (settings.data_dir / _DATABASE).stat().st_size)
+    return StorageFigures(objects=objects, size_bytes=lambda: (settings.data_dir / _DATABASE).stat().st_size)

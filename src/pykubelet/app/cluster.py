@@ -1,28 +1,100 @@
 """A cluster of one machine put together: API server, controllers and node in one process.
 
 They meet only through the Kubernetes API, as if they were strangers.
+
+What whoever started a cluster sees of it: where it is, and its pods as they change.
 """
 
 import asyncio
+from collections.abc import Collection
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import RandomIds
+from pykubelet.aio.log import Lines
+from pykubelet.aio.tasks import Runner, background_task, running, with_ready_event
+from pykubelet.api import schema
+from pykubelet.api.scheme import as_documents
+from pykubelet.api.serializer import Document
 from pykubelet.app import program
 from pykubelet.app.apiserver import serving
 from pykubelet.app.controllers import CONTROLLERS, NAMESPACE, controllers
-from pykubelet.app.kubeconfigs import KUBECONFIG
 from pykubelet.app.node import Node, open_node
-from pykubelet.app.node_door import ServerSeen
-from pykubelet.app.program import Say, tune_garbage_collection
-from pykubelet.app.running import Runner, running, with_event
+from pykubelet.app.node_server import KnownApiServer
+from pykubelet.app.program import KUBECONFIG, Say, tune_garbage_collection
 from pykubelet.app.settings import ApiServerSettings, ClusterSettings, NodeSettings
-from pykubelet.app.view import PodBoard, Started, View
-from pykubelet.controllers.certificates import Authority
-from pykubelet.controllers.manifests import ManifestController
-from pykubelet.controllers.queue_counts import QueueCounts
-from pykubelet.kube.pem_files import Pem
-from pykubelet.kube.reflector import ListerWatcher
+from pykubelet.client.reflector import ListerWatcher, Reflector
+from pykubelet.client.transport import PemSource
+from pykubelet.controllers.certificates.signer import CertificateAuthority
+from pykubelet.controllers.framework.work_queue import WorkQueueCollector
+from pykubelet.controllers.manifests.controller import ManifestController
+
+PAUSE_SECONDS = 0.2
+"""Nobody reads faster, and a crowd of changes is one picture."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartedCluster:
+    """A cluster that answers."""
+
+    url: str
+    kubeconfig: Path
+
+
+class LiveClusterView(Protocol):
+    """Shows a cluster to a person."""
+
+    @property
+    def lines(self) -> Lines:
+        """Where lines that are no part of the picture go, such as logs."""
+
+    def started(self, started: StartedCluster) -> None:
+        """It answers now."""
+
+    def pods(self, pods: Collection[Document]) -> None:
+        """These are its pods now."""
+
+
+class ViewedPods:
+    """The pods of a cluster, told to a view when they have changed, and not too often. Sink."""
+
+    def __init__(self, view: LiveClusterView) -> None:
+        self._view = view
+        self._pods: dict[tuple[str, str], Document] = {}
+        self._changed = asyncio.Event()
+
+    async def run(self, client: ListerWatcher, clock: Clock) -> None:
+        """Follow the pods until cancelled."""
+        kind = as_documents(schema.PODS)
+        reflector: Reflector[Document] = Reflector(client=client, kind=kind, sink=self, clock=clock)
+        async with background_task(reflector.run(asyncio.Event()), "pods of the view"):
+            while True:
+                await self._changed.wait()
+                self._changed.clear()
+                self._view.pods(self._pods.values())
+                await asyncio.sleep(PAUSE_SECONDS)
+
+    def added(self, pod: Document) -> None:
+        self._pods[_key(pod)] = pod
+        self._changed.set()
+
+    modified = added
+
+    def deleted(self, pod: Document) -> None:
+        self._pods.pop(_key(pod), None)
+        self._changed.set()
+
+    def synced(self) -> None:
+        self._changed.set()
+
+
+def _key(pod: Document) -> tuple[str, str]:
+    metadata = pod["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]
+
 
 _NODE_SECONDS = 5.0
 """How long the node may take before the API is called ready without it, as when its runtime does not answer."""
@@ -31,7 +103,7 @@ _NODE_SECONDS = 5.0
 _EVICTION_HARD = {"memory.available": "100Mi", "nodefs.available": "1%", "nodefs.inodesFree": "1%"}
 
 
-def run(settings: ClusterSettings, *, say: Say, view: View | None = None) -> None:
+def run(settings: ClusterSettings, *, say: Say, view: LiveClusterView | None = None) -> None:
     """Be a cluster until SIGINT or SIGTERM; containers go on running. CannotStart if that is not possible.
 
     A view, if there is one, shows it to whoever started it.
@@ -40,14 +112,14 @@ def run(settings: ClusterSettings, *, say: Say, view: View | None = None) -> Non
     async def main(clock: Clock, stop: asyncio.Event) -> None:
         async with AsyncExitStack() as stack:
             server = ApiServerSettings(data_dir=settings.data_dir, port=settings.port)
-            queues = QueueCounts()
+            queues = WorkQueueCollector()
             serves = serving(server, clock=clock, ids=RandomIds(), collectors=[queues])
             served = await stack.enter_async_context(serves)
-            seen = ServerSeen(served.url, Pem("the cluster's authority", data=served.client_authority))
+            seen = KnownApiServer(served.url, PemSource("the cluster's authority", data=served.client_authority))
             opened = open_node(_node_settings(settings), client=served.client, server=seen, clock=clock)
             node = await stack.enter_async_context(opened)
             root_ca = served.client_authority.decode()
-            authority = Authority(served.authority.certificate, served.authority.key)
+            authority = CertificateAuthority(served.authority.certificate, served.authority.key)
             names = [name for name in CONTROLLERS if name != NAMESPACE]
             at_work = controllers(
                 client=served.client, clock=clock, root_ca=root_ca, authority=authority, names=names, counts=queues
@@ -56,19 +128,19 @@ def run(settings: ClusterSettings, *, say: Say, view: View | None = None) -> Non
             ready = asyncio.Event()
             runners: dict[str, Runner] = {"announcement": lambda: _announce(node, served.url, say, ready)}
             if view is not None:
-                started = Started(served.url, settings.data_dir / KUBECONFIG)
+                started = StartedCluster(served.url, settings.data_dir / KUBECONFIG)
                 runners["view"] = lambda: _show(view, started, served.client, clock, ready)
             if settings.manifests:
                 objects = ManifestController(
                     paths=settings.manifests, client=served.client, problems=node.sources.problems, say=say
                 )
-                runners["objects of files"] = with_event(objects.run)
+                runners["objects of files"] = with_ready_event(objects.run)
             await stack.enter_async_context(running(runners))
             if settings.page is not None:
                 # What only the page needs is nobody else's start.
-                from pykubelet.app.page import Cluster, open_page
+                from pykubelet.app.page import PageCluster, open_page
 
-                around = Cluster(client=served.client, url=served.url, is_own=True)
+                around = PageCluster(client=served.client, url=served.url, is_own=True)
                 opened_page = open_page(settings.page, node=node, cluster=around, folder=settings.data_dir, say=say)
                 await stack.enter_async_context(opened_page)
             await stop.wait()
@@ -77,10 +149,12 @@ def run(settings: ClusterSettings, *, say: Say, view: View | None = None) -> Non
     program.run(main)
 
 
-async def _show(view: View, started: Started, client: ListerWatcher, clock: Clock, ready: asyncio.Event) -> None:
+async def _show(
+    view: LiveClusterView, started: StartedCluster, client: ListerWatcher, clock: Clock, ready: asyncio.Event
+) -> None:
     await ready.wait()
     view.started(started)
-    await PodBoard(view).run(client, clock)
+    await ViewedPods(view).run(client, clock)
 
 
 async def _announce(node: Node, url: str, say: Say, ready: asyncio.Event) -> None:

@@ -1,14 +1,20 @@
-"""The controllers put together: each is made here, once, over one set of informers."""
+"""The controllers put together: each is made here, once, over one set of informers.
+
+`pykubelet controllers` as a program: controllers for an API server; of several, one works.
+"""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from pykubelet.aio.clock import Clock
+from pykubelet.aio.ids import RandomIds
+from pykubelet.aio.tasks import Runner, running, with_ready_event
 from pykubelet.api.generated.core import EventSource
-from pykubelet.api.typed import (
+from pykubelet.api.scheme import (
     CERTIFICATE_SIGNING_REQUESTS,
     CONFIG_MAPS,
     CRON_JOBS,
@@ -24,38 +30,43 @@ from pykubelet.api.typed import (
     SERVICES,
     STATEFUL_SETS,
 )
-from pykubelet.app.running import Runner, running, with_event
-from pykubelet.controllers.binder import SCHEDULER_NAME, Binder
-from pykubelet.controllers.certificates import (
-    Authority,
-    CertificateApprover,
-    CertificateCleaner,
-    CertificateSigner,
-)
-from pykubelet.controllers.cronjob import CronJobController
-from pykubelet.controllers.daemonset import DaemonSetController, daemon_view
-from pykubelet.controllers.deployment.controller import DeploymentController
-from pykubelet.controllers.disruption import DisruptionController, Scales, StaleDisruptions
-from pykubelet.controllers.endpoints import EndpointsController, EndpointSliceController, ServicePods
-from pykubelet.controllers.expectations import CountingExpectations, UidTrackingExpectations
-from pykubelet.controllers.garbage.collector import GarbageCollector
-from pykubelet.controllers.informers import Informers
-from pykubelet.controllers.job import JobController
-from pykubelet.controllers.loop import WORKERS, ControllerLoop
-from pykubelet.controllers.namespaces import NamespaceController
-from pykubelet.controllers.nodes import NodeLifecycle, PodGarbageCollector, PodsByNode, TaintEviction
-from pykubelet.controllers.nodes.lifecycle import SOURCE as LIFECYCLE
-from pykubelet.controllers.nodes.taint_eviction import SOURCE as EVICTION
-from pykubelet.controllers.pod_control import PodControl
-from pykubelet.controllers.queue_counts import QueueCounts
-from pykubelet.controllers.replicaset import ReplicaSetController
-from pykubelet.controllers.root_ca import RootCaPublisher
-from pykubelet.controllers.service_accounts import ServiceAccountController
-from pykubelet.controllers.statefulset.controller import StatefulSetController, stateful_view
-from pykubelet.controllers.ttl_after_finished import TtlAfterFinishedController
-from pykubelet.controllers.work_queue import WorkQueue
-from pykubelet.kube.client import Applier, Client, Discoverer, Replacer
-from pykubelet.kube.recorder import Recorder
+from pykubelet.app import program
+from pykubelet.app.program import Say, read_rest_config, tune_garbage_collection
+from pykubelet.app.settings import CannotStart, ControllersSettings
+from pykubelet.client.informers import Informers, PodsByNode
+from pykubelet.client.interface import Applier, Client, Discoverer, Replacer
+from pykubelet.client.leaderelection import LeaderElector, identity_of
+from pykubelet.client.recorder import Recorder
+from pykubelet.client.rest import RestClient, RestClientLimits
+from pykubelet.client.transport import CredentialError, PemSource, pem_text
+from pykubelet.controllers.certificates.approver import CertificateApprover
+from pykubelet.controllers.certificates.certificate_controller import CertificateCleaner
+from pykubelet.controllers.certificates.rootcacertpublisher import RootCaPublisher
+from pykubelet.controllers.certificates.signer import CertificateAuthority, CertificateSigner
+from pykubelet.controllers.cronjob.cronjob_controller import CronJobController
+from pykubelet.controllers.daemon.daemon_controller import DaemonSetController, daemon_set_informers
+from pykubelet.controllers.deployment.deployment_controller import DeploymentController
+from pykubelet.controllers.disruption.budget import ScaleFinder
+from pykubelet.controllers.disruption.disruption import DisruptionController, StaleDisruptionController
+from pykubelet.controllers.endpoint.endpoints_controller import EndpointsController
+from pykubelet.controllers.endpointslice.endpointslice_controller import EndpointSliceController
+from pykubelet.controllers.endpointslice.service_pods import ServicePods
+from pykubelet.controllers.framework.expectations import CountingExpectations, UidTrackingExpectations
+from pykubelet.controllers.framework.pod_control import PodControl
+from pykubelet.controllers.framework.work_queue import WORKERS, ControllerWorkers, WorkQueue, WorkQueueCollector
+from pykubelet.controllers.garbagecollector.garbagecollector import GarbageCollector
+from pykubelet.controllers.job.job_controller import JobController
+from pykubelet.controllers.namespace.namespace_controller import NamespaceController
+from pykubelet.controllers.nodelifecycle.node_lifecycle_controller import SOURCE as LIFECYCLE
+from pykubelet.controllers.nodelifecycle.node_lifecycle_controller import NodeLifecycleController
+from pykubelet.controllers.podgc.gc_controller import PodGCController
+from pykubelet.controllers.replicaset.replica_set import ReplicaSetController
+from pykubelet.controllers.serviceaccount.serviceaccounts_controller import ServiceAccountsController
+from pykubelet.controllers.statefulset.stateful_set import StatefulSetController, stateful_set_informers
+from pykubelet.controllers.tainteviction.taint_eviction import SOURCE as EVICTION
+from pykubelet.controllers.tainteviction.taint_eviction import TaintEvictionController
+from pykubelet.controllers.ttlafterfinished.ttlafterfinished_controller import TtlAfterFinishedController
+from pykubelet.scheduler.schedule_one import SCHEDULER_NAME, Scheduler
 
 NAMESPACE = "namespace"
 """The one that our own API server does not need: it ends namespaces itself, as soon as they are empty."""
@@ -82,9 +93,9 @@ class _Stage:
     client: ControllerClient
     clock: Clock
     root_ca: str
-    authority: Authority | None
+    authority: CertificateAuthority | None
     informers: Informers
-    counts: QueueCounts
+    counts: WorkQueueCollector
     informed: asyncio.Event = field(default_factory=asyncio.Event)
     runners: dict[str, Runner] = field(default_factory=dict)
     pods_by_node: PodsByNode | None = None
@@ -93,7 +104,7 @@ class _Stage:
     def recorder(self, component: str) -> Recorder:
         """Tells events of a controller."""
         made = Recorder(sink=self.client, source=EventSource(component=component), clock=self.clock)
-        self.runners[f"events of {component}"] = with_event(made.run)
+        self.runners[f"events of {component}"] = with_ready_event(made.run)
         return made
 
     def add(self, name: str, controller: Controller, *, queue: WorkQueue | None = None, workers: int = WORKERS) -> None:
@@ -112,8 +123,8 @@ class _Stage:
         """Have something done over and over, once everything is known."""
         if queue is not None:
             self.counts.add(name, queue)
-        loop = ControllerLoop(name=name, process_next=process_next, informed=self.informed, workers=workers)
-        self.runners[name] = with_event(loop.run)
+        loop = ControllerWorkers(name=name, process_next=process_next, informed=self.informed, workers=workers)
+        self.runners[name] = with_ready_event(loop.run)
 
     def on_nodes(self) -> PodsByNode:
         """The pods of each node, told before whoever asks for it."""
@@ -159,7 +170,7 @@ def _statefulset(stage: _Stage) -> None:
     controller = StatefulSetController(
         client=stage.client,
         recorder=stage.recorder("statefulset-controller"),
-        view=stateful_view(stage.informers),
+        view=stateful_set_informers(stage.informers),
         clock=stage.clock,
     )
     stage.add("statefulset", controller, queue=controller.queue)
@@ -171,7 +182,7 @@ def _daemonset(stage: _Stage) -> None:
         client=stage.client,
         pod_control=PodControl(client=stage.client, recorder=recorder),
         recorder=recorder,
-        view=daemon_view(stage.informers),
+        view=daemon_set_informers(stage.informers),
         expectations=CountingExpectations(),
         clock=stage.clock,
     )
@@ -213,13 +224,13 @@ def _scheduler(stage: _Stage) -> None:
     recorder = stage.recorder(SCHEDULER_NAME)
     stage.add(
         "scheduler",
-        Binder(client=stage.client, recorder=recorder, pods=stage.informers.pods, clock=stage.clock),
+        Scheduler(client=stage.client, recorder=recorder, pods=stage.informers.pods, clock=stage.clock),
     )
 
 
 def _node_lifecycle(stage: _Stage) -> None:
     by_node = stage.on_nodes()
-    lifecycle = NodeLifecycle(
+    lifecycle = NodeLifecycleController(
         client=stage.client,
         recorder=stage.recorder(LIFECYCLE),
         leases=stage.informers.objects(LEASES),
@@ -231,7 +242,7 @@ def _node_lifecycle(stage: _Stage) -> None:
     stage.work("node-lifecycle", lifecycle.monitor_next, workers=1)
     stage.work("node-taints", lifecycle.taint_next, queue=lifecycle.taint_queue)
     stage.work("pods-of-lost-nodes", lifecycle.mark_next, queue=lifecycle.mark_queue)
-    eviction = TaintEviction(
+    eviction = TaintEvictionController(
         client=stage.client,
         recorder=stage.recorder(EVICTION),
         pods=stage.informers.pods,
@@ -242,7 +253,7 @@ def _node_lifecycle(stage: _Stage) -> None:
 
 
 def _pod_gc(stage: _Stage) -> None:
-    collector = PodGarbageCollector(client=stage.client, pods_by_node=stage.on_nodes(), clock=stage.clock)
+    collector = PodGCController(client=stage.client, pods_by_node=stage.on_nodes(), clock=stage.clock)
     stage.add("pod-gc", collector, workers=1)
 
 
@@ -251,7 +262,7 @@ def _garbage(stage: _Stage) -> None:
     collector = GarbageCollector(client=stage.client, recorder=recorder, clock=stage.clock)
     stage.counts.add("garbage_collector_attempt_to_delete", collector.doubtful)
     stage.counts.add("garbage_collector_attempt_to_orphan", collector.orphaning)
-    stage.runners["garbage"] = with_event(collector.run)
+    stage.runners["garbage"] = with_ready_event(collector.run)
 
 
 def _endpoints(stage: _Stage) -> None:
@@ -277,7 +288,7 @@ def _endpoint_slices(stage: _Stage) -> None:
 
 
 def _disruption(stage: _Stage) -> None:
-    scales = Scales(
+    scales = ScaleFinder(
         client=stage.client,
         deployments=stage.informers.objects(DEPLOYMENTS),
         replica_sets=stage.informers.objects(REPLICA_SETS),
@@ -291,13 +302,13 @@ def _disruption(stage: _Stage) -> None:
         scales=scales,
     )
     stage.add("disruption", controller, queue=controller.queue)
-    stale = StaleDisruptions(client=stage.client, pods=stage.informers.pods, clock=stage.clock)
+    stale = StaleDisruptionController(client=stage.client, pods=stage.informers.pods, clock=stage.clock)
     stage.add("stale-disruptions", stale, queue=stale.queue, workers=1)
 
 
 def _service_accounts(stage: _Stage) -> None:
     namespaces, accounts = stage.informers.objects(NAMESPACES), stage.informers.objects(SERVICE_ACCOUNTS)
-    controller = ServiceAccountController(client=stage.client, namespaces=namespaces, accounts=accounts)
+    controller = ServiceAccountsController(client=stage.client, namespaces=namespaces, accounts=accounts)
     stage.add("serviceaccount", controller, queue=controller.queue)
 
 
@@ -360,9 +371,9 @@ async def controllers(
     client: ControllerClient,
     clock: Clock,
     root_ca: str,
-    authority: Authority | None = None,
+    authority: CertificateAuthority | None = None,
     names: Collection[str] = tuple(CONTROLLERS),
-    counts: QueueCounts | None = None,
+    counts: WorkQueueCollector | None = None,
 ) -> AsyncIterator[asyncio.Event]:
     """Controllers at work, as long as the context lasts; the event is set once they know what there is.
 
@@ -375,10 +386,68 @@ async def controllers(
         root_ca=root_ca,
         authority=authority,
         informers=Informers(client=client, clock=clock),
-        counts=counts or QueueCounts(),
+        counts=counts or WorkQueueCollector(),
     )
     for name in names:
         CONTROLLERS[name](stage)
-    stage.runners["informers"] = with_event(stage.informers.run, stage.informed)
+    stage.runners["informers"] = with_ready_event(stage.informers.run, stage.informed)
     async with running(stage.runners):
         yield stage.informed
+
+
+LEASE = ("kube-system", "pykubelet-controllers")
+AT_ONCE = 32
+"""So many requests keep a server busy; a controller that makes 500 pods at once would open as many connections."""
+_ROOT_CA = "root-ca"
+# It needs the key of the cluster's authority, which no kubeconfig has.
+_KNOWN = tuple(name for name in CONTROLLERS if name != "csrsigning")
+
+
+def run(settings: ControllersSettings, *, say: Say) -> None:
+    """Run controllers until SIGINT or SIGTERM. CannotStart if that is not possible."""
+
+    async def main(clock: Clock, stop: asyncio.Event) -> None:
+        access = read_rest_config(settings.kubeconfig, clock)
+        root_ca = _controllers_program_root_ca(access.trust.ca)
+        names = _chosen(settings.names, has_root_ca=bool(root_ca))
+        limits = RestClientLimits(at_once=AT_ONCE)
+        # The lease goes by a way of its own: who has much to do must not lose it for that.
+        async with RestClient(access, clock=clock, limits=limits) as client, RestClient(access, clock=clock) as aside:
+
+            async def work() -> None:
+                async with controllers(client=client, clock=clock, root_ca=root_ca, names=names) as informed:
+                    await informed.wait()
+                    say("ready controllers")
+                    tune_garbage_collection()
+                    await stop.wait()
+
+            runners = _elected(work, aside, clock) if settings.leader_elect else {"controllers": work}
+            async with running(runners):
+                await stop.wait()
+
+    program.run(main)
+
+
+def _elected(work: Callable[[], Awaitable[None]], client: ControllerClient, clock: Clock) -> dict[str, Runner]:
+    """Work while holding the lease. Who loses it is started again, and waits for it like everybody else."""
+    recorder = Recorder(sink=client, source=EventSource(component=LEASE[1]), clock=clock)
+    identity = identity_of(socket.gethostname(), RandomIds().uid())
+    elector = LeaderElector(client=client, recorder=recorder, clock=clock, lease=LEASE, identity=identity)
+    return {"events of the election": with_ready_event(recorder.run), "controllers": lambda: elector.run(work)}
+
+
+def _controllers_program_root_ca(found: PemSource | None) -> str:
+    """What pods are to trust the API server by, as we do; empty if that is for the machine's authorities to say."""
+    try:
+        return "" if found is None else pem_text(found).decode()
+    except (CredentialError, UnicodeDecodeError) as error:
+        raise CannotStart(str(error)) from error
+
+
+def _chosen(names: tuple[str, ...], *, has_root_ca: bool) -> tuple[str, ...]:
+    """The controllers that were asked for; if none were, all there are."""
+    if unknown := [name for name in names if name not in _KNOWN]:
+        raise CannotStart(f"no controller is called {', '.join(unknown)}; there are {', '.join(_KNOWN)}")
+    if _ROOT_CA in names and not has_root_ca:
+        raise CannotStart(f"{_ROOT_CA} has nothing to publish: the kubeconfig names no certificate authority")
+    return tuple(dict.fromkeys(names)) or tuple(name for name in _KNOWN if has_root_ca or name != _ROOT_CA)

@@ -1,59 +1,66 @@
-"""The parts of a node that bring containers to a runtime, look at them, and clear up after them."""
+"""The parts of a node that bring containers to a runtime, look at them, and clear up after them.
+
+What the pods of a node have on disk: volumes, the files of containers, their last words.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pykubelet.agent.flow import ProbeKind
-from pykubelet.agent.start_times import StartTimes
-from pykubelet.agent.trailed import TrailedHooks
-from pykubelet.agent.workers import WorkerQueries
-from pykubelet.api.keys import PodUid
-from pykubelet.app.node_ground import Ground
-from pykubelet.app.node_pods import NodePods
-from pykubelet.app.running import Runner, with_event
-from pykubelet.runtime.actions import ProbeResults
-from pykubelet.runtime.apply import Applier
-from pykubelet.runtime.containers import PodContainers
-from pykubelet.runtime.crash_backoff import CrashBackoff
-from pykubelet.runtime.dead_containers import DeadContainers
-from pykubelet.runtime.gc import ContainerGc
-from pykubelet.runtime.gc_plan import GcPolicy
-from pykubelet.runtime.image_gc import ImageGc
-from pykubelet.runtime.image_gc_plan import ImagePolicy
-from pykubelet.runtime.images import ImagePuller
-from pykubelet.runtime.kill import Killer
-from pykubelet.runtime.log_rotation import RotationPolicy
-from pykubelet.runtime.log_rotator import LogRotator
-from pykubelet.runtime.make_sandbox import Handlers, SandboxMaker
-from pykubelet.runtime.no_images import NoImages
-from pykubelet.runtime.reclaim import DiskReclaimer
-from pykubelet.runtime.removal import ContainerRemover
-from pykubelet.runtime.start_container import ContainerImages, ContainerStarter, PodSettings
+from pykubelet.aio.tasks import Runner, with_ready_event
+from pykubelet.api.pods import PodUid
+from pykubelet.app.node_dependencies import NodeDependencies
+from pykubelet.app.node_pods import NodeObjects, NodePods
+from pykubelet.kubelet.eviction.eviction_manager import DiskReclaimer
+from pykubelet.kubelet.explain.trail import TrailHookRunner
+from pykubelet.kubelet.images.image_gc_manager import ImageGcManager, ImageGcPolicy
+from pykubelet.kubelet.images.image_manager import ImageManager, NoImages
+from pykubelet.kubelet.kubelet import SyncLoopInbox
+from pykubelet.kubelet.kubelet_pods import RunContainerOptions
+from pykubelet.kubelet.kuberuntime.container import ContainerImages, ContainerStarter, PodSettings
+from pykubelet.kubelet.kuberuntime.container_gc import ContainerGc, ContainerRemover, GcPolicy, PodContainerDeletor
+from pykubelet.kubelet.kuberuntime.manager import (
+    CrashBackoff,
+    KubeRuntimeManager,
+    PodActionsExecutor,
+    RuntimeHandlers,
+    SandboxCreator,
+)
+from pykubelet.kubelet.kuberuntime.pod_actions import ProbeResults
+from pykubelet.kubelet.kuberuntime.termination import ContainerKiller
+from pykubelet.kubelet.kuberuntime.termination_message import TerminationMessageFiller, TerminationMessages
+from pykubelet.kubelet.logs.container_log_manager import ContainerLogManager, LogRotatePolicy
+from pykubelet.kubelet.logs.log_directory import pod_names
+from pykubelet.kubelet.objectcache.pod_objects import AwaitedObjects
+from pykubelet.kubelet.pod_startup_latency_tracker import PodStartupLatencyTracker
+from pykubelet.kubelet.pod_workers.pod_workers import PodWorkerQueries
+from pykubelet.kubelet.token.token_manager import TokenManager
+from pykubelet.kubelet.types import ProbeType
+from pykubelet.kubelet.volumemanager.volume_manager import VolumeManager
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeContainers:
     """Everything about containers."""
 
-    containers: PodContainers
-    dead: DeadContainers
+    containers: KubeRuntimeManager
+    dead: PodContainerDeletor
     backoff: CrashBackoff
     reclaimer: DiskReclaimer
     runners: dict[str, Runner]
 
 
 def node_containers(
-    ground: Ground, *, setup: PodSettings, handlers: Handlers, pods: NodePods, states: "GcStates"
+    ground: NodeDependencies, *, setup: PodSettings, handlers: RuntimeHandlers, pods: NodePods, states: "GcStates"
 ) -> NodeContainers:
     """All of it."""
     parts, events, clock, logs = ground.runtime, ground.recorder, ground.clock, ground.logs
     runtime, backoff = parts.runtime, CrashBackoff()
-    hooks = TrailedHooks(ground.trail, commands=parts.commands, http=parts.hook_http, pods=runtime, events=events)
-    killer = Killer(runtime=runtime, hooks=hooks, events=events, clock=clock)
+    hooks = TrailHookRunner(ground.trail, commands=parts.commands, http=parts.hook_http, pods=runtime, events=events)
+    killer = ContainerKiller(runtime=runtime, hooks=hooks, events=events, clock=clock)
     remover = ContainerRemover(runtime=runtime, logs=logs, killer=killer)
     images, runners = _images(ground, pods.starts)
-    applier = Applier(
-        sandboxes=SandboxMaker(runtime=runtime, settings=setup, handlers=handlers, logs=logs, events=events),
+    applier = PodActionsExecutor(
+        sandboxes=SandboxCreator(runtime=runtime, settings=setup, handlers=handlers, logs=logs, events=events),
         starter=ContainerStarter(
             runtime=runtime, images=images, settings=setup, logs=logs, hooks=hooks, killer=killer, events=events
         ),
@@ -63,15 +70,15 @@ def node_containers(
         events=events,
         clock=clock,
     )
-    verdicts = ProbeResults(**{kind.value: pods.probes.passed(kind) for kind in ProbeKind})
+    verdicts = ProbeResults(**{kind.value: pods.probes.passed(kind) for kind in ProbeType})
     gc = _garbage(ground, remover, states)
-    dead = DeadContainers(runtime=runtime, gc=gc, is_gone=states.should_pod_content_be_removed)
+    dead = PodContainerDeletor(runtime=runtime, gc=gc, is_gone=states.should_pod_content_be_removed)
     image_gc = _image_garbage(ground)
-    runners |= {"dead containers": with_event(dead.run), "container garbage": with_event(gc.run)}
+    runners |= {"dead containers": with_ready_event(dead.run), "container garbage": with_ready_event(gc.run)}
     if image_gc is not None:
-        runners["image garbage"] = with_event(image_gc.run)
+        runners["image garbage"] = with_ready_event(image_gc.run)
     return NodeContainers(
-        containers=PodContainers(
+        containers=KubeRuntimeManager(
             runtime=runtime, applier=applier, killer=killer, prune=gc.prune, verdicts=lambda _: verdicts
         ),
         dead=dead,
@@ -84,7 +91,7 @@ def node_containers(
 class GcStates:
     """Which pods are over, as the workers and the sources know it."""
 
-    def __init__(self, queries: WorkerQueries, all_sources_ready: Callable[[], bool]) -> None:
+    def __init__(self, queries: PodWorkerQueries, all_sources_ready: Callable[[], bool]) -> None:
         self._queries, self._all_sources_ready = queries, all_sources_ready
 
     def all_sources_ready(self) -> bool:
@@ -97,21 +104,21 @@ class GcStates:
         return self._queries.should_runtime_be_removed(uid)
 
 
-def _images(ground: Ground, starts: StartTimes) -> tuple[ContainerImages, dict[str, Runner]]:
+def _images(ground: NodeDependencies, starts: PodStartupLatencyTracker) -> tuple[ContainerImages, dict[str, Runner]]:
     images = ground.runtime.images
     if images is None:
         return NoImages(), {}
-    puller = ImagePuller(
+    puller = ImageManager(
         images=images,
         events=ground.recorder,
         clock=ground.clock,
         parallel=ground.settings.parallel_pulls,
         pulled=starts.image_pulled,
     )
-    return puller, {"images": with_event(puller.run)}
+    return puller, {"images": with_ready_event(puller.run)}
 
 
-def _garbage(ground: Ground, remover: ContainerRemover, states: GcStates) -> ContainerGc:
+def _garbage(ground: NodeDependencies, remover: ContainerRemover, states: GcStates) -> ContainerGc:
     return ContainerGc(
         runtime=ground.runtime.runtime,
         remover=remover,
@@ -124,30 +131,71 @@ def _garbage(ground: Ground, remover: ContainerRemover, states: GcStates) -> Con
     )
 
 
-def _image_garbage(ground: Ground) -> ImageGc | None:
+def _image_garbage(ground: NodeDependencies) -> ImageGcManager | None:
     parts = ground.runtime
     if parts.images is None or parts.image_fs is None:
         return None
-    return ImageGc(
+    return ImageGcManager(
         images=parts.images,
         image_fs=parts.image_fs,
         runtime=parts.runtime,
         events=ground.recorder,
         node=ground.reference,
         clock=ground.clock,
-        policy=ImagePolicy(),
+        policy=ImageGcPolicy(),
     )
 
 
-def _log_rotation(ground: Ground) -> dict[str, Runner]:
+def _log_rotation(ground: NodeDependencies) -> dict[str, Runner]:
     parts = ground.runtime
     if parts.log_writer is None:
         return {}
-    rotator = LogRotator(
+    rotator = ContainerLogManager(
         runtime=parts.runtime,
         writer=parts.log_writer,
         logs=ground.logs,
         clock=ground.clock,
-        policy=RotationPolicy(),
+        policy=LogRotatePolicy(),
     )
-    return {"log rotation": with_event(rotator.run)}
+    return {"log rotation": with_ready_event(rotator.run)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStorage:
+    """Everything on disk."""
+
+    volumes: VolumeManager
+    setup: RunContainerOptions
+    last_words: TerminationMessageFiller
+    awaited: AwaitedObjects
+    runners: dict[str, Runner]
+
+
+def node_storage(ground: NodeDependencies, api: NodeObjects, inbox: SyncLoopInbox) -> NodeStorage:
+    """All of it."""
+    root, logs = str(ground.settings.root_dir), ground.logs
+    volumes = VolumeManager(
+        root=root,
+        objects=api.objects,
+        tokens=TokenManager(source=ground.client, clock=ground.clock),
+        node=api.own_node,
+        mounter=ground.mounter,
+        recorder=ground.recorder,
+        clock=ground.clock,
+    )
+    awaited = AwaitedObjects(objects=api.objects, arrived=inbox.objects_arrived)
+    setup = RunContainerOptions(
+        volumes=volumes,
+        objects=api.objects,
+        awaited=awaited,
+        services=api.services,
+        node=api.own_node,
+        mounter=ground.mounter,
+        cluster_domain=ground.settings.cluster_domain,
+    )
+    last_words = TerminationMessageFiller(
+        messages=TerminationMessages(root),
+        log_path=lambda pod, container: logs.path(pod_names(pod), container.name, container.attempt),
+    )
+    runners = {"volumes": with_ready_event(volumes.run), "awaited objects": with_ready_event(awaited.run)}
+    return NodeStorage(volumes=volumes, setup=setup, last_words=last_words, awaited=awaited, runners=runners)

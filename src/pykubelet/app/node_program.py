@@ -1,17 +1,107 @@
-"""`pykubelet node` as a program: a node for an API server, or on its own."""
+"""`pykubelet node` as a program: a node for an API server, or on its own.
+
+How its API server knows a node: by a bootstrap token once, by its certificate from then on.
+
+Upstream: cmd/kubelet/app/server.go (buildKubeletClientConfig)
+"""
 
 import asyncio
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from cryptography import x509
 
 from pykubelet.aio.clock import Clock
+from pykubelet.aio.tasks import Runner, background_task, running, with_ready_event
+from pykubelet.api.errors import ApiError
 from pykubelet.app import program
 from pykubelet.app.node import open_node
-from pykubelet.app.node_join import connected, has_joined
-from pykubelet.app.program import Say, tune_garbage_collection
-from pykubelet.app.running import running
-from pykubelet.app.settings import NodeSettings
-from pykubelet.nodeapi.stats.metric_pages import Collector
+from pykubelet.app.node_server import KnownApiServer
+from pykubelet.app.program import Say, read_rest_config, tune_garbage_collection
+from pykubelet.app.settings import CannotStart, NodeSettings
+from pykubelet.client.certificates.bootstrap import bootstrap, needs_bootstrap
+from pykubelet.client.certificates.csr import RequestRefused, client_template, satisfies
+from pykubelet.client.certificates.manager import CertificateManager
+from pykubelet.client.certificates.store import CertificateStore, CertificateStoreError
+from pykubelet.client.credentials import RestConfig, RotatingCertificate
+from pykubelet.client.rest import RestClient, RestClientMetrics
+from pykubelet.client.transport import CredentialError
+from pykubelet.kubelet.stats.metrics import MetricsCollector
+
+
+class NodeConnection(NamedTuple):
+    """A node's API server, and the way to it."""
+
+    client: RestClient
+    server: KnownApiServer
+    is_node: bool
+    """Whether the API server knows it as the node, which may do less than others."""
+    requests: RestClientMetrics
+
+
+async def join_cluster(settings: NodeSettings, kubeconfig: Path, *, clock: Clock, stop: asyncio.Event) -> bool:
+    """Get the node a kubeconfig with a certificate if it has none; False if it is told to stop before that.
+
+    CannotStart if it will not get one.
+    """
+    if settings.bootstrap_kubeconfig is None or not await needs_bootstrap(kubeconfig, clock):
+        return True
+    access = read_rest_config(settings.bootstrap_kubeconfig, clock)
+    try:
+        async with asyncio.timeout(None) as until_told, background_task(_end(until_told, stop), "told to stop"):
+            await _bootstrap(settings, kubeconfig, access, clock)
+    except TimeoutError as error:
+        if stop.is_set():
+            return False
+        raise CannotStart("nobody has signed the node's certificate request; approve it and start again") from error
+    except (ApiError, RequestRefused, CertificateStoreError) as error:
+        raise CannotStart(f"the node cannot join with {settings.bootstrap_kubeconfig}: {error}") from error
+    return True
+
+
+async def _bootstrap(settings: NodeSettings, kubeconfig: Path, access: RestConfig, clock: Clock) -> None:
+    name = settings.node_name
+    files = CertificateStore(settings.root_dir / "pki", client_template(name).file_name)
+    async with RestClient(access, clock=clock) as client:
+        await bootstrap(client, access=access, node_name=name, kubeconfig=kubeconfig, files=files, clock=clock)
+
+
+async def _end(scope: asyncio.Timeout, stop: asyncio.Event) -> None:
+    await stop.wait()
+    scope.reschedule(0.0)
+
+
+@asynccontextmanager
+async def connected(settings: NodeSettings, kubeconfig: Path, *, clock: Clock) -> AsyncIterator[NodeConnection]:
+    """The API server of a kubeconfig, for as long as the context lasts; the node's certificate is renewed meanwhile."""
+    access = read_rest_config(kubeconfig, clock)
+    wish, held = client_template(settings.node_name), await _certificate(access)
+    renewed = RotatingCertificate(access.credentials, clock=clock)
+    async with RestClient(replace(access, credentials=renewed), clock=clock) as client:
+        runners: dict[str, Runner] = {}
+        # Somebody else's certificate, an administrator's say, is not for the node to renew.
+        is_node = held is not None and satisfies(held, wish)
+        if settings.rotate_certificates and is_node:
+            files = CertificateStore(settings.root_dir / "pki", wish.file_name)
+            keeper = CertificateManager(
+                client=client, wish=wish, files=files, clock=clock, changed=renewed.use, held=held
+            )
+            runners["client certificate"] = with_ready_event(keeper.run)
+        async with running(runners):
+            yield NodeConnection(client, KnownApiServer(access.server, access.trust.ca), is_node, client.counts)
+
+
+async def _certificate(access: RestConfig) -> x509.Certificate | None:
+    """The client certificate that a kubeconfig shows; None if it shows none that can be read."""
+    try:
+        pair = (await access.credentials.current()).pair
+        return x509.load_pem_x509_certificate(pair.certificate) if pair else None
+    except (CredentialError, ValueError):
+        # The client says so with each request.
+        return None
 
 
 def run(settings: NodeSettings, *, say: Say) -> None:
@@ -19,9 +109,9 @@ def run(settings: NodeSettings, *, say: Say) -> None:
 
     async def main(clock: Clock, stop: asyncio.Event) -> None:
         async with AsyncExitStack() as stack:
-            told, client, server, collectors = settings, None, None, tuple[Collector, ...]()
+            told, client, server, collectors = settings, None, None, tuple[MetricsCollector, ...]()
             if settings.kubeconfig is not None:
-                if not await has_joined(settings, settings.kubeconfig, clock=clock, stop=stop):
+                if not await join_cluster(settings, settings.kubeconfig, clock=clock, stop=stop):
                     return
                 joined = await stack.enter_async_context(connected(settings, settings.kubeconfig, clock=clock))
                 client, server, collectors = joined.client, joined.server, (joined.requests,)
@@ -37,9 +127,9 @@ def run(settings: NodeSettings, *, say: Say) -> None:
             await stack.enter_async_context(running({"announcement": announce}))
             if settings.page is not None:
                 # What only the page needs is nobody else's start.
-                from pykubelet.app.page import Cluster, open_page
+                from pykubelet.app.page import PageCluster, open_page
 
-                around = Cluster(client=client, url=server.url if server is not None else "")
+                around = PageCluster(client=client, url=server.url if server is not None else "")
                 page = open_page(settings.page, node=node, cluster=around, folder=settings.root_dir, say=say)
                 await stack.enter_async_context(page)
             await stop.wait()

@@ -6,27 +6,37 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 
-from pykubelet.agent.health import RuntimeState
-from pykubelet.agent.heartbeat import node_ip
-from pykubelet.agent.probes import ProbeHttp, SimulatedDoors, SocketDoor, Sockets
-from pykubelet.agent.probes.http_probe import HttpDoor as ProbeHttpDoor
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import RandomIds
 from pykubelet.aio.log import get_logger
 from pykubelet.app.settings import CannotStart, NodeSettings
-from pykubelet.runtime.counted import CountedCommands, CountedImages, CountedRuntime
-from pykubelet.runtime.cri.sockets import SOCKETS, find_socket
-from pykubelet.runtime.file_system import ImageFs
-from pykubelet.runtime.http_door import HttpDoor, InsecureHttp
-from pykubelet.runtime.operation_counts import OperationCounts
-from pykubelet.runtime.process.cgroup_plan import PIDS
-from pykubelet.runtime.process.cgroups import find_cgroups
-from pykubelet.runtime.process.images import ProcessImages
-from pykubelet.runtime.process.runtime import ProcessRuntime
-from pykubelet.runtime.protocol import ChangeFeed, Commands, Images, LogWriter, Runtime, RuntimeFailure
-from pykubelet.runtime.sim import SimHttp, SimImages, SimRuntime
-from pykubelet.runtime.streams import Streams
-from pykubelet.runtime.usage import Usages
+from pykubelet.httpserver.http_client import HttpGetter, InsecureHttpClient
+from pykubelet.kubelet.kuberuntime.instrumented_services import (
+    InstrumentedCommands,
+    InstrumentedImages,
+    InstrumentedRuntime,
+    RuntimeOperationMetrics,
+)
+from pykubelet.kubelet.nodestatus.health import RuntimeConditions
+from pykubelet.kubelet.nodestatus.machine import node_ip
+from pykubelet.kubelet.prober.http_probe import AiohttpProbeClient
+from pykubelet.kubelet.prober.http_probe import HttpProbeClient as ProbeHttpDoor
+from pykubelet.kubelet.prober.prober import SimulatedProbes, SocketProber, SystemSocketProber
+from pykubelet.runtimes.cri.host import SOCKETS, find_socket
+from pykubelet.runtimes.process.cgroups import PIDS, find_cgroups
+from pykubelet.runtimes.process.runtime import ProcessImages, ProcessRuntime
+from pykubelet.runtimes.protocol import (
+    ChangeFeed,
+    Commands,
+    ImageFs,
+    Images,
+    LogWriter,
+    Runtime,
+    RuntimeFailure,
+    Streams,
+    Usages,
+)
+from pykubelet.runtimes.sim.runtime import SimHttpClient, SimImages, SimRuntime
 
 log = get_logger(__name__)
 
@@ -45,13 +55,13 @@ class RuntimeParts:
     usages: Usages | None = None
     image_fs: ImageFs | None = None
     log_writer: LogWriter | None = None
-    state: RuntimeState | None = None
-    hook_http: HttpDoor = field(default_factory=InsecureHttp)
-    probe_http: ProbeHttpDoor = field(default_factory=ProbeHttp)
-    probe_sockets: SocketDoor = field(default_factory=Sockets)
+    state: RuntimeConditions | None = None
+    hook_http: HttpGetter = field(default_factory=InsecureHttpClient)
+    probe_http: ProbeHttpDoor = field(default_factory=AiohttpProbeClient)
+    probe_sockets: SocketProber = field(default_factory=SystemSocketProber)
     limits_pids: bool = False
     """Whether it sees to it that pods have only so many processes."""
-    operations: OperationCounts | None = None
+    operations: RuntimeOperationMetrics | None = None
     """What it was asked to do, if that is counted."""
     app_armor_error: str = ""
     """Why it enforces no AppArmor profiles, if it does not."""
@@ -69,19 +79,19 @@ async def open_runtime(settings: NodeSettings, *, clock: Clock) -> AsyncIterator
 
 def counted(parts: RuntimeParts, *, clock: Clock) -> RuntimeParts:
     """The same runtime; what it is asked to do is counted."""
-    counts = OperationCounts(clock=clock)
+    counts = RuntimeOperationMetrics(clock=clock)
     return replace(
         parts,
         operations=counts,
-        runtime=CountedRuntime(parts.runtime, counts),
-        images=CountedImages(parts.images, counts, clock=clock) if parts.images is not None else None,
-        commands=CountedCommands(parts.commands, counts) if parts.commands is not None else None,
+        runtime=InstrumentedRuntime(parts.runtime, counts),
+        images=InstrumentedImages(parts.images, counts, clock=clock) if parts.images is not None else None,
+        commands=InstrumentedCommands(parts.commands, counts) if parts.commands is not None else None,
     )
 
 
 def simulated(runtime: SimRuntime, images: SimImages | None = None) -> RuntimeParts:
     """Containers that only pretend, and everything around them that would go to the network."""
-    doors, images = SimulatedDoors(runtime.health_at), images or SimImages()
+    doors, images = SimulatedProbes(runtime.health_at), images or SimImages()
     return RuntimeParts(
         name="sim",
         version="1",
@@ -91,7 +101,7 @@ def simulated(runtime: SimRuntime, images: SimImages | None = None) -> RuntimePa
         commands=runtime,
         usages=runtime,
         image_fs=images,
-        hook_http=SimHttp(runtime),
+        hook_http=SimHttpClient(runtime),
         probe_http=doors,
         probe_sockets=doors,
     )
@@ -133,8 +143,8 @@ async def _cri(settings: NodeSettings, _: Clock) -> AsyncIterator[RuntimeParts]:
     # gRPC writes to stderr in a form of its own when a runtime goes away; the failure is told anyway.
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     # It takes a tenth of a second to import, which nobody else is to wait for.
-    from pykubelet.runtime.cri.dns import ClusterDns
-    from pykubelet.runtime.cri.opening import CriSettings, open_cri
+    from pykubelet.runtimes.cri.connect import CriSettings, open_cri
+    from pykubelet.runtimes.cri.dns import ClusterDns
 
     known = CriSettings(
         socket=socket,

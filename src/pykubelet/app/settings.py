@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pykubelet.agent.pressure.thresholds import DEFAULT_EVICTION_HARD
+from pykubelet.kubelet.eviction.thresholds import DEFAULT_EVICTION_HARD
 
 
 class CannotStart(Exception):

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from pykubelet.cli.starting import start, with_logs
+from pykubelet.cli.server_command import start, with_logs
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 

@@ -1,18 +1,51 @@
-"""`pykubelet apply`: objects become as manifests say, by server-side apply."""
+"""`pykubelet apply`: objects become as manifests say, by server-side apply.
 
+The texts of manifests that a command line names: files, folders, standard input.
+"""
+
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from pykubelet.cli.manifest_files import texts_at
-from pykubelet.cli.options import server_options
-from pykubelet.cli.talking import complain, epilog, talk
+from pykubelet.cli.client_command import epilog, print_error, run_with_session, server_options
 
 if TYPE_CHECKING:
     from pykubelet.api.manifest import ManifestItem
-    from pykubelet.app.commands.applying import Applying
-    from pykubelet.app.commands.session import Session
+    from pykubelet.cli.actions.apply import ManifestApplier
+    from pykubelet.cli.actions.session import ApiSession
+
+_SUFFIXES = (".json", ".yaml", ".yml")
+Text = tuple[str, bytes | str]
+"""A file's name and what is in it, or why that cannot be read."""
+
+
+def manifest_texts(name: str, *, recursive: bool = False) -> list[Text]:
+    """The texts at a path with their names; why not, where a text cannot be had."""
+    if name == "-":
+        return [("standard input", sys.stdin.buffer.read())]
+    path = Path(name)
+    try:
+        files = _files(path, recursive=recursive) if path.is_dir() else [path]
+    except OSError as error:
+        return [(name, error.strerror or str(error))]
+    if not files:
+        return [(name, "there is no .yaml, .yml or .json file in this folder")]
+    return [(str(file), _read(file)) for file in files]
+
+
+def _files(folder: Path, *, recursive: bool) -> list[Path]:
+    inside = folder.rglob("*") if recursive else folder.iterdir()
+    return sorted(found for found in inside if found.suffix in _SUFFIXES and not found.is_dir())
+
+
+def _read(path: Path) -> bytes | str:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        return error.strerror or str(error)
+
 
 _EXAMPLES = epilog(
     "pykubelet apply -f web.yaml",
@@ -49,19 +82,19 @@ def apply(
     """
     del server_side
 
-    async def main(session: "Session") -> int:
-        from pykubelet.app.commands.applying import Applying
-        from pykubelet.kube.command_plans import ApplyOptions
+    async def main(session: "ApiSession") -> int:
+        from pykubelet.cli.actions.apply import ManifestApplier
+        from pykubelet.cli.actions.session import ApplyOptions
 
         is_dry = dry_run == "server"
         options = ApplyOptions(field_manager=field_manager, force=force_conflicts, dry_run=is_dry)
         items, is_good = read_items(names, recursive=recursive)
-        applying = Applying(session, options)
+        applying = ManifestApplier(session, options)
         for item in items:
             is_good &= await _apply(applying, item, namespace, suffix=" (server dry run)" if is_dry else "")
         return 0 if is_good else 1
 
-    talk(main, kubeconfig, namespace)
+    run_with_session(main, kubeconfig, namespace)
 
 
 def read_items(names: tuple[str, ...], *, recursive: bool) -> "tuple[list[ManifestItem], bool]":
@@ -70,43 +103,42 @@ def read_items(names: tuple[str, ...], *, recursive: bool) -> "tuple[list[Manife
 
     items: list[ManifestItem] = []
     is_good = True
-    for origin, data in (text for name in names for text in texts_at(name, recursive=recursive)):
+    for origin, data in (text for name in names for text in manifest_texts(name, recursive=recursive)):
         if isinstance(data, str):
-            complain(f"{origin}: {data}")
+            print_error(f"{origin}: {data}")
             is_good = False
             continue
         found = read_each(data, origin=origin)
         items += found.items
         is_good &= not found.problems
         for problem in found.problems:
-            complain(str(problem))
+            print_error(str(problem))
     return items, is_good
 
 
-async def _apply(applying: "Applying", item: "ManifestItem", namespace: str, *, suffix: str) -> bool:
+async def _apply(applying: "ManifestApplier", item: "ManifestItem", namespace: str, *, suffix: str) -> bool:
     from pykubelet.api.errors import ApiError, NotReached, Unauthorized
-    from pykubelet.app.commands.applying import NoSuchKind
-    from pykubelet.cli.apply_words import conflict_hint, outcome, refusal_lines
-    from pykubelet.cli.object_forms import named
+    from pykubelet.cli.actions.apply import NoSuchKind, conflict_hint, outcome, refusal_lines
+    from pykubelet.cli.actions.resource_args import named
 
     metadata = item.document.get("metadata") or {}
     if namespace and metadata.get("namespace", namespace) != namespace:
-        complain(str(item.problem("metadata.namespace", f'this is not the namespace of --namespace, "{namespace}"')))
+        print_error(str(item.problem("metadata.namespace", f'this is not the namespace of --namespace, "{namespace}"')))
         return False
     if not metadata.get("name"):
-        complain(str(item.problem("metadata.name", "apply needs a name: an object without one is always another")))
+        print_error(str(item.problem("metadata.name", "apply needs a name: an object without one is always another")))
         return False
     try:
         done = await applying.apply(item)
     except NoSuchKind as error:
-        complain(str(item.problem("kind", str(error))))
+        print_error(str(item.problem("kind", str(error))))
         return False
     except (NotReached, Unauthorized):
         # So it would be with all the others.
         raise
     except ApiError as error:
         for line in [*refusal_lines(item, error), *([hint] if (hint := conflict_hint(error)) else [])]:
-            complain(line)
+            print_error(line)
         return False
     name = f"{named(done.served.resource)}/{metadata['name']}"
     click.echo(f"{name} {outcome(done.before, done.after)}{suffix}")

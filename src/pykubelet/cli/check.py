@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pykubelet.cli.manifest_files import texts_at
+from pykubelet.cli.apply import manifest_texts
 
 if TYPE_CHECKING:
-    from pykubelet.app.cis.rules import Finding
+    from pykubelet.cli.actions.check import CisFinding
 
 _FOLDER = click.Path(file_okay=False, path_type=Path)
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -53,15 +53,16 @@ def _check_node(
     output: str, *, data_dir: Path | None, root_dir: Path | None, kubeconfig: Path | None, service_file: Path | None
 ) -> None:
     from pykubelet.aio.clock import SystemClock
-    from pykubelet.api.wire import encode, indented
-    from pykubelet.app.cis.gather import Places, gather
-    from pykubelet.app.cis.rules import findings, has_failed
+    from pykubelet.api.serializer import encode, indented
     from pykubelet.app.settings import CannotStart
+    from pykubelet.cli.actions.check import CisPaths, findings, gather_facts, has_failed
 
     data = (data_dir or Path(".pykubelet")).absolute()
-    places = Places(root=(root_dir or data / "node").absolute(), data=data, kubeconfig=kubeconfig, service=service_file)
+    places = CisPaths(
+        root=(root_dir or data / "node").absolute(), data=data, kubeconfig=kubeconfig, service=service_file
+    )
     try:
-        found = findings(gather(places, SystemClock().now()))
+        found = findings(gather_facts(places, SystemClock().now()))
     except CannotStart as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(1)
@@ -74,7 +75,7 @@ def _check_node(
         sys.exit(1)
 
 
-def _line(finding: "Finding") -> str:
+def _line(finding: "CisFinding") -> str:
     colour = {"PASS": "green", "FAIL": "red"}.get(finding.verdict)
     verdict = click.style(f"{finding.verdict:<14}", fg=colour)
     advice = f"\n{'':<24}do: {finding.advice}" if finding.advice else ""
@@ -82,10 +83,10 @@ def _line(finding: "Finding") -> str:
 
 
 def _check_manifests(paths: tuple[str, ...]) -> None:
-    from pykubelet.app.manifest_check import problems_in
+    from pykubelet.cli.actions.check import problems_in
 
     bad = 0
-    for origin, data in (text for name in paths for text in texts_at(name)):
+    for origin, data in (text for name in paths for text in manifest_texts(name)):
         problems = [f"{origin}: {data}"] if isinstance(data, str) else [*map(str, problems_in(data, origin))]
         bad += len(problems)
         for problem in problems:

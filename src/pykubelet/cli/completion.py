@@ -1,6 +1,81 @@
-"""`pykubelet completion`: the script that makes a shell complete words."""
+"""`pykubelet completion`: the script that makes a shell complete words.
+
+What the shell offers at the Tab key: kinds, names and namespaces, or nothing if the server is slow.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
+
+if TYPE_CHECKING:
+    from pykubelet.cli.actions.session import ApiSession
+
+PATIENCE_SECONDS = 2.0
+"""Nobody waits longer at the Tab key."""
+Words = list[CompletionItem]
+
+
+def kinds_or_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> Words:
+    """Kinds first, then names of objects of the kind; or `kind/name`."""
+    before = _words_before(context, parameter)
+    if "/" in incomplete:
+        kind = incomplete.partition("/")[0]
+        return _asked(context, lambda session: _names(session, kind, f"{kind}/"), incomplete)
+    if before and "/" not in before[0]:
+        return _asked(context, lambda session: _names(session, before[0], ""), incomplete)
+    return _asked(context, _kinds, incomplete)
+
+
+def pods(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Words:
+    """Names of pods."""
+    return _asked(context, lambda session: _names(session, "pods", ""), incomplete)
+
+
+def namespaces(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Words:
+    """Names of namespaces."""
+    return _asked(context, lambda session: _names(session, "namespaces", ""), incomplete)
+
+
+def _words_before(context: click.Context, parameter: click.Parameter) -> tuple[str, ...]:
+    given = context.params.get(parameter.name or "") or ()
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def _asked(
+    context: click.Context, ask: "Callable[[ApiSession], Coroutine[Any, Any, list[str]]]", incomplete: str
+) -> Words:
+    try:
+        words = asyncio.run(_in_time(context, ask))
+    except Exception:  # noqa: BLE001  whatever it is: a message between the letters that somebody types helps nobody
+        return []
+    return [CompletionItem(word) for word in words if word.startswith(incomplete)]
+
+
+async def _in_time(context: click.Context, ask: "Callable[[ApiSession], Coroutine[Any, Any, list[str]]]") -> list[str]:
+    from pykubelet.cli.actions.session import open_session
+
+    given = context.params.get("kubeconfig")
+    kubeconfig = Path(given) if given else None
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        async with open_session(kubeconfig, context.params.get("namespace") or "", lambda _: None) as session:
+            return await ask(session)
+
+
+async def _kinds(session: "ApiSession") -> list[str]:
+    return sorted({served.resource.plural for served in await session.catalogue() if "list" in served.verbs})
+
+
+async def _names(session: "ApiSession", word: str, prefix: str) -> list[str]:
+    from pykubelet.cli.actions.resource_args import resource_of
+
+    resource = resource_of(word, await session.catalogue()).resource
+    found = await session.list(resource, session.namespace)
+    return [f"{prefix}{one['metadata']['name']}" for one in found]
+
 
 _EXAMPLES = """\b
 Examples:

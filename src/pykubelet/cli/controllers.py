@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from pykubelet.cli.starting import start, with_logs
+from pykubelet.cli.server_command import start, with_logs
 
 _EXAMPLES = """\b
 Examples:
@@ -42,7 +42,7 @@ Exit codes: 0 it was told to stop, 1 it could not start or go on, 2 the argument
 @with_logs
 def controllers(*, verbose: bool, log_format: str, names: str, **options: Any) -> None:
     """Run controllers: Deployments, Jobs, the scheduler and others, for any API server."""
-    from pykubelet.app.controllers_program import run
+    from pykubelet.app.controllers import run
     from pykubelet.app.settings import ControllersSettings
 
     chosen = tuple(name.strip() for name in names.split(",") if name.strip())

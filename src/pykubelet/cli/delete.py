@@ -5,13 +5,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pykubelet.cli.completing import kinds_or_names
-from pykubelet.cli.durations import whole_seconds
-from pykubelet.cli.options import Form, selection_options, server_options
-from pykubelet.cli.talking import epilog, talk
+from pykubelet.cli.client_command import (
+    OutputFormat,
+    epilog,
+    run_with_session,
+    selection_options,
+    server_options,
+    whole_seconds,
+)
+from pykubelet.cli.completion import kinds_or_names
 
 if TYPE_CHECKING:
-    from pykubelet.app.commands.session import Session
+    from pykubelet.cli.actions.session import ApiSession
 
 _EXAMPLES = epilog(
     "pykubelet delete pod web",
@@ -50,15 +55,15 @@ _CASCADE = click.Choice(["background", "foreground", "orphan"])
 )
 @click.option("--ignore-not-found", is_flag=True, help="Exit code 0 if it is not there.")
 @click.option("--dry-run", type=click.Choice(["none", "server"]), default="none", help="Only ask what would happen.")
-@click.option("-o", "--output", type=Form(["", "name"]), default="", metavar="name", help="Print names alone.")
+@click.option("-o", "--output", type=OutputFormat(["", "name"]), default="", metavar="name", help="Print names alone.")
 def delete(kubeconfig: Path | None, namespace: str, **options: Any) -> None:
     """Delete objects and wait until they are gone."""
     if bool(options["words"]) == bool(options["names"]):
         raise click.UsageError("name either objects or, with -f, manifests")
 
-    async def main(session: "Session") -> int:
-        from pykubelet.cli.deleting import Asked, delete_all
+    async def main(session: "ApiSession") -> int:
+        from pykubelet.cli.actions.delete import DeleteArguments, delete_all
 
-        return await delete_all(session, Asked(**options))
+        return await delete_all(session, DeleteArguments(**options))
 
-    talk(main, kubeconfig, namespace)
+    run_with_session(main, kubeconfig, namespace)

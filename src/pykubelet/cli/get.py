@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pykubelet.cli.completing import kinds_or_names
-from pykubelet.cli.options import Form, selection_options, server_options
-from pykubelet.cli.talking import epilog, talk
+from pykubelet.cli.client_command import OutputFormat, epilog, run_with_session, selection_options, server_options
+from pykubelet.cli.completion import kinds_or_names
 
 if TYPE_CHECKING:
-    from pykubelet.app.commands.session import Session
+    from pykubelet.cli.actions.session import ApiSession
 
 _EXAMPLES = epilog(
     "pykubelet get pods",
@@ -32,7 +31,7 @@ _EXAMPLES = epilog(
     "-o",
     "--output",
     default="",
-    type=Form(["", "json", "name", "wide", "yaml"]),
+    type=OutputFormat(["", "json", "name", "wide", "yaml"]),
     help="The form.",
     metavar="json|name|wide|yaml",
 )
@@ -48,9 +47,9 @@ def get(kubeconfig: Path | None, namespace: str, **options: Any) -> None:
     Types are named as the server names them: pods, pod or po; deployments.apps; all; and those of custom resources.
     """
 
-    async def main(session: "Session") -> int:
-        from pykubelet.cli.getting import Asked, show
+    async def main(session: "ApiSession") -> int:
+        from pykubelet.cli.actions.get import GetArguments, show
 
-        return await show(session, Asked(**options))
+        return await show(session, GetArguments(**options))
 
-    talk(main, kubeconfig, namespace)
+    run_with_session(main, kubeconfig, namespace)

@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pykubelet.cli.completing import pods
-from pykubelet.cli.durations import whole_seconds
-from pykubelet.cli.options import server_options
-from pykubelet.cli.talking import complain, epilog, fail, talk
+from pykubelet.cli.client_command import epilog, fail, print_error, run_with_session, server_options, whole_seconds
+from pykubelet.cli.completion import pods
 
 if TYPE_CHECKING:
-    from pykubelet.api.wire import Document
-    from pykubelet.app.commands.log_reading import Log, Write
-    from pykubelet.app.commands.session import Session
+    from pykubelet.api.serializer import Document
+    from pykubelet.cli.actions.polymorphichelpers import ContainerLog, WriteLog
+    from pykubelet.cli.actions.session import ApiSession
 
 _EXAMPLES = epilog(
     "pykubelet logs web",
@@ -49,14 +47,12 @@ def logs(kubeconfig: Path | None, namespace: str, **options: Any) -> None:
     if options["since_seconds"] and options["since_time"]:
         raise click.UsageError("only one of --since and --since-time is possible")
 
-    async def main(session: "Session") -> int:
-        from pykubelet.app.commands.log_reading import read_logs
-        from pykubelet.app.commands.pods import NoPod
-        from pykubelet.cli.failure_words import failure_words
-        from pykubelet.kube.command_plans import LogOptions
+    async def main(session: "ApiSession") -> int:
+        from pykubelet.cli.actions.polymorphichelpers import NoPod, read_logs
+        from pykubelet.cli.actions.session import LogRequestOptions, api_error_text
 
         tail = options["tail"] if options["tail"] >= 0 or not options["selector"] else _TAIL_OF_MANY
-        wanted = LogOptions(
+        wanted = LogRequestOptions(
             follow=options["follow"],
             previous=options["previous"],
             timestamps=options["timestamps"],
@@ -71,16 +67,16 @@ def logs(kubeconfig: Path | None, namespace: str, **options: Any) -> None:
             fail(f"error: {nothing}")
         errors = await read_logs(session, chosen, wanted, _writer(with_prefix=options["prefix"]))
         for error in errors:
-            complain(failure_words(error))
+            print_error(api_error_text(error))
         return 1 if errors else 0
 
-    talk(main, kubeconfig, namespace)
+    run_with_session(main, kubeconfig, namespace)
 
 
-async def _chosen(session: "Session", options: dict[str, Any]) -> "list[Log]":
-    from pykubelet.api.resources import PODS
-    from pykubelet.app.commands.pods import pod_of
-    from pykubelet.kube.client import Selection
+async def _chosen(session: "ApiSession", options: dict[str, Any]) -> "list[ContainerLog]":
+    from pykubelet.api.schema import PODS
+    from pykubelet.cli.actions.polymorphichelpers import pod_of
+    from pykubelet.client.interface import Selection
 
     container = options["container"] or options["container_word"] or ""
     if options["selector"]:
@@ -95,26 +91,25 @@ async def _chosen(session: "Session", options: dict[str, Any]) -> "list[Log]":
     return [log for pod in found for log in _logs_of(pod, container, everything=options["all_containers"])]
 
 
-def _logs_of(pod: "Document", container: str, *, everything: bool) -> "list[Log]":
-    from pykubelet.app.commands.log_reading import Log
-    from pykubelet.kube.pod_choice import container_names, default_container
+def _logs_of(pod: "Document", container: str, *, everything: bool) -> "list[ContainerLog]":
+    from pykubelet.cli.actions.polymorphichelpers import ContainerLog, container_names, default_container
 
     namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
     if everything:
-        return [Log(namespace, name, one) for one in container_names(pod)]
+        return [ContainerLog(namespace, name, one) for one in container_names(pod)]
     if not container:
         container, remark = default_container(pod)
         if remark:
             click.echo(remark, err=True)
     elif container not in container_names(pod):
         fail(f"error: container {container} is not valid for pod {name}")
-    return [Log(namespace, name, container)]
+    return [ContainerLog(namespace, name, container)]
 
 
-def _writer(*, with_prefix: bool) -> "Write":
+def _writer(*, with_prefix: bool) -> "WriteLog":
     out = sys.stdout.buffer
 
-    def write(log: "Log", lines: bytes) -> None:
+    def write(log: "ContainerLog", lines: bytes) -> None:
         if with_prefix:
             prefix = f"[pod/{log.pod}/{log.container}] ".encode()
             lines = b"".join(prefix + line for line in lines.splitlines(keepends=True))

@@ -16,8 +16,8 @@ _COMMANDS = {
     "completion": ("completion", "Print the script that completes words in a shell."),
     "controllers": ("controllers", "Run controllers for any API server."),
     "delete": ("delete", "Delete objects."),
-    "describe": ("describe_command", "Tell all about objects, for people."),
-    "exec": ("exec_command", "Run a command in a container."),
+    "describe": ("describe", "Tell all about objects, for people."),
+    "exec": ("exec", "Run a command in a container."),
     "get": ("get", "List objects, or show some."),
     "logs": ("logs", "Print the log of a container."),
     "node": ("node", "Run pods on this machine: those of an API server, of a folder, of a URL."),
@@ -40,8 +40,8 @@ class LazyGroup(click.Group):
         if cmd_name not in _COMMANDS:
             return None
         module = _COMMANDS[cmd_name][0]
-        found: click.Command = getattr(import_module(f"pykubelet.cli.{module}"), module)
-        return found
+        found = vars(import_module(f"pykubelet.cli.{module}")).values()
+        return next(each for each in found if isinstance(each, click.Command) and each.name == cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list in the help, which needs none of them."""

@@ -10,9 +10,8 @@ from typing import Any
 
 import click
 
-from pykubelet.cli.durations import whole_seconds
-from pykubelet.cli.page import page_options, page_settings
-from pykubelet.cli.starting import start, with_logs
+from pykubelet.cli.client_command import whole_seconds
+from pykubelet.cli.server_command import page_options, page_settings, start, with_logs
 
 _EXAMPLES = """\b
 Examples:

@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pykubelet.cli.completing import kinds_or_names
-from pykubelet.cli.options import server_options
-from pykubelet.cli.talking import complain, epilog, fail, talk
+from pykubelet.cli.client_command import epilog, fail, print_error, run_with_session, server_options
+from pykubelet.cli.completion import kinds_or_names
 
 if TYPE_CHECKING:
-    from pykubelet.app.commands.forwarding import Forwarder
-    from pykubelet.app.commands.session import Session
-    from pykubelet.kube.port_words import Forwarding
+    from pykubelet.cli.actions.port_forward import Forwarder, PortForwarding
+    from pykubelet.cli.actions.session import ApiSession
 
 _EXAMPLES = epilog(
     "pykubelet port-forward web 8080:80",
@@ -38,41 +36,40 @@ def port_forward(target: str, ports: tuple[str, ...], kubeconfig: Path | None, n
     """Forward ports of this machine to a pod, until Ctrl-C. A port of a service is that of its pods behind it."""
     hosts = [host for word in address.split(",") for host in (_LOOPBACK if word == "localhost" else (word,))]
 
-    async def main(session: "Session") -> int:
-        from pykubelet.app.commands.forwarding import forwarder
-        from pykubelet.app.commands.pods import NoPod, pod_of
-        from pykubelet.kube.port_words import UnclearPort, forwarding_of
+    async def main(session: "ApiSession") -> int:
+        from pykubelet.cli.actions.polymorphichelpers import NoPod, pod_of
+        from pykubelet.cli.actions.port_forward import InvalidPort, forwarder, parse_port_forwarding
 
         try:
             chosen = await pod_of(session, target)
             owner = chosen.owner if chosen.owner and chosen.owner.get("kind") == "Service" else None
-            pairs = [forwarding_of(text, chosen.pod, owner) for text in ports]
+            pairs = [parse_port_forwarding(text, chosen.pod, owner) for text in ports]
         except NoPod as error:
             fail(f"error: {error}")
-        except UnclearPort as error:
+        except InvalidPort as error:
             raise click.UsageError(str(error)) from error
         phase = (chosen.pod.get("status") or {}).get("phase", "")
         if phase != "Running":
             fail(f"error: unable to forward port because pod is not running. Current status={phase}")
-        made = forwarder(session, chosen.namespace, chosen.name, say=click.echo, complain=complain)
+        made = forwarder(session, chosen.namespace, chosen.name, say=click.echo, complain=print_error)
         async with made as way, AsyncExitStack() as stack:
             for pair in pairs:
                 await _listen(stack, way, pair, hosts)
             await way.lost.wait()
         fail("error: lost connection to pod")
 
-    talk(main, kubeconfig, namespace)
+    run_with_session(main, kubeconfig, namespace)
 
 
-async def _listen(stack: AsyncExitStack, way: "Forwarder", pair: "Forwarding", hosts: list[str]) -> None:
+async def _listen(stack: AsyncExitStack, way: "Forwarder", pair: "PortForwarding", hosts: list[str]) -> None:
     """Listen at a port, at every address; one of them is enough where there is no IPv6, say."""
-    from pykubelet.kube.port_words import Forwarding
+    from pykubelet.cli.actions.port_forward import PortForwarding
 
     local = pair.local
     reasons = []
     for host in hosts:
         try:
-            server = await way.listen(Forwarding(local, pair.remote), host)
+            server = await way.listen(PortForwarding(local, pair.remote), host)
         except OSError as error:
             reasons.append(f"{host}: {error.strerror or error}")
             continue

@@ -14,8 +14,7 @@ from typing import Any
 
 import click
 
-from pykubelet.cli.page import page_options, page_settings
-from pykubelet.cli.starting import start, with_logs
+from pykubelet.cli.server_command import page_options, page_settings, start, with_logs
 
 _EXAMPLES = """\b
 Examples:
@@ -74,7 +73,7 @@ def up(*, verbose: bool, log_format: str, **options: Any) -> None:
     if verbose or log_format == "json" or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
         start(run, settings, verbose=verbose, log_format=log_format)
         return
-    from pykubelet.cli.live_view import LiveView
+    from pykubelet.cli.printers.live_view import LiveView
 
     view = LiveView(sys.stderr)
     start(partial(run, view=view), settings, lines=view.lines)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from pykubelet.agent.explanation import Explanation
-    from pykubelet.agent.trail import TrailEntry
+    from pykubelet.kubelet.explain.explanation import Explanation
+    from pykubelet.kubelet.explain.trail import TrailEntry
 
 _EXAMPLES = """\b
 Examples:
@@ -41,9 +41,9 @@ def why(pod: str, namespace: str, kubeconfig: Path | None, output: str) -> None:
     A static pod may be called as its manifest calls it.
     """
     from pykubelet.api.errors import ApiError
-    from pykubelet.api.wire import encode, indented
+    from pykubelet.api.serializer import encode, indented
     from pykubelet.app.settings import CannotStart
-    from pykubelet.app.why import why as find_out
+    from pykubelet.cli.actions.why import why as find_out
 
     try:
         found = asyncio.run(find_out(kubeconfig, namespace, pod.removeprefix("pod/")))

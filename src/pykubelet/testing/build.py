@@ -6,7 +6,7 @@ Everything has a default; what a test cares about is what it writes.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pykubelet.api import wire
+from pykubelet.api import serializer
 from pykubelet.api.generated.core import ConfigMap, Container, Node, Pod, PodSpec, PodStatus, Secret
 from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.pods import CONFIG_HASH, CONFIG_MIRROR, CONFIG_SOURCE
@@ -76,4 +76,4 @@ def config_map(
 
 def manifest(value: Any) -> bytes:
     """The JSON text of an object, as a person might put it in a file."""
-    return wire.encode(value)
+    return serializer.encode(value)

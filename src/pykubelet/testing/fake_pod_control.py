@@ -1,15 +1,24 @@
 """A PodControl that only remembers what it was asked to do.
 
-For tests of controllers: implements `pykubelet.controllers.pod_actions.PodActions`. Upstream: FakePodControl in
+For tests of controllers: implements `pykubelet.controllers.framework.pod_control.PodActions`. Upstream: FakePodControl in
 pkg/controller/controller_utils.go.
+
+Shows a controller what the API has, when a test wants it to.
+
+In: the pods of a MemoryApi. Out: a PodIndex brought up to date and a controller's handlers called, as an informer
+would. Between two calls of `show` the controller acts on what is old by then.
 """
 
-from typing import Any
+from typing import Any, Protocol
 
+from pykubelet.api import serializer
 from pykubelet.api.generated.core import Pod, PodTemplateSpec
 from pykubelet.api.generated.meta import OwnerReference
-from pykubelet.api.typed import ApiObject
-from pykubelet.controllers.pod_control import pod_from_template
+from pykubelet.api.pods import pod_label
+from pykubelet.api.scheme import PODS, ApiObject
+from pykubelet.client.indexer import PodIndex
+from pykubelet.controllers.framework.pod_control import pod_from_template
+from pykubelet.testing.memory_api import MemoryApi
 
 
 class FakePodControl:
@@ -69,3 +78,44 @@ class FakePodControl:
         self.generate_names: list[str] = []
         self.deleted: list[str] = []
         self.patches: list[tuple[str, Any]] = []
+
+
+class PodEventHandlers(Protocol):
+    """The part of a controller that is told about pods."""
+
+    def pod_added(self, pod: Pod) -> None:
+        """A pod is new."""
+
+    def pod_updated(self, old: Pod, new: Pod) -> None:
+        """A pod has changed."""
+
+    def pod_deleted(self, pod: Pod) -> None:
+        """A pod is gone."""
+
+
+class PodFeed:
+    """Feeds one index and any number of controllers."""
+
+    def __init__(self, api: MemoryApi, pods: PodIndex, *handlers: PodEventHandlers) -> None:
+        self._api, self._pods, self._handlers = api, pods, handlers
+        self._shown: dict[str, Pod] = {}
+
+    def show(self) -> int:
+        """Tell what has changed since the last time; how many changes that was."""
+        found = [serializer.from_document(document, Pod) for document in self._api.documents(PODS.resource)]
+        present = {pod_label(pod): pod for pod in found}
+        changed = [(self._shown.get(label), pod) for label, pod in present.items() if self._shown.get(label) != pod]
+        gone = [pod for label, pod in self._shown.items() if label not in present]
+        for pod in gone:
+            self._pods.remove(pod)
+            for handler in self._handlers:
+                handler.pod_deleted(pod)
+        for old, new in changed:
+            self._pods.put(new)
+            for handler in self._handlers:
+                if old is None:
+                    handler.pod_added(new)
+                else:
+                    handler.pod_updated(old, new)
+        self._shown = present
+        return len(gone) + len(changed)

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 from pykubelet.api.errors import ApiError, Conflict, Expired, InternalError, NotReached, TooManyRequests
 from pykubelet.api.generated.meta import DeleteOptions
-from pykubelet.api.typed import Kind
-from pykubelet.kube.client import EVERYTHING, Client, Listing, PatchType, Selection, WatchEvent
+from pykubelet.api.scheme import TypedKind
+from pykubelet.client.interface import EVERYTHING, Client, Listing, PatchType, Selection, WatchEvent
 
 T = TypeVar("T")
 
@@ -57,20 +57,20 @@ _ANSWERS: dict[Fault, ApiError] = {
 
 
 class FaultyClient:
-    """A client through which one fault comes in; implements `pykubelet.kube.client.Client`."""
+    """A client through which one fault comes in; implements `pykubelet.client.interface.Client`."""
 
     def __init__(self, inner: Client, fault: Fault, *, at: int = 0) -> None:
         self._inner, self._fault, self._left = inner, fault, at
         self.injected = False
 
-    async def get(self, kind: Kind[T], name: str, *, namespace: str = "", resource_version: str = "") -> T:
+    async def get(self, kind: TypedKind[T], name: str, *, namespace: str = "", resource_version: str = "") -> T:
         due = await self._before()
         found = await self._inner.get(kind, name, namespace=namespace, resource_version=resource_version)
         return self._after(found, due=due)
 
     async def list(
         self,
-        kind: Kind[T],
+        kind: TypedKind[T],
         *,
         namespace: str = "",
         selection: Selection = EVERYTHING,
@@ -89,13 +89,13 @@ class FaultyClient:
         )
         return self._after(listing, due=due)
 
-    async def create(self, kind: Kind[T], body: T, *, namespace: str = "", name: str = "") -> T:
+    async def create(self, kind: TypedKind[T], body: T, *, namespace: str = "", name: str = "") -> T:
         due = await self._before()
         return self._after(await self._inner.create(kind, body, namespace=namespace, name=name), due=due)
 
     async def patch(
         self,
-        kind: Kind[T],
+        kind: TypedKind[T],
         name: str,
         body: Any,
         *,
@@ -110,7 +110,7 @@ class FaultyClient:
         return self._after(patched, due=due)
 
     async def delete(
-        self, kind: Kind[T], name: str, *, namespace: str = "", options: DeleteOptions | None = None
+        self, kind: TypedKind[T], name: str, *, namespace: str = "", options: DeleteOptions | None = None
     ) -> None:
         due = await self._before()
         await self._inner.delete(kind, name, namespace=namespace, options=options)
@@ -119,7 +119,7 @@ class FaultyClient:
     @asynccontextmanager
     async def watch(
         self,
-        kind: Kind[T],
+        kind: TypedKind[T],
         *,
         namespace: str = "",
         selection: Selection = EVERYTHING,

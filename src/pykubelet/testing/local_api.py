@@ -2,6 +2,8 @@
 
 async with local_api(tmp_path) as api:
     await api.client.create(PODS, pod, namespace="default")
+
+UIDs and suffixes that are the same in every run.
 """
 
 import asyncio
@@ -11,26 +13,43 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pykubelet.aio.clock import Clock
-from pykubelet.aio.ids import Ids
-from pykubelet.apiserver.admission.certificate_requests import CertificateRequests
-from pykubelet.apiserver.admission.namespaces import NamespaceLifecycle
-from pykubelet.apiserver.admission.new_nodes import NewNodeTaint
-from pykubelet.apiserver.admission.pods import PodAdmission
+from pykubelet.aio.ids import LETTERS, SUFFIX_LENGTH, Ids
+from pykubelet.aio.tasks import running, with_ready_event
+from pykubelet.apiserver.admission.certificates import CertificateAdmission
+from pykubelet.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
+from pykubelet.apiserver.admission.noderestriction import NodeTaint
+from pykubelet.apiserver.admission.pods import PriorityAndTolerations
 from pykubelet.apiserver.admission.runtime_class import RuntimeClassAdmission
-from pykubelet.apiserver.admission.services import ServiceAddresses
-from pykubelet.apiserver.custom.controller import CustomResources
-from pykubelet.apiserver.kinds import KINDS
-from pykubelet.apiserver.local import LocalClient
-from pykubelet.apiserver.namespaces.ending import NamespaceEnd
-from pykubelet.apiserver.objects.first_objects import ensure_first_objects
-from pykubelet.apiserver.registry import Registry
+from pykubelet.apiserver.admission.services import ServiceAllocation
+from pykubelet.apiserver.apiextensions.controller import CustomResources
+from pykubelet.apiserver.handlers.write import allow_all
+from pykubelet.apiserver.loopback import LoopbackClient
+from pykubelet.apiserver.namespaces import NamespaceTerminator, ensure_first_objects
+from pykubelet.apiserver.registry import ServedKinds
 from pykubelet.apiserver.server import Server
 from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
-from pykubelet.apiserver.storage.settings import StoreSettings
-from pykubelet.apiserver.verbs.means import allow_all
-from pykubelet.app.running import running, with_event
-from pykubelet.testing.counting_ids import CountingIds
+from pykubelet.apiserver.storage.interfaces import StoreSettings
+from pykubelet.kinds.registry import KINDS
 from pykubelet.testing.virtual_time import VirtualClock
+
+
+class CountingIds:
+    """Counts up; implements `pykubelet.aio.ids.Ids`."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def uid(self) -> str:
+        self._count += 1
+        return f"00000000-0000-4000-8000-{self._count:012x}"
+
+    def suffix(self) -> str:
+        self._count += 1
+        number, letters = self._count, ""
+        for _ in range(SUFFIX_LENGTH):
+            number, place = divmod(number, len(LETTERS))
+            letters = LETTERS[place] + letters
+        return letters
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +57,9 @@ class LocalApi:
     """The server's parts, and a client of it."""
 
     server: Server
-    registry: Registry
+    registry: ServedKinds
     store: DurableStore
-    client: LocalClient
+    client: LoopbackClient
 
 
 @asynccontextmanager
@@ -57,7 +76,7 @@ async def local_api(
     One that does not end namespaces leaves that to a controller, as Kubernetes' own does.
     """
     clock = clock or VirtualClock()
-    registry = Registry(KINDS)
+    registry = ServedKinds(KINDS)
     async with open_store(folder / "state.db", clock=clock, settings=settings) as store:
         server = Server(
             store=store,
@@ -66,19 +85,19 @@ async def local_api(
             ids=ids or CountingIds(),
             admission=(
                 NamespaceLifecycle(store.newest),
-                CertificateRequests(allow_all, clock),
-                NewNodeTaint(),
-                PodAdmission(lambda: store.list("priorityclasses.scheduling.k8s.io").entries),
+                CertificateAdmission(allow_all, clock),
+                NodeTaint(),
+                PriorityAndTolerations(lambda: store.list("priorityclasses.scheduling.k8s.io").entries),
                 RuntimeClassAdmission(store.newest),
-                ServiceAddresses(lambda: store.list("services").entries),
+                ServiceAllocation(lambda: store.list("services").entries),
             ),
         )
         await ensure_first_objects(server.handle, registry)
-        ends = NamespaceEnd(store=store, registry=registry, deleter=server, clock=clock)
+        ends = NamespaceTerminator(store=store, registry=registry, deleter=server, clock=clock)
         custom, ready = CustomResources(store=store, registry=registry, clock=clock), asyncio.Event()
-        runners = {"custom resources": with_event(custom.run, ready)}
+        runners = {"custom resources": with_ready_event(custom.run, ready)}
         if ends_namespaces:
             runners["namespaces"] = ends.run
         async with running(runners):
             await ready.wait()
-            yield LocalApi(server, registry, store, LocalClient(server, registry))
+            yield LocalApi(server, registry, store, LoopbackClient(server, registry))

@@ -14,18 +14,20 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from pykubelet.aio.clock import Clock
-from pykubelet.api import wire
+from pykubelet.api import serializer
 from pykubelet.api.errors import AlreadyExists, Conflict, Expired, Invalid, NotFound
-from pykubelet.api.field_selector import parse_field_selector
+from pykubelet.api.fields import parse_field_selector
 from pykubelet.api.generated.meta import DeleteOptions
-from pykubelet.api.patch import apply_json, apply_merge, apply_strategic
+from pykubelet.api.labels import parse_selector
+from pykubelet.api.patch.json_merge_patch import apply_merge
+from pykubelet.api.patch.json_patch import apply_json
+from pykubelet.api.patch.strategic_patch import apply_strategic
 from pykubelet.api.pods import TERMINAL_PHASES
-from pykubelet.api.resources import Resource
-from pykubelet.api.selector_syntax import parse_selector
+from pykubelet.api.schema import Resource
+from pykubelet.api.scheme import TypedKind
+from pykubelet.api.serializer import Document
 from pykubelet.api.times import format_time
-from pykubelet.api.typed import Kind
-from pykubelet.api.wire import Document
-from pykubelet.kube.client import EVERYTHING, Listing, PatchType, Selection, WatchEvent
+from pykubelet.client.interface import EVERYTHING, Listing, PatchType, Selection, WatchEvent
 
 T = TypeVar("T")
 Collection = dict[tuple[str, str], Document]
@@ -56,7 +58,7 @@ class _Change:
 
 
 class MemoryApi:
-    """An API server in memory; implements `Client` and `Replacer` of `pykubelet.kube.client`."""
+    """An API server in memory; implements `Client` and `Replacer` of `pykubelet.client.interface`."""
 
     def __init__(self, clock: Clock) -> None:
         self.calls: list[Call] = []
@@ -70,13 +72,13 @@ class MemoryApi:
 
     # Reader
 
-    async def get(self, kind: Kind[T], name: str, *, namespace: str = "", resource_version: str = "") -> T:
+    async def get(self, kind: TypedKind[T], name: str, *, namespace: str = "", resource_version: str = "") -> T:
         self.calls.append(Call("get", kind.resource.plural, namespace, name, resource_version=resource_version))
         return _typed(kind, self._existing(kind.resource, namespace, name))
 
     async def list(
         self,
-        kind: Kind[T],
+        kind: TypedKind[T],
         *,
         namespace: str = "",
         selection: Selection = EVERYTHING,
@@ -94,8 +96,8 @@ class MemoryApi:
 
     # Writer
 
-    async def create(self, kind: Kind[T], body: T, *, namespace: str = "", name: str = "") -> T:
-        document = body if isinstance(body, dict) else wire.to_document(body)
+    async def create(self, kind: TypedKind[T], body: T, *, namespace: str = "", name: str = "") -> T:
+        document = body if isinstance(body, dict) else serializer.to_document(body)
         metadata = dict(document.get("metadata", {}))
         self._record("create", kind.resource, namespace, name or metadata.get("name", ""), body=document)
         number = next(self._numbers)
@@ -122,7 +124,7 @@ class MemoryApi:
 
     async def patch(
         self,
-        kind: Kind[T],
+        kind: TypedKind[T],
         name: str,
         body: Any,
         *,
@@ -145,10 +147,10 @@ class MemoryApi:
         return self._changed(resource, old, _only_part(old, body, subresource))
 
     async def delete(
-        self, kind: Kind[T], name: str, *, namespace: str = "", options: DeleteOptions | None = None
+        self, kind: TypedKind[T], name: str, *, namespace: str = "", options: DeleteOptions | None = None
     ) -> None:
         options = options or DeleteOptions()
-        self._record("delete", kind.resource, namespace, name, body=wire.to_document(options))
+        self._record("delete", kind.resource, namespace, name, body=serializer.to_document(options))
         old = self._existing(kind.resource, namespace, name)
         if (wanted := options.preconditions) and wanted.uid not in (None, old["metadata"]["uid"]):
             raise Conflict(
@@ -168,7 +170,7 @@ class MemoryApi:
     @asynccontextmanager
     async def watch(
         self,
-        kind: Kind[T],
+        kind: TypedKind[T],
         *,
         namespace: str = "",
         selection: Selection = EVERYTHING,
@@ -306,7 +308,7 @@ class _Fields(dict[str, str]):
 
 
 async def _events(
-    kind: Kind[T], selected: _Selected, queue: asyncio.Queue[_Change | int], timeout_seconds: float | None
+    kind: TypedKind[T], selected: _Selected, queue: asyncio.Queue[_Change | int], timeout_seconds: float | None
 ) -> AsyncGenerator[WatchEvent[T], None]:
     """What a watcher sees of the changes until its time is up; an object that leaves the selection looks deleted."""
     loop = asyncio.get_running_loop()
@@ -330,8 +332,8 @@ async def _events(
         yield WatchEvent("MODIFIED" if was and now else "ADDED" if now else "DELETED", obj, str(change.revision))
 
 
-def _typed(kind: Kind[T], document: Document) -> T:
-    return wire.from_document(document, kind.type)
+def _typed(kind: TypedKind[T], document: Document) -> T:
+    return serializer.from_document(document, kind.type)
 
 
 def _patched(resource: Resource, old: Document, body: Any, patch_type: PatchType) -> Document:

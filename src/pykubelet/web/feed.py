@@ -2,24 +2,163 @@
 
 In: hints that something is about a pod, and objects of the API server. Out: one message for everything, and one for each
 bundle of changes, made once for all browsers. While nobody looks, hints cost next to nothing and nothing is computed.
+
+How many pods are at each station of their path, kept up to date row by row.
+
+In: each row as it comes, changes and goes. Out: the counts that the picture of the path shows. A change costs the same
+however many pods there are.
+
+What is wrong with a manifest, with the lines of the file that are meant.
+
+In: a problem as a source tells it, and the text of its file. Out: each mistake with line, field, reason and the lines
+around it. Of a file that holds a Secret no line is shown.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pykubelet.aio.broadcast import Broadcast, Subscription
+from msgspec import Struct
+
 from pykubelet.aio.clock import Clock
-from pykubelet.api.wire import encode
-from pykubelet.web.api_tables import ApiTables
-from pykubelet.web.collaborators import NodeView, SourceProblem
-from pykubelet.web.manifest_problems import BrokenManifest, broken_manifest
-from pykubelet.web.messages import message
-from pykubelet.web.pod_row import PodRow, pod_row
-from pykubelet.web.table import Table
-from pykubelet.web.tally import Tally
+from pykubelet.aio.queues import Broadcast, Subscription
+from pykubelet.api.serializer import encode
+from pykubelet.client.manifests.scanner import DocumentProblem, parse_problems
+from pykubelet.web.node_view import PageNode, ReportedProblem
+from pykubelet.web.routes import message
+from pykubelet.web.rows import PodRow, RowTone, pod_row
+from pykubelet.web.tables import ApiTables, RowTable
+
+_FIELD = re.compile(r"([A-Za-z_$][\w$/-]*(?:\.[\w$/-]+|\[[^\]]*\])*): (.+)", re.DOTALL)
+_SECRET = re.compile(r"""kind["']?\s*:\s*["']?Secret\b""")
+_AROUND = 2
+_LONGEST_LINE = 200
+MOST_MISTAKES = 50
+"""Of one file."""
+
+
+class Line(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A line of the file, cut if it is very long."""
+
+    number: int
+    text: str
+    is_meant: bool = False
+
+
+class Mistake(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """One thing that is wrong; line and column are 0 where there is no such place."""
+
+    reason: str
+    line: int = 0
+    column: int = 0
+    field: str = ""
+    lines: tuple[Line, ...] = ()
+
+
+class BrokenManifest(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Everything that is wrong with one file or URL."""
+
+    where: str
+    mistakes: tuple[Mistake, ...]
+    hides_lines: bool = False
+    """Whether its lines are not shown because it holds a Secret."""
+
+
+def broken_manifest(where: str, message: str, text: str | None) -> BrokenManifest:
+    """A problem with the lines it is about; None for a text that is not to be had."""
+    hides = text is not None and _SECRET.search(text) is not None
+    lines = text.splitlines() if text is not None and not hides else ()
+    found = parse_problems(message)[:MOST_MISTAKES]
+    return BrokenManifest(where, tuple(_mistake(one, lines) for one in found), hides)
+
+
+def _mistake(problem: DocumentProblem, lines: Sequence[str]) -> Mistake:
+    named = _FIELD.fullmatch(problem.message)
+    field, reason = named.groups() if named is not None else ("", problem.message)
+    return Mistake(reason, problem.line, problem.column, field, _around(problem.line, lines))
+
+
+def _around(number: int, lines: Sequence[str]) -> tuple[Line, ...]:
+    if not 1 <= number <= len(lines):
+        return ()
+    first, last = max(number - _AROUND, 1), min(number + _AROUND, len(lines))
+    return tuple(Line(place, lines[place - 1][:_LONGEST_LINE], place == number) for place in range(first, last + 1))
+
+
+class PodTallyCounts(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The counts at the stations, and of rows by tone."""
+
+    sources: dict[str, int]
+    desired: int
+    mirrors: int
+    workers: dict[str, int]
+    running: int
+    waiting: int
+    exited: int
+    sent: int
+    pending: int
+    in_api: int
+    tones: dict[str, int]
+
+
+class PodTally:
+    """Counts rows; owned by whoever owns the rows."""
+
+    def __init__(self) -> None:
+        self._sources: Counter[str] = Counter()
+        self._workers: Counter[str] = Counter()
+        self._tones: Counter[str] = Counter()
+        self._totals: Counter[str] = Counter()
+
+    def replace(self, old: PodRow | None, new: PodRow | None) -> None:
+        """One row became another; None if there was none, or is none any more."""
+        if old is not None:
+            self._add(old, -1)
+        if new is not None:
+            self._add(new, 1)
+
+    def counts(self) -> PodTallyCounts:
+        """All of them, now."""
+        totals = self._totals
+        return PodTallyCounts(
+            sources=_some(self._sources),
+            desired=totals["desired"],
+            mirrors=totals["mirrors"],
+            workers=_some(self._workers),
+            running=totals["running"],
+            waiting=totals["waiting"],
+            exited=totals["exited"],
+            sent=totals["sent"],
+            pending=totals["pending"],
+            in_api=totals["in_api"],
+            tones={tone.value: self._tones[tone] for tone in RowTone},
+        )
+
+    def _add(self, row: PodRow, sign: int) -> None:
+        totals = self._totals
+        self._tones[row.tone] += sign
+        totals["in_api"] += sign * row.in_api
+        if not row.source:
+            # Not on this node: only the API server knows it.
+            return
+        self._sources[row.source] += sign
+        totals["desired"] += sign
+        totals["mirrors"] += sign * row.has_mirror
+        totals["running"] += sign * row.running
+        totals["waiting"] += sign * row.waiting
+        totals["exited"] += sign * row.exited
+        totals["pending" if row.is_unsent else "sent"] += sign
+        if row.worker:
+            self._workers[row.worker] += sign
+
+
+def _some(counter: Counter[str]) -> dict[str, int]:
+    return {name: count for name, count in sorted(counter.items()) if count}
+
 
 PACE_SECONDS = 0.2
 """Between two messages: faster than this nobody sees it, and a burst becomes one bundle."""
@@ -33,21 +172,21 @@ _BEHIND = 100
 _LARGEST_MANIFEST = 1 << 20
 
 
-class Feed:
+class PageFeed:
     """Keeps the rows while somebody looks; `run` must be running."""
 
     def __init__(
         self,
         *,
-        node: NodeView,
+        node: PageNode,
         tables: ApiTables,
-        problems: Callable[[], Iterable[SourceProblem]],
+        problems: Callable[[], Iterable[ReportedProblem]],
         about: dict[str, Any],
         clock: Clock,
     ) -> None:
         self._node, self._tables, self._problems, self._about, self._clock = node, tables, problems, about, clock
-        self._pods: Table[PodRow] = Table()
-        self._tally = Tally()
+        self._pods: RowTable[PodRow] = RowTable()
+        self._tally = PodTally()
         self._broken: tuple[BrokenManifest, ...] = ()
         self._said: dict[str, Any] = {}
         self._hinted: set[str] = set()
@@ -155,7 +294,7 @@ class Feed:
         self._broken = await asyncio.to_thread(_with_lines, told[:MOST_PROBLEMS]) if told else ()
 
 
-def _with_lines(problems: tuple[SourceProblem, ...]) -> tuple[BrokenManifest, ...]:
+def _with_lines(problems: tuple[ReportedProblem, ...]) -> tuple[BrokenManifest, ...]:
     return tuple(broken_manifest(one.where, one.message, _text(Path(one.where))) for one in problems)
 
 

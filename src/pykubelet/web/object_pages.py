@@ -1,18 +1,63 @@
 """Objects of any kind, for who looks around: which kinds there are, which objects, and each as YAML.
 
 In: what the API server has, as far as the program may read it. Out: replies.
+
+An object as the page shows it: YAML without what is secret and without what nobody reads.
+
+In: the document of an object. Out: its text. Secret values, and the annotation that repeats them, are not in it.
 """
 
 import asyncio
+from typing import Any
 
 from pykubelet.api.errors import ApiError, NotFound
-from pykubelet.api.resources import Resource
-from pykubelet.api.typed import as_documents
-from pykubelet.api.wire import Document, encode
-from pykubelet.web.collaborators import Objects
-from pykubelet.web.replies import JSON, Reply, text
-from pykubelet.web.routes import Route
-from pykubelet.web.shown_object import shown_yaml
+from pykubelet.api.schema import Resource
+from pykubelet.api.scheme import as_documents
+from pykubelet.api.serializer import Document, encode
+from pykubelet.api.yaml.write import to_yaml
+from pykubelet.web.node_view import PageObjectReader
+from pykubelet.web.routes import JSON, PageReply, PageRoute, text
+
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_ORDER = ("apiVersion", "kind", "metadata", "spec", "data", "status")
+
+
+def shown_yaml(document: Document) -> str:
+    """The YAML of an object, in the order in which people read it."""
+    shown = without_secrets(document)
+    known = {name: shown[name] for name in _ORDER if name in shown}
+    return to_yaml(known | {name: value for name, value in shown.items() if name not in known})
+
+
+def without_secrets(document: Document) -> Document:
+    """The document without secret values and without the records of who changed which field."""
+    shown = dict(document)
+    metadata = shown.get("metadata")
+    if isinstance(metadata, dict):
+        shown["metadata"] = _metadata(metadata, is_secret=_is_secret(document))
+    if _is_secret(document):
+        for name in ("data", "stringData"):
+            if isinstance(shown.get(name), dict):
+                shown[name] = {key: hidden(value) for key, value in shown[name].items()}
+    return shown
+
+
+def hidden(value: Any) -> str:
+    """What stands in place of a secret value; how long it is tells little and helps to see that it is there."""
+    return f"(hidden, {len(str(value))} characters)"
+
+
+def _is_secret(document: Document) -> bool:
+    return document.get("kind") == "Secret"
+
+
+def _metadata(metadata: Document, *, is_secret: bool) -> Document:
+    kept = {name: value for name, value in metadata.items() if name != "managedFields"}
+    annotations = kept.get("annotations")
+    if is_secret and isinstance(annotations, dict):
+        kept["annotations"] = {name: value for name, value in annotations.items() if name != _LAST_APPLIED}
+    return kept
+
 
 PAGE_SIZE = 500
 # A list of large objects is made small here; meanwhile it takes room.
@@ -22,10 +67,10 @@ _AT_ONCE = 4
 class ObjectPages:
     """Answers what is asked about objects; without an API server, nothing."""
 
-    def __init__(self, objects: Objects | None) -> None:
+    def __init__(self, objects: PageObjectReader | None) -> None:
         self._objects, self._turn = objects, asyncio.Semaphore(_AT_ONCE)
 
-    async def kinds(self) -> Reply:
+    async def kinds(self) -> PageReply:
         """Every kind that can be listed."""
         if self._objects is None:
             return _no_server()
@@ -33,9 +78,9 @@ class ObjectPages:
             served = await self._objects.served()
         except ApiError as error:
             return _refused(error)
-        return Reply(200, encode([_kind(resource) for resource in served]), JSON)
+        return PageReply(200, encode([_kind(resource) for resource in served]), JSON)
 
-    async def objects(self, asked: Route) -> Reply:
+    async def objects(self, asked: PageRoute) -> PageReply:
         """A page of the objects of one kind: their names and when they were made."""
         if self._objects is None:
             return _no_server()
@@ -46,9 +91,9 @@ class ObjectPages:
         except ApiError as error:
             return _refused(error)
         rows = [_row(document) for document in listing.items]
-        return Reply(200, encode({"rows": rows, "continue": listing.continue_token}), JSON)
+        return PageReply(200, encode({"rows": rows, "continue": listing.continue_token}), JSON)
 
-    async def object(self, asked: Route) -> Reply:
+    async def object(self, asked: PageRoute) -> PageReply:
         """One object as YAML."""
         if self._objects is None:
             return _no_server()
@@ -58,10 +103,12 @@ class ObjectPages:
             document = await self._objects.get(as_documents(resource), asked.value("name"), namespace=namespace)
         except ApiError as error:
             return _refused(error)
-        return Reply(200, shown_yaml({"apiVersion": resource.api_version, "kind": resource.kind, **document}).encode())
+        return PageReply(
+            200, shown_yaml({"apiVersion": resource.api_version, "kind": resource.kind, **document}).encode()
+        )
 
     @staticmethod
-    async def _resource(objects: Objects, asked: Route) -> Resource:
+    async def _resource(objects: PageObjectReader, asked: PageRoute) -> Resource:
         """The resource that is meant: only what the server names itself becomes part of a path."""
         wanted = (asked.value("group"), asked.value("version"), asked.value("plural"))
         for resource in await objects.served():
@@ -87,10 +134,10 @@ def _row(document: Document) -> Document:
     return {"key": f"{namespace}/{name}", "namespace": namespace, "name": name, "since": since}
 
 
-def _no_server() -> Reply:
+def _no_server() -> PageReply:
     return text(404, "this node runs without an API server")
 
 
-def _refused(error: ApiError) -> Reply:
+def _refused(error: ApiError) -> PageReply:
     # Zero is what no answer at all has for a code.
     return text(error.code or 502, error.message)

@@ -3,23 +3,84 @@
     own host -> reading only -> route -> signed in -> file, data, or stream
 
 Nothing here knows the HTTP library: `app.py` makes an `Asked` of its request and sends the `Outcome`.
+
+HTTP: the bytes on the wire between a browser and the page.
+
+There is no router and no chain of middleware: one handler makes an `Asked` of a request, has it answered by `Page` and
+sends what comes back. The socket is on loopback, so there is no TLS (docs/decisions/0008).
+
+The files of the page as they ship with the program, read once.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import cache
+from importlib import resources
+from typing import Any, NamedTuple
 
-from pykubelet.aio.broadcast import Lagged
+from aiohttp import hdrs, web
+from multidict import CIMultiDict
+
 from pykubelet.aio.log import get_logger
-from pykubelet.web.collaborators import LiveState, Write
-from pykubelet.web.guard import Caller, is_from_elsewhere, is_own_host, session_cookie, session_of
-from pykubelet.web.messages import HELLO, KEEP_ALIVE
+from pykubelet.aio.queues import Lagged
+from pykubelet.httpserver import server
+from pykubelet.web.access import (
+    HEADERS,
+    RequestOrigin,
+    Sessions,
+    is_from_elsewhere,
+    is_own_host,
+    session_cookie,
+    session_of,
+)
+from pykubelet.web.node_view import LiveState, Write
 from pykubelet.web.object_pages import ObjectPages
 from pykubelet.web.pod_pages import PodPages
-from pykubelet.web.replies import EVENT_STREAM, Flow, Outcome, Reply, see_other, sign_in, text
-from pykubelet.web.routes import OPEN, Part, Route, route
-from pykubelet.web.sessions import Sessions
-from pykubelet.web.static_files import INDEX, static_files
+from pykubelet.web.routes import (
+    EVENT_STREAM,
+    HELLO,
+    KEEP_ALIVE,
+    OPEN,
+    PageOutcome,
+    PagePart,
+    PageReply,
+    PageRoute,
+    PageStream,
+    route,
+    see_other,
+    sign_in,
+    text,
+)
+
+_TYPES = {
+    "html": "text/html; charset=utf-8",
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+}
+INDEX = "index.html"
+
+
+class StaticFile(NamedTuple):
+    """One of them."""
+
+    content: bytes
+    content_type: str
+
+
+@cache
+def static_files() -> dict[str, StaticFile]:
+    """All of them by name: what is not among them cannot be asked for."""
+    folder = resources.files("pykubelet.web") / "static"
+    found = {}
+    for file in folder.iterdir():
+        content_type = _TYPES.get(file.name.rpartition(".")[2])
+        if content_type is not None:
+            found[file.name] = StaticFile(file.read_bytes(), content_type)
+    return found
+
 
 log = get_logger(__name__)
 
@@ -28,15 +89,15 @@ MOST_STREAMS = 32
 _KEEP_ALIVE_SECONDS = 15.0
 
 
-class Asked(NamedTuple):
+class PageRequest(NamedTuple):
     """A request."""
 
     method: str
     target: str
-    caller: Caller
+    caller: RequestOrigin
 
 
-class Entrance(NamedTuple):
+class PageAddress(NamedTuple):
     """Where the page is, who may see it, and where the next link lies."""
 
     port: int
@@ -48,14 +109,14 @@ class Entrance(NamedTuple):
     """Called when a link was used, so that the next one is written down."""
 
 
-class Page:
+class WebPage:
     """Answers browsers."""
 
-    def __init__(self, *, entrance: Entrance, live: LiveState, pods: PodPages, objects: ObjectPages) -> None:
+    def __init__(self, *, entrance: PageAddress, live: LiveState, pods: PodPages, objects: ObjectPages) -> None:
         self._entrance, self._live, self._pods, self._objects = entrance, live, pods, objects
         self._streams = 0
 
-    async def answer(self, asked: Asked) -> Outcome:
+    async def answer(self, asked: PageRequest) -> PageOutcome:
         """What to send; whatever goes wrong becomes a Reply."""
         if not is_own_host(asked.caller.host, self._entrance.port):
             return text(421, f"this page is at http://127.0.0.1:{self._entrance.port}/ and nowhere else")
@@ -66,7 +127,7 @@ class Page:
             return text(404, "there is nothing here")
         if found.part not in OPEN and not self._is_signed_in(asked.caller):
             return self._refusal(found)
-        if found.part not in OPEN | {Part.INDEX} and is_from_elsewhere(asked.caller.fetch_site):
+        if found.part not in OPEN | {PagePart.INDEX} and is_from_elsewhere(asked.caller.fetch_site):
             return text(403, "data is for the page itself")
         try:
             return await self._outcome(found, asked)
@@ -74,28 +135,28 @@ class Page:
             log.error("page failed", error=error, part=found.part.value)
             return text(500, "something went wrong: see the program's log")
 
-    async def _outcome(self, found: Route, asked: Asked) -> Outcome:
+    async def _outcome(self, found: PageRoute, asked: PageRequest) -> PageOutcome:
         match found.part:
-            case Part.ENTRANCE:
+            case PagePart.ENTRANCE:
                 return await self._enter(found, asked)
-            case Part.STATIC:
+            case PagePart.STATIC:
                 return _static(found.names[0])
-            case Part.INDEX:
+            case PagePart.INDEX:
                 return _static(INDEX)
-            case Part.STREAM:
-                return Flow(EVENT_STREAM, self._stream) if self._streams < MOST_STREAMS else _too_many()
-            case Part.POD:
+            case PagePart.STREAM:
+                return PageStream(EVENT_STREAM, self._stream) if self._streams < MOST_STREAMS else _too_many()
+            case PagePart.POD:
                 return await self._pods.pod(found)
-            case Part.LOG:
+            case PagePart.LOG:
                 return await self._pods.log(found)
-            case Part.KINDS:
+            case PagePart.KINDS:
                 return await self._objects.kinds()
-            case Part.OBJECTS:
+            case PagePart.OBJECTS:
                 return await self._objects.objects(found)
             case _:
                 return await self._objects.object(found)
 
-    async def _enter(self, found: Route, asked: Asked) -> Reply:
+    async def _enter(self, found: PageRoute, asked: PageRequest) -> PageReply:
         """Let in who brings the key; a HEAD, as of a program that looks at links, does not use it up."""
         key, entrance = found.value("key"), self._entrance
         session = entrance.sessions.redeem(key) if key and asked.method == "GET" else None
@@ -104,11 +165,11 @@ class Page:
         await entrance.key_used()
         return see_other(entrance.place, session_cookie(session, entrance.place))
 
-    def _is_signed_in(self, caller: Caller) -> bool:
+    def _is_signed_in(self, caller: RequestOrigin) -> bool:
         return self._entrance.sessions.is_known(session_of(caller.cookie))
 
-    def _refusal(self, found: Route) -> Reply:
-        if found.part is Part.INDEX:
+    def _refusal(self, found: PageRoute) -> PageReply:
+        if found.part is PagePart.INDEX:
             return sign_in(self._entrance.link_file, place=self._entrance.place)
         return text(401, "not signed in")
 
@@ -130,10 +191,98 @@ class Page:
             self._streams -= 1
 
 
-def _static(name: str) -> Reply:
+def _static(name: str) -> PageReply:
     found = static_files().get(name)
-    return Reply(200, *found) if found is not None else text(404, "there is no such file")
+    return PageReply(200, *found) if found is not None else text(404, "there is no such file")
 
 
-def _too_many() -> Reply:
+def _too_many() -> PageReply:
     return text(503, "too many browsers look at this page: close some")
+
+
+# How long requests under way may take when the program stops.
+_STOP_SECONDS = 1.0
+_LIMITS = server.ConnectionLimits(
+    line_bytes=16 * 1024, field_bytes=16 * 1024, headers=64, idle_seconds=60.0, stop_seconds=_STOP_SECONDS
+)
+# A browser that takes nothing for so long is cut off, so that what it holds is given back.
+_STALLED_SECONDS = 20.0
+
+
+def listen(port: int) -> socket.socket:
+    """A socket on loopback; any free port if this one is taken."""
+    try:
+        return socket.create_server(("127.0.0.1", port))
+    except OSError:
+        if not port:
+            raise
+        return socket.create_server(("127.0.0.1", 0))
+
+
+class PageServer:
+    """The HTTP side of the page; `serving` runs it."""
+
+    def __init__(self, page: WebPage) -> None:
+        self._page = page
+        self._long: set[asyncio.Task[Any]] = set()
+
+    @asynccontextmanager
+    async def serving(self, listener: socket.socket) -> AsyncIterator[None]:
+        """Serves a socket as long as the context lasts; at its end, whatever is connected is cut off."""
+        async with server.serving(listener, None, self.respond, limits=_LIMITS, refuse=_not_http):
+            try:
+                yield
+            finally:
+                for task in self._long:
+                    task.cancel()
+
+    async def respond(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answers one request."""
+        outcome = await self._page.answer(_asked(request))
+        if isinstance(outcome, PageReply):
+            return _response(outcome)
+        task = asyncio.current_task()
+        assert task is not None
+        self._long.add(task)
+        try:
+            return await _send(outcome, request)
+        finally:
+            self._long.discard(task)
+
+
+def _asked(request: web.BaseRequest) -> PageRequest:
+    headers = request.headers
+    caller = RequestOrigin(
+        headers.get(hdrs.HOST, ""), "; ".join(headers.getall(hdrs.COOKIE, ())), headers.get("Sec-Fetch-Site", "")
+    )
+    return PageRequest(request.method, request.raw_path, caller)
+
+
+def _headers(content_type: str, more: tuple[tuple[str, str], ...] = ()) -> CIMultiDict[str]:
+    return CIMultiDict([("Content-Type", content_type), ("Server", server.SERVER), *HEADERS, *more])
+
+
+def _response(reply: PageReply) -> web.Response:
+    return web.Response(status=reply.code, body=reply.body, headers=_headers(reply.content_type, reply.headers))
+
+
+def _not_http() -> web.StreamResponse:
+    return _response(text(400, "this is no request"))
+
+
+async def _send(flow: PageStream, request: web.BaseRequest) -> web.StreamResponse:
+    response = web.StreamResponse(headers=_headers(flow.content_type))
+
+    async def write(data: bytes) -> None:
+        await server.write(response, data, stalled_seconds=_STALLED_SECONDS)
+
+    try:
+        await response.prepare(request)
+        if request.method != hdrs.METH_HEAD:
+            await flow.copy(write)
+    except (ConnectionError, FileNotFoundError):
+        # The browser has left, or the log has gone.
+        response.force_close()
+    except TimeoutError:
+        server.cut_off(request)
+    return response

@@ -1,25 +1,245 @@
 """One pod for a person who looks at it: why it is where it is, its containers, its past, its logs.
 
 In: what the node and the API server know. Out: replies, and a log that goes on.
+
+A pod's trail as a picture can show it: lanes with marks, and the phases it went through.
+
+In: the explanation of a pod, and the states of its containers. Out: what to draw, in milliseconds since 1970.
+
+The containers of a pod as the page shows them.
+
+In: a pod and its status. Out: a line for each container, in the order in which they start.
 """
 
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from typing import NamedTuple
 
-from pykubelet.api.generated.core import Pod, PodStatus
-from pykubelet.api.wire import Document, encode
-from pykubelet.web.api_tables import ApiTables
-from pykubelet.web.collaborators import Explanations, LogOptions, Logs, NodeView, Probes, Unavailable, Usage
-from pykubelet.web.containers import container_rows
-from pykubelet.web.pod_row import NOT_HERE, Standing, pod_key, pod_row
-from pykubelet.web.replies import JSON, TEXT, Flow, Outcome, Reply, text
-from pykubelet.web.routes import Route
-from pykubelet.web.timeline import timeline
+from msgspec import Struct
+
+from pykubelet.api.generated.core import Container, ContainerStatus, EphemeralContainer, Pod, PodStatus
+from pykubelet.api.pods import is_restartable_init_container
+from pykubelet.api.serializer import Document, encode
+from pykubelet.api.times import parse_time
+from pykubelet.web.node_view import (
+    PageExplainer,
+    PageLogOptions,
+    PageNode,
+    PageProbeHistory,
+    PodLogs,
+    SourceUnavailable,
+    UsageView,
+)
+from pykubelet.web.routes import JSON, TEXT, PageOutcome, PageReply, PageRoute, PageStream, text
+from pykubelet.web.rows import NOT_HERE, PodProgress, RowTone, pod_key, pod_row
+from pykubelet.web.tables import ApiTables
 
 
-class _Seen(NamedTuple):
+class ContainerRow(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """One container."""
+
+    name: str
+    kind: str
+    image: str
+    word: str
+    tone: RowTone
+    message: str = ""
+    since: str = ""
+    restarts: int = 0
+    is_ready: bool = False
+    has_log: bool = False
+    has_previous: bool = False
+    last_end: str = ""
+
+
+def container_rows(pod: Pod, status: PodStatus) -> tuple[ContainerRow, ...]:
+    """All of a pod."""
+    listed = (*status.init_container_statuses, *status.container_statuses, *status.ephemeral_container_statuses)
+    known = {one.name: one for one in listed}
+    return tuple(_row(kind, one, known.get(one.name)) for kind, one in _declared(pod))
+
+
+def _declared(pod: Pod) -> Iterator[tuple[str, Container | EphemeralContainer]]:
+    for one in pod.spec.init_containers:
+        yield "sidecar" if is_restartable_init_container(one) else "init", one
+    for one in pod.spec.containers:
+        yield "", one
+    for debug in pod.spec.ephemeral_containers:
+        yield "debug", debug
+
+
+def _row(kind: str, declared: Container | EphemeralContainer, status: ContainerStatus | None) -> ContainerRow:
+    name, image = declared.name, declared.image
+    if status is None:
+        return ContainerRow(name=name, kind=kind, image=image, word="not yet started", tone=RowTone.WAITING)
+    word, tone, message, since = _state(status)
+    before = status.last_state.terminated
+    return ContainerRow(
+        name=name,
+        kind=kind,
+        image=image,
+        word=word,
+        tone=tone,
+        message=message,
+        since=since,
+        restarts=status.restart_count,
+        is_ready=status.ready,
+        has_log=bool(status.container_id),
+        has_previous=before is not None and bool(before.container_id),
+        last_end=_ended(before.exit_code, before.reason) if before is not None else "",
+    )
+
+
+def _state(status: ContainerStatus) -> tuple[str, RowTone, str, str]:
+    """Word, tone, message, since when."""
+    running, ended, waiting = status.state.running, status.state.terminated, status.state.waiting
+    if running is not None:
+        is_well = status.ready or status.started
+        return "running", RowTone.GOOD if is_well else RowTone.WAITING, "", running.started_at or ""
+    if ended is not None:
+        tone = RowTone.DONE if ended.exit_code == 0 else RowTone.BAD
+        return _ended(ended.exit_code, ended.reason), tone, ended.message, ended.finished_at or ""
+    if waiting is not None:
+        is_starting = waiting.reason in {"", "ContainerCreating", "PodInitializing"}
+        return waiting.reason or "waiting", RowTone.WAITING if is_starting else RowTone.BAD, waiting.message, ""
+    return "waiting", RowTone.WAITING, "", ""
+
+
+def _ended(code: int, reason: str) -> str:
+    return f"ended with {code}" + (f" ({reason})" if reason and reason not in {"Completed", "Error"} else "")
+
+
+_TONES = {"Pending": "waiting", "Running": "waiting", "Ready": "good", "Failed": "bad"}
+_STATUS, _SENT = "status", "sent"
+_BAD = frozenset(
+    {"not sent", "sync failed", "refused", "not accepted", "Failed", "FailedMount", "BackOff", "Unhealthy"}
+)
+
+
+class TimelineMark(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """One decision; repeated ones reach from the first to the last."""
+
+    at: int
+    what: str
+    facts: str = ""
+    until: int = 0
+    times: int = 1
+    is_bad: bool = False
+
+
+class TimelineSpan(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """Something that lasted; without an end it goes on."""
+
+    name: str
+    start: int
+    end: int = 0
+    tone: str = ""
+
+
+class TimelineLane(Struct, frozen=True):
+    """What one station decided."""
+
+    station: str
+    marks: tuple[TimelineMark, ...]
+
+
+class Timeline(Struct, frozen=True):
+    """All that is drawn."""
+
+    lanes: tuple[TimelineLane, ...] = ()
+    phases: tuple[TimelineSpan, ...] = ()
+    containers: tuple[TimelineSpan, ...] = ()
+
+
+def timeline(trail: Iterable[Document], status: PodStatus) -> Timeline:
+    """The picture of a trail, as the documents of its entries say it."""
+    entries = sorted(trail, key=lambda entry: str(entry["at"]))
+    starts = _starts(entries)
+    lanes: dict[str, list[TimelineMark]] = {}
+    for entry in entries:
+        lanes.setdefault(str(entry["station"]), []).append(_mark(entry))
+    return Timeline(
+        tuple(TimelineLane(station, tuple(marks)) for station, marks in lanes.items()),
+        _phases(entries),
+        tuple(span for one in _all(status) for span in _container_spans(one, starts)),
+    )
+
+
+def _mark(entry: Document) -> TimelineMark:
+    facts = _facts(entry)
+    what = str(entry["what"])
+    is_bad = what in _BAD or what.startswith(("Failed", "kept as it was")) or facts.get("verdict") == "failure"
+    return TimelineMark(
+        _milliseconds(entry["at"]),
+        what,
+        "  ".join(value if name == "said" else f"{name}={value}" for name, value in facts.items() if value),
+        _milliseconds(entry["lastAt"]) if entry.get("lastAt") else 0,
+        int(entry.get("times", 1)),
+        is_bad,
+    )
+
+
+def _phases(entries: Iterable[Document]) -> tuple[TimelineSpan, ...]:
+    """Each phase from the status that told it first to the one that told the next."""
+    starts: list[tuple[str, int]] = []
+    for entry in entries:
+        if (entry["station"], entry["what"]) != (_STATUS, _SENT):
+            continue
+        facts = _facts(entry)
+        phase = facts.get("phase", "")
+        name = "Ready" if phase == "Running" and facts.get("ready") == "True" else phase
+        if name and (not starts or starts[-1][0] != name):
+            starts.append((name, _milliseconds(entry["at"])))
+    # The last one goes on.
+    ends = (*(start for _, start in starts[1:]), 0)
+    return tuple(
+        TimelineSpan(name, start, end, _TONES.get(name, "")) for (name, start), end in zip(starts, ends, strict=False)
+    )
+
+
+def _container_spans(one: ContainerStatus, starts: Mapping[tuple[str, int], int]) -> Iterable[TimelineSpan]:
+    """The run before the last one, and the last one, as far as they are known."""
+    for state in (one.last_state, one.state):
+        ended, running = state.terminated, state.running
+        if ended is not None and ended.started_at and ended.finished_at:
+            start, end = _start(one.name, ended.started_at, starts), _milliseconds(ended.finished_at)
+            yield TimelineSpan(one.name, start, max(start, end), "" if ended.exit_code == 0 else "bad")
+        elif running is not None and running.started_at:
+            yield TimelineSpan(one.name, _start(one.name, running.started_at, starts), 0, "good")
+
+
+def _starts(entries: Iterable[Document]) -> dict[tuple[str, int], int]:
+    """When containers were started, by name and second: a status knows no less, an event does."""
+    found: dict[tuple[str, int], int] = {}
+    for entry in entries:
+        if entry["what"] == "Started":
+            for at in (entry["at"], entry.get("lastAt") or entry["at"]):
+                exact = _milliseconds(at)
+                found.setdefault((_facts(entry).get("container", ""), exact // 1000), exact)
+    return found
+
+
+def _start(name: str, at: str, starts: Mapping[tuple[str, int], int]) -> int:
+    second = _milliseconds(at)
+    return starts.get((name, second // 1000), second)
+
+
+def _facts(entry: Document) -> Mapping[str, str]:
+    return {str(name): str(value) for name, value in entry.get("facts", ())}
+
+
+def _milliseconds(at: str | datetime) -> int:
+    return int((parse_time(at) if isinstance(at, str) else at).timestamp() * 1000)
+
+
+def _all(status: PodStatus) -> tuple[ContainerStatus, ...]:
+    return (*status.init_container_statuses, *status.container_statuses, *status.ephemeral_container_statuses)
+
+
+class _ShownPod(NamedTuple):
     pod: Pod
     status: PodStatus
-    standing: Standing
+    standing: PodProgress
 
 
 class PodPages:
@@ -28,17 +248,17 @@ class PodPages:
     def __init__(
         self,
         *,
-        node: NodeView,
+        node: PageNode,
         tables: ApiTables,
-        explanations: Explanations,
-        probes: Probes,
-        usage: Usage,
-        logs: Logs,
+        explanations: PageExplainer,
+        probes: PageProbeHistory,
+        usage: UsageView,
+        logs: PodLogs,
     ) -> None:
         self._node, self._tables, self._explanations = node, tables, explanations
         self._probes, self._usage, self._logs = probes, usage, logs
 
-    async def pod(self, asked: Route) -> Reply:
+    async def pod(self, asked: PageRoute) -> PageReply:
         """All about one pod."""
         namespace, name = asked.names
         key = pod_key(namespace, name)
@@ -56,19 +276,19 @@ class PodPages:
                 "probes": tuple(self._probes.findings(key)),
                 "usage": self._usage.points(key),
             }
-        return Reply(200, encode(told), JSON)
+        return PageReply(200, encode(told), JSON)
 
-    async def log(self, asked: Route) -> Outcome:
+    async def log(self, asked: PageRoute) -> PageOutcome:
         """The log of a container, as long as it is written."""
         namespace, pod, container = asked.names
-        options = LogOptions(namespace, pod, container, previous=asked.value("previous") == "true")
+        options = PageLogOptions(namespace, pod, container, previous=asked.value("previous") == "true")
         try:
-            return Flow(TEXT, await self._logs.open(options))
-        except Unavailable as error:
+            return PageStream(TEXT, await self._logs.open(options))
+        except SourceUnavailable as error:
             return text(404, str(error))
 
-    def _seen(self, key: str) -> _Seen | None:
+    def _seen(self, key: str) -> _ShownPod | None:
         if (found := self._node.pod(key)) is not None:
-            return _Seen(*found)
+            return _ShownPod(*found)
         pod = self._tables.pod(key)
-        return _Seen(pod, pod.status, NOT_HERE) if pod is not None else None
+        return _ShownPod(pod, pod.status, NOT_HERE) if pod is not None else None

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from pykubelet.aio.clock import SystemClock
-from pykubelet.api.errors import Unavailable
+from pykubelet.api.errors import ServiceUnavailable
 from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
-from pykubelet.apiserver.storage.settings import StoreSettings
+from pykubelet.apiserver.storage.interfaces import StoreSettings
 from stored import key_of, put, remove, value_of
 
 WRITERS = 8
@@ -62,7 +62,7 @@ async def full(store: DurableStore) -> None:
     try:
         for written in count():
             await put(store, key_of(str(written)), "x" * 20_000)
-    except Unavailable as error:
+    except ServiceUnavailable as error:
         say("refused", written, str(error), store.problem)
     say("read", len(store.list("configmaps").entries), store.revision)
     resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))

@@ -11,18 +11,16 @@ import pytest
 import trustme
 from aiohttp import web
 
-from pykubelet.api.errors import ApiError, Unavailable
-from pykubelet.api.wire import encode
-from pykubelet.apiserver.call import ANONYMOUS, Call
-from pykubelet.apiserver.http.passing_on import PassingOn
-from pykubelet.apiserver.kinds import KINDS
-from pykubelet.apiserver.proxy.heads import request_head
-from pykubelet.apiserver.proxy.node_proxy import NodeProxy
-from pykubelet.apiserver.proxy.proxy_targets import ProxyTarget
-from pykubelet.apiserver.store import Entry, Key
+from pykubelet.api.errors import ApiError, ServiceUnavailable
+from pykubelet.api.serializer import encode
+from pykubelet.apiserver.podproxy.handler import NodeProxy, UpgradeAwareHandler, request_head
+from pykubelet.apiserver.podproxy.location import ProxyTarget
+from pykubelet.apiserver.request import ANONYMOUS, ApiRequest
+from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey
+from pykubelet.kinds.registry import KINDS
 
 PODS = next(served for served in KINDS if served.resource.group_resource == "pods")
-CALL = Call(user=ANONYMOUS, verb="get", served=PODS, namespace="ns", name="web", subresource="log")
+CALL = ApiRequest(user=ANONYMOUS, verb="get", served=PODS, namespace="ns", name="web", subresource="log")
 
 
 class Objects:
@@ -35,10 +33,10 @@ class Objects:
         }
         endpoint = {"daemonEndpoints": {"kubeletEndpoint": {"Port": port}}}
         node = {"status": {"addresses": [{"type": "InternalIP", "address": "127.0.0.1"}], **endpoint}}
-        self._all: dict[Key, Any] = {Key("pods", "ns", "web"): pod, Key("nodes", "", "n1"): node}
+        self._all: dict[StoreKey, Any] = {StoreKey("pods", "ns", "web"): pod, StoreKey("nodes", "", "n1"): node}
 
-    def get(self, key: Key) -> Entry | None:
-        return Entry(key, 1, encode(self._all[key])) if key in self._all else None
+    def get(self, key: StoreKey) -> StoreEntry | None:
+        return StoreEntry(key, 1, encode(self._all[key])) if key in self._all else None
 
 
 async def node(request: web.Request) -> web.StreamResponse:
@@ -88,7 +86,9 @@ async def front() -> AsyncIterator[tuple[str, ssl.SSLContext]]:
     node_runner = web.AppRunner(app, shutdown_timeout=0.1)
     await node_runner.setup()
     await web.TCPSite(node_runner, "127.0.0.1", 0, ssl_context=serving).start()
-    passing = PassingOn(NodeProxy(Objects(node_runner.addresses[0][1]), trusting), lambda request: request.read())
+    passing = UpgradeAwareHandler(
+        NodeProxy(Objects(node_runner.addresses[0][1]), trusting), lambda request: request.read()
+    )
 
     async def respond(request: web.BaseRequest) -> web.StreamResponse:
         try:
@@ -210,7 +210,7 @@ async def test_caller_that_goes_away_while_the_node_thinks_ends_the_request_ther
         writer.close()
 
     server = await asyncio.start_server(silent, "127.0.0.1", 0, ssl=serving)
-    passing = PassingOn(
+    passing = UpgradeAwareHandler(
         NodeProxy(Objects(server.sockets[0].getsockname()[1]), trusting), lambda request: request.read()
     )
     runner = web.ServerRunner(
@@ -240,7 +240,7 @@ async def test_node_that_does_not_speak_http_is_unreachable(answer: bytes) -> No
     target = ProxyTarget("127.0.0.1", server.sockets[0].getsockname()[1], "/", scheme="http")
     proxy = NodeProxy(Objects(1), ssl.create_default_context())
     pipe = await proxy.open(target)
-    with pytest.raises(Unavailable, match="error trying to reach"):
+    with pytest.raises(ServiceUnavailable, match="error trying to reach"):
         await proxy.ask(target, pipe, request_head(target, "GET", (), 0))
     pipe.writer.close()
     server.close()
@@ -270,7 +270,7 @@ async def test_unreachable_and_untrusted_nodes_are_said_to_be_so() -> None:
 async def test_node_that_says_nonsense_of_itself_is_unreachable(host: str, port: int) -> None:
     """Addresses and ports are what a node wrote into its status."""
     proxy = NodeProxy(Objects(1), ssl.create_default_context())
-    with pytest.raises(Unavailable, match="error trying to reach"):
+    with pytest.raises(ServiceUnavailable, match="error trying to reach"):
         await proxy.open(ProxyTarget(host, port, "/"))
 
 

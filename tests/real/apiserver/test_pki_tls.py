@@ -11,11 +11,11 @@ import pytest
 
 from pykubelet.aio.clock import SystemClock
 from pykubelet.aio.ids import RandomIds
-from pykubelet.apiserver.auth.authenticate import Authenticator
-from pykubelet.apiserver.auth.certificates import KeyPair, issue_client
-from pykubelet.apiserver.auth.pki import Pki, TlsFiles, open_pki, server_context
-from pykubelet.apiserver.auth.tokens import ServiceAccountTokens
-from pykubelet.apiserver.store import Entry, Key
+from pykubelet.apiserver.authentication.authenticator import Authenticator
+from pykubelet.apiserver.authentication.serviceaccount import ServiceAccountTokens
+from pykubelet.apiserver.certs.certificates import CertificateKeyPair, issue_client
+from pykubelet.apiserver.certs.pki import Pki, TlsFiles, open_pki, server_context
+from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey
 
 NOW = SystemClock().now()
 
@@ -23,7 +23,7 @@ NOW = SystemClock().now()
 class Empty:
     """A store with nothing in it, as far as tokens can tell."""
 
-    def get(self, key: Key) -> Entry | None:
+    def get(self, key: StoreKey) -> StoreEntry | None:
         return None
 
 
@@ -50,7 +50,7 @@ async def serving(context: ssl.SSLContext, pki: Pki) -> AsyncIterator[int]:
         yield server.sockets[0].getsockname()[1]
 
 
-def client_context(folder: Path, authority: bytes, pair: KeyPair | None) -> ssl.SSLContext:
+def client_context(folder: Path, authority: bytes, pair: CertificateKeyPair | None) -> ssl.SSLContext:
     context = ssl.create_default_context(cadata=authority.decode())
     if pair is not None:
         path = folder / "client.pem"

@@ -9,7 +9,7 @@ import pytest
 
 from pykubelet.aio.clock import SystemClock
 from pykubelet.aio.ids import RandomIds
-from pykubelet.apiserver.http import limits
+from pykubelet.apiserver.filters import limits
 from pykubelet.app.apiserver import serving
 from pykubelet.app.settings import ApiServerSettings
 

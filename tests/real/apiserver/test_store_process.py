@@ -13,8 +13,7 @@ import pytest
 
 from pykubelet.aio.clock import SystemClock
 from pykubelet.apiserver.storage.durable_store import open_store
-from pykubelet.apiserver.storage.settings import StoreSettings
-from pykubelet.apiserver.store import StoreUnusable
+from pykubelet.apiserver.storage.interfaces import StoreSettings, StoreUnusable
 from stored import drained, key_of, put, told, value_of
 
 KILLS = 50

@@ -9,9 +9,9 @@ import pytest
 
 from kubectl import Kubectl
 from pykubelet.aio.clock import SystemClock
-from pykubelet.app.running import running
-from pykubelet.kube.kubeconfig import load_kubeconfig
-from pykubelet.kube.rest import RestClient
+from pykubelet.aio.tasks import running
+from pykubelet.client.clientcmd import load_kubeconfig
+from pykubelet.client.rest import RestClient
 from rollout_rig import NAMESPACE, Cluster
 from server_process import ServerProcess
 

@@ -8,8 +8,8 @@ import pytest
 import oci_images
 from containerd_lab import ContainerdLab, running_containerd
 from cri_lab import CriLab, opened, remove_everything
-from pykubelet.runtime.cri.opening import OpenCri
-from pykubelet.runtime.cri.runtime import CriRuntime
+from pykubelet.runtimes.cri.connect import OpenCri
+from pykubelet.runtimes.cri.runtime import CriRuntime
 
 
 @pytest.fixture(scope="session")

@@ -10,15 +10,13 @@ import pytest
 from cri_api.v1 import api_pb2 as cri
 
 from fake_cri import FakeCri, serving
-from pykubelet.api.keys import PodUid
-from pykubelet.runtime.changes import ChangeHints
-from pykubelet.runtime.cri.channel import Channel, CriFailure
-from pykubelet.runtime.cri.deeds import Deeds
-from pykubelet.runtime.cri.feed import Feed
-from pykubelet.runtime.cri.looks import Looks
-from pykubelet.runtime.cri.opening import CriSettings, cgroup_driver, open_cri
-from pykubelet.runtime.cri.sockets import find_socket
-from pykubelet.runtime.protocol import ContainerState
+from pykubelet.api.pods import PodUid
+from pykubelet.runtimes.cri.channel import CriChannel, CriFailure
+from pykubelet.runtimes.cri.connect import CriSettings, cgroup_driver, open_cri
+from pykubelet.runtimes.cri.events import CriEventFeed, OperationsInProgress
+from pykubelet.runtimes.cri.host import find_socket
+from pykubelet.runtimes.cri.pods import CriPodInspector
+from pykubelet.runtimes.protocol import ChangeHints, ContainerState
 
 
 @pytest.fixture
@@ -27,14 +25,14 @@ def fake() -> FakeCri:
 
 
 @pytest.fixture
-async def channel(fake: FakeCri, tmp_path: Path) -> AsyncIterator[Channel]:
-    async with serving(fake, tmp_path) as socket, Channel(f"unix://{socket}") as channel:
+async def channel(fake: FakeCri, tmp_path: Path) -> AsyncIterator[CriChannel]:
+    async with serving(fake, tmp_path) as socket, CriChannel(f"unix://{socket}") as channel:
         yield channel
 
 
-async def test_look_at_everything_asks_for_details_once(fake: FakeCri, channel: Channel) -> None:
+async def test_look_at_everything_asks_for_details_once(fake: FakeCri, channel: CriChannel) -> None:
     """Two lists, however many pods; a status only of what changed since the last look."""
-    looks = Looks(channel)
+    looks = CriPodInspector(channel)
     for number in range(20):
         fake.add(f"pod-{number}")
     created = fake.add("created", state=cri.CONTAINER_CREATED)
@@ -54,9 +52,9 @@ async def test_look_at_everything_asks_for_details_once(fake: FakeCri, channel: 
     ]
 
 
-async def test_look_at_one_pod_asks_of_no_other(fake: FakeCri, channel: Channel) -> None:
+async def test_look_at_one_pod_asks_of_no_other(fake: FakeCri, channel: CriChannel) -> None:
     """And what it learned, the look at everything need not ask again."""
-    looks = Looks(channel)
+    looks = CriPodInspector(channel)
     fake.add("one")
     fake.add("other")
     pod = await looks.of_pod(PodUid("one"))
@@ -68,9 +66,9 @@ async def test_look_at_one_pod_asks_of_no_other(fake: FakeCri, channel: Channel)
     assert (fake.calls["PodSandboxStatus"], fake.calls["ContainerStatus"]) == (2, 2)
 
 
-async def test_what_vanishes_during_a_look_is_not_there(fake: FakeCri, channel: Channel) -> None:
+async def test_what_vanishes_during_a_look_is_not_there(fake: FakeCri, channel: CriChannel) -> None:
     """Between the list and the status somebody removed it."""
-    looks = Looks(channel)
+    looks = CriPodInspector(channel)
     fake.add("one")
     ghost = fake.containers["main-one"]
     fake.containers["main-one"] = cri.ContainerStatus(
@@ -80,9 +78,9 @@ async def test_what_vanishes_during_a_look_is_not_there(fake: FakeCri, channel: 
     assert pod.containers == ()
 
 
-async def test_what_is_gone_is_forgotten(fake: FakeCri, channel: Channel) -> None:
+async def test_what_is_gone_is_forgotten(fake: FakeCri, channel: CriChannel) -> None:
     """Nobody's memory grows with pods that were."""
-    looks = Looks(channel)
+    looks = CriPodInspector(channel)
     fake.add("one")
     await looks.everything()
     assert (looks.owners(), looks.owner("main-one"), await looks.is_sandbox("box-one")) == ({"one"}, "one", True)
@@ -118,9 +116,11 @@ async def test_runtime_without_any_events_is_known_as_such(tmp_path: Path) -> No
     async with serving(fake, tmp_path) as socket:
         async with open_cri(CriSettings(socket=socket)) as opened:
             assert (opened.name, opened.version, opened.has_changes) == ("fake", "1", False)
-        async with Channel(f"unix://{socket}") as channel:
-            looks, hints = Looks(channel), ChangeHints()
-            feed = Feed(channel=channel, looks=looks, hints=hints, deeds=Deeds(looks=looks, hints=hints))
+        async with CriChannel(f"unix://{socket}") as channel:
+            looks, hints = CriPodInspector(channel), ChangeHints()
+            feed = CriEventFeed(
+                channel=channel, looks=looks, hints=hints, deeds=OperationsInProgress(looks=looks, hints=hints)
+            )
             async with asyncio.timeout(5):
                 await feed.run()
             assert feed.is_deaf.is_set()
@@ -146,11 +146,11 @@ CGROUPFS_CONFIG = {"containerd": {"defaultRuntimeName": "runc", "runtimes": {"ru
 async def test_cgroup_driver_is_the_runtimes(tmp_path: Path, has_config: bool, config: str, driver: str) -> None:
     """Whoever is too old to be asked shows its configuration."""
     fake = FakeCri(has_config=has_config, config=config)
-    async with serving(fake, tmp_path) as socket, Channel(f"unix://{socket}") as channel:
+    async with serving(fake, tmp_path) as socket, CriChannel(f"unix://{socket}") as channel:
         assert await cgroup_driver(channel) == driver
 
 
-async def test_failure_tells_the_code_as_go_does(channel: Channel) -> None:
+async def test_failure_tells_the_code_as_go_does(channel: CriChannel) -> None:
     """People search for these words."""
     with pytest.raises(CriFailure) as failure:
         await channel.ask(cri.StartContainerRequest(container_id="x"), cri.StartContainerResponse)
@@ -158,7 +158,7 @@ async def test_failure_tells_the_code_as_go_does(channel: Channel) -> None:
     assert failure.value.plain().message == "unknown method StartContainer"
 
 
-async def test_call_that_takes_too_long_fails(channel: Channel) -> None:
+async def test_call_that_takes_too_long_fails(channel: CriChannel) -> None:
     """A runtime that hangs does not hang the node."""
     with pytest.raises(CriFailure, match="DeadlineExceeded"):
         await channel.ask(cri.ExecSyncRequest(), cri.ExecSyncResponse, timeout_seconds=0.1)

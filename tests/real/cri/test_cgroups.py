@@ -6,7 +6,7 @@ from cgroup_files import IS_V2, places, value
 from containerd_lab import ContainerdLab
 from cri_lab import CriLab
 from pykubelet.api.generated.core import ResourceRequirements
-from pykubelet.runtime.cri.opening import OpenCri
+from pykubelet.runtimes.cri.connect import OpenCri
 
 NOTHING = ResourceRequirements()
 SOME = ResourceRequirements(requests={"cpu": "250m", "memory": "16Mi"}, limits={"cpu": "500m", "memory": "64Mi"})

@@ -9,13 +9,12 @@ import pytest
 from cri_api.v1 import api_pb2 as cri
 
 from fake_cri import FakeCri, serving
-from pykubelet.api.keys import PodUid
-from pykubelet.runtime.cri.channel import Channel
-from pykubelet.runtime.cri.images import CriImages
-from pykubelet.runtime.cri.listings import Listings
-from pykubelet.runtime.cri.looks import Looks
-from pykubelet.runtime.cri.opening import CriSettings, open_cri
-from pykubelet.runtime.protocol import RuntimeFailure
+from pykubelet.api.pods import PodUid
+from pykubelet.runtimes.cri.channel import CriChannel
+from pykubelet.runtimes.cri.connect import CriSettings, open_cri
+from pykubelet.runtimes.cri.pods import CriPodInspector, SharedListings
+from pykubelet.runtimes.cri.runtime import CriImages
+from pykubelet.runtimes.protocol import RuntimeFailure
 
 
 @pytest.fixture
@@ -24,8 +23,8 @@ def fake() -> FakeCri:
 
 
 @pytest.fixture
-async def channel(fake: FakeCri, tmp_path: Path) -> AsyncIterator[Channel]:
-    async with serving(fake, tmp_path) as socket, Channel(f"unix://{socket}") as channel:
+async def channel(fake: FakeCri, tmp_path: Path) -> AsyncIterator[CriChannel]:
+    async with serving(fake, tmp_path) as socket, CriChannel(f"unix://{socket}") as channel:
         yield channel
 
 
@@ -36,9 +35,9 @@ async def asked(fake: FakeCri, name: str, times: int = 1) -> None:
             await asyncio.sleep(0.005)
 
 
-async def test_looks_at_many_pods_at_once_share_lists(fake: FakeCri, channel: Channel) -> None:
+async def test_looks_at_many_pods_at_once_share_lists(fake: FakeCri, channel: CriChannel) -> None:
     """The first lists for itself, the second for all who came meanwhile; each sees its own pod."""
-    looks, uids = Looks(channel), [PodUid(f"pod-{number}") for number in range(20)]
+    looks, uids = CriPodInspector(channel), [PodUid(f"pod-{number}") for number in range(20)]
     for uid in uids:
         fake.add(uid)
     found = await asyncio.gather(*map(looks.of_pod, uids))
@@ -47,9 +46,9 @@ async def test_looks_at_many_pods_at_once_share_lists(fake: FakeCri, channel: Ch
     assert (fake.calls["ListContainers"], fake.calls["ListPodSandbox"]) == (2, 2)
 
 
-async def test_list_under_way_is_too_old_for_who_asks_now(fake: FakeCri, channel: Channel) -> None:
+async def test_list_under_way_is_too_old_for_who_asks_now(fake: FakeCri, channel: CriChannel) -> None:
     """It may lack what was there already when they asked."""
-    listings, gate = Listings(channel), asyncio.Event()
+    listings, gate = SharedListings(channel), asyncio.Event()
     fake.gates["ListContainers"] = gate
     async with asyncio.TaskGroup() as group:
         first = group.create_task(listings.everything())
@@ -62,9 +61,9 @@ async def test_list_under_way_is_too_old_for_who_asks_now(fake: FakeCri, channel
     assert [one.id for one in second.result().containers] == ["main-new"]
 
 
-async def test_others_list_when_the_first_gives_up(fake: FakeCri, channel: Channel) -> None:
+async def test_others_list_when_the_first_gives_up(fake: FakeCri, channel: CriChannel) -> None:
     """Whoever is cancelled takes nobody along."""
-    listings, gate = Listings(channel), asyncio.Event()
+    listings, gate = SharedListings(channel), asyncio.Event()
     fake.add("one")
     fake.gates["ListContainers"] = gate
     async with asyncio.TaskGroup() as group:
@@ -76,9 +75,9 @@ async def test_others_list_when_the_first_gives_up(fake: FakeCri, channel: Chann
     assert first.cancelled()
 
 
-async def test_container_is_never_without_its_sandbox(fake: FakeCri, channel: Channel) -> None:
+async def test_container_is_never_without_its_sandbox(fake: FakeCri, channel: CriChannel) -> None:
     """The pod was made between the two lists."""
-    listings, gate = Listings(channel), asyncio.Event()
+    listings, gate = SharedListings(channel), asyncio.Event()
     fake.gates["ListPodSandbox"] = gate
     fake.add("one")
     late = fake.sandboxes.pop("box-one")
@@ -91,9 +90,9 @@ async def test_container_is_never_without_its_sandbox(fake: FakeCri, channel: Ch
     assert fake.calls["ListPodSandbox"] == 2
 
 
-async def test_what_is_made_during_a_list_is_remembered(fake: FakeCri, channel: Channel) -> None:
+async def test_what_is_made_during_a_list_is_remembered(fake: FakeCri, channel: CriChannel) -> None:
     """The list does not have it, yet whose it is must be known, or nobody would hear of its start."""
-    looks, gate = Looks(channel), asyncio.Event()
+    looks, gate = CriPodInspector(channel), asyncio.Event()
     looks.note_made("gone", PodUid("old"), is_sandbox=True)
     fake.gates["ListContainers"] = gate
     async with asyncio.TaskGroup() as group:
@@ -104,9 +103,9 @@ async def test_what_is_made_during_a_list_is_remembered(fake: FakeCri, channel: 
     assert (looks.owner("made"), looks.owner("gone")) == ("new", None)
 
 
-async def test_end_that_was_waited_for_is_not_asked_for_again(fake: FakeCri, channel: Channel) -> None:
+async def test_end_that_was_waited_for_is_not_asked_for_again(fake: FakeCri, channel: CriChannel) -> None:
     """Whoever saw how a container ended tells the next look."""
-    looks = Looks(channel)
+    looks = CriPodInspector(channel)
     fake.add("one")
     await looks.everything()
     fake.containers["main-one"].state = cri.CONTAINER_EXITED
@@ -153,7 +152,7 @@ async def test_deed_that_fails_is_told_too(fake: FakeCri, tmp_path: Path) -> Non
         assert await anext(changes) == "one"
 
 
-async def test_user_of_an_image_is_asked_for_once(fake: FakeCri, channel: Channel) -> None:
+async def test_user_of_an_image_is_asked_for_once(fake: FakeCri, channel: CriChannel) -> None:
     """What has the same id is the same."""
     images = CriImages(channel)
     found = await images.find("web")

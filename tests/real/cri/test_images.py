@@ -8,12 +8,12 @@ import oci_images
 from containerd_lab import ContainerdLab
 from cri_lab import CriLab
 from oci_images import Image
-from pykubelet.runtime.cri.opening import OpenCri
-from pykubelet.runtime.protocol import Credentials, RuntimeFailure
+from pykubelet.runtimes.cri.connect import OpenCri
+from pykubelet.runtimes.protocol import RegistryCredentials, RuntimeFailure
 from registry import running_registry
 
 PULLED = Image("example.test/pulled:1", {"User": "1000", "Cmd": ["sleep", "1000"]}, {"note": b"pulled\n"})
-RIGHT, WRONG = Credentials("user", "secret"), Credentials("user", "guess")
+RIGHT, WRONG = RegistryCredentials("user", "secret"), RegistryCredentials("user", "guess")
 
 
 async def test_image_tells_its_names_its_size_and_its_user(cri: OpenCri) -> None:
@@ -50,7 +50,9 @@ async def test_image_is_pulled_run_and_removed(cri: OpenCri, lab: CriLab, tmp_pa
 
 
 @pytest.mark.parametrize("credentials", [[RIGHT], [WRONG, RIGHT]], ids=["right", "right at last"])
-async def test_pull_tries_each_of_the_credentials(cri: OpenCri, tmp_path: Path, credentials: list[Credentials]) -> None:
+async def test_pull_tries_each_of_the_credentials(
+    cri: OpenCri, tmp_path: Path, credentials: list[RegistryCredentials]
+) -> None:
     """Until one fits."""
     async with running_registry(tmp_path, [PULLED], password="secret") as host:
         image = await cri.images.pull(f"{host}/pulled:1", credentials)
@@ -60,7 +62,7 @@ async def test_pull_tries_each_of_the_credentials(cri: OpenCri, tmp_path: Path, 
 
 @pytest.mark.parametrize(("credentials", "count"), [([], 1), ([WRONG], 1), ([WRONG, WRONG], 1)])
 async def test_pull_that_is_refused_is_a_failure_that_tells_no_password(
-    cri: OpenCri, tmp_path: Path, credentials: list[Credentials], count: int
+    cri: OpenCri, tmp_path: Path, credentials: list[RegistryCredentials], count: int
 ) -> None:
     """In the runtime's words, each reason once."""
     async with running_registry(tmp_path, [PULLED], password="secret") as host:

@@ -15,8 +15,8 @@ from pykubelet.api.generated.core import (
     SecurityContext,
     Sysctl,
 )
-from pykubelet.runtime.cri.opening import OpenCri
-from pykubelet.runtime.protocol import ContainerState, Mount, RuntimeFailure
+from pykubelet.runtimes.cri.connect import OpenCri
+from pykubelet.runtimes.protocol import ContainerState, Mount, RuntimeFailure
 
 OURS = [str(Path(f"/proc/self/ns/{name}").readlink()) for name in ("net", "pid", "ipc")]
 STATUS = "grep -E '^(CapEff|NoNewPrivs|Seccomp):' /proc/self/status | tr -d '\\t'"

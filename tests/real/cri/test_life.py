@@ -7,12 +7,10 @@ import pytest
 
 import oci_images
 from cri_lab import CriLab
-from pykubelet.runtime.cri.channel import Channel
-from pykubelet.runtime.cri.opening import OpenCri
-from pykubelet.runtime.cri.spdy_link import spdy_connection
-from pykubelet.runtime.cri.state import CriState
-from pykubelet.runtime.cri.upgrade import PORT_PROTOCOL
-from pykubelet.runtime.protocol import RuntimeFailure
+from pykubelet.runtimes.cri.channel import CriChannel
+from pykubelet.runtimes.cri.connect import CriRuntimeStatus, OpenCri
+from pykubelet.runtimes.cri.streaming import PORT_PROTOCOL, spdy_connection
+from pykubelet.runtimes.protocol import RuntimeFailure
 
 OBEYS = "trap 'exit 5' TERM; while :; do sleep 0.05; done"
 
@@ -75,8 +73,8 @@ async def test_command_tells_output_before_errors_cut_at_its_limit(cri: OpenCri,
 
 async def test_runtime_that_never_answered_is_down(tmp_path: Path) -> None:
     """In the Go kubelet's words."""
-    async with Channel(f"unix://{tmp_path / 'none.sock'}") as channel:
-        state = CriState(channel)
+    async with CriChannel(f"unix://{tmp_path / 'none.sock'}") as channel:
+        state = CriRuntimeStatus(channel)
         await state.look()
         assert state.runtime_error() == "container runtime is down"
 

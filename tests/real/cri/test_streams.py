@@ -7,10 +7,9 @@ import pytest
 
 import oci_images
 from cri_lab import CriLab
-from pykubelet.aio.beside import beside
-from pykubelet.runtime.cri.opening import OpenCri
-from pykubelet.runtime.protocol import RuntimeFailure
-from pykubelet.runtime.streams import ByteReader
+from pykubelet.aio.tasks import background_task
+from pykubelet.runtimes.cri.connect import OpenCri
+from pykubelet.runtimes.protocol import ByteReader, RuntimeFailure
 
 
 async def read_all(reader: ByteReader | None) -> bytes:
@@ -51,7 +50,7 @@ async def test_command_moves_much_data_whole(cri: OpenCri, lab: CriLab) -> None:
     async with cri.streams.execute(container_id, ("cat",), stdin=True, tty=False) as session:
         assert session.stdin is not None
         found = b""
-        async with beside(session.stdin.write(sent), "input"):
+        async with background_task(session.stdin.write(sent), "input"):
             while len(found) < len(sent):
                 found += await session.stdout.read()
         await session.stdin.close()

@@ -11,10 +11,10 @@ from cri_api.v1 import api_pb2 as api
 from containerd_lab import ContainerdLab, running_containerd
 from cri_lab import CriLab, opened, remove_everything
 from pykubelet.aio.clock import SystemClock
-from pykubelet.api.keys import PodUid
-from pykubelet.runtime.cri.channel import Channel, CriFailure
-from pykubelet.runtime.cri.opening import CriSettings, OpenCri, open_cri
-from pykubelet.runtime.protocol import ContainerState, RuntimeFailure
+from pykubelet.api.pods import PodUid
+from pykubelet.runtimes.cri.channel import CriChannel, CriFailure
+from pykubelet.runtimes.cri.connect import CriSettings, OpenCri, open_cri
+from pykubelet.runtimes.protocol import ContainerState, RuntimeFailure
 
 
 async def test_node_started_anew_finds_everything_and_goes_on(containerd: ContainerdLab, tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ async def test_container_whose_start_was_given_up_with_its_node_is_tried_again(
         for attempt in range(0, 20, 2):
             pod = lab.pod("sleep", "1000")
             container_id = await cri.runtime.create_container(await lab.request(pod, await lab.sandbox(pod)))
-            async with Channel(containerd.endpoint) as channel:
+            async with CriChannel(containerd.endpoint) as channel:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(0.002 * attempt):
                         await channel.ask(
@@ -137,7 +137,7 @@ async def test_failure_of_a_runtime_that_is_away_says_when_to_try_again(tmp_path
     """Soon; other failures do not know."""
     clock = SystemClock()
     begin = clock.now()
-    async with Channel(f"unix://{tmp_path}/none.sock", clock) as channel:
+    async with CriChannel(f"unix://{tmp_path}/none.sock", clock) as channel:
         with pytest.raises(CriFailure, match="Unavailable") as failure:
             await channel.ask(api.VersionRequest(), api.VersionResponse)
     assert failure.value.retry_at is not None

@@ -14,10 +14,9 @@ from aiohttp import web
 
 from pykubelet.aio.clock import SystemClock
 from pykubelet.api.errors import Unauthorized
-from pykubelet.kube.access import Access
-from pykubelet.kube.credentials import UserCredentials
-from pykubelet.kube.kubeconfig import load_kubeconfig
-from pykubelet.kube.rest import Limits, RestClient
+from pykubelet.client.clientcmd import load_kubeconfig
+from pykubelet.client.credentials import RestConfig, UserCredentials
+from pykubelet.client.rest import RestClient, RestClientLimits
 from pykubelet.testing.virtual_time import ManualClock
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -39,9 +38,9 @@ async def _served(handler: Handler, *, tls: ssl.SSLContext | None = None) -> Asy
 
 
 @asynccontextmanager
-async def _client_of(handler: Handler, limits: Limits | None = None) -> AsyncIterator[RestClient]:
+async def _client_of(handler: Handler, limits: RestClientLimits | None = None) -> AsyncIterator[RestClient]:
     async with _served(handler) as url:
-        access = Access(url, UserCredentials())
+        access = RestConfig(url, UserCredentials())
         async with RestClient(access, clock=SystemClock(), limits=limits) as client:
             yield client
 

@@ -20,17 +20,16 @@ from pykubelet.api.errors import (
     InternalError,
     NotFound,
     NotReached,
+    ServiceUnavailable,
     TooManyRequests,
     Unauthorized,
-    Unavailable,
 )
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.generated.meta import ObjectMeta
-from pykubelet.api.typed import PODS, as_documents
-from pykubelet.kube.access import Access
-from pykubelet.kube.client import PatchType, Selection, now_if_uid
-from pykubelet.kube.credentials import Credential, UserCredentials
-from pykubelet.kube.rest import Limits, RestClient
+from pykubelet.api.scheme import PODS, as_documents
+from pykubelet.client.credentials import Credential, RestConfig, UserCredentials
+from pykubelet.client.interface import PatchType, Selection, now_if_uid
+from pykubelet.client.rest import RestClient, RestClientLimits
 
 ClientOf = Callable[..., AbstractAsyncContextManager[RestClient]]
 Served = Callable[..., AbstractAsyncContextManager[str]]
@@ -80,7 +79,7 @@ async def test_client_raises_the_servers_errors(client_of: ClientOf) -> None:
     answers: list[Any] = [
         NotFound('pods "web" not found', details={"name": "web"}),
         Conflict("changed"),
-        Unavailable("not ready"),
+        ServiceUnavailable("not ready"),
     ]
 
     async def handler(_: web.Request) -> web.Response:
@@ -106,7 +105,7 @@ async def test_client_reads_gzip_and_bounds_what_it_unpacks(client_of: ClientOf)
         headers = {"Content-Encoding": "gzip", "Content-Type": "application/json"}
         return web.Response(body=gzip.compress(text), headers=headers)
 
-    async with client_of(handler, Limits(answer_bytes=1_000_000)) as client:
+    async with client_of(handler, RestClientLimits(answer_bytes=1_000_000)) as client:
         assert (await client.get(PODS, "web", namespace="default")).metadata.name == "web"
         with pytest.raises(InternalError, match="more than 1000000 bytes"):
             await client.get(PODS, "bomb", namespace="default")
@@ -125,7 +124,7 @@ async def test_client_waits_and_repeats_when_the_server_asks_for_it(client_of: C
             return web.json_response(POD)
         return web.Response(status=429, headers={"Retry-After": after}, text="slow down")
 
-    async with client_of(handler, Limits(request_seconds=5)) as client:
+    async with client_of(handler, RestClientLimits(request_seconds=5)) as client:
         await client.get(PODS, "web", namespace="default")
         assert calls == 3
         with pytest.raises(TooManyRequests):
@@ -176,7 +175,7 @@ async def test_client_tries_new_credentials_only_once(served: Served) -> None:
         calls += 1
         return web.Response(status=401)
 
-    async with served(handler) as url, RestClient(Access(url, EverNew()), clock=SystemClock()) as client:
+    async with served(handler) as url, RestClient(RestConfig(url, EverNew()), clock=SystemClock()) as client:
         with pytest.raises(Unauthorized):
             await client.create(PODS, Pod(), namespace="default")
     assert calls == 2
@@ -201,7 +200,7 @@ async def test_requests_are_counted_by_answer(client_of: ClientOf) -> None:
             await asyncio.sleep(60)
         return web.json_response(POD) if request.path.endswith("web") else web.Response(status=404, text="{}")
 
-    async with client_of(handler, Limits(request_seconds=0.2)) as client:
+    async with client_of(handler, RestClientLimits(request_seconds=0.2)) as client:
         await client.get(PODS, "web", namespace="default")
         for name, error in (("none", NotFound), ("silent", NotReached)):
             with pytest.raises(error):
@@ -233,14 +232,14 @@ async def test_client_reports_a_server_that_is_not_there_or_too_slow(
         request.transport.abort()
         return web.Response()
 
-    async with client_of(handler, Limits(request_seconds=0.2)) as client:
+    async with client_of(handler, RestClientLimits(request_seconds=0.2)) as client:
         for name in ("silent", "drip", "cut", "abort"):
             with pytest.raises(NotReached, match=f"GET /api/v1/namespaces/default/pods/{name}: ") as caught:
                 await client.get(PODS, name, namespace="default")
             assert caught.value.__cause__ is not None
     async with served(handler) as url:
         pass
-    async with RestClient(Access(url, UserCredentials()), clock=SystemClock()) as client:
+    async with RestClient(RestConfig(url, UserCredentials()), clock=SystemClock()) as client:
         with pytest.raises(NotReached, match="cannot connect"):
             await client.get(PODS, "web", namespace="default")
         with pytest.raises(NotReached):
@@ -273,7 +272,7 @@ async def test_client_shows_no_credentials_in_errors_of_the_transport() -> None:
 
     server = await asyncio.start_server(garbage, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    access = Access(f"http://127.0.0.1:{port}", UserCredentials(authorization="Bearer s3cret"))
+    access = RestConfig(f"http://127.0.0.1:{port}", UserCredentials(authorization="Bearer s3cret"))
     async with server, RestClient(access, clock=SystemClock()) as client:
         with pytest.raises(NotReached) as caught:
             await client.get(PODS, "web", namespace="default")

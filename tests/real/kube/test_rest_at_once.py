@@ -6,8 +6,8 @@ from contextlib import AbstractAsyncContextManager
 
 from aiohttp import web
 
-from pykubelet.api.typed import PODS
-from pykubelet.kube.rest import Limits, RestClient
+from pykubelet.api.scheme import PODS
+from pykubelet.client.rest import RestClient, RestClientLimits
 
 ClientOf = Callable[..., AbstractAsyncContextManager[RestClient]]
 
@@ -32,7 +32,7 @@ async def test_client_sends_so_many_requests_at_once_and_watches_do_not_count(
         return web.json_response({"kind": "Pod", "metadata": {"name": "web"}})
 
     async with (
-        client_of(handler, Limits(at_once=3)) as client,
+        client_of(handler, RestClientLimits(at_once=3)) as client,
         client.watch(PODS, resource_version="1"),
         client.watch(PODS, resource_version="1"),
         client.watch(PODS, resource_version="1"),

@@ -17,11 +17,10 @@ from pykubelet.api.errors import (
     NotReached,
     Unauthorized,
 )
-from pykubelet.api.typed import PODS
-from pykubelet.kube.credential_error import CredentialError
-from pykubelet.kube.exec_credential import ExecCredentials
-from pykubelet.kube.exec_info import ExecPlugin
-from pykubelet.kube.rest import RestClient
+from pykubelet.api.scheme import PODS
+from pykubelet.client.exec_plugin import ExecCredentials, ExecPlugin
+from pykubelet.client.rest import RestClient
+from pykubelet.client.transport import CredentialError
 from pykubelet.testing.virtual_time import ManualClock
 
 SecureClient = Callable[..., AbstractAsyncContextManager[RestClient]]

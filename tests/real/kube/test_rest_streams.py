@@ -8,11 +8,11 @@ import pytest
 from aiohttp import WSMsgType, web
 
 from pykubelet.api.errors import BadRequest, Forbidden, NotFound, NotReached
-from pykubelet.kube.request_plan import Plan
-from pykubelet.kube.rest import RestClient
+from pykubelet.client.request import RestRequest
+from pykubelet.client.rest import RestClient
 
 ClientOf = Callable[..., AbstractAsyncContextManager[RestClient]]
-PLAN = Plan("GET", "/api/v1/namespaces/default/pods/web/exec?command=date")
+PLAN = RestRequest("GET", "/api/v1/namespaces/default/pods/web/exec?command=date")
 
 
 async def echo(request: web.Request) -> web.StreamResponse:

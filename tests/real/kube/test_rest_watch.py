@@ -15,9 +15,9 @@ from pykubelet.api.errors import (
     NotReached,
 )
 from pykubelet.api.generated.core import Pod
-from pykubelet.api.typed import PODS
-from pykubelet.kube.reflector import Reflector
-from pykubelet.kube.rest import Limits, RestClient
+from pykubelet.api.scheme import PODS
+from pykubelet.client.reflector import Reflector
+from pykubelet.client.rest import RestClient, RestClientLimits
 
 ClientOf = Callable[..., AbstractAsyncContextManager[RestClient]]
 Served = Callable[..., AbstractAsyncContextManager[str]]
@@ -87,7 +87,7 @@ async def test_watch_refuses_a_line_without_end(client_of: ClientOf, streamed: S
     async def handler(request: web.Request) -> web.StreamResponse:
         return await streamed(request, *([b"x" * 1000] * 200))
 
-    async with client_of(handler, Limits(line_bytes=100_000)) as client:
+    async with client_of(handler, RestClientLimits(line_bytes=100_000)) as client:
         with pytest.raises(InternalError, match="more than 100000 bytes"):
             async with client.watch(PODS) as events:
                 await anext(events)
@@ -114,7 +114,7 @@ async def test_watch_that_outlives_its_time_is_ended_here(
         await asyncio.sleep(60)
         return response
 
-    limits = Limits(watch_grace_seconds=0.1)
+    limits = RestClientLimits(watch_grace_seconds=0.1)
     async with client_of(handler, limits) as client, client.watch(PODS, timeout_seconds=0.1) as events:
         await anext(events)
         with pytest.raises(NotReached, match="no answer in time"):

@@ -12,7 +12,7 @@ from pykubelet.app.node import node
 from pykubelet.app.program import widen_threads
 from pykubelet.app.runtimes import simulated
 from pykubelet.app.settings import NodeSettings
-from pykubelet.runtime.sim import SimImages, SimRuntime
+from pykubelet.runtimes.sim.runtime import SimImages, SimRuntime
 from pykubelet.testing.local_api import local_api
 from whole_node import POD_DOCUMENTS, World, container, is_ready
 

@@ -20,23 +20,21 @@ from cryptography.hazmat.primitives.hashes import SHA256
 
 from kubectl import Kubectl
 from pykubelet.aio.clock import SystemClock
+from pykubelet.aio.tasks import running, with_ready_event
 from pykubelet.api.errors import Forbidden
-from pykubelet.api.typed import NODES, SECRETS
-from pykubelet.apiserver.auth.pki import open_pki
+from pykubelet.api.scheme import NODES, SECRETS
+from pykubelet.apiserver.certs.pki import open_pki
 from pykubelet.app.controllers import controllers
-from pykubelet.app.kubeconfigs import access_of
-from pykubelet.app.node_door import ServerSeen, open_door, serving_certificate
-from pykubelet.app.node_join import Joined, connected, has_joined
-from pykubelet.app.running import running, with_event
+from pykubelet.app.node_program import NodeConnection, connected, join_cluster
+from pykubelet.app.node_server import KnownApiServer, open_listener, serving_certificate
+from pykubelet.app.program import read_rest_config
 from pykubelet.app.settings import CannotStart, NodeSettings
-from pykubelet.controllers.certificates import Authority
-from pykubelet.controllers.certificates.signing import signed
-from pykubelet.kube.certificates.asking import Requests, key_pem, new_key
-from pykubelet.kube.certificates.pair_files import PairFiles
-from pykubelet.kube.certificates.wish import client_wish, unsigned_request, usages
-from pykubelet.kube.client import Selection
-from pykubelet.kube.pem_files import Pem
-from pykubelet.kube.rest import RestClient
+from pykubelet.client.certificates.csr import CsrClient, client_template, key_pem, new_key, unsigned_request, usages
+from pykubelet.client.certificates.store import CertificateStore
+from pykubelet.client.interface import Selection
+from pykubelet.client.rest import RestClient
+from pykubelet.client.transport import PemSource
+from pykubelet.controllers.certificates.signer import CertificateAuthority, sign_certificate
 from server_process import ServerProcess
 
 CLOCK = SystemClock()
@@ -59,7 +57,7 @@ class Cluster:
         for name, (role, group) in RIGHTS.items():
             self._kubectl("create", "clusterrolebinding", name, f"--clusterrole={role}", f"--group={group}")
         pki = open_pki(self.server.data / "pki", hosts=(), now=CLOCK.now())
-        self.authority = Authority(pki.authority.certificate, pki.authority.key)
+        self.authority = CertificateAuthority(pki.authority.certificate, pki.authority.key)
 
     async def kubectl(self, *arguments: str) -> str:
         return await asyncio.to_thread(self._kubectl, *arguments)
@@ -80,7 +78,7 @@ class Cluster:
     async def signing(self) -> AsyncIterator[None]:
         """Our controllers approve and sign, as long as the context lasts."""
         names = ("csrapproving", "csrsigning", "csrcleaner")
-        access = access_of(self.server.kubeconfig, CLOCK)
+        access = read_rest_config(self.server.kubeconfig, CLOCK)
         async with (
             RestClient(access, clock=CLOCK) as client,
             controllers(client=client, clock=CLOCK, root_ca="", authority=self.authority, names=names),
@@ -136,11 +134,11 @@ def machine(cluster: Cluster, folder: Path, name: str, *, token: str = TOKEN) ->
 
 async def join(settings: NodeSettings, stop: asyncio.Event | None = None) -> bool:
     assert settings.kubeconfig is not None
-    return await has_joined(settings, settings.kubeconfig, clock=CLOCK, stop=stop or asyncio.Event())
+    return await join_cluster(settings, settings.kubeconfig, clock=CLOCK, stop=stop or asyncio.Event())
 
 
 @asynccontextmanager
-async def node_client(settings: NodeSettings) -> AsyncIterator[Joined]:
+async def node_client(settings: NodeSettings) -> AsyncIterator[NodeConnection]:
     assert settings.kubeconfig is not None
     async with connected(settings, settings.kubeconfig, clock=CLOCK) as joined:
         yield joined
@@ -207,11 +205,11 @@ async def test_certificate_that_is_nearly_over_is_renewed(cluster: Cluster, tmp_
     settings = machine(cluster, tmp_path, "old")
     async with cluster.signing():
         assert await join(settings)
-        files = PairFiles(tmp_path / "node/pki", "kubelet-client")
-        wish, key = client_wish("old"), new_key()
+        files = CertificateStore(tmp_path / "node/pki", "kubelet-client")
+        wish, key = client_template("old"), new_key()
         request, started = unsigned_request(wish).sign(key, SHA256()), CLOCK.now() - timedelta(minutes=9)
         uses = usages(wish, key.public_key())
-        pem = signed(request, uses, authority=cluster.authority, now=started, seconds=600)
+        pem = sign_certificate(request, uses, authority=cluster.authority, now=started, seconds=600)
         before = files.replace(pem, key_pem(key), now=CLOCK.now() + timedelta(seconds=1))
         async with node_client(settings) as joined, asyncio.timeout(10):
             while (after := files.current()) is None or after.certificate == before.certificate:
@@ -228,11 +226,11 @@ async def test_node_api_serves_with_the_certificate_it_was_given(cluster: Cluste
     trust = cluster.server.tls()
     async with cluster.signing():
         assert await join(settings)
-        seen = ServerSeen(cluster.server.url, Pem("ca", path=str(cluster.server.data / "pki/ca.crt")))
-        async with node_client(settings) as joined, open_door(settings, server=seen, clock=CLOCK) as door:
-            client: Requests = joined.client
+        seen = KnownApiServer(cluster.server.url, PemSource("ca", path=str(cluster.server.data / "pki/ca.crt")))
+        async with node_client(settings) as joined, open_listener(settings, server=seen, clock=CLOCK) as door:
+            client: CsrClient = joined.client
             keeper, is_kept = serving_certificate(door, settings, client=client, clock=CLOCK), asyncio.Event()
-            async with running({"serving": with_event(keeper.run, is_kept)}), asyncio.timeout(15):
+            async with running({"serving": with_ready_event(keeper.run, is_kept)}), asyncio.timeout(15):
                 assert "self-signed" in await _shown(door, trust)
                 await _approve_serving(cluster)
                 await is_kept.wait()

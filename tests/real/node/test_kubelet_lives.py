@@ -14,7 +14,7 @@ import pytest
 import recorded_runs
 from lives import live
 from process_cluster import process_cluster
-from pykubelet.api.wire import Document
+from pykubelet.api.serializer import Document
 
 pytestmark = pytest.mark.timeout(300)
 """All lives together take as long as the longest one, about 40 seconds."""

@@ -20,8 +20,8 @@ from kubectl import Kubectl
 from node_process import NodeProcess
 from process_cluster import PATIENCE
 from pykubelet.aio.clock import SystemClock
-from pykubelet.apiserver.auth.kubeconfig_write import Endpoint, ensure_kubeconfig, node_identity
-from pykubelet.apiserver.auth.pki import open_pki
+from pykubelet.apiserver.certs.kubeconfig import Endpoint, ensure_kubeconfig, node_identity
+from pykubelet.apiserver.certs.pki import open_pki
 from recording_proxy import RecordingProxy, Seen
 from server_process import ServerProcess
 from version_schemas import Definitions, validate

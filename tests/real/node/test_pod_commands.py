@@ -12,8 +12,8 @@ import pytest
 
 from node_cluster import SPDY, WEB_SOCKET
 from process_cluster import ProcessCluster, WebPod, free_port, pod, shell
-from pykubelet.runtime.process.shim.namespace import possible_way
-from pykubelet.runtime.process.shim.ways import NONE
+from pykubelet.runtimes.process.shim.namespace import find_namespace_method
+from pykubelet.runtimes.process.shim.view import NO_NAMESPACE
 from terminal import Terminal
 
 # As long as all its waits together may take.
@@ -39,7 +39,7 @@ def shop(cluster: ProcessCluster) -> str:
 @pytest.fixture(scope="module")
 def store(cluster: ProcessCluster) -> str:
     """A pod with a volume that the first of its two containers sees."""
-    if possible_way() == NONE:
+    if find_namespace_method() == NO_NAMESPACE:
         pytest.skip("no mount namespaces for us here")
     main = shell(FOREVER, volumeMounts=[{"name": "data", "mountPath": PLACE}])
     cluster.run(pod("store", main, shell(FOREVER, "other"), volumes=[{"name": "data", "emptyDir": {}}]))

@@ -9,13 +9,13 @@ import pytest
 
 from kubectl import Kubectl
 from process_cluster import ProcessCluster, pod, shell
-from pykubelet.runtime.process.shim.namespace import possible_way
-from pykubelet.runtime.process.shim.ways import NONE
+from pykubelet.runtimes.process.shim.namespace import find_namespace_method
+from pykubelet.runtimes.process.shim.view import NO_NAMESPACE
 
 pytestmark = [
     # As long as all its waits together may take.
     pytest.mark.timeout(120),
-    pytest.mark.skipif(possible_way() == NONE, reason="no mount namespaces for us here"),
+    pytest.mark.skipif(find_namespace_method() == NO_NAMESPACE, reason="no mount namespaces for us here"),
 ]
 FOREVER = "exec sleep 1000"
 PLACE = "/no/such/place"

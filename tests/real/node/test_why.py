@@ -17,7 +17,7 @@ from pykubelet.aio.clock import SystemClock
 from pykubelet.app.node import node
 from pykubelet.app.runtimes import simulated
 from pykubelet.app.settings import NodeSettings
-from pykubelet.runtime.sim import SimImages, SimRuntime
+from pykubelet.runtimes.sim.runtime import SimImages, SimRuntime
 from pykubelet.testing.local_api import local_api
 from up_process import UpProcess
 from whole_node import World, container

@@ -9,9 +9,9 @@ import pytest
 from node_api_rig import NODE, NodeRig, own_tls
 from node_cluster import Cluster
 from pykubelet.aio.clock import SystemClock
-from pykubelet.kube.kubeconfig import load_kubeconfig
-from pykubelet.kube.rest import RestClient
-from pykubelet.nodeapi.access.reviews import Reviews
+from pykubelet.client.clientcmd import load_kubeconfig
+from pykubelet.client.rest import RestClient
+from pykubelet.kubelet.server.auth import ApiServerAccessReviewer
 from server_process import ServerProcess
 
 
@@ -29,7 +29,7 @@ async def cluster(server: ServerProcess, tmp_path: Path) -> AsyncIterator[Cluste
     access = load_kubeconfig([str(server.kubeconfig)], environment={}, clock=clock)
     tls = await asyncio.to_thread(own_tls, tmp_path, server.data / "pki" / "ca.crt")
     async with RestClient(access, clock=clock) as api:
-        judge = Reviews(api=api, node_name=NODE, clock=clock)
+        judge = ApiServerAccessReviewer(api=api, node_name=NODE, clock=clock)
         async with rig.serving(tls, judge) as port:
             made = Cluster(server, rig, port, tmp_path / "cache")
             addresses = [{"type": "InternalIP", "address": "127.0.0.1"}]

@@ -13,11 +13,17 @@ import pytest
 
 from node_api_rig import Authority, NodeRig, anonymous, own_tls, standalone
 from pykubelet.aio.clock import SystemClock
-from pykubelet.kube.pem_files import Pem
-from pykubelet.nodeapi import upgrades
-from pykubelet.nodeapi.access.gate import OnlyCertificates
-from pykubelet.nodeapi.serving import OwnRenewal, ServingError, ServingFiles, own_certificate, server_context
-from pykubelet.runtime.protocol import RuntimeFailure
+from pykubelet.client.transport import PemSource
+from pykubelet.kubelet.server import server
+from pykubelet.kubelet.server.auth import CertificateOnlyAccess
+from pykubelet.kubelet.server.certificate import (
+    SelfSignedRenewal,
+    ServingError,
+    ServingFiles,
+    self_signed_certificate,
+    server_context,
+)
+from pykubelet.runtimes.protocol import RuntimeFailure
 from pykubelet.testing.build import static_pod
 from pykubelet.testing.virtual_time import ManualClock
 
@@ -53,7 +59,7 @@ async def test_only_certificates_of_the_authority_get_in(node: Node, tmp_path: P
 async def test_node_without_an_authority_lets_nobody_in(tmp_path: Path) -> None:
     """There is no way to be known."""
     rig = NodeRig(tmp_path)
-    async with rig.serving(own_tls(tmp_path, None), OnlyCertificates()) as port:
+    async with rig.serving(own_tls(tmp_path, None), CertificateOnlyAccess()) as port:
         stranger = Authority(tmp_path).client("admin")
         assert await get(f"https://127.0.0.1:{port}/pods", stranger) == (401, "Unauthorized")
 
@@ -197,7 +203,7 @@ async def test_run_takes_its_command_from_a_form(node: Node) -> None:
 
 async def test_connection_over_which_nothing_is_said_is_ended(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """And with it the command."""
-    monkeypatch.setattr(upgrades, "IDLE_SECONDS", 0.3)
+    monkeypatch.setattr(server, "IDLE_SECONDS", 0.3)
     rig, url, admin = node
     rig.add_pod()
     target = f"{url}/exec/default/web/main?output=1&command=sh&command=-c&command=echo+up%3Bexec+sleep+1000"
@@ -245,18 +251,18 @@ async def test_connections_are_cut_off_when_the_node_stops(tmp_path: Path) -> No
 def test_own_certificate_is_kept_until_it_is_old_or_others_names_are_wanted(tmp_path: Path) -> None:
     """Its key is nobody else's business."""
     now = SystemClock().now()
-    files = own_certificate(tmp_path, ["127.0.0.1", "node-1"], now)
+    files = self_signed_certificate(tmp_path, ["127.0.0.1", "node-1"], now)
     first = files.certificate.read_bytes()
     assert files.key.stat().st_mode & 0o777 == 0o600
-    own_certificate(tmp_path, ["node-1"], now + timedelta(days=200))
+    self_signed_certificate(tmp_path, ["node-1"], now + timedelta(days=200))
     assert files.certificate.read_bytes() == first
-    own_certificate(tmp_path, ["node-1", "::1"], now)
+    self_signed_certificate(tmp_path, ["node-1", "::1"], now)
     second = files.certificate.read_bytes()
     assert second != first
-    own_certificate(tmp_path, ["node-1"], now + timedelta(days=300))
+    self_signed_certificate(tmp_path, ["node-1"], now + timedelta(days=300))
     assert files.certificate.read_bytes() != second
     files.certificate.write_text("broken")
-    own_certificate(tmp_path, ["node-1"], now)
+    self_signed_certificate(tmp_path, ["node-1"], now)
     assert server_context(files, None).verify_mode is ssl.CERT_NONE
 
 
@@ -265,12 +271,12 @@ async def test_own_certificate_is_renewed_while_the_node_runs(tmp_path: Path) ->
     clock = ManualClock()
     served: list[bytes] = []
     names = ["127.0.0.1", "node-1"]
-    renewal = OwnRenewal(tmp_path, names, changed=lambda crt, _key: served.append(crt.read_bytes()), clock=clock)
+    renewal = SelfSignedRenewal(tmp_path, names, changed=lambda crt, _key: served.append(crt.read_bytes()), clock=clock)
     for days in (0, 200, 100):
         clock.advance(days * 24 * 3600)
         await renewal.look()
     assert served[0] == served[1] != served[2]
-    broken = OwnRenewal(tmp_path / "node.key/x", names, changed=lambda *_: served.append(b""), clock=clock)
+    broken = SelfSignedRenewal(tmp_path / "node.key/x", names, changed=lambda *_: served.append(b""), clock=clock)
     (tmp_path / "node.key").write_text("a file in the way")
     await broken.look()
     assert len(served) == 3
@@ -280,8 +286,8 @@ def test_files_that_are_no_certificates_are_named(tmp_path: Path) -> None:
     """What is wrong, and with which file."""
     bad = tmp_path / "bad.crt"
     bad.write_text("no certificate")
-    good = own_certificate(tmp_path, ["node-1"], SystemClock().now())
+    good = self_signed_certificate(tmp_path, ["node-1"], SystemClock().now())
     with pytest.raises(ServingError, match=r"bad\.crt"):
         server_context(ServingFiles(bad, bad), None)
     with pytest.raises(ServingError, match=r"bad\.crt"):
-        server_context(good, Pem("client-ca", path=str(bad)))
+        server_context(good, PemSource("client-ca", path=str(bad)))

@@ -6,7 +6,7 @@ import json
 from node_cluster import SPDY, WEB_SOCKET, Cluster
 from pykubelet.api.generated.core import ContainerState as StatedState
 from pykubelet.api.generated.core import ContainerStateWaiting, ContainerStatus, Pod, PodStatus
-from pykubelet.runtime.protocol import ContainerState
+from pykubelet.runtimes.protocol import ContainerState
 
 LINES = "".join(f"2026-01-02T03:04:0{second}.000000000Z stdout F line {second}\n" for second in range(5))
 WAITING = StatedState(waiting=ContainerStateWaiting(reason="ImagePullBackOff"))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from process_lab import Lab, make_runtime, stop_everything
-from pykubelet.runtime.process.runtime import ProcessRuntime
+from pykubelet.runtimes.process.runtime import ProcessRuntime
 
 
 @pytest.fixture

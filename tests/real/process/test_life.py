@@ -15,9 +15,9 @@ from pykubelet.api.generated.core import (
     ResourceRequirements,
     SecurityContext,
 )
-from pykubelet.runtime.process.cgroups import find_cgroups
-from pykubelet.runtime.process.runtime import ProcessRuntime
-from pykubelet.runtime.protocol import ContainerState, RuntimeFailure, SandboxRequest
+from pykubelet.runtimes.process.cgroups import find_cgroups
+from pykubelet.runtimes.process.runtime import ProcessRuntime
+from pykubelet.runtimes.protocol import ContainerState, RuntimeFailure, SandboxRequest
 
 only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else")
 

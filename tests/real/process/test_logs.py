@@ -7,13 +7,12 @@ import pytest
 
 from process_lab import Lab, Ward, exists, until
 from pykubelet.aio.clock import SystemClock
-from pykubelet.runtime.log_directory import LogDirectory
-from pykubelet.runtime.log_paths import PodNames, pod_names
-from pykubelet.runtime.log_rotation import RotationPolicy
-from pykubelet.runtime.log_rotator import LogRotator
-from pykubelet.runtime.loglines import PIECE_BYTES, parse_line
-from pykubelet.runtime.process.runtime import ProcessRuntime
-from pykubelet.runtime.protocol import RuntimeFailure
+from pykubelet.kubelet.logs.container_log_manager import ContainerLogManager, LogRotatePolicy
+from pykubelet.kubelet.logs.log_directory import LogDirectory, PodNames, pod_names
+from pykubelet.kubelet.logs.log_lines import parse_line
+from pykubelet.runtimes.log_format import PIECE_BYTES
+from pykubelet.runtimes.process.runtime import ProcessRuntime
+from pykubelet.runtimes.protocol import RuntimeFailure
 
 
 class LogDirectoryOf(LogDirectory):
@@ -93,8 +92,8 @@ async def test_rotator_keeps_the_log_small(runtime: ProcessRuntime, lab: Lab, tm
     ward = await lab.start("sh", "-c", "seq 1 50000; read line; echo last; sleep 1000", stdin=True, log_path=str(path))
     await until(lambda: ward.log_bytes.endswith(b" 50000\n"))
     with_names = LogDirectoryOf(path)
-    policy = RotationPolicy(max_bytes=100_000)
-    rotator = LogRotator(runtime=runtime, writer=runtime, logs=with_names, clock=SystemClock(), policy=policy)
+    policy = LogRotatePolicy(max_bytes=100_000)
+    rotator = ContainerLogManager(runtime=runtime, writer=runtime, logs=with_names, clock=SystemClock(), policy=policy)
     await rotator.rotate_all()
     assert ward.log_bytes == b""
     async with runtime.attach(ward.id, stdin=True) as session:

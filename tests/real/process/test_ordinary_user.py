@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from pykubelet.runtime.loglines import LogCut, LogQuery, split_lines
-from pykubelet.runtime.process.shim.ways import BY_BUBBLEWRAP, BY_USER
+from pykubelet.kubelet.logs.log_lines import LogFilter, LogQuery, split_lines
+from pykubelet.runtimes.process.shim.view import BY_BUBBLEWRAP, BY_USER
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="all tests are an ordinary user's then")
 
@@ -47,7 +47,7 @@ async def run_as_user(
 
 
 def log_of(told: dict[str, Any]) -> list[str]:
-    return LogCut(LogQuery()).take(split_lines(Path(told["log_path"]).read_bytes())).decode().splitlines()
+    return LogFilter(LogQuery()).take(split_lines(Path(told["log_path"]).read_bytes())).decode().splitlines()
 
 
 async def test_ordinary_user_runs_containers_as_itself(own_folder: Path) -> None:

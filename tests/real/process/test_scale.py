@@ -8,8 +8,8 @@ from pathlib import Path
 
 from process_lab import Lab
 from pykubelet.aio.clock import SystemClock
-from pykubelet.runtime.process.runtime import ProcessRuntime
-from pykubelet.runtime.protocol import ContainerState
+from pykubelet.runtimes.process.runtime import ProcessRuntime
+from pykubelet.runtimes.protocol import ContainerState
 
 COUNT = 100
 

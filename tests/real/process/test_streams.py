@@ -10,11 +10,10 @@ import pytest
 
 from process_lab import Lab, processes_with, until
 from pykubelet.api.generated.core import PodSecurityContext
-from pykubelet.runtime.process.runtime import ProcessRuntime
-from pykubelet.runtime.process.shim.namespace import possible_way
-from pykubelet.runtime.process.shim.ways import NONE
-from pykubelet.runtime.protocol import Mount, RuntimeFailure
-from pykubelet.runtime.streams import ByteReader
+from pykubelet.runtimes.process.runtime import ProcessRuntime
+from pykubelet.runtimes.process.shim.namespace import find_namespace_method
+from pykubelet.runtimes.process.shim.view import NO_NAMESPACE
+from pykubelet.runtimes.protocol import ByteReader, Mount, RuntimeFailure
 
 
 async def read_all(reader: ByteReader | None) -> bytes:
@@ -34,7 +33,7 @@ async def read_until(reader: ByteReader, text: bytes) -> bytes:
     return found
 
 
-@pytest.mark.skipif(possible_way() == NONE, reason="no mount namespaces for us here")
+@pytest.mark.skipif(find_namespace_method() == NO_NAMESPACE, reason="no mount namespaces for us here")
 async def test_command_runs_where_and_as_the_container_does(lab: Lab, tmp_path: Path) -> None:
     """Same files, same variables, same directory, same user, same name of the machine."""
     volume = tmp_path / "volume"

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from process_lab import Lab, children_of, make_runtime, processes_with, stop_everything, until
-from pykubelet.runtime.process.folders import Folders, InUse
-from pykubelet.runtime.process.runtime import ProcessRuntime
-from pykubelet.runtime.process.shim.identity import boot_id, identify, open_process
-from pykubelet.runtime.protocol import ContainerState, RuntimeContainer, RuntimeFailure
+from pykubelet.runtimes.process.runtime import ProcessRuntime
+from pykubelet.runtimes.process.shim.processes import boot_id, identify, open_process
+from pykubelet.runtimes.process.state import StateFolders, StateFoldersInUse
+from pykubelet.runtimes.protocol import ContainerState, RuntimeContainer, RuntimeFailure
 
 AGENT = Path(__file__).parents[2] / "support/process_agent.py"
 
@@ -138,7 +138,7 @@ async def test_container_made_by_an_agent_that_is_gone_is_forgotten(
         (told, _) = await words_of(process)
         process.kill()
     if is_forbidden:
-        assert Folders(root).forbid_start(told["id"])
+        assert StateFolders(root).forbid_start(told["id"])
     async with reopened() as runtime:
         assert await containers(runtime) == {}
         with pytest.raises(RuntimeFailure, match="not found"):
@@ -257,7 +257,7 @@ async def test_killed_spawner_is_replaced(lab: Lab) -> None:
 
 async def test_two_agents_do_not_share_a_folder(runtime: ProcessRuntime, root: Path) -> None:
     """The second one is told so, and does no harm."""
-    with pytest.raises(InUse):
+    with pytest.raises(StateFoldersInUse):
         async with make_runtime(root):
             pass
     assert await runtime.pods() == []

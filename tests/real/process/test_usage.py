@@ -6,7 +6,7 @@ from pathlib import Path
 
 from process_lab import Lab, until
 from pykubelet.api.generated.core import ResourceRequirements
-from pykubelet.runtime.process.runtime import ProcessRuntime
+from pykubelet.runtimes.process.runtime import ProcessRuntime
 
 MIB = 2**20
 # Works for a while, also in a child it does not wait for at once, and then rests; it says when.

@@ -8,12 +8,12 @@ import pytest
 
 from process_lab import Lab, exists, make_runtime, stop_everything
 from pykubelet.api.generated.core import SecurityContext, VolumeMount
-from pykubelet.runtime.process.runtime import ProcessRuntime
-from pykubelet.runtime.process.shim.namespace import possible_way
-from pykubelet.runtime.process.shim.ways import NONE
-from pykubelet.runtime.protocol import Mount, RuntimeFailure
+from pykubelet.runtimes.process.runtime import ProcessRuntime
+from pykubelet.runtimes.process.shim.namespace import find_namespace_method
+from pykubelet.runtimes.process.shim.view import NO_NAMESPACE
+from pykubelet.runtimes.protocol import Mount, RuntimeFailure
 
-only_with_mounts = pytest.mark.skipif(possible_way() == NONE, reason="no mount namespaces for us here")
+only_with_mounts = pytest.mark.skipif(find_namespace_method() == NO_NAMESPACE, reason="no mount namespaces for us here")
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def volume(tmp_path: Path) -> Path:
 @pytest.fixture
 async def bare(root: Path, tmp_path: Path) -> AsyncIterator[Lab]:
     """A machine that allows no mounts."""
-    async with make_runtime(root, way=NONE) as runtime:
+    async with make_runtime(root, way=NO_NAMESPACE) as runtime:
         yield Lab(runtime, tmp_path)
         await stop_everything(runtime)
 

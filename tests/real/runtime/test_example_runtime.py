@@ -10,7 +10,7 @@ import whole_node
 from markdown_blocks import read_blocks
 from pykubelet.aio.clock import SystemClock
 from pykubelet.app.runtimes import RuntimeParts
-from pykubelet.runtime.protocol import ContainerState, Runtime
+from pykubelet.runtimes.protocol import ContainerState, Runtime
 from whole_node import container, is_ready, status_of
 
 DOCUMENT = Path(__file__).parents[3] / "docs/guides/write-your-own-runtime.md"

@@ -8,11 +8,10 @@ import trustme
 from aiohttp import web
 
 from pykubelet.api.generated.core import HTTPGetAction, HTTPHeader, LifecycleHandler
-from pykubelet.api.keys import PodUid
-from pykubelet.runtime.hooks import Hooks
-from pykubelet.runtime.http_door import HttpFailure, InsecureHttp
-from pykubelet.runtime.http_get import HttpRequest
-from pykubelet.runtime.protocol import RuntimePod
+from pykubelet.api.pods import PodUid
+from pykubelet.httpserver.http_client import HttpFailure, HttpGetRequest, InsecureHttpClient
+from pykubelet.kubelet.lifecycle.handlers import HandlerRunner
+from pykubelet.runtimes.protocol import RuntimePod
 from pykubelet.testing.build import container, pod
 from runtime_rig import SeenEvents
 
@@ -68,8 +67,8 @@ async def encrypted() -> AsyncIterator[Server]:
     await runner.cleanup()
 
 
-def request(server: Server, path: str = "/fine", scheme: str = "http", **headers: str) -> HttpRequest:
-    return HttpRequest(scheme=scheme, host="127.0.0.1", port=server.port, path=path, headers=tuple(headers.items()))
+def request(server: Server, path: str = "/fine", scheme: str = "http", **headers: str) -> HttpGetRequest:
+    return HttpGetRequest(scheme=scheme, host="127.0.0.1", port=server.port, path=path, headers=tuple(headers.items()))
 
 
 @pytest.mark.parametrize(
@@ -77,20 +76,20 @@ def request(server: Server, path: str = "/fine", scheme: str = "http", **headers
 )
 async def test_answer_is_the_status(plain: Server, path: str, status: int, count: int) -> None:
     """Redirects are followed within the host only; elsewhere the redirect is the answer."""
-    assert await InsecureHttp().get(request(plain, path)) == status
+    assert await InsecureHttpClient().get(request(plain, path)) == status
     assert len(plain.requests) == count
 
 
 async def test_redirects_end_somewhere(plain: Server) -> None:
     """Ten are enough."""
     with pytest.raises(HttpFailure, match="stopped after 10 redirects"):
-        await InsecureHttp().get(request(plain, "/circle"))
+        await InsecureHttpClient().get(request(plain, "/circle"))
     assert len(plain.requests) == 10
 
 
 async def test_headers_are_sent_as_given(plain: Server) -> None:
     """The host too; nothing is added that could be taken for the user's."""
-    await InsecureHttp().get(request(plain, Host="web.example", X="1"))
+    await InsecureHttpClient().get(request(plain, Host="web.example", X="1"))
     sent = plain.requests[0].headers
     assert (sent["Host"], sent["X"]) == ("web.example", "1")
     assert "User-Agent" not in sent
@@ -99,16 +98,16 @@ async def test_headers_are_sent_as_given(plain: Server) -> None:
 
 async def test_certificate_is_not_checked(encrypted: Server) -> None:
     """A container has one of its own making."""
-    assert await InsecureHttp().get(request(encrypted, scheme="https")) == 200
+    assert await InsecureHttpClient().get(request(encrypted, scheme="https")) == 200
 
 
 async def test_refused_connection_is_a_failure(plain: Server) -> None:
     """And says so in words."""
-    closed = HttpRequest(scheme="http", host="127.0.0.1", port=1, path="/", headers=())
+    closed = HttpGetRequest(scheme="http", host="127.0.0.1", port=1, path="/", headers=())
     with pytest.raises(
         HttpFailure, match=r'^Get "http://127\.0\.0\.1:1/": dial tcp 127\.0\.0\.1:1: connect: connection refused$'
     ) as failure:
-        await InsecureHttp().get(closed)
+        await InsecureHttpClient().get(closed)
     assert not failure.value.is_plain_http
 
 
@@ -120,7 +119,7 @@ async def test_https_hook_on_a_plain_server_falls_back(plain: Server) -> None:
             return None
 
     events = SeenEvents()
-    hooks = Hooks(commands=None, http=InsecureHttp(), pods=Nowhere(), events=events)
+    hooks = HandlerRunner(commands=None, http=InsecureHttpClient(), pods=Nowhere(), events=events)
     headers = (HTTPHeader(name="Authorization", value="secret"),)
     action = HTTPGetAction(scheme="HTTPS", host="127.0.0.1", port=plain.port, path="/hook", http_headers=headers)
     await hooks.run("id", pod(), container(), LifecycleHandler(http_get=action))

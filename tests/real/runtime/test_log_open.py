@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.runtime.log_files import LogFiles
-from pykubelet.runtime.log_open import create_beside, open_log
+from pykubelet.kubelet.logs.container_log_manager import create_beside, open_log
+from pykubelet.kubelet.logs.log_reader import LogFiles
 
 LINE = b"2026-01-01T00:00:00Z stdout F hello\n"
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.runtime.log_reader import copy_log
-from pykubelet.runtime.loglines import LogQuery, format_lines
+from pykubelet.kubelet.logs.log_lines import LogQuery
+from pykubelet.kubelet.logs.log_reader import copy_log
+from pykubelet.runtimes.log_format import format_lines
 
 AT = 1_767_323_045_000_000_000
 

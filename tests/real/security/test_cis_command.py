@@ -15,8 +15,8 @@ import pytest
 
 from node_process import NodeProcess
 from pykubelet.aio.clock import SystemClock
-from pykubelet.app.cis.gather import Places, gather
-from pykubelet.runtime.process.cgroups import find_cgroups
+from pykubelet.cli.actions.check import CisPaths, gather_facts
+from pykubelet.runtimes.process.cgroups import find_cgroups
 from server_process import ServerProcess
 from up_process import UpProcess
 
@@ -132,9 +132,9 @@ def test_weak_server_is_found_out(tmp_path: Path) -> None:
     with Impostor(context) as port:
         path = up.data / "node/node.json"
         path.write_text(json.dumps({**json.loads(path.read_text()), "port": port}))
-        places = Places(root=up.data / "node", data=up.data)
+        places = CisPaths(root=up.data / "node", data=up.data)
 
-        door = gather(places, SystemClock().now()).door
+        door = gather_facts(places, SystemClock().now()).door
     assert door is not None
     assert (door.anonymous_code, door.weak_cipher) == (200, "ECDHE-ECDSA-AES128-SHA256 of TLSv1.2")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.agent.volumes.mounting import NoRightToMount, SystemMounter
+from pykubelet.kubelet.volumemanager.filesystem import NoRightToMount, SystemMounter
 
 NOBODY = 65534
 _PR_SET_DUMPABLE = 4

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from pykubelet.agent.volumes.termination import TerminationMessages
 from pykubelet.api.generated.core import Pod
-from pykubelet.runtime.loglines import format_lines
-from pykubelet.runtime.protocol import ContainerState, Mount, RuntimeContainer, RuntimeFailure
-from pykubelet.runtime.start_container import ContainerSettings
+from pykubelet.kubelet.kuberuntime.container import ContainerSettings
+from pykubelet.kubelet.kuberuntime.termination_message import TerminationMessages
+from pykubelet.runtimes.log_format import format_lines
+from pykubelet.runtimes.protocol import ContainerState, Mount, RuntimeContainer, RuntimeFailure
 from volume_pods import UID, pod_with, service
 from volume_world import World, facts, read, replace_by_link, write
 

@@ -8,16 +8,23 @@ from typing import Any
 
 import pytest
 
-from pykubelet.agent.volumes import trees
-from pykubelet.agent.volumes.host_path import check_host_path
-from pykubelet.agent.volumes.mounting import SystemMounter
-from pykubelet.agent.volumes.payloads import FileContent, Payload
-from pykubelet.agent.volumes.plan import plan_volumes
-from pykubelet.agent.volumes.pod_dirs import PodDir, pod_dir
-from pykubelet.agent.volumes.problems import VolumeProblem, VolumesNotRemoved
-from pykubelet.agent.volumes.set_up import SetUp, VolumeJob, VolumeOutcome
-from pykubelet.agent.volumes.tear_down import pods_on_disk, remove_pod_folder, tear_down_volumes, volume_paths
 from pykubelet.api.generated.core import HostPathVolumeSource
+from pykubelet.kubelet.volumemanager import filesystem
+from pykubelet.kubelet.volumemanager.desired_state_of_world import plan_volumes
+from pykubelet.kubelet.volumemanager.errors import VolumeError, VolumesNotRemoved
+from pykubelet.kubelet.volumemanager.filesystem import SystemMounter
+from pykubelet.kubelet.volumemanager.operation_executor import (
+    VolumeJob,
+    VolumeOutcome,
+    VolumeSetUp,
+    check_host_path,
+    pods_on_disk,
+    remove_pod_folder,
+    tear_down_volumes,
+    volume_paths,
+)
+from pykubelet.kubelet.volumemanager.pod_dirs import PodDir, pod_dir
+from pykubelet.kubelet.volumemanager.projected import FileContent, Payload
 from volume_pods import UID, pod_with
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -29,11 +36,11 @@ def mode(path: Path) -> int:
 
 
 def make(
-    folder: Path, source: dict[str, Any], payload: Payload | VolumeProblem | None = None, *, group: int | None = None
+    folder: Path, source: dict[str, Any], payload: Payload | VolumeError | None = None, *, group: int | None = None
 ) -> VolumeOutcome:
     """Make the one volume of a pod ready."""
     (planned,) = plan_volumes(pod_with({"name": "v", **source}), {"memory": "1Gi"}).volumes
-    work = SetUp(directory=pod_dir(str(folder), UID), group=group, now=NOW, mounter=MOUNTER)
+    work = VolumeSetUp(directory=pod_dir(str(folder), UID), group=group, now=NOW, mounter=MOUNTER)
     return work.make_all([VolumeJob(planned=planned, payload=payload)])["v"]
 
 
@@ -89,7 +96,7 @@ def test_empty_dir_in_memory_is_mounted_or_said_to_be_on_disk(folder: Path, may_
     path = made(outcome)
     try:
         assert outcome.is_on_disk_instead is not may_mount
-        assert trees.is_mount_point(str(path)) is may_mount
+        assert filesystem.is_mount_point(str(path)) is may_mount
         assert mode(path) == 0o777
         (path / "file").write_text("kept")
         assert not make(folder, source).is_on_disk_instead
@@ -106,7 +113,7 @@ def test_files_are_written_and_nested_mount_points_made(folder: Path, directory:
     mounts = [{"name": "v", "mountPath": "/s"}, {"name": "w", "mountPath": "/s/inner/deep"}]
     pod = pod_with({"name": "v", "secret": {"secretName": "s"}}, containers=[{"name": "main", "volumeMounts": mounts}])
     (planned,) = plan_volumes(pod, {}).volumes
-    work = SetUp(directory=directory, group=None, now=NOW, mounter=MOUNTER)
+    work = VolumeSetUp(directory=directory, group=None, now=NOW, mounter=MOUNTER)
     job = VolumeJob(planned=planned, payload={"key": FileContent(b"x", 0o400)})
     try:
         path = made(work.make_all([job])["v"])
@@ -121,10 +128,10 @@ def test_files_are_written_and_nested_mount_points_made(folder: Path, directory:
 def test_volume_keeps_its_files_when_they_cannot_be_had_any_more(folder: Path, directory: PodDir) -> None:
     """Before the first time it is not there at all."""
     source = {"configMap": {"name": "c"}}
-    outcome = make(folder, source, VolumeProblem("gone"))
+    outcome = make(folder, source, VolumeError("gone"))
     assert (outcome.volume, outcome.problem) == (None, "gone")
     make(folder, source, {"a": FileContent(b"1")})
-    outcome = make(folder, source, VolumeProblem("gone"))
+    outcome = make(folder, source, VolumeError("gone"))
     assert (made(outcome) / "a").read_bytes() == b"1"
     assert outcome.problem == "gone"
     assert volume_paths(directory) == [str(made(outcome))]
@@ -240,7 +247,7 @@ def test_host_path_is_what_the_pod_expects(host: Path, path: str, expected: str)
 @pytest.mark.parametrize(("path", "expected", "complaint"), WRONG)
 def test_host_path_is_refused_when_it_is_something_else(host: Path, path: str, expected: str, complaint: str) -> None:
     """In upstream's words."""
-    with pytest.raises(VolumeProblem) as caught:
+    with pytest.raises(VolumeError) as caught:
         check_host_path(HostPathVolumeSource(path=f"{host}/{path}", type=expected))
     assert str(caught.value) == complaint.format(f"{host}/{path}")
 

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.agent.refs import ObjectKey
-from pykubelet.agent.volumes import manager
-from pykubelet.agent.volumes.mounting import SystemMounter
-from pykubelet.agent.volumes.problems import VolumesNotReady, VolumesNotRemoved
-from pykubelet.agent.volumes.turns import in_thread
 from pykubelet.aio.backoff import Backoff
-from pykubelet.api import resources
+from pykubelet.api import schema
 from pykubelet.api.generated.core import Pod
-from pykubelet.api.keys import PodUid
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.objectcache.store import ObjectKey
+from pykubelet.kubelet.volumemanager import volume_manager
+from pykubelet.kubelet.volumemanager.errors import VolumesNotReady, VolumesNotRemoved
+from pykubelet.kubelet.volumemanager.filesystem import SystemMounter
+from pykubelet.kubelet.volumemanager.pod_dirs import in_thread
 from pykubelet.testing.virtual_time import ManualClock
 from volume_pods import UID, pod_with
 from volume_world import World, read
@@ -93,7 +93,7 @@ async def test_files_follow_the_pod_at_its_next_sync(world: World) -> None:
 
 async def test_pod_starts_as_soon_as_what_it_waits_for_is_there(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not when it would look again by itself; and its user was told meanwhile, once."""
-    monkeypatch.setattr(manager, "_RETRY", Backoff(first_seconds=600, limit_seconds=600))
+    monkeypatch.setattr(volume_manager, "_RETRY", Backoff(first_seconds=600, limit_seconds=600))
     pod = pod_with(SETTINGS, SCRATCH)
     mounting = asyncio.create_task(world.mount(pod))
     while MISSING not in world.told.events:
@@ -135,7 +135,7 @@ async def test_running_pod_keeps_its_files_when_their_object_goes(world: World) 
     world.put_config_map("settings", colour="red")
     pod = pod_with(SETTINGS)
     await world.mount(pod)
-    world.api.remove(resources.CONFIG_MAPS, namespace="default", name="settings")
+    world.api.remove(schema.CONFIG_MAPS, namespace="default", name="settings")
     while MISSING not in world.told.events:
         await asyncio.sleep(0.005)
     await world.mount(pod)
@@ -252,7 +252,7 @@ async def test_files_are_written_again_after_an_interrupted_write(
         await in_thread(function, *arguments)
         raise asyncio.CancelledError
 
-    monkeypatch.setattr(manager, "in_thread", interrupted)
+    monkeypatch.setattr(volume_manager, "in_thread", interrupted)
     with pytest.raises(asyncio.CancelledError):
         await alone.mount(changed)
     monkeypatch.undo()
@@ -294,7 +294,7 @@ async def test_disk_is_left_alone_when_nothing_has_changed_for_a_while(
         worked.append(function.__name__)
         return await in_thread(function, *arguments)
 
-    monkeypatch.setattr(manager, "in_thread", counted)
+    monkeypatch.setattr(volume_manager, "in_thread", counted)
     for pod, work in ((pod_with(LABELS), ["make_pod_folders", "make_all"]), (pod_with(), ["make_pod_folders"])):
         for passed, expected in ((0, work), (60, []), (500, []), (60, work)):
             worked.clear()

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.agent.volumes import sub_paths
-from pykubelet.agent.volumes.mount_plan import PlannedMount
-from pykubelet.agent.volumes.mounting import SystemMounter
-from pykubelet.agent.volumes.pod_dirs import PodDir
-from pykubelet.agent.volumes.problems import ConfigProblem
+from pykubelet.kubelet.volumemanager import subpath
+from pykubelet.kubelet.volumemanager.errors import ContainerConfigError
+from pykubelet.kubelet.volumemanager.filesystem import SystemMounter
+from pykubelet.kubelet.volumemanager.mounts import PlannedMount
+from pykubelet.kubelet.volumemanager.pod_dirs import PodDir
 
 MOUNTER = SystemMounter()
 NO_RIGHT = r'^failed to prepare subPath for volumeMount "v" of container "main": this node has no right to mount$'
@@ -30,7 +30,7 @@ def directory(folder: Path) -> Iterator[PodDir]:
     (folder / "pod").mkdir()
     pod = PodDir(str(folder / "pod"))
     yield pod
-    sub_paths.remove_sub_paths(pod, MOUNTER)
+    subpath.remove_sub_paths(pod, MOUNTER)
     assert not Path(pod.sub_paths).exists()
 
 
@@ -47,7 +47,7 @@ def mount_of(volume: Path, sub_path: str, index: int = 0) -> PlannedMount:
 
 
 def bound(directory: PodDir, volume: Path, sub_path: str, index: int = 0) -> Path:
-    return Path(sub_paths.bind_sub_path(directory, mount_of(volume, sub_path, index), "main", MOUNTER))
+    return Path(subpath.bind_sub_path(directory, mount_of(volume, sub_path, index), "main", MOUNTER))
 
 
 def test_part_of_a_volume_is_bound_to_a_place_of_our_own(volume: Path, directory: PodDir, may_mount: bool) -> None:
@@ -55,7 +55,7 @@ def test_part_of_a_volume_is_bound_to_a_place_of_our_own(volume: Path, directory
     (volume / "file").write_text("content")
     if not may_mount:
         for part in ("a/b", "file"):
-            with pytest.raises(ConfigProblem, match=NO_RIGHT):
+            with pytest.raises(ContainerConfigError, match=NO_RIGHT):
                 bound(directory, volume, part)
         assert stat.S_IMODE((volume / "a/b").stat().st_mode) == 0o2770
         return
@@ -73,7 +73,7 @@ def test_part_that_was_replaced_is_bound_anew(volume: Path, directory: PodDir, m
     """As when a config map changed between two runs of a container; also when a file became a folder."""
     (volume / "part").write_text("old")
     if not may_mount:
-        with pytest.raises(ConfigProblem, match=NO_RIGHT):
+        with pytest.raises(ContainerConfigError, match=NO_RIGHT):
             bound(directory, volume, "part")
         return
     assert bound(directory, volume, "part").read_text() == "old"
@@ -94,7 +94,7 @@ def test_link_within_the_volume_is_followed(volume: Path, directory: PodDir, may
     if may_mount:
         assert bound(directory, volume, "key").read_text() == "x"
     else:
-        with pytest.raises(ConfigProblem, match=NO_RIGHT):
+        with pytest.raises(ContainerConfigError, match=NO_RIGHT):
             bound(directory, volume, "key")
 
 
@@ -107,7 +107,7 @@ def test_link_out_of_the_volume_is_refused(volume: Path, folder: Path, directory
     (volume / "dangling").symlink_to(outside / "made")
     (volume / "loop").symlink_to("loop")
     with pytest.raises(
-        ConfigProblem, match=r'^failed to \w+ subPath (directory )?for volumeMount "v" of container "main"$'
+        ContainerConfigError, match=r'^failed to \w+ subPath (directory )?for volumeMount "v" of container "main"$'
     ):
         bound(directory, volume, trick)
     assert [path.name for path in outside.iterdir()] == ["inner"]
@@ -130,7 +130,9 @@ def test_folder_swapped_for_a_link_at_the_last_moment_is_refused(
         return found
 
     monkeypatch.setattr(os.path, "realpath", swap)
-    with pytest.raises(ConfigProblem, match=r'^failed to prepare subPath for volumeMount "v" of container "main"$'):
+    with pytest.raises(
+        ContainerConfigError, match=r'^failed to prepare subPath for volumeMount "v" of container "main"$'
+    ):
         bound(directory, volume, "a/b")
     assert (volume / swapped).is_symlink()
 
@@ -138,7 +140,7 @@ def test_folder_swapped_for_a_link_at_the_last_moment_is_refused(
 def test_file_in_the_way_of_a_folder_is_refused(volume: Path, directory: PodDir) -> None:
     """There is nothing below a file."""
     (volume / "file").touch()
-    with pytest.raises(ConfigProblem, match=r"^failed to create subPath directory"):
+    with pytest.raises(ContainerConfigError, match=r"^failed to create subPath directory"):
         bound(directory, volume, "file/below")
 
 
@@ -149,6 +151,6 @@ def test_failed_bind_leaves_nothing(volume: Path, directory: PodDir) -> None:
         def bind(self, source: str, target: str) -> None:
             raise OSError(5, "Input/output error", target)
 
-    with pytest.raises(ConfigProblem, match=r"^failed to prepare subPath"):
-        sub_paths.bind_sub_path(directory, mount_of(volume, "a"), "main", Broken())
+    with pytest.raises(ContainerConfigError, match=r"^failed to prepare subPath"):
+        subpath.bind_sub_path(directory, mount_of(volume, "a"), "main", Broken())
     assert list(Path(directory.sub_paths).glob("*/*/*")) == []

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.agent.volumes import trees
-from pykubelet.agent.volumes.mounting import SystemMounter
+from pykubelet.kubelet.volumemanager import filesystem
+from pykubelet.kubelet.volumemanager.filesystem import SystemMounter
 
 
 def remove(folder: Path, name: str, *, with_files: bool = True) -> None:
-    with trees.opened(str(folder)) as handle:
-        trees.remove_tree(handle, name, with_files=with_files)
+    with filesystem.opened(str(folder)) as handle:
+        filesystem.remove_tree(handle, name, with_files=with_files)
 
 
 def test_removal_takes_all_below_but_follows_no_link(folder: Path) -> None:
@@ -44,10 +44,10 @@ def test_removal_of_a_link_or_nothing_is_just_that(folder: Path) -> None:
 
 def test_removal_is_never_too_deep(folder: Path) -> None:
     """A container may nest folders deeper than any stack, and deeper than a path may be long."""
-    handle = os.open(folder, trees.FOLDER)
+    handle = os.open(folder, filesystem.FOLDER)
     for _ in range(1500):
         os.mkdir("deep", dir_fd=handle)
-        inner = os.open("deep", trees.FOLDER, dir_fd=handle)
+        inner = os.open("deep", filesystem.FOLDER, dir_fd=handle)
         os.close(handle)
         handle = inner
     os.close(handle)
@@ -105,17 +105,17 @@ def test_removal_stops_where_something_is_mounted(folder: Path, may_mount: bool)
     if not may_mount:
         with pytest.raises(PermissionError):
             mounter.bind(str(folder / "precious"), str(target))
-        assert not trees.is_mount_point(str(target))
+        assert not filesystem.is_mount_point(str(target))
         return
     mounter.bind(str(folder / "precious"), str(target))
     try:
-        assert trees.is_mount_point(str(target))
-        with pytest.raises(trees.CrossesMount):
+        assert filesystem.is_mount_point(str(target))
+        with pytest.raises(filesystem.CrossesMount):
             remove(folder, "tree")
     finally:
         mounter.unmount(str(target))
     assert (folder / "precious/file").read_text() == "x"
-    assert not trees.is_mount_point(str(target))
+    assert not filesystem.is_mount_point(str(target))
 
 
 def test_paths_below_are_all_there_are(folder: Path) -> None:
@@ -123,8 +123,8 @@ def test_paths_below_are_all_there_are(folder: Path) -> None:
     (folder / "a/b").mkdir(parents=True)
     (folder / "a/b/file").touch()
     (folder / "link").symlink_to("a")
-    with trees.opened(str(folder)) as handle:
-        assert sorted(trees.paths_below(handle)) == ["a", "a/b", "a/b/file", "link"]
+    with filesystem.opened(str(folder)) as handle:
+        assert sorted(filesystem.paths_below(handle)) == ["a", "a/b", "a/b/file", "link"]
 
 
 def test_opening_below_follows_no_link(folder: Path) -> None:
@@ -133,11 +133,11 @@ def test_opening_below_follows_no_link(folder: Path) -> None:
     (folder / "a/file").write_text("x")
     (folder / "way").symlink_to("a")
     (folder / "a/end").symlink_to("file")
-    with trees.opened(str(folder)) as handle:
-        with trees.opened_below(handle, "a/file", trees.FILE) as file:
-            assert trees.read_at_most(file, 10) == b"x"
+    with filesystem.opened(str(folder)) as handle:
+        with filesystem.opened_below(handle, "a/file", filesystem.FILE) as file:
+            assert filesystem.read_at_most(file, 10) == b"x"
         for path in ("way/file", "a/end"):
-            with pytest.raises(OSError, match=r".") as caught, trees.opened_below(handle, path, trees.FILE):
+            with pytest.raises(OSError, match=r".") as caught, filesystem.opened_below(handle, path, filesystem.FILE):
                 pass
             assert caught.value.errno in {errno.ELOOP, errno.ENOTDIR}
 
@@ -146,5 +146,8 @@ def test_opening_below_follows_no_link(folder: Path) -> None:
 def test_reading_refuses_a_pipe_without_waiting_for_it(folder: Path) -> None:
     """Nobody may ever write into it."""
     os.mkfifo(folder / "pipe")
-    with trees.opened(str(folder / "pipe"), trees.FILE) as handle, pytest.raises(OSError, match="not a regular file"):
-        trees.read_at_most(handle, 10)
+    with (
+        filesystem.opened(str(folder / "pipe"), filesystem.FILE) as handle,
+        pytest.raises(OSError, match="not a regular file"),
+    ):
+        filesystem.read_at_most(handle, 10)

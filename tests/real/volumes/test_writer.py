@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from pykubelet.agent.volumes.payloads import FileContent
-from pykubelet.agent.volumes.problems import VolumeProblem
-from pykubelet.agent.volumes.writer import has_version, write_payload
+from pykubelet.kubelet.volumemanager.atomic_writer import has_version, write_payload
+from pykubelet.kubelet.volumemanager.errors import VolumeError
+from pykubelet.kubelet.volumemanager.projected import FileContent
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 600, tzinfo=UTC)
 OLD = {"a": FileContent(b"old a"), "dir/b": FileContent(b"old b"), "gone": FileContent(b"old")}
@@ -110,7 +110,7 @@ def test_many_files_in_deep_folders_are_written_at_once(volume: Path) -> None:
     payload["d.d"] = FileContent(b"sorts between d and d/d")
     assert write_payload(str(volume), payload, now=NOW)
     assert not write_payload(str(volume), payload, now=NOW)
-    with pytest.raises(VolumeProblem, match=r"^invalid path: must have at most 100 elements$"):
+    with pytest.raises(VolumeError, match=r"^invalid path: must have at most 100 elements$"):
         write_payload(str(volume), {f"{deep}/a/b/c/d": FileContent(b"x")}, now=NOW)
 
 

@@ -12,8 +12,8 @@ from kubectl import Kubectl
 from node_process import NodeProcess
 from page_lab import PageLab
 from pykubelet.aio.clock import SystemClock
-from pykubelet.apiserver.auth.kubeconfig_write import Endpoint, ensure_kubeconfig, node_identity
-from pykubelet.apiserver.auth.pki import open_pki
+from pykubelet.apiserver.certs.kubeconfig import Endpoint, ensure_kubeconfig, node_identity
+from pykubelet.apiserver.certs.pki import open_pki
 from server_process import ServerProcess
 
 pytestmark = pytest.mark.timeout(180)

@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from loop_lab import LoopLab
-from pykubelet.agent.flow import PodOp, WorkerState
 from pykubelet.api.generated.core import Pod, PodCondition, PodStatus, ResourceRequirements
-from pykubelet.api.keys import PodUid
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.types import PodOperation, PodWorkerState
 from pykubelet.testing.build import container, pod
 
 
@@ -42,13 +42,13 @@ async def test_critical_pod_starts_once_its_victim_has_stopped(lab: LoopLab) -> 
     """Others are not held up meanwhile, and updates of the waiting pod do not start it."""
     async with lab.running():
         release = lab.syncs.hold("terminating", "large")
-        lab.send(PodOp.ADD, SMALL, LARGE)
+        lab.send(PodOperation.ADD, SMALL, LARGE)
         await lab.quiet()
-        lab.send(PodOp.ADD, CRITICAL)
+        lab.send(PodOperation.ADD, CRITICAL)
         changed = replace(CRITICAL, metadata=replace(CRITICAL.metadata, annotations={"version": "2"}))
-        lab.send(PodOp.UPDATE, changed)
-        lab.send(PodOp.ADD, changed)
-        lab.send(PodOp.UPDATE, SMALL)
+        lab.send(PodOperation.UPDATE, changed)
+        lab.send(PodOperation.ADD, changed)
+        lab.send(PodOperation.UPDATE, SMALL)
         await asyncio.sleep(5)
         assert synced(lab) == ["small", "large", "small"]
         assert [one.what for one in lab.trail.waiting(PodUid("critical"))] == ["end of default/large"]
@@ -63,20 +63,20 @@ async def test_critical_pod_starts_anyway_when_its_victim_does_not_stop_in_time(
     """As upstream: the kill goes on in the background."""
     async with lab.running():
         lab.syncs.hold("terminating", "large")
-        lab.send(PodOp.ADD, LARGE)
-        lab.send(PodOp.ADD, CRITICAL)
+        lab.send(PodOperation.ADD, LARGE)
+        lab.send(PodOperation.ADD, CRITICAL)
         await asyncio.sleep(45.1)
         assert synced(lab) == ["large", "critical"]
-        assert lab.pool.queries.state(PodUid("large")) is WorkerState.TERMINATING
+        assert lab.pool.queries.state(PodUid("large")) is PodWorkerState.TERMINATING
 
 
 async def test_waiting_pod_is_forgotten_when_it_is_removed(lab: LoopLab) -> None:
     """It never had a worker, and takes no room any more."""
     async with lab.running():
         release = lab.syncs.hold("terminating", "large")
-        lab.send(PodOp.ADD, LARGE)
-        lab.send(PodOp.ADD, CRITICAL)
-        lab.send(PodOp.REMOVE, CRITICAL)
+        lab.send(PodOperation.ADD, LARGE)
+        lab.send(PodOperation.ADD, CRITICAL)
+        lab.send(PodOperation.REMOVE, CRITICAL)
         await lab.quiet()
         release.set()
         await asyncio.sleep(5)
@@ -88,8 +88,8 @@ async def test_victim_says_why_it_had_to_go(lab: LoopLab) -> None:
     """In its status, with the condition that tells controllers not to count it as a failure."""
     async with lab.running():
         lab.syncs.hold("terminating", "large")
-        lab.send(PodOp.ADD, LARGE)
-        lab.send(PodOp.ADD, CRITICAL)
+        lab.send(PodOperation.ADD, LARGE)
+        lab.send(PodOperation.ADD, CRITICAL)
         await lab.quiet()
         change = lab.pool._machine.records[PodUid("large")].change_status
         assert change is not None
@@ -104,17 +104,17 @@ async def test_victim_says_why_it_had_to_go(lab: LoopLab) -> None:
 async def test_room_is_free_again_when_a_pod_has_stopped_or_is_removed(lab: LoopLab) -> None:
     """Whichever comes first: an edited manifest is not refused because its former self still runs."""
     async with lab.running():
-        lab.send(PodOp.ADD, LARGE)
+        lab.send(PodOperation.ADD, LARGE)
         await lab.quiet()
         lab.syncs.hold("terminating", "large")
-        lab.send(PodOp.REMOVE, LARGE)
-        lab.send(PodOp.ADD, asking("next", "2"))
+        lab.send(PodOperation.REMOVE, LARGE)
+        lab.send(PodOperation.ADD, asking("next", "2"))
         await lab.quiet()
         assert synced(lab) == ["large", "next"]
         lab.syncs.ended.add("next")
-        lab.send(PodOp.UPDATE, asking("next", "2"))
+        lab.send(PodOperation.UPDATE, asking("next", "2"))
         await lab.quiet()
-        lab.send(PodOp.ADD, asking("last", "2"))
+        lab.send(PodOperation.ADD, asking("last", "2"))
         await lab.quiet()
         assert synced(lab)[-1] == "last"
 
@@ -122,8 +122,8 @@ async def test_room_is_free_again_when_a_pod_has_stopped_or_is_removed(lab: Loop
 async def test_pod_that_has_ended_needs_no_room(lab: LoopLab) -> None:
     """After a restart of the agent it is only cleared up."""
     async with lab.running():
-        lab.send(PodOp.ADD, asking("big", "2"))
-        lab.send(PodOp.ADD, replace(LARGE, status=PodStatus(phase="Succeeded")))
+        lab.send(PodOperation.ADD, asking("big", "2"))
+        lab.send(PodOperation.ADD, replace(LARGE, status=PodStatus(phase="Succeeded")))
         await lab.quiet()
         assert [kind for kind, uid, _ in lab.syncs.calls if uid == "large"] == ["terminating", "terminated"]
 
@@ -131,7 +131,7 @@ async def test_pod_that_has_ended_needs_no_room(lab: LoopLab) -> None:
 async def test_pod_that_cannot_be_handled_does_not_stop_the_others(lab: LoopLab) -> None:
     """A quantity that makes no sense, from a source that did not check it."""
     async with lab.running():
-        lab.send(PodOp.ADD, asking("broken", "many"), SMALL)
+        lab.send(PodOperation.ADD, asking("broken", "many"), SMALL)
         await lab.quiet()
         assert synced(lab) == ["small"]
         assert lab.trail.entries(PodUid("broken"))[-1].what == "not handled"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pykubelet.agent.health import AdmissionConditions, NodeHealth
-from pykubelet.agent.heartbeat import Pressures, Problems
+from pykubelet.kubelet.nodestatus.conditions import NodePressures, NodeProblems
+from pykubelet.kubelet.nodestatus.health import AdmissionConditions, NodeHealth
 
 
 class Around:
@@ -43,13 +43,13 @@ def test_node_without_a_problem_is_healthy(around: Around) -> None:
     """Nothing to say, nothing short, no volume attached."""
     health = health_of(around)
     assert (health.runtime_error(), health.network_error(), health.all_sources_ready()) == ("", "", True)
-    assert (health.problems(), health.pressures(), health.volumes_in_use()) == (Problems(), Pressures(), ())
+    assert (health.problems(), health.pressures(), health.volumes_in_use()) == (NodeProblems(), NodePressures(), ())
 
 
 def test_every_problem_is_told_where_it_belongs(around: Around) -> None:
     """The watchdog's words come before the runtime's own; those about sources only warn."""
     around.runtime, around.network, around.sources = "runtime is down", "no network", "bad manifest"
-    expected = Problems(runtime=("runtime is down",), network=("no network",), warning="bad manifest")
+    expected = NodeProblems(runtime=("runtime is down",), network=("no network",), warning="bad manifest")
     assert health_of(around).problems() == expected
     around.pleg, around.is_ready = "pleg has yet to be successful", False
     health = health_of(around)
@@ -66,15 +66,17 @@ def test_runtime_that_says_nothing_of_itself_is_well(around: Around) -> None:
 @pytest.mark.parametrize(
     ("told", "short"),
     [
-        ((), Pressures()),
-        (("MemoryPressure", "PIDPressure"), Pressures(memory=True, pid=True)),
-        (("DiskPressure",), Pressures(disk=True)),
+        ((), NodePressures()),
+        (("MemoryPressure", "PIDPressure"), NodePressures(memory=True, pid=True)),
+        (("DiskPressure",), NodePressures(disk=True)),
     ],
     ids=["none", "two", "one"],
 )
-def test_pressures_are_told_to_heartbeat_and_admission(around: Around, told: tuple[str, ...], short: Pressures) -> None:
+def test_pressures_are_told_to_heartbeat_and_admission(
+    around: Around, told: tuple[str, ...], short: NodePressures
+) -> None:
     """As the node's conditions to the one, by their names to the other; whoever listens hears of it at once."""
-    health, heard = health_of(around), list[Pressures]()
+    health, heard = health_of(around), list[NodePressures]()
     health.on_change(lambda: heard.append(health.pressures()))
     health.note_pressures(told)
     conditions = AdmissionConditions(health=health, app_armor_error="not here")
@@ -84,9 +86,9 @@ def test_pressures_are_told_to_heartbeat_and_admission(around: Around, told: tup
 
 def test_node_that_goes_down_is_not_ready_and_lets_nobody_in(around: Around) -> None:
     """From the moment it is noted, in upstream's words."""
-    health, heard = health_of(around), list[Problems]()
+    health, heard = health_of(around), list[NodeProblems]()
     health.on_change(lambda: heard.append(health.problems()))
     health.note_shutdown()
-    assert heard == [Problems(shutdown=("node is shutting down",))]
+    assert heard == [NodeProblems(shutdown=("node is shutting down",))]
     conditions = AdmissionConditions(health=health, app_armor_error="")
     assert conditions.shutdown_message() == "Pod was rejected as the node is shutting down."

@@ -3,17 +3,17 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.agent.flow import WorkerState
-from pykubelet.agent.housekeeping_plan import Cleanup, NodeReading, plan_cleanup
-from pykubelet.api.keys import PodUid
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.housekeeping import CleanupInputs, CleanupPlan, plan_cleanup
+from pykubelet.kubelet.types import PodWorkerState
 from worker_lab import api_pod, deleted, in_runtime
 
 UIDS = st.sampled_from("abcdef")
 
 
-def plan(**reading: object) -> Cleanup:
+def plan(**reading: object) -> CleanupPlan:
     nothing = {"pods": (), "workers": {}, "runtime": (), "phase_of": lambda _: "", "is_held": lambda _: False}
-    return plan_cleanup(NodeReading(**(nothing | reading)))  # type: ignore[arg-type]  # a table of parts
+    return plan_cleanup(CleanupInputs(**(nothing | reading)))  # type: ignore[arg-type]  # a table of parts
 
 
 def test_wanted_pod_without_a_worker_starts_anew() -> None:
@@ -33,11 +33,11 @@ def test_deleted_pod_that_never_ran_is_finished() -> None:
 
 @given(
     wanted=st.sets(UIDS),
-    workers=st.dictionaries(UIDS, st.sampled_from(WorkerState)),
+    workers=st.dictionaries(UIDS, st.sampled_from(PodWorkerState)),
     running=st.sets(UIDS),
 )
 def test_cleanup_touches_nothing_that_has_a_worker(
-    wanted: set[str], workers: dict[str, WorkerState], running: set[str]
+    wanted: set[str], workers: dict[str, PodWorkerState], running: set[str]
 ) -> None:
     """What runs is known, started anew or killed; what is wanted is reported and never killed."""
     made = plan(
@@ -51,5 +51,5 @@ def test_cleanup_touches_nothing_that_has_a_worker(
     assert restarted == wanted - set(workers)
     assert running <= killed | restarted | set(workers)
     assert made.desired == wanted
-    assert made.probed == {uid for uid, state in workers.items() if state < WorkerState.TERMINATED}
+    assert made.probed == {uid for uid, state in workers.items() if state < PodWorkerState.TERMINATED}
     assert made.is_settled == (not killed and not restarted and set(workers) <= wanted)

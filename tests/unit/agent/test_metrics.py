@@ -9,14 +9,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from prometheus_client import CollectorRegistry, generate_latest
 
-from pykubelet.agent.flow import PodWork, SyncType, WorkerState
-from pykubelet.agent.pod_counts import PodCounts
-from pykubelet.agent.pods import PodManager
-from pykubelet.agent.start_durations import covered_seconds, running_since, start_duration
-from pykubelet.agent.start_times import StartTimes
-from pykubelet.agent.turned_away import TurnedAway
-from pykubelet.agent.workers import SyncDurations
-from pykubelet.agent.workers.record import PodRecord
 from pykubelet.aio.histogram import USUAL_BOUNDS, Histogram
 from pykubelet.api.generated.core import (
     Container,
@@ -30,8 +22,19 @@ from pykubelet.api.generated.core import (
     PodStatus,
     Volume,
 )
-from pykubelet.api.keys import PodUid
+from pykubelet.api.pods import PodUid
 from pykubelet.api.times import parse_time
+from pykubelet.kubelet.metrics import PodCountCollector, RejectionCollector
+from pykubelet.kubelet.pod.pod_manager import PodManager
+from pykubelet.kubelet.pod_startup_latency_tracker import (
+    PodStartupLatencyTracker,
+    covered_seconds,
+    running_since,
+    start_duration,
+)
+from pykubelet.kubelet.pod_workers.state import PodSyncStatus
+from pykubelet.kubelet.pod_workers.worker import PodWorkerDurations
+from pykubelet.kubelet.types import PodWorkerState, SyncPodType, UpdatePodOptions
 from pykubelet.testing.build import pod, static_pod
 from pykubelet.testing.virtual_time import ManualClock
 
@@ -66,9 +69,9 @@ def test_pods_are_counted_by_what_becomes_of_them() -> None:
         PodUid(wanted.metadata.uid): _record(wanted),
         PodUid(static.metadata.uid): replace(_record(static), terminating_at=1.0),
         PodUid(gone.metadata.uid): replace(_record(gone), terminated_at=1.0, finished=True),
-        PodUid("runtime"): PodRecord(full_name="x_y", terminating_at=1.0),
+        PodUid("runtime"): PodSyncStatus(full_name="x_y", terminating_at=1.0),
     }
-    told = page(PodCounts(pods=pods, records=records, active_pods=lambda: [wanted]))
+    told = page(PodCountCollector(pods=pods, records=records, active_pods=lambda: [wanted]))
     for line in (
         'kubelet_desired_pods{static=""} 1.0',
         'kubelet_desired_pods{static="true"} 1.0',
@@ -84,8 +87,8 @@ def test_pods_are_counted_by_what_becomes_of_them() -> None:
         assert line in told
 
 
-def _record(of: Pod) -> PodRecord:
-    return PodRecord(full_name="x_y", active=PodWork(SyncType.CREATE, of))
+def _record(of: Pod) -> PodSyncStatus:
+    return PodSyncStatus(full_name="x_y", active=UpdatePodOptions(SyncPodType.CREATE, of))
 
 
 def started(since: str = "2026-01-02T03:00:20Z", **spec: Any) -> Pod:
@@ -134,7 +137,7 @@ def test_time_covered_is_counted_once_however_intervals_overlap(pairs: list[tupl
 def test_start_is_counted_once_and_only_if_it_happened_here() -> None:
     """A pod that ran before the agent was there does not count, nor a mirror, nor a pod twice."""
     clock = ManualClock(parse_time("2026-01-02T03:00:05Z"))
-    times = StartTimes(clock=clock)
+    times = PodStartupLatencyTracker(clock=clock)
     clock.advance(18)
     for uid in ("new", "old", "waits"):
         times.pod_seen(PodUid(uid))
@@ -172,7 +175,7 @@ class Evicted(NamedTuple):
 def test_pods_turned_away_are_counted() -> None:
     """Evictions and preemptions by upstream's names; resources with names of users' choice are one."""
     told = page(
-        TurnedAway(
+        RejectionCollector(
             entrance=Refused({"OutOfcpu": 1, "OutOfexample.com/a": 2, "OutOfb": 1}, preemptions=3),
             evictor=Evicted({"memory.available": 2}),
         )
@@ -189,10 +192,10 @@ def test_pods_turned_away_are_counted() -> None:
 def test_syncs_are_measured_by_what_was_asked_for() -> None:
     """One that clears up has a name of its own, as upstream's."""
     clock = ManualClock()
-    durations = SyncDurations(clock=clock)
-    with durations.measuring(SyncType.CREATE, WorkerState.SYNC):
+    durations = PodWorkerDurations(clock=clock)
+    with durations.measuring(SyncPodType.CREATE, PodWorkerState.SYNC):
         clock.advance(2)
-    with durations.measuring(SyncType.SYNC, WorkerState.TERMINATED):
+    with durations.measuring(SyncPodType.SYNC, PodWorkerState.TERMINATED):
         pass
     told = page(durations)
     assert 'kubelet_pod_worker_duration_seconds_sum{operation_type="create"} 2.0\n' in told

@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pykubelet.agent.shutdown_plan import (
+from pykubelet.api.generated.core import PodCondition, PodStatus
+from pykubelet.api.pods import SYSTEM_CRITICAL_PRIORITY
+from pykubelet.kubelet.nodeshutdown.nodeshutdown_manager import (
     ShutdownGroup,
     ShutdownPeriod,
     grace_seconds,
-    shut_down,
     shutdown_groups,
     shutdown_periods,
+    shutdown_status,
 )
-from pykubelet.api.generated.core import PodCondition, PodStatus
-from pykubelet.api.pods import SYSTEM_CRITICAL_PRIORITY
 from pykubelet.testing.build import pod
 
 
@@ -66,7 +66,7 @@ def test_status_says_why_the_pod_ended(phase: str, after: str) -> None:
     """Failed, unless it had succeeded; a condition that was there before is replaced, others stay."""
     ready = PodCondition(type="Ready", status="True")
     old = PodCondition(type="DisruptionTarget", status="True", reason="Other")
-    told = shut_down(3, replace(PodStatus(), phase=phase, conditions=(old, ready)))
+    told = shutdown_status(3, replace(PodStatus(), phase=phase, conditions=(old, ready)))
     assert (told.phase, told.reason) == (after, "Terminated")
     assert [(one.type, one.reason, one.observed_generation) for one in told.conditions] == [
         ("DisruptionTarget", "TerminationByKubelet", 3),

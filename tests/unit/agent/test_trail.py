@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.agent.trail import PodTrails
-from pykubelet.api.keys import PodUid
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.explain.trail import PodTrails
 from pykubelet.testing.virtual_time import EPOCH, ManualClock
 
 UID = PodUid("uid")

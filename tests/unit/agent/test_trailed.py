@@ -1,7 +1,5 @@
 """What passes by is on the trails of the pods it concerns, and goes on as before."""
 
-from pykubelet.agent.trail import PodTrails
-from pykubelet.agent.trailed import TrailedEvents, TrailedStatuses, status_facts
 from pykubelet.api.generated.core import (
     ContainerState,
     ContainerStateTerminated,
@@ -11,8 +9,9 @@ from pykubelet.api.generated.core import (
     Pod,
     PodStatus,
 )
-from pykubelet.api.keys import PodUid
-from pykubelet.kube.log_recorder import LogRecorder
+from pykubelet.api.pods import PodUid
+from pykubelet.client.recorder import LogRecorder
+from pykubelet.kubelet.explain.trail import PodTrails, TrailEventRecorder, TrailStatusObserver, status_facts
 from pykubelet.testing.build import mirror_pod, pod
 from pykubelet.testing.virtual_time import ManualClock
 
@@ -41,7 +40,7 @@ class Heard:
 def test_events_of_pods_are_noted_and_those_of_others_are_not() -> None:
     """With the container they are about, if it is one."""
     trail = PodTrails(clock=ManualClock())
-    events = TrailedEvents(LogRecorder(), trail)
+    events = TrailEventRecorder(LogRecorder(), trail)
     about = ObjectReference(kind="Pod", namespace="default", name="web", uid=UID, field_path="spec.containers{main}")
     events.event(about, "Normal", "Started", "Started container main")
     events.event(ObjectReference(kind="Pod", name="web", uid=UID), "Warning", "FailedMount", "no disk")
@@ -57,7 +56,7 @@ def test_events_of_pods_are_noted_and_those_of_others_are_not() -> None:
 def test_statuses_are_noted_with_the_pod_the_node_knows() -> None:
     """What is sent of a static pod goes to its mirror; whoever listened before hears all of it."""
     trail, heard = PodTrails(clock=ManualClock()), Heard()
-    statuses = TrailedStatuses(heard, trail, pod_uid=lambda uid: UID if uid == "mirror-1" else PodUid(uid))
+    statuses = TrailStatusObserver(heard, trail, pod_uid=lambda uid: UID if uid == "mirror-1" else PodUid(uid))
     statuses.status_sent(mirror_pod(), 0.1)
     statuses.status_not_sent(UID, "no answer")
     statuses.status_refused(pod(uid=UID), "backwards")

@@ -8,11 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pykubelet.agent.api_situation import event_trail, explain_from_api, node_problem, refined
-from pykubelet.agent.explanation import Blocked, Situation, Step
-from pykubelet.agent.flow import WaitAt, WorkerState
-from pykubelet.agent.trail import TrailEntry, Waiting
-from pykubelet.agent.waiting_for import waiting_for
 from pykubelet.api.generated.core import (
     Container,
     ContainerState,
@@ -33,6 +28,11 @@ from pykubelet.api.generated.core import (
     PodStatus,
     Probe,
 )
+from pykubelet.kubelet.explain.explainer import event_trail, explain_from_api, node_problem, with_api_finalizers
+from pykubelet.kubelet.explain.explanation import Blocked, BlockingStep, PodSituation
+from pykubelet.kubelet.explain.trail import TrailEntry, TrailWait
+from pykubelet.kubelet.explain.waiting import waiting_for
+from pykubelet.kubelet.types import PodWorkerState, WaitStation
 from pykubelet.testing.build import container, node, pod
 from pykubelet.testing.virtual_time import EPOCH
 
@@ -213,9 +213,9 @@ def test_api_alone_tells_the_step(known: Pod, events: list[Event], problem: str,
     assert (told.name, told.node, told.told_by) == ("web", known.spec.node_name, "")
 
 
-def waiting(station: str, what: str) -> Waiting:
+def waiting(station: str, what: str) -> TrailWait:
     """Something a node says the pod waits for."""
-    return Waiting(EPOCH, station, what, NOW)
+    return TrailWait(EPOCH, station, what, NOW)
 
 
 NOT_SENT = TrailEntry(EPOCH, "status", "not sent", (("why", "no answer"),))
@@ -225,17 +225,17 @@ BY_NODE: dict[str, tuple[dict[str, Any], str, str]] = {
     "start": ({"waiting": (waiting("start", "containers being started"),)}, "start", "the runtime to start"),
     "mount": ({"waiting": (waiting("retry", "another try: cannot mount volumes: x"),)}, "volume", "to be made"),
     "unmount": (
-        {"worker": WorkerState.TERMINATED, "waiting": (waiting("unmount", "volumes"),)},
+        {"worker": PodWorkerState.TERMINATED, "waiting": (waiting("unmount", "volumes"),)},
         "volume",
         "to be unmounted",
     ),
     "unmount failed": (
-        {"worker": WorkerState.TERMINATED, "waiting": (waiting("retry", "another try: busy"),)},
+        {"worker": PodWorkerState.TERMINATED, "waiting": (waiting("retry", "another try: busy"),)},
         "volume",
         "busy",
     ),
     "stop failed": (
-        {"worker": WorkerState.TERMINATING, "waiting": (waiting("retry", "another try: shim"),)},
+        {"worker": PodWorkerState.TERMINATING, "waiting": (waiting("retry", "another try: shim"),)},
         "stop",
         "shim",
     ),
@@ -246,7 +246,7 @@ BY_NODE: dict[str, tuple[dict[str, Any], str, str]] = {
         "no answer",
     ),
     "unsent end": (
-        {"pod": deleted(pod()), "worker": WorkerState.FINISHED, "entries": (NOT_SENT,)},
+        {"pod": deleted(pod()), "worker": PodWorkerState.FINISHED, "entries": (NOT_SENT,)},
         "status",
         "last status: no answer",
     ),
@@ -261,7 +261,7 @@ BY_NODE: dict[str, tuple[dict[str, Any], str, str]] = {
 @pytest.mark.parametrize(("known", "step", "said"), BY_NODE.values(), ids=BY_NODE)
 def test_node_tells_the_step(known: dict[str, Any], step: str, said: str) -> None:
     """What only the node knows decides where there is such a thing."""
-    found = waiting_for(Situation(**{"pod": pod(), "status": PodStatus(), "now": NOW, **known}))
+    found = waiting_for(PodSituation(**{"pod": pod(), "status": PodStatus(), "now": NOW, **known}))
     assert found.step == step, found
     assert said in found.what
 
@@ -269,9 +269,9 @@ def test_node_tells_the_step(known: dict[str, Any], step: str, said: str) -> Non
 def test_node_is_right_except_about_finalizers() -> None:
     """Those a pod has now only the API knows."""
     told = explain_from_api(pod(), [], node_problem="", now=NOW)
-    assert refined(told, deleted(pod(), "a/b")) is told
-    kept = replace(told, waits_for=Blocked(Step.FINALIZER, "some"))
-    assert "a/b" in refined(kept, deleted(pod(), "a/b")).waits_for.what
+    assert with_api_finalizers(told, deleted(pod(), "a/b")) is told
+    kept = replace(told, waits_for=Blocked(BlockingStep.FINALIZER, "some"))
+    assert "a/b" in with_api_finalizers(kept, deleted(pod(), "a/b")).waits_for.what
 
 
 def test_events_become_a_trail_in_their_order() -> None:
@@ -331,7 +331,7 @@ def containers_of(names: str) -> st.SearchStrategy[tuple[Container, ...]]:
 
 
 @st.composite
-def situations(draw: st.DrawFn) -> Situation:
+def situations(draw: st.DrawFn) -> PodSituation:
     """Anything a node or the API may show."""
     init, regular = draw(containers_of("i")), draw(containers_of("c"))
     made = pod(
@@ -353,25 +353,27 @@ def situations(draw: st.DrawFn) -> Situation:
         init_container_statuses=tuple(statuses[one.name] for one in init if one.name in statuses),
     )
     words = st.sampled_from(["sent", "not sent", "Pulling", "FailedMount", "Killing", "Unhealthy"])
-    return Situation(
+    return PodSituation(
         pod=deleted(made) if draw(st.booleans()) else made,
         status=shown,
         now=NOW,
         entries=tuple(TrailEntry(EPOCH, "events", what) for what in draw(st.lists(words, max_size=3))),
-        waiting=tuple(waiting(one, "x") for one in draw(st.sets(st.sampled_from([*WaitAt, "hooks/c0"]), max_size=3))),
-        worker=draw(st.sampled_from([None, *WorkerState])),
+        waiting=tuple(
+            waiting(one, "x") for one in draw(st.sets(st.sampled_from([*WaitStation, "hooks/c0"]), max_size=3))
+        ),
+        worker=draw(st.sampled_from([None, *PodWorkerState])),
         is_from_node=draw(st.booleans()),
         node_problem=draw(st.sampled_from(["", "lost"])),
     )
 
 
 @given(situations())
-def test_every_pod_waits_for_one_thing_that_is_named(seen: Situation) -> None:
+def test_every_pod_waits_for_one_thing_that_is_named(seen: PodSituation) -> None:
     """There is always an answer; it is "nothing" only for a pod whose containers are all ready."""
     found = waiting_for(seen)
     assert found.what
-    if found.step is Step.NOTHING:
+    if found.step is BlockingStep.NOTHING:
         ready = {one.name for one in seen.status.container_statuses if one.ready}
         assert ready == {one.name for one in seen.pod.spec.containers}
-    elif found.step not in {Step.ENDED, Step.STATUS, Step.START, Step.RUNTIME}:
+    elif found.step not in {BlockingStep.ENDED, BlockingStep.STATUS, BlockingStep.START, BlockingStep.RUNTIME}:
         assert found.unblock

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pykubelet.aio.beside import beside
+from pykubelet.aio.tasks import background_task
 
 
 async def forever(ended: list[str]) -> None:
@@ -17,7 +17,7 @@ async def forever(ended: list[str]) -> None:
 async def test_task_ends_with_the_context() -> None:
     """And not before."""
     ended: list[str] = []
-    async with beside(forever(ended), "task") as task:
+    async with background_task(forever(ended), "task") as task:
         await asyncio.sleep(1)
         assert (ended, task.get_name()) == ([], "task")
     assert ended == ["ended"]
@@ -29,7 +29,7 @@ async def test_what_the_context_raises_comes_out_as_it_is(kind: type[BaseExcepti
     ended: list[str] = []
 
     async def fail() -> None:
-        async with beside(forever(ended), "task"):
+        async with background_task(forever(ended), "task"):
             await asyncio.sleep(0)
             raise kind("mine")
 
@@ -43,7 +43,7 @@ async def test_cancelling_its_starter_ends_the_task() -> None:
     ended: list[str] = []
 
     async def start() -> None:
-        async with beside(forever(ended), "task"):
+        async with background_task(forever(ended), "task"):
             await asyncio.sleep(1000)
 
     with pytest.raises(TimeoutError):

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pykubelet.aio.broadcast import Broadcast, Lagged
+from pykubelet.aio.queues import Broadcast, Lagged
 
 
 async def test_every_reader_sees_every_value_in_order() -> None:

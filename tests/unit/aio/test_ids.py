@@ -3,7 +3,7 @@
 import re
 
 from pykubelet.aio.ids import LETTERS, SUFFIX_LENGTH, RandomIds
-from pykubelet.testing.counting_ids import CountingIds
+from pykubelet.testing.local_api import CountingIds
 
 
 def test_random_ids_look_as_kubernetes_makes_them_and_differ() -> None:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.aio.keyed_queue import KeyedQueue
+from pykubelet.aio.queues import KeyedQueue
 
 
 async def test_get_gives_only_the_newest_value_of_a_key() -> None:

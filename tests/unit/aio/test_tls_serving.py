@@ -2,7 +2,7 @@
 
 import ssl
 
-from pykubelet.aio.tls_serving import serving_context
+from pykubelet.httpserver.listener import serving_context
 
 
 def test_only_safe_ciphers_are_offered() -> None:

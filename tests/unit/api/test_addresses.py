@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.api.addresses import parse_address, parse_network, unmapped
-from pykubelet.api.validation.endpoint_addresses import canonical_ip_errors, domain_name_errors, endpoint_ip_errors
+from pykubelet.api.names import parse_address, parse_network, unmapped
+from pykubelet.kinds.addresses import canonical_ip_errors, domain_name_errors, endpoint_ip_errors
 
 
 @pytest.mark.parametrize(

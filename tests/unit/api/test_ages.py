@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.api.ages import ages_at, human_duration
+from pykubelet.api.times import ages_at, human_duration
 
 _NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 _HOUR, _DAY = 3600, 86400

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from certificate_lab import a_key, request_pem
-from pykubelet.api.certificate_requests import (
+from pykubelet.api.certificates import (
     RequestError,
     common_name,
     kubelet_client_problem,
@@ -20,7 +20,7 @@ from pykubelet.api.certificate_requests import (
     parse_request,
     signed_request,
 )
-from pykubelet.kube.certificates.wish import client_wish
+from pykubelet.client.certificates.csr import client_template
 
 DNS, ADDRESS = x509.DNSName("n1"), x509.IPAddress(ipaddress.ip_address("10.0.0.1"))
 MAIL, URI = x509.RFC822Name("a@example.com"), x509.UniformResourceIdentifier("https://example.com/")
@@ -87,7 +87,7 @@ def test_serving_request_of_a_node(made: x509.CertificateSigningRequest, usages:
 
 def test_request_is_read_with_what_stands_before_it() -> None:
     """As Go's reader does; who asks is the last of several names."""
-    made = parse_request(b"a comment\n" + request_pem(client_wish("n1"), a_key()))
+    made = parse_request(b"a comment\n" + request_pem(client_template("n1"), a_key()))
     assert (common_name(made), organizations(made)) == (NODE, ["system:nodes"])
 
 
@@ -105,7 +105,7 @@ def test_request_signed_with_another_key_is_refused() -> None:
 @given(st.binary(max_size=200), st.integers(0, 400), st.booleans())
 def test_any_text_is_a_request_or_refused(noise: bytes, place: int, whole: bool) -> None:
     """Nothing but RequestError comes out of it."""
-    pem = request_pem(client_wish("n1"), a_key())
+    pem = request_pem(client_template("n1"), a_key())
     text = noise if whole else pem[:place] + noise + pem[place + len(noise) :]
     try:
         problem = kubelet_client_problem(signed_request(text), CLIENT)

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.api.container_statuses import init_statuses_in_order, sort_by_name, sort_init_statuses
 from pykubelet.api.generated.core import ContainerStatus
+from pykubelet.kubelet.status.container_statuses import init_statuses_in_order, sort_by_name, sort_init_statuses
 from pykubelet.testing.build import container, pod
 
 names = st.lists(st.sampled_from("abcdef"), unique=True)

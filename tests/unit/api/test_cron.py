@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.api.cron import schedule_problem
-from pykubelet.api.time_zones import is_time_zone, is_time_zone_syntax
+from pykubelet.api.times import is_time_zone, is_time_zone_syntax
 
 
 @pytest.mark.parametrize(

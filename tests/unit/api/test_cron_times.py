@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.api.cron import CalendarSchedule, IntervalSchedule, parse_schedule, schedule_problem
-from pykubelet.api.cron_times import next_time
-from pykubelet.api.time_zones import time_zone
+from pykubelet.api.cron import CalendarSchedule, IntervalSchedule, next_time, parse_schedule, schedule_problem
+from pykubelet.api.times import time_zone
 
 
 def at(text: str) -> datetime:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.api.durations import format_duration
+from pykubelet.api.times import format_duration
 
 
 @pytest.mark.parametrize(

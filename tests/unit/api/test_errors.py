@@ -25,7 +25,7 @@ def test_error_survives_the_wire(kind: type[errors.ApiError]) -> None:
         (418, errors.BadRequest),
         (500, errors.InternalError),
         (502, errors.InternalError),
-        (503, errors.Unavailable),
+        (503, errors.ServiceUnavailable),
     ],
 )
 @pytest.mark.parametrize("body", [None, "<html>", {}, {"reason": "Strange"}, {"details": "?"}])

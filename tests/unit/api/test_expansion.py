@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.api.expansion import expand, values_of
+from pykubelet.kubelet.expansion import expand, mapping_func_for
 
-VALUES = values_of({"A": "a", "REF": "$(A)", "EMPTY": ""}, {"A": "hidden", "B": "b"})
+VALUES = mapping_func_for({"A": "a", "REF": "$(A)", "EMPTY": ""}, {"A": "hidden", "B": "b"})
 
 
 @pytest.mark.parametrize(

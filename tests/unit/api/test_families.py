@@ -5,8 +5,8 @@ from functools import partial
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.api.defaults.pod_defaults import default_patched_pod, default_pod
-from pykubelet.api.families import LARGEST_BYTES, REMEMBERED, Families
+from pykubelet.kinds.pod.defaults import default_patched_pod, default_pod
+from pykubelet.kinds.spec_cache import LARGEST_BYTES, REMEMBERED, SpecCache
 
 SPECS = st.dictionaries(st.sampled_from("abc"), st.sampled_from([0, 1, 1.0, True, False, "1", None]), max_size=3)
 
@@ -15,13 +15,13 @@ SPECS = st.dictionaries(st.sampled_from("abc"), st.sampled_from([0, 1, 1.0, True
 @given(st.lists(SPECS, max_size=20))
 def test_a_family_gets_what_would_be_made_of_each_member(documents: list[dict[str, object]]) -> None:
     """Nobody can tell whether a result was made or remembered."""
-    families = Families[str]()
+    families = SpecCache[str]()
     assert [families.of(each, partial(repr, each)) for each in documents] == list(map(repr, documents))
 
 
 def test_a_document_that_came_twice_is_not_worked_out_again() -> None:
     """The third of a family gets the very result of the second, but not in another setting."""
-    families = Families[list[int]]()
+    families = SpecCache[list[int]]()
     families.of({"a": 1}, lambda: [1], also="here")
     second = families.of({"a": 1}, lambda: [2], also="here")
     assert second == [2]
@@ -31,7 +31,7 @@ def test_a_document_that_came_twice_is_not_worked_out_again() -> None:
 
 def test_the_oldest_family_is_forgotten_and_a_large_document_is_never_remembered() -> None:
     """What is remembered has bounds in number and in size."""
-    families = Families[list[int]]()
+    families = SpecCache[list[int]]()
     for number in range(REMEMBERED + 1):
         for _ in range(2):
             families.of({"number": number}, partial(list, [number]))

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.api.go_text import json_text, natural_order, yaml_text
-from pykubelet.api.yaml_read import read_stream
+from pykubelet.api.yaml.read import read_stream
+from pykubelet.api.yaml.write import json_text, natural_order, yaml_text
 
 SCALARS = (
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.text(st.characters(codec="utf-8"), max_size=100)

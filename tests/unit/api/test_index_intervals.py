@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.api.index_intervals import IndexesError, indexes_count, overlap
+from pykubelet.kinds.job.validation import IndexesError, indexes_count, overlap
 
 
 @pytest.mark.parametrize(("text", "count"), [("", 0), ("0", 1), ("0,2-4,9", 5), ("-1", None), ("1-2-3", None)])

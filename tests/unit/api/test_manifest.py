@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.manifest import Manifest, ManifestError, ManifestProblem, path_text, read_each, read_manifest
+from pykubelet.api.serializer import from_document
 from pykubelet.api.strict import MAX_FINDINGS
-from pykubelet.api.wire import from_document
-from pykubelet.api.yaml_write import to_yaml
+from pykubelet.api.yaml.write import to_yaml
 
 
 def read(text: str) -> Manifest:

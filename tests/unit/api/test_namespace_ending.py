@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.api.namespace_ending import Remaining, is_ending, is_held, with_remaining, without_finalizer
+from pykubelet.kinds.namespace import RemainingContent, is_held, is_terminating, with_remaining, without_finalizer
 
 RESOURCES = st.sampled_from(["pods", "widgets.example.com"])
 FINALIZERS = st.lists(st.sampled_from(["kubernetes", "example.com/a", "example.com/b"]), max_size=3, unique=True)
-REMAINING = st.lists(st.builds(Remaining, RESOURCES, FINALIZERS), max_size=5)
+REMAINING = st.lists(st.builds(RemainingContent, RESOURCES, FINALIZERS), max_size=5)
 FIRST, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:00:09Z"
 EMPTY: dict[str, Any] = {"metadata": {"name": "x"}, "spec": {}, "status": {"phase": "Terminating"}}
 
@@ -22,7 +22,7 @@ def said(namespace: dict[str, Any]) -> dict[str, tuple[str, str, str]]:
 
 
 @given(remaining=REMAINING, failures=st.lists(st.sampled_from(["a", "b"])), undiscovered=st.sampled_from(["", "lost"]))
-def test_conditions_settle(remaining: list[Remaining], failures: list[str], undiscovered: str) -> None:
+def test_conditions_settle(remaining: list[RemainingContent], failures: list[str], undiscovered: str) -> None:
     """The same state twice is no change; times move only with the status of a condition."""
     first = with_remaining(EMPTY, remaining, failures, FIRST, undiscovered=undiscovered)
     assert with_remaining(first, remaining, failures, LATER, undiscovered=undiscovered) == first
@@ -32,10 +32,14 @@ def test_conditions_settle(remaining: list[Remaining], failures: list[str], undi
         assert (after["lastTransitionTime"] == LATER) == (before["status"] == "True")
 
 
-TABLE: dict[str, tuple[list[Remaining], list[str], str, dict[str, tuple[str, str]]]] = {
+TABLE: dict[str, tuple[list[RemainingContent], list[str], str, dict[str, tuple[str, str]]]] = {
     "nothing": ([], [], "", {}),
     "objects of two kinds": (
-        [Remaining("pods", ()), Remaining("widgets.example.com", ["b/c", "a/b"]), Remaining("pods", ["a/b"])],
+        [
+            RemainingContent("pods", ()),
+            RemainingContent("widgets.example.com", ["b/c", "a/b"]),
+            RemainingContent("pods", ["a/b"]),
+        ],
         [],
         "",
         {
@@ -72,7 +76,7 @@ TABLE: dict[str, tuple[list[Remaining], list[str], str, dict[str, tuple[str, str
 
 @pytest.mark.parametrize(("remaining", "failures", "undiscovered", "wrong"), TABLE.values(), ids=TABLE)
 def test_conditions_say_what_is_left_and_what_went_wrong(
-    remaining: list[Remaining], failures: list[str], undiscovered: str, wrong: dict[str, tuple[str, str]]
+    remaining: list[RemainingContent], failures: list[str], undiscovered: str, wrong: dict[str, tuple[str, str]]
 ) -> None:
     """Five conditions always, True where something is to be said."""
     found = said(with_remaining(EMPTY, remaining, failures, FIRST, undiscovered=undiscovered))
@@ -89,9 +93,9 @@ def test_only_our_finalizer_is_taken(*, finalizers: list[str], others: list[str]
     if ends:
         metadata["deletionTimestamp"] = FIRST
     namespace = {"metadata": metadata, "spec": {"finalizers": finalizers, "more": 1}}
-    assert is_ending(namespace) == (ends and "kubernetes" in finalizers)
+    assert is_terminating(namespace) == (ends and "kubernetes" in finalizers)
     emptied = without_finalizer(namespace)
-    assert not is_ending(emptied)
+    assert not is_terminating(emptied)
     assert emptied["spec"].get("finalizers", []) == [name for name in finalizers if name != "kubernetes"]
     assert emptied["spec"]["more"] == 1
     assert is_held(emptied) == bool(set(finalizers) - {"kubernetes"} or others)

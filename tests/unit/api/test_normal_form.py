@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from any_document import any_document
 from pykubelet.api.normal_form import normal_form
-from pykubelet.api.quality_of_service import BEST_EFFORT, BURSTABLE, GUARANTEED, qos_class
+from pykubelet.api.pod_resources import BEST_EFFORT, BURSTABLE, GUARANTEED, qos_class
 from pykubelet.api.schema import definitions
-from pykubelet.api.validation.go_diff import go_diff
+from pykubelet.kinds.go_values import go_diff
 
 _KINDS = sorted(name for name, known in definitions().items() if known.kind and name != "meta.v1.Status")
 

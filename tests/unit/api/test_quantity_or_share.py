@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.api.quantity_or_share import parse_quantity_or_share
+from pykubelet.api.quantity import parse_quantity_or_percentage
 
 
 @pytest.mark.parametrize(
@@ -21,18 +21,18 @@ from pykubelet.api.quantity_or_share import parse_quantity_or_share
 )
 def test_share_is_taken_of_the_capacity_with_upstreams_precision(text: str, capacity: int, amount: str) -> None:
     """Ten percent of a hundred gibibytes are 160 bytes more than they should be there, and messages show it."""
-    assert str(parse_quantity_or_share(text).of(capacity)) == amount
+    assert str(parse_quantity_or_percentage(text).of(capacity)) == amount
 
 
 @pytest.mark.parametrize("text", ["", "x", "%", "ten%"])
 def test_text_that_is_neither_is_refused(text: str) -> None:
     """As a ValueError, which says why."""
     with pytest.raises(ValueError, match=r"must match|could not convert"):
-        parse_quantity_or_share(text)
+        parse_quantity_or_percentage(text)
 
 
 @given(percent=st.integers(0, 100), capacity=st.integers(0, 2**45))
 def test_share_is_near_what_it_says(percent: int, capacity: int) -> None:
     """Single precision is exact to seven digits."""
-    found = parse_quantity_or_share(f"{percent}%").of(capacity).value()
+    found = parse_quantity_or_percentage(f"{percent}%").of(capacity).value()
     assert abs(found - capacity * percent / 100) <= 1 + capacity * 1e-7

@@ -7,29 +7,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.api.field_selector import (
-    FieldRequirement,
-    FieldSelector,
-    escape_value,
-    parse_field_selector,
-    unescape_value,
-)
+from pykubelet.api.fields import FieldRequirement, FieldSelector, escape_value, parse_field_selector, unescape_value
 from pykubelet.api.generated.meta import LabelSelector, LabelSelectorRequirement
-from pykubelet.api.selector import (
+from pykubelet.api.labels import (
     EVERYTHING,
     NOTHING,
     Operator,
     Requirement,
     Selector,
     SelectorError,
+    parse_selector,
     requirement,
     selector_from_document,
     selector_from_labels,
     selector_from_object,
     sorted_selector,
 )
-from pykubelet.api.selector_syntax import parse_selector
-from pykubelet.api.wire import to_document
+from pykubelet.api.serializer import to_document
 
 laws = settings(max_examples=200, deadline=None)
 KEYS = st.sampled_from(["a", "b", "in", "notin", "k8s.io/n"])

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from pykubelet.api.generated.core import Pod, Secret
 from pykubelet.api.schema import Field, definition_of, definitions, kind_mistake
+from pykubelet.api.serializer import from_document
 from pykubelet.api.strict import MAX_FINDINGS, WIDE_INTEGERS, check_metadata, check_object
-from pykubelet.api.wire import from_document
 
 laws = settings(max_examples=150, deadline=None)
 

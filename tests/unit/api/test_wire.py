@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pykubelet.api import generated, wire
+from pykubelet.api import generated, serializer
 from pykubelet.api.generated.core import ConfigMap, ContainerStatus, Pod, PodCondition, Secret
 from pykubelet.api.generated.meta import ObjectMeta
 
@@ -67,13 +67,13 @@ def test_wire_names_are_exactly_the_published_ones(name: str) -> None:
 def test_nothing_is_lost_when_a_kind_with_every_field_set_is_decoded(name: str) -> None:
     """Decode and encode give back every field that Kubernetes publishes."""
     document = filled({"type": "ref", "ref": name})
-    struct = wire.decode(wire.encode(document), STRUCTS[name])
-    assert wire.to_document(struct) == document
+    struct = serializer.decode(serializer.encode(document), STRUCTS[name])
+    assert serializer.to_document(struct) == document
 
 
 def test_empty_values_are_written_as_go_writes_them() -> None:
     """Required fields, value structs and value times are written even when empty; pointers are not."""
-    assert wire.to_document(ContainerStatus(name="c")) == {
+    assert serializer.to_document(ContainerStatus(name="c")) == {
         "name": "c",
         "image": "",
         "imageID": "",
@@ -82,7 +82,7 @@ def test_empty_values_are_written_as_go_writes_them() -> None:
         "restartCount": 0,
         "state": {},
     }
-    assert wire.to_document(PodCondition(type="Ready", status="True")) == {
+    assert serializer.to_document(PodCondition(type="Ready", status="True")) == {
         "type": "Ready",
         "status": "True",
         "lastProbeTime": None,
@@ -93,14 +93,14 @@ def test_empty_values_are_written_as_go_writes_them() -> None:
 def test_null_counts_as_absent() -> None:
     """Go writes null for empty lists it does not omit."""
     text = b'{"metadata":{"name":"a","creationTimestamp":null},"spec":{"containers":null}}'
-    assert wire.decode(text, Pod) == Pod(metadata=ObjectMeta(name="a"))
+    assert serializer.decode(text, Pod) == Pod(metadata=ObjectMeta(name="a"))
 
 
 @pytest.mark.parametrize("text", [b"{", b"[1]", b'{"spec":{"containers":7}}', b"\xff", b"[" * 100_000])
 def test_what_does_not_fit_is_one_kind_of_error(text: bytes) -> None:
     """Broken text, wrong types and absurd nesting all end as DecodeError."""
-    with pytest.raises(wire.DecodeError):
-        wire.decode(text, Pod)
+    with pytest.raises(serializer.DecodeError):
+        serializer.decode(text, Pod)
 
 
 def test_secrets_do_not_show_in_a_repr() -> None:

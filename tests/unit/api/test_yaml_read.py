@@ -9,10 +9,11 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.api import json_read, yaml_build, yaml_events, yaml_read
-from pykubelet.api.yaml_read import YamlDocument, YamlError, read_stream, read_yaml
-from pykubelet.api.yaml_scalars import as_key
-from pykubelet.api.yaml_write import to_yaml
+from pykubelet.api.yaml import parser, read
+from pykubelet.api.yaml.parser import YamlError
+from pykubelet.api.yaml.read import YamlDocument, read_stream, read_yaml
+from pykubelet.api.yaml.scalars import as_key
+from pykubelet.api.yaml.write import to_yaml
 
 laws = settings(max_examples=150, deadline=None)
 
@@ -152,7 +153,7 @@ def test_hostile_text_is_refused(text: str, message: str) -> None:
 
 def test_nodes_of_a_stream_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Scalars, collections and aliases count alike, over all documents."""
-    monkeypatch.setattr(yaml_build, "MAX_NODES", 100)
+    monkeypatch.setattr(parser, "MAX_NODES", 100)
     assert len(read_yaml(b"[" + b"1," * 99 + b"]")) == 99
     assert error_of("[" + "1," * 100 + "]").message == "the text has more than 100 nodes"
     assert error_of("[" + "[]," * 100 + "]").message == "the text has more than 100 nodes"
@@ -163,7 +164,7 @@ def test_nodes_of_a_stream_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_nodes_of_json_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys and values, as in YAML, over all objects."""
-    monkeypatch.setattr(json_read, "MAX_NODES", 10)
+    monkeypatch.setattr(read, "MAX_NODES", 10)
     assert read_yaml(b'{"a": [1, 2, {}, {"b": 1}]}')
     assert error_of('{"a": [1, 2, {}, {"b": 1, "c": 2}]}').message == "the text has more than 10 nodes"
     assert error_of('{"a": 1}' * 4).message == "the text has more than 10 nodes"
@@ -172,7 +173,7 @@ def test_nodes_of_json_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("text", ["--- a\n" * 4, "{} {} {} {}"])
 def test_documents_of_a_stream_are_counted(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither YAML nor JSON may have more documents than anybody writes."""
-    monkeypatch.setattr(yaml_read, "MAX_DOCUMENTS", 3)
+    monkeypatch.setattr(read, "MAX_DOCUMENTS", 3)
     assert [error.message for error in read_stream(text.encode()).errors] == ["the text has more than 3 documents"]
 
 
@@ -277,7 +278,7 @@ def test_json_is_read_like_go() -> None:
 
 def test_pure_parser_stands_in_for_the_c_parser(monkeypatch: pytest.MonkeyPatch) -> None:
     """Same values, same errors."""
-    monkeypatch.setattr(yaml_events, "_LOADER", yaml.SafeLoader)
+    monkeypatch.setattr(parser, "_LOADER", yaml.SafeLoader)
     assert read_yaml(b"a: [no, ! 1, !!str 2, &x {b: 1}, *x]\n<<: {c: 014}") == {
         "a": [False, "1", "2", {"b": 1}, {"b": 1}],
         "c": 12,

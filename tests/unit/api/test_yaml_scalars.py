@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.api.yaml_scalars import ScalarError, as_json, as_key, resolve, resolve_plain
+from pykubelet.api.yaml.scalars import ScalarError, as_json, as_key, resolve, resolve_plain
 
 TAG = "tag:yaml.org,2002:"
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.api.yaml_read import read_yaml
-from pykubelet.api.yaml_write import to_yaml
+from pykubelet.api.yaml.read import read_yaml
+from pykubelet.api.yaml.write import to_yaml
 
 laws = settings(max_examples=200, deadline=None)
 

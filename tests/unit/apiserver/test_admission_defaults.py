@@ -7,16 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.errors import Forbidden
-from pykubelet.api.wire import encode
-from pykubelet.apiserver.admission import Request
-from pykubelet.apiserver.admission.new_nodes import NewNodeTaint
-from pykubelet.apiserver.admission.pods import PodAdmission
-from pykubelet.apiserver.admission.services import ServiceAddresses
-from pykubelet.apiserver.call import User
-from pykubelet.apiserver.kinds import KINDS
-from pykubelet.apiserver.store import Entry, Key
-from pykubelet.apiserver.strategies.pod_admission import with_default_tolerations
-from pykubelet.apiserver.strategies.services import SERVICES
+from pykubelet.api.serializer import encode
+from pykubelet.apiserver.admission.interfaces import AdmissionAttributes
+from pykubelet.apiserver.admission.noderestriction import NodeTaint
+from pykubelet.apiserver.admission.pods import PriorityAndTolerations, with_default_tolerations
+from pykubelet.apiserver.admission.services import ServiceAllocation
+from pykubelet.apiserver.request import UserInfo
+from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey
+from pykubelet.kinds.registry import KINDS
+from pykubelet.kinds.service.strategy import SERVICES
 
 _SERVED = {served.resource.group_resource: served for served in KINDS}
 _TAINTS = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"]
@@ -27,15 +26,15 @@ _CLASSES = {
 }
 
 
-def _request(plural: str, name: str = "x", *, dry_run: bool = False) -> Request:
-    return Request(
-        user=User("u"), verb="create", served=_SERVED[plural], namespace="default", name=name, dry_run=dry_run
+def _request(plural: str, name: str = "x", *, dry_run: bool = False) -> AdmissionAttributes:
+    return AdmissionAttributes(
+        user=UserInfo("u"), verb="create", served=_SERVED[plural], namespace="default", name=name, dry_run=dry_run
     )
 
 
-def _entry(collection: str, name: str, document: dict[str, Any]) -> Entry:
+def _entry(collection: str, name: str, document: dict[str, Any]) -> StoreEntry:
     metadata = {"name": name, "namespace": "default"}
-    return Entry(Key(collection, "default", name), 1, encode({"metadata": metadata, **document}))
+    return StoreEntry(StoreKey(collection, "default", name), 1, encode({"metadata": metadata, **document}))
 
 
 def _pod(**spec: Any) -> dict[str, Any]:
@@ -44,7 +43,7 @@ def _pod(**spec: Any) -> dict[str, Any]:
 
 def _admitted(classes: list[str], **spec: Any) -> dict[str, Any]:
     entries = [_entry("priorityclasses.scheduling.k8s.io", name, _CLASSES[name]) for name in classes]
-    pod = PodAdmission(lambda: entries).admit(_request("pods"), _pod(**spec), None)
+    pod = PriorityAndTolerations(lambda: entries).admit(_request("pods"), _pod(**spec), None)
     assert pod is not None
     found: dict[str, Any] = pod["spec"]
     return {name: found.get(name) for name in ("priorityClassName", "priority", "preemptionPolicy")}
@@ -88,7 +87,7 @@ def test_pod_is_refused_when_its_priority_is_not_that_of_its_class(spec: dict[st
 def test_update_keeps_the_priority_that_admission_had_given() -> None:
     """A client that sends its manifest again left it out."""
     old = _pod(priority=5, preemptionPolicy="Never")
-    new = PodAdmission(list).admit(_request("pods"), _pod(), old)
+    new = PriorityAndTolerations(list).admit(_request("pods"), _pod(), old)
     assert new is not None
     assert (new["spec"]["priority"], new["spec"]["preemptionPolicy"]) == (5, "Never")
 
@@ -117,23 +116,23 @@ def test_every_pod_tolerates_lost_nodes_for_a_while(tolerations: list[dict[str, 
 
 def test_rules_leave_other_kinds_and_subresources_alone() -> None:
     document = _pod()
-    for rule in (PodAdmission(list), ServiceAddresses(list), NewNodeTaint()):
+    for rule in (PriorityAndTolerations(list), ServiceAllocation(list), NodeTaint()):
         assert rule.admit(_request("configmaps"), document, None) is document
         assert rule.admit(_request("pods"), None, document) is None
 
 
 def test_new_node_gets_a_taint_and_a_known_one_does_not() -> None:
     node = {"metadata": {"name": "n"}, "spec": {}}
-    tainted = NewNodeTaint().admit(_request("nodes"), node, None)
+    tainted = NodeTaint().admit(_request("nodes"), node, None)
     assert tainted is not None
     assert len(tainted["spec"]["taints"]) == 1
-    assert NewNodeTaint().admit(_request("nodes"), node, node) is node
+    assert NodeTaint().admit(_request("nodes"), node, node) is node
 
 
 def test_services_get_different_addresses_even_before_readers_see_them() -> None:
     """An address that was given away for a trial alone is free."""
-    seen: list[Entry] = []
-    rule = ServiceAddresses(lambda: seen)
+    seen: list[StoreEntry] = []
+    rule = ServiceAllocation(lambda: seen)
 
     def address(name: str, *, dry_run: bool = False) -> str:
         service = SERVICES.default({"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}})

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from contract.test_client import *  # noqa: F403  the whole suite, with this file's fixtures
 
-from pykubelet.apiserver.verbs import watch
-from pykubelet.kube.client import Client
+from pykubelet.apiserver.handlers import watch
+from pykubelet.client.interface import Client
 from pykubelet.testing.local_api import LocalApi, local_api
 
 

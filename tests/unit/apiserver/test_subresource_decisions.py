@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.api.errors import ApiError, Conflict, Forbidden, TooManyRequests
-from pykubelet.apiserver.subresources.bindings import bound, with_condition
-from pykubelet.apiserver.subresources.evictions import budget_of, disrupted, disrupts_nothing, is_unprotected
+from pykubelet.apiserver.handlers.binding import bound, with_condition
+from pykubelet.apiserver.handlers.eviction import budget_of, disrupted, disrupts_nothing, is_unprotected
 
 NOW = "2026-01-01T00:00:00Z"
 STATUS = st.fixed_dictionaries(

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pykubelet.app.cis.facts import DoorFacts, Facts, FileFacts, NodeRecord, Part
-from pykubelet.app.cis.rules import Verdict, findings, has_failed
+from pykubelet.app.node_record import CisFacts, CisFile, FileFacts, NodeRecord, ServerFacts
+from pykubelet.cli.actions.check import CisResult, findings, has_failed
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 NODE = 1000
@@ -27,9 +27,9 @@ RECORD = NodeRecord(
     limits_pids=True,
     seccomp_default=True,
 )
-DOOR = DoorFacts(anonymous_code=401, valid_until=NOW + timedelta(days=300))
-FILES = {part: FileFacts(path=f"/x/{part.name.lower()}", mode=0o600, uid=0, gid=0) for part in Part}
-GOOD = Facts(
+DOOR = ServerFacts(anonymous_code=401, valid_until=NOW + timedelta(days=300))
+FILES = {part: FileFacts(path=f"/x/{part.name.lower()}", mode=0o600, uid=0, gid=0) for part in CisFile}
+GOOD = CisFacts(
     record=RECORD,
     files=FILES,
     door=DOOR,
@@ -39,22 +39,22 @@ GOOD = Facts(
     now=NOW,
 )
 FILE_ITEMS = {
-    Part.SERVICE: ("4.1.1", "4.1.2"),
-    Part.KUBECONFIG: ("4.1.5", "4.1.6"),
-    Part.CLIENT_AUTHORITY: ("4.1.7", "4.1.8"),
-    Part.SETTINGS: ("4.1.9", "4.1.10"),
+    CisFile.SERVICE: ("4.1.1", "4.1.2"),
+    CisFile.KUBECONFIG: ("4.1.5", "4.1.6"),
+    CisFile.CLIENT_AUTHORITY: ("4.1.7", "4.1.8"),
+    CisFile.SETTINGS: ("4.1.9", "4.1.10"),
 }
 
 
-def verdicts(facts: Facts) -> dict[str, Verdict]:
+def verdicts(facts: CisFacts) -> dict[str, CisResult]:
     return {finding.id: finding.verdict for finding in findings(facts)}
 
 
-def with_record(**changes: Any) -> Facts:
+def with_record(**changes: Any) -> CisFacts:
     return replace(GOOD, record=replace(RECORD, **changes))
 
 
-def with_door(**changes: Any) -> Facts:
+def with_door(**changes: Any) -> CisFacts:
     return replace(GOOD, door=replace(DOOR, **changes))
 
 
@@ -66,7 +66,7 @@ def test_node_that_is_well_passes() -> None:
         *(f"4.2.{number}" for number in range(1, 16)),
     ]
     assert not has_failed(found)
-    assert [one.id for one in found if one.verdict is Verdict.NOT_APPLICABLE] == ["4.1.3", "4.1.4", "4.2.6"]
+    assert [one.id for one in found if one.verdict is CisResult.NOT_APPLICABLE] == ["4.1.3", "4.1.4", "4.2.6"]
     assert all(finding.seen and not finding.advice for finding in found)
 
 
@@ -79,7 +79,7 @@ def test_node_that_is_well_passes() -> None:
         (with_record(idle_seconds=0.0), ["4.2.5"]),
         (with_record(node_name="another"), ["4.2.7"]),
         (with_record(event_burst=0), ["4.2.8"]),
-        (replace(GOOD, files={**FILES, Part.KEY: replace(FILES[Part.KEY], mode=0o640)}), ["4.2.9"]),
+        (replace(GOOD, files={**FILES, CisFile.KEY: replace(FILES[CisFile.KEY], mode=0o640)}), ["4.2.9"]),
         (with_record(rotate_certificates=False), ["4.2.10"]),
         (with_door(valid_until=NOW + timedelta(days=10)), ["4.2.11"]),
         (with_door(weak_cipher="AES128-SHA of TLSv1.2"), ["4.2.12"]),
@@ -90,23 +90,23 @@ def test_node_that_is_well_passes() -> None:
         (replace(GOOD, door=None), ["4.2.1", "4.2.2", "4.2.3", "4.2.5", "4.2.9", "4.2.11", "4.2.12"]),
     ],
 )
-def test_what_is_not_well_fails_alone_and_says_what_to_do(facts: Facts, failed: list[str]) -> None:
+def test_what_is_not_well_fails_alone_and_says_what_to_do(facts: CisFacts, failed: list[str]) -> None:
     """Every item has a fact that makes it fail; a node that does not answer is not taken for a safe one."""
-    found = [finding for finding in findings(facts) if finding.verdict is Verdict.BAD]
+    found = [finding for finding in findings(facts) if finding.verdict is CisResult.BAD]
     assert [finding.id for finding in found] == failed
     assert all(finding.advice for finding in found)
     assert has_failed(found)
 
 
 @given(st.sampled_from(sorted(FILE_ITEMS)), st.integers(0, 0o777), st.integers(0, 2000), st.integers(0, 2000))
-def test_files_are_for_their_owner(part: Part, mode: int, uid: int, gid: int) -> None:
+def test_files_are_for_their_owner(part: CisFile, mode: int, uid: int, gid: int) -> None:
     """Nobody else may read a file, but an authority's; it is root's or the node's own user's."""
     facts = replace(GOOD, files={**FILES, part: FileFacts(path="/x", mode=mode, uid=uid, gid=gid)})
     by_mode, by_owner = FILE_ITEMS[part]
-    most = 0o644 if part is Part.CLIENT_AUTHORITY else 0o600
+    most = 0o644 if part is CisFile.CLIENT_AUTHORITY else 0o600
     found = verdicts(facts)
-    assert (found[by_mode] is Verdict.GOOD) == (mode | most == most)
-    assert (found[by_owner] is Verdict.GOOD) == ({uid, gid} <= {0, NODE})
+    assert (found[by_mode] is CisResult.GOOD) == (mode | most == most)
+    assert (found[by_owner] is CisResult.GOOD) == ({uid, gid} <= {0, NODE})
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_files_are_for_their_owner(part: Part, mode: int, uid: int, gid: int) ->
     ],
     ids=["no files", "no API", "one process", "processes", "simulation"],
 )
-def test_what_is_not_there_is_not_judged(facts: Facts, items: list[str]) -> None:
+def test_what_is_not_there_is_not_judged(facts: CisFacts, items: list[str]) -> None:
     """And the reason is told."""
     found = verdicts(facts)
-    assert {found[item] for item in items} == {Verdict.NOT_APPLICABLE}
+    assert {found[item] for item in items} == {CisResult.NOT_APPLICABLE}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.app.private_folder import folder_problem, make_private_folder
+from pykubelet.app.program import folder_problem, make_private_folder
 from pykubelet.app.settings import CannotStart
 
 

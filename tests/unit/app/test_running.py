@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from pykubelet.aio.tasks import running, with_ready_event
 from pykubelet.app.program import raise_file_limit, tune_garbage_collection
-from pykubelet.app.running import running, with_event
 
 
 async def test_parts_run_as_long_as_the_context() -> None:
@@ -22,7 +22,7 @@ async def test_parts_run_as_long_as_the_context() -> None:
         finally:
             ended.set()
 
-    async with running({"one": with_event(part, ready), "two": with_event(part)}):
+    async with running({"one": with_ready_event(part, ready), "two": with_ready_event(part)}):
         await ready.wait()
         assert not ended.is_set()
     assert ended.is_set()
@@ -31,7 +31,7 @@ async def test_parts_run_as_long_as_the_context() -> None:
 async def test_failure_of_the_program_comes_out_as_it_is() -> None:
     """Not wrapped in a group, so that whoever catches it knows it."""
     with pytest.raises(KeyError, match="lost"):
-        async with running({"one": with_event(_forever)}):
+        async with running({"one": with_ready_event(_forever)}):
             raise KeyError("lost")
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from pykubelet.api.errors import ApiError, BadRequest, Conflict, Invalid
 from pykubelet.api.manifest import ManifestItem, read_manifest
-from pykubelet.api.wire import Document
-from pykubelet.cli.apply_words import conflict_hint, outcome, refusal_lines
+from pykubelet.api.serializer import Document
+from pykubelet.cli.actions.apply import conflict_hint, outcome, refusal_lines
 
 TEXT = b"""apiVersion: apps/v1
 kind: Deployment

@@ -8,13 +8,9 @@ from typing import Any
 import pytest
 
 from pykubelet.api.times import parse_time
-from pykubelet.cli.describe.any_kind import words_of
-from pykubelet.cli.describe.containers import probe_text
-from pykubelet.cli.describe.environment import field_value
-from pykubelet.cli.describe.kinds import description
-from pykubelet.cli.describe.pods import tolerations
-from pykubelet.cli.describe.report import Report
-from pykubelet.cli.describe.subject import Subject
+from pykubelet.cli.printers.describe.describer import description, words_of
+from pykubelet.cli.printers.describe.pods import field_value, probe_text, tolerations
+from pykubelet.cli.printers.describe.report import DescribedObject, Report
 from pykubelet.testing.virtual_time import EPOCH
 
 RECORDED = json.loads((Path(__file__).parent / "described.json").read_text())
@@ -24,7 +20,7 @@ NOW = EPOCH + timedelta(days=365)
 
 def told(kind: str, api_version: str = "v1", *, events: Any = (), related: Any = None, **fields: Any) -> str:
     document = {"apiVersion": api_version, "kind": kind, "metadata": META, **fields}
-    return description(Subject(object=document, events=events, related=related or {}, now=NOW))
+    return description(DescribedObject(object=document, events=events, related=related or {}, now=NOW))
 
 
 @pytest.mark.parametrize(
@@ -32,7 +28,7 @@ def told(kind: str, api_version: str = "v1", *, events: Any = (), related: Any =
 )
 def test_description_is_that_of_kubectl(recorded: Any) -> None:
     """Objects as a server had them, and what kubectl 1.32 said of them at that moment."""
-    subject = Subject(
+    subject = DescribedObject(
         object=recorded["object"],
         events=recorded["events"],
         related=recorded["related"],
@@ -77,11 +73,11 @@ def test_pod_that_is_deleted_is_terminating() -> None:
     spec = {"containers": [{"name": "a"}]}
     document = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
     now = EPOCH.replace(year=2026, month=1, day=2, hour=3, minute=4, second=15)
-    text = description(Subject(object=document, now=now))
+    text = description(DescribedObject(object=document, now=now))
     assert "Terminating (lasts 10s)" in text
     assert "Termination Grace Period:  30s" in text
     ended = {**document, "status": {"phase": "Failed"}}
-    assert "Terminating" not in description(Subject(object=ended, now=now))
+    assert "Terminating" not in description(DescribedObject(object=ended, now=now))
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from pykubelet.cli.durations import whole_seconds
+from pykubelet.cli.client_command import whole_seconds
 
 
 @pytest.mark.parametrize(

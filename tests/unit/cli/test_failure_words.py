@@ -3,7 +3,7 @@
 import pytest
 
 from pykubelet.api.errors import ApiError, Conflict, Invalid, NotFound, NotReached
-from pykubelet.cli.failure_words import failure_words
+from pykubelet.cli.actions.session import api_error_text
 
 
 def invalid(*causes: tuple[str, str]) -> Invalid:
@@ -25,4 +25,4 @@ def invalid(*causes: tuple[str, str]) -> Invalid:
 )
 def test_refusal_is_told_as_kubectl_does(error: ApiError, words: str) -> None:
     """One line, or one more for each cause."""
-    assert failure_words(error) == words
+    assert api_error_text(error) == words

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.cli.live_table import picture
+from pykubelet.cli.printers.live_view import live_table
 
 
 def pod(name: str, *, ready: bool = True, reason: str = "") -> dict[str, Any]:
@@ -22,7 +22,7 @@ def pod(name: str, *, ready: bool = True, reason: str = "") -> dict[str, Any]:
 
 def test_picture_has_a_head_and_a_line_for_each_pod() -> None:
     """In the order of names, without anything that changes with time alone."""
-    assert picture([pod("b"), pod("a")], 80, 24) == [
+    assert live_table([pod("b"), pod("a")], 80, 24) == [
         ("NAMESPACE   NAME   READY   STATUS    RESTARTS", ""),
         ("default     a      1/1     Running   2", "green"),
         ("default     b      1/1     Running   2", "green"),
@@ -42,13 +42,13 @@ def test_picture_has_a_head_and_a_line_for_each_pod() -> None:
 )
 def test_colour_says_how_a_pod_is(shown: dict[str, Any], colour: str) -> None:
     """Green for well, yellow for on its way, red for what needs somebody."""
-    assert picture([shown], 80, 24)[1][1] == colour
+    assert live_table([shown], 80, 24)[1][1] == colour
 
 
 def test_pods_that_are_not_well_come_first_where_there_is_little_room() -> None:
     """The rest is counted."""
     pods = [*(pod(f"well-{number:02}") for number in range(30)), pod("zz", ready=False, reason="CrashLoopBackOff")]
-    lines = [line for line, _ in picture(pods, 80, 10)]
+    lines = [line for line, _ in live_table(pods, 80, 10)]
     assert len(lines) == 6
     assert "zz" in lines[-2]
     assert lines[-1] == "... and 27 more"
@@ -57,6 +57,6 @@ def test_pods_that_are_not_well_come_first_where_there_is_little_room() -> None:
 @given(st.lists(st.text(max_size=20), max_size=30), st.integers(0, 100), st.integers(1, 40))
 def test_picture_fits_the_screen(names: list[str], columns: int, rows: int) -> None:
     """No line is wider, and there are not more than half of it and a few."""
-    lines = picture([pod(name) for name in names], columns, rows)
+    lines = live_table([pod(name) for name in names], columns, rows)
     assert all(len(line) < max(columns, 1) or not line for line, _ in lines)
     assert len(lines) <= max(3, rows // 2) + 1

@@ -1,7 +1,7 @@
 """Lists and names of objects."""
 
-from pykubelet.api import resources
-from pykubelet.cli.object_forms import list_of, named, objects_in, without_managed_fields
+from pykubelet.api import schema
+from pykubelet.cli.actions.resource_args import list_of, named, objects_in, without_managed_fields
 
 
 def test_items_of_a_list_get_its_kind() -> None:
@@ -33,5 +33,5 @@ def test_managed_fields_are_left_out_and_the_original_is_kept() -> None:
 
 def test_name_of_a_kind_has_its_group() -> None:
     """As kubectl writes it."""
-    assert named(resources.PODS) == "pod"
-    assert named(resources.DEPLOYMENTS) == "deployment.apps"
+    assert named(schema.PODS) == "pod"
+    assert named(schema.DEPLOYMENTS) == "deployment.apps"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.cli.describe.tab_stops import aligned
+from pykubelet.cli.printers.describe.describer import aligned
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.cli.table_layout import Decoration, cell_text, header, laid_out, plain_table, rows_of
+from pykubelet.cli.printers.table import Decoration, align_rows, cell_text, header, plain_table, rows_of
 
 CELLS = st.text(st.characters(exclude_categories=["Cc", "Cs"]), max_size=8)
 COLUMNS = [
@@ -19,7 +19,7 @@ TABLE = {"columnDefinitions": COLUMNS, "rows": [{"cells": ["web", 3, "n1"], "obj
 @given(st.integers(1, 5).flatmap(lambda n: st.lists(st.tuples(*[CELLS] * n), min_size=1)))
 def test_columns_begin_at_the_same_place(rows: list[tuple[str, ...]]) -> None:
     """Each cell can be cut out of its line again, and three spaces at least are between two."""
-    lines, widths = laid_out(rows)
+    lines, widths = align_rows(rows)
     for row, line in zip(rows, lines, strict=True):
         start = 0
         for cell, width in zip(row[:-1], widths, strict=True):
@@ -31,15 +31,15 @@ def test_columns_begin_at_the_same_place(rows: list[tuple[str, ...]]) -> None:
 
 def test_widths_only_grow() -> None:
     """What is added to a table keeps the columns that are on the screen already."""
-    _, widths = laid_out([("a long name", "x")])
-    lines, later = laid_out([("web", "y")], widths)
+    _, widths = align_rows([("a long name", "x")])
+    lines, later = align_rows([("web", "y")], widths)
     assert lines == ["web           y"]
     assert later == widths
 
 
 def test_short_columns_have_six_places() -> None:
     """As kubectl's have."""
-    assert laid_out([("UP", "X")])[0] == ["UP    X"]
+    assert align_rows([("UP", "X")])[0] == ["UP    X"]
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,12 @@ from datetime import timedelta
 
 from click import unstyle
 
-from pykubelet.agent.explanation import Blocked, Explanation, Step
-from pykubelet.agent.trail import TrailEntry
 from pykubelet.cli.why import lines
+from pykubelet.kubelet.explain.explanation import Blocked, BlockingStep, Explanation
+from pykubelet.kubelet.explain.trail import TrailEntry
 from pykubelet.testing.virtual_time import EPOCH
 
-BLOCKED = Blocked(Step.IMAGE, "the image", "pull it", EPOCH, EPOCH + timedelta(minutes=1))
+BLOCKED = Blocked(BlockingStep.IMAGE, "the image", "pull it", EPOCH, EPOCH + timedelta(minutes=1))
 
 
 def shown(told: Explanation) -> list[str]:
@@ -29,7 +29,7 @@ def test_headline_comes_first_and_then_the_trail() -> None:
 def test_who_was_not_asked_and_what_is_left_out_is_said() -> None:
     """Somebody who reads it knows what is missing."""
     trail = tuple(TrailEntry(EPOCH, "workers", f"entry {number}") for number in range(10))
-    told = shown(Explanation("default", "web", Blocked(Step.NOTHING, "nothing"), trail=trail, left_out=7))
+    told = shown(Explanation("default", "web", Blocked(BlockingStep.NOTHING, "nothing"), trail=trail, left_out=7))
     assert told[0] == "pod default/web: unknown"
     assert any("its node was not asked" in line for line in told)
     assert told.index("  ... 7 more") == told.index(next(line for line in told if "entry 2" in line)) - 1
@@ -39,6 +39,6 @@ def test_output_of_a_container_cannot_steer_the_terminal() -> None:
     """A probe's output is somebody else's text."""
     evil = "\x1b[2J\nroot# "
     entry = TrailEntry(EPOCH, "events", "Unhealthy", (("said", evil),))
-    told = shown(Explanation("default", "web", Blocked(Step.IMAGE, evil, evil), trail=(entry,)))
+    told = shown(Explanation("default", "web", Blocked(BlockingStep.IMAGE, evil, evil), trail=(entry,)))
     assert not any("\x1b" in line or "\n" in line for line in told)
-    assert not any("\x1b[2J" in line for line in lines(Explanation("d", "w", Blocked(Step.IMAGE, evil, evil))))
+    assert not any("\x1b[2J" in line for line in lines(Explanation("d", "w", Blocked(BlockingStep.IMAGE, evil, evil))))

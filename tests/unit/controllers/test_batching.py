@@ -9,16 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pykubelet.aio.supervise import start_supervised
+from pykubelet.aio.tasks import start_supervised
 from pykubelet.api.generated.apps import ReplicaSet, ReplicaSetSpec, ReplicaSetStatus
 from pykubelet.api.generated.core import Pod, PodStatus, PodTemplateSpec
 from pykubelet.api.generated.meta import LabelSelector, ObjectMeta
-from pykubelet.controllers.expectations import UidTrackingExpectations
-from pykubelet.controllers.object_index import ObjectIndex, key_of
-from pykubelet.controllers.ownership import new_controller_ref
-from pykubelet.controllers.pod_index import PodIndex
-from pykubelet.controllers.replicaset import ReplicaSetController
-from pykubelet.controllers.work_queue import FEW, PAUSE_SECONDS_EACH, WorkQueue
+from pykubelet.client.indexer import ObjectIndex, PodIndex, key_of
+from pykubelet.controllers.framework.expectations import UidTrackingExpectations
+from pykubelet.controllers.framework.ownership import new_controller_ref
+from pykubelet.controllers.framework.work_queue import FEW, PAUSE_SECONDS_EACH, WorkQueue
+from pykubelet.controllers.replicaset.replica_set import ReplicaSetController
 from pykubelet.testing.fake_pod_control import FakePodControl
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock, VirtualTimeLoop

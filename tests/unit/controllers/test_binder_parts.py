@@ -11,13 +11,13 @@ from msgspec.structs import replace
 
 from cluster_views import facts, labelled, node, pod, view
 from pykubelet.api.generated.core import Pod
-from pykubelet.controllers.binder.cluster_view import ClusterView
-from pykubelet.controllers.binder.decision import Refused, decide
-from pykubelet.controllers.binder.filters import Help, question_of, refusal
-from pykubelet.controllers.binder.pending_pods import LONGEST_WAIT_SECONDS, PendingPods, urgency
-from pykubelet.controllers.binder.pod_affinity import affinity_scores
-from pykubelet.controllers.binder.scores import MAX_SCORE, WEIGHTS, total_scores
-from pykubelet.controllers.binder.spread import HOST_NAME
+from pykubelet.scheduler.cache import SchedulerCache
+from pykubelet.scheduler.filters import ClusterEvent, run_filters, run_pre_filters
+from pykubelet.scheduler.interpodaffinity import affinity_scores
+from pykubelet.scheduler.podtopologyspread import HOST_NAME
+from pykubelet.scheduler.schedule_one import FitError, schedule_pod
+from pykubelet.scheduler.scheduling_queue import LONGEST_WAIT_SECONDS, SchedulingQueue, queue_sort_key
+from pykubelet.scheduler.scores import MAX_SCORE, WEIGHTS, prioritize_nodes
 from pykubelet.testing.virtual_time import VirtualClock
 
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -78,12 +78,12 @@ def test_choice_fits_and_refusal_means_that_no_node_does(events: list[tuple[Pod,
             seen.put_pod(each, place)
             turned.put_pod(each, place)
     wanted = facts("asking", containers=[{"name": "c", "resources": {"requests": {"cpu": "300m"}}}])
-    question = question_of(wanted, seen)
-    fitting = {name for name, state in seen.nodes.items() if refusal(question, state) is None}
-    choice = decide(wanted, seen)
+    question = run_pre_filters(wanted, seen)
+    fitting = {name for name, state in seen.nodes.items() if run_filters(question, state) is None}
+    choice = schedule_pod(wanted, seen)
     assert (choice in fitting) if isinstance(choice, str) else not fitting
-    assert decide(wanted, turned) == choice
-    for score in total_scores(wanted, list(seen.nodes.values()), seen):
+    assert schedule_pod(wanted, turned) == choice
+    for score in prioritize_nodes(wanted, list(seen.nodes.values()), seen):
         assert 0 <= score <= MAX_SCORE * sum(WEIGHTS.values())
 
 
@@ -120,7 +120,7 @@ def test_wishes_decide_among_nodes_that_fit(affinity: dict[str, Any], best: str)
     nodes = [node(name, labels={HOST_NAME: name, **labels.get(name, {})}) for name in ("n1", "n2", "n3")]
     nodes.append(node("n0", labels={HOST_NAME: "n0"}, taints=[{"key": "a", "effect": "PreferNoSchedule"}]))
     seen = view(nodes, {"n2": labelled(1, "web", app="web")})
-    assert decide(facts(affinity=affinity), seen) == best
+    assert schedule_pod(facts(affinity=affinity), seen) == best
 
 
 def test_pods_that_are_there_like_and_dislike_the_one_that_comes() -> None:
@@ -139,9 +139,9 @@ def test_pods_that_are_there_like_and_dislike_the_one_that_comes() -> None:
 
 def test_nodes_and_images_that_go_leave_nothing_behind() -> None:
     """Pods may be known before their node and after it."""
-    seen = ClusterView()
+    seen = SchedulerCache()
     seen.put_pod(pod("early"), "n1")
-    assert isinstance(decide(facts(), seen), Refused)
+    assert isinstance(schedule_pod(facts(), seen), FitError)
     seen.put_node(node("n1", images={"example/a:1": 5}))
     assert (len(seen.nodes["n1"].pods), seen.image_nodes) == (1, Counter({"example/a:1": 1}))
     seen.put_node(node("n1", images={"example/b:1": 5}))
@@ -161,7 +161,7 @@ def created(name: str, second: int, priority: int = 0) -> Pod:
 def test_urgency_orders_by_priority_then_age(pairs: list[tuple[int, int]]) -> None:
     """However far apart the priorities or ages."""
     pods = [created(f"p{index}", second, priority) for index, (priority, second) in enumerate(pairs)]
-    ordered = sorted(pods, key=urgency)
+    ordered = sorted(pods, key=queue_sort_key)
     keys = [(-(each.spec.priority or 0), each.metadata.creation_timestamp) for each in ordered]
     assert keys == sorted(keys)
 
@@ -169,7 +169,7 @@ def test_urgency_orders_by_priority_then_age(pairs: list[tuple[int, int]]) -> No
 async def test_parked_pods_come_back_when_something_helps_but_not_too_soon() -> None:
     """After their backoff, or after five minutes; pods that nothing helped stay."""
     clock = VirtualClock()
-    pending = PendingPods(clock)
+    pending = SchedulingQueue(clock)
     pods = {name: created(name, second) for second, name in enumerate(("room", "node"))}
     times: dict[str, list[float]] = {"default/room": [], "default/node": []}
     for each in pods.values():
@@ -178,10 +178,10 @@ async def test_parked_pods_come_back_when_something_helps_but_not_too_soon() -> 
         key = await pending.get()
         times[key].append(clock.monotonic())
         name = key.removeprefix("default/")
-        pending.park(pods[name], frozenset({Help.POD_GONE} if name == "room" else {Help.NODE}))
+        pending.park(pods[name], frozenset({ClusterEvent.POD_GONE} if name == "room" else {ClusterEvent.NODE}))
         pending.done(key)
         if name == "room":
-            pending.helped(Help.POD_GONE)
+            pending.helped(ClusterEvent.POD_GONE)
     assert times["default/room"] == [0, 1, 3, 7, 15]
     assert times["default/node"] == [0]
     async with asyncio.timeout(LONGEST_WAIT_SECONDS):

@@ -12,7 +12,7 @@ from pykubelet.api.generated.meta import Condition, LabelSelector, LabelSelector
 from pykubelet.api.generated.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from pykubelet.api.times import format_time
 from pykubelet.controllers.disruption.budget import (
-    Disrupted,
+    DisruptedPods,
     disrupted_pods,
     expectation,
     failed_status,
@@ -22,7 +22,7 @@ from pykubelet.controllers.disruption.budget import (
     selector_text,
     status_document,
 )
-from pykubelet.controllers.disruption.stale import seconds_until_stale, withdrawal
+from pykubelet.controllers.disruption.disruption import disruption_target_removal_patch, seconds_until_stale
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -117,7 +117,7 @@ def test_evicted_pods_are_waited_for_two_minutes() -> None:
     assert [one.metadata.name for one in found.overdue] == ["old"]
     assert found.look_again == NOW + timedelta(seconds=90)
     assert healthy_count(pods, found, NOW) == 2
-    assert disrupted_pods(budget(), pods, NOW) == Disrupted({})
+    assert disrupted_pods(budget(), pods, NOW) == DisruptedPods({})
 
 
 def test_patch_of_a_status_forgets_pods_that_are_done_with() -> None:
@@ -168,5 +168,5 @@ def test_announced_end_is_stale_after_two_minutes(given: Pod, seconds: float | N
 
 def test_withdrawal_clears_the_reason() -> None:
     """Nobody should read why a pod is to end that is not."""
-    (condition,) = withdrawal(pod("a", announced()), NOW)["status"]["conditions"]
+    (condition,) = disruption_target_removal_patch(pod("a", announced()), NOW)["status"]["conditions"]
     assert (condition["status"], condition["reason"], condition["message"]) == ("False", None, None)

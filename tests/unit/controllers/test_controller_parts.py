@@ -8,17 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.aio.backoff import Backoff
-from pykubelet.api import wire
+from pykubelet.api import serializer
 from pykubelet.api.errors import Conflict, Invalid, NotFound
 from pykubelet.api.generated.apps import ReplicaSet, ReplicaSetStatus
 from pykubelet.api.generated.batch import JobStatus, UncountedTerminatedPods
 from pykubelet.api.generated.meta import ObjectMeta, OwnerReference
-from pykubelet.api.patch import apply_merge
-from pykubelet.api.typed import REPLICA_SETS
-from pykubelet.controllers.object_index import ObjectIndex
-from pykubelet.controllers.owner_access import OwnerGoneError, explicit, may_adopt, patch_status, store_status
-from pykubelet.controllers.pod_actions import AggregateError, attempt_all
-from pykubelet.controllers.work_queue import WorkQueue
+from pykubelet.api.patch.json_merge_patch import apply_merge
+from pykubelet.api.scheme import REPLICA_SETS
+from pykubelet.client.indexer import ObjectIndex
+from pykubelet.controllers.framework.ownership import OwnerGoneError, explicit, may_adopt, patch_status, store_status
+from pykubelet.controllers.framework.pod_control import AggregateError, attempt_all
+from pykubelet.controllers.framework.work_queue import WorkQueue
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock
 
@@ -136,15 +136,15 @@ def test_explicit_status_sets_every_field() -> None:
     status = JobStatus(ready=0, uncounted_terminated_pods=UncountedTerminatedPods(failed=("c",)))
     merged = apply_merge(old, explicit(status))
     assert merged == {"ready": 0, "uncountedTerminatedPods": {"failed": ["c"]}, "new-field": 1}
-    assert wire.from_document(merged, JobStatus) == status
+    assert serializer.from_document(merged, JobStatus) == status
     assert apply_merge({}, explicit(JobStatus(uncounted_terminated_pods=UncountedTerminatedPods()))) == {
         "uncountedTerminatedPods": {}
     }
 
 
 async def stored(api: MemoryApi, **meta: Any) -> ReplicaSet:
-    document = api.put(REPLICA_SETS.resource, wire.to_document(replica_set(**meta)))
-    return wire.from_document(document, ReplicaSet)
+    document = api.put(REPLICA_SETS.resource, serializer.to_document(replica_set(**meta)))
+    return serializer.from_document(document, ReplicaSet)
 
 
 async def test_status_of_an_object_that_changed_needs_a_fresh_look() -> None:

@@ -10,19 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pykubelet.api import wire
+from pykubelet.api import serializer
 from pykubelet.api.errors import Conflict, InternalError
 from pykubelet.api.generated.batch import CronJob, CronJobSpec, CronJobStatus, Job, JobCondition, JobStatus
 from pykubelet.api.generated.core import ObjectReference
 from pykubelet.api.generated.meta import ObjectMeta, OwnerReference
+from pykubelet.api.scheme import CRON_JOBS, JOBS
 from pykubelet.api.times import format_time
-from pykubelet.api.typed import CRON_JOBS, JOBS
-from pykubelet.controllers.cron_plan import jobs_to_remove, new_job, review
-from pykubelet.controllers.cronjob import CronJobController
-from pykubelet.controllers.object_index import ObjectIndex
-from pykubelet.controllers.ownership import new_controller_ref
-from pykubelet.kube.client import Client
-from pykubelet.kube.recorder import reference_to
+from pykubelet.client.indexer import ObjectIndex
+from pykubelet.client.interface import Client
+from pykubelet.client.recorder import reference_to
+from pykubelet.controllers.cronjob.cronjob_controller import CronJobController
+from pykubelet.controllers.cronjob.schedule import jobs_to_remove, new_job, review_active_jobs
+from pykubelet.controllers.framework.ownership import new_controller_ref
 from pykubelet.testing.faults import Fault, FaultyClient
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import EPOCH, VirtualClock
@@ -58,9 +58,9 @@ class World:
 
     def __init__(self, one: CronJob, *jobs: Job, unseen: tuple[Job, ...] = (), client: Client | None = None) -> None:
         self.api, self.told = MemoryApi(VirtualClock()), list[tuple[str, str]]()
-        stored = wire.from_document(self.api.put(CRON_JOBS.resource, wire.to_document(one)), CronJob)
+        stored = serializer.from_document(self.api.put(CRON_JOBS.resource, serializer.to_document(one)), CronJob)
         for each in (*jobs, *unseen):
-            self.api.put(JOBS.resource, wire.to_document(each))
+            self.api.put(JOBS.resource, serializer.to_document(each))
         self.crons, self.jobs = ObjectIndex([stored]), ObjectIndex(jobs)
         self.use(client or self.api)
 
@@ -75,7 +75,7 @@ class World:
 
     def status(self) -> CronJobStatus:
         (document,) = self.api.documents(CRON_JOBS.resource)
-        return wire.from_document(document, CronJob).status
+        return serializer.from_document(document, CronJob).status
 
     def names(self) -> list[str]:
         return sorted(document["metadata"]["name"] for document in self.api.documents(JOBS.resource))
@@ -205,7 +205,7 @@ async def test_cron_job_that_is_gone_or_another_by_now_is_left_alone() -> None:
     """A namesake has its own jobs."""
     world = World(cron(), job())
     await world.controller.sync("default/none")
-    stored = wire.to_document(replace(cron(), metadata=replace(cron().metadata, uid="other")))
+    stored = serializer.to_document(replace(cron(), metadata=replace(cron().metadata, uid="other")))
     world.api.put(CRON_JOBS.resource, stored)
     await world.controller.sync(KEY)
     assert (world.told, len(world.names())) == ([], 1)
@@ -276,7 +276,7 @@ def test_history_keeps_the_newest_and_review_forgets_the_finished(
         assert len(kept) == (len(ended) if limit is None else min(limit, len(ended)))
         removed = [each.status.start_time or "" for each in ended if each.metadata.uid in gone]
         assert not kept or not removed or max(removed) <= min(each.status.start_time or "" for each in kept)
-    found = review(one, jobs)
+    found = review_active_jobs(one, jobs)
     running = {each.metadata.uid for each, (how, _, _) in zip(jobs, ends, strict=True) if how is None}
     uids = {each.metadata.uid for each in listed}
     assert {each.uid for each in found.status.active} == uids & running

@@ -1,17 +1,16 @@
 """The versions of a DaemonSet: one revision per template, known to pods by its label."""
 
-from pykubelet.api import wire
+from pykubelet.api import serializer
 from pykubelet.api.generated.apps import ControllerRevision, DaemonSet, DaemonSetSpec
 from pykubelet.api.generated.core import Pod, PodTemplateSpec
 from pykubelet.api.generated.meta import LabelSelector, ObjectMeta
-from pykubelet.api.typed import CONTROLLER_REVISIONS, DAEMON_SETS
-from pykubelet.controllers.daemon_history import DaemonHistory
-from pykubelet.controllers.daemon_pods import DaemonPods
-from pykubelet.controllers.expectations import CountingExpectations
-from pykubelet.controllers.object_index import ObjectIndex
-from pykubelet.controllers.ownership import new_controller_ref
-from pykubelet.controllers.pod_index import PodIndex
-from pykubelet.controllers.revision_plan import REVISION_LABEL, revision_data
+from pykubelet.api.scheme import CONTROLLER_REVISIONS, DAEMON_SETS
+from pykubelet.client.indexer import ObjectIndex, PodIndex
+from pykubelet.controllers.daemon.pods import DaemonPods
+from pykubelet.controllers.daemon.update import DaemonSetHistory
+from pykubelet.controllers.framework.controller_history import REVISION_LABEL, revision_data
+from pykubelet.controllers.framework.expectations import CountingExpectations
+from pykubelet.controllers.framework.ownership import new_controller_ref
 from pykubelet.testing.fake_pod_control import FakePodControl
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock
@@ -38,7 +37,7 @@ class World:
         self.api, self.control, self.index = MemoryApi(VirtualClock()), FakePodControl(), PodIndex()
         for one in pods:
             self.index.put(one)
-        self.api.put(DAEMON_SETS.resource, wire.to_document(SET))
+        self.api.put(DAEMON_SETS.resource, serializer.to_document(SET))
         self.revisions: ObjectIndex[ControllerRevision] = ObjectIndex()
         acts = DaemonPods(
             client=self.api,
@@ -48,12 +47,12 @@ class World:
             clock=VirtualClock(),
             burst=10,
         )
-        self.history = DaemonHistory(client=self.api, revisions=self.revisions, pods=acts)
+        self.history = DaemonSetHistory(client=self.api, revisions=self.revisions, pods=acts)
 
     def add(self, name: str, number: int, template: PodTemplateSpec, **labels: str) -> None:
         meta = ObjectMeta(name=name, namespace="ns", uid=name, labels={**LABELS, **labels}, owner_references=OWNERS)
         made = ControllerRevision(metadata=meta, data=revision_data(template), revision=number)
-        self.api.put(CONTROLLER_REVISIONS.resource, wire.to_document(made))
+        self.api.put(CONTROLLER_REVISIONS.resource, serializer.to_document(made))
         self.revisions.put(made)
 
     def stored(self) -> list[tuple[str, int]]:

@@ -9,11 +9,11 @@ from msgspec.structs import replace
 from pykubelet.api.generated.apps import ControllerRevision, DaemonSet, DaemonSetSpec
 from pykubelet.api.generated.core import Node, NodeSpec, Pod, PodCondition, PodSpec, PodStatus, PodTemplateSpec, Taint
 from pykubelet.api.generated.meta import LabelSelector, ObjectMeta
-from pykubelet.controllers.daemon_news import DaemonNews
-from pykubelet.controllers.expectations import CountingExpectations
-from pykubelet.controllers.object_index import ObjectIndex
-from pykubelet.controllers.ownership import new_controller_ref
-from pykubelet.controllers.work_queue import WorkQueue
+from pykubelet.client.indexer import ObjectIndex
+from pykubelet.controllers.daemon.daemon_controller import DaemonSetEventHandlers
+from pykubelet.controllers.framework.expectations import CountingExpectations
+from pykubelet.controllers.framework.ownership import new_controller_ref
+from pykubelet.controllers.framework.work_queue import WorkQueue
 from pykubelet.testing.virtual_time import EPOCH
 
 AT = EPOCH.isoformat()
@@ -54,7 +54,9 @@ class World:
 
     def __init__(self) -> None:
         self.expectations, self.queue = CountingExpectations(), WorkQueue()
-        self.news = DaemonNews(sets=ObjectIndex([A, B, SSD]), expectations=self.expectations, queue=self.queue)
+        self.news = DaemonSetEventHandlers(
+            sets=ObjectIndex([A, B, SSD]), expectations=self.expectations, queue=self.queue
+        )
 
     async def woken(self) -> list[str]:
         found: list[str] = []
@@ -71,7 +73,7 @@ def revision(owner: DaemonSet | None, app: str = "a", version: str = "1") -> Con
     return ControllerRevision(metadata=meta(owner, app, version))
 
 
-NEWS: list[tuple[str, Callable[[DaemonNews], None], list[str]]] = [
+NEWS: list[tuple[str, Callable[[DaemonSetEventHandlers], None], list[str]]] = [
     ("new set", lambda news: news.set_added(A), ["a"]),
     ("changed set", lambda news: news.set_updated(A, A), ["a"]),
     ("pod", lambda news: news.pod_added(pod(A)), ["a"]),
@@ -103,7 +105,7 @@ NEWS: list[tuple[str, Callable[[DaemonNews], None], list[str]]] = [
 
 
 @pytest.mark.parametrize(("tell", "expected"), [pytest.param(*row[1:], id=row[0]) for row in NEWS])
-async def test_news_wake_whom_they_concern(tell: Callable[[DaemonNews], None], expected: list[str]) -> None:
+async def test_news_wake_whom_they_concern(tell: Callable[[DaemonSetEventHandlers], None], expected: list[str]) -> None:
     """And nobody else."""
     world = World()
     tell(world.news)

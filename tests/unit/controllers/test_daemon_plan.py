@@ -25,12 +25,11 @@ from pykubelet.api.generated.core import (
     Toleration,
 )
 from pykubelet.api.generated.meta import ObjectMeta
-from pykubelet.api.node_fit import Fit, fit_of, is_tolerated, matches_node, with_toleration
-from pykubelet.controllers.daemon_backoff import FailedPodBackoff
-from pykubelet.controllers.daemon_plan import (
-    Revision,
+from pykubelet.api.scheduling import NodeFit, is_tolerated, matches_node, node_fit, with_toleration
+from pykubelet.controllers.daemon.placement import (
+    DaemonPodRevision,
     count_status,
-    node_fit,
+    node_should_run_daemon_pod,
     plan_node,
     pods_by_node,
     revision_of,
@@ -38,6 +37,7 @@ from pykubelet.controllers.daemon_plan import (
     target_node,
     template_for,
 )
+from pykubelet.controllers.daemon.pods import FailedPodBackoff
 from pykubelet.testing.virtual_time import EPOCH
 
 NODE = Node(metadata=ObjectMeta(name="n1", labels={"zone": "a", "cpus": "8"}))
@@ -55,7 +55,7 @@ def pod(name: str = "p", phase: str = "Running", *, node: str = "n1", **meta: An
 KINDS = st.lists(
     st.sampled_from(["Running", "Pending", "Failed", "Succeeded", "deleted", "failed and deleted"]), max_size=6
 )
-FITS = st.sampled_from([Fit(True, True), Fit(False, True), Fit(False, False)])
+FITS = st.sampled_from([NodeFit(True, True), NodeFit(False, True), NodeFit(False, False)])
 
 
 def make(number: int, kind: str) -> Pod:
@@ -66,7 +66,7 @@ def make(number: int, kind: str) -> Pod:
 
 @settings(deadline=None, max_examples=200)
 @given(kinds=KINDS, fit=FITS, may_kill=st.booleans())
-def test_plan_of_a_node(kinds: list[str], fit: Fit, may_kill: bool) -> None:
+def test_plan_of_a_node(kinds: list[str], fit: NodeFit, may_kill: bool) -> None:
     """Never a creation beside a pod, never the last running pod of a node that may keep it, never one twice."""
     pods = [make(number, kind) for number, kind in enumerate(kinds)]
     plan = plan_node(fit, pods, may_kill_failed=may_kill)
@@ -86,7 +86,7 @@ def test_plan_of_a_node(kinds: list[str], fit: Fit, may_kill: bool) -> None:
 
 @settings(deadline=None, max_examples=100)
 @given(kinds=KINDS, fit=FITS)
-def test_node_settles_when_what_was_done_is_seen(kinds: list[str], fit: Fit) -> None:
+def test_node_settles_when_what_was_done_is_seen(kinds: list[str], fit: NodeFit) -> None:
     """One pod where it may start, at most one where it may stay, none elsewhere."""
     pods = [make(number, kind) for number, kind in enumerate(kinds)]
     for turn in range(20):
@@ -109,7 +109,7 @@ def test_oldest_pod_is_kept() -> None:
         pod("b", node="n1", creation_timestamp=AT),
         pod("a", node="n1", creation_timestamp=AT),
     ]
-    plan = plan_node(Fit(True, True), pods, may_kill_failed=True)
+    plan = plan_node(NodeFit(True, True), pods, may_kill_failed=True)
     assert [one.metadata.name for one in plan.surplus] == ["b", "c", "unscheduled"]
 
 
@@ -148,12 +148,12 @@ def test_new_pod_is_made_for_its_node_and_knows_its_revision() -> None:
         "pod-template-generation": "3",
     }
     assert revision.made(made)
-    assert not Revision("other").made(made)
-    assert Revision("other", "3").made(made)
-    assert not Revision("").made(pod())
+    assert not DaemonPodRevision("other").made(made)
+    assert DaemonPodRevision("other", "3").made(made)
+    assert not DaemonPodRevision("").made(pod())
     assert template.spec.tolerations[0] == own
     assert len(template.spec.tolerations) == 7
-    assert template_for(daemon_set(), "n7", Revision("")).metadata.labels == {"app": "x"}
+    assert template_for(daemon_set(), "n7", DaemonPodRevision("")).metadata.labels == {"app": "x"}
 
 
 @pytest.mark.parametrize(
@@ -261,11 +261,13 @@ def test_status_counts() -> None:
         pod("over", "Failed", node="b", deletion_timestamp=AT),
         pod("lost", node=""),
     ]
-    status = count_status(daemon_set(), nodes.values(), pods_by_node(pods), Revision("h"), EPOCH)
+    status = count_status(daemon_set(), nodes.values(), pods_by_node(pods), DaemonPodRevision("h"), EPOCH)
     assert (status.desired_number_scheduled, status.current_number_scheduled) == (2, 1)
     assert (status.number_misscheduled, status.number_ready, status.number_available) == (1, 1, 1)
     assert (status.number_unavailable, status.updated_number_scheduled) == (1, 1)
-    assert fit_of(PodSpec(), nodes["c"]) == node_fit(daemon_set(), nodes["c"]) == Fit(False, True)
+    assert (
+        node_fit(PodSpec(), nodes["c"]) == node_should_run_daemon_pod(daemon_set(), nodes["c"]) == NodeFit(False, True)
+    )
 
 
 def test_unscheduled_pods_of_lost_nodes_are_stranded() -> None:

@@ -11,14 +11,14 @@ from msgspec.structs import replace
 from pykubelet.api.generated.apps import DaemonSet, DaemonSetSpec, DaemonSetUpdateStrategy, RollingUpdateDaemonSet
 from pykubelet.api.generated.core import Node, NodeSpec, Pod, PodCondition, PodSpec, PodStatus, Taint
 from pykubelet.api.generated.meta import ObjectMeta
-from pykubelet.api.node_fit import Fit
+from pykubelet.api.scheduling import NodeFit
 from pykubelet.api.times import format_time
-from pykubelet.controllers.daemon_plan import Revision, Surge, max_surge, max_unavailable, plan_node
-from pykubelet.controllers.daemon_rollout import Rollout, plan_rollout
-from pykubelet.controllers.pod_order import is_available
+from pykubelet.controllers.daemon.placement import DaemonPodRevision, SurgePolicy, max_surge, max_unavailable, plan_node
+from pykubelet.controllers.daemon.update import RollingUpdate, plan_rolling_update
+from pykubelet.controllers.framework.active_pods import is_pod_available
 from pykubelet.testing.virtual_time import EPOCH
 
-NEW = Revision("new")
+NEW = DaemonPodRevision("new")
 MIN_READY = 10
 AT = format_time(EPOCH)
 
@@ -65,7 +65,7 @@ def step(surge: int | str, unavailable: int | str, *kinds: str) -> tuple[list[st
     names = [f"n{number}" for number in range(len(kinds))]
     nodes = [node(name, wanted=not kind.startswith("-")) for name, kind in zip(names, kinds, strict=True)]
     by_node = {name: KINDS[kind.removeprefix("-")] for name, kind in zip(names, kinds, strict=True) if kind}
-    made = plan_rollout(daemon_set(surge, unavailable), nodes, by_node, NEW, EPOCH)
+    made = plan_rolling_update(daemon_set(surge, unavailable), nodes, by_node, NEW, EPOCH)
     return list(made.create), [one.metadata.name for one in made.delete]
 
 
@@ -118,13 +118,13 @@ def test_update_never_makes_more_unavailable_than_allowed(kinds: list[str], surg
     """A node only loses its available pod within the bound, and never while surging; none gets a third pod."""
     by_node = {f"n{number}": [_renamed(one, number) for one in KINDS[kind]] for number, kind in enumerate(kinds)}
     nodes = [node(name) for name in by_node]
-    made = plan_rollout(daemon_set(surge, 0 if surge else unavailable), nodes, by_node, NEW, EPOCH)
+    made = plan_rolling_update(daemon_set(surge, 0 if surge else unavailable), nodes, by_node, NEW, EPOCH)
     assert all(not NEW.made(one) and one.metadata.deletion_timestamp is None for one in made.delete)
     assert not any(NEW.made(one) for name in made.create for one in by_node[name])
     assert surge or not made.create
 
     def up(pods: list[Pod]) -> bool:
-        return any(is_available(one, MIN_READY, EPOCH) for one in pods if one.metadata.deletion_timestamp is None)
+        return any(is_pod_available(one, MIN_READY, EPOCH) for one in pods if one.metadata.deletion_timestamp is None)
 
     before = sum(up(pods) for pods in by_node.values())
     after = sum(up([one for one in pods if one not in made.delete]) for pods in by_node.values())
@@ -141,7 +141,7 @@ def test_bounds_are_of_a_rolling_update() -> None:
     assert (max_surge(daemon_set("30%"), 4), max_unavailable(daemon_set(0, "30%"), 4)) == (2, 2)
     assert (max_surge(daemon_set(2, 2, "OnDelete"), 4), max_unavailable(daemon_set(2, 2, "OnDelete"), 4)) == (0, 0)
     assert max_surge(DaemonSet(), 1) == 0
-    assert plan_rollout(daemon_set(), (), {}, NEW, EPOCH) == Rollout()
+    assert plan_rolling_update(daemon_set(), (), {}, NEW, EPOCH) == RollingUpdate()
 
 
 @pytest.mark.parametrize(
@@ -158,5 +158,5 @@ def test_bounds_are_of_a_rolling_update() -> None:
 )
 def test_surging_node_may_have_two_pods(pods: list[Pod], create: bool, surplus: list[str]) -> None:
     """One new and one old, as long as the old one is ready and the new one not available."""
-    plan = plan_node(Fit(True, True), pods, may_kill_failed=True, surge=Surge(NEW, MIN_READY, EPOCH))
+    plan = plan_node(NodeFit(True, True), pods, may_kill_failed=True, surge=SurgePolicy(NEW, MIN_READY, EPOCH))
     assert (plan.create, [one.metadata.name for one in plan.surplus]) == (create, surplus)

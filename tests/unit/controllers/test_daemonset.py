@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.api import wire
+from pykubelet.api import serializer
 from pykubelet.api.errors import ApiError, Forbidden, InternalError, NotFound
 from pykubelet.api.generated.apps import ControllerRevision, DaemonSet, DaemonSetSpec, DaemonSetStatus
 from pykubelet.api.generated.core import (
@@ -20,17 +20,15 @@ from pykubelet.api.generated.core import (
     Taint,
 )
 from pykubelet.api.generated.meta import LabelSelector, ObjectMeta
+from pykubelet.api.scheme import CONTROLLER_REVISIONS, DAEMON_SETS, PODS
 from pykubelet.api.times import format_time
-from pykubelet.api.typed import CONTROLLER_REVISIONS, DAEMON_SETS, PODS
-from pykubelet.controllers.daemon_plan import Revision, target_node, template_for
-from pykubelet.controllers.daemonset import DaemonSetController, DaemonView
-from pykubelet.controllers.expectations import CountingExpectations
-from pykubelet.controllers.object_index import ObjectIndex
-from pykubelet.controllers.ownership import new_controller_ref
-from pykubelet.controllers.pod_actions import PodActions
-from pykubelet.controllers.pod_control import PodControl
-from pykubelet.controllers.pod_index import PodIndex
-from pykubelet.kube.client import Client
+from pykubelet.client.indexer import ObjectIndex, PodIndex
+from pykubelet.client.interface import Client
+from pykubelet.controllers.daemon.daemon_controller import DaemonSetController, DaemonSetInformers
+from pykubelet.controllers.daemon.placement import DaemonPodRevision, target_node, template_for
+from pykubelet.controllers.framework.expectations import CountingExpectations
+from pykubelet.controllers.framework.ownership import new_controller_ref
+from pykubelet.controllers.framework.pod_control import PodControl, PodControlInterface
 from pykubelet.testing.fake_pod_control import FakePodControl
 from pykubelet.testing.faults import CALL_FAULTS, Fault, FaultyClient
 from pykubelet.testing.memory_api import MemoryApi
@@ -69,19 +67,19 @@ class World:
         *nodes: Node,
         client: Client | None = None,
         api: MemoryApi | None = None,
-        control: PodActions | None = None,
+        control: PodControlInterface | None = None,
         burst: int = 250,
     ) -> None:
         self.api, self.pods, self.told = api or MemoryApi(VirtualClock()), PodIndex(), list[str]()
         self.sets: ObjectIndex[DaemonSet] = ObjectIndex()
         self.expectations = CountingExpectations()
         self.revisions: ObjectIndex[ControllerRevision] = ObjectIndex()
-        self.api.put(DAEMON_SETS.resource, wire.to_document(one))
+        self.api.put(DAEMON_SETS.resource, serializer.to_document(one))
         self.controller = DaemonSetController(
             client=client or self.api,
             pod_control=control or PodControl(client=client or self.api, recorder=self),
             recorder=self,
-            view=DaemonView(self.sets, self.pods, ObjectIndex(nodes), self.revisions),
+            view=DaemonSetInformers(self.sets, self.pods, ObjectIndex(nodes), self.revisions),
             expectations=self.expectations,
             clock=VirtualClock(),
             burst=burst,
@@ -95,21 +93,21 @@ class World:
     def show(self) -> None:
         """Let the controller see everything; nothing is awaited any more."""
         (document,) = self.api.documents(DAEMON_SETS.resource)
-        self.sets.put(wire.from_document(document, DaemonSet))
+        self.sets.put(serializer.from_document(document, DaemonSet))
         for one in self.pods.of_owner(daemon_set(), with_orphans=True):
             self.pods.remove(one)
         for one in self.found():
             self.pods.put(one)
         for document in self.api.documents(CONTROLLER_REVISIONS.resource):
-            self.revisions.put(wire.from_document(document, ControllerRevision))
+            self.revisions.put(serializer.from_document(document, ControllerRevision))
         self.expectations.forget(KEY)
 
     def found(self) -> list[Pod]:
-        return [wire.from_document(document, Pod) for document in self.api.documents(PODS.resource)]
+        return [serializer.from_document(document, Pod) for document in self.api.documents(PODS.resource)]
 
     def status(self) -> DaemonSetStatus:
         (document,) = self.api.documents(DAEMON_SETS.resource)
-        return wire.from_document(document, DaemonSet).status
+        return serializer.from_document(document, DaemonSet).status
 
     async def settle(self) -> None:
         """Sync what is shown until nothing fails and nothing changes."""
@@ -132,8 +130,8 @@ async def test_every_node_has_its_pod_in_the_end_whatever_fails(fault: Fault) ->
         api = MemoryApi(VirtualClock())
         client = FaultyClient(api, fault, at=at)
         for one in (pod("a", "n0"), pod("b", "n0"), pod("c", "n1", "Failed"), pod("d", "n2", "Succeeded")):
-            api.put(PODS.resource, wire.to_document(one))
-        api.put(PODS.resource, wire.to_document(pod("e", "closed")))
+            api.put(PODS.resource, serializer.to_document(one))
+        api.put(PODS.resource, serializer.to_document(pod("e", "closed")))
         closed = node("closed", Taint(key="k", effect="NoExecute"))
         world = World(daemon_set(), *(node(f"n{n}") for n in range(4)), closed, client=client, api=api, burst=2)
         await world.settle()
@@ -191,7 +189,7 @@ async def test_bursts_limit_both_directions() -> None:
     """So many creations and so many deletions at once, and no more expected."""
     world = World(daemon_set(), *(node(f"n{n}") for n in range(9)), burst=2)
     for number in range(5):
-        world.api.put(PODS.resource, wire.to_document(pod(f"p{number}", "n0")))
+        world.api.put(PODS.resource, serializer.to_document(pod(f"p{number}", "n0")))
     world.show()
     await world.controller.sync(KEY)
     verbs = [call.verb for call in world.api.calls if call.resource == "pods"]
@@ -221,7 +219,7 @@ async def test_set_is_looked_at_again_when_pods_should_be_available() -> None:
     world = World(daemon_set(min_ready=30), node("n1"))
     one = pod("a", "n1")
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": format_time(EPOCH)}
-    world.api.put(PODS.resource, {**wire.to_document(one), "status": {"phase": "Running", "conditions": [ready]}})
+    world.api.put(PODS.resource, {**serializer.to_document(one), "status": {"phase": "Running", "conditions": [ready]}})
     world.show()
     await world.controller.sync(KEY)
     assert (world.status().number_ready, world.status().number_available) == (1, 0)
@@ -265,7 +263,7 @@ async def test_unscheduled_pod_for_a_lost_node_is_deleted() -> None:
     """Nobody else would."""
     control = FakePodControl()
     world = World(daemon_set(), control=control)
-    template = template_for(daemon_set(), "gone", Revision(""))
+    template = template_for(daemon_set(), "gone", DaemonPodRevision(""))
     world.pods.put(replace(pod("s", ""), spec=template.spec))
     await world.controller.sync(KEY)
     assert control.deleted == ["s"]

@@ -5,16 +5,15 @@ from typing import Any, TypeVar
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.api import wire
+from pykubelet.api import serializer
 from pykubelet.api.errors import ApiError, Forbidden
 from pykubelet.api.generated.apps import Deployment, DeploymentSpec, DeploymentStrategy, ReplicaSet, ReplicaSetSpec
 from pykubelet.api.generated.core import ObjectReference, Pod
 from pykubelet.api.generated.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta
-from pykubelet.api.typed import DEPLOYMENTS, REPLICA_SETS, Kind
-from pykubelet.controllers.deployment import DeploymentController
-from pykubelet.controllers.object_index import ObjectIndex, key_of
-from pykubelet.controllers.ownership import ClaimError, new_controller_ref
-from pykubelet.controllers.pod_index import PodIndex
+from pykubelet.api.scheme import DEPLOYMENTS, REPLICA_SETS, TypedKind
+from pykubelet.client.indexer import ObjectIndex, PodIndex, key_of
+from pykubelet.controllers.deployment.deployment_controller import DeploymentController
+from pykubelet.controllers.framework.ownership import ClaimError, new_controller_ref
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock
 
@@ -48,7 +47,7 @@ class RefusingApi(MemoryApi):
 
     refusal: ApiError | None = None
 
-    async def create(self, kind: Kind[T], body: T, *, namespace: str = "", name: str = "") -> T:
+    async def create(self, kind: TypedKind[T], body: T, *, namespace: str = "", name: str = "") -> T:
         if self.refusal is not None:
             raise self.refusal
         return await super().create(kind, body, namespace=namespace, name=name)
@@ -71,10 +70,10 @@ class World:
             pods=PodIndex(),
         )
         for one in deployments:
-            self.api.put(DEPLOYMENTS.resource, wire.to_document(one))
-            self.known.put(wire.from_document(self.api.documents(DEPLOYMENTS.resource)[-1], Deployment))
+            self.api.put(DEPLOYMENTS.resource, serializer.to_document(one))
+            self.known.put(serializer.from_document(self.api.documents(DEPLOYMENTS.resource)[-1], Deployment))
         for found in sets:
-            self.api.put(REPLICA_SETS.resource, wire.to_document(found))
+            self.api.put(REPLICA_SETS.resource, serializer.to_document(found))
 
     def event(self, involved: ObjectReference, event_type: str, reason: str, message: str) -> None:
         assert involved.kind == "Deployment"
@@ -207,7 +206,9 @@ async def test_set_that_cannot_be_adopted_stops_the_sync() -> None:
     """Here the Deployment has been replaced by another of its name, which only a look at the server shows."""
     orphan = replica_set(None)
     world = World(deployment(), sets=(orphan,))
-    world.api.put(DEPLOYMENTS.resource, wire.to_document(replace(WEB, metadata=replace(WEB.metadata, uid="other"))))
+    world.api.put(
+        DEPLOYMENTS.resource, serializer.to_document(replace(WEB, metadata=replace(WEB.metadata, uid="other")))
+    )
     with pytest.raises(ClaimError, match="can't adopt ReplicaSet default/web-1") as raised:
         await world.controller.sync("default/web")
     assert "is gone: got uid other, wanted uid-web" in str(raised.value)

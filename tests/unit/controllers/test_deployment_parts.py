@@ -22,23 +22,32 @@ from pykubelet.api.generated.apps import (
 )
 from pykubelet.api.generated.core import Container, PodSpec, PodTemplateSpec
 from pykubelet.api.generated.meta import LabelSelector, ObjectMeta
-from pykubelet.api.selector import selector_from_object
+from pykubelet.api.int64 import scaled_count
+from pykubelet.api.labels import selector_from_object
 from pykubelet.api.times import format_time
-from pykubelet.controllers.deployment import conditions
-from pykubelet.controllers.deployment.conditions import PROGRESSING, condition_of, progress, with_condition
-from pykubelet.controllers.deployment.revisions import (
+from pykubelet.controllers.deployment import progress as conditions
+from pykubelet.controllers.deployment.progress import (
+    PROGRESSING,
+    deployment_condition,
+    pod_counts,
+    progressing_condition,
+    rollout_status,
+    with_condition,
+)
+from pykubelet.controllers.deployment.replica_sets import (
     DESIRED_REPLICAS,
     HISTORY_LENGTH,
     REVISION,
     REVISION_HISTORY,
+    active_or_latest,
+    find_new_replica_set,
+    new_replica_set,
     next_revision,
+    set_name,
     size_annotation,
     version_annotations,
 )
-from pykubelet.controllers.deployment.scaling import is_scaling_event, recreate_plan, scale_plan
-from pykubelet.controllers.deployment.sets import active_or_latest, find_new, new_set, set_name
-from pykubelet.controllers.deployment.status import pod_counts, rollout_status
-from pykubelet.controllers.int_or_percent import scaled_count
+from pykubelet.controllers.deployment.rolling import is_scaling_event, recreate_plan, scale_plan
 from pykubelet.testing.virtual_time import EPOCH
 
 WORDS = st.text("abcdefghij", min_size=1, max_size=5)
@@ -81,13 +90,13 @@ def test_new_set_is_found_again_and_selects_its_pods(
 ) -> None:
     """Whatever it is called; the set of another template is not it."""
     one = replace(deployment(image, labels=labels), status=DeploymentStatus(collision_count=collisions))
-    made = new_set(one, replicas=2, annotations={})
+    made = new_replica_set(one, replicas=2, annotations={})
     assert selector_from_object(made.spec.selector).matches(made.spec.template.metadata.labels)
     assert selector_from_object(one.spec.selector).matches(made.metadata.labels)
-    assert find_new(one, [made]) is made
+    assert find_new_replica_set(one, [made]) is made
     twin = replace(made, metadata=replace(made.metadata, creation_timestamp="2026-01-01T00:00:00Z"))
-    assert find_new(one, [twin, made]) is made
-    found = find_new(deployment(other, labels=labels), [made])
+    assert find_new_replica_set(one, [twin, made]) is made
+    found = find_new_replica_set(deployment(other, labels=labels), [made])
     assert (found is made) == (image == other)
 
 
@@ -182,7 +191,7 @@ def test_condition_remembers_when_its_status_and_when_its_reason_changed(said: l
         if last != (value, reason):
             updated = now
         last = (value, reason)
-        status = with_condition(status, progress(value, reason, "message", now))
+        status = with_condition(status, progressing_condition(value, reason, "message", now))
         (found,) = status.conditions
         assert (found.status, found.reason) == last
         assert (found.last_transition_time, found.last_update_time) == (format_time(changed), format_time(updated))
@@ -203,10 +212,10 @@ def test_condition_remembers_when_its_status_and_when_its_reason_changed(said: l
 )
 def test_pause_is_told_as_progress_unknown(paused: bool, reason: str, deadline: int | None, expected: str) -> None:
     """So that the deadline counts from when the Deployment is resumed."""
-    known = (progress("True", reason, "", EPOCH),) if reason else ()
+    known = (progressing_condition("True", reason, "", EPOCH),) if reason else ()
     one = deployment(paused=paused, progress_deadline_seconds=deadline)
     status = conditions.with_pause(replace(one, status=DeploymentStatus(conditions=known)), EPOCH)
-    found = condition_of(status, PROGRESSING)
+    found = deployment_condition(status, PROGRESSING)
     assert found is not None
     assert found.reason == expected
     assert (found.status == "Unknown") == (expected != reason)
@@ -227,7 +236,7 @@ def test_counts_are_sums_over_all_sets(counts: list[tuple[int, int, int]], has_n
     assert status.updated_replicas == (sets[0].status.replicas if has_new else 0)
     assert status.available_replicas == status.ready_replicas == sum(good for _, _, good in counts)
     assert status.unavailable_replicas == max(sum(wanted for wanted, _, _ in counts) - status.available_replicas, 0)
-    found = condition_of(status, conditions.AVAILABLE)
+    found = deployment_condition(status, conditions.AVAILABLE)
     assert found is not None
     assert (found.status == "True") == (status.available_replicas >= 3)
 
@@ -239,11 +248,11 @@ def test_failure_to_make_pods_is_told_and_taken_back() -> None:
     new = replica_set("new", status=ReplicaSetStatus(conditions=(failed,)))
     old = replica_set("old", status=ReplicaSetStatus(conditions=(replace(other, type="Else"), other)))
     for one, message in ((new, "quota"), (replica_set("new"), "old"), (None, "old")):
-        found = condition_of(rollout_status(deployment(), one, [old], EPOCH), conditions.REPLICA_FAILURE)
+        found = deployment_condition(rollout_status(deployment(), one, [old], EPOCH), conditions.REPLICA_FAILURE)
         assert found is not None
         assert (found.reason, found.message) == ("FailedCreate", message)
     told = replace(deployment(), status=rollout_status(deployment(), new, [], EPOCH))
-    assert condition_of(rollout_status(told, replica_set("new"), [], EPOCH), conditions.REPLICA_FAILURE) is None
+    assert deployment_condition(rollout_status(told, replica_set("new"), [], EPOCH), conditions.REPLICA_FAILURE) is None
 
 
 def test_one_set_is_scaled_and_otherwise_old_ones_go() -> None:

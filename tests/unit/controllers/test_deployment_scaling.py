@@ -16,10 +16,21 @@ from pykubelet.api.generated.apps import (
     RollingUpdateDeployment,
 )
 from pykubelet.api.generated.meta import ObjectMeta
-from pykubelet.controllers.deployment.limits import desired_replicas, max_replicas, min_available
-from pykubelet.controllers.deployment.revisions import DESIRED_REPLICAS, MAX_REPLICAS
-from pykubelet.controllers.deployment.scaling import Resize, grown_size, is_scaling_event, rolling_plan, scale_plan
-from pykubelet.controllers.replica_plan import wanted_replicas
+from pykubelet.controllers.deployment.replica_sets import (
+    DESIRED_REPLICAS,
+    MAX_REPLICAS,
+    desired_replicas,
+    max_replicas,
+    min_available,
+)
+from pykubelet.controllers.deployment.rolling import (
+    ReplicaSetScale,
+    grown_size,
+    is_scaling_event,
+    rolling_plan,
+    scale_plan,
+)
+from pykubelet.controllers.replicaset.replica_set import wanted_replicas
 
 BOUNDS = st.one_of(st.integers(0, 6), st.integers(0, 100).map(lambda percent: f"{percent}%"))
 
@@ -55,9 +66,9 @@ class Model:
         if name not in self.sets:
             old = tuple(self.sets.values())
             self.pods[name], self.sets[name] = [], replica_set(name, 0)
-            self.resize(Resize(name, grown_size(self.of, 0, old)))
+            self.resize(ReplicaSetScale(name, grown_size(self.of, 0, old)))
 
-    def resize(self, step: Resize) -> None:
+    def resize(self, step: ReplicaSetScale) -> None:
         one = self.sets[step.name]
         metadata = replace(one.metadata, generation=one.metadata.generation + 1)
         self.sets[step.name] = replace(one, metadata=metadata, spec=replace(one.spec, replicas=step.replicas))

@@ -8,20 +8,31 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.generated.meta import OwnerReference
-from pykubelet.api.partial import PartialMeta
-from pykubelet.controllers.garbage.graph import Graph, Node, Work, next_meaning
-from pykubelet.controllers.garbage.identity import AbsentOwners, Identity, identity_meant, means
-from pykubelet.controllers.garbage.patches import (
+from pykubelet.api.scheme import PartialMeta
+from pykubelet.controllers.garbagecollector.graph import (
+    AbsentOwnerCache,
+    GraphChanges,
+    GraphNode,
+    ObjectIdentity,
+    OwnerGraph,
+    identity_meant,
+    is_reference_to,
+    next_identity_meant,
+)
+from pykubelet.controllers.garbagecollector.operations import (
+    CollectionDecision,
+    OwnerState,
+    decide_collection,
+    owner_state,
     unblock_patch,
     whole_release_patch,
     whole_unblock_patch,
     without_finalizer,
 )
-from pykubelet.controllers.garbage.verdict import Standing, Verdict, standing, verdict
 
 
-def identity(uid: str, *, namespace: str = "ns", kind: str = "Pod", name: str = "") -> Identity:
-    return Identity(kind, "v1", namespace, name or f"name-{uid}", uid)
+def identity(uid: str, *, namespace: str = "ns", kind: str = "Pod", name: str = "") -> ObjectIdentity:
+    return ObjectIdentity(kind, "v1", namespace, name or f"name-{uid}", uid)
 
 
 def owner(uid: str, *, blocking: bool | None = None, kind: str = "Pod", name: str = "") -> OwnerReference:
@@ -35,13 +46,13 @@ def meta(*owners: OwnerReference, deleted: bool = False, finalizers: tuple[str, 
     return PartialMeta(owner_references=owners, finalizers=finalizers, deletion_timestamp=at)
 
 
-def seen(graph: Graph, uid: str, *owners: OwnerReference, **rest: Any) -> Work:
+def seen(graph: OwnerGraph, uid: str, *owners: OwnerReference, **rest: Any) -> GraphChanges:
     return graph.observed(identity(uid), meta(*owners, **rest))
 
 
 def test_unknown_owner_is_asked_about_and_its_absence_puts_its_dependents_in_doubt() -> None:
     """A virtual node stands for it; once it is known to be absent, the node goes."""
-    graph = Graph()
+    graph = OwnerGraph()
     work = seen(graph, "d", owner("o"))
     assert list(work.examine) == ["o"]
     node = graph.get("o")
@@ -55,9 +66,9 @@ def test_unknown_owner_is_asked_about_and_its_absence_puts_its_dependents_in_dou
 
 def test_owner_seen_after_its_dependent_becomes_real() -> None:
     """Nobody is in doubt, for both say the same."""
-    graph = Graph()
+    graph = OwnerGraph()
     seen(graph, "d", owner("o"))
-    assert seen(graph, "o") == Work()
+    assert seen(graph, "o") == GraphChanges()
     node = graph.get("o")
     assert node is not None
     assert not node.is_virtual
@@ -65,12 +76,12 @@ def test_owner_seen_after_its_dependent_becomes_real() -> None:
 
 def test_deleted_owner_puts_dependents_in_doubt_and_frees_who_waited() -> None:
     """The dependents of who went, and the owner that waited for it to go."""
-    graph = Graph()
+    graph = OwnerGraph()
     seen(graph, "top", deleted=True, finalizers=("foregroundDeletion",))
     seen(graph, "middle", owner("top", blocking=True))
     seen(graph, "leaf", owner("middle"))
     assert set(graph.deleted("middle").examine) == {"leaf", "top"}
-    assert graph.deleted("middle") == Work()
+    assert graph.deleted("middle") == GraphChanges()
 
 
 @pytest.mark.parametrize(
@@ -79,28 +90,28 @@ def test_deleted_owner_puts_dependents_in_doubt_and_frees_who_waited() -> None:
 )
 def test_begin_of_a_deletion_is_noticed_once(finalizer: str, examined: set[str], orphaned: set[str]) -> None:
     """By the finalizer that tells how; the same again is no news."""
-    graph = Graph()
+    graph = OwnerGraph()
     seen(graph, "o")
     seen(graph, "d", owner("o"))
     work = seen(graph, "o", deleted=True, finalizers=(finalizer,))
     assert (set(work.examine), set(work.orphan)) == (examined, orphaned)
-    assert seen(graph, "o", deleted=True, finalizers=(finalizer, "more")) == Work()
+    assert seen(graph, "o", deleted=True, finalizers=(finalizer, "more")) == GraphChanges()
 
 
 def test_owner_that_waits_is_looked_at_only_when_nothing_blocks_it() -> None:
     """Of many dependents only the last matters, or that it stops blocking."""
-    graph = Graph()
+    graph = OwnerGraph()
     seen(graph, "o", deleted=True, finalizers=("foregroundDeletion",))
     for uid in "abc":
         assert set(seen(graph, uid, owner("o", blocking=True)).examine) == {uid}
-    assert graph.deleted("a") == Work()
-    assert seen(graph, "b", owner("o", blocking=False)) == Work()
+    assert graph.deleted("a") == GraphChanges()
+    assert seen(graph, "b", owner("o", blocking=False)) == GraphChanges()
     assert set(seen(graph, "c", owner("o", blocking=False)).examine) == {"o"}
 
 
 def test_ring_that_waits_for_itself_has_no_keepers() -> None:
     """Longer ways around count too; who is not in the ring does keep."""
-    graph = Graph()
+    graph = OwnerGraph()
     waiting = {"deleted": True, "finalizers": ("foregroundDeletion",)}
     seen(graph, "a", owner("c", blocking=True), **waiting)
     seen(graph, "b", owner("a", blocking=True), **waiting)
@@ -117,22 +128,22 @@ def test_reference_to_another_namespace_is_reported_whoever_is_seen_first() -> N
     """And its object is looked at; an owner without a namespace may be anybody's."""
     far = identity("d", namespace="other")
     for order in ("owner first", "dependent first"):
-        graph = Graph()
-        work = seen(graph, "o") if order == "owner first" else Work()
+        graph = OwnerGraph()
+        work = seen(graph, "o") if order == "owner first" else GraphChanges()
         found = graph.observed(far, meta(owner("o")))
         if order == "dependent first":
             found = seen(graph, "o")
-        assert work == Work()
+        assert work == GraphChanges()
         assert found.misplaced == [(far, owner("o"))]
         assert "d" in found.examine
-    graph = Graph()
+    graph = OwnerGraph()
     graph.observed(identity("n", namespace=""), meta())
-    assert graph.observed(far, meta(owner("n"))) == Work()
+    assert graph.observed(far, meta(owner("n"))) == GraphChanges()
 
 
 def test_dependents_that_disagree_on_an_owner_are_asked_about_one_after_the_other() -> None:
     """Only those that mean the absent one are in doubt; the next meaning in order is tried, then the first."""
-    graph = Graph()
+    graph = OwnerGraph()
     seen(graph, "a", owner("o", name="one"))
     seen(graph, "b", owner("o", name="two"))
     work = graph.absent(identity("o", name="one"))
@@ -140,28 +151,28 @@ def test_dependents_that_disagree_on_an_owner_are_asked_about_one_after_the_othe
     node = graph.get("o")
     assert node is not None
     assert node.identity.name == "two"
-    nodes = [Node(identity("x"), owners=(owner("o", name=name),)) for name in ("b", "d")]
-    assert next_meaning(nodes, identity("o", name="c")) == identity("o", name="d")
-    assert next_meaning(nodes, identity("o", name="e")) == identity("o", name="b")
-    assert next_meaning([], identity("o")) is None
+    nodes = [GraphNode(identity("x"), owners=(owner("o", name=name),)) for name in ("b", "d")]
+    assert next_identity_meant(nodes, identity("o", name="c")) == identity("o", name="d")
+    assert next_identity_meant(nodes, identity("o", name="e")) == identity("o", name="b")
+    assert next_identity_meant([], identity("o")) is None
 
 
 def test_object_that_is_followed_no_longer_is_asked_about_if_it_matters() -> None:
     """One that owns and is owned by nobody is forgotten."""
-    graph = Graph()
+    graph = OwnerGraph()
     seen(graph, "o")
     seen(graph, "d", owner("o"))
     seen(graph, "alone")
     assert set(graph.unfollowed("o").examine) == {"o"}
-    assert graph.unfollowed("alone") == Work()
+    assert graph.unfollowed("alone") == GraphChanges()
     assert graph.get("alone") is None
-    assert graph.unfollowed("unknown") == Work()
+    assert graph.unfollowed("unknown") == GraphChanges()
     assert set(graph.absent(identity("o")).examine) == {"d"}
 
 
 def test_absence_is_remembered_of_the_latest_few() -> None:
     """Those asked for stay longest."""
-    absent = AbsentOwners(limit=2)
+    absent = AbsentOwnerCache(limit=2)
     for uid in "ab":
         absent.add(identity(uid))
     assert absent.has([identity("x"), identity("a")])
@@ -173,44 +184,44 @@ def test_identity_reads_as_upstream_prints_it_and_means_what_it_says() -> None:
     """All of kind, version, name and UID count."""
     one = identity("u")
     assert str(one) == "[v1/Pod, namespace: ns, name: name-u, uid: u]"
-    assert means(owner("u"), one)
-    assert not means(owner("u", kind="Secret"), one)
+    assert is_reference_to(owner("u"), one)
+    assert not is_reference_to(owner("u", kind="Secret"), one)
     assert identity_meant(owner("u"), "ns") == one
 
 
-SOLID, DANGLING, WAITING = Standing.SOLID, Standing.DANGLING, Standing.WAITING
+SOLID, DANGLING, WAITING = OwnerState.SOLID, OwnerState.DANGLING, OwnerState.WAITING
 
 
 @pytest.mark.parametrize(
     ("owners", "finalizers", "dependents", "expected"),
     [
-        ([], (), 0, Verdict()),
-        ([SOLID], (), 0, Verdict()),
-        ([SOLID, DANGLING, WAITING], (), 0, Verdict(release_from=("1", "2"))),
-        ([DANGLING], (), 0, Verdict(delete="Background")),
-        ([DANGLING], ("orphan",), 0, Verdict(delete="Orphan")),
-        ([DANGLING, DANGLING], ("foregroundDeletion",), 0, Verdict(delete="Foreground")),
-        ([WAITING], (), 0, Verdict(delete="Background")),
-        ([WAITING, DANGLING], (), 1, Verdict(delete="Foreground")),
-        ([WAITING], (), 2, Verdict(delete="Foreground", unblock_first=True)),
+        ([], (), 0, CollectionDecision()),
+        ([SOLID], (), 0, CollectionDecision()),
+        ([SOLID, DANGLING, WAITING], (), 0, CollectionDecision(release_from=("1", "2"))),
+        ([DANGLING], (), 0, CollectionDecision(delete="Background")),
+        ([DANGLING], ("orphan",), 0, CollectionDecision(delete="Orphan")),
+        ([DANGLING, DANGLING], ("foregroundDeletion",), 0, CollectionDecision(delete="Foreground")),
+        ([WAITING], (), 0, CollectionDecision(delete="Background")),
+        ([WAITING, DANGLING], (), 1, CollectionDecision(delete="Foreground")),
+        ([WAITING], (), 2, CollectionDecision(delete="Foreground", unblock_first=True)),
     ],
     ids=["no owner", "owned", "some gone", "all gone", "orphans", "foreground", "waited for", "chain", "ring"],
 )
 def test_verdict_on_an_object(
-    owners: list[Standing], finalizers: tuple[str, ...], dependents: int, expected: Verdict
+    owners: list[OwnerState], finalizers: tuple[str, ...], dependents: int, expected: CollectionDecision
 ) -> None:
     """What became of its owners decides; the second dependent is one that waits itself."""
-    node = Node(identity("x"))
+    node = GraphNode(identity("x"))
     for number in range(dependents):
-        node.dependents[str(number)] = Node(identity(str(number)), is_deleting_dependents=number == 1)
+        node.dependents[str(number)] = GraphNode(identity(str(number)), is_deleting_dependents=number == 1)
     found = [(owner(str(number)), one) for number, one in enumerate(owners)]
-    assert verdict(node, finalizers, found) == expected
+    assert decide_collection(node, finalizers, found) == expected
 
 
 def test_standing_of_an_owner() -> None:
     """Being deleted is not enough to be waiting."""
     waiting = meta(deleted=True, finalizers=("foregroundDeletion",))
-    found = [standing(one) for one in (None, meta(), meta(deleted=True), waiting)]
+    found = [owner_state(one) for one in (None, meta(), meta(deleted=True), waiting)]
     assert found == [DANGLING, SOLID, SOLID, WAITING]
 
 
@@ -236,7 +247,7 @@ def test_patches_change_references_and_finalizers_of_the_version_that_was_read()
 
 UIDS = st.sampled_from("abc")
 OWNERS = st.lists(st.builds(owner, UIDS, blocking=st.booleans(), name=st.sampled_from(["", "x"])), max_size=3)
-STEPS: list[Callable[..., Work]] = [
+STEPS: list[Callable[..., GraphChanges]] = [
     lambda graph, uid, owners, deleted: graph.observed(
         identity(uid), meta(*owners, deleted=deleted, finalizers=("foregroundDeletion",))
     ),
@@ -248,9 +259,9 @@ STEPS: list[Callable[..., Work]] = [
 
 @settings(max_examples=300)
 @given(st.lists(st.tuples(st.sampled_from([*STEPS, STEPS[0], STEPS[0]]), UIDS, OWNERS, st.booleans()), max_size=30))
-def test_owners_and_dependents_always_agree(steps: list[tuple[Callable[..., Work], str, Any, bool]]) -> None:
+def test_owners_and_dependents_always_agree(steps: list[tuple[Callable[..., GraphChanges], str, Any, bool]]) -> None:
     """Whatever happens: who names an owner is among its dependents, and the other way round."""
-    graph = Graph()
+    graph = OwnerGraph()
     for step, uid, owners, deleted in steps:
         work = step(graph, uid, owners, deleted)
         nodes = {name: node for name in "abc" if (node := graph.get(name)) is not None}

@@ -2,13 +2,12 @@
 
 import asyncio
 
-from pykubelet.aio.supervise import start_supervised
-from pykubelet.api import resources
+from pykubelet.aio.tasks import start_supervised
+from pykubelet.api import schema
 from pykubelet.api.generated.core import Pod, Secret
-from pykubelet.api.typed import PODS, SECRETS
-from pykubelet.controllers.informers import Informers
-from pykubelet.controllers.loop import ControllerLoop
-from pykubelet.controllers.work_queue import WorkQueue
+from pykubelet.api.scheme import PODS, SECRETS
+from pykubelet.client.informers import Informers
+from pykubelet.controllers.framework.work_queue import ControllerWorkers, WorkQueue
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock
 
@@ -45,12 +44,12 @@ async def test_changes_are_told_after_the_index_has_them_and_a_failing_listener_
 
     informers.tell(SECRETS, added=fail, updated=fail, deleted=fail)
     informers.tell(SECRETS, added=heard.added, updated=heard.updated, deleted=heard.deleted)
-    api.put(resources.SECRETS, secret("a", "one"))
+    api.put(schema.SECRETS, secret("a", "one"))
     ready = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         task = start_supervised(group, "informers", lambda: informers.run(ready))
         await ready.wait()
-        api.put(resources.SECRETS, secret("a", "two"))
+        api.put(schema.SECRETS, secret("a", "two"))
         await asyncio.sleep(1)
         await api.delete(SECRETS, "a", namespace="default")
         await asyncio.sleep(1)
@@ -82,7 +81,7 @@ async def test_controller_begins_when_all_is_known_and_no_key_is_worked_on_twice
         active.discard(key)
         done.append(key)
 
-    loop = ControllerLoop(name="test", process_next=lambda: queue.process_next(sync), informed=informed, workers=3)
+    loop = ControllerWorkers(name="test", process_next=lambda: queue.process_next(sync), informed=informed, workers=3)
     for key in ("a", "b", "c"):
         queue.add(key)
     async with asyncio.TaskGroup() as group:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.api import wire
+from pykubelet.api import serializer
 from pykubelet.api.generated.batch import Job, JobSpec, JobStatus
 from pykubelet.api.generated.core import (
     ContainerState,
@@ -19,19 +19,17 @@ from pykubelet.api.generated.core import (
     PodTemplateSpec,
 )
 from pykubelet.api.generated.meta import LabelSelector, ObjectMeta
+from pykubelet.api.scheme import JOBS, PODS
 from pykubelet.api.times import format_time
-from pykubelet.api.typed import JOBS, PODS
-from pykubelet.controllers.job import JobController
-from pykubelet.controllers.job_conditions import is_finished
-from pykubelet.controllers.job_facts import TRACKING_FINALIZER, has_tracking_finalizer
-from pykubelet.controllers.object_index import ObjectIndex
-from pykubelet.controllers.ownership import ClaimError, new_controller_ref
-from pykubelet.controllers.pod_control import PodControl
-from pykubelet.controllers.pod_index import PodIndex
-from pykubelet.kube.client import Client
+from pykubelet.client.indexer import ObjectIndex, PodIndex
+from pykubelet.client.interface import Client
+from pykubelet.controllers.framework.ownership import ClaimError, new_controller_ref
+from pykubelet.controllers.framework.pod_control import PodControl
+from pykubelet.controllers.job.job_controller import JobController
+from pykubelet.controllers.job.status import TRACKING_FINALIZER, has_tracking_finalizer, is_finished
+from pykubelet.testing.fake_pod_control import PodFeed
 from pykubelet.testing.faults import CALL_FAULTS, Fault, FaultyClient
 from pykubelet.testing.memory_api import MemoryApi
-from pykubelet.testing.pod_feed import PodFeed
 from pykubelet.testing.virtual_time import VirtualClock
 
 KEY = "default/job"
@@ -58,7 +56,7 @@ class World:
     def __init__(self, one: Job, client: Client | None = None, *, api: MemoryApi | None = None) -> None:
         self.api = api or MemoryApi(VirtualClock())
         self.told: list[tuple[str, str]] = []
-        self.api.put(JOBS.resource, wire.to_document(one))
+        self.api.put(JOBS.resource, serializer.to_document(one))
         self.jobs: ObjectIndex[Job] = ObjectIndex()
         pods = PodIndex()
         self.controller = JobController(
@@ -77,7 +75,7 @@ class World:
 
     def show_jobs(self) -> None:
         for document in self.api.documents(JOBS.resource):
-            new = wire.from_document(document, Job)
+            new = serializer.from_document(document, Job)
             old = self.jobs.put(new)
             if old is None:
                 self.controller.events.job_added(new)
@@ -96,16 +94,16 @@ class World:
 
     def job(self) -> Job:
         (document,) = self.api.documents(JOBS.resource)
-        return wire.from_document(document, Job)
+        return serializer.from_document(document, Job)
 
     def pods(self) -> list[Pod]:
-        return [wire.from_document(document, Pod) for document in self.api.documents(PODS.resource)]
+        return [serializer.from_document(document, Pod) for document in self.api.documents(PODS.resource)]
 
     def change(self, **spec: Any) -> None:
         one = self.job()
         metadata = replace(one.metadata, generation=one.metadata.generation + 1)
         one = replace(one, metadata=metadata, spec=replace(one.spec, **spec))
-        self.api.put(JOBS.resource, wire.to_document(one))
+        self.api.put(JOBS.resource, serializer.to_document(one))
 
     def end_one(self, phase: str) -> bool:
         """The first pod that still runs ends now; deleted pods that nothing holds vanish."""
@@ -117,7 +115,7 @@ class World:
                 terminated = ContainerStateTerminated(finished_at=format_time(VirtualClock().now()))
                 statuses = (ContainerStatus(name="c", state=ContainerState(terminated=terminated)),)
                 status = replace(one.status, phase=phase, container_statuses=statuses)
-                self.api.put(PODS.resource, wire.to_document(replace(one, status=status)))
+                self.api.put(PODS.resource, serializer.to_document(replace(one, status=status)))
                 return True
         return False
 
@@ -282,7 +280,9 @@ async def test_adopted_pod_is_counted() -> None:
     """Adoption brings the finalizer along."""
     world = World(job(1, 1))
     orphan = Pod(metadata=ObjectMeta(name="o", namespace="default", uid="o", labels=LABELS))
-    world.api.put(PODS.resource, wire.to_document(replace(orphan, status=replace(orphan.status, phase="Succeeded"))))
+    world.api.put(
+        PODS.resource, serializer.to_document(replace(orphan, status=replace(orphan.status, phase="Succeeded")))
+    )
     status = await world.finish()
     assert (status.succeeded, types(status)) == (1, ["SuccessCriteriaMet", "Complete"])
     (only,) = world.pods()
@@ -295,7 +295,7 @@ async def test_too_many_successes_are_told() -> None:
     for name in ("a", "b"):
         orphan = Pod(metadata=ObjectMeta(name=name, namespace="default", uid=name, labels=LABELS))
         done = replace(orphan, status=replace(orphan.status, phase="Succeeded"))
-        world.api.put(PODS.resource, wire.to_document(done))
+        world.api.put(PODS.resource, serializer.to_document(done))
     await world.finish()
     message = "Too many succeeded pods running after completion count reached"
     assert world.told == [("TooManySucceededPods", message), ("Completed", "Job completed")]
@@ -420,7 +420,7 @@ async def test_sync_does_nothing_while_pods_cannot_be_claimed() -> None:
     api = MemoryApi(VirtualClock())
     world = World(job(1, 1), FaultyClient(api, Fault.FAILED), api=api)
     orphan = Pod(metadata=ObjectMeta(name="o", namespace="default", uid="o", labels=LABELS))
-    api.put(PODS.resource, wire.to_document(orphan))
+    api.put(PODS.resource, serializer.to_document(orphan))
     world.show_jobs()
     world.feed.show()
     with pytest.raises(ClaimError, match="can't adopt Pod default/o"):

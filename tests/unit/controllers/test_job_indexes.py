@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.controllers.job_indexes import IndexSet, index_set, parse_indexes
+from pykubelet.controllers.job.indexes import IndexSet, index_set, parse_indexes
 
 NUMBERS = st.sets(st.integers(0, 40), max_size=25)
 

@@ -8,20 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.api import wire
+from pykubelet.api import serializer
 from pykubelet.api.errors import InternalError, NotFound
 from pykubelet.api.generated.batch import Job, JobCondition, JobSpec, JobStatus
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.generated.meta import ObjectMeta, OwnerReference
+from pykubelet.api.scheme import JOBS
 from pykubelet.api.times import format_time
-from pykubelet.api.typed import JOBS
-from pykubelet.controllers.job_facts import TRACKING_FINALIZER
-from pykubelet.controllers.job_orphans import JobOrphans
-from pykubelet.controllers.job_ttl import expires_at
-from pykubelet.controllers.object_index import ObjectIndex
-from pykubelet.controllers.ownership import new_controller_ref
-from pykubelet.controllers.pod_index import PodIndex
-from pykubelet.controllers.ttl_after_finished import TtlAfterFinishedController
+from pykubelet.client.indexer import ObjectIndex, PodIndex
+from pykubelet.controllers.framework.ownership import new_controller_ref
+from pykubelet.controllers.job.status import TRACKING_FINALIZER
+from pykubelet.controllers.job.tracking import OrphanPodReleaser
+from pykubelet.controllers.ttlafterfinished.ttlafterfinished_controller import TtlAfterFinishedController, expires_at
 from pykubelet.testing.fake_pod_control import FakePodControl
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import EPOCH, VirtualClock
@@ -60,7 +58,7 @@ LOST: list[tuple[str, Job | None, Pod, bool]] = [
 async def test_pod_is_freed_when_nobody_will_count_it(owner: Job | None, one: Pod, *, freed: bool) -> None:
     """The decision is made when its turn comes, not when it was noted."""
     control, pods = FakePodControl(), PodIndex()
-    orphans = JobOrphans(pod_control=control, pods=pods, jobs=ObjectIndex([] if owner is None else [owner]))
+    orphans = OrphanPodReleaser(pod_control=control, pods=pods, jobs=ObjectIndex([] if owner is None else [owner]))
     pods.put(one)
     orphans.note(one)
     while len(orphans.queue):
@@ -71,7 +69,7 @@ async def test_pod_is_freed_when_nobody_will_count_it(owner: Job | None, one: Po
 async def test_pod_that_cannot_be_freed_is_tried_again() -> None:
     """Unless it is gone: then it is free."""
     control, pods = FakePodControl(), PodIndex()
-    orphans = JobOrphans(pod_control=control, pods=pods, jobs=ObjectIndex())
+    orphans = OrphanPodReleaser(pod_control=control, pods=pods, jobs=ObjectIndex())
     pods.put(pod(OWNER))
     orphans.note_all(job())
     control.error = InternalError("fire")
@@ -116,7 +114,7 @@ async def test_expired_job_is_deleted_only_if_the_server_agrees() -> None:
     assert len(controller.queue) == 0
     await asyncio.sleep(10)
     await controller.sync("default/job")
-    api.put(JOBS.resource, wire.to_document(job(ended=0, ttl_seconds_after_finished=30)))
+    api.put(JOBS.resource, serializer.to_document(job(ended=0, ttl_seconds_after_finished=30)))
     await controller.sync("default/job")
     assert [call.verb for call in api.calls] == ["get", "get"]
     await asyncio.sleep(20)

@@ -30,12 +30,22 @@ from pykubelet.api.generated.core import (
 )
 from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.times import ZERO_TIME, format_time
-from pykubelet.controllers.job_backoff import NO_FAILURES, FailureRecord, finished_at, next_record, remaining_seconds
-from pykubelet.controllers.job_census import take_census
-from pykubelet.controllers.job_conditions import new_condition, with_condition
-from pykubelet.controllers.job_failure_policy import judge_failure
-from pykubelet.controllers.job_outcome import ending_of, success_of
-from pykubelet.controllers.job_plan import plan_pods, wanted_active
+from pykubelet.controllers.job.pods import plan_pods, wanted_active
+from pykubelet.controllers.job.policies import (
+    NO_FAILURES,
+    FailureRecord,
+    finished_at,
+    match_pod_failure_policy,
+    next_record,
+    remaining_seconds,
+)
+from pykubelet.controllers.job.status import (
+    count_job_pods,
+    finished_condition_of,
+    new_condition,
+    success_of,
+    with_condition,
+)
 from pykubelet.testing.virtual_time import EPOCH
 
 
@@ -79,7 +89,7 @@ def test_plan_never_overshoots(
         for n, phase in enumerate(phases)
     ]
     job = Job(spec=spec)
-    census = take_census(job, pods)
+    census = count_job_pods(job, pods)
     plan = plan_pods(job, census, NO_FAILURES, EPOCH)
     active = len(census.active)
     wanted = 0 if is_suspended else wanted_active(job, active, census.succeeded)
@@ -147,7 +157,7 @@ def test_ending_of_a_job(
     """What was decided before stands; then the failures in their order. The job started ten seconds ago."""
     status = JobStatus(conditions=tuple(conditions), start_time=at(-10))
     job = Job(spec=JobSpec(**{"completions": 9, **spec}), status=status)
-    found = ending_of(job, take_census(job, pods), EPOCH)
+    found = finished_condition_of(job, count_job_pods(job, pods), EPOCH)
     assert (None if found is None else (found.type, found.reason)) == ending
 
 
@@ -194,7 +204,7 @@ def test_exit_code_rules(
     """Exit code 0 never matches."""
     codes = PodFailurePolicyOnExitCodesRequirement(operator=operator, values=values, container_name=container)
     policy = PodFailurePolicy(rules=(PodFailurePolicyRule(action=action, on_exit_codes=codes),))
-    found = judge_failure(policy, pod("Failed", code=code))
+    found = match_pod_failure_policy(policy, pod("Failed", code=code))
     assert (found.counts, found.fails_job) == verdict
 
 
@@ -211,10 +221,10 @@ def test_condition_rules() -> None:
         status=PodStatus(conditions=(PodCondition(type="DisruptionTarget", status="True"),)),
     )
     message = "Pod ns/p has condition DisruptionTarget matching FailJob rule at index 1"
-    assert judge_failure(policy, hit).fails_job == message
-    assert judge_failure(policy, Pod()).fails_job is None
+    assert match_pod_failure_policy(policy, hit).fails_job == message
+    assert match_pod_failure_policy(policy, Pod()).fails_job is None
     job = Job(spec=JobSpec(pod_failure_policy=PodFailurePolicy(rules=(PodFailurePolicyRule(action="Ignore"),))))
-    assert take_census(job, [pod("Failed")]).failed == 1
+    assert count_job_pods(job, [pod("Failed")]).failed == 1
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,8 @@ from msgspec.structs import replace
 from pykubelet.api.generated.batch import Job, JobCondition, JobSpec, JobStatus, UncountedTerminatedPods
 from pykubelet.api.generated.core import Pod, PodStatus
 from pykubelet.api.generated.meta import ObjectMeta
-from pykubelet.controllers.job_census import take_census
-from pykubelet.controllers.job_facts import TRACKING_FINALIZER, has_tracking_finalizer, uncounted_of
-from pykubelet.controllers.job_tracking import MAX_UNCOUNTED_PODS, plan_tracking, settle
+from pykubelet.controllers.job.status import TRACKING_FINALIZER, count_job_pods, has_tracking_finalizer, uncounted_of
+from pykubelet.controllers.job.tracking import MAX_UNCOUNTED_PODS, count_released_pods, plan_tracking
 
 PODS = ("a", "b", "c", "d")
 
@@ -83,7 +82,7 @@ class Model:
         version, status = self.seen_status
         job = Job(spec=JobSpec(backoff_limit=100, completions=100), status=status)
         plan = plan_tracking(
-            job, status, take_census(job, list(self.seen_pods.values()), frozenset(self.released)), None
+            job, status, count_job_pods(job, list(self.seen_pods.values()), frozenset(self.released)), None
         )
         steps = iter(range(100))
 
@@ -100,7 +99,7 @@ class Model:
             step()
             if self.release(one, works=bool(works >> number & 1)):
                 gone.add(one.metadata.uid)
-        settled = settle(status, plan.holders - gone)
+        settled = count_released_pods(status, plan.holders - gone)
         step()
         if settled != status:
             self.write(version, settled)
@@ -168,7 +167,7 @@ def test_status_never_notes_more_pods_than_fit() -> None:
     """The rest is counted by later syncs, and the job is not finished before."""
     pods = [pod(f"p{number}", "Succeeded") for number in range(MAX_UNCOUNTED_PODS + 5)]
     job = Job(spec=JobSpec(completions=10**6))
-    plan = plan_tracking(job, job.status, take_census(job, pods), None)
+    plan = plan_tracking(job, job.status, count_job_pods(job, pods), None)
     noted = plan.status.uncounted_terminated_pods
     assert noted is not None
     assert len(noted.succeeded) == len(plan.release) == MAX_UNCOUNTED_PODS
@@ -181,12 +180,12 @@ def test_job_that_fails_takes_its_running_pods_with_it() -> None:
     job = Job(spec=JobSpec(completions=10))
     for kind, failed in (("FailureTarget", ("a",)), ("SuccessCriteriaMet", ())):
         ending = JobCondition(type=kind, status="True")
-        plan = plan_tracking(job, job.status, take_census(job, pods), ending)
+        plan = plan_tracking(job, job.status, count_job_pods(job, pods), ending)
         noted = UncountedTerminatedPods(succeeded=("b",), failed=failed)
         assert plan.status.uncounted_terminated_pods == noted
         assert plan.status.conditions == (ending,)
         assert len(plan.release) == 2
-        again = plan_tracking(replace(job, status=plan.status), plan.status, take_census(job, pods), ending)
+        again = plan_tracking(replace(job, status=plan.status), plan.status, count_job_pods(job, pods), ending)
         assert again.status.uncounted_terminated_pods == noted
 
 
@@ -194,6 +193,6 @@ def test_pod_noted_as_failed_is_not_noted_as_succeeded_too() -> None:
     """A deleted pod that ends well after all has been counted as failed already."""
     status = JobStatus(uncounted_terminated_pods=UncountedTerminatedPods(failed=("a",)))
     job = Job(spec=JobSpec(completions=1), status=status)
-    plan = plan_tracking(job, status, take_census(job, [pod("a", "Succeeded")]), None)
+    plan = plan_tracking(job, status, count_job_pods(job, [pod("a", "Succeeded")]), None)
     assert plan.status == status
-    assert settle(plan.status, frozenset()).failed == 1
+    assert count_released_pods(plan.status, frozenset()).failed == 1

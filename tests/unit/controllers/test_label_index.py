@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.generated.meta import ObjectMeta
-from pykubelet.controllers.label_index import LabelIndex, SelectorIndex, has_labels
+from pykubelet.client.indexer import LabelIndex, SelectorIndex, has_labels
 
 LABELS = st.dictionaries(st.sampled_from("ab"), st.sampled_from("xy"))
 NAMES = st.tuples(st.sampled_from(["n1", "n2"]), st.sampled_from("pqr"))

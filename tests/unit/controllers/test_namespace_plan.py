@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.api.partial import PartialMeta
-from pykubelet.api.patch import apply_strategic
-from pykubelet.api.resources import CONFIG_MAPS, DEPLOYMENTS, EVENTS, NODES, PODS, Resource
+from pykubelet.api.patch.strategic_patch import apply_strategic
+from pykubelet.api.schema import CONFIG_MAPS, DEPLOYMENTS, EVENTS, NODES, PODS, Resource
+from pykubelet.api.scheme import PartialMeta
 from pykubelet.api.times import format_time
-from pykubelet.controllers.namespaces.plan import (
+from pykubelet.controllers.namespace.namespace_controller import (
     LONGEST_SECONDS,
-    Left,
-    Pass,
+    DeletionPass,
+    UndeletedObject,
     kinds_to_empty,
     look_again_seconds,
     status_patch,
@@ -32,9 +32,9 @@ METADATA = st.builds(
     deletion_timestamp=ENDS,
     finalizers=st.sampled_from([(), ("a/b",), ("a/b", "c/d")]),
 )
-LEFT = st.lists(st.builds(Left, st.sampled_from([PODS, DEPLOYMENTS]), METADATA), max_size=4).map(tuple)
+LEFT = st.lists(st.builds(UndeletedObject, st.sampled_from([PODS, DEPLOYMENTS]), METADATA), max_size=4).map(tuple)
 PASSES = st.builds(
-    Pass, LEFT, st.lists(st.sampled_from(["one", "two"]), unique=True).map(tuple), st.sampled_from(["", "lost"])
+    DeletionPass, LEFT, st.lists(st.sampled_from(["one", "two"]), unique=True).map(tuple), st.sampled_from(["", "lost"])
 )
 
 
@@ -63,24 +63,24 @@ GRACES = {
 def test_waits_for_half_of_what_the_rest_may_take(graces: list[int], expected: float) -> None:
     """Never without end, never without a pause."""
     times = [format_time(NOW + timedelta(seconds=grace)) for grace in graces]
-    left = [Left(PODS, PartialMeta(deletion_timestamp=time)) for time in times]
+    left = [UndeletedObject(PODS, PartialMeta(deletion_timestamp=time)) for time in times]
     assert look_again_seconds(left, NOW) == expected
 
 
 @given(LEFT)
-def test_wait_is_bounded(left: tuple[Left, ...]) -> None:
+def test_wait_is_bounded(left: tuple[UndeletedObject, ...]) -> None:
     assert 1 <= look_again_seconds(left, NOW) <= LONGEST_SECONDS / 2 + 1
 
 
 @given(PASSES)
-def test_namespace_is_let_go_only_if_nothing_is_left_and_nothing_unknown(found: Pass) -> None:
+def test_namespace_is_let_go_only_if_nothing_is_left_and_nothing_unknown(found: DeletionPass) -> None:
     """A failure is a reason to doubt, even with nothing in sight."""
     assert found.found_nothing == (not found.left and not found.failures and not found.undiscovered)
     assert bool(found.problem) == bool(found.failures or found.undiscovered)
 
 
 @given(PASSES, PASSES)
-def test_patch_of_conditions_settles_and_leaves_those_of_others(first: Pass, second: Pass) -> None:
+def test_patch_of_conditions_settles_and_leaves_those_of_others(first: DeletionPass, second: DeletionPass) -> None:
     """The same pass twice is no patch; a patch has only what is new."""
     theirs = {"type": "Theirs", "status": "True", "lastTransitionTime": format_time(NOW)}
     status: dict[str, Any] = {"phase": "Terminating", "conditions": [theirs]}

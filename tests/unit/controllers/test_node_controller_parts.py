@@ -11,15 +11,28 @@ from hypothesis import strategies as st
 
 from pykubelet.api.generated.coordination import Lease
 from pykubelet.api.generated.core import Node, Pod, PodCondition, Taint, Toleration
+from pykubelet.api.pods import condition_patch
+from pykubelet.api.serializer import from_document
 from pykubelet.api.times import format_time
-from pykubelet.api.wire import from_document
-from pykubelet.controllers.nodes.disruption import Permits, disruption_of
-from pykubelet.controllers.nodes.health import Health, is_silent, observe, unknown_patch
-from pykubelet.controllers.nodes.node_taints import Evictions, missing_labels, wanted_taints
-from pykubelet.controllers.nodes.pod_gc_plan import missed_for_long, quarantine, stuck, surplus, unscheduled
-from pykubelet.controllers.nodes.pods_by_node import PodsByNode
-from pykubelet.controllers.nodes.toleration import seconds_to_stay
-from pykubelet.controllers.pod_status_patch import condition_patch
+from pykubelet.client.informers import PodsByNode
+from pykubelet.controllers.nodelifecycle.node_health import (
+    EvictionPolicy,
+    NodeHealthData,
+    is_silent,
+    missing_labels,
+    observe,
+    unknown_patch,
+    wanted_taints,
+)
+from pykubelet.controllers.nodelifecycle.node_lifecycle_controller import ZoneEvictionLimiter, zone_states
+from pykubelet.controllers.podgc.gc_controller import (
+    nodes_past_quarantine,
+    pods_on_out_of_service_nodes,
+    quarantined_nodes,
+    surplus_terminated_pods,
+    unscheduled_terminating_pods,
+)
+from pykubelet.controllers.tainteviction.taint_eviction import seconds_to_stay
 from pykubelet.testing.virtual_time import EPOCH
 
 CREATED = format_time(EPOCH)
@@ -52,17 +65,19 @@ def lease(second: int) -> Lease:
     [
         (None, node(), None, 70.0),
         (None, node(Ready="True"), None, 100.0),
-        (Health("uid-n1", 20, CREATED, None), node(Ready="True"), None, 20.0),
-        (Health("uid-n1", 20, "earlier", None), node(Ready="True"), None, 100.0),
-        (Health("uid-n1", 20, CREATED, None), node(Ready="True"), lease(1), 100.0),
-        (Health("uid-n1", 20, CREATED, "2026-01-01T00:00:01.000000Z"), node(Ready="True"), lease(1), 20.0),
-        (Health("uid-n1", 20, CREATED, "2026-01-01T00:00:02.000000Z"), node(Ready="True"), lease(1), 20.0),
-        (Health("uid-n1", 20, None, None), node(Ready="True"), None, 100.0),
-        (Health("another", 20, CREATED, None), node(Ready="True"), None, 100.0),
+        (NodeHealthData("uid-n1", 20, CREATED, None), node(Ready="True"), None, 20.0),
+        (NodeHealthData("uid-n1", 20, "earlier", None), node(Ready="True"), None, 100.0),
+        (NodeHealthData("uid-n1", 20, CREATED, None), node(Ready="True"), lease(1), 100.0),
+        (NodeHealthData("uid-n1", 20, CREATED, "2026-01-01T00:00:01.000000Z"), node(Ready="True"), lease(1), 20.0),
+        (NodeHealthData("uid-n1", 20, CREATED, "2026-01-01T00:00:02.000000Z"), node(Ready="True"), lease(1), 20.0),
+        (NodeHealthData("uid-n1", 20, None, None), node(Ready="True"), None, 100.0),
+        (NodeHealthData("another", 20, CREATED, None), node(Ready="True"), None, 100.0),
     ],
     ids=["never spoke", "new", "same", "status", "lease", "same lease", "older lease", "first status", "namesake"],
 )
-def test_health_is_what_changed_when(old: Health | None, seen: Node, renewed: Lease | None, expected_at: float) -> None:
+def test_health_is_what_changed_when(
+    old: NodeHealthData | None, seen: Node, renewed: Lease | None, expected_at: float
+) -> None:
     """At our second 100, thirty seconds after the node was made."""
     health = observe(old, seen, renewed, now=EPOCH + timedelta(seconds=30), at=100.0)
     assert health.seen_at == expected_at
@@ -72,7 +87,7 @@ def test_health_is_what_changed_when(old: Health | None, seen: Node, renewed: Le
 @settings(max_examples=60)
 def test_node_is_silent_only_after_its_grace(seconds: float, has_spoken: bool) -> None:
     """50 s, or 60 s for one that has not spoken yet."""
-    health = Health("u", 0.0, "x" if has_spoken else None, None)
+    health = NodeHealthData("u", 0.0, "x" if has_spoken else None, None)
     assert is_silent(health, at=seconds) == (seconds > (50 if has_spoken else 60))
 
 
@@ -100,20 +115,20 @@ NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}
 @pytest.mark.parametrize(
     ("seen", "evictions", "expected"),
     [
-        (node(Ready="False"), Evictions.GO_ON, [("not-ready", "NoSchedule")]),
-        (node(Ready="False"), Evictions.START, [("not-ready", "NoExecute"), ("not-ready", "NoSchedule")]),
+        (node(Ready="False"), EvictionPolicy.GO_ON, [("not-ready", "NoSchedule")]),
+        (node(Ready="False"), EvictionPolicy.START, [("not-ready", "NoExecute"), ("not-ready", "NoSchedule")]),
         (
             node(Ready="Unknown", taints=[NOT_READY]),
-            Evictions.GO_ON,
+            EvictionPolicy.GO_ON,
             [("unreachable", "NoExecute"), ("unreachable", "NoSchedule")],
         ),
-        (node(Ready="Unknown", taints=[NOT_READY]), Evictions.STOP, [("unreachable", "NoSchedule")]),
-        (node(Ready="True", taints=[NOT_READY]), Evictions.START, []),
-        (node(Ready="True", unschedulable=True), Evictions.GO_ON, [("unschedulable", "NoSchedule")]),
+        (node(Ready="Unknown", taints=[NOT_READY]), EvictionPolicy.STOP, [("unreachable", "NoSchedule")]),
+        (node(Ready="True", taints=[NOT_READY]), EvictionPolicy.START, []),
+        (node(Ready="True", unschedulable=True), EvictionPolicy.GO_ON, [("unschedulable", "NoSchedule")]),
     ],
     ids=["not ready", "evicting", "swapped", "halted", "ready again", "cordoned"],
 )
-def test_taints_follow_the_node(seen: Node, evictions: Evictions, expected: list[tuple[str, str]]) -> None:
+def test_taints_follow_the_node(seen: Node, evictions: EvictionPolicy, expected: list[tuple[str, str]]) -> None:
     """Not ready and unreachable exclude each other."""
     assert keys(wanted_taints(seen, evictions, EPOCH)) == expected
 
@@ -130,10 +145,14 @@ some_taints = st.lists(
 )
 
 
-@given(st.fixed_dictionaries({}, optional=dict.fromkeys(CONDITIONS, statuses)), some_taints, st.sampled_from(Evictions))
+@given(
+    st.fixed_dictionaries({}, optional=dict.fromkeys(CONDITIONS, statuses)),
+    some_taints,
+    st.sampled_from(EvictionPolicy),
+)
 @settings(max_examples=80)
 def test_taints_are_settled_and_leave_those_of_others(
-    conditions: dict[str, Any], taints: list[dict[str, str]], evictions: Evictions
+    conditions: dict[str, Any], taints: list[dict[str, str]], evictions: EvictionPolicy
 ) -> None:
     """A second look changes nothing; whatever is not ours is still there."""
     first = wanted_taints(node(taints=taints, **conditions), evictions, EPOCH)
@@ -163,7 +182,7 @@ def test_old_labels_follow_the_stable_ones() -> None:
 )
 def test_rate_of_evictions_by_state_of_the_zone(states: list[bool], rate: float, is_total: bool) -> None:
     """The more nodes are down, the less they are trusted to be."""
-    found = disruption_of((node(f"n{index}"), is_ready) for index, is_ready in enumerate(states))
+    found = zone_states((node(f"n{index}"), is_ready) for index, is_ready in enumerate(states))
     assert (found.rates[""], found.is_total) == (rate, is_total)
 
 
@@ -172,13 +191,13 @@ def test_zone_that_is_down_alone_is_evicted() -> None:
     zone = "topology.kubernetes.io/zone"
     nodes = [(node("a", labels={zone: "a"}), False), (node("b", labels={zone: "b"}), True)]
     excluded = (node("c", labels={"node.kubernetes.io/exclude-disruption": ""}), False)
-    found = disruption_of([*nodes, excluded])
+    found = zone_states([*nodes, excluded])
     assert (sorted(found.rates.values()), found.is_total) == ([0.1, 0.1], False)
 
 
 def test_permits_let_one_node_pass_in_ten_seconds() -> None:
     """Of each zone; none if the rate is nothing."""
-    permits = Permits()
+    permits = ZoneEvictionLimiter()
     asked = [("a", 0.1, 0), ("a", 0.1, 5), ("b", 0.1, 5), ("a", 0.1, 10), ("a", 0.0, 100)]
     assert [permits.take(zone, rate, at=at) for zone, rate, at in asked] == [True, False, True, True, False]
 
@@ -215,7 +234,7 @@ def test_surplus_of_finished_pods_is_the_evicted_and_oldest(ages: list[tuple[boo
         pod(f"p{index}", age=age, phase="Failed", reason="Evicted" if is_evicted else "")
         for index, (is_evicted, age) in enumerate(ages)
     ]
-    gone = {each.metadata.name for each in surplus(pods, threshold)}
+    gone = {each.metadata.name for each in surplus_terminated_pods(pods, threshold)}
     order = [(not is_evicted, age, f"p{index}") for index, (is_evicted, age) in enumerate(ages)]
     expected = sorted(order)[: len(pods) - threshold] if 0 < threshold < len(pods) else []
     assert gone == {name for _, _, name in expected}
@@ -226,16 +245,16 @@ def test_pods_that_no_kubelet_ends() -> None:
     out = [{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}]
     nodes = {"dead": node("dead", Ready="Unknown", taints=out), "back": node("back", Ready="True", taints=out)}
     pods = [pod("none"), pod("dead", node_name="dead"), pod("back", node_name="back"), pod("lost", node_name="lost")]
-    assert [each.metadata.name for each in stuck(pods, nodes)] == ["dead"]
-    assert [each.metadata.name for each in unscheduled(pods)] == ["none"]
+    assert [each.metadata.name for each in pods_on_out_of_service_nodes(pods, nodes)] == ["dead"]
+    assert [each.metadata.name for each in unscheduled_terminating_pods(pods)] == ["none"]
 
 
 def test_missing_nodes_are_in_quarantine_as_long_as_they_are_missed() -> None:
     """One that shows up in between starts anew."""
-    since = quarantine({}, ["a", "b"], at=0)
-    since = quarantine(since, ["a"], at=20)
-    since = quarantine(since, ["a", "b"], at=30)
-    assert (missed_for_long(since, at=39), missed_for_long(since, at=40)) == ([], ["a"])
+    since = quarantined_nodes({}, ["a", "b"], at=0)
+    since = quarantined_nodes(since, ["a"], at=20)
+    since = quarantined_nodes(since, ["a", "b"], at=30)
+    assert (nodes_past_quarantine(since, at=39), nodes_past_quarantine(since, at=40)) == ([], ["a"])
 
 
 def test_pods_of_a_node_follow_their_changes() -> None:

@@ -4,11 +4,10 @@ import asyncio
 
 from prometheus_client import CollectorRegistry
 
-from pykubelet.controllers.queue_counts import QueueCounts
-from pykubelet.controllers.work_queue import WorkQueue
+from pykubelet.controllers.framework.work_queue import WorkQueue, WorkQueueCollector
 
 
-def value(counts: QueueCounts, name: str) -> float | None:
+def value(counts: WorkQueueCollector, name: str) -> float | None:
     registry = CollectorRegistry()
     registry.register(counts)
     return registry.get_sample_value(name, {"name": "jobs"})
@@ -16,7 +15,7 @@ def value(counts: QueueCounts, name: str) -> float | None:
 
 async def test_queue_is_measured_from_being_asked_until_done() -> None:
     """A key that waits already is not added twice; a sync that failed is tried again."""
-    queue, counts = WorkQueue(), QueueCounts()
+    queue, counts = WorkQueue(), WorkQueueCollector()
     counts.add("jobs", queue)
     for _ in range(2):
         queue.add("default/one")

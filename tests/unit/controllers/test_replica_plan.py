@@ -10,8 +10,13 @@ from pykubelet.api.generated.apps import ReplicaSet, ReplicaSetSpec
 from pykubelet.api.generated.core import Pod, PodCondition, PodSpec, PodStatus, PodTemplateSpec
 from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.times import format_time
-from pykubelet.controllers.pod_order import ready_condition
-from pykubelet.controllers.replica_plan import compute_status, pods_to_delete, replicas_to_add, wanted_replicas
+from pykubelet.controllers.framework.active_pods import ready_condition
+from pykubelet.controllers.replicaset.replica_set import (
+    compute_status,
+    pods_to_delete,
+    replicas_to_add,
+    wanted_replicas,
+)
 from pykubelet.testing.virtual_time import EPOCH
 
 COUNTS = st.integers(0, 60)

@@ -8,25 +8,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pykubelet.api import wire
+from pykubelet.api import serializer
 from pykubelet.api.errors import Forbidden
 from pykubelet.api.generated.apps import ReplicaSet, ReplicaSetSpec, ReplicaSetStatus
 from pykubelet.api.generated.core import ObjectReference, Pod, PodCondition, PodSpec, PodStatus, PodTemplateSpec
 from pykubelet.api.generated.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta, OwnerReference
+from pykubelet.api.scheme import PODS, REPLICA_SETS
 from pykubelet.api.times import format_time
-from pykubelet.api.typed import PODS, REPLICA_SETS
-from pykubelet.controllers.expectations import UidTrackingExpectations
-from pykubelet.controllers.object_index import ObjectIndex
-from pykubelet.controllers.ownership import new_controller_ref
-from pykubelet.controllers.pod_control import PodControl
-from pykubelet.controllers.pod_index import PodIndex
-from pykubelet.controllers.pod_order import controller_of, is_active
-from pykubelet.controllers.replicaset import ReplicaSetController
-from pykubelet.kube.client import Client
-from pykubelet.testing.fake_pod_control import FakePodControl
+from pykubelet.client.indexer import ObjectIndex, PodIndex
+from pykubelet.client.interface import Client
+from pykubelet.controllers.framework.active_pods import controller_of, is_pod_active
+from pykubelet.controllers.framework.expectations import UidTrackingExpectations
+from pykubelet.controllers.framework.ownership import new_controller_ref
+from pykubelet.controllers.framework.pod_control import PodControl
+from pykubelet.controllers.replicaset.replica_set import ReplicaSetController
+from pykubelet.testing.fake_pod_control import FakePodControl, PodFeed
 from pykubelet.testing.faults import CALL_FAULTS, Fault, FaultyClient
 from pykubelet.testing.memory_api import MemoryApi
-from pykubelet.testing.pod_feed import PodFeed
 from pykubelet.testing.virtual_time import EPOCH, VirtualClock
 
 KEY = "default/rs"
@@ -71,7 +69,7 @@ class World:
     def __init__(self, one: ReplicaSet, client: Client | None = None, *, api: MemoryApi, burst: int = 500) -> None:
         self.api, self.pods = api, PodIndex()
         self.sets: ObjectIndex[ReplicaSet] = ObjectIndex()
-        api.put(REPLICA_SETS.resource, wire.to_document(one))
+        api.put(REPLICA_SETS.resource, serializer.to_document(one))
         self.controller = ReplicaSetController(
             client=client or api,
             pod_control=PodControl(client=client or api, recorder=Silent()),
@@ -85,7 +83,7 @@ class World:
 
     def show_sets(self) -> None:
         for document in self.api.documents(REPLICA_SETS.resource):
-            new = wire.from_document(document, ReplicaSet)
+            new = serializer.from_document(document, ReplicaSet)
             old = self.sets.put(new)
             if old is None:
                 self.controller.set_added(new)
@@ -112,11 +110,11 @@ class World:
         return found.status
 
     def found(self) -> list[Pod]:
-        return [wire.from_document(document, Pod) for document in self.api.documents(PODS.resource)]
+        return [serializer.from_document(document, Pod) for document in self.api.documents(PODS.resource)]
 
     def active(self) -> list[Pod]:
         ours = [one for one in self.found() if (manager := controller_of(one)) and manager.uid == "rs-uid"]
-        return [one for one in ours if is_active(one)]
+        return [one for one in ours if is_pod_active(one)]
 
 
 START = st.lists(
@@ -145,7 +143,7 @@ async def test_set_has_what_it_wants_in_the_end_from_any_start(kinds: list[str],
     """Orphans adopted, strangers left alone, others released, the rest made or deleted."""
     api = MemoryApi(VirtualClock())
     for number, kind in enumerate(kinds):
-        api.put(PODS.resource, wire.to_document(start(kind, f"p{number}")))
+        api.put(PODS.resource, serializer.to_document(start(kind, f"p{number}")))
     world = World(replica_set(wanted), api=api, burst=burst)
     status = await world.settle()
     assert len(world.active()) == wanted == status.replicas
@@ -163,7 +161,7 @@ async def test_set_has_what_it_wants_in_the_end_whatever_fails(fault: Fault, wan
     while True:
         api = MemoryApi(VirtualClock())
         for name in ("a", "b"):
-            api.put(PODS.resource, wire.to_document(pod(name)))
+            api.put(PODS.resource, serializer.to_document(pod(name)))
         client = FaultyClient(api, fault, at=at)
         world = World(replica_set(wanted), client, api=api, burst=3)
         status = await world.settle()
@@ -249,7 +247,7 @@ async def test_set_is_looked_at_again_when_a_pod_becomes_available() -> None:
     """Exactly then, and once more after the pod became ready while the set was asleep."""
     api = MemoryApi(VirtualClock())
     world = World(replica_set(1, min_ready=30), api=api)
-    api.put(PODS.resource, wire.to_document(pod("a", ready_since=format_time(EPOCH))))
+    api.put(PODS.resource, serializer.to_document(pod("a", ready_since=format_time(EPOCH))))
     await asyncio.sleep(10)
     world.show_sets()
     world.feed.show()
@@ -295,7 +293,7 @@ async def test_crowded_nodes_are_relieved_first() -> None:
         pod("b", ready_since=ready, node="n2"),
         pod("c", node="n2", owner_references=(new_controller_ref(other),)),
     ):
-        api.put(PODS.resource, wire.to_document(one))
+        api.put(PODS.resource, serializer.to_document(one))
     world.show_sets()
     world.feed.show()
     await world.controller.sync(KEY)
@@ -310,7 +308,7 @@ async def test_namespace_that_goes_away_is_no_failure() -> None:
     control.error = Forbidden("no", details={"causes": [{"reason": "NamespaceTerminating"}]})
     api = controller._client
     assert isinstance(api, MemoryApi)
-    api.put(REPLICA_SETS.resource, wire.to_document(replica_set(3)))
+    api.put(REPLICA_SETS.resource, serializer.to_document(replica_set(3)))
     await controller.sync(KEY)
     assert control.counts == (3, 0, 0)
     await controller.sync("default/invalid")

@@ -6,20 +6,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.api import wire
+from pykubelet.api import serializer
 from pykubelet.api.generated.apps import ControllerRevision, StatefulSet
 from pykubelet.api.generated.core import Container, PodSecurityContext, PodSpec, PodTemplateSpec
 from pykubelet.api.generated.meta import ObjectMeta
-from pykubelet.controllers.revision_plan import (
-    Naming,
+from pykubelet.controllers.framework.controller_history import (
+    RevisionNaming,
     data_hash,
-    holds,
-    in_order,
+    is_same_data,
     new_revision,
     next_number,
     restored_template,
     restores,
     revision_data,
+    sorted_revisions,
     surplus_revisions,
 )
 
@@ -29,7 +29,7 @@ TEMPLATE = PodTemplateSpec(
 )
 OTHER = PodTemplateSpec(metadata=TEMPLATE.metadata, spec=PodSpec(containers=(Container(name="side", image="b:1"),)))
 OWNER = StatefulSet(metadata=ObjectMeta(name="web", namespace="ns", uid="u", annotations={"why": "because"}))
-NAMING = Naming("hash", data_hash)
+NAMING = RevisionNaming("hash", data_hash)
 
 
 def revision(number: int, name: str = "r", *, at: str | None = None, data: Any = None) -> ControllerRevision:
@@ -38,7 +38,7 @@ def revision(number: int, name: str = "r", *, at: str | None = None, data: Any =
 
 def test_revision_holds_a_patch_in_go_order() -> None:
     """What `kubectl rollout undo` sends, and what it compares byte by byte with its own."""
-    text = wire.encode(revision_data(TEMPLATE)).decode()
+    text = serializer.encode(revision_data(TEMPLATE)).decode()
     container = '{"image":"a:1","name":"main","resources":{}}'
     spec = f'{{"containers":[{container}]}}'
     assert (
@@ -94,8 +94,8 @@ def test_revision_with_nulls_holds_the_same() -> None:
     data = revision_data(TEMPLATE)
     metadata = {**data["spec"]["template"]["metadata"], "creationTimestamp": None}
     older = {"spec": {"template": {**data["spec"]["template"], "metadata": metadata}}}
-    assert holds(revision(1, data=older), data)
-    assert not holds(revision(1, data=revision_data(OTHER)), data)
+    assert is_same_data(revision(1, data=older), data)
+    assert not is_same_data(revision(1, data=revision_data(OTHER)), data)
 
 
 def test_revision_restores_what_the_api_fills_in() -> None:
@@ -127,7 +127,7 @@ def test_order_is_by_number_age_and_name() -> None:
     """The next number is above all, whatever the order."""
     old, new = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
     ordered = [revision(1, "z"), revision(2, "b", at=old), revision(2, "c", at=old), revision(2, "a", at=new)]
-    assert list(in_order(reversed(ordered))) == ordered
+    assert list(sorted_revisions(reversed(ordered))) == ordered
     assert (next_number(ordered), next_number(())) == (3, 1)
 
 

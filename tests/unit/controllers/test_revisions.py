@@ -2,22 +2,21 @@
 
 import pytest
 
-from pykubelet.api import wire
+from pykubelet.api import serializer
 from pykubelet.api.generated.apps import ControllerRevision, StatefulSet, StatefulSetSpec
 from pykubelet.api.generated.core import Container, PodSpec, PodTemplateSpec
 from pykubelet.api.generated.meta import LabelSelector, ObjectMeta
-from pykubelet.api.selector import selector_from_labels
-from pykubelet.api.typed import CONTROLLER_REVISIONS, STATEFUL_SETS
-from pykubelet.controllers.object_index import ObjectIndex
-from pykubelet.controllers.ownership import ClaimError
-from pykubelet.controllers.revision_plan import Naming, new_revision
-from pykubelet.controllers.revisions import ControllerRevisions
+from pykubelet.api.labels import selector_from_labels
+from pykubelet.api.scheme import CONTROLLER_REVISIONS, STATEFUL_SETS
+from pykubelet.client.indexer import ObjectIndex
+from pykubelet.controllers.framework.controller_history import ControllerRevisions, RevisionNaming, new_revision
+from pykubelet.controllers.framework.ownership import ClaimError
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock
 
 LABELS = {"app": "web"}
 SELECTOR = selector_from_labels(LABELS)
-NAMING = Naming("hash", lambda _template, count: f"h{count}")
+NAMING = RevisionNaming("hash", lambda _template, count: f"h{count}")
 
 
 def owner(uid: str = "u", image: str = "one") -> StatefulSet:
@@ -34,12 +33,12 @@ class World:
 
     def __init__(self, one: StatefulSet) -> None:
         self.api, self.index = MemoryApi(VirtualClock()), ObjectIndex[ControllerRevision]()
-        self.api.put(STATEFUL_SETS.resource, wire.to_document(one))
+        self.api.put(STATEFUL_SETS.resource, serializer.to_document(one))
         self.revisions = ControllerRevisions(client=self.api, kind=STATEFUL_SETS, revisions=self.index)
 
     def show(self) -> None:
         for document in self.api.documents(CONTROLLER_REVISIONS.resource):
-            self.index.put(wire.from_document(document, ControllerRevision))
+            self.index.put(serializer.from_document(document, ControllerRevision))
 
     async def create(self, one: StatefulSet, number: int = 1) -> tuple[ControllerRevision, int | None]:
         def make(count: int | None) -> ControllerRevision:
@@ -98,7 +97,9 @@ async def test_orphan_is_adopted_and_a_stranger_released() -> None:
     """By its labels; a label that is set stays the only change."""
     world = World(owner())
     first, _ = await world.create(owner())
-    alone = wire.to_document(first) | {"metadata": {"name": "old", "namespace": "ns", "uid": "o", "labels": LABELS}}
+    alone = serializer.to_document(first) | {
+        "metadata": {"name": "old", "namespace": "ns", "uid": "o", "labels": LABELS}
+    }
     world.api.put(CONTROLLER_REVISIONS.resource, alone)
     world.show()
     assert sorted(await world.claimed(owner())) == [("old", 1), ("web-h0", 1)]

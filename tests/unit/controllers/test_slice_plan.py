@@ -23,12 +23,30 @@ from pykubelet.api.generated.core import (
 )
 from pykubelet.api.generated.discovery import EndpointHints, EndpointPort, EndpointSlice, ForNode, ForZone
 from pykubelet.api.generated.meta import ObjectMeta
-from pykubelet.controllers.endpoints.pod_facts import addresses_of, endpoint_facts, families_of, has_endpoint
-from pykubelet.controllers.endpoints.slice_form import endpoint_for, new_slice, ports_for, slice_labels, slice_patch
-from pykubelet.controllers.endpoints.slice_plan import SlicePlan, Wanted, plan_slices
-from pykubelet.controllers.endpoints.slice_tracker import SliceTracker
-from pykubelet.controllers.endpoints.subsets import endpoints_for, endpoints_patch, subsets_for, truncated
-from pykubelet.controllers.endpoints.trigger_times import TriggerTimes
+from pykubelet.controllers.endpoint.endpoints_controller import (
+    endpoints_for,
+    endpoints_patch,
+    subsets_for,
+    truncate_endpoints,
+)
+from pykubelet.controllers.endpointslice.endpointslice_controller import EndpointSliceTracker
+from pykubelet.controllers.endpointslice.reconciler import (
+    DesiredEndpoint,
+    SlicePlan,
+    endpoint_for,
+    new_slice,
+    plan_slices,
+    ports_for,
+    slice_labels,
+    slice_patch,
+)
+from pykubelet.controllers.endpointslice.service_pods import (
+    TriggerTimeTracker,
+    addresses_of,
+    endpoint_facts,
+    families_of,
+    has_endpoint,
+)
 
 HTTP = (EndpointPort(name="http", port=80, protocol="TCP"),)
 OTHER = (EndpointPort(name="http", port=81, protocol="TCP"),)
@@ -54,9 +72,9 @@ def pod(name: str, *ips: str, ready: bool = True, **spec: Any) -> Pod:
     return Pod(metadata=metadata, spec=PodSpec(**given), status=status)
 
 
-def wanted(*names: str, ready: bool = True, ports: tuple[EndpointPort, ...] = HTTP) -> list[Wanted]:
+def wanted(*names: str, ready: bool = True, ports: tuple[EndpointPort, ...] = HTTP) -> list[DesiredEndpoint]:
     pods = [pod(name, f"10.0.0.{name}", ready=ready) for name in names]
-    return [Wanted(ports, endpoint_for(one, None, service(), "IPv4")) for one in pods]
+    return [DesiredEndpoint(ports, endpoint_for(one, None, service(), "IPv4")) for one in pods]
 
 
 def carried_out(slices: Sequence[EndpointSlice], plan: SlicePlan, names: Any) -> list[EndpointSlice]:
@@ -93,7 +111,7 @@ def test_every_endpoint_is_in_one_slice_and_nothing_is_written_twice(
         assert plan_slices(service(), slices, {"IPv4": rows}, max_endpoints=limit) == SlicePlan()
 
 
-def filled(name: str, rows: Sequence[Wanted], *, uid: str = "svc") -> EndpointSlice:
+def filled(name: str, rows: Sequence[DesiredEndpoint], *, uid: str = "svc") -> EndpointSlice:
     made = new_slice(replace(service(), metadata=replace(service().metadata, uid=uid)), "IPv4", rows[0].ports)
     metadata = replace(made.metadata, name=name)
     return replace(made, metadata=metadata, endpoints=tuple(row.endpoint for row in rows))
@@ -199,7 +217,7 @@ def test_pod_is_listed_while_it_has_an_address_and_is_not_over() -> None:
 
 def test_tracker_knows_what_was_written_and_not_yet_seen() -> None:
     """Older generations, slices not seen yet, and deletions not seen yet are stale; others' changes are news."""
-    tracker = SliceTracker()
+    tracker = EndpointSliceTracker()
     old = EndpointSlice(metadata=ObjectMeta(name="a", uid="u", generation=1))
     new = replace(old, metadata=replace(old.metadata, generation=2))
     assert tracker.is_news("k", old)
@@ -217,7 +235,7 @@ def test_tracker_knows_what_was_written_and_not_yet_seen() -> None:
 
 def test_trigger_time_is_that_of_the_first_change_since_the_last_sync() -> None:
     """At first the service's own; nothing new gives none."""
-    times = TriggerTimes()
+    times = TriggerTimeTracker()
     first, later = pod("a", "10.0.0.1"), pod("b", "10.0.0.2")
     assert times.of(service(), [first]) == "2026-01-01T00:00:00Z"
     assert times.of(service(), [first]) is None
@@ -262,7 +280,7 @@ def test_endpoints_are_cut_at_a_thousand_and_say_so(ready: int, others: int, kep
     assert (len(subset.addresses), len(subset.not_ready_addresses)) == kept
     mark = found.metadata.annotations.get("endpoints.kubernetes.io/over-capacity")
     assert mark == ("truncated" if ready + others > 1000 else None)
-    assert truncated(found.subsets) == found.subsets
+    assert truncate_endpoints(found.subsets) == found.subsets
     assert endpoints_patch(found, found) is None
 
 

@@ -7,17 +7,17 @@ from typing import Any, TypeVar
 
 import pytest
 
-from pykubelet.api import resources
+from pykubelet.api import schema
 from pykubelet.api.errors import ApiError
-from pykubelet.api.typed import Kind, as_documents
-from pykubelet.api.wire import Document
-from pykubelet.kube.client import EVERYTHING, Listing, Selection, WatchEvent
-from pykubelet.kube.reflector import ListerWatcher, Reflector
+from pykubelet.api.scheme import TypedKind, as_documents
+from pykubelet.api.serializer import Document
+from pykubelet.client.interface import EVERYTHING, Listing, Selection, WatchEvent
+from pykubelet.client.reflector import ListerWatcher, Reflector
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock
 
 T = TypeVar("T")
-MAPS = as_documents(resources.CONFIG_MAPS)
+MAPS = as_documents(schema.CONFIG_MAPS)
 SETTLED = 0.001
 
 
@@ -64,12 +64,12 @@ class ScriptedClient:
         self._cut = asyncio.Event()
         self._cut_error: ApiError | None = None
 
-    async def get(self, kind: Kind[T], name: str, *, namespace: str = "", resource_version: str = "") -> T:
+    async def get(self, kind: TypedKind[T], name: str, *, namespace: str = "", resource_version: str = "") -> T:
         raise NotImplementedError
 
     async def list(
         self,
-        kind: Kind[T],
+        kind: TypedKind[T],
         *,
         namespace: str = "",
         selection: Selection = EVERYTHING,
@@ -88,7 +88,7 @@ class ScriptedClient:
     @asynccontextmanager
     async def watch(
         self,
-        kind: Kind[T],
+        kind: TypedKind[T],
         *,
         namespace: str = "",
         selection: Selection = EVERYTHING,

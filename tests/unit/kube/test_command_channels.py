@@ -2,20 +2,20 @@
 
 import pytest
 
-from pykubelet.api.wire import encode
-from pykubelet.kube.command_channels import (
+from pykubelet.api.serializer import encode
+from pykubelet.client.websocket import (
     STDIN,
     V4,
     V5,
-    Ending,
+    ExecOutcome,
     end_of_input,
     message,
-    read_ending,
+    read_exec_outcome,
     size_message,
 )
-from pykubelet.nodeapi.streaming.channels import ChannelMessage, ChannelProtocol, read_message
-from pykubelet.nodeapi.streaming.endings import SUCCESS, exit_status, failure_status
-from pykubelet.nodeapi.streaming.sizes import SizeReader
+from pykubelet.kubelet.server.streaming.remotecommand import SizeReader
+from pykubelet.kubelet.server.streaming.session import SUCCESS, exit_status, failure_status
+from pykubelet.kubelet.server.streaming.wsstream import ChannelMessage, ChannelProtocol, read_message
 
 
 def test_node_reads_what_is_written() -> None:
@@ -30,19 +30,19 @@ def test_node_reads_what_is_written() -> None:
 @pytest.mark.parametrize(
     ("told", "ending"),
     [
-        (encode(SUCCESS), Ending(0)),
-        (encode(exit_status(["sh"], 137)), Ending(137)),
-        (encode(failure_status("no such thing")), Ending(1, "Internal error occurred: no such thing")),
-        (encode({"status": "Failure"}), Ending(1, "the command failed")),
+        (encode(SUCCESS), ExecOutcome(0)),
+        (encode(exit_status(["sh"], 137)), ExecOutcome(137)),
+        (encode(failure_status("no such thing")), ExecOutcome(1, "Internal error occurred: no such thing")),
+        (encode({"status": "Failure"}), ExecOutcome(1, "the command failed")),
         (
             encode({"status": "Failure", "reason": "NonZeroExitCode", "details": {"causes": [{"message": "x"}]}}),
-            Ending(1, "the command failed"),
+            ExecOutcome(1, "the command failed"),
         ),
-        (b"plain words", Ending(1, "plain words")),
-        (b"[]", Ending(1, "[]")),
-        (b"", Ending(1, "the connection ended before the command did")),
+        (b"plain words", ExecOutcome(1, "plain words")),
+        (b"[]", ExecOutcome(1, "[]")),
+        (b"", ExecOutcome(1, "the connection ended before the command did")),
     ],
 )
-def test_ending_is_what_the_node_tells(told: bytes, ending: Ending) -> None:
+def test_ending_is_what_the_node_tells(told: bytes, ending: ExecOutcome) -> None:
     """An exit code, or why there is none."""
-    assert read_ending(told) == ending
+    assert read_exec_outcome(told) == ending

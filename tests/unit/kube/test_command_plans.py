@@ -1,13 +1,12 @@
 """Requests of people."""
 
-from pykubelet.api.resources import DEPLOYMENTS, NODES, PODS
-from pykubelet.api.wire import decode_document
-from pykubelet.kube.client import EVERYTHING, Selection
-from pykubelet.kube.command_plans import (
+from pykubelet.api.schema import DEPLOYMENTS, NODES, PODS
+from pykubelet.api.serializer import decode_document
+from pykubelet.cli.actions.session import (
     TABLE,
     ApplyOptions,
-    DeleteWish,
-    LogOptions,
+    DeletionOptions,
+    LogRequestOptions,
     apply_plan,
     changes_plan,
     delete_plan,
@@ -17,6 +16,7 @@ from pykubelet.kube.command_plans import (
     object_plan,
     page_plan,
 )
+from pykubelet.client.interface import EVERYTHING, Selection
 
 
 def test_table_is_asked_for_by_the_accept_header() -> None:
@@ -36,8 +36,8 @@ def test_table_is_asked_for_by_the_accept_header() -> None:
 
 def test_log_has_only_the_options_that_are_given() -> None:
     """No lines at all is a wish, too."""
-    assert log_plan("shop", "web", "main", LogOptions()).target.endswith("/pods/web/log?container=main")
-    options = LogOptions(
+    assert log_plan("shop", "web", "main", LogRequestOptions()).target.endswith("/pods/web/log?container=main")
+    options = LogRequestOptions(
         follow=True, previous=True, timestamps=True, since_seconds=5, since_time="t", tail=0, limit_bytes=9
     )
     target = log_plan("shop", "web", "main", options).target
@@ -66,12 +66,12 @@ def test_apply_says_whether_others_lose_their_fields() -> None:
 
 def test_delete_tells_grace_and_cascade() -> None:
     """In its body."""
-    plain = delete_plan(PODS, "shop", "web", DeleteWish())
+    plain = delete_plan(PODS, "shop", "web", DeletionOptions())
     assert decode_document(plain.body or b"") == {
         "apiVersion": "v1",
         "kind": "DeleteOptions",
         "propagationPolicy": "Background",
     }
-    wish = DeleteWish(grace_seconds=0, cascade="Orphan", dry_run=True)
+    wish = DeletionOptions(grace_seconds=0, cascade="Orphan", dry_run=True)
     told = decode_document(delete_plan(PODS, "shop", "web", wish).body or b"")
     assert (told["gracePeriodSeconds"], told["propagationPolicy"], told["dryRun"]) == (0, "Orphan", ["All"])

@@ -13,11 +13,9 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from pykubelet.kube.credential_error import CredentialError
-from pykubelet.kube.credentials import Credential, TokenFile, UserCredentials, basic
-from pykubelet.kube.exec_info import ExecPlugin, exec_info, read_exec_answer
-from pykubelet.kube.pem_files import Pem, PemFiles
-from pykubelet.kube.tls import KeyPair, TlsContexts, Trust
+from pykubelet.client.credentials import Credential, TokenFile, UserCredentials, basic
+from pykubelet.client.exec_plugin import ExecPlugin, exec_info, read_exec_answer
+from pykubelet.client.transport import ClientKeyPair, CredentialError, PemFiles, PemSource, ServerTrust, TlsContexts
 from pykubelet.testing.virtual_time import ManualClock
 
 V1 = "client.authentication.k8s.io/v1"
@@ -29,9 +27,9 @@ def authority() -> trustme.CA:
     return trustme.CA()
 
 
-def pair_of(authority: trustme.CA, name: str) -> KeyPair:
+def pair_of(authority: trustme.CA, name: str) -> ClientKeyPair:
     issued = authority.issue_cert(common_name=name)
-    return KeyPair(b"".join(blob.bytes() for blob in issued.cert_chain_pems), issued.private_key_pem.bytes())
+    return ClientKeyPair(b"".join(blob.bytes() for blob in issued.cert_chain_pems), issued.private_key_pem.bytes())
 
 
 async def test_token_file_is_read_again_after_a_minute(tmp_path: Path) -> None:
@@ -89,7 +87,9 @@ async def test_certificate_files_are_read_again_when_they_change(tmp_path: Path)
     certificate, key = tmp_path / "crt", tmp_path / "key"
     certificate.write_text("c1")
     key.write_text("k1")
-    pair = PemFiles(Pem("client-certificate", path=str(certificate)), Pem("client-key", path=str(key)), clock=clock)
+    pair = PemFiles(
+        PemSource("client-certificate", path=str(certificate)), PemSource("client-key", path=str(key)), clock=clock
+    )
     credentials = UserCredentials(pair=pair)
     first = await credentials.current()
     clock.advance(11)
@@ -97,13 +97,13 @@ async def test_certificate_files_are_read_again_when_they_change(tmp_path: Path)
     certificate.write_text("c2!")
     assert (await credentials.current()).pair is first.pair
     clock.advance(11)
-    assert (await credentials.current()).pair == KeyPair(b"c2!", b"k1")
+    assert (await credentials.current()).pair == ClientKeyPair(b"c2!", b"k1")
     key.write_text("k2!")
     await credentials.rejected(first)
-    assert (await credentials.current()).pair == KeyPair(b"c2!", b"k2!")
+    assert (await credentials.current()).pair == ClientKeyPair(b"c2!", b"k2!")
     key.unlink()
     clock.advance(11)
-    assert (await credentials.current()).pair == KeyPair(b"c2!", b"k2!")
+    assert (await credentials.current()).pair == ClientKeyPair(b"c2!", b"k2!")
 
 
 async def test_certificate_file_swapped_by_a_link_is_seen(tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ async def test_certificate_file_swapped_by_a_link_is_seen(tmp_path: Path) -> Non
         os.utime(tmp_path / name, (1, 1))
     link = tmp_path / "current"
     link.symlink_to("old")
-    files = PemFiles(Pem("x", path=str(link)), clock=clock)
+    files = PemFiles(PemSource("x", path=str(link)), clock=clock)
     assert await files.read() == (b"old",)
     (tmp_path / "next").symlink_to("new")
     (tmp_path / "next").rename(link)
@@ -124,30 +124,30 @@ async def test_certificate_file_swapped_by_a_link_is_seen(tmp_path: Path) -> Non
 
 async def test_unreadable_certificate_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(CredentialError, match=f"client-key: cannot read {tmp_path}: Is a directory"):
-        await PemFiles(Pem("client-key", path=str(tmp_path)), clock=ManualClock()).read()
+        await PemFiles(PemSource("client-key", path=str(tmp_path)), clock=ManualClock()).read()
 
 
 async def test_missing_certificate_file_is_named() -> None:
     with pytest.raises(CredentialError, match='users "a": client-key: cannot read /nowhere: No such file'):
-        await PemFiles(Pem('users "a": client-key', path="/nowhere"), clock=ManualClock()).read()
+        await PemFiles(PemSource('users "a": client-key', path="/nowhere"), clock=ManualClock()).read()
 
 
 async def test_contexts_are_fresh_only_when_the_pair_changed(
     authority: trustme.CA, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A pair that does not fit together leaves the last good context, until the next change, and is told once."""
-    contexts = TlsContexts(Trust(), clock=ManualClock())
+    contexts = TlsContexts(ServerTrust(), clock=ManualClock())
     one, two = pair_of(authority, "one"), pair_of(authority, "two")
     first = await contexts.current(one)
-    assert await contexts.current(KeyPair(one.certificate, one.key)) is first
+    assert await contexts.current(ClientKeyPair(one.certificate, one.key)) is first
     for _ in range(3):
-        assert await contexts.current(KeyPair(two.certificate, one.key)) is first
+        assert await contexts.current(ClientKeyPair(two.certificate, one.key)) is first
     assert len(caplog.records) == 1
     assert await contexts.current(two) is not first
 
 
 async def test_contexts_refuse_old_tls() -> None:
-    context = await TlsContexts(Trust(insecure=True), clock=ManualClock()).current(None)
+    context = await TlsContexts(ServerTrust(insecure=True), clock=ManualClock()).current(None)
     assert context.minimum_version is ssl.TLSVersion.TLSv1_2
 
 
@@ -156,26 +156,26 @@ async def test_encrypted_key_is_an_error_and_no_question_at_the_terminal(authori
     key = load_pem_private_key(pair.key, None)
     encrypted = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"password"))
     with pytest.raises(CredentialError, match="cannot be used"):
-        await TlsContexts(Trust(), clock=ManualClock()).current(KeyPair(pair.certificate, encrypted))
+        await TlsContexts(ServerTrust(), clock=ManualClock()).current(ClientKeyPair(pair.certificate, encrypted))
 
 
 async def test_unusable_pairs_and_authorities_are_errors_without_their_content(authority: trustme.CA) -> None:
     one, two = pair_of(authority, "one"), pair_of(authority, "two")
     with pytest.raises(CredentialError, match="KEY_VALUES_MISMATCH"):
-        await TlsContexts(Trust(), clock=ManualClock()).current(KeyPair(one.certificate, two.key))
+        await TlsContexts(ServerTrust(), clock=ManualClock()).current(ClientKeyPair(one.certificate, two.key))
     with pytest.raises(CredentialError, match="cannot be used"):
-        await TlsContexts(Trust(), clock=ManualClock()).current(KeyPair(b"s3cret", b"s3cret"))
-    trust = Trust(ca=Pem('clusters "a": certificate-authority-data', data=b"s3cret"))
+        await TlsContexts(ServerTrust(), clock=ManualClock()).current(ClientKeyPair(b"s3cret", b"s3cret"))
+    trust = ServerTrust(ca=PemSource('clusters "a": certificate-authority-data', data=b"s3cret"))
     with pytest.raises(CredentialError, match='clusters "a": certificate-authority-data: no usable PEM'):
         await TlsContexts(trust, clock=ManualClock()).current(None)
 
 
 def test_credentials_show_no_secret() -> None:
-    credential = Credential(basic("me", "s3cret"), KeyPair(b"s3cret", b"s3cret"))
+    credential = Credential(basic("me", "s3cret"), ClientKeyPair(b"s3cret", b"s3cret"))
     assert basic("me", "s3cret") == "Basic bWU6czNjcmV0"
     assert "s3cret" not in repr(credential)
     assert "bWU6czNjcmV0" not in repr(credential)
-    assert "s3cret" not in repr(Pem("x", data=b"s3cret"))
+    assert "s3cret" not in repr(PemSource("x", data=b"s3cret"))
 
 
 def test_plugin_without_cluster_info_is_told_none() -> None:
@@ -188,7 +188,7 @@ def test_plugin_answer_gives_token_pair_and_expiry() -> None:
         f'{{"kind":"ExecCredential","apiVersion":"{V1}","status":{{"token":"s3cret","clientCertificateData":"c",'
         '"clientKeyData":"k","expirationTimestamp":"2026-01-02T03:04:05Z"}}'.encode(),
     )
-    assert (answer.token, answer.pair) == ("s3cret", KeyPair(b"c", b"k"))
+    assert (answer.token, answer.pair) == ("s3cret", ClientKeyPair(b"c", b"k"))
     assert answer.expires_at is not None
     assert answer.expires_at.isoformat() == "2026-01-02T03:04:05+00:00"
     assert "s3cret" not in repr(answer)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.kube.client import WatchEvent
-from pykubelet.kube.deltas import KnownObjects
+from pykubelet.client.interface import WatchEvent
+from pykubelet.client.reflector import KnownObjects
 
 Type = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
 

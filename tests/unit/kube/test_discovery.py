@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.errors import InternalError
-from pykubelet.api.resources import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, PODS, Resource
-from pykubelet.apiserver.http.discovery import aggregated
-from pykubelet.apiserver.kinds import KINDS
-from pykubelet.kube.discovery import APPLIED_VERBS, Discovery, read_catalogue, read_discovery
+from pykubelet.api.schema import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, PODS, Resource
+from pykubelet.apiserver.discovery import aggregated
+from pykubelet.client.discovery import APPLIED_VERBS, Discovery, read_catalogue, read_discovery
+from pykubelet.kinds.registry import KINDS
 from pykubelet.testing.local_api import local_api
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from pykubelet.api.generated.core import Event, EventSource, ObjectReference
 from pykubelet.api.names import dns1123_subdomain_errors
-from pykubelet.kube.event_correlation import Correlation, EventCorrelator, event_name, new_event
+from pykubelet.client.event_correlator import Correlation, EventCorrelator, event_name, new_event
 
 SECOND = 10**9
 START = 1_767_225_600 * SECOND  # 2026-01-01T00:00:00Z

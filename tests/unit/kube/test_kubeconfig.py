@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.api import wire
-from pykubelet.kube.access import Access
-from pykubelet.kube.exec_credential import ExecCredentials
-from pykubelet.kube.exec_info import exec_info
-from pykubelet.kube.kubeconfig import default_paths, in_cluster, load_kubeconfig
-from pykubelet.kube.kubeconfig_merge import Config, KubeconfigError, NamedUser, choose, read_config
+from pykubelet.api import serializer
+from pykubelet.client.clientcmd import default_paths, in_cluster, load_kubeconfig
+from pykubelet.client.credentials import RestConfig
+from pykubelet.client.exec_plugin import ExecCredentials, exec_info
+from pykubelet.client.kubeconfig import KubeConfig, KubeconfigError, NamedAuthInfo, choose_context, read_config
 from pykubelet.testing.virtual_time import ManualClock
 
 EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "command": "login", "interactiveMode": "Never"}
@@ -44,7 +43,7 @@ def write(tmp_path: Path) -> Callable[..., str]:
     return written
 
 
-def load(*paths: str, context: str = "") -> Access:
+def load(*paths: str, context: str = "") -> RestConfig:
     return load_kubeconfig(paths, context=context, environment={}, clock=ManualClock())
 
 
@@ -282,7 +281,7 @@ def test_reprs_show_no_secret(write: Callable[..., str]) -> None:
     """Neither of the file's values nor of what is made from them."""
     plugin = {**EXEC, "args": ["s3cret"], "env": [{"name": "a", "value": "s3cret"}]}
     user = {"token": "s3cret", "password": "s3cret", "client-key-data": "s3cret", "exec": plugin}
-    named = wire.from_document({"name": "a", "user": user}, NamedUser)
+    named = serializer.from_document({"name": "a", "user": user}, NamedAuthInfo)
     assert "s3cret" not in repr(named)
     assert named.user.exec is not None
     assert "s3cret" not in repr(named.user.exec.env)
@@ -314,7 +313,7 @@ NAMES = st.lists(st.sampled_from(["a", "b", "c"]), unique=True)
 @given(st.lists(NAMES, min_size=1, max_size=4), st.sampled_from(["a", "b", "c"]))
 def test_merge_takes_each_name_from_the_first_file_that_has_it(files: list[list[str]], wanted: str) -> None:
     """Whatever other files say."""
-    configs: dict[str, Config] = {}
+    configs: dict[str, KubeConfig] = {}
     for number, names in enumerate(files):
         clusters = [{"name": name, "cluster": {"server": f"https://{number}"}} for name in names]
         contexts = [{"name": name, "context": {"cluster": name}} for name in names]
@@ -323,6 +322,6 @@ def test_merge_takes_each_name_from_the_first_file_that_has_it(files: list[list[
     first = next((number for number, names in enumerate(files) if wanted in names), None)
     if first is None:
         with pytest.raises(KubeconfigError):
-            choose(configs, wanted)
+            choose_context(configs, wanted)
     else:
-        assert choose(configs, wanted).cluster.server == f"https://{first}"
+        assert choose_context(configs, wanted).cluster.server == f"https://{first}"

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.generated.coordination import LeaseSpec
-from pykubelet.kube.leader_plan import Sighting, Timing, claim, identity_of, release
+from pykubelet.client.leaderelection import LeaderElectionConfig, ObservedLease, claim, identity_of, release
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 TIME = "2026-01-01T00:00:00.000000Z"
@@ -24,26 +24,28 @@ TIME = "2026-01-01T00:00:00.000000Z"
 def test_times_that_allow_two_leaders_or_none_are_refused(timing: dict[str, float], message: str) -> None:
     """A leader must give up before its lease runs out."""
     with pytest.raises(ValueError, match=message):
-        Timing(**timing)  # type: ignore[arg-type]
+        LeaderElectionConfig(**timing)  # type: ignore[arg-type]
 
 
 def test_claim_counts_changes_of_holders_and_keeps_the_time_of_its_own() -> None:
     """A new lease, somebody else's, and one's own."""
-    first = claim(None, "a", Timing(), NOW)
+    first = claim(None, "a", LeaderElectionConfig(), NOW)
     assert first == LeaseSpec(
         holder_identity="a", lease_duration_seconds=15, acquire_time=TIME, renew_time=TIME, lease_transitions=0
     )
-    again = claim(LeaseSpec(holder_identity="a", acquire_time="before", lease_transitions=4), "a", Timing(), NOW)
+    again = claim(
+        LeaseSpec(holder_identity="a", acquire_time="before", lease_transitions=4), "a", LeaderElectionConfig(), NOW
+    )
     assert (again.acquire_time, again.renew_time, again.lease_transitions) == ("before", TIME, 4)
-    taken = claim(first, "b", Timing(), NOW)
+    taken = claim(first, "b", LeaderElectionConfig(), NOW)
     assert (taken.holder_identity, taken.acquire_time, taken.lease_transitions) == ("b", TIME, 1)
 
 
 def test_lease_that_was_let_go_is_nobodys() -> None:
     """Whoever comes next need not wait."""
-    gone = release(claim(None, "a", Timing(), NOW), NOW)
+    gone = release(claim(None, "a", LeaderElectionConfig(), NOW), NOW)
     assert (gone.holder_identity, gone.lease_duration_seconds, gone.lease_transitions) == ("", 1, 0)
-    assert not Sighting(gone, 0).is_held_by_other("b", 0)
+    assert not ObservedLease(gone, 0).is_held_by_other("b", 0)
     assert identity_of("host", "uid") == "host_uid"
 
 
@@ -53,7 +55,7 @@ def test_lease_is_anothers_until_it_has_not_changed_for_its_whole_time(
     since: float, later: float, holder: str | None
 ) -> None:
     """Measured by the one who looks; a change starts the time over."""
-    seen = Sighting(LeaseSpec(holder_identity=holder, lease_duration_seconds=15), since)
+    seen = ObservedLease(LeaseSpec(holder_identity=holder, lease_duration_seconds=15), since)
     assert seen.is_held_by_other("a", since + later) == (holder == "b" and since + 15 > since + later)
     assert seen.updated(seen.spec, since + later) is seen
     renewed = LeaseSpec(holder_identity=holder, lease_duration_seconds=15, renew_time=TIME)

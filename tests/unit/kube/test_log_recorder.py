@@ -5,8 +5,7 @@ import logging
 import pytest
 
 from pykubelet.api.generated.core import ObjectReference
-from pykubelet.kube.log_recorder import LogRecorder
-from pykubelet.kube.recorder import NORMAL, WARNING
+from pykubelet.client.recorder import NORMAL, WARNING, LogRecorder
 
 
 @pytest.mark.parametrize(("event_type", "level"), [(NORMAL, logging.INFO), (WARNING, logging.WARNING)])

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykubelet.kube.pod_choice import container_names, default_container, most_useful, selector_of_pods
+from pykubelet.cli.actions.polymorphichelpers import container_names, default_container, preferred_pod, selector_of_pods
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def pod(name: str, **facts: Any) -> dict[str, Any]:
 )
 def test_most_useful_pod_is_chosen(worse: dict[str, Any]) -> None:
     """On a node, running, ready and for longer, seldom restarted, older."""
-    assert most_useful([pod("worse", **worse), pod("good")])["metadata"]["name"] == "good"
+    assert preferred_pod([pod("worse", **worse), pod("good")])["metadata"]["name"] == "good"
 
 
 SPEC = {

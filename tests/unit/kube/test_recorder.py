@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.api import resources
+from pykubelet.api import schema
 from pykubelet.api.errors import AlreadyExists, ApiError, Forbidden, NotReached, TooManyRequests
 from pykubelet.api.generated.core import Event, EventSource, Node, ObjectReference, Pod
 from pykubelet.api.generated.meta import ObjectMeta
-from pykubelet.api.typed import Kind
-from pykubelet.api.wire import Document
-from pykubelet.kube.recorder import NORMAL, WARNING, Recorder, reference_to
+from pykubelet.api.scheme import TypedKind
+from pykubelet.api.serializer import Document
+from pykubelet.client.recorder import NORMAL, WARNING, Recorder, reference_to
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock
 
@@ -39,13 +39,13 @@ class Door:
         self.slow: set[str] = set()
         """Objects whose events take ten seconds to be written."""
 
-    async def create(self, kind: Kind[Event], body: Event, *, namespace: str = "") -> Event:
+    async def create(self, kind: TypedKind[Event], body: Event, *, namespace: str = "") -> Event:
         self._answer()
         if body.involved_object.name in self.slow:
             await asyncio.sleep(10)
         return await self.api.create(kind, body, namespace=namespace)
 
-    async def patch(self, kind: Kind[Event], name: str, body: Any, *, namespace: str = "") -> Event:
+    async def patch(self, kind: TypedKind[Event], name: str, body: Any, *, namespace: str = "") -> Event:
         self._answer()
         return await self.api.patch(kind, name, body, namespace=namespace)
 
@@ -55,7 +55,7 @@ class Door:
             raise error
 
     def events(self) -> list[Document]:
-        return sorted(self.api.documents(resources.EVENTS), key=lambda event: str(event["metadata"]["name"]))
+        return sorted(self.api.documents(schema.EVENTS), key=lambda event: str(event["metadata"]["name"]))
 
 
 @asynccontextmanager
@@ -119,7 +119,7 @@ async def test_event_is_created_anew_when_the_first_one_has_expired() -> None:
         recorder.event(POD, NORMAL, "BackOff", "again")
         await asyncio.sleep(1)
         name = door.events()[0]["metadata"]["name"]
-        door.api._collection(resources.EVENTS).clear()
+        door.api._collection(schema.EVENTS).clear()
         recorder.event(POD, NORMAL, "BackOff", "again")
         await asyncio.sleep(1)
     (event,) = door.events()

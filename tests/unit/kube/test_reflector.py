@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pykubelet.api import resources
+from pykubelet.api import schema
 from pykubelet.api.errors import ApiError, Expired, Forbidden, InternalError, NotReached, Timeout, TooManyRequests
 
 Follow = Callable[..., Any]
@@ -92,7 +92,7 @@ async def test_reflector_resumes_from_a_bookmark(following: Follow) -> None:
     """A quiet stream still moves on."""
     follow = following()
     async with follow.running():
-        other = follow.api.put(resources.SECRETS, {"metadata": {"name": "other", "namespace": "default"}})
+        other = follow.api.put(schema.SECRETS, {"metadata": {"name": "other", "namespace": "default"}})
         follow.api.bookmark()
         follow.api.compact()
         await settle()

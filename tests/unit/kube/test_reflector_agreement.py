@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.errors import Expired, InternalError, NotReached
-from pykubelet.api.resources import CONFIG_MAPS
+from pykubelet.api.schema import CONFIG_MAPS
 from pykubelet.testing.faults import Fault, FaultyClient
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock, VirtualTimeLoop

@@ -6,15 +6,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.api.errors import BadRequest, Conflict, Gone, InternalError, NotFound, TooManyRequests, Unavailable
+from pykubelet.api.errors import (
+    BadRequest,
+    Conflict,
+    Gone,
+    InternalError,
+    NotFound,
+    ServiceUnavailable,
+    TooManyRequests,
+)
 from pykubelet.api.generated.core import Binding
-from pykubelet.api.partial import metadata_of
-from pykubelet.api.resources import LEASES, NODES, POD_BINDINGS, PODS
-from pykubelet.api.typed import PODS as POD_KIND
-from pykubelet.api.typed import as_documents
-from pykubelet.kube.client import NOW, PatchType, Selection
-from pykubelet.kube.request_plan import (
-    Plan,
+from pykubelet.api.schema import LEASES, NODES, POD_BINDINGS, PODS
+from pykubelet.api.scheme import PODS as POD_KIND
+from pykubelet.api.scheme import as_documents, metadata_of
+from pykubelet.client.interface import NOW, PatchType, Selection
+from pykubelet.client.request import (
+    RestRequest,
     apply_plan,
     create_plan,
     delete_plan,
@@ -33,7 +40,9 @@ from pykubelet.kube.request_plan import (
 
 def test_plans_have_the_paths_and_parameters_of_the_api() -> None:
     """One of each verb."""
-    assert get_plan(PODS, "web", "default", "0") == Plan("GET", "/api/v1/namespaces/default/pods/web?resourceVersion=0")
+    assert get_plan(PODS, "web", "default", "0") == RestRequest(
+        "GET", "/api/v1/namespaces/default/pods/web?resourceVersion=0"
+    )
     assert get_plan(NODES, "n1", "", "").target == "/api/v1/nodes/n1"
     selected = Selection(labels="a=b,c", fields="spec.nodeName=n1")
     target = list_plan(PODS, "", selected, "0", 500, "tok/en=").target
@@ -51,7 +60,7 @@ def test_plans_have_the_paths_and_parameters_of_the_api() -> None:
         "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
     )
     patch = patch_plan(PODS, "web", {"a": 1}, "default", PatchType.STRATEGIC, "status")
-    assert patch == Plan(
+    assert patch == RestRequest(
         "PATCH",
         "/api/v1/namespaces/default/pods/web/status",
         b'{"a":1}',
@@ -137,8 +146,8 @@ def test_unreadable_answers_are_errors_of_the_server(body: bytes) -> None:
         (409, {}, b'{"kind":"Status","message":"no"}', Conflict, "no", None),
         (410, {}, b'{"kind":"Status"}', Gone, "the server answered 410", None),
         (429, {"Retry-After": "7"}, b"slow", TooManyRequests, "the server answered 429: slow", 7),
-        (503, {"Retry-After": "Wed, 21 Oct"}, b"", Unavailable, "the server answered 503", None),
-        (503, {"Retry-After": "2"}, b'{"kind":"Status","message":"no"}', Unavailable, "no", 2),
+        (503, {"Retry-After": "Wed, 21 Oct"}, b"", ServiceUnavailable, "the server answered 503", None),
+        (503, {"Retry-After": "2"}, b'{"kind":"Status","message":"no"}', ServiceUnavailable, "no", 2),
         (500, {}, b'{"kind":"Status","details":{"retryAfterSeconds":3}}', InternalError, "the server answered 500", 3),
         (502, {"Content-Type": "text/html"}, b"<p>" + b"x" * 9000, InternalError, "the server answered 502: <p>", None),
         (502, {"Content-Type": "image/png"}, b"png", InternalError, "the server answered 502", None),
@@ -157,7 +166,7 @@ def test_read_error_gives_the_class_message_and_wait(
 
 def test_only_reads_are_repeated_after_an_unclear_failure() -> None:
     """A write may have been carried out before a 500."""
-    get, post = Plan("GET", "/"), Plan("POST", "/")
+    get, post = RestRequest("GET", "/"), RestRequest("POST", "/")
     assert [may_repeat(get, code) for code in (429, 500, 503, 504, 404)] == [True, True, True, True, False]
     assert [may_repeat(post, code) for code in (429, 500, 503, 504, 404)] == [True, False, True, False, False]
 

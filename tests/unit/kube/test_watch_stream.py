@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.api import wire
+from pykubelet.api import serializer
 from pykubelet.api.errors import Expired, InternalError
-from pykubelet.api.resources import PODS
-from pykubelet.api.typed import PODS as POD_KIND
-from pykubelet.api.typed import as_documents
-from pykubelet.kube.watch_stream import LineSplitter, read_event
+from pykubelet.api.schema import PODS
+from pykubelet.api.scheme import PODS as POD_KIND
+from pykubelet.api.scheme import as_documents
+from pykubelet.client.request import LineSplitter, read_event
 
 
 @settings(max_examples=200, deadline=None)
@@ -55,7 +55,7 @@ def test_read_event_gives_a_bookmark_without_an_object() -> None:
 def test_read_event_raises_what_an_error_event_says() -> None:
     """410 in the stream is 410."""
     with pytest.raises(Expired, match="too old"):
-        read_event(POD_KIND, b'{"type":"ERROR","object":' + wire.encode(Expired("too old").to_status()) + b"}")
+        read_event(POD_KIND, b'{"type":"ERROR","object":' + serializer.encode(Expired("too old").to_status()) + b"}")
     with pytest.raises(InternalError):
         read_event(POD_KIND, b'{"type":"ERROR","object":"?"}')
 

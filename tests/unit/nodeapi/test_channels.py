@@ -10,21 +10,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.api.wire import Document
-from pykubelet.nodeapi.streaming import port_forward, remote_command
-from pykubelet.nodeapi.streaming.carry import DRAIN_SECONDS, carry_command, carry_connection
-from pykubelet.nodeapi.streaming.channels import ChannelProtocol
-from pykubelet.nodeapi.streaming.console import ByteSink, ByteSource, Console
-from pykubelet.nodeapi.streaming.endings import SUCCESS
-from pykubelet.nodeapi.streaming.link import MessageBytes
-from pykubelet.nodeapi.streaming.negotiate import Agreement, Carrier
-from pykubelet.nodeapi.streaming.options import CommandOptions
-from pykubelet.nodeapi.streaming.sessions import CommandSession, ForwardSession
-from pykubelet.runtime.byte_pipe import ROOM_BYTES, BytePipe
-from pykubelet.runtime.protocol import RuntimeFailure
+from pykubelet.api.serializer import Document
+from pykubelet.httpserver.spdy.connection import ROOM_BYTES, BytePipe
+from pykubelet.kubelet.server.streaming import portforward, remotecommand
+from pykubelet.kubelet.server.streaming.negotiation import Carrier, StreamProtocol
+from pykubelet.kubelet.server.streaming.session import (
+    DRAIN_SECONDS,
+    SUCCESS,
+    ByteSink,
+    ByteSource,
+    CommandOptions,
+    CommandSession,
+    ForwardSession,
+    RemoteStreams,
+    carry_command,
+    carry_connection,
+)
+from pykubelet.kubelet.server.streaming.wsstream import ChannelProtocol, MessageBytes
+from pykubelet.runtimes.protocol import RuntimeFailure
 from pykubelet.testing.virtual_time import VirtualTimeLoop
 
-V5 = Agreement(Carrier.CHANNELS, ChannelProtocol.V5)
+V5 = StreamProtocol(Carrier.CHANNELS, ChannelProtocol.V5)
 
 
 class Messages:
@@ -43,7 +49,7 @@ class Messages:
         self.sent.append(message)
 
 
-async def shout(console: Console) -> Document:
+async def shout(console: RemoteStreams) -> Document:
     """Says its input back in upper case, then the sizes of the terminal."""
     assert console.stdout is not None
     while console.stdin is not None and (data := await console.stdin.read()):
@@ -58,7 +64,7 @@ async def test_command_over_channels_hears_and_tells() -> None:
     said = (b"\x00hello", b"\x07nobody", b"", b'\x04{"Width":8,"Height":2}', b"\xff\x04", b"\xff\x00", b"\x00late")
     link = Messages(*said)
     session = CommandSession(CommandOptions(stdin=True, stdout=True, tty=True), tty=True, run=shout)
-    await remote_command.serve_channels(session, link, V5)
+    await remotecommand.serve_channels(session, link, V5)
     assert link.sent[:2] == [b"\x01", b"\x01HELLO"]
     assert link.sent[2] == b"\x01[(8, 2)]"
     assert (link.sent[3][0], json.loads(link.sent[3][1:])) == (3, {"metadata": {}, "status": "Success"})
@@ -67,8 +73,8 @@ async def test_command_over_channels_hears_and_tells() -> None:
 async def test_command_in_base64_speaks_text() -> None:
     """The channel is a digit."""
     link = Messages(b"0aGk=", closes=True)
-    agreement = Agreement(Carrier.CHANNELS, ChannelProtocol.V4_BASE64)
-    await remote_command.serve_channels(
+    agreement = StreamProtocol(Carrier.CHANNELS, ChannelProtocol.V4_BASE64)
+    await remotecommand.serve_channels(
         CommandSession(CommandOptions(stdin=True, stdout=True), tty=False, run=shout), link, agreement
     )
     assert link.sent[:2] == [b"1", b"1SEk="]
@@ -77,12 +83,12 @@ async def test_command_in_base64_speaks_text() -> None:
 async def test_caller_who_goes_away_while_a_command_runs_is_told_of_as_it_is() -> None:
     """Not wrapped in anything."""
 
-    async def lose(_console: Console) -> Document:
+    async def lose(_console: RemoteStreams) -> Document:
         raise ConnectionResetError("gone")
 
     session = CommandSession(CommandOptions(stdout=True), tty=False, run=lose)
     with pytest.raises(ConnectionResetError, match="gone"):
-        await remote_command.serve_channels(session, Messages(), V5)
+        await remotecommand.serve_channels(session, Messages(), V5)
 
 
 async def test_bytes_in_messages_have_no_borders() -> None:
@@ -94,7 +100,7 @@ async def test_bytes_in_messages_have_no_borders() -> None:
 async def test_client_that_breaks_the_protocol_has_said_all() -> None:
     """Its input ends there, and the command with it."""
     link = Messages(b"\x00hi", b"\xff")
-    await remote_command.serve_channels(
+    await remotecommand.serve_channels(
         CommandSession(CommandOptions(stdin=True, stdout=True), tty=False, run=shout), link, V5
     )
     assert link.sent[1] == b"\x01HI"
@@ -109,7 +115,7 @@ async def test_forward_over_channels_begins_with_the_ports() -> None:
         return "" if port == 80 else "nobody listens"
 
     link = Messages(b"\x00one", b"\x02two")
-    await port_forward.serve_channels(ForwardSession((80, 443), forward), link, ChannelProtocol.V4)
+    await portforward.serve_channels(ForwardSession((80, 443), forward), link, ChannelProtocol.V4)
     heads = [bytes([channel]) + struct.pack("<H", port) for channel, port in ((0, 80), (1, 80), (2, 443), (3, 443))]
     assert sorted(link.sent) == sorted([*heads, b"\x00one", b"\x02two", b"\x03nobody listens"])
 
@@ -164,7 +170,7 @@ async def test_command_is_carried_to_its_end() -> None:
     """All its input, all its output, and its exit code; what nobody asked for is read and dropped."""
     program, out = Program([b"a", b"b"], code=7), Written()
     await program.stderr.feed(b"nobody asked")
-    code = await carry_command(program, Console(stdin=await all_of(b"hello"), stdout=out))
+    code = await carry_command(program, RemoteStreams(stdin=await all_of(b"hello"), stdout=out))
     assert (code, program.stdin.data, out.data) == (7, b"hello", b"ab")
 
 
@@ -172,7 +178,7 @@ async def test_child_that_keeps_the_output_open_holds_up_nobody() -> None:
     """Not longer than it takes to read what is there."""
     began = asyncio.get_running_loop().time()
     program, out = Program([b"a"], leaves_open=True), Written()
-    assert await carry_command(program, Console(stdin=await all_of(b""), stdout=out)) == 0
+    assert await carry_command(program, RemoteStreams(stdin=await all_of(b""), stdout=out)) == 0
     assert (out.data, asyncio.get_running_loop().time() - began) == (b"a", DRAIN_SECONDS)
 
 
@@ -181,20 +187,20 @@ async def test_caller_who_is_gone_ends_it() -> None:
     program = Program()
     await program.stdout.feed(b"more")
     with pytest.raises(ConnectionResetError):
-        await carry_command(program, Console(stdout=Written(is_gone=True)))
+        await carry_command(program, RemoteStreams(stdout=Written(is_gone=True)))
 
 
 async def test_program_whose_end_is_not_known_is_a_failure() -> None:
     """What the runtime says comes out as it is."""
     with pytest.raises(RuntimeFailure, match="lost"):
-        await carry_command(Program(code=RuntimeFailure("lost")), Console(stdin=await all_of(b"")))
+        await carry_command(Program(code=RuntimeFailure("lost")), RemoteStreams(stdin=await all_of(b"")))
 
 
 async def test_input_of_a_container_stays_open_for_the_next_caller() -> None:
     """Unless it is for one caller only."""
     program = Program(code=0)
     program_ends = asyncio.get_running_loop().call_later(5, program.stdin.closed.set)
-    assert await carry_command(program, Console(stdin=await all_of(b"hi")), closes_stdin=False) == 0
+    assert await carry_command(program, RemoteStreams(stdin=await all_of(b"hi")), closes_stdin=False) == 0
     assert (program.stdin.data, program_ends.when()) == (b"hi", 5)
 
 

@@ -6,19 +6,18 @@ from pathlib import Path
 import pytest
 
 from node_api_rig import FixedJudge, NodeRig, asked
-from pykubelet.nodeapi.commands import PodCommands
-from pykubelet.nodeapi.front import Upgrade
-from pykubelet.nodeapi.replies import Refused, Reply
-from pykubelet.nodeapi.routes import Page, Route
-from pykubelet.nodeapi.streaming.console import Console
-from pykubelet.nodeapi.streaming.negotiate import Offer
-from pykubelet.nodeapi.streaming.sessions import CommandSession, ForwardSession
-from pykubelet.runtime.byte_pipe import BytePipe
-from pykubelet.runtime.pod_cache import Look
-from pykubelet.runtime.protocol import ContainerState, RuntimeFailure
+from pykubelet.httpserver.reply import HttpError, Reply
+from pykubelet.httpserver.spdy.connection import BytePipe
+from pykubelet.kubelet.pleg.pod_cache import CachedStatus
+from pykubelet.kubelet.server.handlers import StreamUpgrade
+from pykubelet.kubelet.server.pod_commands import PodCommands
+from pykubelet.kubelet.server.routes import KubeletEndpoint, KubeletRoute
+from pykubelet.kubelet.server.streaming.negotiation import UpgradeOffer
+from pykubelet.kubelet.server.streaming.session import CommandSession, ForwardSession, RemoteStreams
+from pykubelet.runtimes.protocol import ContainerState, RuntimeFailure
 from pykubelet.testing.build import container, mirror_pod, pod, static_pod
 
-WEB = Route(Page.EXEC, "default", "web", container="main")
+WEB = KubeletRoute(KubeletEndpoint.EXEC, "default", "web", container="main")
 OUTPUT = [("output", "1")]
 
 
@@ -48,18 +47,18 @@ async def test_nothing_is_done_where_nothing_runs(tmp_path: Path) -> None:
         (500, lambda: doing.attach(WEB._replace(uid="x"), OUTPUT)),
     ]
     for code, call in refusals:
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(HttpError) as refused:
             call()
         assert refused.value.reply.code == code
     rig.show(given, state=ContainerState.EXITED)
-    with pytest.raises(Refused, match="container not found"):
+    with pytest.raises(HttpError, match="container not found"):
         doing.exec(WEB, OUTPUT)
     uid = next(iter(rig.cache))
-    rig.cache.put(uid, Look(rig.cache.begin(), RuntimeFailure("the runtime is down")))
-    with pytest.raises(Refused, match="the runtime is down"):
+    rig.cache.put(uid, CachedStatus(rig.cache.begin(), RuntimeFailure("the runtime is down")))
+    with pytest.raises(HttpError, match="the runtime is down"):
         doing.exec(WEB, OUTPUT)
-    rig.cache.put(uid, Look(rig.cache.begin(), None))
-    with pytest.raises(Refused, match="failed to find sandboxes"):
+    rig.cache.put(uid, CachedStatus(rig.cache.begin(), None))
+    with pytest.raises(HttpError, match="failed to find sandboxes"):
         doing.forward(WEB, [], is_web_socket=False)
 
 
@@ -73,10 +72,10 @@ async def test_runtime_without_streams_is_said_to_have_none(tmp_path: Path) -> N
         lambda: unable.attach(WEB, OUTPUT),
         lambda: unable.forward(WEB, [], is_web_socket=False),
     ):
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(HttpError) as refused:
             call()
         assert refused.value.reply.code == 501
-    with pytest.raises(Refused):
+    with pytest.raises(HttpError):
         await unable.run(WEB, [("cmd", "true")])
 
 
@@ -85,7 +84,7 @@ async def test_attach_to_what_cannot_be_attached_to_tells_why(tmp_path: Path) ->
     rig = NodeRig(tmp_path)
     rig.add_pod(pod("web", containers=[container("main", tty=True)]))
     session = commands(rig).attach(WEB, OUTPUT)
-    status = await session.run(Console())
+    status = await session.run(RemoteStreams())
     assert session.tty
     assert status["message"] == "Internal error occurred: error attaching to container: the container does not run"
 
@@ -95,7 +94,7 @@ async def test_forward_to_a_pod_that_is_gone_meanwhile_tells_why(tmp_path: Path)
     rig = NodeRig(tmp_path)
     rig.add_pod()
     session = commands(rig).forward(WEB, [("port", "80")], is_web_socket=True)
-    rig.cache.put(next(iter(rig.cache)), Look(rig.cache.begin(), None))
+    rig.cache.put(next(iter(rig.cache)), CachedStatus(rig.cache.begin(), None))
     pipe = BytePipe()
     assert "failed to find sandboxes" in await session.forward(80, pipe, NoSink())
     assert session.ports == (80,)
@@ -113,14 +112,14 @@ async def test_upgrades_are_agreed_on_before_anything_begins(tmp_path: Path) -> 
     rig = NodeRig(tmp_path)
     rig.add_pod()
     front = rig.front(FixedJudge(("create", "proxy")))
-    offer = Offer("Upgrade", "websocket", ("v5.channel.k8s.io", "SPDY/3.1+portforward.k8s.io"), ())
+    offer = UpgradeOffer("Upgrade", "websocket", ("v5.channel.k8s.io", "SPDY/3.1+portforward.k8s.io"), ())
     for path, kind in (
         ("exec/default/web/main", CommandSession),
         ("attach/default/web/main", CommandSession),
         ("portForward/default/web", ForwardSession),
     ):
         agreed = await front.answer(asked("GET", f"/{path}?output=1", offer=offer))
-        assert isinstance(agreed, Upgrade)
+        assert isinstance(agreed, StreamUpgrade)
         assert isinstance(agreed.session, kind)
         refused = await front.answer(asked("GET", f"/{path}?output=1"))
         assert isinstance(refused, Reply)

@@ -18,40 +18,36 @@ from pykubelet.api.generated.core import (
     ContainerStatus,
     PodStatus,
 )
-from pykubelet.nodeapi.access.attributes import attributes_of
-from pykubelet.nodeapi.access.callers import Caller, caller_of_certificate
-from pykubelet.nodeapi.access.remembered import Remembered
-from pykubelet.nodeapi.health import health_page
-from pykubelet.nodeapi.log_choice import NoLog, logged_container
-from pykubelet.nodeapi.log_options import log_options
-from pykubelet.nodeapi.replies import Refused
-from pykubelet.nodeapi.routes import Page, Route, route
-from pykubelet.nodeapi.targets import read_target
+from pykubelet.httpserver.reply import HttpError
+from pykubelet.kubelet.server.auth import ExpiringCache, KubeletUser, attributes_of, user_of_certificate
+from pykubelet.kubelet.server.container_logs import LogUnavailable, log_options, logged_container
+from pykubelet.kubelet.server.handlers import health_page
+from pykubelet.kubelet.server.routes import KubeletEndpoint, KubeletRoute, read_target, route
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
-DOING = {Page.EXEC, Page.ATTACH, Page.PORT_FORWARD, Page.RUN}
+DOING = {KubeletEndpoint.EXEC, KubeletEndpoint.ATTACH, KubeletEndpoint.PORT_FORWARD, KubeletEndpoint.RUN}
 
 
 @pytest.mark.parametrize(
     ("method", "path", "expected"),
     [
-        ("GET", "/pods", Route(Page.PODS)),
-        ("GET", "/pods/", Route(Page.PODS)),
-        ("HEAD", "/healthz", Route(Page.HEALTH)),
-        ("GET", "/healthz/ping", Route(Page.HEALTH, check="ping")),
-        ("GET", "/runningpods/", Route(Page.RUNNING_PODS)),
-        ("GET", "/metrics", Route(Page.METRICS)),
-        ("GET", "/metrics/resource", Route(Page.RESOURCE_METRICS)),
-        ("GET", "/stats/summary", Route(Page.SUMMARY)),
-        ("GET", "/containerLogs/ns/pod/c", Route(Page.LOGS, "ns", "pod", container="c")),
-        ("POST", "/exec/ns/pod/c", Route(Page.EXEC, "ns", "pod", container="c")),
-        ("GET", "/attach/ns/pod/uid/c", Route(Page.ATTACH, "ns", "pod", "uid", "c")),
-        ("GET", "/portForward/ns/pod", Route(Page.PORT_FORWARD, "ns", "pod")),
-        ("POST", "/portForward/ns/pod/uid", Route(Page.PORT_FORWARD, "ns", "pod", "uid")),
-        ("POST", "/run/n%20s/pod/c", Route(Page.RUN, "n s", "pod", container="c")),
+        ("GET", "/pods", KubeletRoute(KubeletEndpoint.PODS)),
+        ("GET", "/pods/", KubeletRoute(KubeletEndpoint.PODS)),
+        ("HEAD", "/healthz", KubeletRoute(KubeletEndpoint.HEALTH)),
+        ("GET", "/healthz/ping", KubeletRoute(KubeletEndpoint.HEALTH, check="ping")),
+        ("GET", "/runningpods/", KubeletRoute(KubeletEndpoint.RUNNING_PODS)),
+        ("GET", "/metrics", KubeletRoute(KubeletEndpoint.METRICS)),
+        ("GET", "/metrics/resource", KubeletRoute(KubeletEndpoint.RESOURCE_METRICS)),
+        ("GET", "/stats/summary", KubeletRoute(KubeletEndpoint.SUMMARY)),
+        ("GET", "/containerLogs/ns/pod/c", KubeletRoute(KubeletEndpoint.LOGS, "ns", "pod", container="c")),
+        ("POST", "/exec/ns/pod/c", KubeletRoute(KubeletEndpoint.EXEC, "ns", "pod", container="c")),
+        ("GET", "/attach/ns/pod/uid/c", KubeletRoute(KubeletEndpoint.ATTACH, "ns", "pod", "uid", "c")),
+        ("GET", "/portForward/ns/pod", KubeletRoute(KubeletEndpoint.PORT_FORWARD, "ns", "pod")),
+        ("POST", "/portForward/ns/pod/uid", KubeletRoute(KubeletEndpoint.PORT_FORWARD, "ns", "pod", "uid")),
+        ("POST", "/run/n%20s/pod/c", KubeletRoute(KubeletEndpoint.RUN, "n s", "pod", container="c")),
     ],
 )
-def test_paths_lead_to_pages(method: str, path: str, expected: Route) -> None:
+def test_paths_lead_to_pages(method: str, path: str, expected: KubeletRoute) -> None:
     """With what they name."""
     assert route(method, path) == expected
 
@@ -83,7 +79,7 @@ def test_paths_lead_to_pages(method: str, path: str, expected: Route) -> None:
 )
 def test_other_paths_lead_nowhere(method: str, path: str, code: int) -> None:
     """Unknown ones, and known ones by methods they do not have."""
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(HttpError) as refused:
         route(method, path)
     assert refused.value.reply.code == code
 
@@ -99,7 +95,7 @@ def test_whatever_does_something_needs_the_right_to_create(method: str, segments
     assert needed.subresources
     try:
         found = route(method, path)
-    except Refused:
+    except HttpError:
         return
     assert needed.verb == ("create" if found.page in DOING else "get")
 
@@ -108,7 +104,7 @@ def test_target_is_a_path_with_a_query() -> None:
     """Other forms, and queries with too much in them, are refused."""
     assert read_target("/a%2Fb?x=1&y&x=%20") == ("/a%2Fb", (("x", "1"), ("y", ""), ("x", " ")))
     for bad in ("https://node/pods", "pods", "*", "/pods?" + "a=1&" * 5000):
-        with pytest.raises(Refused):
+        with pytest.raises(HttpError):
             read_target(bad)
 
 
@@ -163,7 +159,7 @@ def test_log_is_that_of_the_container_people_mean(status: PodStatus, previous: b
     """The one that runs or has ended, its predecessor, or a sentence that says why there is none."""
     try:
         found = logged_container("p", status, "c", previous=previous)
-    except NoLog as error:
+    except LogUnavailable as error:
         found = str(error)
     assert found == expected
 
@@ -186,7 +182,7 @@ def test_any_options_of_logs_are_read_or_refused(query: list[tuple[str, str]]) -
     """Never anything else, and what is read makes sense."""
     try:
         found = log_options(query, NOW).query
-    except Refused as refusal:
+    except HttpError as refusal:
         codes = {refusal.reply.code}
     else:
         codes = set()
@@ -213,19 +209,19 @@ def certificate(**subject: str) -> bytes:
 
 def test_certificate_says_who_calls() -> None:
     """Its common name is the user, its organization a group; what has no name is nobody."""
-    assert caller_of_certificate(certificate(name="jane", group="editors")) == Caller(
+    assert user_of_certificate(certificate(name="jane", group="editors")) == KubeletUser(
         "jane", ("editors", "system:authenticated")
     )
-    known = caller_of_certificate(certificate(name="jane", group="system:authenticated"))
-    assert known == Caller("jane", ("system:authenticated",))
-    assert caller_of_certificate(certificate(group="editors")) is None
-    assert caller_of_certificate(b"no certificate") is None
+    known = user_of_certificate(certificate(name="jane", group="system:authenticated"))
+    assert known == KubeletUser("jane", ("system:authenticated",))
+    assert user_of_certificate(certificate(group="editors")) is None
+    assert user_of_certificate(b"no certificate") is None
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 5)), max_size=40))
 def test_remembered_answers_are_few_and_true(puts: list[tuple[int, int]]) -> None:
     """Never more than the limit, never one that is out of date, always the last one given."""
-    memory: Remembered[int] = Remembered(4)
+    memory: ExpiringCache[int] = ExpiringCache(4)
     last: dict[int, tuple[int, int]] = {}
     for now, (key, seconds) in enumerate(puts):
         memory.put(key, now, now + seconds)

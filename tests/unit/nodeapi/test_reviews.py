@@ -4,22 +4,22 @@ from typing import Any
 
 import pytest
 
-from pykubelet.api.errors import Unavailable
+from pykubelet.api.errors import ServiceUnavailable
 from pykubelet.api.generated.authentication import TokenReview, TokenReviewStatus, UserInfo
 from pykubelet.api.generated.authorization import SubjectAccessReview, SubjectAccessReviewStatus
-from pykubelet.api.typed import Kind
-from pykubelet.nodeapi.access.callers import Caller
-from pykubelet.nodeapi.access.reviews import (
+from pykubelet.api.scheme import TypedKind
+from pykubelet.kubelet.server.auth import (
     ALLOWED_SECONDS,
     DENIED_SECONDS,
     KNOWN_TOKEN_SECONDS,
     UNKNOWN_TOKEN_SECONDS,
+    ApiServerAccessReviewer,
+    KubeletUser,
     ReviewFailed,
-    Reviews,
 )
 from pykubelet.testing.virtual_time import ManualClock
 
-JANE = Caller("jane", ("editors",), "uid-1", {"scopes": ("a", "b")})
+JANE = KubeletUser("jane", ("editors",), "uid-1", {"scopes": ("a", "b")})
 
 
 class ReviewServer:
@@ -29,10 +29,10 @@ class ReviewServer:
         self.reviews: list[Any] = []
         self.is_down = False
 
-    async def create(self, kind: Kind[Any], body: Any, *, namespace: str = "", name: str = "") -> Any:
+    async def create(self, kind: TypedKind[Any], body: Any, *, namespace: str = "", name: str = "") -> Any:
         self.reviews.append(body)
         if self.is_down:
-            raise Unavailable("starting")
+            raise ServiceUnavailable("starting")
         if isinstance(body, TokenReview):
             user = UserInfo(username="jane", groups=("editors",), uid="uid-1", extra={"scopes": ("a", "b")})
             is_known = body.spec.token == "good"
@@ -44,9 +44,9 @@ class ReviewServer:
         return SubjectAccessReview(status=SubjectAccessReviewStatus(allowed=is_allowed, denied=asked.verb == "delete"))
 
 
-def made() -> tuple[Reviews, ReviewServer, ManualClock]:
+def made() -> tuple[ApiServerAccessReviewer, ReviewServer, ManualClock]:
     server, clock = ReviewServer(), ManualClock()
-    return Reviews(api=server, node_name="node-1", clock=clock), server, clock
+    return ApiServerAccessReviewer(api=server, node_name="node-1", clock=clock), server, clock
 
 
 async def test_token_is_asked_about_once_in_a_while() -> None:
@@ -86,7 +86,7 @@ async def test_right_is_asked_about_with_all_that_is_known() -> None:
     """The node by its name, the user with groups, UID and extras; another user's answer is another one."""
     reviews, server, _ = made()
     await reviews.is_allowed(JANE, "create", "proxy")
-    await reviews.is_allowed(Caller("jane"), "create", "proxy")
+    await reviews.is_allowed(KubeletUser("jane"), "create", "proxy")
     spec, other = (review.spec for review in server.reviews)
     asked = spec.resource_attributes
     assert (asked.resource, asked.subresource, asked.name, asked.verb) == ("nodes", "proxy", "node-1", "create")

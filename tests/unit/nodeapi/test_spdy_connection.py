@@ -4,20 +4,24 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from pykubelet.api.wire import Document
-from pykubelet.nodeapi.streaming.console import ByteSink, ByteSource, Console
-from pykubelet.nodeapi.streaming.endings import exit_status
-from pykubelet.nodeapi.streaming.negotiate import Agreement, Carrier
-from pykubelet.nodeapi.streaming.options import CommandOptions
-from pykubelet.nodeapi.streaming.port_forward import PATIENCE_SECONDS, STREAM_CREATION_SECONDS, SpdyForward
-from pykubelet.nodeapi.streaming.remote_command import serve_spdy
-from pykubelet.nodeapi.streaming.sessions import CommandSession, ForwardSession
-from pykubelet.runtime.byte_pipe import ROOM_BYTES
-from pykubelet.runtime.spdy_connection import SpdyConnection, SpdyStream
-from pykubelet.runtime.spdy_frames import CANCEL, Data, GoAway, Ping, RstStream, SynReply, SynStream
+from pykubelet.api.serializer import Document
+from pykubelet.httpserver.spdy.connection import ROOM_BYTES, SpdyConnection, SpdyStream
+from pykubelet.httpserver.spdy.frames import CANCEL, DataFrame, GoAway, Ping, RstStream, SynReply, SynStream
+from pykubelet.kubelet.server.streaming.negotiation import Carrier, StreamProtocol
+from pykubelet.kubelet.server.streaming.portforward import PATIENCE_SECONDS, STREAM_CREATION_SECONDS, SpdyForward
+from pykubelet.kubelet.server.streaming.remotecommand import serve_spdy
+from pykubelet.kubelet.server.streaming.session import (
+    ByteSink,
+    ByteSource,
+    CommandOptions,
+    CommandSession,
+    ForwardSession,
+    RemoteStreams,
+    exit_status,
+)
 from spdy_client import MemoryLink, SpdyClient, linked
 
-V4 = Agreement(Carrier.SPDY, "v4.channel.k8s.io")
+V4 = StreamProtocol(Carrier.SPDY, "v4.channel.k8s.io")
 
 
 @asynccontextmanager
@@ -58,7 +62,7 @@ async def test_connection_answers_pings_and_refuses_what_breaks_the_rules() -> N
         await client.send(
             SynStream(3, {"wanted": ""}), SynStream(1, {"wanted": ""}), SynStream(4, {}), SynStream(5, {})
         )
-        await client.send(Ping(2), Ping(9), Data(77, b"nobody's"))
+        await client.send(Ping(2), Ping(9), DataFrame(77, b"nobody's"))
         await client.hear(Ping(9))
         theirs.hang_up()
     assert client.heard == [SynReply(3), RstStream(1, 1), RstStream(4, 1), RstStream(5, 3), Ping(9)]
@@ -84,11 +88,11 @@ async def test_forwarded_connections_do_not_mix() -> None:
             error, data = pair(number, port)
             errors.append(await client.open(error, fin=True))
             datas.append(await client.open(data))
-        await client.send(Data(datas[1], b"two"), Data(datas[0], b"one", fin=True))
-        await client.hear(Data(datas[0], b"", fin=True))
-        await client.hear(Data(errors[0], b"", fin=True))
-        await client.send(Data(datas[1], b" and more", fin=True))
-        await client.hear(Data(errors[1], b"", fin=True))
+        await client.send(DataFrame(datas[1], b"two"), DataFrame(datas[0], b"one", fin=True))
+        await client.hear(DataFrame(datas[0], b"", fin=True))
+        await client.hear(DataFrame(errors[0], b"", fin=True))
+        await client.send(DataFrame(datas[1], b" and more", fin=True))
+        await client.hear(DataFrame(errors[1], b"", fin=True))
         assert [client.data_of(data) for data in datas] == [b"80:one", b"443:two and more"]
 
 
@@ -100,8 +104,8 @@ async def test_forward_tells_what_went_wrong_on_the_stream_for_it() -> None:
 
     async with forwarding(ForwardSession((), fail)) as client:
         error, data = [await client.open(headers) for headers in pair(0)]
-        await client.hear(Data(data, b"", fin=True))
-        await client.hear(Data(error, b"", fin=True))
+        await client.hear(DataFrame(data, b"", fin=True))
+        await client.hear(DataFrame(error, b"", fin=True))
         assert client.data_of(error) == b"nobody listens"
 
 
@@ -114,7 +118,7 @@ async def test_forward_that_breaks_is_reset_and_is_no_error() -> None:
     async with forwarding(ForwardSession((), break_off)) as client:
         error, data = [await client.open(headers) for headers in pair(0)]
         await client.hear(RstStream(data, CANCEL))
-        await client.hear(Data(error, b"", fin=True))
+        await client.hear(DataFrame(error, b"", fin=True))
         assert client.data_of(error) == b""
 
 
@@ -123,7 +127,7 @@ async def test_forward_without_its_second_stream_is_given_up() -> None:
     async with forwarding(ForwardSession((), say_back)) as client:
         error = await client.open(pair(0)[0])
         began = asyncio.get_running_loop().time()
-        await client.hear(Data(error, b"", fin=True))
+        await client.hear(DataFrame(error, b"", fin=True))
         assert asyncio.get_running_loop().time() - began >= STREAM_CREATION_SECONDS
         assert client.data_of(error) == b"(request=0) timed out waiting for streams"
 
@@ -145,7 +149,7 @@ async def test_forward_of_an_old_client_is_known_by_its_streams_numbers() -> Non
     async with forwarding(ForwardSession((), say_back)) as client:
         error = await client.open({"port": "80", "streamtype": "error"})
         data = await client.open({"port": "80", "streamtype": "data"}, fin=True)
-        await client.hear(Data(error, b"", fin=True))
+        await client.hear(DataFrame(error, b"", fin=True))
         assert client.data_of(data) == b"80:"
 
 
@@ -161,10 +165,10 @@ async def test_forward_that_is_not_read_does_not_hold_up_the_others_for_ever() -
         _, stuck = [await client.open(headers) for headers in pair(0, "1")]
         _, good = [await client.open(headers) for headers in pair(1, "2")]
         for _ in range(3):
-            await client.send(Data(stuck, bytes(ROOM_BYTES // 2)))
+            await client.send(DataFrame(stuck, bytes(ROOM_BYTES // 2)))
         began = asyncio.get_running_loop().time()
-        await client.send(Data(stuck, b"too much"), Data(good, b"hello", fin=True))
-        await client.hear(Data(good, b"", fin=True))
+        await client.send(DataFrame(stuck, b"too much"), DataFrame(good, b"hello", fin=True))
+        await client.hear(DataFrame(good, b"", fin=True))
         assert asyncio.get_running_loop().time() - began <= PATIENCE_SECONDS + 1
         assert RstStream(stuck, CANCEL) in client.heard
         assert client.data_of(good) == b"2:hello"
@@ -186,14 +190,14 @@ async def test_forward_ends_when_the_client_drops_its_stream() -> None:
         await client.hear(SynReply(data))
         await asyncio.sleep(1)
         await client.send(RstStream(data, CANCEL))
-        await client.hear(Data(error, b"", fin=True))
+        await client.hear(DataFrame(error, b"", fin=True))
         assert ended.is_set()
 
 
-def command(options: CommandOptions, agreement: Agreement = V4) -> tuple[SpdyClient, MemoryLink, CommandSession]:
+def command(options: CommandOptions, agreement: StreamProtocol = V4) -> tuple[SpdyClient, MemoryLink, CommandSession]:
     """A command that says its input back in upper case."""
 
-    async def run(console: Console) -> Document:
+    async def run(console: RemoteStreams) -> Document:
         assert console.stdin is not None
         assert console.stdout is not None
         while data := await console.stdin.read():
@@ -214,13 +218,13 @@ async def test_command_gets_its_streams_and_tells_its_end() -> None:
         group.create_task(serve_spdy(session, link, V4))
         kinds = ("error", "stdin", "stdout", "resize", "stderr")
         numbers = {kind: await client.open({"streamType": kind}) for kind in kinds}
-        await client.send(Data(numbers["resize"], b'{"Width":80,"Height":24}', fin=True))
-        await client.send(Data(numbers["stdin"], b"hello "), Data(numbers["stdin"], b"there", fin=True))
+        await client.send(DataFrame(numbers["resize"], b'{"Width":80,"Height":24}', fin=True))
+        await client.send(DataFrame(numbers["stdin"], b"hello "), DataFrame(numbers["stdin"], b"there", fin=True))
         await client.hear(GoAway(numbers["stderr"]))
     assert RstStream(numbers["stderr"], 3) in client.heard
     assert client.data_of(numbers["stdout"]) == b"HELLO THERE[(80, 24)]"
     assert b'"reason":"ExitCode","message":"3"' in client.data_of(numbers["error"])
-    assert Data(numbers["stdout"], b"", fin=True) in client.heard
+    assert DataFrame(numbers["stdout"], b"", fin=True) in client.heard
 
 
 async def test_command_does_not_begin_without_its_streams() -> None:
@@ -246,7 +250,7 @@ async def test_command_ends_when_its_client_hangs_up_before_all_streams_are_ther
 
 async def test_command_of_former_times_ends_with_a_sentence() -> None:
     """Before version 4 there were no exit codes."""
-    v2 = Agreement(Carrier.SPDY, "v2.channel.k8s.io")
+    v2 = StreamProtocol(Carrier.SPDY, "v2.channel.k8s.io")
     client, link, session = command(CommandOptions(stdin=True, stdout=True, tty=False))
     async with asyncio.TaskGroup() as group:
         group.create_task(serve_spdy(session, link, v2))

@@ -8,22 +8,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.api.generated.core import PodStatus
-from pykubelet.api.keys import PodUid
-from pykubelet.nodeapi.pod_lists import running_pods, wanted_pods
-from pykubelet.nodeapi.stats.cpu_rates import CpuRates
-from pykubelet.nodeapi.stats.families import Reading, cadvisor_families, resource_families
-from pykubelet.nodeapi.stats.machine_usage import MachineReader
-from pykubelet.nodeapi.stats.metric_pages import Families, metric_page
-from pykubelet.nodeapi.stats.readings import FileSystemUsage, MachineUsage
-from pykubelet.nodeapi.stats.summary import summary, total
-from pykubelet.runtime.protocol import ContainerState, RuntimeContainer, RuntimePod, Sandbox
-from pykubelet.runtime.usage import Usage
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.server.handlers import running_pods, wanted_pods
+from pykubelet.kubelet.stats.machine_usage import FileSystemUsage, MachineReader, MachineUsage
+from pykubelet.kubelet.stats.metrics import (
+    MetricFamilies,
+    StatsReading,
+    cadvisor_families,
+    metric_page,
+    resource_families,
+)
+from pykubelet.kubelet.stats.provider import CpuRates
+from pykubelet.kubelet.stats.summary import summary, total
+from pykubelet.runtimes.protocol import ContainerResourceUsage, ContainerState, RuntimeContainer, RuntimePod, Sandbox
 from pykubelet.testing.build import pod, static_pod
 from pykubelet.testing.virtual_time import ManualClock
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 MACHINE = MachineUsage(
-    usage=Usage(at=NOW, cpu_nanoseconds=5_000_000_000, memory_bytes=600, working_set_bytes=400, swap_bytes=0),
+    usage=ContainerResourceUsage(
+        at=NOW, cpu_nanoseconds=5_000_000_000, memory_bytes=600, working_set_bytes=400, swap_bytes=0
+    ),
     cores=2,
     memory_bytes=1000,
     booted_at=NOW,
@@ -48,8 +53,8 @@ def seen(*containers: tuple[str, ContainerState]) -> RuntimePod:
 
 RUNNING = seen(("a", ContainerState.RUNNING), ("b", ContainerState.RUNNING), ("old", ContainerState.EXITED))
 USAGES = {
-    "id-a": Usage(at=NOW, cpu_nanoseconds=1_500_000_000, working_set_bytes=30),
-    "id-b": Usage(at=NOW, cpu_nanoseconds=500_000_000, working_set_bytes=12),
+    "id-a": ContainerResourceUsage(at=NOW, cpu_nanoseconds=1_500_000_000, working_set_bytes=30),
+    "id-b": ContainerResourceUsage(at=NOW, cpu_nanoseconds=500_000_000, working_set_bytes=12),
 }
 
 
@@ -73,7 +78,7 @@ def test_summary_tells_what_is_known_and_nothing_else() -> None:
 
 def test_metrics_have_the_names_that_scrapers_know() -> None:
     """metrics-server's, with times; and cAdvisor's labels."""
-    page = metric_page([Families(resource_families(Reading(MACHINE, [RUNNING], USAGES)))]).body.decode()
+    page = metric_page([MetricFamilies(resource_families(StatsReading(MACHINE, [RUNNING], USAGES)))]).body.decode()
     at = int(NOW.timestamp() * 1000)
     for line in (
         f"node_cpu_usage_seconds_total 5.0 {at}",
@@ -85,9 +90,11 @@ def test_metrics_have_the_names_that_scrapers_know() -> None:
     ):
         assert line in page
     assert 'container="old"' not in page
-    partly = Reading(MACHINE, [RUNNING], {"id-a": USAGES["id-a"]})
-    assert "\npod_cpu_usage_seconds_total{" not in metric_page([Families(resource_families(partly))]).body.decode()
-    machine = metric_page([Families(cadvisor_families(Reading(MACHINE, [RUNNING], USAGES)))]).body.decode()
+    partly = StatsReading(MACHINE, [RUNNING], {"id-a": USAGES["id-a"]})
+    assert (
+        "\npod_cpu_usage_seconds_total{" not in metric_page([MetricFamilies(resource_families(partly))]).body.decode()
+    )
+    machine = metric_page([MetricFamilies(cadvisor_families(StatsReading(MACHINE, [RUNNING], USAGES)))]).body.decode()
     assert "machine_memory_bytes 1000.0" in machine
     assert 'container_memory_working_set_bytes{container="a",id="id-a",image="",name="id-a"' in machine
 
@@ -98,7 +105,7 @@ def test_rate_is_what_was_used_since_the_reading_before(steps: list[tuple[int, i
     rates, at, used, previous = CpuRates(), NOW, 0, None
     for seconds, more in steps:
         at, used = at + timedelta(seconds=seconds), used + more
-        found = rates.nano_cores("c", Usage(at=at, cpu_nanoseconds=used))
+        found = rates.nano_cores("c", ContainerResourceUsage(at=at, cpu_nanoseconds=used))
         assert found == (None if previous is None else int(more / seconds))
         previous = used
 
@@ -107,10 +114,13 @@ def test_rate_of_a_container_that_began_anew_is_nothing() -> None:
     """Its counter goes back; and readings within a second give the rate of before."""
     rates = CpuRates()
     readings = [(0, 100), (10, 50), (10, 60), (20, 10_000_000_050)]
-    found = [rates.nano_cores("c", Usage(at=NOW + timedelta(seconds=s), cpu_nanoseconds=n)) for s, n in readings]
+    found = [
+        rates.nano_cores("c", ContainerResourceUsage(at=NOW + timedelta(seconds=s), cpu_nanoseconds=n))
+        for s, n in readings
+    ]
     assert found == [None, 0, 0, 1_000_000_000]
     rates.keep([])
-    assert rates.nano_cores("c", Usage(at=NOW, cpu_nanoseconds=1)) is None
+    assert rates.nano_cores("c", ContainerResourceUsage(at=NOW, cpu_nanoseconds=1)) is None
 
 
 def test_machine_is_read_where_linux_keeps_it(tmp_path: Path) -> None:
@@ -133,7 +143,12 @@ def test_machine_is_read_where_linux_keeps_it(tmp_path: Path) -> None:
 
 def test_total_knows_only_what_all_know() -> None:
     """One that cannot be measured makes the sum unknown."""
-    whole = total([Usage(at=NOW, cpu_nanoseconds=1, rss_bytes=5), Usage(at=NOW, cpu_nanoseconds=2)])
+    whole = total(
+        [
+            ContainerResourceUsage(at=NOW, cpu_nanoseconds=1, rss_bytes=5),
+            ContainerResourceUsage(at=NOW, cpu_nanoseconds=2),
+        ]
+    )
     assert (whole.cpu_nanoseconds, whole.rss_bytes) == (3, None)
 
 

@@ -6,22 +6,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.nodeapi.replies import Refused
-from pykubelet.nodeapi.streaming.channels import ChannelMessage, ChannelProtocol, read_message, write_message
-from pykubelet.nodeapi.streaming.console import TerminalSize
-from pykubelet.nodeapi.streaming.endings import SUCCESS, ending, exit_status, failure_status
-from pykubelet.nodeapi.streaming.negotiate import (
-    Agreement,
+from pykubelet.httpserver.reply import HttpError
+from pykubelet.kubelet.server.streaming.negotiation import (
     Carrier,
-    Offer,
+    StreamProtocol,
+    UpgradeOffer,
     agree_on_command,
     agree_on_forward,
     has_exit_codes,
     has_resizes,
     listed,
 )
-from pykubelet.nodeapi.streaming.options import CommandOptions, command_options, forward_ports, stream_port
-from pykubelet.nodeapi.streaming.sizes import SizeReader
+from pykubelet.kubelet.server.streaming.remotecommand import SizeReader
+from pykubelet.kubelet.server.streaming.session import (
+    SUCCESS,
+    CommandOptions,
+    TerminalSize,
+    command_options,
+    ending,
+    exit_status,
+    failure_status,
+    forward_ports,
+    stream_port,
+)
+from pykubelet.kubelet.server.streaming.wsstream import ChannelMessage, ChannelProtocol, read_message, write_message
 
 V5, V4, TUNNEL = "v5.channel.k8s.io", "v4.channel.k8s.io", "SPDY/3.1+portforward.k8s.io"
 
@@ -69,26 +77,26 @@ def test_what_is_no_size_ends_the_sizes(sent: bytes) -> None:
     assert reader.feed(b'{"Width":3,"Height":4}') == []
 
 
-def web_socket(*protocols: str) -> Offer:
-    return Offer("Upgrade", "websocket", protocols, ())
+def web_socket(*protocols: str) -> UpgradeOffer:
+    return UpgradeOffer("Upgrade", "websocket", protocols, ())
 
 
-def spdy(*protocols: str) -> Offer:
-    return Offer("keep-alive, Upgrade", "SPDY/3.1", (), protocols)
+def spdy(*protocols: str) -> UpgradeOffer:
+    return UpgradeOffer("keep-alive, Upgrade", "SPDY/3.1", (), protocols)
 
 
 @pytest.mark.parametrize(
     ("offer", "expected"),
     [
-        (web_socket(V5), Agreement(Carrier.CHANNELS, V5)),
-        (web_socket("other", V4, V5), Agreement(Carrier.CHANNELS, V4)),
-        (web_socket(), Agreement(Carrier.CHANNELS, "")),
-        (web_socket("v4.base64.channel.k8s.io"), Agreement(Carrier.CHANNELS, "v4.base64.channel.k8s.io")),
-        (spdy(V5, V4), Agreement(Carrier.SPDY, V4)),
-        (spdy("v2.channel.k8s.io"), Agreement(Carrier.SPDY, "v2.channel.k8s.io")),
+        (web_socket(V5), StreamProtocol(Carrier.CHANNELS, V5)),
+        (web_socket("other", V4, V5), StreamProtocol(Carrier.CHANNELS, V4)),
+        (web_socket(), StreamProtocol(Carrier.CHANNELS, "")),
+        (web_socket("v4.base64.channel.k8s.io"), StreamProtocol(Carrier.CHANNELS, "v4.base64.channel.k8s.io")),
+        (spdy(V5, V4), StreamProtocol(Carrier.SPDY, V4)),
+        (spdy("v2.channel.k8s.io"), StreamProtocol(Carrier.SPDY, "v2.channel.k8s.io")),
     ],
 )
-def test_commands_are_spoken_as_the_client_prefers(offer: Offer, expected: Agreement) -> None:
+def test_commands_are_spoken_as_the_client_prefers(offer: UpgradeOffer, expected: StreamProtocol) -> None:
     """The first of its protocols that is known here."""
     assert agree_on_command(offer) == expected
 
@@ -96,12 +104,12 @@ def test_commands_are_spoken_as_the_client_prefers(offer: Offer, expected: Agree
 @pytest.mark.parametrize(
     ("offer", "expected"),
     [
-        (web_socket(V4, TUNNEL), Agreement(Carrier.TUNNEL, TUNNEL)),
-        (web_socket(V4), Agreement(Carrier.CHANNELS, V4)),
-        (spdy("portforward.k8s.io"), Agreement(Carrier.SPDY, "portforward.k8s.io")),
+        (web_socket(V4, TUNNEL), StreamProtocol(Carrier.TUNNEL, TUNNEL)),
+        (web_socket(V4), StreamProtocol(Carrier.CHANNELS, V4)),
+        (spdy("portforward.k8s.io"), StreamProtocol(Carrier.SPDY, "portforward.k8s.io")),
     ],
 )
-def test_forwards_are_spoken_as_the_client_can(offer: Offer, expected: Agreement) -> None:
+def test_forwards_are_spoken_as_the_client_can(offer: UpgradeOffer, expected: StreamProtocol) -> None:
     """Tunnelled SPDY before channels."""
     assert agree_on_forward(offer) == expected
 
@@ -109,25 +117,25 @@ def test_forwards_are_spoken_as_the_client_can(offer: Offer, expected: Agreement
 @pytest.mark.parametrize(
     ("offer", "code"),
     [
-        (Offer("", "", (), ()), 400),
-        (Offer("Upgrade", "h2c", (), (V4,)), 400),
+        (UpgradeOffer("", "", (), ()), 400),
+        (UpgradeOffer("Upgrade", "h2c", (), (V4,)), 400),
         (spdy(), 400),
         (spdy("v9.channel.k8s.io"), 403),
         (web_socket("v9.channel.k8s.io"), 403),
     ],
     ids=["plain", "h2c", "no version", "unknown over spdy", "unknown over websocket"],
 )
-def test_what_is_not_spoken_here_is_refused(offer: Offer, code: int) -> None:
+def test_what_is_not_spoken_here_is_refused(offer: UpgradeOffer, code: int) -> None:
     """With the code that upstream has for it."""
     for agree in (agree_on_command, agree_on_forward):
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(HttpError) as refused:
             agree(offer)
         assert refused.value.reply.code == code
 
 
 def test_refusal_names_what_is_spoken() -> None:
     """A client can choose again."""
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(HttpError) as refused:
         agree_on_forward(spdy("x"))
     assert ("X-Accepted-Stream-Protocol-Versions", "portforward.k8s.io") in refused.value.reply.headers
     assert "client supports [x], server accepts [portforward.k8s.io]" in str(refused.value)
@@ -136,12 +144,12 @@ def test_refusal_names_what_is_spoken() -> None:
 def test_abilities_follow_the_protocol() -> None:
     """Sizes since version 3, exit codes since version 4; a WebSocket always has a channel for sizes."""
     versions = [
-        Agreement(Carrier.SPDY, name) for name in ("channel.k8s.io", "v2.channel.k8s.io", "v3.channel.k8s.io", V4)
+        StreamProtocol(Carrier.SPDY, name) for name in ("channel.k8s.io", "v2.channel.k8s.io", "v3.channel.k8s.io", V4)
     ]
     assert [has_resizes(version) for version in versions] == [False, False, True, True]
     assert [has_exit_codes(version) for version in versions] == [False, False, False, True]
-    assert has_resizes(Agreement(Carrier.CHANNELS, ""))
-    assert has_exit_codes(Agreement(Carrier.CHANNELS, "v4.base64.channel.k8s.io"))
+    assert has_resizes(StreamProtocol(Carrier.CHANNELS, ""))
+    assert has_exit_codes(StreamProtocol(Carrier.CHANNELS, "v4.base64.channel.k8s.io"))
 
 
 def test_lists_in_headers_are_taken_apart() -> None:
@@ -155,7 +163,7 @@ def test_terminal_has_no_errors_of_its_own() -> None:
     assert command_options(query) == CommandOptions(stdin=True, stdout=True, stderr=True)
     assert command_options([*query, ("tty", "1")]) == CommandOptions(stdin=True, stdout=True, tty=True)
     for nothing in ([], [("tty", "1"), ("error", "1")], [("output", "true")]):
-        with pytest.raises(Refused, match="at least 1 of stdin, stdout, stderr"):
+        with pytest.raises(HttpError, match="at least 1 of stdin, stdout, stderr"):
             command_options(nothing)
 
 
@@ -167,7 +175,7 @@ def test_ports_of_a_query() -> None:
 @pytest.mark.parametrize("value", [None, "", "0", "65536", "-1", "http", "80,", "٣", ",".join(["80"] * 128)])
 def test_ports_that_are_none_are_refused(value: str | None) -> None:
     """Missing, zero, too large, no number, too many."""
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(HttpError) as refused:
         forward_ports([] if value is None else [("port", value)])
     assert refused.value.reply.code == 400
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from node_api_rig import FixedJudge, NodeRig, asked
-from pykubelet.api.wire import decode_document
-from pykubelet.nodeapi.access.attributes import attributes_of
-from pykubelet.nodeapi.replies import Refused, Reply
-from pykubelet.nodeapi.routes import Page, route
+from pykubelet.api.serializer import decode_document
+from pykubelet.httpserver.reply import HttpError, Reply
+from pykubelet.kubelet.server.auth import attributes_of
+from pykubelet.kubelet.server.routes import KubeletEndpoint, route
 from pykubelet.testing.build import pod
 
 PATH = "/pykubelet/why/default/web"
@@ -38,6 +38,6 @@ def test_page_needs_the_right_to_read_pods_of_the_node() -> None:
 )
 def test_page_needs_namespace_and_pod(path: str) -> None:
     """Anything else is no page."""
-    with pytest.raises(Refused, match="404"):
+    with pytest.raises(HttpError, match="404"):
         route("GET", path)
-    assert route("GET", PATH) == (Page.WHY, "default", "web", "", "", "")
+    assert route("GET", PATH) == (KubeletEndpoint.WHY, "default", "web", "", "", "")

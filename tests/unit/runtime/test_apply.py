@@ -18,12 +18,11 @@ from pykubelet.api.generated.core import (
     PodSecurityContext,
     SecurityContext,
 )
-from pykubelet.api.keys import PodUid
-from pykubelet.runtime.actions import ProbeResults
-from pykubelet.runtime.containers import PodContainers
-from pykubelet.runtime.protocol import Outcome, RuntimeFailure
-from pykubelet.runtime.results import Action, StepResult, error_text, retry_at
-from pykubelet.runtime.sim import Behaviour, ImageBehaviour, Run, SimImages, SimRuntime
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.kuberuntime.manager import KubeRuntimeManager
+from pykubelet.kubelet.kuberuntime.pod_actions import ProbeResults, SyncAction, SyncResult, error_text, retry_at
+from pykubelet.runtimes.protocol import CommandResult, RuntimeFailure
+from pykubelet.runtimes.sim.runtime import Behaviour, ContainerRun, ImageBehaviour, SimImages, SimRuntime
 from pykubelet.testing.build import container, pod, secret
 from pykubelet.testing.virtual_time import EPOCH, VirtualClock
 from runtime_rig import Rig
@@ -42,9 +41,9 @@ async def test_new_pod_gets_a_sandbox_and_its_containers(tmp_path: Path) -> None
         results = await rig.sync(web)
         assert error_text(results) == ""
         assert [(step.action, step.target) for step in results] == [
-            (Action.KILL_SANDBOX, web.metadata.uid),
-            (Action.START_CONTAINER, "a"),
-            (Action.START_CONTAINER, "b"),
+            (SyncAction.KILL_SANDBOX, web.metadata.uid),
+            (SyncAction.START_CONTAINER, "a"),
+            (SyncAction.START_CONTAINER, "b"),
         ]
         assert await rig.states(web) == {"a": "running", "b": "running"}
         assert rig.events.reasons() == ["Pulling", "Pulled", "Created", "Started"] * 2
@@ -81,7 +80,7 @@ async def test_attempt_goes_on_from_old_logs_when_the_runtime_forgot(tmp_path: P
 async def test_crashing_container_is_held_back_longer_each_time(tmp_path: Path) -> None:
     """The first restart is immediate; then the user sees why and how long."""
     web = pod(restart_policy="Always")
-    async with scripted(tmp_path, main=Behaviour(runs=(Run(seconds=1, exit_code=1),))).running() as rig:
+    async with scripted(tmp_path, main=Behaviour(runs=(ContainerRun(seconds=1, exit_code=1),))).running() as rig:
         await rig.sync(web)
         await asyncio.sleep(2)
         assert error_text(await rig.sync(web)) == ""
@@ -105,8 +104,10 @@ async def test_crashing_container_is_held_back_longer_each_time(tmp_path: Path) 
 
 async def test_init_containers_run_one_after_the_other(tmp_path: Path) -> None:
     """The regular ones wait for the last of them, and old init containers are not piled up."""
-    done = Behaviour(runs=(Run(seconds=1),))
-    flaky = Behaviour(runs=(Run(seconds=1, exit_code=1), Run(seconds=1, exit_code=1), Run(seconds=1)))
+    done = Behaviour(runs=(ContainerRun(seconds=1),))
+    flaky = Behaviour(
+        runs=(ContainerRun(seconds=1, exit_code=1), ContainerRun(seconds=1, exit_code=1), ContainerRun(seconds=1))
+    )
     web = pod(init_containers=(container("i1"), container("i2")), restart_policy="Always")
     async with scripted(tmp_path, i1=done, i2=flaky).running() as rig:
         await rig.sync(web)
@@ -146,7 +147,7 @@ async def test_sidecar_that_does_not_start_holds_up_nobody(tmp_path: Path) -> No
 
 async def test_lost_sandbox_is_made_anew_with_all_in_it(tmp_path: Path) -> None:
     """Users are told; init containers begin at the first again."""
-    done = Behaviour(runs=(Run(seconds=0),))
+    done = Behaviour(runs=(ContainerRun(seconds=0),))
     web = pod(init_containers=(container("i1"),), restart_policy="Always")
     async with scripted(tmp_path, i1=done).running() as rig:
         for _ in range(2):
@@ -167,7 +168,7 @@ async def test_unhealthy_container_is_killed_and_started_again(tmp_path: Path) -
         await rig.sync(web)
         container_id = (await rig.observed(web)).containers[0].id
         results = await rig.sync(web, ProbeResults(liveness={container_id: False}))
-        assert [step.action for step in results] == [Action.KILL_CONTAINER, Action.START_CONTAINER]
+        assert [step.action for step in results] == [SyncAction.KILL_CONTAINER, SyncAction.START_CONTAINER]
         told = "Container main failed liveness probe, will be restarted"
         assert ("Normal", "Killing", told) in rig.events.seen
         assert await rig.states(web) == {"main": "running"}
@@ -272,7 +273,7 @@ async def test_failed_sandbox_is_told_and_tried_again(tmp_path: Path) -> None:
     async with Rig(tmp_path, sim=NoSandboxes(clock=VirtualClock())).running() as rig:
         failed = (await rig.sync(pod()))[-1]
         assert (failed.action, failed.reason, failed.message) == (
-            Action.CREATE_SANDBOX,
+            SyncAction.CREATE_SANDBOX,
             "CreatePodSandboxError",
             "no network",
         )
@@ -283,7 +284,7 @@ async def test_failed_post_start_hook_ends_the_container(tmp_path: Path) -> None
     """The event tells nothing of what the hook said; the waiting message does."""
     web = pod(containers=(container(lifecycle=Lifecycle(post_start=FAILING)),))
     async with Rig(tmp_path).running() as rig:
-        rig.commands.outcome = Outcome(1, b"secret")
+        rig.commands.outcome = CommandResult(1, b"secret")
         failed = (await rig.sync(web))[-1]
         assert failed.reason == "PostStartHookError"
         assert failed.message.startswith('Exec lifecycle hook ([false]) for Container "main" in Pod "web_default(')
@@ -325,11 +326,11 @@ async def test_cancelled_start_kills_nothing_and_is_not_remembered(tmp_path: Pat
 
 def test_error_text_names_each_failure_once() -> None:
     """One line for all of it, as the Go kubelet writes it; another try is worth while when the first of them is."""
-    backoff = StepResult(
-        action=Action.START_CONTAINER, target="a", reason="CrashLoopBackOff", message='b"c', retry_at=EPOCH
+    backoff = SyncResult(
+        action=SyncAction.START_CONTAINER, target="a", reason="CrashLoopBackOff", message='b"c', retry_at=EPOCH
     )
-    fine = StepResult(action=Action.START_CONTAINER, target="b")
-    broken = StepResult(action=Action.KILL_CONTAINER, target="c", reason="KillContainerError", message="d")
+    fine = SyncResult(action=SyncAction.START_CONTAINER, target="b")
+    broken = SyncResult(action=SyncAction.KILL_CONTAINER, target="c", reason="KillContainerError", message="d")
     one = 'failed to "StartContainer" for "a" with CrashLoopBackOff: "b\\"c"'
     two = 'failed to "KillContainer" for "c" with KillContainerError: "d"'
     assert error_text((fine,)) == ""
@@ -352,7 +353,7 @@ async def test_kill_that_fails_keeps_the_rest_from_being_tried(tmp_path: Path) -
         await rig.sync(web)
         container_id = (await rig.observed(web)).containers[0].id
         results = await rig.sync(web, ProbeResults(liveness={container_id: False}))
-        assert [(step.action, step.reason) for step in results] == [(Action.KILL_CONTAINER, "KillContainerError")]
+        assert [(step.action, step.reason) for step in results] == [(SyncAction.KILL_CONTAINER, "KillContainerError")]
         assert len((await rig.observed(web)).containers) == 1
 
 
@@ -387,7 +388,7 @@ async def test_pod_containers_plan_and_do(tmp_path: Path) -> None:
     web = pod(containers=(container(image="reg.example/app:1"),), restart_policy="Always")
     async with Rig(tmp_path, images=images).running() as rig:
         unhealthy: dict[str, bool] = {}
-        containers = PodContainers(
+        containers = KubeRuntimeManager(
             runtime=rig.sim,
             applier=rig.applier,
             killer=rig.killer,

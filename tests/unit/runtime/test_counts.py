@@ -9,15 +9,18 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from pykubelet.api.generated.core import Container, EphemeralContainer
-from pykubelet.api.keys import PodUid
-from pykubelet.runtime.counted import CountedImages, CountedRuntime
-from pykubelet.runtime.image_sizes import size_name
-from pykubelet.runtime.operation_counts import OperationCounts
-from pykubelet.runtime.protocol import RuntimeFailure, SandboxRequest
-from pykubelet.runtime.relist_times import RelistTimes
-from pykubelet.runtime.results import Action, StepResult
-from pykubelet.runtime.sim import SimImages, SimRuntime
-from pykubelet.runtime.start_counts import StartCounts
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.kuberuntime.instrumented_services import (
+    InstrumentedImages,
+    InstrumentedRuntime,
+    RuntimeOperationMetrics,
+    image_size_bucket,
+)
+from pykubelet.kubelet.kuberuntime.manager import ContainerStartMetrics
+from pykubelet.kubelet.kuberuntime.pod_actions import SyncAction, SyncResult
+from pykubelet.kubelet.pleg.pleg import RelistMetrics
+from pykubelet.runtimes.protocol import RuntimeFailure, SandboxRequest
+from pykubelet.runtimes.sim.runtime import SimImages, SimRuntime
 from pykubelet.testing.build import pod
 from pykubelet.testing.virtual_time import ManualClock, VirtualClock
 
@@ -31,11 +34,11 @@ def value(collector: Any, name: str, **labels: str) -> float | None:
 async def test_operations_have_the_names_of_cri() -> None:
     """A sandbox that is stopped and removed is not taken for a container, also not by an agent that did not make it."""
     clock, web = VirtualClock(), pod("web")
-    sim, counts = SimRuntime(clock=clock), OperationCounts(clock=clock)
-    made = await CountedRuntime(sim, counts).create_sandbox(
+    sim, counts = SimRuntime(clock=clock), RuntimeOperationMetrics(clock=clock)
+    made = await InstrumentedRuntime(sim, counts).create_sandbox(
         SandboxRequest(pod=web, attempt=0, hostname="web", log_directory="/logs")
     )
-    later = CountedRuntime(sim, counts)
+    later = InstrumentedRuntime(sim, counts)
     assert len(await later.pods()) == 1
     await later.inspect(PodUid(web.metadata.uid))
     await later.stop(made, 0)
@@ -48,7 +51,7 @@ async def test_operations_have_the_names_of_cri() -> None:
 async def test_operations_that_fail_are_errors_and_those_cancelled_are_not() -> None:
     """Both took their time."""
     clock = VirtualClock()
-    counts = OperationCounts(clock=clock)
+    counts = RuntimeOperationMetrics(clock=clock)
     with pytest.raises(RuntimeFailure), counts.counting("start_container"):
         raise RuntimeFailure("no")
     with pytest.raises(asyncio.CancelledError), counts.counting("start_container"):
@@ -61,8 +64,8 @@ async def test_operations_that_fail_are_errors_and_those_cancelled_are_not() -> 
 async def test_pulls_are_told_apart_by_size() -> None:
     """Only pulls that went well."""
     clock = VirtualClock()
-    counts = OperationCounts(clock=clock)
-    images = CountedImages(SimImages(), counts, clock=clock)
+    counts = RuntimeOperationMetrics(clock=clock)
+    images = InstrumentedImages(SimImages(), counts, clock=clock)
     await images.pull("web:1", ())
     assert value(counts, "kubelet_runtime_operations_total", operation_type="pull_image") == 1
     assert value(counts, "kubelet_image_pull_duration_seconds_count", image_size_in_bytes="0-10MB") == 1
@@ -71,9 +74,9 @@ async def test_pulls_are_told_apart_by_size() -> None:
 @given(st.integers(min_value=0, max_value=1 << 40))
 def test_every_image_has_a_size_class(size: int) -> None:
     """A larger image is never in a smaller class."""
-    assert size_name(size)
-    assert (size_name(size) == "0-10MB") == (size <= 10 << 20)
-    assert (size_name(size) == "GT100GB") == (size > 100 << 30)
+    assert image_size_bucket(size)
+    assert (image_size_bucket(size) == "0-10MB") == (size <= 10 << 20)
+    assert (image_size_bucket(size) == "GT100GB") == (size > 100 << 30)
 
 
 def test_starts_are_counted_by_kind_and_reason() -> None:
@@ -84,19 +87,19 @@ def test_starts_are_counted_by_kind_and_reason() -> None:
         containers=(Container(name="main"), Container(name="side")),
         ephemeral_containers=(EphemeralContainer(name="debug"),),
     )
-    counts, start = StartCounts(), Action.START_CONTAINER
+    counts, start = ContainerStartMetrics(), SyncAction.START_CONTAINER
     counts.sandbox_asked()
     counts.note(
         web,
         [
-            StepResult(action=start, target="first"),
-            StepResult(action=start, target="main", reason="ErrImagePull", message="no"),
-            StepResult(action=start, target="side", reason="CrashLoopBackOff", message="wait"),
-            StepResult(action=start, target="debug"),
-            StepResult(action=Action.KILL_CONTAINER, target="side", reason="KillContainerError"),
+            SyncResult(action=start, target="first"),
+            SyncResult(action=start, target="main", reason="ErrImagePull", message="no"),
+            SyncResult(action=start, target="side", reason="CrashLoopBackOff", message="wait"),
+            SyncResult(action=start, target="debug"),
+            SyncResult(action=SyncAction.KILL_CONTAINER, target="side", reason="KillContainerError"),
         ],
     )
-    counts.note(web, [StepResult(action=Action.CREATE_SANDBOX, target="web", reason="CreatePodSandboxError")])
+    counts.note(web, [SyncResult(action=SyncAction.CREATE_SANDBOX, target="web", reason="CreatePodSandboxError")])
     assert value(counts, "kubelet_started_pods_total") == 1
     assert value(counts, "kubelet_started_pods_errors_total") == 1
     for kind in ("container", "init_container", "ephemeral_container"):
@@ -107,7 +110,7 @@ def test_starts_are_counted_by_kind_and_reason() -> None:
 
 def test_relists_are_measured() -> None:
     """How long each took, and from one to the next; the last that went well is remembered."""
-    clock, times = ManualClock(), RelistTimes()
+    clock, times = ManualClock(), RelistMetrics()
     times.began(10.0)
     times.ended(10.2, clock.now())
     times.began(11.0)

@@ -6,11 +6,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from pykubelet.api.generated.core import ObjectReference
-from pykubelet.api.keys import PodUid
-from pykubelet.runtime.dead_containers import DeadContainers
-from pykubelet.runtime.gc import ContainerGc
-from pykubelet.runtime.gc_plan import GcPolicy
-from pykubelet.runtime.no_images import NoImages
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.images.image_manager import NoImages
+from pykubelet.kubelet.kuberuntime.container_gc import ContainerGc, GcPolicy, PodContainerDeletor
 from pykubelet.testing.build import container, pod
 from runtime_rig import Rig
 
@@ -34,7 +32,7 @@ class DeadRig(Rig):
             clock=self.clock,
             policy=GcPolicy(),
         )
-        self.dead = DeadContainers(runtime=self.sim, gc=gc, is_gone=self.should_pod_content_be_removed)
+        self.dead = PodContainerDeletor(runtime=self.sim, gc=gc, is_gone=self.should_pod_content_be_removed)
 
     def all_sources_ready(self) -> bool:
         return True

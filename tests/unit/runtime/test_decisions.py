@@ -5,17 +5,21 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pykubelet.aio.backoff import KeyedBackoff
 from pykubelet.api.generated.core import Pod
-from pykubelet.api.keys import PodUid
-from pykubelet.runtime.actions import KillReason
-from pykubelet.runtime.container_hash import container_hash
-from pykubelet.runtime.gc_plan import GcPolicy, containers_to_remove, dead_beyond, sandboxes_to_remove
-from pykubelet.runtime.image_plan import ImageStep, image_step, must_look
-from pykubelet.runtime.keyed_backoff import KeyedBackoff
-from pykubelet.runtime.protocol import ContainerState, RuntimeContainer, RuntimePod, Sandbox
-from pykubelet.runtime.relist import ChangeKind, compare
-from pykubelet.runtime.restarts import kill_grace_seconds, restarts_in_logs, should_restart
-from pykubelet.runtime.sandbox_need import sandbox_need
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.images.image_manager import ImageStep, image_step, must_inspect
+from pykubelet.kubelet.kuberuntime.container_gc import GcPolicy, containers_to_remove, dead_beyond, sandboxes_to_remove
+from pykubelet.kubelet.kuberuntime.pod_actions import (
+    KillReason,
+    container_hash,
+    kill_grace_seconds,
+    pod_sandbox_changed,
+    restarts_in_logs,
+    should_restart,
+)
+from pykubelet.kubelet.pleg.pleg import PodLifecycleEventType, compute_events
+from pykubelet.runtimes.protocol import ContainerState, RuntimeContainer, RuntimePod, Sandbox
 from pykubelet.testing.build import container, pod
 from pykubelet.testing.virtual_time import EPOCH
 
@@ -49,7 +53,7 @@ def views(draw: st.DrawFn, uid: str = "uid") -> RuntimePod:
 @given(views())
 @few
 def test_nothing_has_changed_between_equal_views(seen: RuntimePod) -> None:
-    assert compare(seen, seen) == ()
+    assert compute_events(seen, seen) == ()
 
 
 @given(views(), views())
@@ -58,8 +62,8 @@ def test_changes_tell_of_all_that_came_and_went(old: RuntimePod, new: RuntimePod
     def ids(pod: RuntimePod) -> set[str]:
         return {one.id for one in pod.containers} | {one.id for one in pod.sandboxes}
 
-    changes = compare(old, new)
-    assert {one.container_id for one in changes if one.kind == ChangeKind.REMOVED} == ids(old) - ids(new)
+    changes = compute_events(old, new)
+    assert {one.container_id for one in changes if one.kind == PodLifecycleEventType.REMOVED} == ids(old) - ids(new)
     assert ids(new) - ids(old) <= {one.container_id for one in changes}
     assert len(set(changes)) == len(changes)
 
@@ -98,7 +102,7 @@ def test_grace_without_probes_is_the_pods(grace: int | None, reason: KillReason)
 @given(views(), st.booleans())
 @few
 def test_new_sandbox_is_a_further_attempt(seen: RuntimePod, host_network: bool) -> None:
-    need = sandbox_need(pod(host_network=host_network), seen)
+    need = pod_sandbox_changed(pod(host_network=host_network), seen)
     newest = seen.sandboxes[0] if seen.sandboxes else None
     assert need.attempt == (0 if newest is None else newest.attempt + need.is_new)
     if newest is not None and not need.is_new:
@@ -120,7 +124,7 @@ def test_image_is_never_pulled_under_never_and_never_refused_otherwise(policy: s
     for known in (policy, "Always", "IfNotPresent", "Never"):
         step = image_step(known, is_here=is_here)
         assert (step is ImageStep.REFUSE) is (known == "Never" and not is_here)
-        assert step is not ImageStep.USE or (is_here and must_look(known))
+        assert step is not ImageStep.USE or (is_here and must_inspect(known))
 
 
 @given(st.lists(st.floats(0, 50), min_size=1, max_size=20))
@@ -183,5 +187,5 @@ def test_pod_of_another_network_needs_a_new_sandbox() -> None:
     sandbox = Sandbox(id="s", created_at=EPOCH, host_network=True)
     seen = RuntimePod(uid=PodUid("uid"), namespace="default", name="web", sandboxes=(sandbox,))
     wanted: Pod = pod(host_network=True)
-    assert not sandbox_need(wanted, seen).is_new
-    assert sandbox_need(pod(), seen).is_new
+    assert not pod_sandbox_changed(wanted, seen).is_new
+    assert pod_sandbox_changed(pod(), seen).is_new

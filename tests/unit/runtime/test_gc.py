@@ -7,16 +7,15 @@ from pathlib import Path
 import pytest
 
 from pykubelet.api.generated.core import ObjectReference, Pod
-from pykubelet.api.keys import PodUid
-from pykubelet.runtime.gc import ContainerGc
-from pykubelet.runtime.gc_plan import GcPolicy
-from pykubelet.runtime.protocol import ContainerState, RuntimeFailure, RuntimePod
-from pykubelet.runtime.sim import Behaviour, Run, SimRuntime
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.kuberuntime.container_gc import ContainerGc, GcPolicy
+from pykubelet.runtimes.protocol import ContainerState, RuntimeFailure, RuntimePod
+from pykubelet.runtimes.sim.runtime import Behaviour, ContainerRun, SimRuntime
 from pykubelet.testing.build import pod
 from pykubelet.testing.virtual_time import VirtualClock
 from runtime_rig import Rig
 
-CRASHING = Behaviour(runs=(Run(seconds=1, exit_code=1),))
+CRASHING = Behaviour(runs=(ContainerRun(seconds=1, exit_code=1),))
 
 
 class States:

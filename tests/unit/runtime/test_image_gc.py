@@ -10,16 +10,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.generated.core import ObjectReference
-from pykubelet.runtime.file_system import FileSystem, read_file_system
-from pykubelet.runtime.image_gc import PERIOD_SECONDS, ImageGc
-from pykubelet.runtime.image_gc_plan import ImagePolicy, ImageRecord, bytes_to_free, noted, outdated, removable
-from pykubelet.runtime.protocol import Image, RuntimeFailure
-from pykubelet.runtime.sim import ImageBehaviour, SimImages
+from pykubelet.kubelet.images.image_gc_manager import (
+    IMAGE_GC_PERIOD_SECONDS,
+    ImageGcManager,
+    ImageGcPolicy,
+    ImageRecord,
+    bytes_to_free,
+    detect_images,
+    images_past_maximum_age,
+    unused_images,
+)
+from pykubelet.runtimes.protocol import FileSystem, Image, RuntimeFailure, read_file_system
+from pykubelet.runtimes.sim.runtime import ImageBehaviour, SimImages
 from pykubelet.testing.build import container, pod
 from runtime_rig import Rig
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-POLICY = ImagePolicy()
+POLICY = ImageGcPolicy()
 
 
 def disk(available: int, capacity: int = 1000) -> FileSystem:
@@ -47,7 +54,7 @@ def test_room_is_made_from_85_percent_down_to_80(available: int, wanted: int) ->
 def test_policy_that_makes_no_sense_is_refused(high: int, low: int, why: str) -> None:
     """In upstream's words."""
     with pytest.raises(ValueError, match=why):
-        ImagePolicy(high_percent=high, low_percent=low)
+        ImageGcPolicy(high_percent=high, low_percent=low)
 
 
 def record(name: str, *, detected: float, used: float | None = None, is_pinned: bool = False) -> ImageRecord:
@@ -74,13 +81,13 @@ def test_images_go_in_the_order_in_which_they_were_last_used() -> None:
         record("pinned", detected=999, is_pinned=True),
         record("in-use", detected=999, used=0),
     )
-    assert [one.id for one in removable(records, POLICY, NOW)] == ["never-and-older", "never", "long-ago", "lately"]
+    assert [one.id for one in unused_images(records, POLICY, NOW)] == ["never-and-older", "never", "long-ago", "lately"]
 
 
 @pytest.mark.parametrize(("began", "expected"), [(101, ["old", "never"]), (100, [])], ids=["long", "not so long"])
 def test_images_unused_for_longer_than_the_maximum_age_go(began: float, expected: list[str]) -> None:
     """Once the node has watched for as long; one that was never used counts from when it came."""
-    policy = ImagePolicy(max_age_seconds=100)
+    policy = ImageGcPolicy(max_age_seconds=100)
     records = by_id(
         record("old", detected=500, used=101),
         record("young", detected=500, used=100),
@@ -88,9 +95,9 @@ def test_images_unused_for_longer_than_the_maximum_age_go(began: float, expected
         record("new", detected=1),
         record("pinned", detected=500, is_pinned=True),
     )
-    found = outdated(records, policy, NOW, NOW - timedelta(seconds=began))
+    found = images_past_maximum_age(records, policy, NOW, NOW - timedelta(seconds=began))
     assert sorted(one.id for one in found) == sorted(expected)
-    assert outdated(records, POLICY, NOW, NOW - timedelta(days=9)) == ()
+    assert images_past_maximum_age(records, POLICY, NOW, NOW - timedelta(days=9)) == ()
 
 
 @settings(max_examples=60)
@@ -98,7 +105,7 @@ def test_images_unused_for_longer_than_the_maximum_age_go(began: float, expected
 def test_what_is_in_use_pinned_or_new_never_goes(ages: list[tuple[int, int | None, bool]]) -> None:
     """And everything else may."""
     records = by_id(*(record(f"i{n}", detected=d, used=u, is_pinned=p) for n, (d, u, p) in enumerate(ages)))
-    gone = {one.id for one in removable(records, POLICY, NOW)}
+    gone = {one.id for one in unused_images(records, POLICY, NOW)}
     assert gone == {f"i{n}" for n, (d, u, p) in enumerate(ages) if d >= 120 and u != 0 and not p}
 
 
@@ -109,12 +116,12 @@ class Room(Rig):
         self,
         logs: Path,
         sizes: Mapping[str, ImageBehaviour],
-        policy: ImagePolicy = POLICY,
+        policy: ImageGcPolicy = POLICY,
         *,
         disk_bytes: int = 1000,
     ) -> None:
         super().__init__(logs, images=SimImages(sizes, disk_bytes=disk_bytes))
-        self.gc = ImageGc(
+        self.gc = ImageGcManager(
             images=self.images,
             image_fs=self.images,
             runtime=self.sim,
@@ -146,7 +153,7 @@ async def test_full_disk_loses_images_until_it_is_empty_enough(tmp_path: Path) -
         await room.collect_for(1)
         assert room.events.reasons()[-1] == "FreeDiskSpaceFailed"
         assert len(await room.names()) == 4
-        await asyncio.sleep(PERIOD_SECONDS)
+        await asyncio.sleep(IMAGE_GC_PERIOD_SECONDS)
         await room.collect_for(1)
         assert await room.names() == ["used:1", "b", "c"]
 
@@ -154,7 +161,7 @@ async def test_full_disk_loses_images_until_it_is_empty_enough(tmp_path: Path) -
 async def test_failure_is_told_once_it_repeats(tmp_path: Path) -> None:
     """The first may be that of a runtime that has just started; too little to free is told every time."""
     async with Room(tmp_path, {"a": present(900, is_pinned=True)}).running() as room:
-        await room.collect_for(PERIOD_SECONDS + 1)
+        await room.collect_for(IMAGE_GC_PERIOD_SECONDS + 1)
         message = (
             "Failed to garbage collect required amount of images. Attempted to free 100 bytes, "
             "but only found 0 bytes eligible to free."
@@ -170,7 +177,7 @@ async def test_image_that_cannot_be_removed_does_not_keep_others(tmp_path: Path)
     """The failure names how much was freed."""
     sizes = {"bad": present(500, remove_error="busy"), "good": present(450)}
     async with Room(tmp_path, sizes).running() as room:
-        await room.collect_for(2 * PERIOD_SECONDS + 1)
+        await room.collect_for(2 * IMAGE_GC_PERIOD_SECONDS + 1)
         assert await room.names() == ["bad"]
         assert room.events.seen[-1] == (
             "Warning",
@@ -181,21 +188,23 @@ async def test_image_that_cannot_be_removed_does_not_keep_others(tmp_path: Path)
 
 @pytest.mark.parametrize(
     ("policy", "left"),
-    [(ImagePolicy(max_age_seconds=200), []), (ImagePolicy(high_percent=100), ["a"]), (POLICY, ["a"])],
+    [(ImageGcPolicy(max_age_seconds=200), []), (ImageGcPolicy(high_percent=100), ["a"]), (POLICY, ["a"])],
     ids=["age", "off", "enough room"],
 )
-async def test_disk_with_room_loses_only_what_is_too_old(tmp_path: Path, policy: ImagePolicy, left: list[str]) -> None:
+async def test_disk_with_room_loses_only_what_is_too_old(
+    tmp_path: Path, policy: ImageGcPolicy, left: list[str]
+) -> None:
     """Nothing, if images may get as old as they like."""
     async with Room(tmp_path, {"a": present(100)}, policy).running() as room:
-        await room.collect_for(PERIOD_SECONDS + 1)
+        await room.collect_for(IMAGE_GC_PERIOD_SECONDS + 1)
         assert (await room.names(), room.events.seen) == (left, [])
 
 
 async def test_image_that_is_too_old_but_cannot_be_removed_is_told(tmp_path: Path) -> None:
     """From the second time on, in upstream's words."""
-    policy = ImagePolicy(max_age_seconds=200)
+    policy = ImageGcPolicy(max_age_seconds=200)
     async with Room(tmp_path, {"a": present(1, remove_error="busy")}, policy).running() as room:
-        await room.collect_for(2 * PERIOD_SECONDS + 1)
+        await room.collect_for(2 * IMAGE_GC_PERIOD_SECONDS + 1)
         message = "wanted to free images older than 3m20s, encountered errors in image deletion: busy"
         assert room.events.seen == [("Warning", "ImageGCFailed", message)]
 
@@ -220,7 +229,7 @@ async def test_disk_without_capacity_is_told(tmp_path: Path) -> None:
 def test_images_that_are_gone_are_forgotten() -> None:
     """If one comes back it is new."""
     before = by_id(record("gone", detected=5), record("here", detected=5))
-    assert set(noted(before, [Image(id="here", names=())], [], NOW)) == {"here"}
+    assert set(detect_images(before, [Image(id="here", names=())], [], NOW)) == {"here"}
 
 
 def test_file_system_of_a_path_is_read(tmp_path: Path) -> None:

@@ -5,10 +5,9 @@ import asyncio
 import pytest
 
 from pykubelet.api.generated.core import ObjectReference
-from pykubelet.runtime.images import ImagePuller
-from pykubelet.runtime.protocol import RuntimeFailure
-from pykubelet.runtime.sim.behaviour import ImageBehaviour
-from pykubelet.runtime.sim.images import SimImages
+from pykubelet.kubelet.images.image_manager import ImageManager
+from pykubelet.runtimes.protocol import RuntimeFailure
+from pykubelet.runtimes.sim.runtime import ImageBehaviour, SimImages
 from pykubelet.testing.build import container, pod
 from pykubelet.testing.virtual_time import VirtualClock
 
@@ -25,8 +24,8 @@ class Told:
         self.reasons.append(reason)
 
 
-def puller(images: SimImages, told: Told | None = None) -> ImagePuller:
-    return ImagePuller(images=images, events=told or Told(), clock=VirtualClock())
+def puller(images: SimImages, told: Told | None = None) -> ImageManager:
+    return ImageManager(images=images, events=told or Told(), clock=VirtualClock())
 
 
 async def test_failure_of_one_pull_counts_once_for_two_containers() -> None:

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.generated.core import Secret
-from pykubelet.runtime.keyring import Keyring, keyring_of
+from pykubelet.kubelet.images.keyring import DockerKeyring, keyring_of
 from pykubelet.testing.build import secret
 
 JSON_TYPE = "kubernetes.io/dockerconfigjson"
 
 
-def of(*locations: str) -> Keyring:
+def of(*locations: str) -> DockerKeyring:
     auths = {location: {"username": location, "password": "secret"} for location in locations}
     return keyring_of([docker_config(auths)])
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pykubelet.runtime.log_paths import (
+from pykubelet.kubelet.logs.log_directory import (
     PodNames,
     container_log_path,
     id_of_link,

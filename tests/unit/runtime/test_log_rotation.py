@@ -9,14 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.api.keys import PodUid
-from pykubelet.runtime.log_directory import LogDirectory
-from pykubelet.runtime.log_files import LogFiles
-from pykubelet.runtime.log_paths import PodNames, pod_names
-from pykubelet.runtime.log_rotation import RotationPolicy, rotated_name, rotated_names, rotation_plan
-from pykubelet.runtime.log_rotator import LogRotator
-from pykubelet.runtime.protocol import RuntimeFailure
-from pykubelet.runtime.sim import SimRuntime
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.logs.container_log_manager import (
+    ContainerLogManager,
+    LogRotatePolicy,
+    rotated_name,
+    rotated_names,
+    rotation_plan,
+)
+from pykubelet.kubelet.logs.log_directory import LogDirectory, PodNames, pod_names
+from pykubelet.kubelet.logs.log_reader import LogFiles
+from pykubelet.runtimes.protocol import RuntimeFailure
+from pykubelet.runtimes.sim.runtime import SimRuntime
 from pykubelet.testing.virtual_time import VirtualClock
 from runtime_pods import World
 
@@ -90,12 +94,12 @@ class Rotation:
         self.clock, self.writer = VirtualClock(), Writer()
         self.world = World(SimRuntime(clock=self.clock), "image", root)
         self.logs = LogDirectory(root)
-        self.rotator = LogRotator(
+        self.rotator = ContainerLogManager(
             runtime=self.world.runtime,
             writer=self.writer,
             logs=self.logs,
             clock=self.clock,
-            policy=RotationPolicy(max_bytes=10, max_files=4),
+            policy=LogRotatePolicy(max_bytes=10, max_files=4),
         )
 
     async def start(self) -> Path:

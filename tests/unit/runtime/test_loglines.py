@@ -6,24 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.runtime.loglines import (
-    PIECE_BYTES,
-    LogCut,
-    LogLine,
-    LogQuery,
-    format_lines,
-    format_time,
-    last_lines,
-    parse_line,
-    split_lines,
-)
+from pykubelet.kubelet.logs.log_lines import LogFilter, LogLine, LogQuery, last_lines, parse_line, split_lines
+from pykubelet.runtimes.log_format import PIECE_BYTES, format_lines, format_time
 
 AT = 1_767_323_045_000_000_006  # 2026-01-02T03:04:05.000000006Z
 OUTPUT = st.binary(max_size=200).map(lambda text: text.replace(b"\r", b"."))
 
 
 def text_of(log: bytes, query: LogQuery | None = None) -> bytes:
-    return LogCut(query or LogQuery()).take(split_lines(log))
+    return LogFilter(query or LogQuery()).take(split_lines(log))
 
 
 def test_line_is_written_in_the_format_of_the_interface() -> None:
@@ -99,7 +90,7 @@ CUTS = {
 @pytest.mark.parametrize(("query", "shown"), CUTS.values(), ids=CUTS)
 def test_log_is_cut_to_the_query(query: LogQuery, shown: bytes) -> None:
     """Each option, on the same four lines."""
-    cut = LogCut(query)
+    cut = LogFilter(query)
     assert cut.take(split_lines(LOG)) == shown
     assert cut.is_full == (query.limit_bytes is not None)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.api.generated.core import Container, Pod, ResourceRequirements
-from pykubelet.runtime.oom_score import oom_score_adjustment
+from pykubelet.runtimes.qos import oom_score_adjustment
 from pykubelet.testing import build
 
 ALL = 8_000_000_000

@@ -7,12 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.generated.core import Pod, Probe
-from pykubelet.api.keys import PodUid
-from pykubelet.api.pods import is_restartable_init_container
-from pykubelet.runtime.actions import PodActions, ProbeResults
-from pykubelet.runtime.container_hash import container_hash
-from pykubelet.runtime.plan import plan
-from pykubelet.runtime.protocol import ContainerState, RuntimeContainer, RuntimePod, Sandbox
+from pykubelet.api.pods import PodUid, is_restartable_init_container
+from pykubelet.kubelet.kuberuntime.pod_actions import PodActions, ProbeResults, compute_pod_actions, container_hash
+from pykubelet.runtimes.protocol import ContainerState, RuntimeContainer, RuntimePod, Sandbox
 from pykubelet.testing.build import container, pod
 from pykubelet.testing.virtual_time import EPOCH
 
@@ -72,7 +69,7 @@ def verdicts(draw: st.DrawFn) -> ProbeResults:
 @given(pods(), views(), verdicts())
 @few
 def test_plan_never_lets_two_of_a_name_run(wanted: Pod, seen: RuntimePod, probes: ProbeResults) -> None:
-    actions = plan(wanted, seen, probes)
+    actions = compute_pod_actions(wanted, seen, probes)
     killed = {kill.container.name for kill in actions.kills}
     for one in (*actions.start_init, *actions.start):
         newest = seen.newest(one.name)
@@ -83,7 +80,7 @@ def test_plan_never_lets_two_of_a_name_run(wanted: Pod, seen: RuntimePod, probes
 @given(pods(), views(), verdicts())
 @few
 def test_plan_that_only_kills_starts_nothing(wanted: Pod, seen: RuntimePod, probes: ProbeResults) -> None:
-    actions = plan(wanted, seen, probes)
+    actions = compute_pod_actions(wanted, seen, probes)
     if actions.kill_pod and not actions.create_sandbox:
         assert actions.start == actions.start_init == ()
     if actions.create_sandbox:
@@ -96,7 +93,7 @@ def test_plan_that_only_kills_starts_nothing(wanted: Pod, seen: RuntimePod, prob
 def test_plan_starts_each_container_once_and_in_the_order_of_the_spec(
     wanted: Pod, seen: RuntimePod, probes: ProbeResults
 ) -> None:
-    actions = plan(wanted, seen, probes)
+    actions = compute_pod_actions(wanted, seen, probes)
     for started, spec in ((actions.start_init, wanted.spec.init_containers), (actions.start, wanted.spec.containers)):
         places = [spec.index(one) for one in started]
         assert places == sorted(set(places))
@@ -162,7 +159,7 @@ def test_plan_leads_to_a_running_pod_from_anywhere(wanted: Pod, seen: RuntimePod
     machine = Machine(seen)
     for _ in range(12):
         machine.let_inits_end(wanted)
-        actions = plan(wanted, machine.seen, machine.passed())
+        actions = compute_pod_actions(wanted, machine.seen, machine.passed())
         if not (actions.kill_pod or actions.kills or actions.start or actions.start_init):
             break
         machine.do(wanted, actions)
@@ -178,7 +175,7 @@ def test_plan_leads_to_a_running_pod_from_anywhere(wanted: Pod, seen: RuntimePod
 @given(pods(), views(), verdicts())
 @few
 def test_plan_restarts_nothing_that_has_ended_for_good(wanted: Pod, seen: RuntimePod, probes: ProbeResults) -> None:
-    actions = plan(wanted, seen, probes)
+    actions = compute_pod_actions(wanted, seen, probes)
     for one in actions.start:
         newest = seen.newest(one.name)
         if newest is None or newest.state != ContainerState.EXITED or actions.create_sandbox:

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from pykubelet.api.keys import PodUid
-from pykubelet.runtime.pod_cache import BEGINNING, Look, PodCache
-from pykubelet.runtime.protocol import RuntimeFailure, RuntimePod
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.pleg.pod_cache import BEGINNING, CachedStatus, PodCache
+from pykubelet.runtimes.protocol import RuntimeFailure, RuntimePod
 
 UID = PodUid("uid")
 POD = RuntimePod(uid=UID, namespace="default", name="web")
@@ -20,26 +20,26 @@ def test_unknown_pod_is_empty() -> None:
 
 def test_failed_look_is_raised_until_one_works() -> None:
     cache = PodCache()
-    cache.put(UID, Look(cache.begin(), RuntimeFailure("broken")))
+    cache.put(UID, CachedStatus(cache.begin(), RuntimeFailure("broken")))
     with pytest.raises(RuntimeFailure, match="broken"):
         cache.get(UID)
-    cache.put(UID, Look(cache.begin(), POD))
+    cache.put(UID, CachedStatus(cache.begin(), POD))
     assert cache.get(UID) is POD
 
 
 def test_look_that_began_earlier_does_not_replace_a_newer_one() -> None:
     cache = PodCache()
     slow, quick = cache.begin(), cache.begin()
-    cache.put(UID, Look(quick, POD))
-    cache.put(UID, Look(slow, RuntimeFailure("outdated")))
+    cache.put(UID, CachedStatus(quick, POD))
+    cache.put(UID, CachedStatus(slow, RuntimeFailure("outdated")))
     assert cache.get(UID) is POD
 
 
 def test_pod_that_is_gone_takes_no_room() -> None:
     cache = PodCache()
-    cache.put(UID, Look(cache.begin(), POD))
+    cache.put(UID, CachedStatus(cache.begin(), POD))
     assert list(cache) == [UID]
-    cache.put(UID, Look(cache.begin(), None))
+    cache.put(UID, CachedStatus(cache.begin(), None))
     assert len(cache) == 0
 
 
@@ -51,12 +51,12 @@ async def test_newer_look_is_waited_for_however_coarse_the_clock() -> None:
     async with asyncio.TaskGroup() as group:
         waiting = group.create_task(cache.newer_than(UID, sync_ended))
         await asyncio.sleep(0)
-        cache.put(UID, Look(under_way, RuntimePod(uid=UID, namespace="old", name="web")))
+        cache.put(UID, CachedStatus(under_way, RuntimePod(uid=UID, namespace="old", name="web")))
         await asyncio.sleep(0)
         assert not waiting.done()
         assert cache.is_newer(UID, BEGINNING)
         assert not cache.is_newer(UID, sync_ended)
-        cache.put(UID, Look(cache.begin(), POD))
+        cache.put(UID, CachedStatus(cache.begin(), POD))
     assert waiting.result() is POD
     assert await cache.newer_than(UID, sync_ended) is POD
 
@@ -66,7 +66,7 @@ async def test_waiting_ends_when_the_pod_turns_out_to_be_gone() -> None:
     async with asyncio.TaskGroup() as group:
         waiting = group.create_task(cache.newer_than(UID, cache.moment()))
         await asyncio.sleep(0)
-        cache.put(UID, Look(cache.begin(), None))
+        cache.put(UID, CachedStatus(cache.begin(), None))
     assert waiting.result().containers == ()
 
 
@@ -77,8 +77,8 @@ async def test_looks_in_quick_succession_tell_a_waiter_once() -> None:
     cancelled = asyncio.create_task(cache.newer_than(UID, BEGINNING))
     await asyncio.sleep(0)
     cancelled.cancel()
-    cache.put(UID, Look(cache.begin(), POD))
-    cache.put(UID, Look(cache.begin(), RuntimeFailure("later")))
+    cache.put(UID, CachedStatus(cache.begin(), POD))
+    cache.put(UID, CachedStatus(cache.begin(), RuntimeFailure("later")))
     assert await waiting is POD
     with pytest.raises(asyncio.CancelledError):
         await cancelled

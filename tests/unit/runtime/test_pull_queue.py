@@ -6,10 +6,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pykubelet.runtime.protocol import Credentials, Image, RuntimeFailure
-from pykubelet.runtime.pull_queue import PullQueue
-from pykubelet.runtime.sim.behaviour import ImageBehaviour
-from pykubelet.runtime.sim.images import SimImages
+from pykubelet.kubelet.images.image_manager import PullQueue
+from pykubelet.runtimes.protocol import Image, RegistryCredentials, RuntimeFailure
+from pykubelet.runtimes.sim.runtime import ImageBehaviour, SimImages
 from pykubelet.testing.virtual_time import VirtualClock
 
 SLOW = ImageBehaviour(pull_seconds=10)
@@ -23,7 +22,7 @@ class Counting(SimImages):
         self.pulled: list[str] = []
         self.at_once = self.most_at_once = 0
 
-    async def pull(self, name: str, credentials: Sequence[Credentials]) -> Image:
+    async def pull(self, name: str, credentials: Sequence[RegistryCredentials]) -> Image:
         self.pulled.append(name)
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
@@ -57,8 +56,8 @@ async def test_pull_is_not_shared_when_the_credentials_differ() -> None:
     images = Counting(a=ImageBehaviour(pull_seconds=10, needs_user="me"))
     async with pulling(images, parallel=2) as queue:
         mine, theirs = await asyncio.gather(
-            queue.pull("a", (Credentials("me", "secret"),)),
-            queue.pull("a", (Credentials("you", "other"),)),
+            queue.pull("a", (RegistryCredentials("me", "secret"),)),
+            queue.pull("a", (RegistryCredentials("you", "other"),)),
             return_exceptions=True,
         )
     assert not isinstance(mine, BaseException)

@@ -7,14 +7,12 @@ from pathlib import Path
 import pytest
 
 from pykubelet.api.generated.core import ObjectReference
-from pykubelet.api.keys import PodUid
-from pykubelet.runtime.gc import ContainerGc
-from pykubelet.runtime.gc_plan import GcPolicy
-from pykubelet.runtime.image_gc import ImageGc
-from pykubelet.runtime.image_gc_plan import ImagePolicy
-from pykubelet.runtime.protocol import RuntimeFailure, RuntimePod
-from pykubelet.runtime.reclaim import DiskReclaimer
-from pykubelet.runtime.sim import Behaviour, Run, SimImages, SimRuntime
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.eviction.eviction_manager import DiskReclaimer
+from pykubelet.kubelet.images.image_gc_manager import ImageGcManager, ImageGcPolicy
+from pykubelet.kubelet.kuberuntime.container_gc import ContainerGc, GcPolicy
+from pykubelet.runtimes.protocol import RuntimeFailure, RuntimePod
+from pykubelet.runtimes.sim.runtime import Behaviour, ContainerRun, SimImages, SimRuntime
 from pykubelet.testing.build import container, pod
 from pykubelet.testing.virtual_time import VirtualClock
 from runtime_rig import Rig
@@ -57,14 +55,14 @@ def reclaimer(rig: Rig, *, with_images: bool = True) -> DiskReclaimer:
         clock=rig.clock,
         policy=GcPolicy(),
     )
-    images = ImageGc(
+    images = ImageGcManager(
         images=rig.images,
         image_fs=rig.images,
         runtime=rig.sim,
         events=rig.events,
         node=NODE,
         clock=rig.clock,
-        policy=ImagePolicy(min_age_seconds=0),
+        policy=ImageGcPolicy(min_age_seconds=0),
     )
     return DiskReclaimer(containers=gc, images=images if with_images else None)
 
@@ -72,7 +70,7 @@ def reclaimer(rig: Rig, *, with_images: bool = True) -> DiskReclaimer:
 @pytest.mark.parametrize("with_images", [True, False])
 async def test_image_of_a_dead_container_goes_with_it(tmp_path: Path, *, with_images: bool) -> None:
     """In one go; a runtime without images loses containers only."""
-    sim = SimRuntime(clock=VirtualClock(), default=Behaviour(runs=(Run(seconds=0),)))
+    sim = SimRuntime(clock=VirtualClock(), default=Behaviour(runs=(ContainerRun(seconds=0),)))
     async with Rig(tmp_path, sim=sim).running() as rig:
         web = pod(restart_policy="Never", containers=[container(image="example/image:1")])
         await rig.sync(web)

@@ -6,12 +6,19 @@ from typing import Any
 
 import pytest
 
-from pykubelet.api.keys import PodUid
-from pykubelet.runtime.http_door import HttpFailure
-from pykubelet.runtime.http_get import HttpRequest
-from pykubelet.runtime.protocol import Credentials, RuntimeFailure
-from pykubelet.runtime.sim import ANNOTATION, Behaviour, ImageBehaviour, Run, SimHttp, SimImages, SimRuntime
-from pykubelet.runtime.sim.behaviour import Call
+from pykubelet.api.pods import PodUid
+from pykubelet.httpserver.http_client import HttpFailure, HttpGetRequest
+from pykubelet.runtimes.protocol import RegistryCredentials, RuntimeFailure
+from pykubelet.runtimes.sim.runtime import (
+    ANNOTATION,
+    Behaviour,
+    Call,
+    ContainerRun,
+    ImageBehaviour,
+    SimHttpClient,
+    SimImages,
+    SimRuntime,
+)
 from pykubelet.testing.build import pod
 from pykubelet.testing.virtual_time import VirtualClock
 from runtime_pods import World
@@ -34,7 +41,11 @@ async def test_start_takes_its_time(tmp_path: Path) -> None:
 
 async def test_runs_follow_their_script_attempt_by_attempt(tmp_path: Path) -> None:
     """A container that is mended at its third attempt."""
-    runs = (Run(seconds=2, exit_code=7, reason="OOMKilled"), Run(seconds=1, exit_code=1), Run())
+    runs = (
+        ContainerRun(seconds=2, exit_code=7, reason="OOMKilled"),
+        ContainerRun(seconds=1, exit_code=1),
+        ContainerRun(),
+    )
     async with rig(tmp_path, runs=runs).running() as node:
         web = pod(restart_policy="Always")
         for _ in range(10):
@@ -71,8 +82,8 @@ async def test_health_is_what_probes_find(tmp_path: Path) -> None:
         web = pod()
         await node.sync(web)
         observed = await node.observed(web)
-        request = HttpRequest(scheme="http", host=observed.sandboxes[0].ips[0], port=80, path="/", headers=())
-        http, container_id = SimHttp(node.sim), observed.containers[0].id
+        request = HttpGetRequest(scheme="http", host=observed.sandboxes[0].ips[0], port=80, path="/", headers=())
+        http, container_id = SimHttpClient(node.sim), observed.containers[0].id
         seen = []
         for is_healthy in (True, False):
             node.sim.behave(PodUid(web.metadata.uid), "main", Behaviour(is_healthy=is_healthy))
@@ -122,8 +133,8 @@ async def test_images_behave_as_scripted() -> None:
     assert asyncio.get_running_loop().time() == 9
     for name in ("broken", "private"):
         with pytest.raises(RuntimeFailure):
-            await images.pull(name, [Credentials("you", "secret")])
-    await images.pull("private", [Credentials("me", "secret")])
+            await images.pull(name, [RegistryCredentials("you", "secret")])
+    await images.pull("private", [RegistryCredentials("me", "secret")])
     await images.remove_image(slow.id)
     assert [image.names[0] for image in await images.images()] == ["here", "private"]
 

@@ -6,9 +6,18 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pykubelet.aio.beside import beside
-from pykubelet.runtime.spdy_connection import SpdyConnection, SpdyStream
-from pykubelet.runtime.spdy_frames import Data, FrameReader, FrameWriter, GoAway, Ping, RstStream, SynReply, SynStream
+from pykubelet.aio.tasks import background_task
+from pykubelet.httpserver.spdy.connection import SpdyConnection, SpdyStream
+from pykubelet.httpserver.spdy.frames import (
+    DataFrame,
+    FrameReader,
+    FrameWriter,
+    GoAway,
+    Ping,
+    RstStream,
+    SynReply,
+    SynStream,
+)
 from spdy_client import linked
 
 
@@ -19,7 +28,10 @@ async def joined() -> AsyncIterator[tuple[SpdyConnection, SpdyConnection, asynci
     client, server = SpdyConnection(ours, is_client=True), SpdyConnection(theirs)
     opened: asyncio.Queue[SpdyStream] = asyncio.Queue()
     reading = server.run(lambda headers: headers["streamtype"] != "bad", opened.put_nowait)
-    async with beside(reading, "server"), beside(client.run(lambda _: False, lambda _: None), "client"):
+    async with (
+        background_task(reading, "server"),
+        background_task(client.run(lambda _: False, lambda _: None), "client"),
+    ):
         yield client, server, opened
 
 
@@ -68,13 +80,13 @@ async def test_client_says_nothing_on_a_stream_before_the_server_has_answered() 
     async def talk() -> None:
         await (await client.open({"streamtype": "stdin"})).write(b"question")
 
-    async with beside(client.run(lambda _: False, lambda _: None), "client"), beside(talk(), "talk"):
+    async with background_task(client.run(lambda _: False, lambda _: None), "client"), background_task(talk(), "talk"):
         assert reader.feed(await theirs.read()) == [SynStream(1, {"streamtype": "stdin"})]
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(1):
                 await theirs.read()
         await theirs.write(writer.write(SynReply(1)))
-        assert reader.feed(await theirs.read()) == [Data(1, b"question")]
+        assert reader.feed(await theirs.read()) == [DataFrame(1, b"question")]
 
 
 async def test_stream_of_a_connection_that_is_over_ends_at_once() -> None:
@@ -96,7 +108,7 @@ async def test_client_answers_the_servers_pings_and_takes_no_streams() -> None:
     """Even numbers are the server's."""
     ours, theirs = linked()
     client, writer, reader = SpdyConnection(ours, is_client=True), FrameWriter(), FrameReader()
-    async with beside(client.run(lambda _: True, lambda _: None), "client"):
+    async with background_task(client.run(lambda _: True, lambda _: None), "client"):
         for frame in (Ping(1), Ping(2), SynStream(2, {})):
             await theirs.write(writer.write(frame))
         heard = reader.feed(await theirs.read())

@@ -7,24 +7,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.runtime.spdy_frames import (
-    Data,
+from pykubelet.httpserver.spdy.frames import (
+    DICTIONARY,
+    MAX_BLOCK_BYTES,
+    DataFrame,
     Frame,
     FrameReader,
     FrameWriter,
     GoAway,
-    MoreHeaders,
+    HeaderPacker,
+    HeadersFrame,
+    HeaderUnpacker,
     Ping,
     RstStream,
+    SpdyError,
     SynReply,
     SynStream,
-)
-from pykubelet.runtime.spdy_headers import (
-    DICTIONARY,
-    MAX_BLOCK_BYTES,
-    HeaderPacker,
-    HeaderUnpacker,
-    SpdyError,
 )
 
 IDS = st.integers(1, 2**31 - 1)
@@ -37,11 +35,11 @@ HEADERS = st.dictionaries(
 FRAMES = st.one_of(
     st.builds(SynStream, IDS, HEADERS, st.booleans()),
     st.builds(SynReply, IDS, HEADERS, st.booleans()),
-    st.builds(MoreHeaders, IDS, HEADERS, st.booleans()),
+    st.builds(HeadersFrame, IDS, HEADERS, st.booleans()),
     st.builds(RstStream, IDS, NUMBERS),
     st.builds(Ping, NUMBERS),
     st.builds(GoAway, st.integers(0, 2**31 - 1), NUMBERS),
-    st.builds(Data, IDS, st.binary(max_size=100), st.booleans()),
+    st.builds(DataFrame, IDS, st.binary(max_size=100), st.booleans()),
 )
 
 
@@ -50,13 +48,13 @@ def joined(frames: list[Frame]) -> list[Frame]:
     whole: list[Frame] = []
     is_open = False
     for frame in frames:
-        if isinstance(frame, Data) and is_open:
+        if isinstance(frame, DataFrame) and is_open:
             before = whole.pop()
-            assert isinstance(before, Data)
-            whole.append(Data(frame.id, before.data + frame.data, frame.fin))
+            assert isinstance(before, DataFrame)
+            whole.append(DataFrame(frame.id, before.data + frame.data, frame.fin))
         else:
             whole.append(frame)
-        is_open = isinstance(frame, Data) and not frame.fin
+        is_open = isinstance(frame, DataFrame) and not frame.fin
     return whole
 
 
@@ -65,7 +63,7 @@ def joined(frames: list[Frame]) -> list[Frame]:
 def test_frames_come_out_as_they_went_in_however_they_are_cut(frames: list[Frame], sizes: list[int]) -> None:
     """Whatever pieces the network makes of them."""
     # Data of one stream in a row cannot be told from one piece: each ends its stream here.
-    frames = [Data(one.id, one.data, fin=True) if isinstance(one, Data) else one for one in frames]
+    frames = [DataFrame(one.id, one.data, fin=True) if isinstance(one, DataFrame) else one for one in frames]
     writer, reader = FrameWriter(), FrameReader()
     sent = b"".join(map(writer.write, frames))
     received: list[Frame] = []
@@ -83,7 +81,7 @@ def test_frames_have_the_bytes_of_the_specification() -> None:
     assert writer.write(Ping(7)).hex() == "800300060000000400000007"
     assert writer.write(RstStream(5, 3)).hex() == "80030003000000080000000500000003"
     assert writer.write(GoAway(9)).hex() == "80030007000000080000000900000000"
-    assert writer.write(Data(3, b"hi", fin=True)).hex() == "00000003010000026869"
+    assert writer.write(DataFrame(3, b"hi", fin=True)).hex() == "00000003010000026869"
     syn = writer.write(SynStream(1, {"streamtype": "error"}, fin=True))
     assert syn[:18].hex() == f"80030001{0x01000000 | len(syn) - 8:08x}00000001000000000000"
     plain = zlib.decompressobj(zdict=DICTIONARY).decompress(syn[18:])
@@ -98,8 +96,8 @@ def test_dictionary_is_the_one_everybody_has() -> None:
 def test_data_are_handed_on_before_their_frame_ends() -> None:
     """A frame of sixteen megabytes takes no room."""
     reader = FrameReader()
-    assert reader.feed(struct.pack(">II", 1, 0x01FFFFFF) + b"abc") == [Data(1, b"abc")]
-    assert reader.feed(b"def") == [Data(1, b"def")]
+    assert reader.feed(struct.pack(">II", 1, 0x01FFFFFF) + b"abc") == [DataFrame(1, b"abc")]
+    assert reader.feed(b"def") == [DataFrame(1, b"def")]
 
 
 def test_what_is_not_known_is_passed_over() -> None:
@@ -127,7 +125,7 @@ def test_what_is_no_spdy_is_refused(sent: bytes) -> None:
         frames = FrameReader().feed(sent)
     except SpdyError:
         return
-    assert all(isinstance(frame, Data) for frame in frames)
+    assert all(isinstance(frame, DataFrame) for frame in frames)
 
 
 @given(st.binary(max_size=300))
@@ -159,8 +157,8 @@ def test_headers_that_are_cut_off_are_refused() -> None:
 def test_data_that_no_frame_can_hold_take_several() -> None:
     """Only the last one ends the stream."""
     data = bytes(2**24 + 10)
-    frames = FrameReader().feed(FrameWriter().write(Data(1, data, fin=True)))
-    assert frames == [Data(1, data[: 2**24 - 1]), Data(1, data[2**24 - 1 :], fin=True)]
+    frames = FrameReader().feed(FrameWriter().write(DataFrame(1, data, fin=True)))
+    assert frames == [DataFrame(1, data[: 2**24 - 1]), DataFrame(1, data[2**24 - 1 :], fin=True)]
 
 
 def test_first_of_several_values_counts() -> None:

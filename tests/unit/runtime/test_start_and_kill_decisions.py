@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.generated.core import Container, HTTPGetAction, PodSecurityContext, SecurityContext
-from pykubelet.api.keys import PodUid
-from pykubelet.runtime.events import container_reference, without_id
-from pykubelet.runtime.http_get import as_plain_http, container_port, http_request
-from pykubelet.runtime.kill_order import waits_for
-from pykubelet.runtime.non_root import must_know_user, root_refusal
-from pykubelet.runtime.protocol import ContainerState, RuntimeContainer, RuntimePod
-from pykubelet.runtime.prune_init import all_init_containers, surplus_init_containers
+from pykubelet.api.pods import PodUid
+from pykubelet.httpserver.http_client import as_plain_http, container_port, http_get_request
+from pykubelet.kubelet.events import container_reference, without_id
+from pykubelet.kubelet.kuberuntime.container import must_know_user, verify_run_as_non_root
+from pykubelet.kubelet.kuberuntime.manager import all_init_containers, surplus_init_containers
+from pykubelet.kubelet.kuberuntime.termination import waits_for
+from pykubelet.runtimes.protocol import ContainerState, RuntimeContainer, RuntimePod
 from pykubelet.testing.build import container, pod
 from pykubelet.testing.virtual_time import EPOCH
 
@@ -86,7 +86,7 @@ def test_root_never_runs_where_it_must_not(
     web = pod(security_context=PodSecurityContext(run_as_non_root=of_pod, run_as_user=pod_user))
     is_forbidden = bool(of_container if of_container is not None else of_pod)
     user = own_user if own_user is not None else pod_user
-    refusal = root_refusal(web, main, image_user)
+    refusal = verify_run_as_non_root(web, main, image_user)
     assert must_know_user(web, main) == (is_forbidden and user is None)
     if not is_forbidden:
         assert refusal == ""
@@ -107,7 +107,7 @@ def test_port_that_is_none_is_an_error(port: int | str | None) -> None:
 @given(st.text(max_size=10), st.sampled_from(["10.0.0.1", "fd00::1", "web.example"]), st.integers(1, 65535))
 def test_request_goes_to_the_host_it_was_meant_for(path: str, host: str, port: int) -> None:
     """Whatever the path is, it cannot change host, port or scheme."""
-    request = http_request(HTTPGetAction(path=path, port=port), container(), pod_ip=host, purpose="probe")
+    request = http_get_request(HTTPGetAction(path=path, port=port), container(), pod_ip=host, purpose="probe")
     shown = f"[{host}]" if ":" in host else host
     assert request.url.startswith(f"http://{shown}:{port}")
     assert request.url.removeprefix(f"http://{shown}:{port}")[:1] in {"", "/", "?", "#"}

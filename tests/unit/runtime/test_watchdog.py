@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.api.keys import PodUid
-from pykubelet.runtime.protocol import ChangeFeed, RuntimeFailure, RuntimePod
-from pykubelet.runtime.sim import SimRuntime
-from pykubelet.runtime.watchdog import Rhythm, Watchdog
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.pleg.pleg import PodLifecycleEventGenerator, RelistPolicy
+from pykubelet.runtimes.protocol import ChangeFeed, RuntimeFailure, RuntimePod
+from pykubelet.runtimes.sim.runtime import SimRuntime
 from pykubelet.testing.virtual_time import VirtualClock
 from runtime_pods import World
 
-SLOW = Rhythm(relist_with_feed_seconds=1000)
+SLOW = RelistPolicy(relist_with_feed_seconds=1000)
 
 
 class Counting(SimRuntime):
@@ -59,8 +59,10 @@ def world(runtime: Counting, tmp_path: Path) -> World:
 
 
 @asynccontextmanager
-async def watching(runtime: Counting, feed: ChangeFeed, rhythm: Rhythm = SLOW) -> AsyncIterator[Watchdog]:
-    dog = Watchdog(runtime=runtime, clock=VirtualClock(), feed=feed, rhythm=rhythm)
+async def watching(
+    runtime: Counting, feed: ChangeFeed, rhythm: RelistPolicy = SLOW
+) -> AsyncIterator[PodLifecycleEventGenerator]:
+    dog = PodLifecycleEventGenerator(runtime=runtime, clock=VirtualClock(), feed=feed, rhythm=rhythm)
     async with asyncio.TaskGroup() as group:
         ready = asyncio.Event()
         task = group.create_task(dog.run(ready))
@@ -93,7 +95,7 @@ async def test_nothing_is_known_of_a_pod_only_after_a_listing(runtime: Counting,
     """Before the runtime was asked, anything could be there; afterwards only what was listed or seen since."""
     listed = await started(world, "listed")
     stranger = PodUid("stranger")
-    dog = Watchdog(runtime=runtime, clock=VirtualClock(), feed=runtime)
+    dog = PodLifecycleEventGenerator(runtime=runtime, clock=VirtualClock(), feed=runtime)
     assert not dog.has_nothing_of(stranger)
     async with watching(runtime, runtime) as dog:
         assert (dog.has_nothing_of(stranger), dog.has_nothing_of(listed)) == (True, False)
@@ -137,7 +139,7 @@ async def test_newer_than_looks_at_once_without_a_hint(runtime: Counting, world:
 
 
 async def test_pod_that_hangs_degrades_alone(runtime: Counting, world: World) -> None:
-    rhythm = Rhythm(relist_with_feed_seconds=1000, look_timeout_seconds=30)
+    rhythm = RelistPolicy(relist_with_feed_seconds=1000, look_timeout_seconds=30)
     async with watching(runtime, runtime, rhythm) as dog:
         runtime.hangs_on = await started(world, "stuck")
         other = await started(world, "fine")

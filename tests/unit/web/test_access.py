@@ -6,9 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.web.guard import HEADERS, is_from_elsewhere, is_own_host, session_cookie, session_of
-from pykubelet.web.routes import Part, Route, route
-from pykubelet.web.sessions import MOST_SESSIONS, Sessions
+from pykubelet.web.access import (
+    HEADERS,
+    MOST_SESSIONS,
+    Sessions,
+    is_from_elsewhere,
+    is_own_host,
+    session_cookie,
+    session_of,
+)
+from pykubelet.web.routes import PagePart, PageRoute, route
 
 PLACE = "/view/secret/"
 
@@ -91,17 +98,17 @@ def test_every_answer_forbids_what_the_page_does_not_need() -> None:
 
 
 ROUTES = {
-    "/": Route(Part.ENTRANCE),
-    "/?key=a%20b": Route(Part.ENTRANCE, (), (("key", "a b"),)),
-    "/static/app.js": Route(Part.STATIC, ("app.js",)),
-    "/view/secret/": Route(Part.INDEX),
-    "/view/secret/#here": Route(Part.INDEX),
-    "/view/secret/stream": Route(Part.STREAM),
-    "/view/secret/pods/default/web": Route(Part.POD, ("default", "web")),
-    "/view/secret/logs/default/web/main?previous=true": Route(
-        Part.LOG, ("default", "web", "main"), (("previous", "true"),)
+    "/": PageRoute(PagePart.ENTRANCE),
+    "/?key=a%20b": PageRoute(PagePart.ENTRANCE, (), (("key", "a b"),)),
+    "/static/app.js": PageRoute(PagePart.STATIC, ("app.js",)),
+    "/view/secret/": PageRoute(PagePart.INDEX),
+    "/view/secret/#here": PageRoute(PagePart.INDEX),
+    "/view/secret/stream": PageRoute(PagePart.STREAM),
+    "/view/secret/pods/default/web": PageRoute(PagePart.POD, ("default", "web")),
+    "/view/secret/logs/default/web/main?previous=true": PageRoute(
+        PagePart.LOG, ("default", "web", "main"), (("previous", "true"),)
     ),
-    "/view/secret/objects?plural=pods": Route(Part.OBJECTS, (), (("plural", "pods"),)),
+    "/view/secret/objects?plural=pods": PageRoute(PagePart.OBJECTS, (), (("plural", "pods"),)),
     "/view/secret/pods/default": None,
     "/view/secret/pods//web": None,
     "/view/other/stream": None,
@@ -113,14 +120,14 @@ ROUTES = {
 
 
 @pytest.mark.parametrize(("target", "found"), ROUTES.items())
-def test_path_leads_to_a_part_of_the_page(target: str, found: Route | None) -> None:
+def test_path_leads_to_a_part_of_the_page(target: str, found: PageRoute | None) -> None:
     """Or nowhere."""
     assert route(target, PLACE) == found
 
 
 def test_query_has_values() -> None:
     """The first of several counts."""
-    asked = Route(Part.OBJECTS, (), (("a", "1"), ("a", "2")))
+    asked = PageRoute(PagePart.OBJECTS, (), (("a", "1"), ("a", "2")))
     assert (asked.value("a"), asked.value("b")) == ("1", "")
 
 
@@ -128,4 +135,4 @@ def test_query_has_values() -> None:
 def test_any_target_is_routed_or_refused(target: str) -> None:
     """Nothing is raised, and nothing that needs a session is found outside of its place."""
     found = route(f"/{target}", PLACE)
-    assert found is None or found.part in {Part.ENTRANCE, Part.STATIC}
+    assert found is None or found.part in {PagePart.ENTRANCE, PagePart.STATIC}

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from pykubelet.aio.beside import beside
-from pykubelet.aio.broadcast import Lagged, Subscription
+from pykubelet.aio.queues import Lagged, Subscription
+from pykubelet.aio.tasks import background_task
 from pykubelet.api.errors import Forbidden
 from pykubelet.api.generated.core import Event, ObjectReference
 from pykubelet.api.generated.meta import ObjectMeta
-from pykubelet.api.typed import EVENTS, NODES, PODS
+from pykubelet.api.scheme import EVENTS, NODES, PODS
 from pykubelet.testing.build import node, pod
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock
@@ -23,7 +23,10 @@ from web_rig import FeedRig, told
 @asynccontextmanager
 async def running(rig: FeedRig) -> AsyncIterator[tuple[Any, Subscription[bytes]]]:
     """A browser that looks: what it is told first, and what comes then."""
-    async with beside(rig.feed.run(asyncio.Event()), "feed"), beside(rig.tables.run(rig.feed.is_read), "tables"):
+    async with (
+        background_task(rig.feed.run(asyncio.Event()), "feed"),
+        background_task(rig.tables.run(rig.feed.is_read), "tables"),
+    ):
         with rig.feed.reading() as (everything, changes):
             yield told(everything)[1], changes
 

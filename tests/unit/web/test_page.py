@@ -6,23 +6,21 @@ from itertools import count
 
 import pytest
 
-from pykubelet.aio.beside import beside
+from pykubelet.aio.tasks import background_task
 from pykubelet.api.errors import NotReached
 from pykubelet.api.generated.core import ConfigMap, Secret
 from pykubelet.api.generated.meta import ObjectMeta
-from pykubelet.api.resources import Resource
-from pykubelet.api.typed import CONFIG_MAPS, SECRETS
-from pykubelet.api.wire import decode_document
+from pykubelet.api.schema import Resource
+from pykubelet.api.scheme import CONFIG_MAPS, SECRETS
+from pykubelet.api.serializer import decode_document
 from pykubelet.testing.build import pod
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock
-from pykubelet.web.messages import KEEP_ALIVE
+from pykubelet.web.access import Sessions
 from pykubelet.web.object_pages import ObjectPages
-from pykubelet.web.page import MOST_STREAMS, Asked, Entrance, Page
+from pykubelet.web.page import MOST_STREAMS, PageAddress, PageRequest, WebPage, static_files
 from pykubelet.web.pod_pages import PodPages
-from pykubelet.web.replies import Flow, Reply
-from pykubelet.web.sessions import Sessions
-from pykubelet.web.static_files import static_files
+from pykubelet.web.routes import KEEP_ALIVE, PageReply, PageStream
 from web_rig import PLACE, PORT, Browser, FeedRig, asked, told
 
 
@@ -40,24 +38,24 @@ class PageRig:
         clock, numbers = VirtualClock(), count()
         self.rig, self.used = FeedRig(clock), 0
         self.sessions = Sessions(lambda: f"secret-{next(numbers)}")
-        entrance = Entrance(PORT, PLACE, self.sessions, "/data/<page-link>", self._note)
+        entrance = PageAddress(PORT, PLACE, self.sessions, "/data/<page-link>", self._note)
         node = self.rig.node
         pods = PodPages(node=node, tables=self.rig.tables, explanations=node, probes=node, usage=node, logs=node)
-        self.page = Page(entrance=entrance, live=self.rig.feed, pods=pods, objects=ObjectPages(api))
+        self.page = WebPage(entrance=entrance, live=self.rig.feed, pods=pods, objects=ObjectPages(api))
         self.cookie = f"pykubelet-page={self.sessions.redeem(self.sessions.key)}"
 
     async def _note(self) -> None:
         self.used += 1
 
-    async def get(self, target: str, **caller: str) -> Reply:
+    async def get(self, target: str, **caller: str) -> PageReply:
         """A complete answer for the one who is signed in."""
         found = await self.page.answer(asked(target, **{"cookie": self.cookie, **caller}))
-        assert isinstance(found, Reply)
+        assert isinstance(found, PageReply)
         return found
 
-    async def flow(self, target: str) -> Flow:
+    async def flow(self, target: str) -> PageStream:
         found = await self.page.answer(asked(target, cookie=self.cookie))
-        assert isinstance(found, Flow)
+        assert isinstance(found, PageStream)
         return found
 
 
@@ -88,10 +86,10 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("request_", "code"), REFUSED.values(), ids=REFUSED)
-async def test_what_is_not_for_this_caller_is_refused(request_: Asked, code: int) -> None:
+async def test_what_is_not_for_this_caller_is_refused(request_: PageRequest, code: int) -> None:
     """In words, and with a code that says which of the checks it was."""
     found = await PageRig().page.answer(request_)
-    assert isinstance(found, Reply)
+    assert isinstance(found, PageReply)
     assert found.code == code
 
 
@@ -118,7 +116,10 @@ async def test_slow_browser_gets_everything_anew() -> None:
     page = PageRig()
     browser = Browser(stay=2, pause_seconds=200)
     stream = await page.flow(f"{PLACE}stream")
-    async with beside(page.rig.feed.run(asyncio.Event()), "feed"), beside(browser.read(stream.copy), "browser") as task:
+    async with (
+        background_task(page.rig.feed.run(asyncio.Event()), "feed"),
+        background_task(browser.read(stream.copy), "browser") as task,
+    ):
         for number in range(200):
             page.rig.feed.heard(page.rig.node.put(pod(f"pod-{number}")))
             await asyncio.sleep(0.5)
@@ -135,7 +136,7 @@ async def test_only_so_many_browsers_look_at_once() -> None:
         for number in range(MOST_STREAMS):
             stream = await page.flow(f"{PLACE}stream")
             browser = Browser(stay=9, pause_seconds=1000)
-            await stack.enter_async_context(beside(browser.read(stream.copy), f"browser {number}"))
+            await stack.enter_async_context(background_task(browser.read(stream.copy), f"browser {number}"))
         await asyncio.sleep(1)
         assert (await page.get(f"{PLACE}stream")).code == 503
 

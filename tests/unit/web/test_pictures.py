@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.api import wire
+from pykubelet.api import serializer
 from pykubelet.api.generated.core import PodStatus
-from pykubelet.kube.manifests.documents import DocumentProblem, problem_text, told_problems
-from pykubelet.web.manifest_problems import Line, broken_manifest
-from pykubelet.web.shown_object import shown_yaml
-from pykubelet.web.timeline import Span, timeline
-from pykubelet.web.usage_history import POINTS, Reading, UsageHistory
+from pykubelet.client.manifests.scanner import DocumentProblem, parse_problems, problem_text
+from pykubelet.web.feed import Line, broken_manifest
+from pykubelet.web.node_view import POINTS, UsageHistory, UsageReading
+from pykubelet.web.object_pages import shown_yaml
+from pykubelet.web.pod_pages import TimelineSpan, timeline
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -54,10 +54,10 @@ def test_phases_last_from_one_status_to_the_next() -> None:
     trail = [entry(number, "status", "sent", phase=phase, ready=ready) for number, (phase, ready) in enumerate(sent)]
     trail.append(entry(9, "status", "done, the pod may go"))
     assert timeline(trail, PodStatus()).phases == (
-        Span("Pending", ms(0), ms(1), "waiting"),
-        Span("Running", ms(1), ms(2), "waiting"),
-        Span("Ready", ms(2), ms(4), "good"),
-        Span("Failed", ms(4), 0, "bad"),
+        TimelineSpan("Pending", ms(0), ms(1), "waiting"),
+        TimelineSpan("Running", ms(1), ms(2), "waiting"),
+        TimelineSpan("Ready", ms(2), ms(4), "good"),
+        TimelineSpan("Failed", ms(4), 0, "bad"),
     )
 
 
@@ -71,11 +71,11 @@ def test_containers_last_from_start_to_end() -> None:
         {"name": "b", "state": done},
         {"name": "c", "state": {"terminated": {"exitCode": 1}}},
     ]
-    seen = wire.from_document({"containerStatuses": states}, PodStatus)
+    seen = serializer.from_document({"containerStatuses": states}, PodStatus)
     assert timeline([], seen).containers == (
-        Span("a", ms(0), ms(1), "bad"),
-        Span("a", ms(4), 0, "good"),
-        Span("b", ms(2), ms(3), ""),
+        TimelineSpan("a", ms(0), ms(1), "bad"),
+        TimelineSpan("a", ms(4), 0, "good"),
+        TimelineSpan("b", ms(2), ms(3), ""),
     )
 
 
@@ -85,7 +85,7 @@ def test_container_starts_when_its_event_says_so() -> None:
     again = exact | {"lastAt": "2026-01-01T00:00:07.25Z", "times": 2}
     done = {"terminated": {"exitCode": 0, "startedAt": at(1), "finishedAt": at(1)}}
     states = [{"name": "a", "lastState": done, "state": {"running": {"startedAt": at(7)}}}]
-    seen = wire.from_document({"containerStatuses": states}, PodStatus)
+    seen = serializer.from_document({"containerStatuses": states}, PodStatus)
     first, second = timeline([again], seen).containers
     assert (first.start, first.end) == (ms(1) + 500, ms(1) + 500)
     assert second.start == ms(7) + 250
@@ -95,14 +95,14 @@ def test_usage_is_a_rate_of_the_processor_and_an_amount_of_memory() -> None:
     """From two readings; a container that was started anew gives no point; bounded."""
     history = UsageHistory()
     for number in range(POINTS + 10):
-        history.note("a", Reading(START + timedelta(seconds=number), number * 500_000_000, 1000 + number))
+        history.note("a", UsageReading(START + timedelta(seconds=number), number * 500_000_000, 1000 + number))
     points = history.points("a")
     assert len(points) == POINTS
     assert (points[-1].milli_cores, points[-1].bytes) == (500.0, 1000 + POINTS + 9)
-    history.note("a", Reading(START + timedelta(hours=1), 0, 5))
-    history.note("a", Reading(START + timedelta(hours=1), 10, 5))
+    history.note("a", UsageReading(START + timedelta(hours=1), 0, 5))
+    history.note("a", UsageReading(START + timedelta(hours=1), 10, 5))
     assert history.points("a") == points
-    history.note("a", Reading(START + timedelta(hours=2), None, 5))
+    history.note("a", UsageReading(START + timedelta(hours=2), None, 5))
     assert (history.points("a")[-1].milli_cores, history.points("a")[-1].bytes) == (None, 5)
     history.keep(["b"])
     assert history.points("a") == ()
@@ -143,7 +143,7 @@ PROBLEMS = st.builds(DocumentProblem, TEXTS, st.integers(1, 999), st.integers(0,
 @given(st.lists(PROBLEMS, min_size=1))
 def test_problems_are_found_again_in_the_text_that_tells_them(problems: list[DocumentProblem]) -> None:
     """Each with its place."""
-    assert list(told_problems(problem_text(problems))) == problems
+    assert list(parse_problems(problem_text(problems))) == problems
 
 
 def test_yaml_shows_no_secret() -> None:

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.api import wire
+from pykubelet.api import serializer
 from pykubelet.api.generated.core import Container, EphemeralContainer, Pod, PodStatus
 from pykubelet.testing.build import container, pod, static_pod
-from pykubelet.web.containers import container_rows
-from pykubelet.web.pod_row import NOT_HERE, PodRow, Standing, Tone, pod_row
-from pykubelet.web.tally import Tally
+from pykubelet.web.feed import PodTally
+from pykubelet.web.pod_pages import container_rows
+from pykubelet.web.rows import NOT_HERE, PodProgress, PodRow, RowTone, pod_row
 
 READY = [{"type": "Ready", "status": "True"}]
 RUNS: dict[str, Any] = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
@@ -21,7 +21,7 @@ def status(phase: str, *states: dict[str, Any], **fields: Any) -> PodStatus:
     containers = [
         {"name": f"c{number}", "state": state, "ready": "running" in state} for number, state in enumerate(states)
     ]
-    return wire.from_document({"phase": phase, "containerStatuses": containers, **fields}, PodStatus)
+    return serializer.from_document({"phase": phase, "containerStatuses": containers, **fields}, PodStatus)
 
 
 def waits(reason: str) -> dict[str, Any]:
@@ -37,30 +37,30 @@ def init(state: dict[str, Any], **fields: Any) -> dict[str, Any]:
 
 
 WORDS = {
-    "nothing is known yet": (status(""), "Pending", Tone.WAITING),
-    "it starts": (status("Pending", waits("ContainerCreating")), "ContainerCreating", Tone.WAITING),
-    "it runs": (status("Running", RUNS, conditions=READY), "Running", Tone.GOOD),
-    "it runs and is not ready": (status("Running", RUNS), "Running", Tone.WAITING),
-    "it crashes": (status("Running", waits("CrashLoopBackOff")), "CrashLoopBackOff", Tone.BAD),
-    "its image is missing": (status("Pending", waits("ErrImagePull")), "ErrImagePull", Tone.BAD),
-    "it is done": (status("Succeeded", ended(0, "Completed")), "Completed", Tone.DONE),
-    "it failed": (status("Failed", ended(1, "Error")), "Error", Tone.BAD),
-    "it failed without a reason": (status("Failed", ended(7)), "ExitCode:7", Tone.BAD),
-    "it was evicted": (status("Failed", reason="Evicted"), "Evicted", Tone.BAD),
-    "one of two is done": (status("Running", RUNS, ended(0, "Completed"), conditions=READY), "Running", Tone.GOOD),
-    "the first of two is done": (status("Running", ended(0, "Completed"), RUNS), "NotReady", Tone.WAITING),
-    "it prepares": (status("Pending", waits("PodInitializing"), **init(RUNS)), "Init:0/1", Tone.WAITING),
-    "it cannot prepare": (status("Pending", **init(waits("CrashLoopBackOff"))), "Init:CrashLoopBackOff", Tone.BAD),
-    "preparing failed": (status("Pending", **init(ended(2, "Error"))), "Init:Error", Tone.BAD),
-    "preparing failed without a reason": (status("Pending", **init(ended(2))), "Init:ExitCode:2", Tone.BAD),
-    "it has prepared": (status("Running", RUNS, conditions=READY, **init(ended(0))), "Running", Tone.GOOD),
-    "a sidecar runs": (status("Running", RUNS, conditions=READY, **init(RUNS, started=True)), "Running", Tone.GOOD),
-    "a sidecar starts anew": (status("Running", RUNS, conditions=READY, **init(waits(""))), "Running", Tone.GOOD),
+    "nothing is known yet": (status(""), "Pending", RowTone.WAITING),
+    "it starts": (status("Pending", waits("ContainerCreating")), "ContainerCreating", RowTone.WAITING),
+    "it runs": (status("Running", RUNS, conditions=READY), "Running", RowTone.GOOD),
+    "it runs and is not ready": (status("Running", RUNS), "Running", RowTone.WAITING),
+    "it crashes": (status("Running", waits("CrashLoopBackOff")), "CrashLoopBackOff", RowTone.BAD),
+    "its image is missing": (status("Pending", waits("ErrImagePull")), "ErrImagePull", RowTone.BAD),
+    "it is done": (status("Succeeded", ended(0, "Completed")), "Completed", RowTone.DONE),
+    "it failed": (status("Failed", ended(1, "Error")), "Error", RowTone.BAD),
+    "it failed without a reason": (status("Failed", ended(7)), "ExitCode:7", RowTone.BAD),
+    "it was evicted": (status("Failed", reason="Evicted"), "Evicted", RowTone.BAD),
+    "one of two is done": (status("Running", RUNS, ended(0, "Completed"), conditions=READY), "Running", RowTone.GOOD),
+    "the first of two is done": (status("Running", ended(0, "Completed"), RUNS), "NotReady", RowTone.WAITING),
+    "it prepares": (status("Pending", waits("PodInitializing"), **init(RUNS)), "Init:0/1", RowTone.WAITING),
+    "it cannot prepare": (status("Pending", **init(waits("CrashLoopBackOff"))), "Init:CrashLoopBackOff", RowTone.BAD),
+    "preparing failed": (status("Pending", **init(ended(2, "Error"))), "Init:Error", RowTone.BAD),
+    "preparing failed without a reason": (status("Pending", **init(ended(2))), "Init:ExitCode:2", RowTone.BAD),
+    "it has prepared": (status("Running", RUNS, conditions=READY, **init(ended(0))), "Running", RowTone.GOOD),
+    "a sidecar runs": (status("Running", RUNS, conditions=READY, **init(RUNS, started=True)), "Running", RowTone.GOOD),
+    "a sidecar starts anew": (status("Running", RUNS, conditions=READY, **init(waits(""))), "Running", RowTone.GOOD),
 }
 
 
 @pytest.mark.parametrize(("seen", "word", "tone"), WORDS.values(), ids=WORDS)
-def test_row_has_the_word_of_kubectl_and_says_who_needs_help(seen: PodStatus, word: str, tone: Tone) -> None:
+def test_row_has_the_word_of_kubectl_and_says_who_needs_help(seen: PodStatus, word: str, tone: RowTone) -> None:
     """What a person sees first."""
     made = pod(init_containers=(container("i"),), containers=[container("c0"), container("c1")])
     row = pod_row(made, seen)
@@ -69,17 +69,17 @@ def test_row_has_the_word_of_kubectl_and_says_who_needs_help(seen: PodStatus, wo
 
 def test_pod_that_is_deleted_is_terminating_until_it_has_ended() -> None:
     """Its phase may still be Running."""
-    meta = wire.from_document(
+    meta = serializer.from_document(
         {"metadata": {"name": "web", "namespace": "default", "deletionTimestamp": "2026-01-01T00:00:00Z"}}, Pod
     )
     assert pod_row(meta, status("Running", RUNS, conditions=READY)).word == "Terminating"
-    assert pod_row(meta, status("Running", RUNS, conditions=READY)).tone is Tone.WAITING
+    assert pod_row(meta, status("Running", RUNS, conditions=READY)).tone is RowTone.WAITING
     assert pod_row(meta, status("Succeeded", ended(0, "Completed"))).word == "Completed"
 
 
 def test_row_says_where_the_pod_is_on_its_way() -> None:
     """A static pod without a mirror is not in the API; containers without a status wait."""
-    standing = Standing(source="file", worker="sync", is_unsent=True, waits="the image")
+    standing = PodProgress(source="file", worker="sync", is_unsent=True, waits="the image")
     row = pod_row(static_pod(containers=[container("c0"), container("c1")]), status("Running", RUNS), standing)
     assert (row.key, row.source, row.worker, row.waits) == ("default/web-node-1", "file", "sync", "the image")
     assert (row.is_static, row.in_api, row.is_unsent) == (True, False, True)
@@ -91,12 +91,12 @@ def test_row_says_what_keeps_a_container_from_starting() -> None:
     """In its own words rather than that the node will try again."""
     missing = {"waiting": {"reason": "CreateContainerConfigError", "message": 'configmap "words" not found'}}
     starting = {"waiting": {"reason": "ContainerCreating", "message": "soon"}}
-    standing = Standing(source="api", waits="another try")
+    standing = PodProgress(source="api", waits="another try")
     assert pod_row(pod(), status("Pending", RUNS, missing), standing).waits == 'configmap "words" not found'
     assert pod_row(pod(), status("Pending", starting), standing).waits == "another try"
 
 
-SIDECAR = wire.from_document({"name": "i", "image": "a", "restartPolicy": "Always"}, Container)
+SIDECAR = serializer.from_document({"name": "i", "image": "a", "restartPolicy": "Always"}, Container)
 
 
 def test_containers_are_listed_in_the_order_in_which_they_start() -> None:
@@ -110,10 +110,10 @@ def test_containers_are_listed_in_the_order_in_which_they_start() -> None:
     made = pod(init_containers=(container("i"),), containers=[container("c0"), container("c1"), container("c2")])
     rows = container_rows(made, told)
     assert [(one.name, one.kind, one.word, one.tone) for one in rows] == [
-        ("i", "init", "ended with 0", Tone.DONE),
-        ("c0", "", "running", Tone.GOOD),
-        ("c1", "", "CrashLoopBackOff", Tone.BAD),
-        ("c2", "", "not yet started", Tone.WAITING),
+        ("i", "init", "ended with 0", RowTone.DONE),
+        ("c0", "", "running", RowTone.GOOD),
+        ("c1", "", "CrashLoopBackOff", RowTone.BAD),
+        ("c2", "", "not yet started", RowTone.WAITING),
     ]
     more = pod(init_containers=(SIDECAR,), ephemeral_containers=(EphemeralContainer(name="look", image="a"),))
     assert [one.kind for one in container_rows(more, PodStatus())] == ["sidecar", "", "debug"]
@@ -123,7 +123,7 @@ def test_container_tells_how_the_run_before_ended() -> None:
     """With code and a reason that says more than the code; its log can be asked for."""
     before = {"terminated": {"exitCode": 137, "reason": "OOMKilled", "containerID": "sim://1"}}
     last = {"name": "main", "state": {}, "lastState": before, "restartCount": 2}
-    seen = wire.from_document({"containerStatuses": [last]}, PodStatus)
+    seen = serializer.from_document({"containerStatuses": [last]}, PodStatus)
     row = container_rows(pod(), seen)[0]
     assert (row.last_end, row.has_previous, row.restarts, row.word) == (
         "ended with 137 (OOMKilled)",
@@ -139,7 +139,7 @@ ROWS = st.builds(
     namespace=st.just("n"),
     name=st.just("x"),
     word=st.just("w"),
-    tone=st.sampled_from(Tone),
+    tone=st.sampled_from(RowTone),
     running=st.integers(0, 3),
     waiting=st.integers(0, 3),
     exited=st.integers(0, 3),
@@ -154,12 +154,12 @@ ROWS = st.builds(
 @given(st.lists(st.tuples(ROWS, st.booleans())))
 def test_counts_are_those_of_the_rows_there_are(steps: list[tuple[PodRow, bool]]) -> None:
     """However rows come, change and go, the counts are what counting all of them anew would give."""
-    tally, rows = Tally(), dict[str, PodRow]()
+    tally, rows = PodTally(), dict[str, PodRow]()
     for row, goes in steps:
         tally.replace(rows.pop(row.key, None), None if goes else row)
         if not goes:
             rows[row.key] = row
-    anew = Tally()
+    anew = PodTally()
     for row in rows.values():
         anew.replace(None, row)
     counts = tally.counts()
@@ -171,7 +171,7 @@ def test_counts_are_those_of_the_rows_there_are(steps: list[tuple[PodRow, bool]]
 
 def test_pod_that_is_elsewhere_counts_only_in_the_api() -> None:
     """It is at no station of this node."""
-    tally = Tally()
+    tally = PodTally()
     tally.replace(None, pod_row(pod(), status("Running", RUNS, conditions=READY), NOT_HERE))
     counts = tally.counts()
     assert (counts.in_api, counts.desired, counts.tones["good"]) == (1, 0, 1)

@@ -4,13 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from pykubelet.api import wire
+from pykubelet.api import serializer
 from pykubelet.api.generated.core import Event, Node
-from pykubelet.web.messages import message
-from pykubelet.web.newest import Newest
-from pykubelet.web.object_rows import event_row, node_row
-from pykubelet.web.pod_row import Tone
-from pykubelet.web.table import Table
+from pykubelet.web.routes import message
+from pykubelet.web.rows import RowTone, event_row, node_row
+from pykubelet.web.tables import NewestKeys, RowTable
 
 
 class Row(Struct, frozen=True):
@@ -24,7 +22,7 @@ STEPS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 2) | st.none()
 @given(STEPS)
 def test_browser_that_takes_every_change_has_the_rows_of_the_table(steps: list[tuple[str, int | None, bool]]) -> None:
     """Whenever changes are taken; and no change says what the browser has already."""
-    table: Table[Row] = Table()
+    table: RowTable[Row] = RowTable()
     seen: dict[str, Row] = {}
     for key, value, takes in [*steps, ("a", 0, True)]:
         if value is None:
@@ -43,7 +41,7 @@ def test_browser_that_takes_every_change_has_the_rows_of_the_table(steps: list[t
 
 def test_table_gives_the_row_before() -> None:
     """Whoever counts needs it."""
-    table: Table[Row] = Table()
+    table: RowTable[Row] = RowTable()
     assert table.put(Row("a", 1)) is None
     assert table.put(Row("a", 2)) == Row("a", 1)
     assert table.get("a") == table.drop("a") == Row("a", 2)
@@ -54,7 +52,7 @@ def test_table_gives_the_row_before() -> None:
 @given(st.lists(st.tuples(st.text("abcdefgh", min_size=1, max_size=2), st.integers(0, 9).map(str))), st.integers(1, 4))
 def test_the_newest_stay(steps: list[tuple[str, str]], limit: int) -> None:
     """At most twice as many as wanted are kept, and what goes is older than what stays."""
-    newest, kept = Newest(limit), dict[str, str]()
+    newest, kept = NewestKeys(limit), dict[str, str]()
     for key, at in steps:
         kept[key] = at
         gone = newest.note(key, at)
@@ -66,7 +64,7 @@ def test_the_newest_stay(steps: list[tuple[str, str]], limit: int) -> None:
 
 def test_event_that_is_gone_takes_no_room() -> None:
     """It is not among the newest any more."""
-    newest = Newest(1)
+    newest = NewestKeys(1)
     for key in "abcdef":
         assert newest.note(key, "1") == ()
         newest.forget(key)
@@ -79,7 +77,7 @@ def node(ready: str, **spec: object) -> Node:
         "allocatable": {"cpu": "2"},
         "addresses": [{"type": "InternalIP", "address": "::1"}],
     }
-    return wire.from_document({"metadata": {"name": "n"}, "spec": spec, "status": status}, Node)
+    return serializer.from_document({"metadata": {"name": "n"}, "spec": spec, "status": status}, Node)
 
 
 def test_node_says_whether_it_takes_pods() -> None:
@@ -91,10 +89,10 @@ def test_node_says_whether_it_takes_pods() -> None:
         node_row(Node()),
     ]
     assert [(row.word, row.tone) for row in rows] == [
-        ("Ready", Tone.GOOD),
-        ("NotReady", Tone.BAD),
-        ("Ready, no new pods", Tone.WAITING),
-        ("NotReady", Tone.BAD),
+        ("Ready", RowTone.GOOD),
+        ("NotReady", RowTone.BAD),
+        ("Ready, no new pods", RowTone.WAITING),
+        ("NotReady", RowTone.BAD),
     ]
     assert (rows[0].message, rows[1].message, rows[0].cpu, rows[0].address) == ("", "why", "2", "::1")
 
@@ -108,11 +106,11 @@ def test_event_counts_how_often_it_happened_and_when_last() -> None:
         "type": "Warning",
         "series": {"count": 5, "lastObservedTime": "2026-01-01T00:00:03.000000Z"},
     }
-    rows = [event_row(wire.from_document(one, Event)) for one in (old, new, {})]
+    rows = [event_row(serializer.from_document(one, Event)) for one in (old, new, {})]
     assert [(row.times, row.at[-4:], row.tone) for row in rows] == [
-        (3, ":02Z", Tone.GOOD),
-        (5, "000Z", Tone.BAD),
-        (1, "", Tone.GOOD),
+        (3, ":02Z", RowTone.GOOD),
+        (5, "000Z", RowTone.BAD),
+        (1, "", RowTone.GOOD),
     ]
     assert (rows[0].kind, rows[0].name) == ("Pod", "web")
 

@@ -5,7 +5,7 @@ from types import NoneType
 
 from msgspec import Struct, field
 
-from pykubelet.api.wire import redacted
+from pykubelet.api.serializer import redacted
 from pykubelet.api.generated.meta import ObjectMeta
 
 

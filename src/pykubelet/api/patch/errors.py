@@ -8,7 +8,7 @@ Upstream: staging/src/k8s.io/apimachinery/pkg/util/mergepatch/errors.go, strateg
 
 from typing import Any
 
-from pykubelet.api.patch.json_values import go_text, go_type_name
+from pykubelet.api.go_print import go_text, go_type_name
 
 
 class PatchError(ValueError):

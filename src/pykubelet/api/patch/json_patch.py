@@ -16,8 +16,8 @@ import jsonpatch
 import jsonpointer
 import msgspec
 
+from pykubelet.api.go_print import ABSENT, json_equal
 from pykubelet.api.patch.errors import MalformedPatchError, PatchError, TooManyOperationsError
-from pykubelet.api.patch.json_values import ABSENT, same
 
 MAX_OPERATIONS: Final = 10_000
 MAX_COPIED_BYTES: Final = 3 * 1024 * 1024
@@ -119,7 +119,7 @@ class _Patching:
             found = _get(container, key)
             if found is ABSENT and type(container) is dict:
                 found = None
-        if value is ABSENT or not same(found, value):
+        if value is ABSENT or not json_equal(found, value):
             raise PatchError(f"testing value {path} failed: test failed")
 
     def _put(self, path: str, value: Any) -> None:

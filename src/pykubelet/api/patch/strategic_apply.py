@@ -11,29 +11,27 @@ Upstream: apimachinery/pkg/util/strategicpatch/patch.go (mergeMap, mergePatchInt
 from dataclasses import dataclass
 from typing import Any
 
-from pykubelet.api.patch.element_order import (
-    Items,
-    arrange,
-    element_keys,
-    element_type,
-    first_positions,
-    identity,
-    without_repeats,
-)
-from pykubelet.api.patch.errors import MalformedPatchError, PatchError, unknown_directive, wrong_type
-from pykubelet.api.patch.json_values import ABSENT, go_text, same
-from pykubelet.api.patch.schema import FieldSchema, TypeSchema
-from pykubelet.api.patch.strategic_words import (
+from pykubelet.api.go_print import ABSENT, go_text, json_equal
+from pykubelet.api.patch.directives import (
     DELETE_FROM_LIST,
     PATCH,
     RETAIN_KEYS,
     SET_ELEMENT_ORDER,
+    Items,
+    arrange,
     check_element_order,
+    element_keys,
+    element_type,
+    first_positions,
+    identity,
     kept_names,
     list_changes,
     list_name,
     without_directives,
+    without_repeats,
 )
+from pykubelet.api.patch.errors import MalformedPatchError, PatchError, unknown_directive, wrong_type
+from pykubelet.api.patch.meta import PatchMeta, TypeSchema
 
 Map = dict[str, Any]
 
@@ -78,7 +76,7 @@ def _start(original: Map, patch: Map, *, combining: bool) -> Map:
         return {key: value for key, value in original.items() if key in names}
     wanted = patch[RETAIN_KEYS]
     present = original.get(RETAIN_KEYS, wanted)
-    if not same(present, wanted):
+    if not json_equal(present, wanted):
         raise MalformedPatchError(
             f"{go_text(present)} and {go_text(wanted)} are not deep equal: "
             "this may happen when calculating the 3-way diff patch"
@@ -132,7 +130,7 @@ class _Merged:
 def _merge_in_order(result: Map, patch: Map, directive: str, schema: TypeSchema, *, combining: bool) -> str:
     """Merges the list that a `$setElementOrder` speaks of, in that order; gives its name."""
     order = patch[directive]
-    if combining and not same(result.setdefault(directive, order), order):
+    if combining and not json_equal(result.setdefault(directive, order), order):
         raise MalformedPatchError("invalid patch format of setElementOrder list")
     if type(order) is not list:
         raise wrong_type(list, order)
@@ -157,7 +155,7 @@ def _merge_in_order(result: Map, patch: Map, directive: str, schema: TypeSchema,
     return name
 
 
-def _merge_lists(original: Items, patch: Items, field: FieldSchema, *, deleting: bool, combining: bool) -> _Merged:
+def _merge_lists(original: Items, patch: Items, field: PatchMeta, *, deleting: bool, combining: bool) -> _Merged:
     """The list with the patch merged in as the field's strategy says."""
     if field.strategy != "merge" and not deleting:
         return _Merged(patch, original)
@@ -185,7 +183,7 @@ def _merge_scalars(original: Items, patch: Items, merge_key: str) -> _Merged:
     return _Merged(arrange(both, keys, wanted, known), live)
 
 
-def _merge_maps(original: Items, patch: Items, field: FieldSchema, *, combining: bool) -> _Merged:
+def _merge_maps(original: Items, patch: Items, field: PatchMeta, *, combining: bool) -> _Merged:
     merge_key = field.merge_key
     changes = list_changes(patch, merge_key)
     remaining = original

@@ -1,29 +1,98 @@
 """Every pod gets what admission fills in: tolerations of lost nodes, and the priority of its class.
 
 Upstream: plugin/pkg/admission/defaulttolerationseconds/admission.go, plugin/pkg/admission/priority/admission.go
+
+A new pod and the runtime class it names: what running it costs, and where it can run at all.
+
+In: a pod, and its class (None if it names none). Out: the pod with the class's overhead, node selector and tolerations;
+Forbidden if they do not go together.
+
+Upstream: plugin/pkg/admission/runtimeclass/admission.go, pkg/util/tolerations/tolerations.go
+
+What admission adds to every pod: how long it tolerates a lost node, and its priority.
+
+In: a pod after its defaults, on update with the stored one. Out: the pod to go on with; Forbidden if its priority does
+not fit its class.
+
+Upstream: plugin/pkg/admission/defaulttolerationseconds/admission.go, plugin/pkg/admission/priority/admission.go
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from pykubelet.api.resources import PODS
-from pykubelet.api.wire import Document
-from pykubelet.apiserver.admission import Request
-from pykubelet.apiserver.store import Entry
-from pykubelet.apiserver.strategies.pod_admission import (
-    missing_class,
-    with_default_tolerations,
-    with_old_priority,
-    with_priority,
-)
+from pykubelet.api.errors import Forbidden
+from pykubelet.api.field_errors import go_quote
+from pykubelet.api.quantity import parse_quantity
+from pykubelet.api.schema import PODS
+from pykubelet.api.serializer import Document
+from pykubelet.apiserver.admission.interfaces import AdmissionAttributes
+from pykubelet.apiserver.errors import forbidden
+from pykubelet.apiserver.storage.interfaces import StoreEntry
+
+# A node that is back within this time finds its pods as they were.
+_TOLERATION_SECONDS = 300
+_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_NO_CLASS: Document = {"value": 0, "preemptionPolicy": "PreemptLowerPriority"}
+_PRIORITY_FIELDS = ("priority", "preemptionPolicy")
 
 
-class PodAdmission:
+def with_default_tolerations(pod: Document) -> Document:
+    """The pod with tolerations of lost nodes, where it says nothing about them."""
+    tolerations = pod["spec"].get("tolerations", ())
+    ours = [each for each in tolerations if each.get("effect", "NoExecute") == "NoExecute"]
+    added = [
+        {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _TOLERATION_SECONDS}
+        for taint in _TAINTS
+        if not any(each.get("key", taint) == taint for each in ours)
+    ]
+    return {**pod, "spec": {**pod["spec"], "tolerations": [*tolerations, *added]}} if added else pod
+
+
+def with_priority(pod: Document, priority_class: Document | None) -> Document:
+    """A new pod with the priority of its class: the one it names, or else the default of all, if there is one.
+
+    `priority_class` is None for a pod that names none where there is no default; `missing_class` is for a name without
+    a class.
+    """
+    spec = pod["spec"]
+    known = _NO_CLASS if priority_class is None else priority_class
+    priority, policy = known["value"], known.get("preemptionPolicy")
+    if spec.get("priority", priority) != priority:
+        text = f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; priority admission controller computed {priority} from the given PriorityClass name"
+        raise _forbidden(pod, text)
+    changed: Document = {"priority": priority}
+    if policy is not None:
+        if spec.get("preemptionPolicy", policy) != policy:
+            text = f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod spec; priority admission controller computed {policy} from the given PriorityClass name"
+            raise _forbidden(pod, text)
+        changed["preemptionPolicy"] = policy
+    if priority_class is not None:
+        changed["priorityClassName"] = priority_class["metadata"]["name"]
+    return {**pod, "spec": {**spec, **changed}}
+
+
+def with_old_priority(new: Document, old: Document) -> Document:
+    """An update of a pod by a client that left out what admission had filled in."""
+    kept = {name: old["spec"][name] for name in _PRIORITY_FIELDS if name in old["spec"] and name not in new["spec"]}
+    return {**new, "spec": {**new["spec"], **kept}} if kept else new
+
+
+def missing_class(pod: Document) -> Forbidden:
+    """The refusal of a pod that names a priority class which does not exist."""
+    return _forbidden(pod, f"no PriorityClass with name {pod['spec']['priorityClassName']} was found")
+
+
+def _forbidden(pod: Document, why: str) -> Forbidden:
+    return forbidden(PODS, pod["metadata"].get("name", ""), why)
+
+
+class PriorityAndTolerations:
     """The rule; `priority_classes` gives the entries of all priority classes."""
 
-    def __init__(self, priority_classes: Callable[[], Sequence[Entry]]) -> None:
+    def __init__(self, priority_classes: Callable[[], Sequence[StoreEntry]]) -> None:
         self._priority_classes = priority_classes
 
-    def admit(self, request: Request, new: Document | None, old: Document | None) -> Document | None:
+    def admit(self, request: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:
         if new is None or request.subresource or request.served.resource.group_resource != PODS.group_resource:
             return new
         tolerant = with_default_tolerations(new)
@@ -41,3 +110,82 @@ class PodAdmission:
         marked = [entry.document for entry in entries if b'"globalDefault":true' in entry.text]
         defaults = [each for each in marked if each.get("globalDefault")]
         return with_priority(pod, min(defaults, key=lambda each: int(each["value"]), default=None))
+
+
+Toleration = dict[str, Any]
+
+
+def with_runtime_class(pod: Document, runtime_class: Document | None) -> Document:
+    """The pod as its class wants it."""
+    spec, wanted = pod["spec"], runtime_class or {}
+    overhead = wanted.get("overhead")
+    if overhead is None and spec.get("overhead") is not None:
+        raise _pod_runtime_class_forbidden(
+            pod, "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+        )
+    changes: Document = {}
+    if overhead is not None:
+        fixed = overhead.get("podFixed", {})
+        if spec.get("overhead") and _amounts(spec["overhead"]) != _amounts(fixed):
+            raise _pod_runtime_class_forbidden(
+                pod, "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
+            )
+        changes["overhead"] = fixed
+    if scheduling := wanted.get("scheduling"):
+        changes["nodeSelector"] = _node_selector(pod, scheduling.get("nodeSelector", {}))
+        changes["tolerations"] = merged_tolerations(
+            [*spec.get("tolerations", ()), *scheduling.get("tolerations", ())],
+        )
+    filled = {name: value for name, value in changes.items() if value}
+    return {**pod, "spec": {**spec, **filled}} if filled else pod
+
+
+def missing_runtime_class(pod: Document) -> Forbidden:
+    """The refusal of a pod that names a runtime class which does not exist."""
+    return _pod_runtime_class_forbidden(
+        pod, f"pod rejected: RuntimeClass {go_quote(pod['spec']['runtimeClassName'])} not found"
+    )
+
+
+def merged_tolerations(tolerations: list[Toleration]) -> list[Toleration]:
+    """The tolerations without those that others include; of equal ones the first."""
+    merged: list[Toleration] = []
+    for index, each in enumerate(tolerations):
+        later = (other for other in tolerations[index + 1 :] if other != each)
+        if not any(_includes(other, each) for other in (*merged, *later)):
+            merged.append(each)
+    return merged
+
+
+def _includes(outer: Toleration, inner: Toleration) -> bool:
+    """Whether what `inner` tolerates, `outer` tolerates as well."""
+    if outer == inner:
+        return True
+    operator = outer.get("operator", "Equal")
+    if inner.get("key") != outer.get("key") and (outer.get("key") or operator != "Exists"):
+        return False
+    if outer.get("effect") not in (None, "", inner.get("effect")):
+        return False
+    limit, asked = outer.get("tolerationSeconds"), inner.get("tolerationSeconds")
+    if outer.get("effect") == "NoExecute" and limit is not None and (asked is None or asked > limit):
+        return False
+    return operator == "Exists" or (
+        inner.get("operator") == "Equal" and inner.get("value", "") == outer.get("value", "")
+    )
+
+
+def _node_selector(pod: Document, wanted: dict[str, str]) -> dict[str, str]:
+    own = pod["spec"].get("nodeSelector", {})
+    for key, value in wanted.items():
+        if key in own and own[key] != value:
+            why = f"runtimeClass.scheduling.nodeSelector[{key}] = {value}; pod.spec.nodeSelector[{key}] = {own[key]}"
+            raise _pod_runtime_class_forbidden(pod, f"conflict: {why}")
+    return {**own, **wanted}
+
+
+def _amounts(resources: dict[str, Any]) -> dict[str, Any]:
+    return {name: parse_quantity(str(amount)) for name, amount in resources.items()}
+
+
+def _pod_runtime_class_forbidden(pod: Document, why: str) -> Forbidden:
+    return forbidden(PODS, pod["metadata"].get("name", ""), why)

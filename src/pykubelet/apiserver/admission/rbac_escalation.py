@@ -6,18 +6,26 @@ pkg/registry/rbac/validation/rule.go (ConfirmNoEscalation)
 
 from collections.abc import Sequence
 
-from pykubelet.api.resources import Resource
-from pykubelet.api.validation.field_errors import go_quote
-from pykubelet.api.wire import Document
-from pykubelet.apiserver.admission import Request
-from pykubelet.apiserver.auth.authorize import Authorizer
-from pykubelet.apiserver.auth.bindings import GROUP, RoleMissing, RoleRef, read_role_ref
-from pykubelet.apiserver.auth.coverage import compact, missing
-from pykubelet.apiserver.auth.rules import Rule, go_list, read_rules
-from pykubelet.apiserver.call import MASTERS, Review
-from pykubelet.apiserver.failures import forbidden, not_found
+from pykubelet.api.field_errors import go_quote
+from pykubelet.api.schema import Resource
+from pykubelet.api.serializer import Document
+from pykubelet.apiserver.admission.interfaces import AdmissionAttributes
+from pykubelet.apiserver.authorization.authorizer import Authorizer
+from pykubelet.apiserver.authorization.rbac import (
+    GROUP,
+    PolicyRule,
+    RoleMissing,
+    RoleRef,
+    compact,
+    go_list,
+    read_role_ref,
+    read_rules,
+    uncovered_rules,
+)
+from pykubelet.apiserver.errors import forbidden, not_found
+from pykubelet.apiserver.request import MASTERS, AuthorizationAttributes
 
-_EVERYTHING = (Rule(verbs=("*",), groups=("*",), resources=("*",)), Rule(verbs=("*",), paths=("*",)))
+_EVERYTHING = (PolicyRule(verbs=("*",), groups=("*",), resources=("*",)), PolicyRule(verbs=("*",), paths=("*",)))
 # A role that somebody may not write at all could have billions; nobody reads more of them.
 _MOST_NAMED = 10_000
 # What the garbage collector changes to remove an object grants nothing.
@@ -30,7 +38,7 @@ class RbacEscalation:
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer
 
-    def admit(self, request: Request, new: Document | None, old: Document | None) -> Document | None:
+    def admit(self, request: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:
         """The object as it came; Forbidden if it would give rights that its writer lacks."""
         resource = request.served.resource
         if new is None or resource.group != GROUP or MASTERS in request.user.groups:
@@ -43,7 +51,7 @@ class RbacEscalation:
             self._binding(request, new)
         return new
 
-    def _role(self, request: Request, role: Document, old: Document | None) -> None:
+    def _role(self, request: AdmissionAttributes, role: Document, old: Document | None) -> None:
         # On creation the name is not known to the authorizer, only the object has it.
         name = "" if request.verb == "create" else request.name
         if self._may(request, "escalate", request.served.resource.plural, name):
@@ -54,7 +62,7 @@ class RbacEscalation:
             why = "must have cluster-admin privileges to use the aggregationRule"
             raise forbidden(request.served.resource, _name(request, role), why)
 
-    def _binding(self, request: Request, binding: Document) -> None:
+    def _binding(self, request: AdmissionAttributes, binding: Document) -> None:
         role = read_role_ref(binding)
         plural = {"Role": "roles", "ClusterRole": "clusterroles"}.get(role.kind)
         if plural is None or role.group != GROUP:
@@ -65,14 +73,14 @@ class RbacEscalation:
         if why := self._lacking(request, self._rules_of(role, plural, request.namespace)):
             raise forbidden(request.served.resource, _name(request, binding), why)
 
-    def _rules_of(self, role: RoleRef, plural: str, namespace: str) -> Sequence[Rule]:
+    def _rules_of(self, role: RoleRef, plural: str, namespace: str) -> Sequence[PolicyRule]:
         try:
             return self._authorizer.rbac.role_rules(role, namespace)
         except RoleMissing as error:
             raise not_found(Resource(GROUP, "v1", plural, role.kind), role.name) from error
 
-    def _may(self, request: Request, verb: str, resource: str, name: str) -> bool:
-        review = Review(
+    def _may(self, request: AdmissionAttributes, verb: str, resource: str, name: str) -> bool:
+        review = AuthorizationAttributes(
             user=request.user,
             verb=verb,
             group=GROUP,
@@ -83,11 +91,11 @@ class RbacEscalation:
         )
         return self._authorizer.decide(review).allowed
 
-    def _lacking(self, request: Request, wanted: Sequence[Rule]) -> str:
+    def _lacking(self, request: AdmissionAttributes, wanted: Sequence[PolicyRule]) -> str:
         """What the writer lacks of these rules, in words; empty if it holds them all."""
         user = request.user
         held, problems = self._authorizer.rbac.rules_for(user, request.namespace)
-        lacking = missing(held, wanted, most=_MOST_NAMED)
+        lacking = uncovered_rules(held, wanted, most=_MOST_NAMED)
         if not lacking:
             return ""
         texts = "\n".join(sorted({rule.text for rule in compact(lacking)}))
@@ -106,6 +114,6 @@ def _without_garbage(document: Document) -> Document:
     return document | {"metadata": metadata}
 
 
-def _name(request: Request, document: Document) -> str:
+def _name(request: AdmissionAttributes, document: Document) -> str:
     name: str = document["metadata"].get("name") or request.name
     return name

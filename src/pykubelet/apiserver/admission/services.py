@@ -1,37 +1,236 @@
 """Every service gets the addresses and ports that its type needs, and no two get the same.
 
 Upstream: pkg/registry/core/service/storage/storage.go (beginCreate, beginUpdate)
+
+The addresses and ports that services get: which are free, and which a service may have.
+
+In: a service after its defaults, the stored one on update, and what other services have taken. Out: the service with
+every address and port that its type needs; Invalid if it asks for one it cannot have. This comes before the rules of
+`services`. One family of addresses is served, IPv4.
+
+Upstream: pkg/registry/core/service/storage/{storage,alloc}.go; there, the choice is random
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from ipaddress import IPv4Network
 
-from pykubelet.api.resources import SERVICES
-from pykubelet.api.wire import Document
-from pykubelet.apiserver.admission import Request
-from pykubelet.apiserver.store import Entry, Key
-from pykubelet.apiserver.strategies.service_allocation import allocated, taken_by
+from pykubelet.api.errors import InternalError
+from pykubelet.api.field_errors import FieldError, TypedString, invalid
+from pykubelet.api.names import parse_address
+from pykubelet.api.schema import SERVICES
+from pykubelet.api.serializer import Document
+from pykubelet.apiserver.admission.interfaces import AdmissionAttributes
+from pykubelet.apiserver.errors import invalid as invalid_object
+from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey
+from pykubelet.kinds.service.validation import NO_ADDRESS, address_errors, family_of, needs_health_check
+
+CLUSTER_IP_RANGE = IPv4Network("10.96.0.0/12")
+NODE_PORT_RANGE = range(30000, 32768)
+# The first address is that of the API itself, under the name `kubernetes`.
+_FIRST_ADDRESS = 2
+_WITH_NODE_PORTS = frozenset({"LoadBalancer", "NodePort"})
+_OTHER_FAMILY = {"IPv4": "IPv6", "IPv6": "IPv4"}
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceAllocations:
+    """What services have: addresses and ports of nodes."""
+
+    addresses: AbstractSet[str] = frozenset()
+    ports: AbstractSet[int] = frozenset()
+
+
+def allocations_of(services: Iterable[Document]) -> ServiceAllocations:
+    """What these services have together; those of others than the one in question count."""
+    addresses: set[str] = set()
+    ports: set[int] = set()
+    for service in services:
+        spec = service["spec"]
+        addresses.update(address for address in spec.get("clusterIPs", ()) if address != NO_ADDRESS)
+        ports |= _node_ports(spec)
+    return ServiceAllocations(addresses, ports)
+
+
+def allocate(service: Document, old: Document | None, taken: ServiceAllocations) -> Document:
+    """The service with its addresses and ports: those it had, those it asks for, or free ones."""
+    before = {} if old is None else old["spec"]
+    spec = _with_old_values(service["spec"], before)
+    if spec["type"] != "ExternalName":
+        spec = _with_families(service, spec, before)
+        if spec.get("clusterIP") != NO_ADDRESS:
+            spec = _with_address(service, spec, before, taken)
+    if spec["type"] in _WITH_NODE_PORTS:
+        spec = _with_node_ports(service, spec, before, taken)
+    return {**service, "spec": spec}
+
+
+def _with_old_values(new: Document, old: Document) -> Document:
+    """The spec with what the server had filled in and the client left out; one address and many agree then."""
+    spec = dict(new)
+    needs_address = "ExternalName" not in {new["type"], old.get("type", "ExternalName")}
+    if needs_address:
+        for name in ("clusterIP", "clusterIPs"):
+            if name in old:
+                spec.setdefault(name, old[name])
+    if needs_health_check(new) and old and needs_health_check(old):
+        spec.setdefault("healthCheckNodePort", old["healthCheckNodePort"])
+    if {new["type"], old.get("type")} <= _WITH_NODE_PORTS:
+        spec["ports"] = _with_old_node_ports(new.get("ports", []), old)
+    first, had_first = spec.get("clusterIP", ""), old.get("clusterIP", "")
+    if first and "clusterIPs" not in spec:
+        spec["clusterIPs"] = [first]
+    elif old and first != had_first and spec.get("clusterIPs") == old.get("clusterIPs"):
+        if first:
+            spec["clusterIPs"] = [first]
+        else:
+            spec.pop("clusterIPs", None)
+    return spec
+
+
+def _with_old_node_ports(ports: list[Document], old: Document) -> list[Document]:
+    by_name = {port.get("name", ""): port.get("nodePort", 0) for port in old.get("ports", ())}
+    kept = {port.get("nodePort") for port in ports}
+    found = [by_name.get(port.get("name", ""), 0) for port in ports]
+    return [
+        {**port, "nodePort": number} if number and "nodePort" not in port and number not in kept else port
+        for port, number in zip(ports, found, strict=True)
+    ]
+
+
+def _with_families(service: Document, new: Document, old: Document) -> Document:
+    spec, is_free = dict(new), new.get("clusterIP") == NO_ADDRESS and not new.get("selector")
+    policy = spec.setdefault("ipFamilyPolicy", old.get("ipFamilyPolicy") or _policy(is_free=is_free))
+    _raise_if(service, address_errors(spec, old))
+    addresses = [address for address in spec.get("clusterIPs", ()) if address != NO_ADDRESS]
+    families: list[str] = list(spec.get("ipFamilies") or old.get("ipFamilies") or ())
+    families += [family_of(address) for address in addresses[len(families) :]]
+    at = "spec.ipFamilyPolicy"
+    if policy == "SingleStack":
+        many = (("cluster IPs", len(addresses)), ("IP families", len(families)))
+        detail = "must be 'RequireDualStack' or 'PreferDualStack' when multiple {} are specified"
+        _raise_if(
+            service, [invalid(at, TypedString(policy), detail.format(what)) for what, count in many if count == 2]
+        )
+    families = families or ["IPv4"]
+    if is_free:
+        # It has no address, so that nobody minds which families its endpoints have.
+        if policy != "SingleStack" and len(families) == 1:
+            families.append(_OTHER_FAMILY[families[0]])
+        return {**spec, "ipFamilies": families}
+    errors: list[FieldError] = []
+    if policy == "RequireDualStack":
+        errors.append(invalid(at, TypedString(policy), "this cluster is not configured for dual-stack services"))
+    errors += [
+        invalid(f"spec.ipFamilies[{index}]", TypedString(family), "not configured on this cluster")
+        for index, family in enumerate(families)
+        if family != "IPv4"
+    ]
+    _raise_if(service, errors)
+    return {**spec, "ipFamilies": families}
+
+
+def _policy(*, is_free: bool) -> str:
+    return "RequireDualStack" if is_free else "SingleStack"
+
+
+def _with_address(service: Document, spec: Document, old: Document, taken: ServiceAllocations) -> Document:
+    address = spec.get("clusterIP")
+    if not address:
+        free = next(_free_addresses(taken.addresses), None)
+        if free is None:
+            raise InternalError("failed to allocate a serviceIP: range is full")
+        return {**spec, "clusterIP": free, "clusterIPs": [free]}
+    if address in old.get("clusterIPs", ()):
+        return spec
+    problem = "provided IP is already allocated" if address in taken.addresses else ""
+    parsed = parse_address(address)
+    if parsed not in CLUSTER_IP_RANGE:
+        problem = f"the provided IP ({address}) is not in the valid range. The range of valid IPs is {CLUSTER_IP_RANGE}"
+    if problem:
+        detail = f"failed to allocate IP {address}: {problem}"
+        _raise_if(service, [invalid("spec.clusterIPs", spec["clusterIPs"], detail)])
+    return spec
+
+
+def _free_addresses(taken: AbstractSet[str]) -> Iterator[str]:
+    first = int(CLUSTER_IP_RANGE.network_address) + _FIRST_ADDRESS
+    return (
+        text
+        for number in range(first, int(CLUSTER_IP_RANGE.broadcast_address))
+        if (text := str(CLUSTER_IP_RANGE[number - int(CLUSTER_IP_RANGE.network_address)])) not in taken
+    )
+
+
+def _with_node_ports(service: Document, spec: Document, old: Document, taken: ServiceAllocations) -> Document:
+    mine = _node_ports(old)
+    # Ports of one number share a port of the nodes, whatever their protocols.
+    by_port: dict[int, int] = {}
+    ports: list[Document] = []
+    for index, port in enumerate(spec.get("ports", ())):
+        asked = port.get("nodePort") or next(
+            (each["nodePort"] for each in spec["ports"] if each["port"] == port["port"] and each.get("nodePort")), 0
+        )
+        number = asked or by_port.get(port["port"], 0)
+        if not number and spec.get("allocateLoadBalancerNodePorts", True):
+            number = _free_port(taken.ports | mine | set(by_port.values()) | _node_ports(spec))
+        if asked and asked not in mine:
+            _raise_if(service, _port_problem(asked, f"spec.ports[{index}].nodePort", taken))
+        by_port[port["port"]] = number
+        ports.append({**port, "nodePort": number} if number else port)
+    result = {**spec, "ports": ports}
+    if needs_health_check(spec) and not spec.get("healthCheckNodePort"):
+        taken = replace(taken, ports=taken.ports | mine | _node_ports(result))
+        result["healthCheckNodePort"] = _free_port(taken.ports)
+    return result
+
+
+def _port_problem(port: int, path: str, taken: ServiceAllocations) -> list[FieldError]:
+    if port not in NODE_PORT_RANGE:
+        detail = f"provided port is not in the valid range. The range of valid ports is {NODE_PORT_RANGE[0]}-{NODE_PORT_RANGE[-1]}"
+        return [invalid(path, port, detail)]
+    return [invalid(path, port, "provided port is already allocated")] if port in taken.ports else []
+
+
+def _free_port(taken: AbstractSet[int]) -> int:
+    for port in NODE_PORT_RANGE:
+        if port not in taken:
+            return port
+    raise InternalError("failed to allocate a nodePort: range is full")
+
+
+def _node_ports(spec: Document) -> set[int]:
+    ports = {port["nodePort"] for port in spec.get("ports", ()) if port.get("nodePort")}
+    return ports | {spec["healthCheckNodePort"]} if spec.get("healthCheckNodePort") else ports
+
+
+def _raise_if(service: Document, errors: list[FieldError]) -> None:
+    if errors:
+        raise invalid_object("Service", "", service["metadata"].get("name", ""), errors)
+
 
 # Writes that are decided but not yet seen by readers are few; more than this are of services that never came to be.
 _MOST_UNSEEN = 256
 
 
-class ServiceAddresses:
+class ServiceAllocation:
     """The rule; `services` gives the entries of all services, as readers see them."""
 
-    def __init__(self, services: Callable[[], Sequence[Entry]]) -> None:
+    def __init__(self, services: Callable[[], Sequence[StoreEntry]]) -> None:
         self._services = services
-        self._unseen: dict[Key, Document] = {}
+        self._unseen: dict[StoreKey, Document] = {}
 
-    def admit(self, request: Request, new: Document | None, old: Document | None) -> Document | None:
+    def admit(self, request: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:
         if new is None or request.subresource or request.served.resource.group_resource != SERVICES.group_resource:
             return new
-        mine = Key(SERVICES.group_resource, request.namespace, request.name)
+        mine = StoreKey(SERVICES.group_resource, request.namespace, request.name)
         entries = {entry.key: entry for entry in self._services() if entry.key != mine}
         for key in entries.keys() & self._unseen.keys():
             del self._unseen[key]
         others = [entry.document for entry in entries.values()]
         others += [service for key, service in self._unseen.items() if key != mine]
-        service = allocated(new, old, taken_by(others))
+        service = allocate(new, old, allocations_of(others))
         if not request.dry_run:
             self._unseen.pop(mine, None)
             self._unseen[mine] = service

@@ -5,6 +5,8 @@
 Implements `store.Store` and `store.Commits`. The newest state is the committed one with the pending writes over it;
 only decisions see it. A refusal or an unchanged answer that rests on a pending write waits for that one, so nobody is
 told what a crash could undo.
+
+What a write makes of a document: its text at the next revision, or nothing if nothing changes.
 """
 
 import asyncio
@@ -14,17 +16,53 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from pykubelet.aio.clock import Clock
-from pykubelet.api.errors import ApiError, Unavailable
-from pykubelet.apiserver.failures import too_large_version
+from pykubelet.api.errors import ApiError, ServiceUnavailable
+from pykubelet.api.serializer import Document, decode_document, encode
+from pykubelet.apiserver.errors import too_large_version
+from pykubelet.apiserver.storage.encryption import EncryptionTransformer, make_key, read_keys
 from pykubelet.apiserver.storage.group_commit import Garbage, GroupCommit, Operation
-from pykubelet.apiserver.storage.history import Past
-from pykubelet.apiserver.storage.restore import Memory, Moment, restored
-from pykubelet.apiserver.storage.revise import revised
-from pykubelet.apiserver.storage.sealing import Sealer, make_key, read_keys
-from pykubelet.apiserver.storage.settings import StoreSettings
+from pykubelet.apiserver.storage.interfaces import (
+    Snapshot,
+    StoreChange,
+    StoreEntry,
+    StoreKey,
+    StoreSettings,
+    WriteDecision,
+)
 from pykubelet.apiserver.storage.sqlite import StoreFile
-from pykubelet.apiserver.storage.watching import StoreWatch, Watches
-from pykubelet.apiserver.store import Entry, Key, Snapshot, StoreChange, Write
+from pykubelet.apiserver.storage.watch_cache import Moment, PastChange, StoreMemory, StoreWatch, Watches, restored
+
+
+def revised(key: StoreKey, before: StoreEntry | None, document: Document, revision: int) -> StoreEntry | None:
+    """The entry to store at `revision`; None if the document is the stored one, resourceVersion apart.
+
+    As upstream, a write that changes nothing is answered without writing (etcd3/store.go, GuaranteedUpdate).
+    """
+    text = _at(document, revision)
+    if (
+        before is not None
+        and _may_be_equal(before, text, revision)
+        and _without_revision(before.text) == (_without_revision(text))
+    ):
+        return None
+    return StoreEntry(key, revision, text)
+
+
+def _at(document: Document, revision: int) -> bytes:
+    metadata = document.get("metadata") or {}
+    return encode({**document, "metadata": {**metadata, "resourceVersion": str(revision)}})
+
+
+def _may_be_equal(before: StoreEntry, text: bytes, revision: int) -> bool:
+    # Equal documents have texts of equal length whatever the order of their keys; so hardly any write needs decoding.
+    return len(text) - len(str(revision)) == len(before.text) - len(str(before.revision))
+
+
+def _without_revision(text: bytes) -> Document:
+    document: Document = decode_document(text)
+    del document["metadata"]["resourceVersion"]
+    return document
+
 
 HOUSEKEEPING_SECONDS = 10.0
 EXPIRED_AT_ONCE = 500
@@ -37,19 +75,19 @@ class DurableStore:
 
     def __init__(
         self,
-        memory: Memory,
+        memory: StoreMemory,
         file: StoreFile,
         thread: ThreadPoolExecutor,
         *,
         settings: StoreSettings,
-        sealer: Sealer,
+        sealer: EncryptionTransformer,
         clock: Clock,
     ) -> None:
         self._state, self._history, self._expiry = memory.state, memory.history, memory.expiry
         self._clock, self._settings = clock, settings
         self._assigned = memory.revision
         self._watches = Watches(memory.history, memory.revision)
-        self._pending: dict[Key, Operation] = {}
+        self._pending: dict[StoreKey, Operation] = {}
         self._commits = GroupCommit(
             file,
             thread,
@@ -72,16 +110,16 @@ class DurableStore:
         """Why writes are refused; empty while all is well. For health pages."""
         return self._commits.problem
 
-    def get(self, key: Key) -> Entry | None:
+    def get(self, key: StoreKey) -> StoreEntry | None:
         """The committed entry."""
         return self._state.get(key)
 
-    def newest(self, key: Key) -> Entry | None:
+    def newest(self, key: StoreKey) -> StoreEntry | None:
         """The entry as the next write will find it."""
         pending = self._pending.get(key)
         return self._state.get(key) if pending is None else pending.after
 
-    def newest_in(self, namespace: str) -> tuple[Key, ...]:
+    def newest_in(self, namespace: str) -> tuple[StoreKey, ...]:
         """The keys of everything in a namespace as the next write will find it."""
         keys = dict.fromkeys(self._state.keys_in(namespace))
         for key, operation in self._pending.items():
@@ -109,10 +147,10 @@ class DurableStore:
         """Call back for each change of a collection."""
         self._watches.listen(collection, heard)
 
-    async def write(self, key: Key, decide: Write) -> Entry | None:
+    async def write(self, key: StoreKey, decide: WriteDecision) -> StoreEntry | None:
         """Decide on the newest state, make durable, answer."""
         if self._watches.is_closed:
-            raise Unavailable("the store is closed")
+            raise ServiceUnavailable("the store is closed")
         pending = self._pending.get(key)
         newest = self._state.get(key) if pending is None else pending.after
         try:
@@ -153,7 +191,7 @@ class DurableStore:
             else:
                 self._state.put(after)
                 self._expiry.written(key, now)
-            self._history.append(Past(operation.revision, operation.before, after, now))
+            self._history.append(PastChange(operation.revision, operation.before, after, now))
             if self._pending.get(key) is operation:
                 del self._pending[key]
             if self._watches.has_audience(key.collection):
@@ -198,7 +236,7 @@ class DurableStore:
             self._commits.stop()
 
 
-def garbage_of(forgotten: Iterable[Past], without_history: frozenset[str]) -> Iterable[Garbage]:
+def garbage_of(forgotten: Iterable[PastChange], without_history: frozenset[str]) -> Iterable[Garbage]:
     """The rows that nothing needs once these changes are forgotten: what they replaced, and marks of removals."""
     for past in forgotten:
         if past.before is not None and past.key.collection not in without_history:
@@ -229,19 +267,21 @@ async def open_store(path: Path, *, clock: Clock, settings: StoreSettings | None
         thread.shutdown(wait=False)
 
 
-def _load(path: Path, settings: StoreSettings, now: Moment) -> tuple[StoreFile, Memory, Sealer]:
+def _load(path: Path, settings: StoreSettings, now: Moment) -> tuple[StoreFile, StoreMemory, EncryptionTransformer]:
     file = StoreFile(path, max_bytes=settings.max_bytes)
     try:
         keys = [] if settings.key_file is None else read_keys(settings.key_file)
         meta = file.meta()
-        memory = restored(file.rows(), meta, settings, now=now, unseal=Sealer(keys, settings.sealed).unseal)
+        memory = restored(
+            file.rows(), meta, settings, now=now, unseal=EncryptionTransformer(keys, settings.sealed).unseal
+        )
         if settings.key_file is not None and not keys:
             # Only now: a key that is missing while values are sealed with it must not be replaced by another one.
             keys = [make_key(settings.key_file)]
         if settings.without_history != meta.without_history:
             gains_history = meta.without_history - settings.without_history
             file.set_without_history(settings.without_history, compacted=memory.revision if gains_history else 0)
-        return file, memory, Sealer(keys, settings.sealed)
+        return file, memory, EncryptionTransformer(keys, settings.sealed)
     except BaseException:
         file.close()
         raise

@@ -15,11 +15,10 @@ from typing import NamedTuple, Protocol
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
-from pykubelet.api.errors import Unavailable
-from pykubelet.apiserver.storage.rows import Commit, CommitFailed, Row
-from pykubelet.apiserver.storage.sealing import Sealer
-from pykubelet.apiserver.storage.sqlite import StoreFile
-from pykubelet.apiserver.store import Entry, Key
+from pykubelet.api.errors import ServiceUnavailable
+from pykubelet.apiserver.storage.encryption import EncryptionTransformer
+from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey
+from pykubelet.apiserver.storage.sqlite import Commit, CommitFailed, StoreFile, StoreRow
 
 log = get_logger(__name__)
 
@@ -39,10 +38,10 @@ class Garbage(NamedTuple):
 class Operation:
     """A decided write on its way to the disk, and who waits for it to be there."""
 
-    key: Key
+    key: StoreKey
     revision: int
-    before: Entry | None
-    after: Entry | None
+    before: StoreEntry | None
+    after: StoreEntry | None
     waiters: list[asyncio.Future[None]] = field(default_factory=list)
 
     async def durable(self) -> None:
@@ -58,10 +57,10 @@ class Operation:
                 if problem is None:
                     waiter.set_result(None)
                 else:
-                    waiter.set_exception(Unavailable(problem))
+                    waiter.set_exception(ServiceUnavailable(problem))
 
 
-class Outcome(Protocol):
+class CommitListener(Protocol):
     """Who hears how it went; on the loop."""
 
     def committed(self, operations: Sequence[Operation]) -> None:
@@ -78,10 +77,10 @@ class GroupCommit:
         self,
         file: StoreFile,
         thread: Executor,
-        outcome: Outcome,
+        outcome: CommitListener,
         *,
         clock: Clock,
-        sealer: Sealer,
+        sealer: EncryptionTransformer,
         without_history: frozenset[str],
         revision: int,
     ) -> None:
@@ -169,9 +168,11 @@ class GroupCommit:
         )
         return tidies and self._tidy()
 
-    def _row(self, operation: Operation, written_at: int) -> Row:
+    def _row(self, operation: Operation, written_at: int) -> StoreRow:
         key, after = operation.key, operation.after
-        return Row(operation.revision, written_at, *key, None if after is None else self._sealer.seal(key, after.text))
+        return StoreRow(
+            operation.revision, written_at, *key, None if after is None else self._sealer.seal(key, after.text)
+        )
 
     def _tidy(self) -> bool:
         try:

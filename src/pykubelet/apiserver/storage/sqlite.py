@@ -2,6 +2,8 @@
 
 One table holds a row per revision, as in kine, so the newest state and the history are the same rows. All calls come
 from one thread, which may wait for the disk. A commit is on the disk when `commit` returns.
+
+What passes between a store and its file: rows, transactions, and why one failed.
 """
 
 import os
@@ -9,11 +11,48 @@ import sqlite3
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
-from pykubelet.apiserver.storage.rows import Commit, CommitFailed, Meta, Row
-from pykubelet.apiserver.store import StoreUnusable
+from pykubelet.apiserver.storage.interfaces import StoreUnusable
+
+
+class StoreRow(NamedTuple):
+    """One revision of one object; `value` is None if this revision removed it."""
+
+    revision: int
+    written_at: int
+    collection: str
+    namespace: str
+    name: str
+    value: bytes | None
+
+
+class StoreMeta(NamedTuple):
+    """What a file says about itself."""
+
+    compacted: int
+    """What changed up to this revision may be gone."""
+    revision: int
+    """A revision that was reached, even if its row is gone."""
+    without_history: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """One transaction: rows to add, revisions to drop; with `compacted` and `revision` for the file's meta data."""
+
+    rows: Sequence[StoreRow] = ()
+    dropped: frozenset[int] = frozenset()
+    compacted: int = 0
+    revision: int = 0
+
+
+class CommitFailed(Exception):
+    """Nothing of the transaction is stored; the message says why."""
+
 
 APPLICATION_ID = 0x706B6C74
 """Marks the file as ours ("pklt"), where `file` and SQLite look for it."""
@@ -92,15 +131,15 @@ class StoreFile:
         if (version := self._number("PRAGMA user_version")) > SCHEMA_VERSION:
             raise StoreUnusable(f"{self._path} was written by a newer version (schema {version}): use that version")
 
-    def meta(self) -> Meta:
+    def meta(self) -> StoreMeta:
         """What the file says about itself."""
         compacted, revision, names = self._connection.execute("SELECT * FROM meta").fetchone()
-        return Meta(compacted, revision, frozenset(names.split()))
+        return StoreMeta(compacted, revision, frozenset(names.split()))
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[StoreRow]:
         """Every row, oldest first."""
         try:
-            yield from map(Row._make, self._connection.execute("SELECT * FROM revisions ORDER BY revision"))
+            yield from map(StoreRow._make, self._connection.execute("SELECT * FROM revisions ORDER BY revision"))
         except sqlite3.Error as error:
             raise _unusable(self._path, error) from error
 
@@ -135,7 +174,7 @@ class StoreFile:
                     self._execute("ROLLBACK")
             raise CommitFailed(_reason(error)) from error
 
-    def _insert(self, rows: Sequence[Row]) -> None:
+    def _insert(self, rows: Sequence[StoreRow]) -> None:
         for start in range(0, len(rows), _INSERT_AT_ONCE):
             some = rows[start : start + _INSERT_AT_ONCE]
             self._connection.execute(_insert_statement(len(some)), [value for row in some for value in row])

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from pykubelet.api.ages import Age
-from pykubelet.api.wire import Document
-from pykubelet.apiserver.go_print import printed
-from pykubelet.apiserver.tables.columns import column, columns_of
-from pykubelet.apiserver.tables.json_path import JsonPathError, json_path
+from pykubelet.api.serializer import Document
+from pykubelet.api.times import Age
+from pykubelet.apiserver.tables.jsonpath import JsonPathError, json_path
+from pykubelet.kinds.columns import column, columns_of
+from pykubelet.kinds.go_values import printed
 
 _AGE = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 _SCALE = (

@@ -3,23 +3,65 @@
 In: a document, what is served, and whether rows carry whole objects, their metadata or nothing. Out: a Table.
 
 Upstream: asTable in staging/src/k8s.io/apiserver/pkg/endpoints/handlers/response.go, pkg/printers/tablegenerator.go
+
+An object reduced to its metadata: PartialObjectMetadata and its list.
+
+Upstream: asPartialObjectMetadata in staging/src/k8s.io/apiserver/pkg/endpoints/handlers/response.go
 """
 
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from pykubelet.api.ages import Age, ages_at
-from pykubelet.api.errors import BadRequest
-from pykubelet.api.times import format_time, parse_time
-from pykubelet.api.validation.field_errors import go_quote
-from pykubelet.api.wire import Document
-from pykubelet.apiserver.served import Served
-from pykubelet.apiserver.tables.columns import SCALE, columns_of
+from pykubelet.api.errors import BadRequest, NotAcceptable
+from pykubelet.api.field_errors import go_quote
+from pykubelet.api.serializer import Document
+from pykubelet.api.times import Age, ages_at, format_time, parse_time
 from pykubelet.apiserver.tables.custom_columns import scale_columns
-from pykubelet.apiserver.tables.partial import META_GROUP, as_partial
-from pykubelet.apiserver.tables.pod_row import pod_conditions
-from pykubelet.apiserver.tables.rows import CELLS, Cells
+from pykubelet.kinds.columns import SCALE, columns_of
+from pykubelet.kinds.kind import Kind
+from pykubelet.kinds.pod.columns import pod_conditions
+from pykubelet.kinds.registry import CELLS, Cells
+
+META_GROUP = "meta.k8s.io"
+
+
+def as_partial(document: Document, *, version: str = "v1") -> Document:
+    """One object as PartialObjectMetadata; a list is not acceptable. A Status stays what it is."""
+    if _is_status(document):
+        return document
+    if "items" in document:
+        kind = document.get("kind", "")
+        raise NotAcceptable(f"you requested PartialObjectMetadata, but the requested object is a list ({kind})")
+    return _partial(document, version)
+
+
+def as_partial_list(document: Document, *, version: str = "v1") -> Document:
+    """A list as PartialObjectMetadataList; a single object is not acceptable. A Status stays what it is."""
+    if _is_status(document):
+        return document
+    if "items" not in document:
+        kind = document.get("kind", "")
+        raise NotAcceptable(f"you requested PartialObjectMetadataList, but the requested object is not a list ({kind})")
+    return {
+        "kind": "PartialObjectMetadataList",
+        "apiVersion": f"{META_GROUP}/{version}",
+        "metadata": document.get("metadata", {}),
+        "items": [_partial(item, version) for item in document["items"] or ()],
+    }
+
+
+def _partial(document: Document, version: str) -> Document:
+    return {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": f"{META_GROUP}/{version}",
+        "metadata": document.get("metadata", {}),
+    }
+
+
+def _is_status(document: Document) -> bool:
+    return document.get("kind") == "Status" and document.get("apiVersion") == "v1"
+
 
 _INCLUDES = frozenset({"", "Metadata", "Object", "None"})
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
@@ -27,7 +69,7 @@ _NEVER = "0001-01-01T00:00:00Z"
 
 
 def as_table(
-    document: Document, served: Served, *, include: str, now: datetime, headers: bool = True, version: str = "v1"
+    document: Document, served: Kind, *, include: str, now: datetime, headers: bool = True, version: str = "v1"
 ) -> Document:
     """The Table of an object or a list. A Status stays what it is.
 
@@ -56,7 +98,7 @@ def as_table(
     }
 
 
-def _printer(served: Served, document: Document) -> tuple[Sequence[Document], Cells]:
+def _printer(served: Kind, document: Document) -> tuple[Sequence[Document], Cells]:
     is_scale = document.get("kind") == "Scale" and document.get("apiVersion") == "autoscaling/v1"
     if served.custom is not None:
         custom = scale_columns() if is_scale else served.custom.columns
@@ -66,7 +108,7 @@ def _printer(served: Served, document: Document) -> tuple[Sequence[Document], Ce
 
 
 def _rows(
-    items: Sequence[Document], served: Served, cells: Cells, *, include: str, age: Age, version: str
+    items: Sequence[Document], served: Kind, cells: Cells, *, include: str, age: Age, version: str
 ) -> list[Document]:
     resource = served.resource
     is_pods = resource.group_resource == "pods"

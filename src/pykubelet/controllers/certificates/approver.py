@@ -8,14 +8,20 @@ Upstream: pkg/controller/certificates/approver/sarapprove.go
 
 from pykubelet.aio.backoff import Backoff
 from pykubelet.aio.log import get_logger
-from pykubelet.api.certificate_requests import APPROVED
+from pykubelet.api.certificates import APPROVED
 from pykubelet.api.generated.certificates import CertificateSigningRequest
-from pykubelet.api.typed import CERTIFICATE_SIGNING_REQUESTS, SUBJECT_ACCESS_REVIEWS
-from pykubelet.controllers.certificates.following import RequestClient, RequestQueue, status_patch, with_condition
-from pykubelet.controllers.certificates.plan import questions, review
-from pykubelet.controllers.informers import Informers
-from pykubelet.controllers.object_index import ObjectIndex
-from pykubelet.kube.client import PatchType
+from pykubelet.api.scheme import CERTIFICATE_SIGNING_REQUESTS, SUBJECT_ACCESS_REVIEWS
+from pykubelet.client.indexer import ObjectIndex
+from pykubelet.client.informers import Informers
+from pykubelet.client.interface import PatchType
+from pykubelet.controllers.certificates.certificate_controller import (
+    CertificateRequestClient,
+    CertificateRequestQueue,
+    csr_recognizers,
+    new_access_review,
+    status_patch,
+    with_condition,
+)
 
 log = get_logger(__name__)
 
@@ -29,8 +35,8 @@ class NotPermitted(Exception):
 class CertificateApprover:
     """Syncs requests by name."""
 
-    def __init__(self, *, client: RequestClient, requests: ObjectIndex[CertificateSigningRequest]) -> None:
-        self._client, self._queue = client, RequestQueue(requests, retry=_RETRY)
+    def __init__(self, *, client: CertificateRequestClient, requests: ObjectIndex[CertificateSigningRequest]) -> None:
+        self._client, self._queue = client, CertificateRequestQueue(requests, retry=_RETRY)
 
     def listen(self, informers: Informers) -> None:
         """Hear of every change of requests."""
@@ -43,10 +49,10 @@ class CertificateApprover:
     async def sync(self, name: str) -> None:
         """Approve one request if it may be."""
         request = self._queue.get(name)
-        if request is None or not (open_questions := questions(request)):
+        if request is None or not (open_questions := csr_recognizers(request)):
             return
         for question in open_questions:
-            answer = await self._client.create(SUBJECT_ACCESS_REVIEWS, review(request, question))
+            answer = await self._client.create(SUBJECT_ACCESS_REVIEWS, new_access_review(request, question))
             if answer.status.allowed:
                 patch = status_patch(
                     request, conditions=with_condition(request, APPROVED, "AutoApproved", question.message)

@@ -3,23 +3,126 @@
 In: changes of requests. Out: the certificate in their status, or the condition Failed if a request is not one of a node.
 
 Upstream: pkg/controller/certificates/signer/signer.go
+
+The certificate that an authority makes of a request (pure, but for the number it gives each).
+
+Names and key are the request's, usages those beside it; nothing else of the request gets into the certificate.
+
+Upstream: pkg/controller/certificates/authority/{authority,policies}.go, signer/signer.go
 """
 
 import asyncio
 import base64
+from collections.abc import Collection
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
-from pykubelet.api.certificate_requests import FAILED, signed_request
+from pykubelet.api.certificates import (
+    CLIENT_AUTH,
+    DIGITAL_SIGNATURE,
+    FAILED,
+    KEY_ENCIPHERMENT,
+    SERVER_AUTH,
+    signed_request,
+)
 from pykubelet.api.generated.certificates import CertificateSigningRequest
-from pykubelet.api.typed import CERTIFICATE_SIGNING_REQUESTS
-from pykubelet.controllers.certificates.following import RequestClient, RequestQueue, status_patch, with_condition
-from pykubelet.controllers.certificates.plan import is_to_sign, problem_of
-from pykubelet.controllers.certificates.signing import LIFE, Authority, signed
-from pykubelet.controllers.informers import Informers
-from pykubelet.controllers.object_index import ObjectIndex
-from pykubelet.kube.client import PatchType
+from pykubelet.api.scheme import CERTIFICATE_SIGNING_REQUESTS
+from pykubelet.client.indexer import ObjectIndex
+from pykubelet.client.informers import Informers
+from pykubelet.client.interface import PatchType
+from pykubelet.controllers.certificates.certificate_controller import (
+    CertificateRequestClient,
+    CertificateRequestQueue,
+    csr_problem,
+    is_to_sign,
+    status_patch,
+    with_condition,
+)
+
+LIFE = timedelta(days=365)
+"""Upstream's --cluster-signing-duration."""
+_SHORTEST = timedelta(minutes=10)
+# Clocks of others may be late. Of a short life that would be too much.
+_BACKDATE, _SHORT = timedelta(minutes=5), timedelta(hours=8)
+_PURPOSES = {CLIENT_AUTH: ExtendedKeyUsageOID.CLIENT_AUTH, SERVER_AUTH: ExtendedKeyUsageOID.SERVER_AUTH}
+
+
+class AuthorityExpired(Exception):
+    """An authority whose own certificate is over signs nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateAuthority:
+    """Who signs."""
+
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey = field(repr=False)
+
+
+def sign_certificate(
+    request: x509.CertificateSigningRequest,
+    usages: Collection[str],
+    *,
+    authority: CertificateAuthority,
+    now: datetime,
+    seconds: int | None = None,
+    longest: timedelta = LIFE,
+) -> bytes:
+    """The certificate as PEM, for as long as was asked, but not for longer than allowed, or than the authority lives."""
+    last = authority.certificate.not_valid_after_utc
+    if now >= last:
+        raise AuthorityExpired(f"the signer has expired: NotAfter={last}")
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(request.subject)
+        .issuer_name(authority.certificate.subject)
+        .public_key(request.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _BACKDATE)
+        .not_valid_after(min(_end(now, certificate_lifetime(seconds, longest)), last))
+        .add_extension(_key_usage(usages), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([_PURPOSES[use] for use in usages if use in _PURPOSES]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key()), critical=False)
+    )
+    try:
+        names = request.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+        builder = builder.add_extension(names.value, critical=False)
+    except x509.ExtensionNotFound:
+        pass
+    return builder.sign(authority.key, SHA256()).public_bytes(Encoding.PEM)
+
+
+def certificate_lifetime(seconds: int | None, longest: timedelta) -> timedelta:
+    """How long a certificate lives of which so much was asked: as long as it may if nothing was."""
+    return longest if seconds is None else min(max(timedelta(seconds=seconds), _SHORTEST), longest)
+
+
+def _end(now: datetime, length: timedelta) -> datetime:
+    return now + length if length < _SHORT else now + length - _BACKDATE
+
+
+def _key_usage(usages: Collection[str]) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=DIGITAL_SIGNATURE in usages,
+        key_encipherment=KEY_ENCIPHERMENT in usages,
+        content_commitment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=False,
+        crl_sign=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
 
 log = get_logger(__name__)
 
@@ -30,13 +133,13 @@ class CertificateSigner:
     def __init__(
         self,
         *,
-        client: RequestClient,
+        client: CertificateRequestClient,
         requests: ObjectIndex[CertificateSigningRequest],
-        authority: Authority,
+        authority: CertificateAuthority,
         clock: Clock,
         longest: timedelta = LIFE,
     ) -> None:
-        self._client, self._queue = client, RequestQueue(requests)
+        self._client, self._queue = client, CertificateRequestQueue(requests)
         self._authority, self._clock, self._longest = authority, clock, longest
 
     def listen(self, informers: Informers) -> None:
@@ -52,7 +155,7 @@ class CertificateSigner:
         request = self._queue.get(name)
         if request is None or not is_to_sign(request):
             return
-        if problem := problem_of(request):
+        if problem := csr_problem(request):
             conditions = with_condition(request, FAILED, "SignerValidationFailure", problem)
             patch = status_patch(request, conditions=conditions)
         else:
@@ -65,7 +168,7 @@ class CertificateSigner:
 
     def _signed(self, request: CertificateSigningRequest, now: datetime) -> bytes:
         spec = request.spec
-        return signed(
+        return sign_certificate(
             signed_request(spec.request or b""),
             spec.usages,
             authority=self._authority,

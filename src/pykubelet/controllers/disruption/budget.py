@@ -1,22 +1,34 @@
 """What a disruption budget allows: the pods it expects, wants healthy and has.
 
 Pure. Upstream: pkg/controller/disruption/disruption.go, k8s.io/component-helpers/apps/poddisruptionbudget/helpers.go.
+
+How many pods an owner of pods wants: read off the kinds that are followed, else asked of its scale.
+
+Upstream: the finders of pkg/controller/disruption/disruption.go.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from dataclasses import replace as dataclasses_replace
 from datetime import datetime, timedelta
+from typing import Protocol, TypeVar
 
 from msgspec.structs import replace
 
+from pykubelet.api.errors import NotFound
+from pykubelet.api.generated.apps import Deployment, ReplicaSet, StatefulSet
+from pykubelet.api.generated.autoscaling import Scale
 from pykubelet.api.generated.core import Pod
-from pykubelet.api.generated.meta import Condition, LabelSelector
+from pykubelet.api.generated.meta import Condition, LabelSelector, OwnerReference
 from pykubelet.api.generated.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+from pykubelet.api.int64 import scaled_count
+from pykubelet.api.schema import Resource
+from pykubelet.api.scheme import TypedKind
+from pykubelet.api.serializer import Document
 from pykubelet.api.times import format_time, parse_time
-from pykubelet.api.wire import Document
-from pykubelet.controllers.int_or_percent import scaled_count
-from pykubelet.controllers.owner_access import explicit
-from pykubelet.controllers.pod_order import ready_condition
+from pykubelet.client.indexer import ObjectIndex, manager_of
+from pykubelet.controllers.framework.active_pods import ready_condition
+from pykubelet.controllers.framework.ownership import explicit
 
 DELETION_TIMEOUT = timedelta(minutes=2)
 """So long an evicted pod is counted as gone, though its deletion has not been seen."""
@@ -24,7 +36,7 @@ CONDITION = "DisruptionAllowed"
 
 
 @dataclass(frozen=True, slots=True)
-class Disrupted:
+class DisruptedPods:
     """The evicted pods whose deletion is waited for."""
 
     waiting: Mapping[str, str]
@@ -50,7 +62,7 @@ def expectation(spec: PodDisruptionBudgetSpec, pods: int, scale: int) -> tuple[i
     return (0, 0) if spec.min_available is None else (pods, spec.min_available)
 
 
-def disrupted_pods(budget: PodDisruptionBudget, pods: Iterable[Pod], now: datetime) -> Disrupted:
+def disrupted_pods(budget: PodDisruptionBudget, pods: Iterable[Pod], now: datetime) -> DisruptedPods:
     """Which of the evicted pods are still waited for; those that are gone or being deleted are done with."""
     waiting: dict[str, str] = {}
     overdue: list[Pod] = []
@@ -65,10 +77,10 @@ def disrupted_pods(budget: PodDisruptionBudget, pods: Iterable[Pod], now: dateti
         else:
             waiting[pod.metadata.name] = since
             deadlines.append(deadline)
-    return Disrupted(waiting, tuple(overdue), min(deadlines, default=None))
+    return DisruptedPods(waiting, tuple(overdue), min(deadlines, default=None))
 
 
-def healthy_count(pods: Iterable[Pod], disrupted: Disrupted, now: datetime) -> int:
+def healthy_count(pods: Iterable[Pod], disrupted: DisruptedPods, now: datetime) -> int:
     """How many pods are ready and not about to go."""
     return sum(
         pod.metadata.deletion_timestamp is None
@@ -152,3 +164,84 @@ def _with_condition(conditions: tuple[Condition, ...], new: Condition, now: date
     since = old.last_transition_time if old.status == new.status else format_time(now)
     new = replace(new, last_transition_time=since)
     return tuple(new if one is old else one for one in conditions)
+
+
+T = TypeVar("T")
+
+_SET_GROUPS = ("apps", "extensions")
+
+
+class ScaleClient(Protocol):
+    """What is needed of an API server."""
+
+    async def served(self) -> tuple[Resource, ...]:
+        """Every resource whose objects can be listed and patched."""
+
+    async def get(self, kind: TypedKind[T], name: str, *, namespace: str = "") -> T:
+        """One object; NotFound if there is none."""
+
+
+class NoScaleError(Exception):
+    """Nobody can say how many pods an owner wants; the message says why."""
+
+
+class ScaleFinder:
+    """Finds owners and what they want."""
+
+    def __init__(
+        self,
+        *,
+        client: ScaleClient,
+        deployments: ObjectIndex[Deployment],
+        replica_sets: ObjectIndex[ReplicaSet],
+        stateful_sets: ObjectIndex[StatefulSet],
+    ) -> None:
+        self._client = client
+        self._deployments, self._replica_sets, self._stateful_sets = deployments, replica_sets, stateful_sets
+        self._kinds: dict[tuple[str, str], Resource] = {}
+
+    async def of(self, namespace: str, owner: OwnerReference) -> tuple[str, int] | None:
+        """UID and wish of who decides for this owner; None if it is gone. NoScaleError if it has no scale."""
+        group = owner.api_version.rpartition("/")[0]
+        if owner.kind == "ReplicaSet" and group in _SET_GROUPS:
+            found = self._of_replica_set(namespace, owner)
+        elif owner.kind == "StatefulSet" and group == "apps":
+            stateful = self._stateful_sets.resolve(namespace, owner)
+            found = _wish(stateful.metadata.uid, stateful.spec.replicas) if stateful is not None else None
+        else:
+            found = None
+        return found or await self._by_scale(namespace, owner)
+
+    def _of_replica_set(self, namespace: str, owner: OwnerReference) -> tuple[str, int] | None:
+        """What a ReplicaSet wants, or its Deployment if that decides."""
+        replica_set = self._replica_sets.resolve(namespace, owner)
+        if replica_set is None:
+            return None
+        manager = manager_of(replica_set)
+        if manager is None or manager.kind != "Deployment":
+            return _wish(replica_set.metadata.uid, replica_set.spec.replicas)
+        deployment = self._deployments.resolve(namespace, manager)
+        return _wish(deployment.metadata.uid, deployment.spec.replicas) if deployment is not None else None
+
+    async def _by_scale(self, namespace: str, owner: OwnerReference) -> tuple[str, int] | None:
+        resource = await self._resource(owner)
+        try:
+            kind = TypedKind(dataclasses_replace(resource, subresource="scale"), Scale)
+            scale = await self._client.get(kind, owner.name, namespace=namespace)
+        except NotFound as error:
+            if error.details.get("name") == owner.name:
+                return None
+            raise NoScaleError(f"{resource.group_resource} does not implement the scale subresource") from error
+        return (scale.metadata.uid, scale.spec.replicas) if scale.metadata.uid == owner.uid else None
+
+    async def _resource(self, owner: OwnerReference) -> Resource:
+        key = (owner.api_version, owner.kind)
+        if key not in self._kinds:
+            self._kinds = {(one.api_version, one.kind): one for one in reversed(await self._client.served())}
+        if key not in self._kinds:
+            raise NoScaleError(f'no matches for kind "{owner.kind}" in version "{owner.api_version}"')
+        return self._kinds[key]
+
+
+def _wish(uid: str, replicas: int | None) -> tuple[str, int]:
+    return uid, 1 if replicas is None else replicas

@@ -12,7 +12,7 @@ from cri_lab import node_runtime
 from lives import live
 from oci_images import Image
 from process_cluster import process_cluster
-from pykubelet.api.wire import Document
+from pykubelet.api.serializer import Document
 
 pytestmark = pytest.mark.timeout(300)
 """All lives together take as long as the longest one, about 40 seconds."""

@@ -10,38 +10,44 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from node_world import MACHINE, SETTINGS
-from pykubelet.agent.heartbeat.changes import newer, node_changed, node_patch
-from pykubelet.agent.heartbeat.facts import Machine
-from pykubelet.agent.heartbeat.node_status import (
+from pykubelet.api.generated.core import Node, NodeAddress, NodeCondition, NodeStatus, Taint
+from pykubelet.api.generated.meta import ObjectMeta
+from pykubelet.api.patch.strategic_patch import apply_strategic
+from pykubelet.api.quantity import parse_quantity
+from pykubelet.api.serializer import from_document, to_document
+from pykubelet.kubelet.nodestatus.machine import MachineInfo
+from pykubelet.kubelet.nodestatus.register import (
+    newer_node,
+    node_changed,
+    node_patch,
+    reconciled_labels,
+    reconciled_node,
+)
+from pykubelet.kubelet.nodestatus.setters import (
     ATTACH_DETACH,
     PROVIDED_IP,
-    NodeSettings,
-    Situation,
+    NodeStatusInputs,
+    NodeStatusSettings,
+    allocatable,
+    capacity,
     initial_node,
     node_images,
     updated_node,
 )
-from pykubelet.agent.heartbeat.reconcile import reconciled, reconciled_labels
-from pykubelet.agent.heartbeat.resources import allocatable, capacity
-from pykubelet.api.generated.core import Node, NodeAddress, NodeCondition, NodeStatus, Taint
-from pykubelet.api.generated.meta import ObjectMeta
-from pykubelet.api.patch import apply_strategic
-from pykubelet.api.quantity import parse_quantity
-from pykubelet.api.wire import from_document, to_document
-from pykubelet.runtime.protocol import Image
+from pykubelet.runtimes.protocol import Image
 from pykubelet.testing.virtual_time import EPOCH
 
-NOW = Situation(now=EPOCH, machine=MACHINE)
+NOW = NodeStatusInputs(now=EPOCH, machine=MACHINE)
 NAMES = st.sampled_from(["cpu", "memory", "pods", "ephemeral-storage", "hugepages-2Mi", "example.com/gpu"])
 AMOUNTS = st.sampled_from(["0", "1", "100m", "2Gi", "512Mi", "1k", "4"])
 QUANTITIES = st.dictionaries(NAMES, AMOUNTS)
 
 
-def configured(**fields: Any) -> NodeSettings:
-    return NodeSettings(**{"name": "node-1", "hostname": "host-1", **fields})
+def configured(**fields: Any) -> NodeStatusSettings:
+    return NodeStatusSettings(**{"name": "node-1", "hostname": "host-1", **fields})
 
 
-def machine(**fields: Any) -> Machine:
+def machine(**fields: Any) -> MachineInfo:
     return dataclasses.replace(MACHINE, **fields)
 
 
@@ -105,7 +111,7 @@ def test_initial_node_has_all_that_upstream_registers() -> None:
     ],
 )
 def test_addresses_are_the_configured_the_clouds_or_the_machines(
-    settings: NodeSettings, known: tuple[tuple[str, str], ...], expected: list[tuple[str, str]]
+    settings: NodeStatusSettings, known: tuple[tuple[str, str], ...], expected: list[tuple[str, str]]
 ) -> None:
     """In upstream's order of preference."""
     old = NodeStatus(addresses=tuple(NodeAddress(type=kind, address=address) for kind, address in known))
@@ -116,7 +122,7 @@ def test_addresses_are_the_configured_the_clouds_or_the_machines(
 def test_addresses_stay_when_the_machine_knows_none() -> None:
     """A network that is down for a moment does not take the node's address away."""
     old = NodeStatus(addresses=(NodeAddress(type="InternalIP", address="10.0.0.5"),))
-    node, _ = updated_node(Node(status=old), SETTINGS, Situation(now=EPOCH, machine=machine(ip="")))
+    node, _ = updated_node(Node(status=old), SETTINGS, NodeStatusInputs(now=EPOCH, machine=machine(ip="")))
     assert addresses(node) == [("InternalIP", "10.0.0.5")]
 
 
@@ -132,7 +138,7 @@ def test_cloud_is_told_the_addresses_and_taints_the_node() -> None:
 def test_reboot_is_told() -> None:
     """Once the boot id differs from the one in the API."""
     node, _ = initial_node(SETTINGS, NOW)
-    _, events = updated_node(node, SETTINGS, Situation(now=EPOCH, machine=machine(boot_id="second")))
+    _, events = updated_node(node, SETTINGS, NodeStatusInputs(now=EPOCH, machine=machine(boot_id="second")))
     assert [(event.type, event.reason, event.message) for event in events] == [
         ("Warning", "Rebooted", "Node node-1 has been rebooted, boot id: second")
     ]
@@ -164,7 +170,7 @@ def test_node_without_its_labels_is_news() -> None:
 
 def test_machine_without_known_storage_misses_it() -> None:
     """Then the node is not ready, and says why."""
-    node, _ = initial_node(SETTINGS, Situation(now=EPOCH, machine=machine(storage_bytes=0)))
+    node, _ = initial_node(SETTINGS, NodeStatusInputs(now=EPOCH, machine=machine(storage_bytes=0)))
     assert "ephemeral-storage" not in node.status.capacity
     ready = next(one for one in node.status.conditions if one.type == "Ready")
     assert ready.message == "missing node capacity for resources: ephemeral-storage"
@@ -190,7 +196,7 @@ def test_pods_are_limited_by_number_and_by_cores(fields: dict[str, int], pods: s
 
 def test_swap_is_shown_if_there_is_any() -> None:
     """None otherwise."""
-    with_swap, _ = initial_node(SETTINGS, Situation(now=EPOCH, machine=machine(swap_bytes=2**30)))
+    with_swap, _ = initial_node(SETTINGS, NodeStatusInputs(now=EPOCH, machine=machine(swap_bytes=2**30)))
     without, _ = initial_node(SETTINGS, NOW)
     assert with_swap.status.node_info.swap is not None
     assert with_swap.status.node_info.swap.capacity == 2**30
@@ -244,8 +250,8 @@ def test_registration_puts_right_once(
     """What has been put right needs nothing more, and the patch says exactly that."""
     initial = Node(metadata=ObjectMeta(name="n", labels=labels), status=NodeStatus(capacity=wanted, allocatable=wanted))
     existing = Node(metadata=ObjectMeta(name="n"), status=NodeStatus(capacity=had, allocatable=could))
-    once = reconciled(initial, existing, reset_extended=reset)
-    assert reconciled(initial, once, reset_extended=reset) is once
+    once = reconciled_node(initial, existing, reset_extended=reset)
+    assert reconciled_node(initial, once, reset_extended=reset) is once
     patched = apply_strategic(to_document(existing), node_patch(existing, once), "core.v1.Node")
     assert from_document(patched, Node) == once
 
@@ -304,4 +310,4 @@ def test_newer_node_is_known_by_its_version(
         return None if of is None else Node(metadata=ObjectMeta(uid=of[0], resource_version=of[1]))
 
     left, right = node(seen), node(answered)
-    assert newer(left, right) is {"seen": left, "answered": right, None: None}[which]
+    assert newer_node(left, right) is {"seen": left, "answered": right, None: None}[which]

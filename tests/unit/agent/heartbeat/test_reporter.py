@@ -7,10 +7,10 @@ import pytest
 from msgspec.structs import replace
 
 from node_world import NodeWorld
-from pykubelet.agent.heartbeat.conditions import Pressures, Problems
 from pykubelet.api.errors import InternalError
 from pykubelet.api.generated.core import NodeSpec
-from pykubelet.runtime.protocol import Image, RuntimeFailure
+from pykubelet.kubelet.nodestatus.conditions import NodePressures, NodeProblems
+from pykubelet.runtimes.protocol import Image, RuntimeFailure
 
 STARTING = "Starting"
 PRESSURES = ["NodeHasSufficientMemory", "NodeHasNoDiskPressure", "NodeHasSufficientPID"]
@@ -37,7 +37,7 @@ async def test_change_is_reported_in_the_next_period(world: NodeWorld) -> None:
         await ready.wait()
         await asyncio.sleep(1)
         world.calls()
-        world.short = Pressures(memory=True)
+        world.short = NodePressures(memory=True)
         await asyncio.sleep(5)
         assert world.calls() == []
         await asyncio.sleep(5)
@@ -53,7 +53,7 @@ async def test_poke_reports_at_once(world: NodeWorld) -> None:
     async with world.running() as ready:
         await ready.wait()
         await asyncio.sleep(1)
-        world.wrong = Problems(runtime=("container runtime is down",))
+        world.wrong = NodeProblems(runtime=("container runtime is down",))
         world.reporter.poke()
         await asyncio.sleep(0.01)
         ready_now = world.condition("Ready")
@@ -67,7 +67,7 @@ async def test_node_started_anew_stays_as_it_is_shown_until_it_has_looked(world:
         await ready.wait()
         await asyncio.sleep(1)
     world.first_look.clear()
-    world.wrong = Problems(runtime=("PLEG is not healthy: pleg has yet to be successful",))
+    world.wrong = NodeProblems(runtime=("PLEG is not healthy: pleg has yet to be successful",))
     async with world.running() as ready:
         await ready.wait()
         await asyncio.sleep(9.9)
@@ -78,11 +78,11 @@ async def test_node_started_anew_stays_as_it_is_shown_until_it_has_looked(world:
 
 async def test_node_is_ready_a_moment_after_it_can_be(world: NodeWorld) -> None:
     """Without a poke, within a tenth of a second, during the first two minutes."""
-    world.wrong = Problems(runtime=("container runtime status check may not have completed yet",))
+    world.wrong = NodeProblems(runtime=("container runtime status check may not have completed yet",))
     async with world.running() as ready:
         await ready.wait()
         await asyncio.sleep(33.33)
-        world.wrong = Problems()
+        world.wrong = NodeProblems()
         await asyncio.sleep(0.11)
         assert world.condition("Ready").status == "True"
         assert world.reasons()[-1] == "NodeReady"
@@ -90,11 +90,11 @@ async def test_node_is_ready_a_moment_after_it_can_be(world: NodeWorld) -> None:
 
 async def test_fast_phase_ends_after_two_minutes(world: NodeWorld) -> None:
     """From then on a period may pass."""
-    world.wrong = Problems(network=("cni plugin not initialized",))
+    world.wrong = NodeProblems(network=("cni plugin not initialized",))
     async with world.running() as ready:
         await ready.wait()
         await asyncio.sleep(125)
-        world.wrong = Problems()
+        world.wrong = NodeProblems()
         await asyncio.sleep(0.2)
         assert world.condition("Ready").status == "False"
         await asyncio.sleep(10.3)
@@ -106,7 +106,7 @@ async def test_failed_report_tells_nothing_until_it_has_arrived(world: NodeWorld
     await world.reporter.register()
     await world.reporter.report()
     world.reasons()
-    world.wrong = Problems(storage=("broken",))
+    world.wrong = NodeProblems(storage=("broken",))
     world.api.failures = {"patch": [InternalError()] * 6}
     assert not await world.reporter.report()
     assert world.reasons() == []

@@ -4,20 +4,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from node_world import MACHINE
-from pykubelet.agent.heartbeat.node_status import NodeSettings, Situation, initial_node
-from pykubelet.agent.heartbeat.resources import allocatable, reservation
-from pykubelet.agent.pressure import DEFAULT_THRESHOLDS, kept_free
-from pykubelet.api.quantity import parse_quantity
-from pykubelet.api.quantity_or_share import parse_quantity_or_share
+from pykubelet.api.quantity import parse_quantity, parse_quantity_or_percentage
+from pykubelet.kubelet.eviction.thresholds import DEFAULT_THRESHOLDS, kept_free
+from pykubelet.kubelet.nodestatus.setters import (
+    NodeStatusInputs,
+    NodeStatusSettings,
+    allocatable,
+    initial_node,
+    reservation,
+)
 from pykubelet.testing.virtual_time import EPOCH
 
 
 def test_node_promises_neither_what_is_reserved_nor_what_must_be_left() -> None:
     """With upstream's thresholds: 100Mi of memory and a tenth of the disk, beside what was reserved."""
-    told = NodeSettings(
+    told = NodeStatusSettings(
         name="n", hostname="n", reserved={"cpu": "500m", "memory": "1Gi"}, kept_free=kept_free(DEFAULT_THRESHOLDS)
     )
-    node, _ = initial_node(told, Situation(now=EPOCH, machine=MACHINE))
+    node, _ = initial_node(told, NodeStatusInputs(now=EPOCH, machine=MACHINE))
     assert node.status.allocatable == {
         "cpu": "1500m",
         "memory": "9116Mi",
@@ -31,7 +35,7 @@ def test_what_the_machine_does_not_have_is_not_reserved() -> None:
     found = reservation(
         {"memory": "1000", "cpu": "4"},
         {"memory": "10", "cpu": "0", "example.com/gpu": "1"},
-        {"memory": parse_quantity_or_share("10%"), "ephemeral-storage": parse_quantity_or_share("1Gi")},
+        {"memory": parse_quantity_or_percentage("10%"), "ephemeral-storage": parse_quantity_or_percentage("1Gi")},
     )
     assert found == {"memory": "110"}
 
@@ -39,7 +43,7 @@ def test_what_the_machine_does_not_have_is_not_reserved() -> None:
 @given(capacity=st.integers(1, 10**12), reserved=st.integers(0, 10**12), percent=st.integers(0, 100))
 def test_what_is_promised_and_what_is_not_are_the_whole(capacity: int, reserved: int, percent: int) -> None:
     """Or more is kept than there is, and nothing is promised."""
-    whole, free = {"memory": str(capacity)}, {"memory": parse_quantity_or_share(f"{percent}%")}
+    whole, free = {"memory": str(capacity)}, {"memory": parse_quantity_or_percentage(f"{percent}%")}
     taken = reservation(whole, {"memory": str(reserved)}, free)
     usable = parse_quantity(allocatable(whole, taken, {})["memory"]).value()
     kept = parse_quantity(taken.get("memory", "0")).value()

@@ -4,10 +4,12 @@ import asyncio
 
 import pytest
 
-from pykubelet.agent.pods import FirstMirrors, MirrorClient, MirrorKeeper, PodManager, kernel_version
 from pykubelet.api.errors import NotFound
 from pykubelet.api.generated.core import Node
-from pykubelet.api.typed import PODS
+from pykubelet.api.scheme import PODS
+from pykubelet.kubelet.pod.mirror_client import MirrorClient, MirrorReconciler, StaticPodRegistration
+from pykubelet.kubelet.pod.pod_manager import PodManager
+from pykubelet.kubelet.sysctl import kernel_version
 from pykubelet.testing.build import node, pod, static_pod
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock
@@ -31,10 +33,10 @@ async def test_mirrors_are_made_when_the_node_is_known() -> None:
     for one in (static_pod("one"), static_pod("two", content_hash="hash-2"), pod("plain")):
         pods.add_pod(one)
     client = MirrorClient(client=api, node_name="node-1", nodes=nodes)
-    keeper = MirrorKeeper(mirrors=client, node_name="node-1", nodes=nodes)
+    keeper = MirrorReconciler(mirrors=client, node_name="node-1", nodes=nodes)
     ready = asyncio.Event()
     async with asyncio.TaskGroup() as group:
-        group.create_task(FirstMirrors(pods=pods, keeper=keeper, node_known=nodes.known).run(ready))
+        group.create_task(StaticPodRegistration(pods=pods, keeper=keeper, node_known=nodes.known).run(ready))
         await ready.wait()
         assert (await api.list(PODS)).items == ()
         nodes.known.set()

@@ -6,10 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pykubelet.agent.pods import PodManager
 from pykubelet.api.generated.core import Pod, PodStatus
-from pykubelet.api.keys import MirrorUid, PodUid
-from pykubelet.api.pods import is_mirror_pod, is_terminal, pod_full_name
+from pykubelet.api.pods import MirrorUid, PodUid, is_mirror_pod, is_terminal, pod_full_name
+from pykubelet.kubelet.pod.pod_manager import PodManager
 from pykubelet.testing.build import mirror_pod, pod, static_pod
 
 NAMES = ("a", "b")

@@ -7,13 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.agent.pods import FAILED_MIRROR_POD, MirrorClient, MirrorKeeper, NameTaken, PodManager, is_mirror_pod
-from pykubelet.api import resources, wire
+from pykubelet.api import schema, serializer
 from pykubelet.api.errors import AlreadyExists, ApiError, Forbidden, InternalError
 from pykubelet.api.generated.core import Node, ObjectReference, Pod
-from pykubelet.api.pods import CONFIG_HASH, CONFIG_MIRROR, is_static_pod, pod_full_name
-from pykubelet.api.typed import PODS
-from pykubelet.kube.client import Client
+from pykubelet.api.pods import CONFIG_HASH, CONFIG_MIRROR, is_mirror_pod, is_static_pod, pod_full_name
+from pykubelet.api.scheme import PODS
+from pykubelet.client.interface import Client
+from pykubelet.kubelet.pod.mirror_client import FAILED_MIRROR_POD, MirrorClient, MirrorNameTaken, MirrorReconciler
+from pykubelet.kubelet.pod.pod_manager import PodManager
 from pykubelet.testing.build import mirror_pod, node, pod, static_pod
 from pykubelet.testing.faults import CALL_FAULTS, Fault, FaultyClient
 from pykubelet.testing.memory_api import MemoryApi
@@ -50,12 +51,12 @@ class Refusing(MemoryApi):
         raise self._error
 
 
-def keeper_for(client: Client, events: Events | None = None) -> MirrorKeeper:
+def keeper_for(client: Client, events: Events | None = None) -> MirrorReconciler:
     mirrors = MirrorClient(client=client, node_name="node-1", nodes=Nodes())
-    return MirrorKeeper(mirrors=mirrors, node_name="node-1", nodes=Nodes(), recorder=events)
+    return MirrorReconciler(mirrors=mirrors, node_name="node-1", nodes=Nodes(), recorder=events)
 
 
-async def pass_once(api: MemoryApi, keeper: MirrorKeeper, wanted: Sequence[Pod]) -> None:
+async def pass_once(api: MemoryApi, keeper: MirrorReconciler, wanted: Sequence[Pod]) -> None:
     """One round of the node: read the API, sync each static pod, clean up orphans."""
     manager = PodManager()
     manager.set_pods((*wanted, *(await api.list(PODS)).items))
@@ -65,7 +66,7 @@ async def pass_once(api: MemoryApi, keeper: MirrorKeeper, wanted: Sequence[Pod])
 
 
 def assert_settled(api: MemoryApi, wanted: Sequence[Pod]) -> None:
-    mirrors = [wire.from_document(document, Pod) for document in api.documents(resources.PODS)]
+    mirrors = [serializer.from_document(document, Pod) for document in api.documents(schema.PODS)]
     found = {pod_full_name(each): each.metadata.annotations[CONFIG_MIRROR] for each in mirrors if is_mirror_pod(each)}
     assert found == {
         pod_full_name(each): each.metadata.annotations[CONFIG_HASH] for each in wanted if is_static_pod(each)
@@ -86,7 +87,7 @@ actions = st.lists(
 async def act(api: MemoryApi, static: dict[str, Pod], action: tuple[str, str, int]) -> None:
     """What people do to manifests and mirrors."""
     what, name, number = action
-    exists = any(document["metadata"]["name"] == name for document in api.documents(resources.PODS))
+    exists = any(document["metadata"]["name"] == name for document in api.documents(schema.PODS))
     match what:
         case "manifest":
             static[name] = static_pod(name, content_hash=f"{name}-{number}")
@@ -141,7 +142,7 @@ async def test_create_succeeds_when_the_same_mirror_exists() -> None:
 
 
 @pytest.mark.parametrize(
-    ("existing", "error"), [(mirror_pod(content_hash="other"), AlreadyExists), (pod("web-node-1"), NameTaken)]
+    ("existing", "error"), [(mirror_pod(content_hash="other"), AlreadyExists), (pod("web-node-1"), MirrorNameTaken)]
 )
 async def test_create_fails_when_another_pod_exists(existing: Pod, error: type[ApiError]) -> None:
     """The name belongs to something else."""
@@ -182,4 +183,4 @@ async def test_orphan_with_an_unusable_name_is_skipped() -> None:
     api = MemoryApi(VirtualClock())
     await api.create(PODS, mirror_pod("a"), namespace="default")
     await keeper_for(api).delete_orphaned_mirrors(("no-full-name", "a_default"), lambda _: False)
-    assert api.documents(resources.PODS) == ()
+    assert api.documents(schema.PODS) == ()

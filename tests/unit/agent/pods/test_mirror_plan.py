@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pykubelet.agent.pods import MirrorPlan, is_mirror_pod, is_mirror_pod_of, mirror_of, plan_mirror
 from pykubelet.api.generated.core import Pod
-from pykubelet.api.pods import CONFIG_HASH, CONFIG_MIRROR, CONFIG_SOURCE
+from pykubelet.api.pods import CONFIG_HASH, CONFIG_MIRROR, CONFIG_SOURCE, is_mirror_pod
+from pykubelet.kubelet.pod.pod_manager import MirrorPlan, is_mirror_pod_of, mirror_of, plan_mirror
 from pykubelet.testing.build import pod
 
 words = st.sampled_from(("", "a", "b"))

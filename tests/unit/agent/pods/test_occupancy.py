@@ -5,10 +5,6 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.agent.pods.admission import NodeView, admit, shortages
-from pykubelet.agent.pods.occupancy import Occupancy
-from pykubelet.agent.pods.preemption import NoVictims, victims
-from pykubelet.agent.pods.sysctls import SysctlAllowlist
 from pykubelet.api.generated.core import (
     ContainerPort,
     Node,
@@ -17,8 +13,16 @@ from pykubelet.api.generated.core import (
     ResourceRequirements,
 )
 from pykubelet.api.generated.meta import ObjectMeta
-from pykubelet.api.keys import PodUid
-from pykubelet.api.pod_requests import HostPort, host_ports, is_extended, pod_requests
+from pykubelet.api.pods import HostPort, PodUid, host_ports, is_extended, pod_requests
+from pykubelet.kubelet.lifecycle.predicate import (
+    AdmissionNodeInfo,
+    AllocatedResources,
+    NoPreemptionVictims,
+    admit,
+    insufficient_resources,
+    preemption_victims,
+)
+from pykubelet.kubelet.sysctl import SysctlAllowlist
 from pykubelet.testing.build import container, pod
 
 NAMES = st.sampled_from("abcd")
@@ -38,7 +42,7 @@ PODS = st.builds(asking, NAMES, AMOUNTS, st.integers(0, 2), st.sampled_from(["",
 @given(st.lists(PODS | NAMES, max_size=30))
 def test_occupancy_equals_the_sum_of_who_is_there(steps: list[Pod | str]) -> None:
     """After any coming, changing and going."""
-    occupancy, there = Occupancy(), dict[str, Pod]()
+    occupancy, there = AllocatedResources(), dict[str, Pod]()
     for step in steps:
         if isinstance(step, str):
             occupancy.drop(PodUid(step))
@@ -70,18 +74,18 @@ def test_critical_pod_fits_once_its_victims_are_gone(
     """Or nobody has to go at all."""
     allocatable = {"cpu": f"{given_amounts['cpu']}m", "memory": str(given_amounts["memory"]), "pods": "3"}
     node = Node(metadata=ObjectMeta(name="node-1"), status=NodeStatus(allocatable=allocatable))
-    occupancy = Occupancy()
+    occupancy = AllocatedResources()
     for other in others:
         occupancy.put(other)
     critical = asking("critical", wanted)
     critical = pod("critical", containers=critical.spec.containers, priority=2_000_000_000)
-    verdict = admit(critical, NodeView(node=node, occupancy=occupancy, sysctls=SysctlAllowlist(())))
+    verdict = admit(critical, AdmissionNodeInfo(node=node, occupancy=occupancy, sysctls=SysctlAllowlist(())))
     if not verdict.admitted:
         assert any(wanted[name] > given_amounts[name] for name in wanted)
         return
     for victim in verdict.victims:
         occupancy.drop(PodUid(victim.metadata.uid))
-    assert list(shortages(critical, node, occupancy)) == []
+    assert list(insufficient_resources(critical, node, occupancy)) == []
 
 
 @given(st.lists(PODS, max_size=6, unique_by=lambda known: known.metadata.uid), AMOUNTS)
@@ -91,8 +95,8 @@ def test_victims_free_what_is_missing(others: list[Pod], wanted: dict[str, int])
     critical = pod("critical", priority=2_000_000_000)
     total = {name: sum(pod_requests(other).get(name, 0) for other in others) for name in missing}
     try:
-        chosen = victims(critical, others, missing)
-    except NoVictims:
+        chosen = preemption_victims(critical, others, missing)
+    except NoPreemptionVictims:
         assert any(total[name] < amount for name, amount in missing.items())
         return
     freed = {name: sum(pod_requests(other).get(name, 0) for other in chosen) for name in missing}

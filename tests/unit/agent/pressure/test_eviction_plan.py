@@ -6,10 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.agent.pressure.eviction_plan import Eviction, Shortage, evicted, plan_eviction
-from pykubelet.agent.pressure.pod_use import ContainerUse, DiskUse, PodUse
-from pykubelet.agent.pressure.ranking import ranked, requested
-from pykubelet.agent.pressure.thresholds import CONDITIONS, Observation, Threshold, parse_thresholds
 from pykubelet.api.generated.core import (
     ConfigMapVolumeSource,
     EmptyDirVolumeSource,
@@ -20,8 +16,10 @@ from pykubelet.api.generated.core import (
     ResourceRequirements,
     Volume,
 )
-from pykubelet.api.keys import PodUid
-from pykubelet.api.pods import is_critical_pod
+from pykubelet.api.pods import PodUid, is_critical_pod
+from pykubelet.kubelet.eviction.pod_usage import ContainerUsage, DiskUsage, PodUsage
+from pykubelet.kubelet.eviction.ranking import Eviction, StarvedResource, evicted, plan_eviction, ranked, requested
+from pykubelet.kubelet.eviction.thresholds import CONDITIONS, Observation, Threshold, parse_thresholds
 from pykubelet.testing.build import container, pod, static_pod
 
 MIB = 2**20
@@ -37,18 +35,20 @@ def uid_of(one: Pod) -> PodUid:
     return PodUid(one.metadata.uid)
 
 
-def use(memory: int = 0, *, layer: int = 0, logs: int = 0, inodes: int = 0, processes: int = 0) -> PodUse:
-    main = ContainerUse(memory_bytes=memory, layer=DiskUse(layer, inodes), logs=DiskUse(logs), processes=processes)
-    return PodUse(containers={"main": main})
+def use(memory: int = 0, *, layer: int = 0, logs: int = 0, inodes: int = 0, processes: int = 0) -> PodUsage:
+    main = ContainerUsage(
+        memory_bytes=memory, layer=DiskUsage(layer, inodes), logs=DiskUsage(logs), processes=processes
+    )
+    return PodUsage(containers={"main": main})
 
 
-def order(signal: str, given: dict[str, tuple[Pod, PodUse | None]], *, has_image_fs: bool = False) -> list[str]:
+def order(signal: str, given: dict[str, tuple[Pod, PodUsage | None]], *, has_image_fs: bool = False) -> list[str]:
     uses = {uid_of(one): used for one, used in given.values() if used is not None}
     pods = [one for one, _ in given.values()]
     return [one.metadata.name for one in ranked(pods, uses, signal, has_image_fs=has_image_fs)]
 
 
-def named(*rows: tuple[Pod, PodUse | None]) -> dict[str, tuple[Pod, PodUse | None]]:
+def named(*rows: tuple[Pod, PodUsage | None]) -> dict[str, tuple[Pod, PodUsage | None]]:
     return {one.metadata.name: (one, used) for one, used in rows}
 
 
@@ -99,7 +99,7 @@ def named(*rows: tuple[Pod, PodUse | None]) -> dict[str, tuple[Pod, PodUse | Non
     ids=["memory", "memory within", "pids", "disk", "inodes"],
 )
 def test_pods_are_ranked_as_upstream_ranks_them(
-    signal: str, rows: dict[str, tuple[Pod, PodUse | None]], expected: list[str]
+    signal: str, rows: dict[str, tuple[Pod, PodUsage | None]], expected: list[str]
 ) -> None:
     """Beyond their requests, then priority, then by how much; of process ids, priority and number."""
     assert order(signal, rows) == expected
@@ -123,7 +123,7 @@ def test_only_volumes_on_the_disk_of_the_node_count() -> None:
     }
     rows = named(
         *(
-            (pod(name, volumes=(volume,)), PodUse(volumes={name: DiskUse(size)}))
+            (pod(name, volumes=(volume,)), PodUsage(volumes={name: DiskUsage(size)}))
             for size, (name, volume) in zip((10, 20, 90, 80), sources.items(), strict=True)
         )
     )
@@ -137,8 +137,8 @@ def test_overhead_counts_only_beside_a_request() -> None:
     assert requested(pod(containers=[main], overhead={"memory": "10"}), "memory") == 15
 
 
-def shortage(statement: dict[str, str], observed: dict[str, Observation], **fields: Any) -> Shortage:
-    return Shortage(starved=parse_thresholds(statement), observed=observed, **fields)
+def shortage(statement: dict[str, str], observed: dict[str, Observation], **fields: Any) -> StarvedResource:
+    return StarvedResource(starved=parse_thresholds(statement), observed=observed, **fields)
 
 
 LOW_MEMORY = shortage({"memory.available": "100Mi"}, {"memory.available": Observation(80 * MIB, 1000 * MIB)})
@@ -150,7 +150,7 @@ def test_message_names_the_threshold_and_every_container_beyond_its_request() ->
     main = container(resources=ResourceRequirements(requests={"memory": "64Mi"}))
     web = pod(containers=[main, container("side"), container("calm")], init_containers=(container("sidecar"),))
     seen = {"main": 100 * MIB, "side": 2048, "sidecar": 1001, "debugger": 5 * MIB}
-    used = PodUse(containers={name: ContainerUse(memory_bytes=size) for name, size in seen.items()})
+    used = PodUsage(containers={name: ContainerUsage(memory_bytes=size) for name, size in seen.items()})
     found = plan_eviction(LOW_MEMORY, [web], {uid_of(web): used})
     assert found is not None
     assert found.message == (
@@ -192,7 +192,7 @@ def test_pod_with_requests_of_its_own_is_named_as_a_whole() -> None:
     ],
     ids=["pids", "not measured", "disk", "not observed"],
 )
-def test_message_says_what_is_known(short: Shortage, used: PodUse | None, message: str) -> None:
+def test_message_says_what_is_known(short: StarvedResource, used: PodUsage | None, message: str) -> None:
     """Nothing of containers where nobody counts by container, nothing at all where nothing was measured."""
     web = pod()
     found = plan_eviction(short, [web], {uid_of(web): used} if used is not None else {})
@@ -228,7 +228,7 @@ def test_memory_comes_first_and_garbage_helps_only_a_disk() -> None:
 def test_pod_gets_a_second_or_what_soft_evictions_grant(grace: float, wanted: int | None, expected: int) -> None:
     """Never more than it wants."""
     soft = Threshold(signal="memory.available", value=LOW_MEMORY.first.value, grace_seconds=grace)
-    short = Shortage(starved=(soft,), observed=LOW_MEMORY.observed)
+    short = StarvedResource(starved=(soft,), observed=LOW_MEMORY.observed)
     found = plan_eviction(short, [pod(termination_grace_period_seconds=wanted)], {}, max_grace_seconds=20)
     assert found is not None
     assert found.grace_seconds == expected
@@ -261,7 +261,7 @@ def test_status_of_an_evicted_pod_says_so() -> None:
     ),
 )
 def test_critical_pods_never_go_and_somebody_else_does_if_there_is_one(
-    signal: str, pods: list[tuple[int, bool, PodUse | None]]
+    signal: str, pods: list[tuple[int, bool, PodUsage | None]]
 ) -> None:
     """Whatever is short and whoever there is: the first of the ranking that is not critical, and nobody but it."""
     made = [

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.agent.pressure.local_limits import is_limited, over_limits
-from pykubelet.agent.pressure.pod_use import ContainerUse, DiskUse, PodUse
 from pykubelet.api.generated.core import EmptyDirVolumeSource, Pod, ResourceRequirements, Volume
-from pykubelet.api.keys import PodUid
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.eviction.eviction_manager import is_limited, over_limits
+from pykubelet.kubelet.eviction.pod_usage import ContainerUsage, DiskUsage, PodUsage
 from pykubelet.testing.build import container, pod, static_pod
 
 
@@ -20,18 +20,18 @@ def limited(limit: str | None = None, *, size: str | None = None, medium: str = 
     return pod(containers=[main, container("side")], volumes=(scratch,), **fields)
 
 
-def used(*, volume: int = 0, layer: int = 0, logs: int = 0, side: int = 0, own: int = 0) -> PodUse:
-    return PodUse(
+def used(*, volume: int = 0, layer: int = 0, logs: int = 0, side: int = 0, own: int = 0) -> PodUsage:
+    return PodUsage(
         containers={
-            "main": ContainerUse(layer=DiskUse(layer), logs=DiskUse(logs)),
-            "side": ContainerUse(layer=DiskUse(side)),
+            "main": ContainerUsage(layer=DiskUsage(layer), logs=DiskUsage(logs)),
+            "side": ContainerUsage(layer=DiskUsage(side)),
         },
-        volumes={"scratch": DiskUse(volume)},
-        own_files=DiskUse(own),
+        volumes={"scratch": DiskUsage(volume)},
+        own_files=DiskUsage(own),
     )
 
 
-def told(one: Pod, use: PodUse, *, has_image_fs: bool = False) -> str:
+def told(one: Pod, use: PodUsage, *, has_image_fs: bool = False) -> str:
     found = over_limits([one], {PodUid(one.metadata.uid): use}, has_image_fs=has_image_fs)
     return "".join(f"{each.signal}: {each.message}" for each in found)
 
@@ -71,7 +71,7 @@ POD = "ephemeralpodfs.limit: Pod ephemeral local storage usage exceeds the total
         "volume first",
     ],
 )
-def test_pod_beyond_a_limit_has_to_go(one: Pod, use: PodUse, expected: str) -> None:
+def test_pod_beyond_a_limit_has_to_go(one: Pod, use: PodUsage, expected: str) -> None:
     """In upstream's words; what is just full may stay."""
     assert told(one, use) == expected
 

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.agent.pressure.disk_sizes import PodPaths, size_of
-from pykubelet.agent.pressure.pod_meter import PodMeter
-from pykubelet.agent.pressure.pod_use import DiskUse
-from pykubelet.api.keys import PodUid
-from pykubelet.runtime.sim import Behaviour, Run, SimRuntime
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.eviction.pod_usage import DiskUsage, PodPaths, PodUsageReader, size_of
+from pykubelet.runtimes.sim.runtime import Behaviour, ContainerRun, SimRuntime
 from pykubelet.testing.build import pod
 from pykubelet.testing.virtual_time import VirtualClock
 from runtime_rig import Rig
@@ -24,13 +22,13 @@ def test_size_counts_blocks_of_everything_below_once(tmp_path: Path) -> None:
     (tmp_path / "a/link").symlink_to(tmp_path)
     found = size_of(str(tmp_path / "a"))
     paths = [tmp_path / "a", tmp_path / "a/b", tmp_path / "a/data", tmp_path / "a/link"]
-    assert found == DiskUse(sum(path.lstat().st_blocks * 512 for path in paths), 4)
+    assert found == DiskUsage(sum(path.lstat().st_blocks * 512 for path in paths), 4)
     assert size_of(str(tmp_path / "a/data")).bytes >= 100_000
 
 
 def test_what_is_not_there_takes_nothing(tmp_path: Path) -> None:
     """A pod that is just being made, or taken away."""
-    assert size_of(str(tmp_path / "gone")) == DiskUse()
+    assert size_of(str(tmp_path / "gone")) == DiskUsage()
 
 
 async def test_pods_are_measured_by_name_of_their_containers(tmp_path: Path) -> None:
@@ -44,10 +42,10 @@ async def test_pods_are_measured_by_name_of_their_containers(tmp_path: Path) -> 
         web, other = pod("web"), pod("other")
         for one in (web, other):
             await rig.sync(one)
-        meter = PodMeter(runtime=rig.sim, usages=rig.sim, paths=lambda _: paths)
+        meter = PodUsageReader(runtime=rig.sim, usages=rig.sim, paths=lambda _: paths)
         quick = (await meter.measure([web], with_disk=False))[PodUid(web.metadata.uid)]
         assert (quick.memory_bytes, quick.processes, quick.volumes) == (5, 2, {})
-        assert quick.containers["main"].layer == DiskUse(6)
+        assert quick.containers["main"].layer == DiskUsage(6)
         whole = await meter.measure([web], with_disk=True)
         assert list(whole) == [web.metadata.uid]
         found = whole[PodUid(web.metadata.uid)]
@@ -60,7 +58,7 @@ async def test_container_that_nobody_measures_has_its_logs_still(tmp_path: Path)
     async with Rig(tmp_path).running() as rig:
         web = pod()
         await rig.sync(web)
-        meter = PodMeter(runtime=rig.sim, usages=None, paths=lambda _: PodPaths(logs={"main": str(tmp_path)}))
+        meter = PodUsageReader(runtime=rig.sim, usages=None, paths=lambda _: PodPaths(logs={"main": str(tmp_path)}))
         found = (await meter.measure([web], with_disk=True))[PodUid(web.metadata.uid)]
         main = found.containers["main"]
         assert (main.memory_bytes, main.layer, main.processes, found.memory_bytes) == (None, None, None, 0)
@@ -70,10 +68,10 @@ async def test_container_that_nobody_measures_has_its_logs_still(tmp_path: Path)
 @pytest.mark.parametrize("has_usages", [True, False])
 async def test_pod_of_which_nothing_runs_is_not_measured(tmp_path: Path, *, has_usages: bool) -> None:
     """One whose container has ended, with a runtime that measures or without."""
-    sim = SimRuntime(clock=VirtualClock(), default=Behaviour(runs=(Run(seconds=0, exit_code=1),)))
+    sim = SimRuntime(clock=VirtualClock(), default=Behaviour(runs=(ContainerRun(seconds=0, exit_code=1),)))
     async with Rig(tmp_path, sim=sim).running() as rig:
         web = pod(restart_policy="Never")
         await rig.sync(web)
         await asyncio.sleep(1)
-        meter = PodMeter(runtime=rig.sim, usages=rig.sim if has_usages else None)
+        meter = PodUsageReader(runtime=rig.sim, usages=rig.sim if has_usages else None)
         assert await meter.measure([web], with_disk=True) == {}

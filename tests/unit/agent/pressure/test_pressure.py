@@ -9,12 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.agent.pressure import DEFAULT_THRESHOLDS, LinuxSignals, Observation, PressureWatch, parse_thresholds
-from pykubelet.agent.pressure.judgement import Judgement, judge
-from pykubelet.agent.pressure.thresholds import CONDITIONS, Threshold, kept_free, met_thresholds
-from pykubelet.api.quantity_or_share import QuantityOrShare, parse_quantity_or_share
-from pykubelet.runtime.file_system import FileSystem
-from pykubelet.runtime.protocol import RuntimeFailure
+from pykubelet.api.quantity import QuantityOrPercentage, parse_quantity_or_percentage
+from pykubelet.kubelet.eviction.pressure_monitor import (
+    LinuxSignals,
+    PressureMonitor,
+    PressureState,
+    next_pressure_state,
+)
+from pykubelet.kubelet.eviction.thresholds import (
+    CONDITIONS,
+    DEFAULT_THRESHOLDS,
+    Observation,
+    Threshold,
+    kept_free,
+    met_thresholds,
+    parse_thresholds,
+)
+from pykubelet.runtimes.protocol import FileSystem, RuntimeFailure
 from pykubelet.testing.virtual_time import VirtualClock
 
 MIB = 2**20
@@ -44,7 +55,7 @@ def test_default_thresholds_are_met_by_less_than_their_amount(signal: str, avail
 def test_threshold_of_a_whole_or_an_empty_share_is_switched_off() -> None:
     """As upstream has it, also where others are set."""
     assert parse_thresholds({"nodefs.available": "0%", "imagefs.available": "100%", "pid.available": "10%"}) == (
-        Threshold(signal="pid.available", value=parse_quantity_or_share("10%")),
+        Threshold(signal="pid.available", value=parse_quantity_or_percentage("10%")),
     )
 
 
@@ -104,8 +115,8 @@ def test_soft_thresholds_and_minimum_reclaims_are_read() -> None:
         minimum_reclaim={"memory.available": "5%"},
     )
     assert (hard.is_hard, soft.is_hard, soft.grace_seconds) == (True, False, 90)
-    assert hard.min_reclaim == soft.min_reclaim == parse_quantity_or_share("5%")
-    assert kept_free([hard, soft]) == {"memory": parse_quantity_or_share("100Mi")}
+    assert hard.min_reclaim == soft.min_reclaim == parse_quantity_or_percentage("5%")
+    assert kept_free([hard, soft]) == {"memory": parse_quantity_or_percentage("100Mi")}
     assert set(kept_free(DEFAULT_THRESHOLDS)) == {"memory", "ephemeral-storage"}
 
 
@@ -113,34 +124,34 @@ def test_threshold_calls_for_eviction_until_its_minimum_is_reclaimed() -> None:
     """Once it does; a machine that never fell below the threshold needs nothing more than that."""
     rules = parse_thresholds({"memory.available": "100"}, minimum_reclaim={"memory.available": "50"})
     between, enough = {"memory.available": Observation(120, 1000)}, {"memory.available": Observation(150, 1000)}
-    assert judge(Judgement(), rules, between, 0.0).starved == ()
-    short = judge(Judgement(), rules, {"memory.available": Observation(99, 1000)}, 0.0)
-    lasting = judge(short, rules, between, 10.0)
+    assert next_pressure_state(PressureState(), rules, between, 0.0).starved == ()
+    short = next_pressure_state(PressureState(), rules, {"memory.available": Observation(99, 1000)}, 0.0)
+    lasting = next_pressure_state(short, rules, between, 10.0)
     assert (lasting.starved, lasting.seen_at) == (rules, {"MemoryPressure": 10.0})
-    assert judge(lasting, rules, enough, 20.0).starved == ()
-    assert judge(lasting, rules, {}, 20.0).starved == ()
+    assert next_pressure_state(lasting, rules, enough, 20.0).starved == ()
+    assert next_pressure_state(lasting, rules, {}, 20.0).starved == ()
 
 
 def test_pressure_stays_for_its_transition_period_after_it_was_last_seen() -> None:
     """It shows at once, and goes five minutes after the last measurement that brought it about."""
     short = {"memory.available": Observation(MIB, 1000 * MIB)}
-    first = judge(Judgement(), DEFAULT_THRESHOLDS, short, 0.0)
+    first = next_pressure_state(PressureState(), DEFAULT_THRESHOLDS, short, 0.0)
     assert first.conditions == ("MemoryPressure",)
-    again = judge(first, DEFAULT_THRESHOLDS, short, 10.0)
+    again = next_pressure_state(first, DEFAULT_THRESHOLDS, short, 10.0)
     assert again.met_since == {DEFAULT_THRESHOLDS[0]: 0.0}
-    lasting = judge(again, DEFAULT_THRESHOLDS, PLENTY, 309.0)
+    lasting = next_pressure_state(again, DEFAULT_THRESHOLDS, PLENTY, 309.0)
     assert (lasting.conditions, lasting.starved) == (("MemoryPressure",), ())
-    assert judge(lasting, DEFAULT_THRESHOLDS, PLENTY, 310.0).conditions == ()
+    assert next_pressure_state(lasting, DEFAULT_THRESHOLDS, PLENTY, 310.0).conditions == ()
 
 
 def test_soft_threshold_calls_for_eviction_only_after_its_grace() -> None:
     """The condition shows at once; a break begins the grace anew."""
-    soft = Threshold(signal="pid.available", value=QuantityOrShare(share=0.5), grace_seconds=20)
+    soft = Threshold(signal="pid.available", value=QuantityOrPercentage(share=0.5), grace_seconds=20)
     short, plenty = {"pid.available": Observation(1, 100)}, {"pid.available": Observation(99, 100)}
-    now = judge(Judgement(), [soft], short, 0.0)
+    now = next_pressure_state(PressureState(), [soft], short, 0.0)
     assert (now.conditions, now.starved) == (("PIDPressure",), ())
-    assert judge(now, [soft], short, 20.0).starved == (soft,)
-    broken = judge(judge(now, [soft], plenty, 10.0), [soft], short, 20.0)
+    assert next_pressure_state(now, [soft], short, 20.0).starved == (soft,)
+    broken = next_pressure_state(next_pressure_state(now, [soft], plenty, 10.0), [soft], short, 20.0)
     assert broken.starved == ()
 
 
@@ -155,10 +166,12 @@ def test_condition_holds_exactly_while_it_was_seen_within_the_period(
 ) -> None:
     """Whatever is measured when: the judgement is that of somebody who remembers everything."""
     thresholds = parse_thresholds(dict.fromkeys(CONDITIONS, "10%"))
-    judgement, now, seen = Judgement(), 0.0, dict[str, float]()
+    judgement, now, seen = PressureState(), 0.0, dict[str, float]()
     for pause, amounts in looks:
         now += pause
-        judgement = judge(judgement, thresholds, {name: Observation(n, 100) for name, n in amounts.items()}, now)
+        judgement = next_pressure_state(
+            judgement, thresholds, {name: Observation(n, 100) for name, n in amounts.items()}, now
+        )
         seen |= {CONDITIONS[name]: now for name, amount in amounts.items() if amount < 10}
         assert set(judgement.conditions) == {name for name, at in seen.items() if now - at < 300}
         assert {one.signal for one in judgement.starved} == {name for name, n in amounts.items() if n < 10}
@@ -177,7 +190,7 @@ class Scripted:
 async def test_watch_tells_of_changes_only_and_looks_every_ten_seconds() -> None:
     """The first look is at once; nothing is told while nothing changes."""
     machine, told = Scripted(), list[tuple[str, ...]]()
-    watch = PressureWatch(reader=machine, changed=told.append, clock=VirtualClock())
+    watch = PressureMonitor(reader=machine, changed=told.append, clock=VirtualClock())
     ready = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         task = group.create_task(watch.run(ready))
@@ -209,7 +222,7 @@ class ImageDisk:
 async def test_file_system_of_images_counts_too(node_device: int | None, *, is_dedicated: bool) -> None:
     """On a disk of its own or not; while nobody can tell, it is not short."""
     disk = ImageDisk()
-    watch = PressureWatch(
+    watch = PressureMonitor(
         reader=Scripted(), changed=lambda _: None, clock=VirtualClock(), image_fs=disk, node_device=node_device
     )
     await watch.look()
@@ -241,4 +254,4 @@ def test_linux_is_read_where_it_keeps_its_numbers(tmp_path: Path) -> None:
 def test_what_cannot_be_measured_is_not_short(tmp_path: Path) -> None:
     """A machine that tells nothing gives no observations, and so no pressure."""
     found = LinuxSignals(data_dir=tmp_path / "gone", root=tmp_path / "gone").read()
-    assert (found, judge(Judgement(), DEFAULT_THRESHOLDS, found, 0.0).conditions) == ({}, ())
+    assert (found, next_pressure_state(PressureState(), DEFAULT_THRESHOLDS, found, 0.0).conditions) == ({}, ())

@@ -5,7 +5,7 @@ import asyncio
 from prometheus_client import CollectorRegistry, generate_latest
 
 from probe_world import World, probe, probed_container
-from pykubelet.agent.flow import ProbeVerdict
+from pykubelet.kubelet.types import ProbeOutcome
 from pykubelet.testing.build import pod
 
 
@@ -20,7 +20,7 @@ async def test_probes_are_counted_by_what_they_found_until_they_are_run_no_more(
     of = pod("web", uid="u", containers=[probed_container(liveness=probe(period_seconds=10))])
     world.run_containers(of)
     world.takes_seconds = lambda _: 2
-    found = iter([ProbeVerdict.SUCCESS, ProbeVerdict.FAILURE, None, ProbeVerdict.SUCCESS])
+    found = iter([ProbeOutcome.SUCCESS, ProbeOutcome.FAILURE, None, ProbeOutcome.SUCCESS])
     world.found = lambda _: next(found)
     async with world.running():
         await asyncio.sleep(10)

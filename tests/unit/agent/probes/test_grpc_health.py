@@ -4,44 +4,42 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.agent.probes.finding import Finding, State
-from pykubelet.agent.probes.grpc_health import (
-    connect_timeout,
-    judge,
-    request_message,
-    serving_status,
-)
-from pykubelet.agent.probes.http2_call import Answer
+from pykubelet.kubelet.prober.grpc_probe import UnaryResponse, connect_timeout, judge, request_message, serving_status
+from pykubelet.kubelet.prober.tcp_probe import ProbeAttempt, ProbeState
 
-HEALTHY = Finding(State.SUCCESS, "service healthy")
+HEALTHY = ProbeAttempt(ProbeState.SUCCESS, "service healthy")
 
 
 @pytest.mark.parametrize(
     ("answer", "state", "output"),
     [
-        (Answer(0, "", b"\x08\x01"), State.SUCCESS, "service healthy"),
-        (Answer(0, "", b""), State.FAILURE, 'service unhealthy (responded with "UNKNOWN")'),
-        (Answer(0, "", b"\x08\x02"), State.FAILURE, 'service unhealthy (responded with "NOT_SERVING")'),
-        (Answer(0, "", b"\x08\x03"), State.FAILURE, 'service unhealthy (responded with "SERVICE_UNKNOWN")'),
-        (Answer(0, "", b"\x08\x81"), State.SUCCESS, "service healthy"),
-        (Answer(0, "", b"\x08\x87\x01"), State.FAILURE, 'service unhealthy (responded with "135")'),
+        (UnaryResponse(0, "", b"\x08\x01"), ProbeState.SUCCESS, "service healthy"),
+        (UnaryResponse(0, "", b""), ProbeState.FAILURE, 'service unhealthy (responded with "UNKNOWN")'),
+        (UnaryResponse(0, "", b"\x08\x02"), ProbeState.FAILURE, 'service unhealthy (responded with "NOT_SERVING")'),
+        (UnaryResponse(0, "", b"\x08\x03"), ProbeState.FAILURE, 'service unhealthy (responded with "SERVICE_UNKNOWN")'),
+        (UnaryResponse(0, "", b"\x08\x81"), ProbeState.SUCCESS, "service healthy"),
+        (UnaryResponse(0, "", b"\x08\x87\x01"), ProbeState.FAILURE, 'service unhealthy (responded with "135")'),
         (
-            Answer(12, "unknown method", b""),
-            State.FAILURE,
+            UnaryResponse(12, "unknown method", b""),
+            ProbeState.FAILURE,
             "error: this server does not implement the grpc health protocol (grpc.health.v1.Health): unknown method",
         ),
-        (Answer(4, "", b""), State.FAILURE, "timeout: health rpc did not complete within 1m30s"),
+        (UnaryResponse(4, "", b""), ProbeState.FAILURE, "timeout: health rpc did not complete within 1m30s"),
         (
-            Answer(5, "unknown service", b""),
-            State.FAILURE,
+            UnaryResponse(5, "unknown service", b""),
+            ProbeState.FAILURE,
             "error: health rpc probe failed: rpc error: code = NotFound desc = unknown service",
         ),
-        (Answer(99, "", b""), State.FAILURE, "error: health rpc probe failed: rpc error: code = Code(99) desc = "),
+        (
+            UnaryResponse(99, "", b""),
+            ProbeState.FAILURE,
+            "error: health rpc probe failed: rpc error: code = Code(99) desc = ",
+        ),
     ],
 )
-def test_answer_is_judged_in_upstream_words(answer: Answer, state: State, output: str) -> None:
+def test_answer_is_judged_in_upstream_words(answer: UnaryResponse, state: ProbeState, output: str) -> None:
     """Only SERVING is healthy."""
-    assert judge(answer, 90) == Finding(state, output)
+    assert judge(answer, 90) == ProbeAttempt(state, output)
 
 
 def test_unreached_server_is_a_failure_in_upstream_words() -> None:

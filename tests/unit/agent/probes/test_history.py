@@ -3,31 +3,31 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.agent.flow import ProbeKind, ProbeVerdict
-from pykubelet.agent.probes.history import FINDINGS, ProbeHistory, RecentFindings
-from pykubelet.api.keys import PodUid
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.prober.worker import FINDINGS, ProbeHistory, RecentOutcomes
+from pykubelet.kubelet.types import ProbeOutcome, ProbeType
 
 UID = PodUid("uid")
-LETTERS = {ProbeVerdict.SUCCESS: "s", ProbeVerdict.FAILURE: "f", ProbeVerdict.UNKNOWN: "u"}
+LETTERS = {ProbeOutcome.SUCCESS: "s", ProbeOutcome.FAILURE: "f", ProbeOutcome.UNKNOWN: "u"}
 
 
-@given(st.lists(st.sampled_from(ProbeVerdict), min_size=1, max_size=2 * FINDINGS))
-def test_last_findings_are_remembered_in_order(found: list[ProbeVerdict]) -> None:
+@given(st.lists(st.sampled_from(ProbeOutcome), min_size=1, max_size=2 * FINDINGS))
+def test_last_findings_are_remembered_in_order(found: list[ProbeOutcome]) -> None:
     """The newest last, a letter each."""
     history = ProbeHistory()
     for seconds, verdict in enumerate(found):
-        history.note(UID, "main", ProbeKind.LIVENESS, verdict, float(seconds))
+        history.note(UID, "main", ProbeType.LIVENESS, verdict, float(seconds))
     letters = "".join(LETTERS[verdict] for verdict in found)[-FINDINGS:]
-    assert history.of_pod(UID) == (RecentFindings("main", ProbeKind.LIVENESS, letters, len(found) - 1.0),)
+    assert history.of_pod(UID) == (RecentOutcomes("main", ProbeType.LIVENESS, letters, len(found) - 1.0),)
 
 
 def test_findings_go_with_their_probe() -> None:
     """Those of the pod's other probes stay."""
     history = ProbeHistory()
-    for kind in (ProbeKind.LIVENESS, ProbeKind.READINESS):
-        history.note(UID, "main", kind, ProbeVerdict.SUCCESS, 0.0)
-    history.forget(UID, "main", ProbeKind.LIVENESS)
-    assert [one.kind for one in history.of_pod(UID)] == [ProbeKind.READINESS]
-    history.forget(UID, "main", ProbeKind.READINESS)
-    history.forget(UID, "main", ProbeKind.READINESS)
+    for kind in (ProbeType.LIVENESS, ProbeType.READINESS):
+        history.note(UID, "main", kind, ProbeOutcome.SUCCESS, 0.0)
+    history.forget(UID, "main", ProbeType.LIVENESS)
+    assert [one.kind for one in history.of_pod(UID)] == [ProbeType.READINESS]
+    history.forget(UID, "main", ProbeType.READINESS)
+    history.forget(UID, "main", ProbeType.READINESS)
     assert history.of_pod(UID) == ()

@@ -9,7 +9,7 @@ from hpack.table import HeaderTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.agent.probes.hpack import HpackError, decode, encode
+from pykubelet.kubelet.prober.grpc_probe import HpackError, decode, encode
 
 NAMES = st.text(string.ascii_lowercase + string.digits + "-_.", min_size=1, max_size=20)
 VALUES = st.text(string.printable.strip(), max_size=200)

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.agent.probes.hpack import encode
-from pykubelet.agent.probes.http2_call import (
+from pykubelet.kubelet.prober.grpc_probe import (
     ACK,
     END_HEADERS,
     END_STREAM,
     PADDED,
     PRIORITY,
-    Answer,
-    CallBroken,
     FrameType,
+    GrpcCallError,
     UnaryCall,
+    UnaryResponse,
+    encode,
     frame,
 )
 
@@ -26,7 +26,7 @@ HELLO = frame(FrameType.SETTINGS, 0, 0)
 HEADERS = frame(FrameType.HEADERS, END_HEADERS, 1, encode([(":status", "200")]))
 DATA = frame(FrameType.DATA, 0, 1, b"\x00\x00\x00\x00\x02\x08\x01")
 TRAILERS = frame(FrameType.HEADERS, END_HEADERS | END_STREAM, 1, encode([("grpc-status", "0")]))
-SERVING = Answer(0, "", b"\x08\x01")
+SERVING = UnaryResponse(0, "", b"\x08\x01")
 
 
 def call() -> UnaryCall:
@@ -127,7 +127,7 @@ def test_error_answer_without_message_is_read() -> None:
     made = call()
     fields = [(":status", "200"), ("grpc-status", "5"), ("grpc-message", "unknown%20service")]
     made.receive(HELLO + frame(FrameType.HEADERS, END_HEADERS | END_STREAM, 1, encode(fields)))
-    assert made.answer == Answer(5, "unknown service", b"")
+    assert made.answer == UnaryResponse(5, "unknown service", b"")
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_error_answer_without_message_is_read() -> None:
 )
 def test_broken_call_says_how(data: bytes, words: str) -> None:
     """What is no answer is told in one sentence."""
-    with pytest.raises(CallBroken, match=words):
+    with pytest.raises(GrpcCallError, match=words):
         call().receive(data)
 
 
@@ -155,7 +155,7 @@ def test_broken_call_says_how(data: bytes, words: str) -> None:
 def test_any_bytes_lead_to_an_answer_or_an_error(parts: list[bytes]) -> None:
     """Nothing a server sends is a crash."""
     made = call()
-    with suppress(CallBroken):
+    with suppress(GrpcCallError):
         for part in parts:
             made.receive(part)
     assert made.answer is None or made.is_connected

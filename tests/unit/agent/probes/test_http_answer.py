@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.agent.probes.finding import State
-from pykubelet.agent.probes.http_answer import HttpAnswer, NoAnswer, judge, redirect_target
+from pykubelet.kubelet.prober.http_probe import HttpProbeError, HttpProbeResponse, judge, redirect_target
+from pykubelet.kubelet.prober.tcp_probe import ProbeState
 
 ASKED = "http://10.0.0.1:80/start"
 
@@ -13,10 +13,10 @@ ASKED = "http://10.0.0.1:80/start"
 @given(st.integers(100, 599), st.binary(max_size=20))
 def test_answer_is_judged_by_its_hundred(status: int, body: bytes) -> None:
     """The body is in no failure: events are read by many."""
-    finding = judge(HttpAnswer(status, None, body))
-    expected = {2: State.SUCCESS, 3: State.WARNING}.get(status // 100, State.FAILURE)
+    finding = judge(HttpProbeResponse(status, None, body))
+    expected = {2: ProbeState.SUCCESS, 3: ProbeState.WARNING}.get(status // 100, ProbeState.FAILURE)
     assert finding.state == expected
-    if expected == State.FAILURE:
+    if expected == ProbeState.FAILURE:
         assert finding.output == f"HTTP probe failed with statuscode: {status}"
 
 
@@ -36,11 +36,11 @@ def test_answer_is_judged_by_its_hundred(status: int, body: bytes) -> None:
 )
 def test_redirect_is_followed_within_the_host_only(status: int, location: str | None, target: str | None) -> None:
     """Port and scheme may change, the host may not."""
-    assert redirect_target(ASKED, ASKED, HttpAnswer(status, location, b"")) == target
+    assert redirect_target(ASKED, ASKED, HttpProbeResponse(status, location, b"")) == target
 
 
 @pytest.mark.parametrize("location", ["ftp://10.0.0.1/x", "http://[::1/x"], ids=["scheme", "no address"])
 def test_redirect_to_nowhere_is_no_answer(location: str) -> None:
     """As Go's client has it."""
-    with pytest.raises(NoAnswer):
-        redirect_target(ASKED, ASKED, HttpAnswer(302, location, b""))
+    with pytest.raises(HttpProbeError):
+        redirect_target(ASKED, ASKED, HttpProbeResponse(302, location, b""))

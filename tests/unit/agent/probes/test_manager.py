@@ -6,13 +6,13 @@ import pytest
 from msgspec.structs import replace
 
 from probe_world import World, probe, probed_container
-from pykubelet.agent.flow import ProbeKind, ProbeVerdict
 from pykubelet.api.generated.core import ContainerState, ContainerStateTerminated, PodStatus
-from pykubelet.api.keys import PodUid
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.types import ProbeOutcome, ProbeType
 from pykubelet.testing.build import container, pod
 
-LIVENESS, READINESS, STARTUP = ProbeKind
-SUCCESS, FAILURE, UNKNOWN = ProbeVerdict.SUCCESS, ProbeVerdict.FAILURE, ProbeVerdict.UNKNOWN
+LIVENESS, READINESS, STARTUP = ProbeType
+SUCCESS, FAILURE, UNKNOWN = ProbeOutcome.SUCCESS, ProbeOutcome.FAILURE, ProbeOutcome.UNKNOWN
 ALL = pod(
     containers=[probed_container("a", liveness=probe(), readiness=probe(), startup=probe()), container("plain")],
     init_containers=(replace(probed_container("sidecar", readiness=probe()), restart_policy="Always"),),
@@ -210,7 +210,7 @@ async def test_crash_of_a_probe_costs_one_round(world: World, caplog: pytest.Log
     world.run_containers(of)
     crashes = iter([True])
 
-    def found(_: object) -> ProbeVerdict:
+    def found(_: object) -> ProbeOutcome:
         if next(crashes, False):
             raise RuntimeError("bug")
         return SUCCESS

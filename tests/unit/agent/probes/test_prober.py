@@ -6,11 +6,6 @@ from typing import Any, TypeVar
 
 import pytest
 
-from pykubelet.agent.flow import ProbeKind, ProbeVerdict
-from pykubelet.agent.probes.finding import ProbeError, State
-from pykubelet.agent.probes.http_answer import HttpAnswer, NoAnswer
-from pykubelet.agent.probes.prober import Prober
-from pykubelet.agent.probes.schedule import Subject
 from pykubelet.api.generated.core import (
     ContainerPort,
     EnvVar,
@@ -23,8 +18,13 @@ from pykubelet.api.generated.core import (
     Probe,
     TCPSocketAction,
 )
-from pykubelet.runtime.http_get import Headers
-from pykubelet.runtime.protocol import Outcome, RuntimeFailure
+from pykubelet.httpserver.http_client import Headers
+from pykubelet.kubelet.prober.http_probe import HttpProbeError, HttpProbeResponse
+from pykubelet.kubelet.prober.prober import Prober
+from pykubelet.kubelet.prober.tcp_probe import ProbeError, ProbeState
+from pykubelet.kubelet.prober.worker import ProbedContainer
+from pykubelet.kubelet.types import ProbeOutcome, ProbeType
+from pykubelet.runtimes.protocol import CommandResult, RuntimeFailure
 from pykubelet.testing.build import container, pod
 
 T = TypeVar("T")
@@ -35,9 +35,9 @@ class World:
     """A runtime that runs commands, a server that answers, and who hears events: the outer doors."""
 
     def __init__(self) -> None:
-        self.outcomes: list[Outcome | Exception] = []
+        self.outcomes: list[CommandResult | Exception] = []
         self.takes_seconds = 0.0
-        self.answers: list[HttpAnswer | Exception] = []
+        self.answers: list[HttpProbeResponse | Exception] = []
         self.commands: list[tuple[str, tuple[str, ...], float | None]] = []
         self.requests: list[tuple[str, dict[str, str]]] = []
         self.events: list[tuple[str, str, str, str]] = []
@@ -45,12 +45,12 @@ class World:
 
     async def run(
         self, container_id: str, command: Sequence[str], *, timeout_seconds: float | None, limit_bytes: int
-    ) -> Outcome:
+    ) -> CommandResult:
         self.commands.append((container_id, tuple(command), timeout_seconds))
         await asyncio.sleep(self.takes_seconds)
         return _taken(self.outcomes)
 
-    async def get(self, url: str, headers: Headers, *, deadline: float) -> HttpAnswer:
+    async def get(self, url: str, headers: Headers, *, deadline: float) -> HttpProbeResponse:
         self.requests.append((url, dict(headers)))
         return _taken(self.answers)
 
@@ -60,9 +60,9 @@ class World:
     def event(self, involved: ObjectReference, event_type: str, reason: str, message: str) -> None:
         self.events.append((event_type, reason, message, involved.field_path))
 
-    async def probe(self, probe: Probe, kind: ProbeKind = ProbeKind.LIVENESS, **fields: Any) -> ProbeVerdict | None:
+    async def probe(self, probe: Probe, kind: ProbeType = ProbeType.LIVENESS, **fields: Any) -> ProbeOutcome | None:
         probed = container("c", **fields)
-        subject = Subject(pod=pod(containers=[probed]), container=probed, kind=kind, probe=probe)
+        subject = ProbedContainer(pod=pod(containers=[probed]), container=probed, kind=kind, probe=probe)
         return await self.prober.probe(subject, STATUS, "cri://id")
 
 
@@ -84,9 +84,9 @@ def command(*words: str, **fields: Any) -> Probe:
 
 async def test_command_gets_literal_variables_and_the_runtime_its_own_id(world: World) -> None:
     """A value from elsewhere counts as empty, an unknown name stays."""
-    world.outcomes = [Outcome(0, b"")]
+    world.outcomes = [CommandResult(0, b"")]
     env = (EnvVar(name="A", value="a"), EnvVar(name="S", value_from=EnvVarSource()))
-    assert await world.probe(command("$(A)", "$(S)", "$$(A)", "$(B)"), env=env) == ProbeVerdict.SUCCESS
+    assert await world.probe(command("$(A)", "$(S)", "$$(A)", "$(B)"), env=env) == ProbeOutcome.SUCCESS
     assert world.commands == [("id", ("a", "", "$(A)", "$(B)"), 2)]
     assert world.events == []
 
@@ -94,23 +94,25 @@ async def test_command_gets_literal_variables_and_the_runtime_its_own_id(world: 
 @pytest.mark.parametrize(
     ("outcome", "words"),
     [
-        (Outcome(1, b"it is \xff broken"), "it is \ufffd broken"),
+        (CommandResult(1, b"it is \xff broken"), "it is \ufffd broken"),
         (TimeoutError(), 'command timed out: "check it" timed out after 2s'),
-        (Outcome(3, b""), ""),
+        (CommandResult(3, b""), ""),
     ],
     ids=["exit 1", "timeout", "silent"],
 )
-async def test_failed_command_is_told_in_upstream_words(world: World, outcome: Outcome | Exception, words: str) -> None:
+async def test_failed_command_is_told_in_upstream_words(
+    world: World, outcome: CommandResult | Exception, words: str
+) -> None:
     """As the kubelet's event, on the container."""
     world.outcomes = [outcome]
-    assert await world.probe(command("check", "it"), ProbeKind.READINESS) == ProbeVerdict.FAILURE
+    assert await world.probe(command("check", "it"), ProbeType.READINESS) == ProbeOutcome.FAILURE
     assert world.events == [("Warning", "Unhealthy", f"Readiness probe failed: {words}", "spec.containers{c}")]
 
 
 async def test_probe_that_cannot_be_run_is_tried_three_times_and_counts_for_nothing(world: World) -> None:
     """One event, however often it was tried."""
     world.outcomes = [RuntimeFailure("no such container")] * 3
-    assert await world.probe(command("x"), ProbeKind.STARTUP) is None
+    assert await world.probe(command("x"), ProbeType.STARTUP) is None
     assert len(world.commands) == 3
     message = "Startup probe errored and resulted in unknown state: no such container"
     assert [event[:3] for event in world.events] == [("Warning", "Unhealthy", message)]
@@ -118,8 +120,8 @@ async def test_probe_that_cannot_be_run_is_tried_three_times_and_counts_for_noth
 
 async def test_second_try_counts(world: World) -> None:
     """An error that goes away leaves no trace."""
-    world.outcomes = [RuntimeFailure("busy"), Outcome(0, b"")]
-    assert await world.probe(command("x")) == ProbeVerdict.SUCCESS
+    world.outcomes = [RuntimeFailure("busy"), CommandResult(0, b"")]
+    assert await world.probe(command("x")) == ProbeOutcome.SUCCESS
     assert world.events == []
 
 
@@ -147,10 +149,10 @@ async def test_exec_is_an_error_when_the_runtime_runs_no_commands(world: World) 
 
 async def test_http_probe_asks_the_pod_by_named_port_with_its_headers(world: World) -> None:
     """The host is the pod's address unless the probe names one."""
-    world.answers = [HttpAnswer(200, None, b"ok")]
+    world.answers = [HttpProbeResponse(200, None, b"ok")]
     action = HTTPGetAction(path="/h?x=1", port="web", http_headers=(HTTPHeader(name="X", value="y"),))
     ports = (ContainerPort(name="web", container_port=8080),)
-    assert await world.probe(Probe(http_get=action), ports=ports) == ProbeVerdict.SUCCESS
+    assert await world.probe(Probe(http_get=action), ports=ports) == ProbeOutcome.SUCCESS
     headers = {"X": "y", "User-Agent": "kube-probe/1.34", "Accept": "*/*"}
     assert world.requests == [("http://10.0.0.1:8080/h?x=1", headers)]
 
@@ -159,28 +161,31 @@ async def test_http_probe_asks_the_pod_by_named_port_with_its_headers(world: Wor
     ("answers", "verdict", "event"),
     [
         pytest.param(
-            [HttpAnswer(500, None, b"secret")],
-            ProbeVerdict.FAILURE,
+            [HttpProbeResponse(500, None, b"secret")],
+            ProbeOutcome.FAILURE,
             "Liveness probe failed: HTTP probe failed with statuscode: 500",
             id="500",
         ),
         pytest.param(
-            [HttpAnswer(302, "http://example.com/", b"moved")],
-            ProbeVerdict.SUCCESS,
+            [HttpProbeResponse(302, "http://example.com/", b"moved")],
+            ProbeOutcome.SUCCESS,
             "Liveness probe warning: Probe terminated redirects, Response body: moved",
             id="elsewhere",
         ),
         pytest.param(
-            [HttpAnswer(302, "/a", b"")] * 10,
-            ProbeVerdict.FAILURE,
+            [HttpProbeResponse(302, "/a", b"")] * 10,
+            ProbeOutcome.FAILURE,
             'Liveness probe failed: Get "http://10.0.0.1:80/": stopped after 10 redirects',
             id="in circles",
         ),
         pytest.param(
-            [NoAnswer("EOF")], ProbeVerdict.FAILURE, 'Liveness probe failed: Get "http://10.0.0.1:80/": EOF', id="EOF"
+            [HttpProbeError("EOF")],
+            ProbeOutcome.FAILURE,
+            'Liveness probe failed: Get "http://10.0.0.1:80/": EOF',
+            id="EOF",
         ),
         pytest.param(
-            [ProbeError("unexpected EOF", State.FAILURE)] * 3,
+            [ProbeError("unexpected EOF", ProbeState.FAILURE)] * 3,
             None,
             "Liveness probe errored and resulted in failure state: unexpected EOF",
             id="broken body",
@@ -188,7 +193,7 @@ async def test_http_probe_asks_the_pod_by_named_port_with_its_headers(world: Wor
     ],
 )
 async def test_http_answers_become_verdicts_and_events(
-    world: World, answers: list[HttpAnswer | Exception], verdict: ProbeVerdict | None, event: str
+    world: World, answers: list[HttpProbeResponse | Exception], verdict: ProbeOutcome | None, event: str
 ) -> None:
     """In upstream's words."""
     world.answers = list(answers)
@@ -200,12 +205,12 @@ async def test_http_answers_become_verdicts_and_events(
 async def test_own_host_header_does_not_follow_to_an_address_the_server_names(world: World) -> None:
     """It does follow a relative redirect."""
     world.answers = [
-        HttpAnswer(302, "/a", b""),
-        HttpAnswer(302, "http://10.0.0.1:81/b", b""),
-        HttpAnswer(200, None, b""),
+        HttpProbeResponse(302, "/a", b""),
+        HttpProbeResponse(302, "http://10.0.0.1:81/b", b""),
+        HttpProbeResponse(200, None, b""),
     ]
     action = HTTPGetAction(path="/", port=80, http_headers=(HTTPHeader(name="Host", value="example.com"),))
-    assert await world.probe(Probe(http_get=action)) == ProbeVerdict.SUCCESS
+    assert await world.probe(Probe(http_get=action)) == ProbeOutcome.SUCCESS
     assert [(url, headers.get("Host")) for url, headers in world.requests] == [
         ("http://10.0.0.1:80/", "example.com"),
         ("http://10.0.0.1:80/a", "example.com"),
@@ -216,13 +221,13 @@ async def test_own_host_header_does_not_follow_to_an_address_the_server_names(wo
 async def test_secret_header_does_not_follow_out_of_tls(world: World) -> None:
     """The server names a plain address: whoever listens on the way would hear it."""
     world.answers = [
-        HttpAnswer(302, "https://10.0.0.1:443/a", b""),
-        HttpAnswer(302, "http://10.0.0.1:80/b", b""),
-        HttpAnswer(200, None, b""),
+        HttpProbeResponse(302, "https://10.0.0.1:443/a", b""),
+        HttpProbeResponse(302, "http://10.0.0.1:80/b", b""),
+        HttpProbeResponse(200, None, b""),
     ]
     secret = HTTPHeader(name="Authorization", value="Bearer x")
     action = HTTPGetAction(path="/", port=443, scheme="HTTPS", http_headers=(secret,))
-    assert await world.probe(Probe(http_get=action)) == ProbeVerdict.SUCCESS
+    assert await world.probe(Probe(http_get=action)) == ProbeOutcome.SUCCESS
     assert [headers.get("Authorization") for _, headers in world.requests] == ["Bearer x", "Bearer x", None]
 
 

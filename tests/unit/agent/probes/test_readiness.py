@@ -3,15 +3,15 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.agent.flow import ProbeKind, ProbeVerdict
-from pykubelet.agent.probes.readiness import with_probe_results
 from pykubelet.api.generated.core import ContainerState, ContainerStateRunning, ContainerStatus, PodStatus
+from pykubelet.kubelet.prober.prober_manager import with_probe_results
+from pykubelet.kubelet.types import ProbeOutcome, ProbeType
 from pykubelet.testing.build import container, pod
 
-Known = dict[tuple[ProbeKind, str], ProbeVerdict | None]
+Known = dict[tuple[ProbeType, str], ProbeOutcome | None]
 NAMES = ("a", "b", "c")
 KNOWN: st.SearchStrategy[Known] = st.dictionaries(
-    st.tuples(st.sampled_from(ProbeKind), st.sampled_from(NAMES)), st.none() | st.sampled_from(ProbeVerdict)
+    st.tuples(st.sampled_from(ProbeType), st.sampled_from(NAMES)), st.none() | st.sampled_from(ProbeOutcome)
 )
 
 
@@ -19,10 +19,10 @@ class Verdicts:
     def __init__(self, known: Known) -> None:
         self.known = known
 
-    def result(self, kind: ProbeKind, container_id: str) -> ProbeVerdict | None:
+    def result(self, kind: ProbeType, container_id: str) -> ProbeOutcome | None:
         return self.known.get((kind, container_id))
 
-    def is_probed(self, kind: ProbeKind, container_name: str) -> bool:
+    def is_probed(self, kind: ProbeType, container_name: str) -> bool:
         return (kind, container_name) in self.known
 
 
@@ -45,7 +45,7 @@ def test_ready_container_runs_has_started_and_passed(known: Known, running: set[
         if one.ready:
             assert one.started
             assert one.name in running
-            assert known.get((ProbeKind.READINESS, one.name), ProbeVerdict.SUCCESS) == ProbeVerdict.SUCCESS
+            assert known.get((ProbeType.READINESS, one.name), ProbeOutcome.SUCCESS) == ProbeOutcome.SUCCESS
         if one.started:
-            assert known.get((ProbeKind.STARTUP, one.name), ProbeVerdict.SUCCESS) == ProbeVerdict.SUCCESS
+            assert known.get((ProbeType.STARTUP, one.name), ProbeOutcome.SUCCESS) == ProbeOutcome.SUCCESS
             assert one.ready != (one.name in urgent)

@@ -8,18 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pykubelet.agent.flow import ProbeKind, ProbeVerdict
-from pykubelet.agent.probes.schedule import (
-    INITIAL_RESULTS,
-    Memory,
-    Subject,
-    conclude,
-    examine,
-    first_delay_seconds,
-    next_tick,
-    probe_of,
-    taken_over,
-)
 from pykubelet.api.generated.core import (
     ContainerState,
     ContainerStateRunning,
@@ -29,11 +17,23 @@ from pykubelet.api.generated.core import (
     Probe,
 )
 from pykubelet.api.times import format_time
+from pykubelet.kubelet.prober.worker import (
+    INITIAL_RESULTS,
+    ProbedContainer,
+    ProbeRecord,
+    conclude,
+    examine,
+    first_delay_seconds,
+    next_tick,
+    probe_of,
+    taken_over,
+)
+from pykubelet.kubelet.types import ProbeOutcome, ProbeType
 from pykubelet.testing.build import container, pod
 from pykubelet.testing.virtual_time import EPOCH
 
-KINDS = st.sampled_from(ProbeKind)
-FOUND = st.sampled_from([ProbeVerdict.SUCCESS, ProbeVerdict.FAILURE])
+KINDS = st.sampled_from(ProbeType)
+FOUND = st.sampled_from([ProbeOutcome.SUCCESS, ProbeOutcome.FAILURE])
 STATES = st.sampled_from(
     [
         ContainerState(),
@@ -59,20 +59,22 @@ POD_STATUSES = st.none() | st.builds(
 
 
 def subject(
-    kind: ProbeKind, *, policy: str = "Always", failure_threshold: int = 3, success_threshold: int = 1
-) -> Subject:
+    kind: ProbeType, *, policy: str = "Always", failure_threshold: int = 3, success_threshold: int = 1
+) -> ProbedContainer:
     probe = Probe(failure_threshold=failure_threshold, success_threshold=success_threshold, initial_delay_seconds=5)
     probed = container("c", liveness_probe=probe, readiness_probe=probe, startup_probe=probe)
-    return Subject(pod=pod(containers=[probed], restart_policy=policy), container=probed, kind=kind, probe=probe)
+    return ProbedContainer(
+        pod=pod(containers=[probed], restart_policy=policy), container=probed, kind=kind, probe=probe
+    )
 
 
 @settings(max_examples=150)
 @given(KINDS, st.lists(st.tuples(POD_STATUSES, FOUND), max_size=12), st.sampled_from(["Always", "Never"]))
 def test_results_are_only_ever_those_of_the_present_container(
-    kind: ProbeKind, looks: list[tuple[PodStatus | None, ProbeVerdict]], policy: str
+    kind: ProbeType, looks: list[tuple[PodStatus | None, ProbeOutcome]], policy: str
 ) -> None:
     """Results never pile up, a container has its first result at once, and nothing is probed on hold."""
-    what, memory, results = subject(kind, policy=policy), Memory(), dict[str, ProbeVerdict]()
+    what, memory, results = subject(kind, policy=policy), ProbeRecord(), dict[str, ProbeOutcome]()
     for status, found in looks:
         before = memory
         step = examine(what, memory, status, EPOCH + timedelta(seconds=60))
@@ -93,27 +95,27 @@ def test_results_are_only_ever_those_of_the_present_container(
 @settings(max_examples=100)
 @given(KINDS, st.lists(FOUND, min_size=1, max_size=20), st.integers(1, 4), st.integers(1, 4))
 def test_verdict_needs_as_many_equal_findings_as_its_threshold(
-    kind: ProbeKind, findings: list[ProbeVerdict], failures: int, successes: int
+    kind: ProbeType, findings: list[ProbeOutcome], failures: int, successes: int
 ) -> None:
     """A result is set exactly where the last so many findings are equal and none of them was counted before a hold."""
     what = subject(kind, failure_threshold=failures, success_threshold=successes)
-    memory = Memory(container_id="test://1")
-    since: list[ProbeVerdict] = []
+    memory = ProbeRecord(container_id="test://1")
+    since: list[ProbeOutcome] = []
     for found in findings:
         since.append(found)
         step = conclude(what, memory, found)
-        threshold = failures if found == ProbeVerdict.FAILURE else successes
+        threshold = failures if found == ProbeOutcome.FAILURE else successes
         run = next((n for n, one in enumerate(reversed(since)) if one != found), len(since))
         assert step.results == ((found,) if run >= threshold else ())
         memory = step.memory
         if memory.is_on_hold:
             # A new container ends the hold.
             since, memory = [], dataclasses.replace(memory, is_on_hold=False)
-            assert kind == ProbeKind.STARTUP or (kind, found) == (ProbeKind.LIVENESS, ProbeVerdict.FAILURE)
+            assert kind == ProbeType.STARTUP or (kind, found) == (ProbeType.LIVENESS, ProbeOutcome.FAILURE)
 
 
-@pytest.mark.parametrize("kind", ProbeKind)
-def test_probe_of_a_container_without_one_is_none(kind: ProbeKind) -> None:
+@pytest.mark.parametrize("kind", ProbeType)
+def test_probe_of_a_container_without_one_is_none(kind: ProbeType) -> None:
     """Each kind looks at its own field."""
     assert probe_of(container(), kind) is None
 
@@ -121,22 +123,22 @@ def test_probe_of_a_container_without_one_is_none(kind: ProbeKind) -> None:
 @pytest.mark.parametrize(
     ("kind", "ready", "started", "is_taken_over"),
     [
-        (ProbeKind.READINESS, True, True, True),
-        (ProbeKind.READINESS, False, True, False),
-        (ProbeKind.STARTUP, False, True, True),
-        (ProbeKind.STARTUP, False, False, False),
-        (ProbeKind.LIVENESS, True, True, False),
+        (ProbeType.READINESS, True, True, True),
+        (ProbeType.READINESS, False, True, False),
+        (ProbeType.STARTUP, False, True, True),
+        (ProbeType.STARTUP, False, False, False),
+        (ProbeType.LIVENESS, True, True, False),
     ],
 )
-def test_shown_success_is_taken_over(kind: ProbeKind, ready: bool, started: bool, is_taken_over: bool) -> None:
+def test_shown_success_is_taken_over(kind: ProbeType, ready: bool, started: bool, is_taken_over: bool) -> None:
     """What the API shows as ready or started is the result to begin with, and the container is no new one."""
     running = ContainerState(running=ContainerStateRunning())
     shown = ContainerStatus(name="c", container_id="test://1", state=running, ready=ready, started=started)
-    expected = (Memory(container_id="test://1"), ProbeVerdict.SUCCESS) if is_taken_over else (Memory(), None)
+    expected = (ProbeRecord(container_id="test://1"), ProbeOutcome.SUCCESS) if is_taken_over else (ProbeRecord(), None)
     assert taken_over("c", kind, PodStatus(container_statuses=(shown,))) == expected
     ended = replace(shown, state=ContainerState(terminated=ContainerStateTerminated()))
-    assert taken_over("c", kind, PodStatus(container_statuses=(ended,))) == (Memory(), None)
-    assert taken_over("other", kind, PodStatus(container_statuses=(shown,))) == (Memory(), None)
+    assert taken_over("c", kind, PodStatus(container_statuses=(ended,))) == (ProbeRecord(), None)
+    assert taken_over("other", kind, PodStatus(container_statuses=(shown,))) == (ProbeRecord(), None)
 
 
 @given(st.floats(0, 100), st.floats(0, 100), st.integers(1, 20))

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from pykubelet.agent.refs import CacheOptions, ConfigMapManager, NotRegistered, ObjectKey, SecretManager, Strategy
 from pykubelet.api.errors import NotFound
 from pykubelet.api.generated.core import LocalObjectReference, Pod
-from pykubelet.api.typed import SECRETS
-from pykubelet.kube.client import PatchType
+from pykubelet.api.scheme import SECRETS
+from pykubelet.client.interface import PatchType
+from pykubelet.kubelet.objectcache.cache_based_manager import CacheOptions, ChangeDetectionStrategy
+from pykubelet.kubelet.objectcache.secret_and_configmap_manager import ConfigMapManager, SecretManager
+from pykubelet.kubelet.objectcache.store import NotRegistered, ObjectKey
 from pykubelet.testing.build import pod, secret
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock
@@ -24,8 +26,8 @@ def pulling(*names: str) -> Pod:
     return pod(image_pull_secrets=tuple(LocalObjectReference(name=name) for name in names))
 
 
-@pytest.mark.parametrize("strategy", Strategy)
-async def test_manager_serves_registered_pods(running: Running, strategy: Strategy) -> None:
+@pytest.mark.parametrize("strategy", ChangeDetectionStrategy)
+async def test_manager_serves_registered_pods(running: Running, strategy: ChangeDetectionStrategy) -> None:
     """From register to unregister, with every strategy."""
     api = MemoryApi(VirtualClock())
     await api.create(SECRETS, secret("s", {"k": b"v"}), namespace="default")
@@ -36,13 +38,13 @@ async def test_manager_serves_registered_pods(running: Running, strategy: Strate
         with pytest.raises(NotFound):
             await manager.get("default", "absent")
         manager.unregister_pod(pulling())
-        if strategy is not Strategy.GET:
+        if strategy is not ChangeDetectionStrategy.GET:
             with pytest.raises(NotRegistered):
                 await manager.get("default", "s")
 
 
-@pytest.mark.parametrize("strategy", [Strategy.WATCH, Strategy.TTL])
-async def test_subscriber_hears_of_a_change(running: Running, strategy: Strategy) -> None:
+@pytest.mark.parametrize("strategy", [ChangeDetectionStrategy.WATCH, ChangeDetectionStrategy.TTL])
+async def test_subscriber_hears_of_a_change(running: Running, strategy: ChangeDetectionStrategy) -> None:
     """At once from a watch; from the TTL cache when a reader has found it."""
     api = MemoryApi(VirtualClock())
     await api.create(SECRETS, secret("s", {"k": b"1"}), namespace="default")
@@ -54,7 +56,7 @@ async def test_subscriber_hears_of_a_change(running: Running, strategy: Strategy
             await manager.get("default", "s")
             assert len(changes) == 0
             await api.patch(SECRETS, "s", {"data": {"k": "Mg=="}}, namespace="default", patch_type=PatchType.MERGE)
-            if strategy is Strategy.TTL:
+            if strategy is ChangeDetectionStrategy.TTL:
                 await asyncio.sleep(60)
                 await manager.get("default", "s")
             async with asyncio.timeout(1):

@@ -9,14 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.agent.refs import NotRegistered, NotSynced, ObjectKey
-from pykubelet.agent.refs.store import ObjectSource
-from pykubelet.agent.refs.ttl_store import TtlStore
-from pykubelet.agent.refs.watch_store import WatchOptions, WatchStore
-from pykubelet.api import resources, wire
+from pykubelet.api import schema, serializer
 from pykubelet.api.errors import ApiError, NotFound
 from pykubelet.api.generated.core import ConfigMap
-from pykubelet.api.typed import CONFIG_MAPS
+from pykubelet.api.scheme import CONFIG_MAPS
+from pykubelet.kubelet.objectcache.store import NotRegistered, NotSynced, ObjectKey, ObjectSource, TtlStore
+from pykubelet.kubelet.objectcache.watch_based_manager import WatchOptions, WatchStore
 from pykubelet.testing.build import config_map
 from pykubelet.testing.faults import Fault, FaultyClient
 from pykubelet.testing.memory_api import MemoryApi
@@ -50,8 +48,8 @@ FIXED_STORY: tuple[Step, ...] = (
 )
 
 
-def stored(api: MemoryApi) -> dict[str, wire.Document]:
-    return {document["metadata"]["name"]: document for document in api.documents(resources.CONFIG_MAPS)}
+def stored(api: MemoryApi) -> dict[str, serializer.Document]:
+    return {document["metadata"]["name"]: document for document in api.documents(schema.CONFIG_MAPS)}
 
 
 async def act(api: MemoryApi, store: Store, step: Step) -> None:
@@ -61,10 +59,10 @@ async def act(api: MemoryApi, store: Store, step: Step) -> None:
     match what:
         case "write":
             uid = stored(api).get(name, {"metadata": {"uid": f"{name}-{len(api.calls)}-{number}"}})["metadata"]["uid"]
-            document = wire.to_document(config_map(name, {"value": str(number)}))
-            api.put(resources.CONFIG_MAPS, {**document, "metadata": {**document["metadata"], "uid": uid}})
+            document = serializer.to_document(config_map(name, {"value": str(number)}))
+            api.put(schema.CONFIG_MAPS, {**document, "metadata": {**document["metadata"], "uid": uid}})
         case "erase" if name in stored(api):
-            api.remove(resources.CONFIG_MAPS, namespace="default", name=name)
+            api.remove(schema.CONFIG_MAPS, namespace="default", name=name)
         case "refer":
             store.add_reference(key, f"pod-{number}")
         case "release":

@@ -4,9 +4,10 @@ import asyncio
 
 import pytest
 
-from pykubelet.agent.refs import ConfigMapManager, NotRegistered, PodReferences, SecretManager
 from pykubelet.api.generated.core import LocalObjectReference, Pod
-from pykubelet.api.typed import SECRETS
+from pykubelet.api.scheme import SECRETS
+from pykubelet.kubelet.objectcache.secret_and_configmap_manager import ConfigMapManager, PodReferences, SecretManager
+from pykubelet.kubelet.objectcache.store import NotRegistered
 from pykubelet.testing.build import pod, secret
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock

@@ -6,10 +6,10 @@ from typing import Any, Literal
 
 import pytest
 
-from pykubelet.agent.refs.referenced_only import ReferencedOnly
 from pykubelet.api.generated.core import ConfigMap
-from pykubelet.api.typed import CONFIG_MAPS
-from pykubelet.kube.client import WatchEvent
+from pykubelet.api.scheme import CONFIG_MAPS
+from pykubelet.client.interface import WatchEvent
+from pykubelet.kubelet.objectcache.watch_based_manager import ReferencedObjectsClient
 from pykubelet.testing.build import config_map
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import ManualClock
@@ -58,7 +58,7 @@ async def test_list_shows_only_what_is_wanted() -> None:
     api, names = MemoryApi(ManualClock()), Names("b c")
     for name in ("a", "b", "c", "d"):
         await api.create(CONFIG_MAPS, config_map(name), namespace="default")
-    client = ReferencedOnly(api, names)
+    client = ReferencedObjectsClient(api, names)
     page = await client.list(CONFIG_MAPS, namespace="default", limit=2)
     rest = await client.list(CONFIG_MAPS, namespace="default", limit=2, continue_token=page.continue_token)
     assert [item.metadata.name for item in (*page.items, *rest.items)] == ["b", "c"]
@@ -83,7 +83,7 @@ async def test_list_shows_only_what_is_wanted() -> None:
 )
 async def test_event_is_shown_as(names: Names, type: EventType, shown: EventType, gone: list[str]) -> None:
     """Every event moves the position on; what nobody wants carries no object."""
-    client = ReferencedOnly(OneEvent(WatchEvent(type, config_map("a"), "7")), names)
+    client = ReferencedObjectsClient(OneEvent(WatchEvent(type, config_map("a"), "7")), names)
     async with client.watch(CONFIG_MAPS) as events:
         [event] = [event async for event in events]
     expected = None if shown == "BOOKMARK" else config_map("a")
@@ -93,6 +93,6 @@ async def test_event_is_shown_as(names: Names, type: EventType, shown: EventType
 
 async def test_bookmark_passes() -> None:
     """It has no object to judge."""
-    client = ReferencedOnly(OneEvent(WatchEvent("BOOKMARK", None, "9")), Names())
+    client = ReferencedObjectsClient(OneEvent(WatchEvent("BOOKMARK", None, "9")), Names())
     async with client.watch(CONFIG_MAPS) as events:
         assert [event async for event in events] == [WatchEvent("BOOKMARK", None, "9")]

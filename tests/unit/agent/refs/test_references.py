@@ -9,9 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.agent.refs import Reference, Referent, config_map_names, references, secret_names
-from pykubelet.api import wire
+from pykubelet.api import serializer
 from pykubelet.api.generated.core import Pod, PodSpec
+from pykubelet.kubelet.objectcache.secret_and_configmap_manager import (
+    Reference,
+    Referent,
+    config_map_names,
+    references,
+    secret_names,
+)
 
 Path = tuple[str, ...]
 
@@ -60,7 +66,7 @@ def pod_at(path: Path, value: str) -> Pod:
         below = build(inner, tuple(tail))
         return {head: [below] if get_origin(field.type) is tuple else below}
 
-    return wire.from_document({"spec": build(PodSpec, path)}, Pod)
+    return serializer.from_document({"spec": build(PodSpec, path)}, Pod)
 
 
 @pytest.mark.parametrize(("path", "kind"), [pytest.param(*item, id=".".join(item[0])) for item in REFERENCES.items()])
@@ -91,7 +97,7 @@ def test_names_are_exactly_those_of_all_fields_together(chosen: list[tuple[Path,
     """Any mixture of fields gives the set of its names, without empty ones."""
     document: Any = {}
     for path, name in chosen:
-        document = merged(document, wire.to_document(pod_at(path, name)))
-    pod = wire.from_document(document, Pod)
+        document = merged(document, serializer.to_document(pod_at(path, name)))
+    pod = serializer.from_document(document, Pod)
     for kind, names in ((Referent.SECRET, secret_names), (Referent.CONFIG_MAP, config_map_names)):
         assert names(pod) == {name for path, name in chosen if name and REFERENCES[path] is kind}

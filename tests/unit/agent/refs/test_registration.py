@@ -5,9 +5,9 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.agent.refs.registration import Registration
-from pykubelet.agent.refs.store import ObjectKey
 from pykubelet.api.generated.core import Pod
+from pykubelet.kubelet.objectcache.cache_based_manager import Registration
+from pykubelet.kubelet.objectcache.store import ObjectKey
 from pykubelet.testing.build import pod
 
 NAMES = ("s1", "s2", "s3")

@@ -2,11 +2,11 @@
 
 import pytest
 
-from pykubelet.agent.refs import RuntimeClasses
 from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.generated.node import RuntimeClass
-from pykubelet.api.typed import RUNTIME_CLASSES
-from pykubelet.runtime.protocol import RuntimeFailure
+from pykubelet.api.scheme import RUNTIME_CLASSES
+from pykubelet.kubelet.objectcache.cluster_objects import RuntimeClasses
+from pykubelet.runtimes.protocol import RuntimeFailure
 from pykubelet.testing.faults import Fault, FaultyClient
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from pykubelet.agent.refs import ServiceList
 from pykubelet.api.generated.core import Service
 from pykubelet.api.generated.meta import ObjectMeta
-from pykubelet.api.typed import SERVICES
+from pykubelet.api.scheme import SERVICES
+from pykubelet.kubelet.objectcache.cluster_objects import ServiceList
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock
 

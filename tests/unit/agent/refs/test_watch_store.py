@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from pykubelet.agent.refs import NotSynced, ObjectKey
-from pykubelet.agent.refs.store import ObjectSource
-from pykubelet.agent.refs.watch_store import WatchOptions, WatchStore
-from pykubelet.api import resources, wire
+from pykubelet.api import schema, serializer
 from pykubelet.api.errors import ApiError, Forbidden, InternalError, NotFound, NotReached
 from pykubelet.api.generated.core import ConfigMap
-from pykubelet.api.typed import CONFIG_MAPS
-from pykubelet.kube.client import EVERYTHING, Selection
+from pykubelet.api.scheme import CONFIG_MAPS
+from pykubelet.client.interface import EVERYTHING, Selection
+from pykubelet.kubelet.objectcache.store import NotSynced, ObjectKey, ObjectSource
+from pykubelet.kubelet.objectcache.watch_based_manager import WatchOptions, WatchStore
 from pykubelet.testing.build import config_map
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock
@@ -49,11 +48,11 @@ class Server(MemoryApi):
 
     def write(self, name: str, value: str = "1", *, uid: str = "", immutable: bool | None = None) -> None:
         """Create or change a config map; another UID means that it was recreated."""
-        document = wire.to_document(config_map(name, {"value": value}, immutable=immutable))
-        self.put(resources.CONFIG_MAPS, {**document, "metadata": {**document["metadata"], "uid": uid or f"uid-{name}"}})
+        document = serializer.to_document(config_map(name, {"value": value}, immutable=immutable))
+        self.put(schema.CONFIG_MAPS, {**document, "metadata": {**document["metadata"], "uid": uid or f"uid-{name}"}})
 
     def erase(self, name: str) -> None:
-        self.remove(resources.CONFIG_MAPS, namespace="default", name=name)
+        self.remove(schema.CONFIG_MAPS, namespace="default", name=name)
 
     def asked(self) -> tuple[str, ...]:
         """The requests since this was last called."""

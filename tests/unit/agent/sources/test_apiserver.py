@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.agent.flow import PodOp
-from pykubelet.agent.sources.apiserver import PendingPods
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.generated.meta import ObjectMeta
+from pykubelet.kubelet.config.apiserver import ApiPodBuffer
+from pykubelet.kubelet.types import PodOperation
 from pykubelet.testing.virtual_time import VirtualTimeLoop
 
 MakePod = Callable[..., Pod]
@@ -18,27 +18,27 @@ MakePod = Callable[..., Pod]
 
 async def test_first_list_is_one_set_even_if_it_is_empty() -> None:
     """Nothing is sent before the list is complete."""
-    pending = PendingPods()
+    pending = ApiPodBuffer()
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(pending.take(), 1)
     pending.synced()
-    assert await pending.take() == ((PodOp.SET, ()),)
+    assert await pending.take() == ((PodOperation.SET, ()),)
 
 
 async def test_changes_are_collected_while_nobody_takes_them(make_pod: MakePod) -> None:
     """The newest state of a pod counts; removals go first; a later list adds nothing of its own."""
-    pending = PendingPods()
+    pending = ApiPodBuffer()
     a, b, c = make_pod("a"), make_pod("b"), make_pod("c", image="v2")
     for pod in (a, b, make_pod("c")):
         pending.added(pod)
     pending.synced()
     pending.deleted(b)
-    assert await pending.take() == ((PodOp.SET, (a, make_pod("c"))),)
+    assert await pending.take() == ((PodOperation.SET, (a, make_pod("c"))),)
     pending.modified(make_pod("c", image="v1.5"))
     pending.modified(c)
     pending.deleted(a)
     pending.added(make_pod("a", "new"))
-    assert await pending.take() == ((PodOp.REMOVE, (a,)), (PodOp.ADD, (c, make_pod("a", "new"))))
+    assert await pending.take() == ((PodOperation.REMOVE, (a,)), (PodOperation.ADD, (c, make_pod("a", "new"))))
     pending.synced()
     assert await pending.take() == ()
 
@@ -51,14 +51,14 @@ def pod_of(uid: str) -> Pod:
 @given(steps=st.lists(st.sampled_from(["toggle 1", "toggle 2", "toggle 3", "take"]), max_size=20))
 def test_what_is_taken_adds_up_to_what_happened(steps: list[str]) -> None:
     """However the changes are batched, applying the messages gives the pods that are there."""
-    pending, present, taken = PendingPods(), set[str](), set[str]()
+    pending, present, taken = ApiPodBuffer(), set[str](), set[str]()
     loop = VirtualTimeLoop()
 
     def apply() -> None:
         for op, pods in loop.run_until_complete(pending.take()):
             uids = {pod.metadata.uid for pod in pods}
-            taken.difference_update(uids if op is PodOp.REMOVE else ())
-            taken.update(() if op is PodOp.REMOVE else uids)
+            taken.difference_update(uids if op is PodOperation.REMOVE else ())
+            taken.update(() if op is PodOperation.REMOVE else uids)
 
     pending.synced()
     for step in [*steps, "take"]:

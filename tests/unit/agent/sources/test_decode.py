@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.agent.sources.decode import Decoded, decode_pods
-from pykubelet.agent.sources.identity import file_origin, static_pod_uid, url_origin
-from pykubelet.kube.manifests.documents import MAX_MANIFEST_BYTES
+from pykubelet.client.manifests.scanner import MAX_MANIFEST_BYTES
+from pykubelet.kubelet.config.static_pods import DecodedPods, decode_pods, file_origin, static_pod_uid, url_origin
 
 _FILE = file_origin("/etc/manifests/web.yaml")
 _LEAVES = st.none() | st.booleans() | st.integers(0, 9) | st.text("ab", max_size=2)
@@ -28,7 +27,7 @@ def _pod(name: str = "web", **spec: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": body}
 
 
-def _decode(*documents: dict[str, Any], allow_references: bool = False) -> Decoded:
+def _decode(*documents: dict[str, Any], allow_references: bool = False) -> DecodedPods:
     data = "\n---\n".join(map(json.dumps, documents)).encode()
     return decode_pods(data, origin=_FILE, node_name="n", allow_references=allow_references)
 
@@ -114,7 +113,7 @@ def test_other_kinds_are_passed_over_where_someone_else_takes_them() -> None:
     assert [pod.metadata.name for pod in decoded.pods] == ["a-n"]
     assert [problem.line for problem in decoded.problems] == [5]
     alone = decode_pods(json.dumps(service).encode(), origin=_FILE, node_name="n", skips_other_kinds=True)
-    assert alone == Decoded()
+    assert alone == DecodedPods()
 
 
 def test_several_complaints_stand_in_one_list_as_go_prints_it() -> None:
@@ -144,7 +143,7 @@ def test_read_limit_is_reached_at_exactly_ten_mebibytes(size: int, fits: bool) -
 
 def test_explicit_empty_list_is_neither_pod_nor_problem() -> None:
     """It says that there are no pods, which is not the same as saying nothing."""
-    assert _decode({"apiVersion": "v1", "kind": "PodList", "items": []}) == Decoded()
+    assert _decode({"apiVersion": "v1", "kind": "PodList", "items": []}) == DecodedPods()
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.agent.flow import PodOp, PodUpdate
-from pykubelet.agent.sources import NotificationMode, PodConfig, merge_update, notifications, stored_after
-from pykubelet.agent.sources.compare import Difference, refresh
 from pykubelet.api.generated.core import Container, ObjectReference, Pod, PodSpec, PodStatus
 from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.pods import CONFIG_SEEN, CONFIG_SOURCE, LOCAL_ANNOTATIONS, pod_full_name
+from pykubelet.kubelet.config.config import NotificationMode, PodConfig, notifications
+from pykubelet.kubelet.config.merge import PodDifference, compare_pods, merge_update, stored_after
+from pykubelet.kubelet.types import PodOperation, PodUpdate
 from pykubelet.testing.virtual_time import ManualClock
 
 MakePod = Callable[..., Pod]
@@ -45,7 +45,7 @@ PODS = st.builds(
     st.sampled_from([{}, {"n": "1"}, {CONFIG_SEEN: "x", CONFIG_SOURCE: "y"}]),
     st.booleans(),
 )
-OPS = st.sampled_from([op for op in PodOp if op is not PodOp.RESTORE])
+OPS = st.sampled_from([op for op in PodOperation if op is not PodOperation.RESTORE])
 MESSAGES = st.lists(
     st.tuples(st.sampled_from(["file", "api"]), OPS, st.lists(PODS, max_size=4).map(tuple)), max_size=12
 )
@@ -62,22 +62,22 @@ def first_of_each_name(pods: tuple[Pod, ...]) -> list[Pod]:
     return list({pod_full_name(pod): pod for pod in reversed(pods)}.values())[::-1]
 
 
-def told_last(state: dict[str, Any], op: PodOp, pods: tuple[Pod, ...]) -> dict[str, Any]:
+def told_last(state: dict[str, Any], op: PodOperation, pods: tuple[Pod, ...]) -> dict[str, Any]:
     """What the last inputs define: the plainest reading of a message."""
-    if op is PodOp.REMOVE:
+    if op is PodOperation.REMOVE:
         gone = {pod.metadata.uid for pod in pods}
         return {uid: told for uid, told in state.items() if uid not in gone}
-    if op is PodOp.RECONCILE:
+    if op is PodOperation.RECONCILE:
         return state
     # In message order, which the reversal above does not keep: names are few, so order by first position.
     unique = sorted(first_of_each_name(pods), key=pods.index)
     said = {pod.metadata.uid: meaning(pod) for pod in unique}
-    return said if op is PodOp.SET else {**state, **said}
+    return said if op is PodOperation.SET else {**state, **said}
 
 
 def replayed(content: dict[tuple[str, str], Pod], update: PodUpdate) -> None:
     for pod in update.pods:
-        if update.op is PodOp.REMOVE:
+        if update.op is PodOperation.REMOVE:
             del content[update.source, pod.metadata.uid]
         else:
             content[update.source, pod.metadata.uid] = pod
@@ -85,7 +85,7 @@ def replayed(content: dict[tuple[str, str], Pod], update: PodUpdate) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(messages=MESSAGES)
-def test_any_interleaving_ends_in_what_was_said_last(messages: list[tuple[str, PodOp, tuple[Pod, ...]]]) -> None:
+def test_any_interleaving_ends_in_what_was_said_last(messages: list[tuple[str, PodOperation, tuple[Pod, ...]]]) -> None:
     """The content is what the last inputs define, and replaying the updates gives exactly the content."""
     config = PodConfig(clock=ManualClock(), recorder=Silent())
     defined: dict[str, dict[str, Any]] = {"file": {}, "api": {}}
@@ -106,11 +106,13 @@ def test_any_interleaving_ends_in_what_was_said_last(messages: list[tuple[str, P
 
 @settings(max_examples=100, deadline=None)
 @given(
-    first=st.lists(PODS, max_size=4).map(tuple), op=st.sampled_from(PodOp), pods=st.lists(PODS, max_size=4).map(tuple)
+    first=st.lists(PODS, max_size=4).map(tuple),
+    op=st.sampled_from(PodOperation),
+    pods=st.lists(PODS, max_size=4).map(tuple),
 )
-def test_merge_touches_nothing_it_is_given(first: tuple[Pod, ...], op: PodOp, pods: tuple[Pod, ...]) -> None:
+def test_merge_touches_nothing_it_is_given(first: tuple[Pod, ...], op: PodOperation, pods: tuple[Pod, ...]) -> None:
     """Stored pods and their map stay as they were; a pod is stored under its own UID."""
-    stored = stored_after({}, merge_update({}, PodUpdate(PodOp.SET, "s", first), source="s", seen_at=SEEN))
+    stored = stored_after({}, merge_update({}, PodUpdate(PodOperation.SET, "s", first), source="s", seen_at=SEEN))
     before = dict(stored)
     merged = merge_update(stored, PodUpdate(op, "s", pods), source="s", seen_at=SEEN)
     assert stored == before
@@ -135,8 +137,10 @@ class Watched(dict[str, Pod]):
     keys = values = items = __iter__
 
 
-@pytest.mark.parametrize("op", [PodOp.ADD, PodOp.UPDATE, PodOp.DELETE, PodOp.REMOVE, PodOp.RESTORE])
-def test_one_change_looks_at_one_pod(op: PodOp, make_pod: MakePod) -> None:
+@pytest.mark.parametrize(
+    "op", [PodOperation.ADD, PodOperation.UPDATE, PodOperation.DELETE, PodOperation.REMOVE, PodOperation.RESTORE]
+)
+def test_one_change_looks_at_one_pod(op: PodOperation, make_pod: MakePod) -> None:
     """Among a thousand, only the pod of the message is looked at."""
     stored = Watched({f"p{number}": make_pod(f"p{number}") for number in range(1000)})
     changed = make_pod("p7", image="v2")
@@ -144,17 +148,17 @@ def test_one_change_looks_at_one_pod(op: PodOp, make_pod: MakePod) -> None:
     assert stored.looks <= 1
     result = stored_after(stored, merged)
     assert result is stored
-    assert len(result) == (999 if op is PodOp.REMOVE else 1000)
+    assert len(result) == (999 if op is PodOperation.REMOVE else 1000)
 
 
 def test_uid_named_twice_shows_its_last_state_in_both_lists(make_pod: MakePod) -> None:
     """As upstream, whose lists share one object: two names, one UID, in an ADD."""
     pods = (make_pod("a", "1"), make_pod("b", "1", image="v2"))
-    merged = merge_update({}, PodUpdate(PodOp.ADD, "s", pods), source="s", seen_at=SEEN)
+    merged = merge_update({}, PodUpdate(PodOperation.ADD, "s", pods), source="s", seen_at=SEEN)
     assert merged.adds == merged.updates == (merged.stored["1"],)
     assert merged.stored["1"].metadata.name == "a"
     assert merged.stored["1"].spec.containers[0].image == "v2"
-    merged = merge_update({}, PodUpdate(PodOp.SET, "s", pods), source="s", seen_at=SEEN)
+    merged = merge_update({}, PodUpdate(PodOperation.SET, "s", pods), source="s", seen_at=SEEN)
     assert [pod.metadata.name for pod in merged.adds] == ["a", "b"]
     assert merged.stored["1"] is merged.adds[1]
 
@@ -164,55 +168,57 @@ def test_restore_adds_what_is_unknown_and_marks_nothing(make_pod: MakePod) -> No
     config = PodConfig(clock=ManualClock(), recorder=Silent())
     config.channel("api")
     old = make_pod("old", annotations={CONFIG_SEEN: "2025-01-01T00:00:00.000000Z"})
-    [update] = config.merge("api", PodUpdate(PodOp.RESTORE, "api", (old, make_pod("stays"))))
-    assert (update.op, [pod.metadata.name for pod in update.pods]) == (PodOp.RESTORE, ["old", "stays"])
+    [update] = config.merge("api", PodUpdate(PodOperation.RESTORE, "api", (old, make_pod("stays"))))
+    assert (update.op, [pod.metadata.name for pod in update.pods]) == (PodOperation.RESTORE, ["old", "stays"])
     stamps = [pod.metadata.annotations[CONFIG_SEEN] for pod in update.pods]
     assert stamps == ["2025-01-01T00:00:00.000000Z", SEEN]
     assert not config.seen_all_sources({"api"})
-    assert config.merge("api", PodUpdate(PodOp.RESTORE, "api", (make_pod("old", image="v0"),))) == ()
+    assert config.merge("api", PodUpdate(PodOperation.RESTORE, "api", (make_pod("old", image="v0"),))) == ()
     told = [
         (update.op, [pod.metadata.name for pod in update.pods])
-        for update in config.merge("api", PodUpdate(PodOp.SET, "api", (make_pod("stays"), make_pod("new"))))
+        for update in config.merge("api", PodUpdate(PodOperation.SET, "api", (make_pod("stays"), make_pod("new"))))
     ]
-    assert told == [(PodOp.REMOVE, ["old"]), (PodOp.ADD, ["new"])]
+    assert told == [(PodOperation.REMOVE, ["old"]), (PodOperation.ADD, ["new"])]
     assert config.seen_all_sources({"api"})
 
 
 @pytest.mark.parametrize("mode", [NotificationMode.SNAPSHOT, NotificationMode.SNAPSHOT_AND_UPDATES])
 def test_restore_is_a_snapshot_in_snapshot_modes(mode: NotificationMode, make_pod: MakePod) -> None:
     """Those modes tell all pods when pods come."""
-    merged = merge_update({}, PodUpdate(PodOp.RESTORE, "s", (make_pod(),)), source="s", seen_at=SEEN)
+    merged = merge_update({}, PodUpdate(PodOperation.RESTORE, "s", (make_pod(),)), source="s", seen_at=SEEN)
     [update] = notifications(mode, merged, source="s", first_set=False, everything=lambda: merged.restores)
-    assert update == PodUpdate(PodOp.SET, "s", merged.restores)
+    assert update == PodUpdate(PodOperation.SET, "s", merged.restores)
 
 
 @pytest.mark.parametrize(
     ("change", "difference"),
     [
-        ({}, Difference.NONE),
-        ({"phase": "Running"}, Difference.STATUS),
-        ({"generation": 2}, Difference.NONE),
-        ({"finalizers": ("f",)}, Difference.NONE),
-        ({"resource_version": "2"}, Difference.NONE),
-        ({"labels": {"a": "b"}}, Difference.UPDATE),
-        ({"annotations": {"a": "b"}, "phase": "Running"}, Difference.UPDATE),
-        ({"deletion_timestamp": "2026-01-01T00:00:00Z"}, Difference.DELETION),
-        ({"deletion_timestamp": "2026-01-01T00:00:00Z", "image": "v2"}, Difference.DELETION),
-        ({"deletion_grace_period_seconds": 1}, Difference.UPDATE),
+        ({}, PodDifference.NONE),
+        ({"phase": "Running"}, PodDifference.STATUS),
+        ({"generation": 2}, PodDifference.NONE),
+        ({"finalizers": ("f",)}, PodDifference.NONE),
+        ({"resource_version": "2"}, PodDifference.NONE),
+        ({"labels": {"a": "b"}}, PodDifference.UPDATE),
+        ({"annotations": {"a": "b"}, "phase": "Running"}, PodDifference.UPDATE),
+        ({"deletion_timestamp": "2026-01-01T00:00:00Z"}, PodDifference.DELETION),
+        ({"deletion_timestamp": "2026-01-01T00:00:00Z", "image": "v2"}, PodDifference.DELETION),
+        ({"deletion_grace_period_seconds": 1}, PodDifference.UPDATE),
     ],
     ids=str,
 )
-def test_difference_is_of_the_right_kind(change: Mapping[str, Any], difference: Difference, make_pod: MakePod) -> None:
+def test_difference_is_of_the_right_kind(
+    change: Mapping[str, Any], difference: PodDifference, make_pod: MakePod
+) -> None:
     """One kind per change; only STATUS and real changes give a new pod."""
     existing, incoming = make_pod(generation=1), make_pod(**{"generation": 1, **change})
-    found, pod = refresh(existing, incoming)
+    found, pod = compare_pods(existing, incoming)
     assert found is difference
-    assert (pod is existing) is (difference is Difference.NONE)
+    assert (pod is existing) is (difference is PodDifference.NONE)
     assert meaning(pod) == meaning(incoming)
 
 
 def test_deletion_time_in_another_form_is_no_difference(make_pod: MakePod) -> None:
     """The instant counts, not its spelling."""
     existing = make_pod(deletion_timestamp="2026-01-01T00:00:00Z")
-    found, _ = refresh(existing, make_pod(deletion_timestamp="2026-01-01T02:00:00+02:00"))
-    assert found is Difference.NONE
+    found, _ = compare_pods(existing, make_pod(deletion_timestamp="2026-01-01T02:00:00+02:00"))
+    assert found is PodDifference.NONE

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from pykubelet.agent.sources import MirrorsFirst
-from pykubelet.api.keys import PodUid
-from pykubelet.runtime.protocol import RuntimeFailure, RuntimePod
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.config.sources import StaticPodHold
+from pykubelet.runtimes.protocol import RuntimeFailure, RuntimePod
 
 POD = RuntimePod(uid=PodUid("uid"), namespace="default", name="web")
 
@@ -52,6 +52,6 @@ async def test_source_starts_when_mirrors_are_known_or_do_not_matter(
     if delivered_after is not None:
         asyncio.get_running_loop().call_later(delivered_after, delivered.set)
     began = asyncio.get_running_loop().time()
-    await MirrorsFirst(source, delivered=delivered, runtime=runtime).run(ready)
+    await StaticPodHold(source, delivered=delivered, runtime=runtime).run(ready)
     assert source.started_at is not None
     assert source.started_at - began == pytest.approx(starts_after)

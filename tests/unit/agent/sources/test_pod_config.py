@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from pykubelet.agent.flow import PodOp, PodUpdate
-from pykubelet.agent.sources import PodConfig, SourcesReady
-from pykubelet.agent.sources.stream import LIMIT, UpdateStream
 from pykubelet.api.generated.core import ObjectReference, Pod
+from pykubelet.kubelet.config.config import LIMIT, PodConfig, UpdateStream
+from pykubelet.kubelet.config.sources import SourcesReady
+from pykubelet.kubelet.types import PodOperation, PodUpdate
 from pykubelet.testing.virtual_time import VirtualClock
 
 MakePod = Callable[..., Pod]
@@ -43,7 +43,7 @@ async def test_source_waits_while_nobody_reads(config: PodConfig, make_pod: Make
     async def send() -> None:
         nonlocal sent
         for number in range(200):
-            await channel.send(PodOp.ADD, (make_pod(f"p{number}"),))
+            await channel.send(PodOperation.ADD, (make_pod(f"p{number}"),))
             sent = number + 1
 
     async with running(config), asyncio.TaskGroup() as tasks:
@@ -59,9 +59,9 @@ async def test_bad_message_does_not_stop_its_source(config: PodConfig, make_pod:
     """What cannot be merged is dropped; the next message is merged."""
     channel = config.channel("api")
     async with running(config):
-        await channel.send(PodOp.ADD, (make_pod(deletion_timestamp="2026-01-01T00:00:00Z"),))
-        await channel.send(PodOp.ADD, (make_pod(deletion_timestamp="yesterday"),))
-        await channel.send(PodOp.ADD, (make_pod("next"),))
+        await channel.send(PodOperation.ADD, (make_pod(deletion_timestamp="2026-01-01T00:00:00Z"),))
+        await channel.send(PodOperation.ADD, (make_pod(deletion_timestamp="yesterday"),))
+        await channel.send(PodOperation.ADD, (make_pod("next"),))
         updates = [await anext(config.updates()) for _ in range(2)]
     assert [update.pods[0].metadata.name for update in updates] == ["web", "next"]
 
@@ -70,9 +70,9 @@ async def test_run_may_be_started_again(config: PodConfig, make_pod: MakePod) ->
     """What is known survives; a message that waited is merged."""
     channel = config.channel("api")
     async with running(config):
-        await channel.send(PodOp.SET, (make_pod(),))
+        await channel.send(PodOperation.SET, (make_pod(),))
         await anext(config.updates())
-    await channel.send(PodOp.SET, (make_pod(), make_pod("more")))
+    await channel.send(PodOperation.SET, (make_pod(), make_pod("more")))
     async with running(config):
         update = await anext(config.updates())
     assert [pod.metadata.name for pod in update.pods] == ["more"]
@@ -82,7 +82,7 @@ async def test_run_may_be_started_again(config: PodConfig, make_pod: MakePod) ->
 async def test_stream_keeps_the_updates_of_one_merge_together() -> None:
     """Pushing never waits, even beyond the limit; room is there again once enough is read."""
     stream = UpdateStream(limit=2)
-    updates = [PodUpdate(PodOp.ADD, str(number)) for number in range(3)]
+    updates = [PodUpdate(PodOperation.ADD, str(number)) for number in range(3)]
     stream.push(updates)
     waiting = asyncio.timeout(1)
     with pytest.raises(TimeoutError):
@@ -100,9 +100,9 @@ async def test_restored_pods_do_not_make_a_source_ready(config: PodConfig, make_
     """The loop counts a source only when it has handled more than a RESTORE of it."""
     config.channel("api")
     ready = SourcesReady(config)
-    for update in config.merge("api", PodUpdate(PodOp.RESTORE, "api", (make_pod(),))):
+    for update in config.merge("api", PodUpdate(PodOperation.RESTORE, "api", (make_pod(),))):
         ready.saw(update)
-    [told] = config.merge("api", PodUpdate(PodOp.SET, "api", (make_pod(),)))
+    [told] = config.merge("api", PodUpdate(PodOperation.SET, "api", (make_pod(),)))
     assert (ready.is_ready("api"), ready.waiting_for()) == (False, ("api",))
     ready.saw(told)
     assert ready.is_ready("api")
@@ -114,8 +114,8 @@ async def test_channel_tells_when_all_pods_of_its_source_are_in_the_stream(
 ) -> None:
     """A SET is the word; a source without a channel has nobody to tell."""
     channel = config.channel("api")
-    config.merge("api", PodUpdate(PodOp.ADD, "api", (make_pod("a"),)))
+    config.merge("api", PodUpdate(PodOperation.ADD, "api", (make_pod("a"),)))
     assert not channel.delivered.is_set()
-    config.merge("other", PodUpdate(PodOp.SET, "other", ()))
-    config.merge("api", PodUpdate(PodOp.SET, "api", ()))
+    config.merge("other", PodUpdate(PodOperation.SET, "other", ()))
+    config.merge("api", PodUpdate(PodOperation.SET, "api", ()))
     assert channel.delivered.is_set()

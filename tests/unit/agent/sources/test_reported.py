@@ -1,7 +1,8 @@
 """Problems of sources as users hear of them."""
 
-from pykubelet.agent.sources import ReportedProblems, SourceProblem
 from pykubelet.api.generated.core import ObjectReference
+from pykubelet.client.manifests.last_known_good import SourceProblem
+from pykubelet.kubelet.config.sources import SourceProblemReporter
 
 NODE = ObjectReference(kind="Node", name="node-1")
 
@@ -19,7 +20,7 @@ class Told:
 def test_problem_is_an_event_and_a_warning_until_it_is_healed() -> None:
     """It is about the node, names the place, and its words are kept within what an event may hold."""
     told = Told()
-    problems = ReportedProblems(recorder=told, node=NODE)
+    problems = SourceProblemReporter(recorder=told, node=NODE)
     assert (problems.warning(), problems.all()) == ("", ())
     for message in ("line 3: unknown field", "x" * 5000):
         problems.report(SourceProblem("file", "/etc/web.yaml", message))
@@ -40,7 +41,7 @@ def test_problem_is_an_event_and_a_warning_until_it_is_healed() -> None:
 def test_problem_of_other_manifests_is_an_event_of_its_own_and_no_warning() -> None:
     """The node's condition speaks of pods alone."""
     told = Told()
-    problems = ReportedProblems(recorder=told, node=NODE)
+    problems = SourceProblemReporter(recorder=told, node=NODE)
     problems.report(SourceProblem("manifests", "/etc/map.yaml", "line 3: unknown field"))
     assert told.events == [("node-1", "Warning", "ManifestProblem", "/etc/map.yaml: line 3: unknown field")]
     assert (problems.warning(), len(problems.all())) == ("", 1)
@@ -49,7 +50,7 @@ def test_problem_of_other_manifests_is_an_event_of_its_own_and_no_warning() -> N
 def test_what_two_find_wrong_with_one_file_is_one_event() -> None:
     """And it is over for each when it is for each."""
     told = Told()
-    problems = ReportedProblems(recorder=told, node=NODE)
+    problems = SourceProblemReporter(recorder=told, node=NODE)
     for source in ("file", "manifests"):
         problems.report(SourceProblem(source, "/etc/web.yaml", "line 3: unknown field"))
     assert [reason for _, _, reason, _ in told.events] == ["PodSourceProblem"]

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.agent.sources.stories import Stories, Story, file_stories
-from pykubelet.agent.trail import PodTrails
-from pykubelet.api.keys import PodUid
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.config.static_pods import PodProvenance, ProvenanceTrail, file_provenance
+from pykubelet.kubelet.explain.trail import PodTrails
 from pykubelet.testing.build import static_pod
 from pykubelet.testing.virtual_time import ManualClock
 
@@ -18,16 +18,21 @@ def test_story_has_the_file_its_problem_and_the_losers() -> None:
     other = static_pod("other", content_hash="hash-2")
     named = {"/m/a": (POD,), "/m/b": (POD, other), "/n/c": ()}
     owners = {"web-node-1_default": "/m/a", "other_default": "/m/b"}
-    told = dict(file_stories([POD, other], owners, named, {"/m/b": "broken", "/n": "gone"}))
-    assert told == {UID: Story("/m/a", "", ("/m/b",)), PodUid("hash-2"): Story("/m/b", "broken")}
-    assert dict(file_stories([POD], owners, named, {"/m": "gone"}))[UID].problem == "/m: gone"
+    told = dict(file_provenance([POD, other], owners, named, {"/m/b": "broken", "/n": "gone"}))
+    assert told == {UID: PodProvenance("/m/a", "", ("/m/b",)), PodUid("hash-2"): PodProvenance("/m/b", "broken")}
+    assert dict(file_provenance([POD], owners, named, {"/m": "gone"}))[UID].problem == "/m: gone"
 
 
 def test_changes_are_told_once_and_healed() -> None:
     """What is wrong now is what the pod waits for; what is in order again is told and waited for no more."""
     trail = PodTrails(clock=ManualClock())
-    stories = Stories(trail)
-    for story in (Story("/a"), Story("/a", "broken", ("/b",)), Story("/a", "broken", ("/b",)), Story("/a")):
+    stories = ProvenanceTrail(trail)
+    for story in (
+        PodProvenance("/a"),
+        PodProvenance("/a", "broken", ("/b",)),
+        PodProvenance("/a", "broken", ("/b",)),
+        PodProvenance("/a"),
+    ):
         stories.tell([(UID, story)])
         stations = {one.station for one in trail.waiting(UID)}
         assert stations == ({"sources", "claims"} if story.problem else set())
@@ -41,16 +46,16 @@ def test_changes_are_told_once_and_healed() -> None:
 
 def test_nothing_is_told_without_a_trail() -> None:
     """A source may be used without a node around it."""
-    stories = Stories(None)
-    stories.tell([(UID, Story("/a"))])
+    stories = ProvenanceTrail(None)
+    stories.tell([(UID, PodProvenance("/a"))])
     assert stories is not None
 
 
-@given(st.lists(st.builds(Story, st.sampled_from("ab"), st.sampled_from(["", "p"])), max_size=8))
-def test_waiting_always_shows_the_newest_problem(told: list[Story]) -> None:
+@given(st.lists(st.builds(PodProvenance, st.sampled_from("ab"), st.sampled_from(["", "p"])), max_size=8))
+def test_waiting_always_shows_the_newest_problem(told: list[PodProvenance]) -> None:
     """However stories follow each other, what the pod waits for is the last one's problem."""
     trail = PodTrails(clock=ManualClock())
-    stories = Stories(trail)
+    stories = ProvenanceTrail(trail)
     for story in told:
         stories.tell([(UID, story)])
         assert bool(trail.waiting(UID)) == bool(story.problem)

@@ -4,12 +4,13 @@ from collections.abc import Callable
 
 import pytest
 
-from pykubelet.agent.pods import PodManager
-from pykubelet.agent.status import ApiClient, StatusManager
-from pykubelet.api import resources
+from pykubelet.api import schema
 from pykubelet.api.generated.core import Pod, PodStatus
-from pykubelet.api.keys import PodUid
-from pykubelet.api.wire import Document, from_document, to_document
+from pykubelet.api.pods import PodUid
+from pykubelet.api.serializer import Document, from_document, to_document
+from pykubelet.kubelet.pod.pod_manager import PodManager
+from pykubelet.kubelet.status.cache import StatusApi
+from pykubelet.kubelet.status.status_manager import StatusManager
 from pykubelet.testing.build import pod
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock
@@ -18,7 +19,7 @@ from pykubelet.testing.virtual_time import VirtualClock
 class World:
     """One node, and what a test may know and change around it."""
 
-    def __init__(self, wrap: Callable[[MemoryApi], ApiClient] = lambda api: api) -> None:
+    def __init__(self, wrap: Callable[[MemoryApi], StatusApi] = lambda api: api) -> None:
         self.clock = VirtualClock()
         self.api = MemoryApi(self.clock)
         self.pods = PodManager()
@@ -62,16 +63,16 @@ class World:
 
     def store(self, known: Pod) -> Pod:
         """Have the API hold a pod; the pod manager does not see it."""
-        return from_document(self.api.put(resources.PODS, to_document(known)), Pod)
+        return from_document(self.api.put(schema.PODS, to_document(known)), Pod)
 
     def watch(self) -> None:
         """Have the pod manager see everything as the API has it now."""
-        for document in self.api.documents(resources.PODS):
+        for document in self.api.documents(schema.PODS):
             self.pods.update_pod(from_document(document, Pod))
 
     def live(self, name: str) -> Document | None:
         """The status of a pod in the API."""
-        for document in self.api.documents(resources.PODS):
+        for document in self.api.documents(schema.PODS):
             if document["metadata"]["name"] == name:
                 status: Document = document.get("status", {})
                 return status

@@ -1,8 +1,8 @@
 """The numbered statuses, and which of them are still to be sent."""
 
-from pykubelet.agent.status.cache import StatusCache
 from pykubelet.api.generated.core import PodStatus
-from pykubelet.api.keys import PodUid
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.status.cache import StatusCache
 from pykubelet.testing.build import pod
 
 UID = PodUid("uid-default-web")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pykubelet.agent.status import need_to_reconcile_pod_readiness, pod_scheduled
 from pykubelet.api.generated.core import ContainerStatus, Pod, PodCondition, PodReadinessGate, PodStatus
+from pykubelet.kubelet.status.conditions import need_to_reconcile_pod_readiness, pod_scheduled
 from pykubelet.testing.build import container, pod
 
 GATES = (PodReadinessGate(condition_type="gate"),)

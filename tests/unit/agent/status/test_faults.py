@@ -9,12 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pykubelet.agent.pods import PodManager
-from pykubelet.agent.status import ApiClient, StatusManager
-from pykubelet.api import resources
+from pykubelet.api import schema
 from pykubelet.api.generated.core import Pod, PodStatus
-from pykubelet.api.keys import PodUid
-from pykubelet.api.wire import from_document, to_document
+from pykubelet.api.pods import PodUid
+from pykubelet.api.serializer import from_document, to_document
+from pykubelet.kubelet.pod.pod_manager import PodManager
+from pykubelet.kubelet.status.cache import StatusApi
+from pykubelet.kubelet.status.status_manager import StatusManager
 from pykubelet.testing.build import pod
 from pykubelet.testing.faults import CALL_FAULTS, Fault, FaultyClient
 from pykubelet.testing.memory_api import MemoryApi
@@ -41,7 +42,7 @@ class Scenario:
         self.api = MemoryApi(VirtualClock())
         client: Any = self.api
         self.faulty = [client := FaultyClient(client, fault, at=at) for fault, at in faults]
-        checked: ApiClient = client
+        checked: StatusApi = client
         self.pods = PodManager()
         self.manager = StatusManager(client=checked, pods=self.pods, safety=Safety(), clock=VirtualClock())
         self.known = [self._add(pod(f"p{number}")) for number in range(3)]
@@ -49,7 +50,7 @@ class Scenario:
         self.last: dict[str, str] = {}
 
     def _add(self, known: Pod) -> Pod:
-        seen = from_document(self.api.put(resources.PODS, to_document(known)), Pod)
+        seen = from_document(self.api.put(schema.PODS, to_document(known)), Pod)
         self.pods.add_pod(seen)
         return seen
 
@@ -67,7 +68,7 @@ class Scenario:
             task.cancel()
 
     def check(self) -> None:
-        held = {one["metadata"]["name"]: one["status"].get("message") for one in self.api.documents(resources.PODS)}
+        held = {one["metadata"]["name"]: one["status"].get("message") for one in self.api.documents(schema.PODS)}
         assert {name: held[name] for name in self.last} == self.last
         for name in self.last:
             sent = [call.body["status"]["message"] for call in self.api.calls if _is_patch_of(call, name)]
@@ -120,7 +121,7 @@ async def test_pod_is_gone_in_the_end_wherever_one_fault_hits_its_deletion(fault
         scenario.manager.terminate_pod(leaving)
         await scenario.play([(1, 0.0)])
         scenario.check()
-        assert [one["metadata"]["name"] for one in scenario.api.documents(resources.PODS)] == ["p1", "p2"]
+        assert [one["metadata"]["name"] for one in scenario.api.documents(schema.PODS)] == ["p1", "p2"]
         deletes = [call.body["preconditions"] for call in scenario.api.calls if call.verb == "delete"]
         assert set(map(str, deletes)) == {str({"uid": leaving.metadata.uid})}
         if not scenario.faulty[0].injected:

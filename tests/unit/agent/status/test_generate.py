@@ -9,10 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace as with_fields
 
-from pykubelet.agent.status.container_statuses import Sightings, StartFailure, regular_statuses
-from pykubelet.agent.status.deadline import DEADLINE_EXCEEDED, deadline_at, deadline_exceeded
-from pykubelet.agent.status.generate import Known, generate_status
-from pykubelet.agent.status.phase import pod_phase
 from pykubelet.api.generated.core import (
     ContainerState,
     ContainerStateRunning,
@@ -23,11 +19,19 @@ from pykubelet.api.generated.core import (
     PodStatus,
     ResourceRequirements,
 )
-from pykubelet.api.keys import PodUid
-from pykubelet.api.pods import OWNED_CONDITIONS, is_terminal
+from pykubelet.api.pods import OWNED_CONDITIONS, PodUid, is_terminal
 from pykubelet.api.times import format_time
-from pykubelet.runtime.protocol import ContainerState as RuntimeState
-from pykubelet.runtime.protocol import RuntimeContainer, RuntimePod, Sandbox
+from pykubelet.kubelet.status.container_statuses import ContainerObservations, StartFailure, regular_statuses
+from pykubelet.kubelet.status.generate import (
+    DEADLINE_EXCEEDED,
+    StatusInputs,
+    deadline_at,
+    deadline_exceeded,
+    generate_status,
+    pod_phase,
+)
+from pykubelet.runtimes.protocol import ContainerState as RuntimeState
+from pykubelet.runtimes.protocol import RuntimeContainer, RuntimePod, Sandbox
 from pykubelet.testing.build import container, pod
 from pykubelet.testing.virtual_time import EPOCH
 
@@ -41,10 +45,10 @@ NOTHING = RuntimePod(uid=UID, namespace="default", name="web")
 phases = st.sampled_from(["", "Pending", "Running", "Succeeded", "Failed"])
 
 
-def known(runtime: RuntimePod = RUNNING, **fields: Any) -> Known:
+def known(runtime: RuntimePod = RUNNING, **fields: Any) -> StatusInputs:
     """What is known of a pod, by default that it runs and nothing was reported."""
     fields.setdefault("reported", PodStatus())
-    return Known(seen=Sightings(runtime=runtime, runtime_name="sim"), **fields)
+    return StatusInputs(seen=ContainerObservations(runtime=runtime, runtime_name="sim"), **fields)
 
 
 def all_ready(_: Pod, status: PodStatus) -> PodStatus:
@@ -158,9 +162,9 @@ def test_resources_of_a_running_container_are_those_it_was_started_with() -> Non
         state=ContainerState(running=ContainerStateRunning()),
         resources=before,
     )
-    (status,) = regular_statuses(wanted, Sightings(runtime=RUNNING, runtime_name="sim"), (old,))
+    (status,) = regular_statuses(wanted, ContainerObservations(runtime=RUNNING, runtime_name="sim"), (old,))
     assert status.resources == ResourceRequirements(limits={"cpu": "1"}, requests={"cpu": "1", "memory": "2Gi"})
-    (other,) = regular_statuses(wanted, Sightings(runtime=RUNNING, runtime_name="other"), (old,))
+    (other,) = regular_statuses(wanted, ContainerObservations(runtime=RUNNING, runtime_name="other"), (old,))
     assert other.resources == resources
 
 
@@ -206,7 +210,7 @@ def test_terminal_phase_is_never_left(
 @settings(max_examples=100, deadline=None)
 def test_status_has_one_state_and_made_twice_is_the_same(runtime: RuntimePod, policy: str, has_failed: bool) -> None:
     failures = {"main": StartFailure("ErrImagePull", "why")} if has_failed else {}
-    seen = Sightings(runtime=runtime, runtime_name="sim", start_failures=failures)
+    seen = ContainerObservations(runtime=runtime, runtime_name="sim", start_failures=failures)
     wanted = pod(restart_policy=policy)
     once = regular_statuses(wanted, seen, ())
     state = once[0].state

@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.agent.pods import PodManager
-from pykubelet.agent.status import StatusManager
 from pykubelet.api.generated.core import (
     ContainerState,
     ContainerStateRunning,
@@ -17,7 +15,9 @@ from pykubelet.api.generated.core import (
     PodCondition,
     PodStatus,
 )
-from pykubelet.api.keys import PodUid
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.pod.pod_manager import PodManager
+from pykubelet.kubelet.status.status_manager import StatusManager
 from pykubelet.testing.build import container, mirror_pod, pod, static_pod
 from pykubelet.testing.virtual_time import VirtualClock
 

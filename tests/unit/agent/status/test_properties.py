@@ -8,14 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pykubelet.agent.pods import PodManager
-from pykubelet.agent.status import StatusManager
-from pykubelet.agent.status.equality import equal_by_node
-from pykubelet.agent.status.merge import merge_status
-from pykubelet.agent.status.normalize import cut_message, normalize_status
-from pykubelet.agent.status.patch import is_unchanged, status_patch
-from pykubelet.agent.status.terminate import final_status
-from pykubelet.agent.status.transitions import illegal_transition, latch_phase
 from pykubelet.api.generated.core import (
     ContainerState,
     ContainerStateRunning,
@@ -29,11 +21,20 @@ from pykubelet.api.generated.core import (
     PodStatus,
     ResourceRequirements,
 )
-from pykubelet.api.keys import PodUid
-from pykubelet.api.patch import apply_strategic
-from pykubelet.api.pods import OWNED_CONDITIONS, is_static_pod, is_terminal
+from pykubelet.api.patch.strategic_patch import apply_strategic
+from pykubelet.api.pods import OWNED_CONDITIONS, PodUid, is_static_pod, is_terminal
+from pykubelet.api.serializer import to_document
 from pykubelet.api.times import format_time
-from pykubelet.api.wire import to_document
+from pykubelet.kubelet.pod.pod_manager import PodManager
+from pykubelet.kubelet.status.normalize import (
+    cut_message,
+    equal_by_node,
+    illegal_transition,
+    latch_phase,
+    normalize_status,
+)
+from pykubelet.kubelet.status.status_manager import StatusManager, final_status
+from pykubelet.kubelet.status.sync import is_unchanged, merge_status, status_patch
 from pykubelet.testing.build import container, pod, static_pod
 from pykubelet.testing.virtual_time import EPOCH, ManualClock
 

@@ -2,22 +2,22 @@
 
 from datetime import timedelta
 
-from pykubelet.agent.pods import PodManager
-from pykubelet.agent.status.manager import StatusManager
-from pykubelet.agent.status.reason_cache import ReasonCache
-from pykubelet.agent.status.reports import Reports
 from pykubelet.api.generated.core import ObjectReference, Pod, PodStatus
-from pykubelet.api.keys import PodUid
+from pykubelet.api.pods import PodUid
 from pykubelet.api.times import format_time
-from pykubelet.runtime.protocol import RuntimePod
-from pykubelet.runtime.results import Action, StepResult
+from pykubelet.kubelet.kuberuntime.pod_actions import SyncAction, SyncResult
+from pykubelet.kubelet.pod.pod_manager import PodManager
+from pykubelet.kubelet.status.container_statuses import ReasonCache
+from pykubelet.kubelet.status.generate import StatusReporter
+from pykubelet.kubelet.status.status_manager import StatusManager
+from pykubelet.runtimes.protocol import RuntimePod
 from pykubelet.testing.build import pod
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import EPOCH, ManualClock
 
 UID = PodUid("uid-default-web")
 NOTHING = RuntimePod(uid=UID, namespace="default", name="web")
-FAILED = StepResult(action=Action.START_CONTAINER, target="main", reason="ErrImagePull", message="why")
+FAILED = SyncResult(action=SyncAction.START_CONTAINER, target="main", reason="ErrImagePull", message="why")
 
 
 class Told:
@@ -47,7 +47,7 @@ class Node:
         self.clock, self.told, self.reasons = ManualClock(), Told(), ReasonCache()
         pods = PodManager()
         manager = StatusManager(client=MemoryApi(self.clock), pods=pods, safety=Safety(), clock=self.clock)
-        self.reports = Reports(
+        self.reports = StatusReporter(
             manager=manager,
             reasons=self.reasons,
             probed=lambda _, status: status,
@@ -60,7 +60,7 @@ class Node:
 
 async def test_report_holds_why_a_container_did_not_start() -> None:
     node = Node()
-    node.reasons.update(UID, [FAILED, StepResult(action=Action.CREATE_SANDBOX, target="main", reason="other")])
+    node.reasons.update(UID, [FAILED, SyncResult(action=SyncAction.CREATE_SANDBOX, target="main", reason="other")])
     status = node.reports.generate(pod(), NOTHING, is_terminal=False)
     waiting = status.container_statuses[0].state.waiting
     assert waiting is not None
@@ -94,7 +94,7 @@ def test_reason_is_forgotten_when_the_start_works() -> None:
     reasons = ReasonCache()
     reasons.update(UID, [FAILED])
     assert reasons.failures_of(pod())["main"].reason == "ErrImagePull"
-    reasons.update(UID, [StepResult(action=Action.START_CONTAINER, target="main")])
+    reasons.update(UID, [SyncResult(action=SyncAction.START_CONTAINER, target="main")])
     assert reasons.failures_of(pod()) == {}
 
 

@@ -1,8 +1,8 @@
 """When the conditions of a resize are dated anew."""
 
-from pykubelet.agent.status import ResizeConditions
 from pykubelet.api.generated.core import PodCondition, PodStatus
-from pykubelet.api.keys import PodUid
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.status.resize import ResizeConditions
 from pykubelet.testing.build import pod
 from pykubelet.testing.virtual_time import ManualClock
 

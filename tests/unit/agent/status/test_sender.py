@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.agent.status.sender import IN_FLIGHT, RECONCILE_SECONDS
-from pykubelet.api import resources
+from pykubelet.api import schema
 from pykubelet.api.errors import Conflict, Forbidden, InternalError, TooManyRequests
 from pykubelet.api.generated.core import Pod, PodCondition, PodStatus
-from pykubelet.api.keys import PodUid
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.status.status_manager import IN_FLIGHT, RECONCILE_SECONDS
 from pykubelet.testing.build import mirror_pod, pod, static_pod
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock
@@ -103,7 +103,7 @@ async def test_newest_status_follows_when_changes_come_during_a_patch(slow: Any)
             slow.manager.set_pod_status(known, PodStatus(message=message))
             await asyncio.sleep(0.2)
         await asyncio.sleep(5)
-        assert slow.api.documents(resources.PODS)[0]["status"]["message"] == "three"
+        assert slow.api.documents(schema.PODS)[0]["status"]["message"] == "three"
         assert moments(slow) == [0.0, 1.0]
 
 
@@ -217,8 +217,8 @@ async def test_status_changed_by_others_is_set_right_at_once_when_the_loop_hints
 
 
 def _change(world: Any, message: str) -> None:
-    document = world.api.documents(resources.PODS)[0]
-    world.api.put(resources.PODS, {**document, "status": {**document["status"], "message": message}})
+    document = world.api.documents(schema.PODS)[0]
+    world.api.put(schema.PODS, {**document, "status": {**document["status"], "message": message}})
     world.watch()
 
 
@@ -250,7 +250,7 @@ async def test_delete_follows_soon_when_the_last_resources_are_reclaimed(world: 
         await asyncio.sleep(0.5)
         world.reclaimed = True
         await asyncio.sleep(1.5)
-        assert world.api.documents(resources.PODS) == ()
+        assert world.api.documents(schema.PODS) == ()
 
 
 async def test_one_odd_pod_holds_up_nobody_when_sending_it_crashes(world: Any, monkeypatch: Any) -> None:

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.agent.status.api_view import KnownPods
-from pykubelet.api import resources
+from pykubelet.api import schema
 from pykubelet.api.errors import ApiError, Conflict, Forbidden, Invalid
 from pykubelet.api.generated.core import Pod, PodCondition, PodStatus
-from pykubelet.api.keys import PodUid
-from pykubelet.api.wire import to_document
+from pykubelet.api.pods import PodUid
+from pykubelet.api.serializer import to_document
+from pykubelet.kubelet.status.cache import KnownApiPods
 from pykubelet.testing.build import mirror_pod, pod, static_pod
 from pykubelet.testing.faults import Fault, FaultyClient
 from pykubelet.testing.memory_api import MemoryApi
@@ -74,8 +74,8 @@ async def test_patch_is_made_against_the_watchs_object_when_that_is_newer(world:
     """What another client changed since is seen, and set right."""
     known = world.add()
     await send(world, known, "one")
-    current = world.api.documents(resources.PODS)[0]
-    world.api.put(resources.PODS, {**current, "status": {**current["status"], "message": "another's"}})
+    current = world.api.documents(schema.PODS)[0]
+    world.api.put(schema.PODS, {**current, "status": {**current["status"], "message": "another's"}})
     world.watch()
     assert await world.manager.sync_batch(all=True) == 1
     assert world.live("web")["message"] == "one"
@@ -86,8 +86,8 @@ async def test_status_stays_unsent_when_setting_it_right_failed(make_world: Any)
     world = rewired(make_world, Refusing)
     known = world.add()
     await send(world, known, "one")
-    current = world.api.documents(resources.PODS)[0]
-    world.api.put(resources.PODS, {**current, "status": {**current["status"], "message": "another's"}})
+    current = world.api.documents(schema.PODS)[0]
+    world.api.put(schema.PODS, {**current, "status": {**current["status"], "message": "another's"}})
     world.watch()
     world.api.error = Forbidden("patch")
     assert await world.manager.sync_batch(all=True) == 1
@@ -102,7 +102,7 @@ async def test_status_is_sent_to_the_new_mirror_when_the_old_one_was_replaced(wo
     old = world.add(mirror_pod())
     await send(world, static, "one")
     world.pods.delete_pod(old)
-    world.api.remove(resources.PODS, namespace="default", name=old.metadata.name)
+    world.api.remove(schema.PODS, namespace="default", name=old.metadata.name)
     assert await world.manager.sync_batch(all=False) == 0
     world.add(mirror_pod(uid="mirror-2"))
     assert await world.manager.sync_batch(all=False) == 1
@@ -113,8 +113,8 @@ async def test_foreign_condition_stays_when_the_known_object_is_stale(world: Any
     """A patch names only what is ours, so what others added unseen survives it."""
     known = world.add()
     gate = {"type": "example.com/gate", "status": "True"}
-    current = world.api.documents(resources.PODS)[0]
-    world.api.put(resources.PODS, {**current, "status": {**current["status"], "conditions": [gate]}})
+    current = world.api.documents(schema.PODS)[0]
+    world.api.put(schema.PODS, {**current, "status": {**current["status"], "conditions": [gate]}})
     ours = PodStatus(conditions=(PodCondition(type="Ready", status="True"),))
     world.manager.set_pod_status(known, ours)
     await world.manager.sync_batch(all=False)
@@ -159,7 +159,7 @@ async def test_other_refusals_are_no_reason_to_read_when_they_come(make_world: A
 async def test_status_waits_when_the_pod_is_gone_from_the_api(world: Any) -> None:
     """A 404 needs no read; housekeeping drops the status later."""
     known = world.add()
-    world.api.remove(resources.PODS, namespace="default", name="web")
+    world.api.remove(schema.PODS, namespace="default", name="web")
     assert await send(world, known, "one") == ["patch"]
     assert world.manager.pod_status(UID) is not None
 
@@ -188,7 +188,7 @@ async def test_delete_waits_when_resources_are_not_reclaimed(world: Any) -> None
     assert (await world.manager.sync_batch(all=True), world.calls()) == (0, [])
     world.reclaimed = True
     assert await world.manager.sync_batch(all=True) == 1
-    assert (world.calls(), world.api.documents(resources.PODS)) == (["delete"], ())
+    assert (world.calls(), world.api.documents(schema.PODS)) == (["delete"], ())
 
 
 async def test_delete_names_the_uid_when_it_is_sent(world: Any) -> None:
@@ -209,7 +209,7 @@ async def test_delete_is_tried_again_when_it_failed(make_world: Any, fault: Faul
     assert UID not in world.forgotten
     world.watch()
     await world.manager.sync_batch(all=True)
-    assert world.api.documents(resources.PODS) == ()
+    assert world.api.documents(schema.PODS) == ()
     if fault is not Fault.ANSWER_LOST:
         assert world.forgotten == [UID]
 
@@ -218,7 +218,7 @@ class Racing(MemoryApi):
     """An API in which another client replaces the pod just before it is deleted."""
 
     async def delete(self, kind: Any, name: str, **where: Any) -> None:
-        self.put(resources.PODS, to_document(pod(name, uid="new")))
+        self.put(schema.PODS, to_document(pod(name, uid="new")))
         await super().delete(kind, name, **where)
 
 
@@ -229,12 +229,12 @@ async def test_pod_of_that_name_survives_when_the_deleted_one_was_replaced(make_
     await world.manager.sync_batch(all=False)
     assert world.calls() == ["patch", "delete", "get"]
     assert world.forgotten == [UID]
-    assert [one["metadata"]["uid"] for one in world.api.documents(resources.PODS)] == ["new"]
+    assert [one["metadata"]["uid"] for one in world.api.documents(schema.PODS)] == ["new"]
 
 
 async def test_newest_known_object_is_the_mirror_when_the_pod_is_static(world: Any) -> None:
     """For a static pod only its mirror is in the API; without one nothing is known."""
-    view = KnownPods(world.pods)
+    view = KnownApiPods(world.pods)
     static = static_pod()
     world.pods.add_pod(static)
     uid = PodUid(static.metadata.uid)
@@ -260,8 +260,8 @@ async def test_status_is_sent_again_whenever_the_api_shows_another(world: Any) -
     for _ in range(3):
         assert await world.manager.sync_batch(all=True) == 0
     for message in ("theirs", "ours", "theirs", "theirs again"):
-        current = world.api.documents(resources.PODS)[0]
-        world.api.put(resources.PODS, {**current, "status": {**current["status"], "message": message}})
+        current = world.api.documents(schema.PODS)[0]
+        world.api.put(schema.PODS, {**current, "status": {**current["status"], "message": message}})
         world.watch()
         assert await world.manager.sync_batch(all=True) == (message != "ours")
         assert world.live("web")["message"] == "ours"

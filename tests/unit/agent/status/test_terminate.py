@@ -2,7 +2,6 @@
 
 import pytest
 
-from pykubelet.agent.status import final_status, has_initialized
 from pykubelet.api.generated.core import (
     ContainerState,
     ContainerStateRunning,
@@ -10,6 +9,7 @@ from pykubelet.api.generated.core import (
     ContainerStatus,
     PodStatus,
 )
+from pykubelet.kubelet.status.status_manager import final_status, has_initialized
 from pykubelet.testing.build import container, pod, static_pod
 
 RUNNING = ContainerState(running=ContainerStateRunning())

@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.agent.status.urgency import Urgency, urgency_of
 from pykubelet.api.generated.core import Pod, PodCondition, PodStatus
+from pykubelet.kubelet.status.status_manager import StatusUrgency, urgency_of
 from pykubelet.testing.build import pod
 
 READY = PodStatus(phase="Running", conditions=(PodCondition(type="Ready", status="True"),))
@@ -15,17 +15,17 @@ LEAVING = replace(pod(), metadata=replace(pod().metadata, deletion_timestamp="20
 @pytest.mark.parametrize(
     ("known", "old", "new", "finished", "expected"),
     [
-        pytest.param(pod(), READY, PodStatus(phase="Succeeded"), False, Urgency.END, id="ended"),
-        pytest.param(LEAVING, READY, READY, False, Urgency.END, id="being deleted"),
-        pytest.param(pod(), READY, READY, True, Urgency.END, id="finished"),
-        pytest.param(pod(), PodStatus(), READY, False, Urgency.READINESS, id="first ready"),
-        pytest.param(pod(), READY, UNREADY, False, Urgency.READINESS, id="ready no more"),
-        pytest.param(pod(), READY, PodStatus(), False, Urgency.READINESS, id="readiness unknown"),
-        pytest.param(pod(), PodStatus(), UNREADY, False, Urgency.OTHER, id="not ready yet"),
-        pytest.param(pod(), READY, replace(READY, pod_ip="10.0.0.1"), False, Urgency.OTHER, id="something else"),
+        pytest.param(pod(), READY, PodStatus(phase="Succeeded"), False, StatusUrgency.END, id="ended"),
+        pytest.param(LEAVING, READY, READY, False, StatusUrgency.END, id="being deleted"),
+        pytest.param(pod(), READY, READY, True, StatusUrgency.END, id="finished"),
+        pytest.param(pod(), PodStatus(), READY, False, StatusUrgency.READINESS, id="first ready"),
+        pytest.param(pod(), READY, UNREADY, False, StatusUrgency.READINESS, id="ready no more"),
+        pytest.param(pod(), READY, PodStatus(), False, StatusUrgency.READINESS, id="readiness unknown"),
+        pytest.param(pod(), PodStatus(), UNREADY, False, StatusUrgency.OTHER, id="not ready yet"),
+        pytest.param(pod(), READY, replace(READY, pod_ip="10.0.0.1"), False, StatusUrgency.OTHER, id="something else"),
     ],
 )
 def test_urgency_is_what_others_wait_for(
-    known: Pod, old: PodStatus, new: PodStatus, finished: bool, expected: Urgency
+    known: Pod, old: PodStatus, new: PodStatus, finished: bool, expected: StatusUrgency
 ) -> None:
     assert urgency_of(known, old, new, finished=finished) is expected

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.agent.volumes.env import Surroundings, environment, wanted_names
-from pykubelet.agent.volumes.field_ref import Addresses
-from pykubelet.agent.volumes.lookups import Lookups
-from pykubelet.agent.volumes.problems import ConfigProblem
+from pykubelet.kubelet.kubelet_pods import EnvironmentSources, make_environment, wanted_names
+from pykubelet.kubelet.objectcache.pod_objects import ObjectLookups
+from pykubelet.kubelet.volumemanager.downward_api import Addresses
+from pykubelet.kubelet.volumemanager.errors import ContainerConfigError
 from pykubelet.testing.build import config_map, secret
 from volume_pods import container, pod_with
 
 POD = pod_with()
-AROUND = Surroundings(
-    lookups=Lookups(
+AROUND = EnvironmentSources(
+    lookups=ObjectLookups(
         config_maps={"c": config_map("c", {"k": "$(X)"}), "broken": TimeoutError("not synced")},
         secrets={"s": secret("s", {"k": b"word", "nul": b"a\0b", "binary": b"\xff"})},
     ),
@@ -25,7 +25,7 @@ AROUND = Surroundings(
 
 
 def value(**source: Any) -> dict[str, str]:
-    return environment(POD, container(env=[{"name": "V", "valueFrom": source}]), AROUND)
+    return make_environment(POD, container(env=[{"name": "V", "valueFrom": source}]), AROUND)
 
 
 def test_sources_of_variables_are_resolved() -> None:
@@ -54,14 +54,14 @@ PROBLEMS: list[Any] = [
 @pytest.mark.parametrize(("source", "complaint"), PROBLEMS)
 def test_variable_that_cannot_be_made_says_why(source: dict[str, Any], complaint: str) -> None:
     """Optional means that the object may be missing, not that it may be unknown."""
-    with pytest.raises(ConfigProblem) as caught:
+    with pytest.raises(ContainerConfigError) as caught:
         value(**source)
     assert str(caught.value) == complaint
 
 
 def test_source_that_names_nothing_gives_nothing() -> None:
     """As upstream has it; the API server does not let it through."""
-    assert environment(POD, container(envFrom=[{"prefix": "p_"}]), AROUND) == {}
+    assert make_environment(POD, container(envFrom=[{"prefix": "p_"}]), AROUND) == {}
 
 
 def test_wanted_names_are_all_that_is_looked_up() -> None:
@@ -91,8 +91,8 @@ ENTRIES = st.lists(
 def test_each_variable_depends_only_on_those_above(entries: list[tuple[str, list[str]]]) -> None:
     """Cutting the list anywhere leaves the variables above the cut as they were then."""
     env = [{"name": name, "value": "".join(parts)} for name, parts in entries]
-    whole = environment(POD, container(env=env), AROUND)
+    whole = make_environment(POD, container(env=env), AROUND)
     for cut in range(len(env)):
-        part = environment(POD, container(env=env[:cut]), AROUND)
+        part = make_environment(POD, container(env=env[:cut]), AROUND)
         later = {entry["name"] for entry in env[cut:]}
         assert {name: text for name, text in part.items() if name not in later}.items() <= whole.items()

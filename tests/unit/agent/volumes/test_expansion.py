@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.agent.volumes.expansion import expand_all, expand_sub_path
-from pykubelet.agent.volumes.problems import ConfigProblem
-from pykubelet.api.expansion import expand, values_of
+from pykubelet.kubelet.expansion import expand, mapping_func_for
+from pykubelet.kubelet.volumemanager.errors import ContainerConfigError
+from pykubelet.kubelet.volumemanager.mounts import expand_all, expand_sub_path
 
 TEXTS = st.text(alphabet="$()A\u00e4 ", max_size=20)
 
@@ -19,7 +19,7 @@ def test_command_is_expanded_word_by_word() -> None:
 def test_sub_path_needs_a_value_for_every_variable() -> None:
     """A missing or empty one would mount the wrong place; all of them are named, sorted."""
     assert expand_sub_path("logs/$(POD)", {"POD": "web"}) == "logs/web"
-    with pytest.raises(ConfigProblem, match=r"^missing value for A, B$"):
+    with pytest.raises(ContainerConfigError, match=r"^missing value for A, B$"):
         expand_sub_path("$(B)/$(A)/$(C)", {"A": "", "C": "c"})
 
 
@@ -34,5 +34,5 @@ def test_text_without_dollars_and_doubled_dollars_survive(text: str) -> None:
 @given(TEXTS, TEXTS)
 def test_values_are_never_expanded_again(text: str, value: str) -> None:
     """Whatever a value holds, it comes out as it is: a mark in its place can be replaced afterwards."""
-    marked = expand(text, values_of({"A": "\0"}))
-    assert expand(text, values_of({"A": value})) == marked.replace("\0", value)
+    marked = expand(text, mapping_func_for({"A": "\0"}))
+    assert expand(text, mapping_func_for({"A": value})) == marked.replace("\0", value)

@@ -5,8 +5,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pykubelet.agent.volumes.field_ref import Addresses, UnknownField, field_value, format_map, metadata_value
 from pykubelet.api.generated.core import ObjectFieldSelector
+from pykubelet.kubelet.volumemanager.downward_api import (
+    Addresses,
+    UnknownField,
+    field_value,
+    format_map,
+    metadata_value,
+)
 from pykubelet.testing.build import pod
 
 POD = pod(

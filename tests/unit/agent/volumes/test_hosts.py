@@ -4,16 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.agent.volumes.hosts import (
-    HostNames,
-    host_names,
-    host_network_hosts_file,
-    hosts_file,
-    kernel_hostname,
-)
-from pykubelet.agent.volumes.problems import ConfigProblem
 from pykubelet.api.generated.core import HostAlias, Pod
 from pykubelet.api.names import dns1123_subdomain_errors
+from pykubelet.kubelet.kubelet_pods import HostNames, host_names, host_network_hosts_file, hosts_file, kernel_hostname
+from pykubelet.kubelet.volumemanager.errors import ContainerConfigError
 from pykubelet.testing.build import pod
 from volume_pods import pod_with
 
@@ -60,7 +54,7 @@ def test_host_is_named_by_the_spec_or_the_pod() -> None:
 )
 def test_name_in_the_spec_must_be_a_label(named: Pod, field: str) -> None:
     """Upstream's words start with the field."""
-    with pytest.raises(ConfigProblem, match=rf'^pod {field} "a\.b" is not a valid DNS label: '):
+    with pytest.raises(ContainerConfigError, match=rf'^pod {field} "a\.b" is not a valid DNS label: '):
         host_names(named, "cluster.local")
 
 
@@ -72,7 +66,7 @@ def test_long_name_is_cut_and_never_ends_in_a_dash() -> None:
 
 def test_name_that_would_be_nothing_is_refused() -> None:
     """It cannot come from the API, whose names are checked."""
-    with pytest.raises(ConfigProblem, match=r'^hostname for pod "-+" was invalid: "-+"$'):
+    with pytest.raises(ContainerConfigError, match=r'^hostname for pod "-+" was invalid: "-+"$'):
         host_names(pod("-" * 70), "cluster.local")
 
 
@@ -81,7 +75,9 @@ def test_kernel_is_told_the_whole_name_when_the_pod_wants_it() -> None:
     assert kernel_hostname(HostNames("web", "d.e"), as_fqdn=False) == "web"
     assert kernel_hostname(HostNames("web"), as_fqdn=True) == "web"
     assert kernel_hostname(HostNames("web", "d" * 60), as_fqdn=True) == "web." + "d" * 60
-    with pytest.raises(ConfigProblem, match=r"is too long \(64 characters is the max, 65 characters requested\)$"):
+    with pytest.raises(
+        ContainerConfigError, match=r"is too long \(64 characters is the max, 65 characters requested\)$"
+    ):
         kernel_hostname(HostNames("web", "d" * 61), as_fqdn=True)
 
 

@@ -6,21 +6,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.agent.volumes.interest import Interest, Named
-from pykubelet.agent.volumes.pod_dirs import pod_dir
-from pykubelet.agent.volumes.problems import VolumesNotReady
-from pykubelet.agent.volumes.turns import Turns, in_thread
-from pykubelet.api.keys import PodUid
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.objectcache.pod_objects import ObjectUsers, UsedObject
+from pykubelet.kubelet.volumemanager.errors import VolumesNotReady
+from pykubelet.kubelet.volumemanager.pod_dirs import PodLocks, in_thread, pod_dir
 
-OBJECTS = [Named("secret", "ns", "a"), Named("configmap", "ns", "a"), Named("secret", "other", "a")]
+OBJECTS = [UsedObject("secret", "ns", "a"), UsedObject("configmap", "ns", "a"), UsedObject("secret", "other", "a")]
 STEPS = st.lists(st.tuples(st.sampled_from("xyz"), st.frozensets(st.sampled_from(OBJECTS))), max_size=12)
 
 
 @settings(max_examples=100)
 @given(STEPS)
-def test_interest_is_the_same_both_ways(steps: list[tuple[str, frozenset[Named]]]) -> None:
+def test_interest_is_the_same_both_ways(steps: list[tuple[str, frozenset[UsedObject]]]) -> None:
     """After any number of changes, and it forgets what nobody has."""
-    interest, expected = Interest[str](), dict[str, frozenset[Named]]()
+    interest, expected = ObjectUsers[str](), dict[str, frozenset[UsedObject]]()
     for who, objects in steps:
         interest.set(who, objects)
         expected[who] = objects
@@ -32,7 +31,7 @@ def test_interest_is_the_same_both_ways(steps: list[tuple[str, frozenset[Named]]
 
 async def test_turn_of_a_pod_has_one_at_a_time_and_leaves_nothing() -> None:
     """In the order asked for; other pods do not wait."""
-    turns, seen = Turns(), list[str]()
+    turns, seen = PodLocks(), list[str]()
 
     async def work(uid: str, name: str) -> None:
         async with turns.of(PodUid(uid)):

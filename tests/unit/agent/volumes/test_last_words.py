@@ -1,9 +1,9 @@
 """Termination messages in what the runtime tells."""
 
-from pykubelet.agent.volumes.last_words import AnyContainer, LastWords
 from pykubelet.api.generated.core import Pod
-from pykubelet.api.keys import PodUid
-from pykubelet.runtime.protocol import ContainerState, RuntimeContainer, RuntimePod
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.kuberuntime.termination_message import AnyContainer, TerminationMessageFiller
+from pykubelet.runtimes.protocol import ContainerState, RuntimeContainer, RuntimePod
 from pykubelet.testing.build import container, pod
 from pykubelet.testing.virtual_time import EPOCH
 
@@ -22,7 +22,7 @@ def seen(name: str, state: ContainerState, attempt: int = 0) -> RuntimeContainer
 async def test_each_ended_container_gets_its_message() -> None:
     """Those that run have said nothing yet, and of one that the pod does not name nobody knows where to look."""
     web = pod(containers=(container("a"), container("b")), init_containers=(container("init"),))
-    words = LastWords(messages=Messages(), log_path=lambda _, one: f"/logs/{one.id}")
+    words = TerminationMessageFiller(messages=Messages(), log_path=lambda _, one: f"/logs/{one.id}")
     containers = (
         seen("a", ContainerState.EXITED, 1),
         seen("a", ContainerState.EXITED),
@@ -44,5 +44,5 @@ async def test_each_ended_container_gets_its_message() -> None:
 async def test_pod_of_which_nothing_has_ended_stays_as_it_is() -> None:
     """The usual case costs nothing."""
     observed = RuntimePod(uid=PodUid("uid"), namespace="", name="", containers=(seen("a", ContainerState.RUNNING),))
-    words = LastWords(messages=Messages(), log_path=lambda *_: "")
+    words = TerminationMessageFiller(messages=Messages(), log_path=lambda *_: "")
     assert await words.heard(pod(), observed) is observed

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.agent.volumes.mount_plan import PlannedMount, ReadyVolume, plan_mounts, wants_hosts_file
-from pykubelet.agent.volumes.problems import ConfigProblem
+from pykubelet.kubelet.volumemanager.errors import ContainerConfigError
+from pykubelet.kubelet.volumemanager.mounts import PlannedMount, ReadyVolume, plan_mounts, wants_hosts_file
 from volume_pods import container, pod_with
 
 VOLUMES = {"data": ReadyVolume("/root/data"), "config": ReadyVolume("/root/config", read_only=True)}
@@ -63,7 +63,7 @@ PROBLEMS: list[Any] = [
 @pytest.mark.parametrize(("fields", "complaint"), PROBLEMS)
 def test_mount_that_is_not_possible_says_why(fields: dict[str, Any], complaint: str) -> None:
     """In upstream's words where it has some."""
-    with pytest.raises(ConfigProblem) as caught:
+    with pytest.raises(ContainerConfigError) as caught:
         planned({"name": "data", "mountPath": "/m", **fields}, UP="../x")
     assert str(caught.value) == complaint
 
@@ -77,7 +77,7 @@ def test_recursive_read_only_is_left_out_when_it_is_only_wished_for() -> None:
 def test_block_device_is_refused() -> None:
     """There are none on this node."""
     devices = container(volumeDevices=[{"name": "disk", "devicePath": "/dev/x"}])
-    with pytest.raises(ConfigProblem, match=r'^cannot find volume "disk" to pass into container "main"$'):
+    with pytest.raises(ContainerConfigError, match=r'^cannot find volume "disk" to pass into container "main"$'):
         plan_mounts(devices, VOLUMES, {})
 
 
@@ -105,7 +105,7 @@ def test_part_of_a_volume_never_leads_out(expression: str, value: str) -> None:
     """Whatever is expanded into it."""
     try:
         (found,) = planned({"name": "data", "mountPath": "/m", "subPathExpr": expression}, A=value)
-    except ConfigProblem:
+    except ContainerConfigError:
         return
     assert not found.sub_path.startswith("/")
     assert ".." not in found.sub_path.split("/")

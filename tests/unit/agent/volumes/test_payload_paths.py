@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.agent.volumes.payload_paths import cleaned, parents, top_names
-from pykubelet.agent.volumes.problems import VolumeProblem
+from pykubelet.kubelet.volumemanager.atomic_writer import cleaned, parents, top_names
+from pykubelet.kubelet.volumemanager.errors import VolumeError
 
 
 def test_path_may_not_be_file_and_folder_at_once() -> None:
     """It is refused before anything is written."""
-    with pytest.raises(VolumeProblem, match=r"^invalid path: a/b is a file and a directory at once$"):
+    with pytest.raises(VolumeError, match=r"^invalid path: a/b is a file and a directory at once$"):
         cleaned({"a/b": 1, "a/b/c": 2})
 
 
@@ -20,7 +20,7 @@ def test_clean_paths_stay_inside_and_are_their_own_clean_form(payload: dict[str,
     """Or the whole payload is refused."""
     try:
         clean = cleaned(payload)
-    except VolumeProblem:
+    except VolumeError:
         return
     assert cleaned(clean) == clean
     for path in clean:

@@ -6,26 +6,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.agent.volumes.lookups import Lookups
-from pykubelet.agent.volumes.payloads import (
+from pykubelet.api.errors import NotFound
+from pykubelet.api.generated.core import Pod, ServiceAccountTokenProjection
+from pykubelet.kubelet.objectcache.pod_objects import ObjectLookups
+from pykubelet.kubelet.volumemanager.errors import VolumeError
+from pykubelet.kubelet.volumemanager.projected import (
     FileContent,
     PayloadInputs,
     file_group,
     file_user,
     fingerprint,
     payload_of,
-    wants,
+    payload_sources,
 )
-from pykubelet.agent.volumes.problems import VolumeProblem
-from pykubelet.api.errors import NotFound
-from pykubelet.api.generated.core import Pod, ServiceAccountTokenProjection
 from pykubelet.testing.build import config_map, secret
 from volume_pods import pod_with
 
 TOKEN = ServiceAccountTokenProjection(path="token", expiration_seconds=3600)
 BAD_TOKEN = ServiceAccountTokenProjection(path="other", audience="x")
 INPUTS = PayloadInputs(
-    lookups=Lookups(
+    lookups=ObjectLookups(
         config_maps={
             "c": config_map("c", {"a": "text", "both": "text"}, binary_data={"bin": b"\xff", "both": b"binary"}),
             "gone": NotFound('configmap "gone" not found'),
@@ -78,7 +78,7 @@ MISSING = [
 @pytest.mark.parametrize(("source", "complaint"), MISSING)
 def test_missing_object_or_key_is_a_problem_unless_optional(source: dict[str, Any], complaint: str) -> None:
     """Optional and missing: an empty volume."""
-    with pytest.raises(VolumeProblem) as caught:
+    with pytest.raises(VolumeError) as caught:
         files_of(**source)
     assert str(caught.value) == complaint
     ((kind, fields),) = source.items()
@@ -102,7 +102,7 @@ def test_downward_api_tells_all_that_is_wrong() -> None:
         {"path": name, "fieldRef": {"apiVersion": "v1", "fieldPath": field}}
         for name, field in (("a", "spec.x"), ("b", "spec.y"), ("c", "spec.x"))
     ]
-    with pytest.raises(VolumeProblem, match=r"^\[unsupported fieldPath: spec\.x, unsupported fieldPath: spec\.y\]$"):
+    with pytest.raises(VolumeError, match=r"^\[unsupported fieldPath: spec\.x, unsupported fieldPath: spec\.y\]$"):
         files_of(downwardAPI={"items": items})
 
 
@@ -131,7 +131,7 @@ def test_projected_volume_tells_all_that_is_missing() -> None:
         {"clusterTrustBundle": {"name": "b", "path": "p"}},
         {"podCertificate": {"signerName": "s", "keyType": "ED25519"}},
     ]
-    with pytest.raises(VolumeProblem) as caught:
+    with pytest.raises(VolumeError) as caught:
         files_of(projected={"sources": sources})
     assert str(caught.value) == (
         '[configmap "gone" not found, failed to fetch token: no, clusterTrustBundle projections are not supported by '
@@ -182,7 +182,7 @@ def test_wants_name_all_that_is_looked_up() -> None:
         {"name": "c", "emptyDir": {}},
         {"name": "d", "projected": {"sources": SOURCES}},
     ).spec.volumes
-    wanted = wants(volumes)
+    wanted = payload_sources(volumes)
     assert wanted.config_maps == {"c1", "c"}
     assert wanted.secrets == {"s1", "s"}
     assert wanted.tokens == (TOKEN,)

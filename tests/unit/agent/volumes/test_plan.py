@@ -6,8 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.agent.volumes.plan import Plugin, memory_size_bytes, nested_mount_points, plan_volumes
 from pykubelet.api.generated.core import EmptyDirVolumeSource
+from pykubelet.kubelet.volumemanager.desired_state_of_world import (
+    Plugin,
+    memory_size_bytes,
+    nested_mount_points,
+    plan_volumes,
+)
 from volume_pods import pod_with
 
 NODE = {"memory": "4Gi"}

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.agent.volumes.resource_ref import UnknownResource, file_value, variable_value
 from pykubelet.api.generated.core import ResourceFieldSelector
+from pykubelet.kubelet.volumemanager.downward_api import UnknownResourceField, file_value, variable_value
 from volume_pods import container, pod_with
 
 NODE = {"cpu": "6", "memory": "4Gi", "ephemeral-storage": "100Gi"}
@@ -69,13 +69,13 @@ def test_limits_of_the_whole_pod_bound_those_of_its_containers() -> None:
 @pytest.mark.parametrize("resource", ["limits.gpu", "cpu", "spec.cpu", "requests."])
 def test_resource_is_refused_when_it_is_unknown(resource: str) -> None:
     """With upstream's words, spaces and all."""
-    with pytest.raises(UnknownResource, match=f"^unsupported container resource : {resource}$"):
+    with pytest.raises(UnknownResourceField, match=f"^unsupported container resource : {resource}$"):
         file_value(selector("loose", resource, ""), POD, NODE)
 
 
 def test_container_is_refused_when_there_is_none_of_that_name() -> None:
     """Also an ephemeral one: they have no resources."""
-    with pytest.raises(UnknownResource, match=r"^container nobody not found$"):
+    with pytest.raises(UnknownResourceField, match=r"^container nobody not found$"):
         file_value(selector("nobody", "limits.cpu", ""), POD, NODE)
 
 

@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.agent.volumes.service_env import service_variables
 from pykubelet.api.generated.core import Service
+from pykubelet.kubelet.kubelet_pods import service_variables
 from volume_pods import service
 
 TCP = {"port": 8080, "protocol": "TCP"}

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.agent.volumes.termination_message import asks_log, joined, text_of_file, text_of_log
-from pykubelet.runtime.loglines import format_lines, split_lines
+from pykubelet.kubelet.kuberuntime.termination_message import asks_log, joined, text_of_file, text_of_log
+from pykubelet.kubelet.logs.log_lines import split_lines
+from pykubelet.runtimes.log_format import format_lines
 from volume_pods import container
 
 FALL_BACK = "FallbackToLogsOnError"

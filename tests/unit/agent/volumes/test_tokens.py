@@ -8,14 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pykubelet.agent.volumes.token_refresh import is_refresh_due
-from pykubelet.agent.volumes.tokens import TokenCache, TokenProblem
 from pykubelet.api.errors import Forbidden
 from pykubelet.api.generated.authentication import TokenRequest, TokenRequestStatus
 from pykubelet.api.generated.core import ServiceAccountTokenProjection
-from pykubelet.api.keys import PodUid
+from pykubelet.api.pods import PodUid
+from pykubelet.api.scheme import TypedKind
 from pykubelet.api.times import format_time
-from pykubelet.api.typed import Kind
+from pykubelet.kubelet.token.token_manager import TokenManager, TokenRequestError, is_refresh_due
 from pykubelet.testing.virtual_time import EPOCH, ManualClock
 from volume_pods import UID, pod_with
 
@@ -32,7 +31,7 @@ class Issuer:
         self.refusals: float = 0
 
     async def create(
-        self, kind: Kind[TokenRequest], body: TokenRequest, *, namespace: str = "", name: str = ""
+        self, kind: TypedKind[TokenRequest], body: TokenRequest, *, namespace: str = "", name: str = ""
     ) -> TokenRequest:
         assert kind.resource.subresource == "token"
         if self.refusals > 0:
@@ -57,11 +56,11 @@ def issuer(clock: ManualClock) -> Issuer:
 
 
 @pytest.fixture
-def cache(clock: ManualClock, issuer: Issuer) -> TokenCache:
-    return TokenCache(source=issuer, clock=clock, rand=lambda: 0)
+def cache(clock: ManualClock, issuer: Issuer) -> TokenManager:
+    return TokenManager(source=issuer, clock=clock, rand=lambda: 0)
 
 
-async def test_token_is_bound_to_its_pod_and_kept(cache: TokenCache, issuer: Issuer, clock: ManualClock) -> None:
+async def test_token_is_bound_to_its_pod_and_kept(cache: TokenManager, issuer: Issuer, clock: ManualClock) -> None:
     """Asked for once, as the volume says, and again only when it is due."""
     assert await cache.get(POD, HOURLY) == "token-1"
     clock.advance(2880)
@@ -76,13 +75,13 @@ async def test_token_is_bound_to_its_pod_and_kept(cache: TokenCache, issuer: Iss
     assert (bound.kind, bound.name, bound.uid) == ("Pod", "web", UID)
 
 
-async def test_token_is_asked_for_again_at_once_when_it_is_refused(cache: TokenCache, issuer: Issuer) -> None:
+async def test_token_is_asked_for_again_at_once_when_it_is_refused(cache: TokenManager, issuer: Issuer) -> None:
     """The server may hear later than the node that a pod is there, but not much later."""
     issuer.refusals = 5
     assert await cache.get(POD, HOURLY) == "token-1"
 
 
-async def test_token_differs_by_audience_and_pod(cache: TokenCache, issuer: Issuer) -> None:
+async def test_token_differs_by_audience_and_pod(cache: TokenManager, issuer: Issuer) -> None:
     """Each projection has its own; a pod that is gone leaves none."""
     vault = ServiceAccountTokenProjection(path="token", audience="vault", expiration_seconds=3600)
     assert await cache.get(POD, HOURLY) == "token-1"
@@ -93,7 +92,7 @@ async def test_token_differs_by_audience_and_pod(cache: TokenCache, issuer: Issu
 
 
 async def test_token_is_used_on_when_it_cannot_be_renewed(
-    cache: TokenCache, issuer: Issuer, clock: ManualClock
+    cache: TokenManager, issuer: Issuer, clock: ManualClock
 ) -> None:
     """Until it has expired."""
     await cache.get(POD, HOURLY)
@@ -101,11 +100,11 @@ async def test_token_is_used_on_when_it_cannot_be_renewed(
     clock.advance(3600)
     assert await cache.get(POD, HOURLY) == "token-1"
     clock.advance(1)
-    with pytest.raises(TokenProblem, match=r"^token clerk/default expired and refresh failed: no more tokens$"):
+    with pytest.raises(TokenRequestError, match=r"^token clerk/default expired and refresh failed: no more tokens$"):
         await cache.get(POD, HOURLY)
 
 
-async def test_token_that_says_nothing_of_its_life_is_never_renewed(cache: TokenCache, clock: ManualClock) -> None:
+async def test_token_that_says_nothing_of_its_life_is_never_renewed(cache: TokenManager, clock: ManualClock) -> None:
     """There is nothing to compute with."""
     endless = ServiceAccountTokenProjection(path="token")
     assert await cache.get(POD, endless) == "token-1"
@@ -113,13 +112,13 @@ async def test_token_that_says_nothing_of_its_life_is_never_renewed(cache: Token
     assert await cache.get(POD, endless) == "token-1"
 
 
-async def test_token_problem_says_why_there_is_none(issuer: Issuer, clock: ManualClock, cache: TokenCache) -> None:
+async def test_token_problem_says_why_there_is_none(issuer: Issuer, clock: ManualClock, cache: TokenManager) -> None:
     """Refused, or nobody there to ask."""
     issuer.refusals = math.inf
-    with pytest.raises(TokenProblem, match=r"^failed to fetch token: no more tokens$"):
+    with pytest.raises(TokenRequestError, match=r"^failed to fetch token: no more tokens$"):
         await cache.get(POD, HOURLY)
-    alone = TokenCache(source=None, clock=clock)
-    with pytest.raises(TokenProblem, match=r"cannot use TokenManager when kubelet is in standalone mode$"):
+    alone = TokenManager(source=None, clock=clock)
+    with pytest.raises(TokenRequestError, match=r"cannot use TokenManager when kubelet is in standalone mode$"):
         await alone.get(POD, HOURLY)
 
 

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from msgspec.structs import replace
 
-from pykubelet.agent.flow import PodKill, PodWork, SyncType, WorkerState
-from pykubelet.agent.workers.machine import Decision, Job, Machine
 from pykubelet.api.generated.core import Pod
-from pykubelet.api.keys import PodUid
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.pod_workers.state import PodStateMachine, SyncJob, WorkerDecision
+from pykubelet.kubelet.types import KillPodOptions, PodWorkerState, SyncPodType, UpdatePodOptions
 from worker_lab import api_pod, deleted, file_pod, in_runtime
 
 PODS = {uid: file_pod(uid) for uid in ("s1", "s2", "s3")} | {uid: api_pod(uid) for uid in ("a1",)}
@@ -22,13 +22,13 @@ class Lives(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.machine, self.now = Machine(), 0.0
-        self.jobs: dict[PodUid, Job] = {}
+        self.machine, self.now = PodStateMachine(), 0.0
+        self.jobs: dict[PodUid, SyncJob] = {}
         self.woken: set[PodUid] = set()
-        self.states: dict[PodUid, WorkerState] = {}
+        self.states: dict[PodUid, PodWorkerState] = {}
         self.graces: dict[PodUid, int] = {}
 
-    def carry_out(self, decision: Decision) -> None:
+    def carry_out(self, decision: WorkerDecision) -> None:
         self.now += 1
         self.woken |= set(decision.wake)
         if decision.interrupt is not None:
@@ -40,26 +40,26 @@ class Lives(RuleBasedStateMachine):
             del self.states[uid]
             self.graces.pop(uid, None)
 
-    def update(self, type: SyncType, pod: Pod, **rest: Any) -> None:
-        self.carry_out(self.machine.update(PodWork(type, pod, **rest), self.now))
+    def update(self, type: SyncPodType, pod: Pod, **rest: Any) -> None:
+        self.carry_out(self.machine.update(UpdatePodOptions(type, pod, **rest), self.now))
 
-    @rule(uid=UIDS, type=st.sampled_from([SyncType.CREATE, SyncType.UPDATE, SyncType.SYNC]))
-    def wanted(self, uid: str, type: SyncType) -> None:
+    @rule(uid=UIDS, type=st.sampled_from([SyncPodType.CREATE, SyncPodType.UPDATE, SyncPodType.SYNC]))
+    def wanted(self, uid: str, type: SyncPodType) -> None:
         self.update(type, PODS[uid])
 
     @rule(uid=UIDS, grace=st.none() | st.integers(0, 60), evict=st.booleans())
     def killed(self, uid: str, grace: int | None, evict: bool) -> None:
-        self.update(SyncType.KILL, PODS[uid], kill=PodKill(evict=evict, grace_seconds=grace))
+        self.update(SyncPodType.KILL, PODS[uid], kill=KillPodOptions(evict=evict, grace_seconds=grace))
 
     @rule(uid=UIDS, grace=st.integers(0, 60), way=st.sampled_from(["deleted", "ended", "orphaned"]))
     def told_to_end(self, uid: str, grace: int, way: str) -> None:
         pod = PODS[uid]
         if way == "deleted":
-            self.update(SyncType.UPDATE, deleted(pod, grace))
+            self.update(SyncPodType.UPDATE, deleted(pod, grace))
         elif way == "ended":
-            self.update(SyncType.SYNC, replace(pod, status=replace(pod.status, phase="Failed")))
+            self.update(SyncPodType.SYNC, replace(pod, status=replace(pod.status, phase="Failed")))
         else:
-            work = PodWork(SyncType.KILL, running=in_runtime(uid), kill=PodKill(grace_seconds=1))
+            work = UpdatePodOptions(SyncPodType.KILL, running=in_runtime(uid), kill=KillPodOptions(grace_seconds=1))
             self.carry_out(self.machine.update(work, self.now))
 
     @rule(gone=UIDS)
@@ -86,7 +86,9 @@ class Lives(RuleBasedStateMachine):
             for job in tuple(self.jobs.values()):
                 self.jobs.pop(job.uid, None)
                 self.carry_out(self.machine.complete(job, self.now))
-        assert all(record.state in (WorkerState.SYNC, WorkerState.FINISHED) for record in self.machine.records.values())
+        assert all(
+            record.state in (PodWorkerState.SYNC, PodWorkerState.FINISHED) for record in self.machine.records.values()
+        )
 
     def run_worker(self, uid: PodUid) -> None:
         self.woken.discard(uid)
@@ -94,7 +96,7 @@ class Lives(RuleBasedStateMachine):
         if job is not None:
             self.jobs[uid] = job
             assert (job.grace_seconds > 0) == (
-                job.state is WorkerState.TERMINATING
+                job.state is PodWorkerState.TERMINATING
             ) or job.state > job.state.TERMINATING
 
     @precondition(lambda self: self.jobs)
@@ -113,7 +115,7 @@ class Lives(RuleBasedStateMachine):
     @invariant()
     def no_state_is_left_backwards(self) -> None:
         for uid, record in self.machine.records.items():
-            assert record.state >= self.states.get(uid, WorkerState.SYNC)
+            assert record.state >= self.states.get(uid, PodWorkerState.SYNC)
             self.states[uid] = record.state
 
     @invariant()
@@ -125,7 +127,7 @@ class Lives(RuleBasedStateMachine):
 
     @invariant()
     def one_static_pod_of_a_name_runs(self) -> None:
-        running = [uid for uid, job in self.jobs.items() if uid.startswith("s") and job.state is WorkerState.SYNC]
+        running = [uid for uid, job in self.jobs.items() if uid.startswith("s") and job.state is PodWorkerState.SYNC]
         assert len(running) <= 1
 
     @invariant()

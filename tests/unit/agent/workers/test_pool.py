@@ -6,12 +6,17 @@ from typing import Any
 
 import pytest
 
-from pykubelet.agent.flow import PodKill, PodWork, SyncType, WorkerState
-from pykubelet.agent.workers import EXCEEDED_GRACE_PERIOD, KillTimedOut, PodKiller, WorkerQueries
-from pykubelet.agent.workers.kill_now import timeout_seconds
-from pykubelet.agent.workers.machine import Decision, Machine
-from pykubelet.api.keys import PodUid
-from pykubelet.runtime.protocol import RuntimeFailure
+from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.pod_workers.pod_workers import (
+    EXCEEDED_GRACE_PERIOD,
+    KillTimedOut,
+    PodKiller,
+    PodWorkerQueries,
+    kill_timeout_seconds,
+)
+from pykubelet.kubelet.pod_workers.state import PodStateMachine, WorkerDecision
+from pykubelet.kubelet.types import KillPodOptions, PodWorkerState, SyncPodType, UpdatePodOptions
+from pykubelet.runtimes.protocol import RuntimeFailure
 from pykubelet.testing.virtual_time import EPOCH
 from worker_lab import SyncFailed, WorkerLab, api_pod, deleted, file_pod, in_runtime
 
@@ -176,7 +181,7 @@ async def test_pod_that_ended_by_itself_is_stopped_and_cleared_up_at_once(lab: W
         lab.update(api_pod())
         await lab.quiet()
         assert [kind for kind, *_ in lab.syncs.calls] == ["sync", "terminating", "terminated"]
-        assert lab.pool.queries.state(UID) is WorkerState.FINISHED
+        assert lab.pool.queries.state(UID) is PodWorkerState.FINISHED
         assert [entry.what for entry in lab.trail.entries(UID)] == ["sync", "terminating", "terminated", "finished"]
 
 
@@ -209,23 +214,23 @@ async def test_pod_is_forgotten_and_started_anew_when_its_uid_is_used_again(lab:
     """After the first has ended, the second is a new pod."""
     async with lab.running():
         lab.desired[UID] = api_pod()
-        lab.update(api_pod(), SyncType.CREATE)
+        lab.update(api_pod(), SyncPodType.CREATE)
         await lab.quiet()
         lab.kill(api_pod())
-        lab.update(api_pod(), SyncType.CREATE)
+        lab.update(api_pod(), SyncPodType.CREATE)
         await lab.quiet()
         assert lab.pool.settle(UID) is False
-        lab.update(api_pod(), SyncType.CREATE)
+        lab.update(api_pod(), SyncPodType.CREATE)
         await lab.quiet()
         assert lab.syncs.calls[-1] == ("sync", UID, None)
-        assert lab.pool.queries.state(UID) is WorkerState.SYNC
+        assert lab.pool.queries.state(UID) is PodWorkerState.SYNC
 
 
 async def test_worker_goes_on_when_its_own_code_crashed(lab: WorkerLab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Even a bug outside any sync ends no worker for good."""
     real, crashes = lab.machine.complete, ["once"]
 
-    def crashing(*args: Any, **rest: Any) -> Decision:
+    def crashing(*args: Any, **rest: Any) -> WorkerDecision:
         if crashes:
             raise RuntimeError(crashes.pop())
         return real(*args, **rest)
@@ -246,8 +251,8 @@ async def test_kill_waits_as_long_as_the_grace_allows(
     lab: WorkerLab, grace: int, override: int | None, limit: float
 ) -> None:
     """One and a half times the grace, ten seconds at least; then people are told, and the worker goes on."""
-    known, kill = api_pod(grace=grace), PodKill(evict=True, grace_seconds=override)
-    assert timeout_seconds(known, kill) == limit
+    known, kill = api_pod(grace=grace), KillPodOptions(evict=True, grace_seconds=override)
+    assert kill_timeout_seconds(known, kill) == limit
     killer = PodKiller(workers=lab.pool, recorder=lab.events)
     async with lab.running():
         lab.syncs.hold("terminating", UID)
@@ -264,13 +269,13 @@ async def test_kill_returns_when_the_pod_has_stopped(lab: WorkerLab) -> None:
     async with lab.running():
         lab.syncs.hold("terminated", UID)
         lab.update(api_pod())
-        await killer.kill_now(api_pod(), PodKill(evict=True))
-        assert lab.pool.queries.state(UID) is WorkerState.TERMINATED
-        await killer.kill_now(api_pod(), PodKill(evict=True))
+        await killer.kill_now(api_pod(), KillPodOptions(evict=True))
+        assert lab.pool.queries.state(UID) is PodWorkerState.TERMINATED
+        await killer.kill_now(api_pod(), KillPodOptions(evict=True))
         assert (lab.clock.monotonic(), lab.events.told) == (0, [])
 
 
-QUERIES: dict[str, Callable[[WorkerQueries], bool]] = {
+QUERIES: dict[str, Callable[[PodWorkerQueries], bool]] = {
     "known terminated": lambda ask: ask.is_known_terminated(UID),
     "could have running containers": lambda ask: ask.could_have_running_containers(UID),
     "termination requested": lambda ask: ask.is_termination_requested(UID),
@@ -295,19 +300,19 @@ ANSWERS = {
 @pytest.mark.parametrize("query", QUERIES)
 def test_queries_answer_by_the_state(query: str) -> None:
     """The table of what other parts may do."""
-    machine = Machine()
+    machine = PodStateMachine()
     ask, answers = QUERIES[query], []
 
     def note() -> None:
-        answers.append(ask(WorkerQueries(machine)))
+        answers.append(ask(PodWorkerQueries(machine)))
 
     note()
     machine.sync_known((), 0)
     note()
-    machine.update(PodWork(SyncType.CREATE, api_pod()), 1)
+    machine.update(UpdatePodOptions(SyncPodType.CREATE, api_pod()), 1)
     machine.begin(UID, 1)
     note()
-    machine.update(PodWork(SyncType.UPDATE, deleted(api_pod(), 5)), 2)
+    machine.update(UpdatePodOptions(SyncPodType.UPDATE, deleted(api_pod(), 5)), 2)
     note()
     for _ in range(2):
         job = machine.begin(UID, 3)
@@ -321,20 +326,20 @@ def test_queries_answer_by_the_state(query: str) -> None:
 
 def test_evicted_content_goes_before_the_pod_has_stopped() -> None:
     """Its room is what the node is short of."""
-    machine = Machine()
-    machine.update(PodWork(SyncType.KILL, api_pod(), kill=PodKill(evict=True)), 1)
-    assert WorkerQueries(machine).should_content_be_removed(UID)
+    machine = PodStateMachine()
+    machine.update(UpdatePodOptions(SyncPodType.KILL, api_pod(), kill=KillPodOptions(evict=True)), 1)
+    assert PodWorkerQueries(machine).should_content_be_removed(UID)
 
 
 def test_mirror_outlives_the_static_pod_that_is_being_stopped() -> None:
     """And no longer."""
-    machine = Machine()
-    ask = WorkerQueries(machine)
+    machine = PodStateMachine()
+    ask = PodWorkerQueries(machine)
     name = "web-node-1_default"
-    machine.update(PodWork(SyncType.CREATE, file_pod("one")), 1)
+    machine.update(UpdatePodOptions(SyncPodType.CREATE, file_pod("one")), 1)
     machine.begin(PodUid("one"), 1)
     assert not ask.is_static_pod_terminating(name)
-    machine.update(PodWork(SyncType.KILL, file_pod("one")), 2)
+    machine.update(UpdatePodOptions(SyncPodType.KILL, file_pod("one")), 2)
     assert ask.is_static_pod_terminating(name)
     job = machine.begin(PodUid("one"), 3)
     assert job is not None
@@ -345,39 +350,43 @@ def test_mirror_outlives_the_static_pod_that_is_being_stopped() -> None:
 def test_work_without_a_pod_is_a_mistake() -> None:
     """Nobody could tell whom it is about."""
     with pytest.raises(ValueError, match="work needs a pod"):
-        Machine().update(PodWork(SyncType.KILL), 1)
+        PodStateMachine().update(UpdatePodOptions(SyncPodType.KILL), 1)
 
 
 def test_containers_of_a_waiting_static_pod_are_stopped_when_the_runtime_has_some() -> None:
     """Containers of an earlier run are not left behind because the pod itself never had its turn."""
-    machine = Machine()
-    machine.update(PodWork(SyncType.CREATE, file_pod("one")), 1)
+    machine = PodStateMachine()
+    machine.update(UpdatePodOptions(SyncPodType.CREATE, file_pod("one")), 1)
     machine.begin(PodUid("one"), 1)
-    machine.update(PodWork(SyncType.CREATE, file_pod("two")), 2)
-    machine.update(PodWork(SyncType.KILL, running=in_runtime("two"), kill=PodKill(grace_seconds=1)), 3)
+    machine.update(UpdatePodOptions(SyncPodType.CREATE, file_pod("two")), 2)
+    machine.update(
+        UpdatePodOptions(SyncPodType.KILL, running=in_runtime("two"), kill=KillPodOptions(grace_seconds=1)), 3
+    )
     job = machine.begin(PodUid("two"), 4)
     assert job is not None
-    assert (job.state, job.grace_seconds, job.work.pod) == (WorkerState.TERMINATING, 1, file_pod("two"))
+    assert (job.state, job.grace_seconds, job.work.pod) == (PodWorkerState.TERMINATING, 1, file_pod("two"))
 
 
 def test_forgotten_pod_is_nobodys_business() -> None:
     """What comes in late for it changes nothing."""
-    machine = Machine()
-    machine.update(PodWork(SyncType.CREATE, api_pod()), 1)
+    machine = PodStateMachine()
+    machine.update(UpdatePodOptions(SyncPodType.CREATE, api_pod()), 1)
     job = machine.begin(UID, 1)
     assert job is not None
     del machine.records[UID]
-    assert machine.complete(job, 2) == machine.replay(UID) == machine.settle(UID, 2, is_desired=False) == Decision()
+    assert (
+        machine.complete(job, 2) == machine.replay(UID) == machine.settle(UID, 2, is_desired=False) == WorkerDecision()
+    )
     assert machine.begin(UID, 2) is None
 
 
 def test_pod_that_ended_by_itself_keeps_the_grace_it_was_given_meanwhile() -> None:
     """It was told to end while the sync that found it had ended was under way."""
-    machine = Machine()
-    machine.update(PodWork(SyncType.CREATE, api_pod()), 1)
+    machine = PodStateMachine()
+    machine.update(UpdatePodOptions(SyncPodType.CREATE, api_pod()), 1)
     job = machine.begin(UID, 1)
     assert job is not None
-    machine.update(PodWork(SyncType.UPDATE, deleted(api_pod(), 3)), 2)
+    machine.update(UpdatePodOptions(SyncPodType.UPDATE, deleted(api_pod(), 3)), 2)
     machine.complete(job, 3, is_terminal=True)
     record = machine.records[UID]
     assert (record.grace_seconds, record.terminating_at, record.acknowledged) == (3, 2, True)

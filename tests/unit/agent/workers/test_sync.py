@@ -8,18 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pykubelet.agent.workers import SyncFailed
-from pykubelet.agent.workers.observed import deadline_in_seconds, running_ids, with_addresses_of
 from pykubelet.api.generated.core import (
     ContainerState,
     ContainerStateRunning,
     ContainerStatus,
     PodStatus,
 )
-from pykubelet.api.keys import PodUid
+from pykubelet.api.pods import PodUid
 from pykubelet.api.times import format_time
-from pykubelet.runtime.protocol import RuntimeFailure, RuntimePod
-from pykubelet.runtime.results import Action, StepResult, failed
+from pykubelet.kubelet.kuberuntime.pod_actions import SyncAction, SyncResult, failed_result
+from pykubelet.kubelet.pod_workers.sync import deadline_in_seconds, running_ids, with_addresses_of
+from pykubelet.kubelet.pod_workers.worker import SyncFailed
+from pykubelet.runtimes.protocol import RuntimeFailure, RuntimePod
 from pykubelet.testing.virtual_time import EPOCH
 from sync_world import World
 from worker_lab import api_pod, in_runtime
@@ -33,8 +33,8 @@ def world() -> World:
     return World()
 
 
-def step_failure(action: Action = Action.START_CONTAINER, **rest: Any) -> StepResult:
-    return failed(action, "main", RuntimeFailure("it broke", **rest))
+def step_failure(action: SyncAction = SyncAction.START_CONTAINER, **rest: Any) -> SyncResult:
+    return failed_result(action, "main", RuntimeFailure("it broke", **rest))
 
 
 async def test_pod_is_set_up_in_upstreams_order(world: World) -> None:
@@ -152,7 +152,7 @@ async def test_containers_outside_their_cgroup_are_stopped(policy: str, kill_fai
     """A run-once pod does not come back after that."""
     world = World(with_cgroups=True)
     world.status = PodStatus(phase="Running", container_statuses=(RUNNING,))
-    world.results["kill"] = (step_failure(Action.KILL_CONTAINER),) if kill_fails else ()
+    world.results["kill"] = (step_failure(SyncAction.KILL_CONTAINER),) if kill_fails else ()
     known = api_pod()
     await world.syncs.sync_pod(replace(known, spec=replace(known.spec, restart_policy=policy)), in_runtime(UID))
     assert world.steps[3 : world.steps.index("mirror")] == steps
@@ -194,7 +194,7 @@ async def test_pod_is_stopped_and_reported_while_its_exit_can_be_seen(world: Wor
 
 async def test_pod_that_does_not_stop_is_an_event_and_tried_again(world: World) -> None:
     """Probes of readiness go on meanwhile."""
-    world.results["kill"] = (step_failure(Action.KILL_CONTAINER),)
+    world.results["kill"] = (step_failure(SyncAction.KILL_CONTAINER),)
     with pytest.raises(SyncFailed):
         await world.syncs.sync_terminating_pod(api_pod(), in_runtime(UID), 7, None)
     assert world.events.told == [
@@ -217,7 +217,7 @@ async def test_pod_of_the_runtime_alone_is_killed_and_not_reported(world: World)
     """There is nobody to report to."""
     await world.syncs.sync_terminating_runtime_pod(in_runtime(UID))
     assert world.steps == ["kill in 1"]
-    world.results["kill"] = (step_failure(Action.KILL_SANDBOX),)
+    world.results["kill"] = (step_failure(SyncAction.KILL_SANDBOX),)
     with pytest.raises(SyncFailed):
         await world.syncs.sync_terminating_runtime_pod(in_runtime(UID))
     assert world.events.told[0].startswith("Warning FailedKillPod")

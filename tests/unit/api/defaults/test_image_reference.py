@@ -2,7 +2,7 @@
 
 import pytest
 
-from pykubelet.api.defaults.image_reference import default_pull_policy
+from pykubelet.kinds.pod.defaults import default_pull_policy
 
 _DIGEST = "sha256:" + "a" * 64
 

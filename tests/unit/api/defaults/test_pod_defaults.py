@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from pykubelet.api.defaults.pod_defaults import default_pod, default_pod_template_spec
 from pykubelet.api.quantity import QuantityError
+from pykubelet.kinds.pod.defaults import default_pod, default_pod_template_spec
 
 _MODE = 0o644
 _FILLED = {

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from pykubelet.api.patch import MalformedPatchError, PatchError, TooManyOperationsError, apply_json
-from pykubelet.api.patch.json_patch import MAX_COPIED_BYTES, MAX_OPERATIONS
+from pykubelet.api.patch.errors import MalformedPatchError, PatchError, TooManyOperationsError
+from pykubelet.api.patch.json_patch import MAX_COPIED_BYTES, MAX_OPERATIONS, apply_json
 
 NOTHING = object()
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykubelet.api.patch.json_values import go_text, go_type_name, same
+from pykubelet.api.go_print import go_text, go_type_name, json_equal
 
 
 @pytest.mark.parametrize(
@@ -28,8 +28,8 @@ from pykubelet.api.patch.json_values import go_text, go_type_name, same
     ],
 )
 def test_same_compares_type_and_content(left: Any, right: Any, expected: bool) -> None:
-    assert same(left, right) is expected
-    assert same(right, left) is expected
+    assert json_equal(left, right) is expected
+    assert json_equal(right, left) is expected
 
 
 @pytest.mark.parametrize(

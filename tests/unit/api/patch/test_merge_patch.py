@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from pykubelet.api.patch import PatchError, apply_merge, apply_merge_text, diff_merge
+from pykubelet.api.patch.errors import PatchError
+from pykubelet.api.patch.json_merge_patch import apply_merge, apply_merge_text, diff_merge
 
 
 @pytest.mark.parametrize(

@@ -7,16 +7,11 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pykubelet.api.patch import (
-    PatchError,
-    apply_json,
-    apply_merge,
-    apply_strategic,
-    diff_merge,
-    diff_strategic,
-    diff_strategic_three_way,
-)
-from pykubelet.api.patch.json_values import same
+from pykubelet.api.go_print import json_equal
+from pykubelet.api.patch.errors import PatchError
+from pykubelet.api.patch.json_merge_patch import apply_merge, diff_merge
+from pykubelet.api.patch.json_patch import apply_json
+from pykubelet.api.patch.strategic_patch import apply_strategic, diff_strategic, diff_strategic_three_way
 
 Map = dict[str, Any]
 Documents = st.SearchStrategy[Map]
@@ -114,7 +109,7 @@ def unchanged(call: Callable[..., Any], *inputs: Any) -> Any:
     try:
         return call(*inputs)
     finally:
-        assert same(list(inputs), list(before))
+        assert json_equal(list(inputs), list(before))
 
 
 @modest
@@ -123,7 +118,7 @@ def test_strategic_diff_leads_to_its_target(case: tuple[str, tuple[Map, ...]]) -
     definition, (original, modified) = case
     patch = unchanged(lambda a, b: diff_strategic(a, b, definition), original, modified)
     result = unchanged(lambda a, b: apply_strategic(a, b, definition), original, patch)
-    assert same(result, modified)
+    assert json_equal(result, modified)
 
 
 @modest
@@ -131,7 +126,7 @@ def test_strategic_diff_leads_to_its_target(case: tuple[str, tuple[Map, ...]]) -
 def test_strategic_diff_of_equal_documents_changes_nothing(case: tuple[str, tuple[Map, ...]]) -> None:
     definition, (document,) = case
     patch = diff_strategic(document, copy.deepcopy(document), definition)
-    assert same(apply_strategic(document, patch, definition), document)
+    assert json_equal(apply_strategic(document, patch, definition), document)
 
 
 @modest
@@ -164,7 +159,7 @@ def test_three_way_diff_leads_to_its_target_when_nobody_else_changed_anything(
     definition, (original, modified) = case
     current = copy.deepcopy(original)
     patch = unchanged(lambda a, b, c: diff_strategic_three_way(a, b, c, definition), original, modified, current)
-    assert same(apply_strategic(current, patch, definition), modified)
+    assert json_equal(apply_strategic(current, patch, definition), modified)
 
 
 @modest

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pykubelet.api.patch import PatchError, UnknownFieldError
-from pykubelet.api.patch.schema import Definition, type_schema
+from pykubelet.api.patch.errors import PatchError, UnknownFieldError
+from pykubelet.api.patch.meta import Definition, type_schema
 
 POD_SPEC = type_schema("core.v1.PodSpec")
 

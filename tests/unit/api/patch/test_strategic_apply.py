@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from pykubelet.api.patch import MalformedPatchError, PatchError, UnknownFieldError, apply_strategic
-from pykubelet.api.patch.schema import type_schema
+from pykubelet.api.patch.errors import MalformedPatchError, PatchError, UnknownFieldError
+from pykubelet.api.patch.meta import type_schema
 from pykubelet.api.patch.strategic_apply import apply_map
+from pykubelet.api.patch.strategic_patch import apply_strategic
 
 Map = dict[str, Any]
 POD, NODE, SERVICE = "core.v1.Pod", "core.v1.Node", "core.v1.Service"

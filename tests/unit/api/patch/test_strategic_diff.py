@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from pykubelet.api.patch import MalformedPatchError, PatchError, UnknownFieldError, diff_strategic
-from pykubelet.api.patch.json_values import same
+from pykubelet.api.go_print import json_equal
+from pykubelet.api.patch.errors import MalformedPatchError, PatchError, UnknownFieldError
+from pykubelet.api.patch.strategic_patch import diff_strategic
 
 Map = dict[str, Any]
 POD, BUDGET = "core.v1.Pod", ("policy/v1", "PodDisruptionBudget")
@@ -65,7 +66,7 @@ CASES: list[Any] = [
 
 @pytest.mark.parametrize(("original", "modified", "expected"), CASES)
 def test_diff_is_that_of_upstream(original: Map, modified: Map, expected: Map) -> None:
-    assert same(diff_strategic(original, modified, POD), expected)
+    assert json_equal(diff_strategic(original, modified, POD), expected)
 
 
 def test_map_with_replace_strategy_is_always_sent() -> None:

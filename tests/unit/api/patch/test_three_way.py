@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from pykubelet.api.patch import ConflictError, apply_strategic, diff_strategic_three_way
+from pykubelet.api.patch.errors import ConflictError
+from pykubelet.api.patch.strategic_patch import apply_strategic, diff_strategic_three_way
 
 Map = dict[str, Any]
 POD = "core.v1.Pod"

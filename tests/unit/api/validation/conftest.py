@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from pykubelet.api.defaults.pod_defaults import default_pod
-from pykubelet.api.validation.options import API_SERVER_OPTIONS, PodValidationOptions
-from pykubelet.api.validation.pod import validate_pod_create
+from pykubelet.kinds.pod.defaults import default_pod
+from pykubelet.kinds.pod.features import API_SERVER_OPTIONS, PodValidationOptions
+from pykubelet.kinds.pod.validation import validate_pod_create
 
 Complaints = Callable[..., list[str]]
 

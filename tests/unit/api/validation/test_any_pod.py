@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from any_document import any_document
-from pykubelet.api.defaults.pod_defaults import default_pod, default_pod_template_spec
+from pykubelet.api.field_errors import aggregate_text, list_text
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.normal_form import normal_form
+from pykubelet.api.serializer import from_document, to_document, without_nulls
 from pykubelet.api.strict import check_object
-from pykubelet.api.validation.field_errors import aggregate_text, list_text
-from pykubelet.api.validation.options import API_SERVER_OPTIONS, KUBELET_OPTIONS
-from pykubelet.api.validation.pod import validate_pod_create
-from pykubelet.api.validation.static_pods import UnknownVolumeError, api_references
-from pykubelet.api.wire import from_document, to_document, without_nulls
+from pykubelet.kinds.pod.defaults import default_pod, default_pod_template_spec
+from pykubelet.kinds.pod.features import API_SERVER_OPTIONS, KUBELET_OPTIONS
+from pykubelet.kinds.pod.validation import validate_pod_create
+from pykubelet.kinds.pod.visitors import UnknownVolumeError, api_references
 
 
 def _pod(random: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pykubelet.api.validation.options import KUBELET_OPTIONS
+from pykubelet.kinds.pod.features import KUBELET_OPTIONS
 
 Complaints = Callable[..., list[str]]
 

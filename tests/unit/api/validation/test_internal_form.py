@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from pykubelet.api.defaults.pod_defaults import default_pod_template_spec
-from pykubelet.api.validation.field_errors import OMITTED, go_json, invalid
-from pykubelet.api.validation.internal_form import internal_form, label_selector_value, map_value
+from pykubelet.api.field_errors import OMITTED, go_json, invalid
+from pykubelet.kinds.go_values import internal_form, label_selector_value, map_value
+from pykubelet.kinds.pod.defaults import default_pod_template_spec
 
 
 @pytest.mark.parametrize(

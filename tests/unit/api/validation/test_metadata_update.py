@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.api.validation.metadata_update import metadata_update_errors
+from pykubelet.kinds.metadata import metadata_update_errors
 
 _OLD = {"name": "a", "namespace": "n", "uid": "u", "resourceVersion": "5", "generation": 3, "finalizers": ["x.io/y"]}
 _DYING = {**_OLD, "deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0}

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from pykubelet.api.validation.field_errors import FieldError, aggregate_text, list_text, required, too_many
-from pykubelet.api.validation.options import KUBELET_OPTIONS
+from pykubelet.api.field_errors import FieldError, aggregate_text, list_text, required, too_many
+from pykubelet.kinds.pod.features import KUBELET_OPTIONS
 
 Complaints = Callable[..., list[str]]
 

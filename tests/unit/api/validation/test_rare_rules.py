@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
+from pykubelet.api.field_errors import go_json, go_quote
 from pykubelet.api.names import dns1123_subdomain_errors
-from pykubelet.api.validation.field_errors import go_json, go_quote
-from pykubelet.api.validation.metadata import metadata_errors
-from pykubelet.api.validation.options import KUBELET_OPTIONS
-from pykubelet.api.validation.pod import validate_pod_create
+from pykubelet.kinds.metadata import metadata_errors
+from pykubelet.kinds.pod.features import KUBELET_OPTIONS
+from pykubelet.kinds.pod.validation import validate_pod_create
 
 Complaints = Callable[..., list[str]]
 

@@ -14,13 +14,13 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.api.warnings.accounts import (
+from pykubelet.apiserver.apiextensions.customresource_strategy import finalizer_change_warnings, finalizer_warnings
+from pykubelet.kinds.secret import (
+    key_pair_problem,
     secret_warnings,
     service_account_change_warnings,
     service_account_warnings,
 )
-from pykubelet.api.warnings.finalizers import finalizer_change_warnings, finalizer_warnings
-from pykubelet.api.warnings.key_pairs import key_pair_problem
 
 _AVOIDS = "to avoid accidental conflicts with other finalizer writers"
 Key = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | ed448.Ed448PrivateKey

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.api.addresses import parse_address, parse_network
-from pykubelet.api.warnings.addresses import cidr_warnings, ip_warnings
+from pykubelet.api.names import parse_address, parse_network
+from pykubelet.kinds.addresses import cidr_warnings, ip_warnings
 
 _ONE_DAY = "will be considered invalid in a future Kubernetes release"
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykubelet.api.warnings import network
+from pykubelet.kinds import addresses
 
 
 def _bad_ip(path: str) -> str:
@@ -47,13 +47,13 @@ def _bad_cidr(path: str) -> str:
 )  # fmt: skip
 def test_service_warns(spec: dict[str, Any], warnings: list[str]) -> None:
     """About addresses, and about fields that are ignored."""
-    assert network.service_warnings({"metadata": {}, "spec": spec}) == warnings
+    assert addresses.service_warnings({"metadata": {}, "spec": spec}) == warnings
 
 
 def test_service_with_the_old_annotation_warns() -> None:
     """It has a new name."""
     metadata = {"annotations": {"service.kubernetes.io/topology-aware-hints": "auto"}}
-    assert network.service_warnings({"metadata": metadata, "spec": {}}) == [
+    assert addresses.service_warnings({"metadata": metadata, "spec": {}}) == [
         (
             "annotation service.kubernetes.io/topology-aware-hints is deprecated, please use "
             "service.kubernetes.io/topology-mode instead"
@@ -65,30 +65,30 @@ def test_addresses_of_load_balancers_warn() -> None:
     """Those that have a name instead do not."""
     ingress = [{"ip": "1.2.3.4"}, {"hostname": "x"}, {"ip": "01.2.3.4"}]
     document = {"status": {"loadBalancer": {"ingress": ingress}}}
-    assert network.load_balancer_warnings(document, {}) == [_bad_ip("status.loadBalancer.ingress[2]")]
-    assert network.load_balancer_warnings({}, {}) == []
+    assert addresses.load_balancer_warnings(document, {}) == [_bad_ip("status.loadBalancer.ingress[2]")]
+    assert addresses.load_balancer_warnings({}, {}) == []
 
 
 def test_ingress_with_the_old_annotation_warns_unless_the_field_is_set() -> None:
     """The field has taken its place."""
     metadata = {"annotations": {"kubernetes.io/ingress.class": "nginx"}}
-    assert network.ingress_warnings({"metadata": metadata, "spec": {}}) == [
+    assert addresses.ingress_warnings({"metadata": metadata, "spec": {}}) == [
         "annotation \"kubernetes.io/ingress.class\" is deprecated, please use 'spec.ingressClassName' instead"
     ]
-    assert network.ingress_warnings({"metadata": metadata, "spec": {"ingressClassName": "x"}}) == []
-    assert network.ingress_warnings({"metadata": {}, "spec": {}}) == []
+    assert addresses.ingress_warnings({"metadata": metadata, "spec": {"ingressClassName": "x"}}) == []
+    assert addresses.ingress_warnings({"metadata": {}, "spec": {}}) == []
 
 
 def test_endpoints_warn_unless_their_controller_wrote_them() -> None:
     """Both kinds of addresses."""
     subset = {"addresses": [{"ip": "01.2.3.4"}], "notReadyAddresses": [{"ip": "1.2.3.4"}, {"ip": "01.2.3.4"}]}
     document = {"metadata": {}, "subsets": [subset]}
-    assert network.endpoints_warnings(document) == [
+    assert addresses.endpoints_warnings(document) == [
         _bad_ip("subsets[0].addresses[0].ip"),
         _bad_ip("subsets[0].notReadyAddresses[1].ip"),
     ]
     managed = {"labels": {"endpoints.kubernetes.io/managed-by": "endpoint-controller"}}
-    assert network.endpoints_warnings(document | {"metadata": managed}) == []
+    assert addresses.endpoints_warnings(document | {"metadata": managed}) == []
 
 
 @pytest.mark.parametrize("manager", ["endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"])
@@ -96,17 +96,17 @@ def test_endpoint_slice_warns_unless_a_controller_wrote_it(manager: str) -> None
     """About a type that is old, only when it is new."""
     document = {"metadata": {}, "addressType": "FQDN", "endpoints": [{}, {"addresses": ["x", "01.2.3.4"]}]}
     old, address = "spec.addressType: FQDN endpoints are deprecated", _bad_ip("endpoints[1].addresses[1]")
-    assert network.endpoint_slice_warnings(document) == [old, address]
-    assert network.endpoint_slice_change_warnings(document, document) == [address]
+    assert addresses.endpoint_slice_warnings(document) == [old, address]
+    assert addresses.endpoint_slice_change_warnings(document, document) == [address]
     managed = document | {"metadata": {"labels": {"endpointslice.kubernetes.io/managed-by": manager}}}
-    assert network.endpoint_slice_warnings(managed) == [old]
+    assert addresses.endpoint_slice_warnings(managed) == [old]
 
 
 def test_network_policy_warns_about_both_directions() -> None:
     """Exceptions too."""
     block = {"ipBlock": {"cidr": "1.2.3.4/24", "except": ["1.2.3.0/25", "1.2.3.4/24"]}}
     spec = {"ingress": [{"from": [{"podSelector": {}}, block]}], "egress": [{"to": [block]}]}
-    assert network.network_policy_warnings({"metadata": {}, "spec": spec}) == [
+    assert addresses.network_policy_warnings({"metadata": {}, "spec": spec}) == [
         _bad_cidr(f"spec.{path}.ipBlock.{field}")
         for path in ("ingress[0].from[1]", "egress[0].to[0]")
         for field in ("cidr", "except[1]")
@@ -126,4 +126,4 @@ def test_network_policy_warns_about_both_directions() -> None:
 )
 def test_node_warns(spec: dict[str, Any], warnings: list[str]) -> None:
     """About fields nobody reads, and its networks."""
-    assert network.node_warnings({"metadata": {}, "spec": spec}) == warnings
+    assert addresses.node_warnings({"metadata": {}, "spec": spec}) == warnings

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.api.warnings.pod_volumes import pod_volume_warnings
+from pykubelet.kinds.pod.warnings import pod_volume_warnings
 
 _GONE_1_31 = "deprecated in v1.28, non-functional in v1.31+"
 _GONE_1_25 = "deprecated in v1.22, non-functional in v1.25+"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykubelet.api.warnings.pods import apparmor_warnings, pod_status_warnings, pod_warnings, template_warnings
+from pykubelet.kinds.pod.warnings import apparmor_warnings, pod_status_warnings, pod_warnings, template_warnings
 
 _DEPRECATED_OS = 'deprecated since v1.14; use "kubernetes.io/os" instead'
 _SECCOMP = 'non-functional in v1.27+; use the "seccompProfile" field instead'

@@ -12,12 +12,12 @@ from cryptography.x509.oid import NameOID
 from access_objects import ADMIN, ALICE, SERVED, authorizer, put, rule, thing
 from certificate_lab import a_key, request_pem
 from pykubelet.api.errors import ApiError
-from pykubelet.api.wire import Document
-from pykubelet.apiserver.admission import Request
-from pykubelet.apiserver.admission.certificate_requests import CertificateRequests
-from pykubelet.apiserver.call import User
+from pykubelet.api.serializer import Document
+from pykubelet.apiserver.admission.certificates import CertificateAdmission
+from pykubelet.apiserver.admission.interfaces import AdmissionAttributes
+from pykubelet.apiserver.request import UserInfo
 from pykubelet.apiserver.storage.durable_store import DurableStore
-from pykubelet.kube.certificates.wish import client_wish
+from pykubelet.client.certificates.csr import client_template
 from pykubelet.testing.virtual_time import VirtualClock
 
 KIND = SERVED["certificatesigningrequests.certificates.k8s.io"]
@@ -27,17 +27,17 @@ NOW = "2026-01-01T00:00:00Z"
 
 
 def document(signer: str = SIGNER, **status: Any) -> Document:
-    pem = base64.b64encode(request_pem(client_wish("n1"), a_key())).decode()
+    pem = base64.b64encode(request_pem(client_template("n1"), a_key())).decode()
     spec = {"request": pem, "signerName": signer, "usages": ["client auth"], "username": "somebody-else"}
     return thing("CertificateSigningRequest", "c", spec=spec, status=status)
 
 
-def asked(user: User, subresource: str = "", verb: Any = "update") -> Request:
-    return Request(user=user, verb=verb, served=KIND, namespace="", name="c", subresource=subresource)
+def asked(user: UserInfo, subresource: str = "", verb: Any = "update") -> AdmissionAttributes:
+    return AdmissionAttributes(user=user, verb=verb, served=KIND, namespace="", name="c", subresource=subresource)
 
 
-def admission(store: DurableStore) -> CertificateRequests:
-    return CertificateRequests(authorizer(store).decide, VirtualClock())
+def admission(store: DurableStore) -> CertificateAdmission:
+    return CertificateAdmission(authorizer(store).decide, VirtualClock())
 
 
 async def grant(store: DurableStore, verb: str, signer: str) -> None:
@@ -52,12 +52,12 @@ async def grant(store: DurableStore, verb: str, signer: str) -> None:
 
 async def test_sender_is_written_down(store: DurableStore) -> None:
     """As the server knows it, whatever the object says."""
-    user = User("system:bootstrap:abcdef", ("system:bootstrappers",), "u1", {"a": ("b",)})
+    user = UserInfo("system:bootstrap:abcdef", ("system:bootstrappers",), "u1", {"a": ("b",)})
     made = admission(store).admit(asked(user, verb="create"), document(), None)
     assert made is not None
     shown = {name: made["spec"].get(name) for name in ("username", "uid", "groups", "extra")}
     assert shown == {"username": user.name, "uid": "u1", "groups": ["system:bootstrappers"], "extra": {"a": ["b"]}}
-    plain = admission(store).admit(asked(User("me"), verb="create"), document(), None)
+    plain = admission(store).admit(asked(UserInfo("me"), verb="create"), document(), None)
     assert plain is not None
     assert {"uid", "groups", "extra"} & set(plain["spec"]) == set()
 

@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 
 from access_objects import ALICE, NODE, authorizer, pod, put, request, thing
 from pykubelet.api.errors import ApiError
-from pykubelet.api.wire import Document
-from pykubelet.apiserver.admission import Request
-from pykubelet.apiserver.admission.node_labels import forbidden_labels
-from pykubelet.apiserver.admission.node_restriction import NodeRestriction
-from pykubelet.apiserver.call import User
+from pykubelet.api.serializer import Document
+from pykubelet.apiserver.admission.interfaces import AdmissionAttributes
+from pykubelet.apiserver.admission.noderestriction import NodeRestriction, forbidden_labels
+from pykubelet.apiserver.request import UserInfo
 from pykubelet.apiserver.storage.durable_store import DurableStore
 
 OWNER: Document = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "n1-uid", "controller": True}
@@ -101,11 +100,13 @@ TOKEN = request(NODE, "create", "serviceaccounts/token", "bot")
         pytest.param(request(NODE, "connect", "pods/exec", "mine"), {}, None, id="connect"),
         pytest.param(request(ALICE, "create", "pods", "p"), pod("p", node="n1"), None, id="not a node"),
         pytest.param(
-            request(User("system:node:n1"), "create", "pods", "p"), pod("p"), None, id="node without its group"
+            request(UserInfo("system:node:n1"), "create", "pods", "p"), pod("p"), None, id="node without its group"
         ),
     ],
 )
-async def test_node_may(rule: NodeRestriction, asked: Request, new: Document | None, old: Document | None) -> None:
+async def test_node_may(
+    rule: NodeRestriction, asked: AdmissionAttributes, new: Document | None, old: Document | None
+) -> None:
     """The object goes on as it came."""
     assert rule.admit(asked, new, old) is new
 
@@ -352,7 +353,7 @@ async def test_node_may(rule: NodeRestriction, asked: Request, new: Document | N
             id="another audience",
         ),
         pytest.param(
-            request(User("system:node:", ("system:nodes",)), "create", "pods", "m"),
+            request(UserInfo("system:node:", ("system:nodes",)), "create", "pods", "m"),
             mirror(),
             None,
             'could not determine node from user "system:node:"',
@@ -361,7 +362,7 @@ async def test_node_may(rule: NodeRestriction, asked: Request, new: Document | N
     ],
 )
 async def test_node_may_not(
-    rule: NodeRestriction, asked: Request, new: Document | None, old: Document | None, why: str
+    rule: NodeRestriction, asked: AdmissionAttributes, new: Document | None, old: Document | None, why: str
 ) -> None:
     """403 with upstream's words."""
     with pytest.raises(ApiError) as caught:
@@ -376,7 +377,7 @@ async def test_node_may_not(
         (request(NODE, "create", "pods/eviction", "gone"), thing("Eviction", "gone"), 'pods "gone" not found'),
         (TOKEN, token(boundObjectRef=bound("gone")), 'pods "gone" not found'),
         (
-            request(User("system:node:n9", ("system:nodes",)), "create", "pods", "m"),
+            request(UserInfo("system:node:n9", ("system:nodes",)), "create", "pods", "m"),
             mirror(node="n9", owners=[OWNER | {"name": "n9"}]),
             'nodes "n9" not found',
         ),
@@ -384,7 +385,7 @@ async def test_node_may_not(
     ids=["eviction", "token", "node"],
 )
 async def test_what_is_not_there_is_not_found(
-    rule: NodeRestriction, asked: Request, new: Document, message: str
+    rule: NodeRestriction, asked: AdmissionAttributes, new: Document, message: str
 ) -> None:
     """404, not 403."""
     with pytest.raises(ApiError) as caught:

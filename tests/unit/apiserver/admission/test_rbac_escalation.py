@@ -4,8 +4,8 @@ import pytest
 
 from access_objects import ADMIN, ALICE, RBAC, authorizer, binding, put, request, role, rule, subject
 from pykubelet.api.errors import ApiError
-from pykubelet.api.wire import Document
-from pykubelet.apiserver.admission import Request
+from pykubelet.api.serializer import Document
+from pykubelet.apiserver.admission.interfaces import AdmissionAttributes
 from pykubelet.apiserver.admission.rbac_escalation import RbacEscalation
 from pykubelet.apiserver.storage.durable_store import DurableStore
 
@@ -79,7 +79,9 @@ OLD = role("r", rule("get list", "secrets"), namespace="ns")
         pytest.param(request(ALICE, "create", "pods", "p"), {"metadata": {}}, None, id="another kind"),
     ],
 )
-async def test_grant_passes(check: RbacEscalation, asked: Request, new: Document | None, old: Document | None) -> None:
+async def test_grant_passes(
+    check: RbacEscalation, asked: AdmissionAttributes, new: Document | None, old: Document | None
+) -> None:
     """Who holds the rights, or the right to grant them."""
     assert check.admit(asked, new, old) is new
 
@@ -136,7 +138,7 @@ async def test_grant_passes(check: RbacEscalation, asked: Request, new: Document
     ],
 )
 async def test_grant_is_refused(
-    check: RbacEscalation, asked: Request, new: Document, old: Document | None, why: str
+    check: RbacEscalation, asked: AdmissionAttributes, new: Document, old: Document | None, why: str
 ) -> None:
     """403, with the rights that are missing."""
     with pytest.raises(ApiError) as caught:

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.api.errors import Forbidden
-from pykubelet.api.wire import encode
-from pykubelet.apiserver.admission import Request
+from pykubelet.api.serializer import encode
+from pykubelet.apiserver.admission.interfaces import AdmissionAttributes
+from pykubelet.apiserver.admission.pods import merged_tolerations, with_runtime_class
 from pykubelet.apiserver.admission.runtime_class import RuntimeClassAdmission
-from pykubelet.apiserver.call import User
-from pykubelet.apiserver.kinds import KINDS
-from pykubelet.apiserver.store import Entry, Key
-from pykubelet.apiserver.strategies.pod_runtime_class import merged_tolerations, with_runtime_class
+from pykubelet.apiserver.request import UserInfo
+from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey
+from pykubelet.kinds.registry import KINDS
 
 SANDBOXED = {
     "metadata": {"name": "sandboxed"},
@@ -35,10 +35,10 @@ TOLERATIONS = st.fixed_dictionaries(
 
 
 def admitted(**spec: Any) -> dict[str, Any]:
-    def newest(key: Key) -> Entry | None:
-        return Entry(key, 1, encode(SANDBOXED)) if key.name == "sandboxed" else None
+    def newest(key: StoreKey) -> StoreEntry | None:
+        return StoreEntry(key, 1, encode(SANDBOXED)) if key.name == "sandboxed" else None
 
-    request = Request(user=User("u"), verb="create", served=PODS, namespace="default", name="x")
+    request = AdmissionAttributes(user=UserInfo("u"), verb="create", served=PODS, namespace="default", name="x")
     pod = RuntimeClassAdmission(newest).admit(request, {"metadata": {"name": "x"}, "spec": spec}, None)
     assert pod is not None
     found: dict[str, Any] = pod["spec"]

@@ -6,8 +6,8 @@ import pytest
 
 from access_objects import ALICE, CountingIds, pod, put, request, thing
 from pykubelet.api.errors import ApiError
-from pykubelet.api.wire import Document
-from pykubelet.apiserver.admission.service_account import ServiceAccountAdmission
+from pykubelet.api.serializer import Document
+from pykubelet.apiserver.admission.serviceaccount import ServiceAccountAdmission
 from pykubelet.apiserver.storage.durable_store import DurableStore
 
 CREATE = request(ALICE, "create", "pods", "p")

@@ -10,12 +10,16 @@ from cryptography.x509.oid import NameOID
 
 from access_objects import CountingIds, put, thing
 from pykubelet.api.errors import Unauthorized
-from pykubelet.apiserver.auth.authenticate import Authenticator, bearer_token
-from pykubelet.apiserver.auth.certificates import KeyPair, issue_client, make_authority, new_key
-from pykubelet.apiserver.auth.claims import Named, Subject
-from pykubelet.apiserver.auth.token_file import read_token_file
-from pykubelet.apiserver.auth.tokens import ServiceAccountTokens, TokenError
-from pykubelet.apiserver.call import ANONYMOUS, User
+from pykubelet.apiserver.authentication.authenticator import Authenticator, bearer_token
+from pykubelet.apiserver.authentication.serviceaccount import (
+    BoundObject,
+    ServiceAccountTokens,
+    TokenError,
+    TokenSubject,
+)
+from pykubelet.apiserver.authentication.tokenfile import read_token_file
+from pykubelet.apiserver.certs.certificates import CertificateKeyPair, issue_client, make_authority, new_key
+from pykubelet.apiserver.request import ANONYMOUS, UserInfo
 from pykubelet.apiserver.storage.durable_store import DurableStore
 from pykubelet.testing.virtual_time import EPOCH, ManualClock
 
@@ -25,7 +29,7 @@ STATIC = read_token_file('secret,bob,7,"g1,system:masters"\nanon,system:anonymou
 UID = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")
 
 
-def der(pair: KeyPair) -> bytes:
+def der(pair: CertificateKeyPair) -> bytes:
     return pair.certificate.public_bytes(serialization.Encoding.DER)
 
 
@@ -82,7 +86,7 @@ async def test_nobody_is_anonymous(authenticator: Authenticator) -> None:
 async def test_static_token_makes_its_user_known(authenticator: Authenticator) -> None:
     """In the group of all known ones, unless the file says otherwise."""
     bob = authenticator.authenticate(bearer("secret"), None)
-    assert bob == User("bob", ("g1", "system:masters", "system:authenticated"), "7")
+    assert bob == UserInfo("bob", ("g1", "system:masters", "system:authenticated"), "7")
     assert authenticator.authenticate(bearer("secret"), None) is bob
     assert authenticator.authenticate(bearer("anon"), None).groups == ("system:unauthenticated",)
 
@@ -101,7 +105,7 @@ async def test_account_token_makes_its_account(
 ) -> None:
     """And once the account is gone, nobody."""
     await put(store, "serviceaccounts", thing("ServiceAccount", "bot", "ns"))
-    subject = Subject(namespace="ns", account=Named("bot", "bot-uid"))
+    subject = TokenSubject(namespace="ns", account=BoundObject("bot", "bot-uid"))
     token = tokens.issue(subject, audiences=tokens.audiences, seconds=600)
     user = authenticator.authenticate(bearer(token), None)
     assert user.name == "system:serviceaccount:ns:bot"

@@ -11,16 +11,15 @@ from hypothesis import strategies as st
 
 from access_objects import CountingIds, opened, put
 from pykubelet.api.errors import Unauthorized
-from pykubelet.apiserver.auth.authenticate import Authenticator
-from pykubelet.apiserver.auth.bootstrap_tokens import bootstrap_secret, bootstrap_user
-from pykubelet.apiserver.auth.certificates import new_key
-from pykubelet.apiserver.auth.tokens import ServiceAccountTokens, TokenError
-from pykubelet.apiserver.call import User
+from pykubelet.apiserver.authentication.authenticator import Authenticator, bootstrap_secret, bootstrap_user
+from pykubelet.apiserver.authentication.serviceaccount import ServiceAccountTokens, TokenError
+from pykubelet.apiserver.certs.certificates import new_key
+from pykubelet.apiserver.request import UserInfo
 from pykubelet.testing.virtual_time import VirtualClock
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
 TOKEN = "abcdef.0123456789abcdef"
-USER = User("system:bootstrap:abcdef", ("system:bootstrappers",))
+USER = UserInfo("system:bootstrap:abcdef", ("system:bootstrappers",))
 DATA = {"token-id": "abcdef", "token-secret": "0123456789abcdef", "usage-bootstrap-authentication": "true"}
 
 
@@ -41,7 +40,7 @@ def secret(metadata: dict[str, Any] | None = None, *, type: str = "bootstrap.kub
         (secret(expiration="2026-05-01T12:00:01Z"), USER),
         (
             secret(auth_extra_groups="system:bootstrappers:b,system:bootstrappers:a"),
-            User(USER.name, ("system:bootstrappers", "system:bootstrappers:a", "system:bootstrappers:b")),
+            UserInfo(USER.name, ("system:bootstrappers", "system:bootstrappers:a", "system:bootstrappers:b")),
         ),
         (secret(expiration="2026-05-01T12:00:00Z"), None),
         (secret(expiration="tomorrow"), None),
@@ -59,7 +58,7 @@ def secret(metadata: dict[str, Any] | None = None, *, type: str = "bootstrap.kub
         *("not for this", "wrong", "another's", "type", "deleted", "no base64"),
     ],
 )
-def test_secret_vouches_for_a_token(found: Any, user: User | None) -> None:
+def test_secret_vouches_for_a_token(found: Any, user: UserInfo | None) -> None:
     """All of it must be right, and groups must be of bootstrappers."""
     assert bootstrap_user(TOKEN, found, NOW) == user
 

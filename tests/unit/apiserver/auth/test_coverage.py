@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policy_rules import GROUPS, NAMES, PATHS, RESOURCES, REVIEWS, RULES, VERBS
-from pykubelet.apiserver.auth.coverage import compact, missing
-from pykubelet.apiserver.auth.rules import Rule
-from pykubelet.apiserver.call import Review
+from pykubelet.apiserver.authorization.rbac import PolicyRule, compact, uncovered_rules
+from pykubelet.apiserver.request import AuthorizationAttributes
 
 
 def repeated(values: tuple[str, ...]) -> st.SearchStrategy[tuple[str, ...]]:
@@ -18,7 +17,7 @@ def repeated(values: tuple[str, ...]) -> st.SearchStrategy[tuple[str, ...]]:
 
 
 ANY_RULE = st.builds(
-    Rule,
+    PolicyRule,
     verbs=repeated(VERBS),
     groups=repeated(GROUPS),
     resources=repeated(RESOURCES),
@@ -27,16 +26,16 @@ ANY_RULE = st.builds(
 )
 
 
-def atoms(rule: Rule) -> Iterable[Rule]:
+def atoms(rule: PolicyRule) -> Iterable[PolicyRule]:
     """The same rule in pieces of one verb, group, resource and name, or of one verb and path, in upstream's order."""
     names: list[tuple[str, ...]] = [(name,) for name in rule.names] or [()]
     for group, resource, verb, name in product(rule.groups, rule.resources, rule.verbs, names):
-        yield Rule(verbs=(verb,), groups=(group,), resources=(resource,), names=name)
+        yield PolicyRule(verbs=(verb,), groups=(group,), resources=(resource,), names=name)
     for path, verb in product(rule.paths, rule.verbs):
-        yield Rule(verbs=(verb,), paths=(path,))
+        yield PolicyRule(verbs=(verb,), paths=(path,))
 
 
-def covers(own: Rule, atom: Rule) -> bool:
+def covers(own: PolicyRule, atom: PolicyRule) -> bool:
     """Upstream's words, one after the other."""
     parts = {"*", *atom.resources, *(f"*/{one.split('/', 1)[1]}" for one in atom.resources if "/" in one)}
     return (
@@ -53,38 +52,40 @@ def covers(own: Rule, atom: Rule) -> bool:
 
 @settings(max_examples=200)
 @given(st.lists(RULES | ANY_RULE, max_size=4), st.lists(RULES | ANY_RULE, max_size=2))
-def test_missing_is_every_atom_that_no_held_rule_covers(held: list[Rule], wanted: list[Rule]) -> None:
+def test_missing_is_every_atom_that_no_held_rule_covers(held: list[PolicyRule], wanted: list[PolicyRule]) -> None:
     """In the order of the wanted rules, repeated values and all."""
     expected = [atom for rule in wanted for atom in atoms(rule) if not any(covers(own, atom) for own in held)]
-    assert missing(held, wanted) == expected
-    assert missing(held, wanted, most=2) == expected[:2]
+    assert uncovered_rules(held, wanted) == expected
+    assert uncovered_rules(held, wanted, most=2) == expected[:2]
 
 
 @settings(max_examples=300)
 @given(st.lists(RULES, max_size=3), RULES, REVIEWS)
-def test_who_lacks_nothing_of_a_rule_may_do_all_it_allows(held: list[Rule], wanted: Rule, review: Review) -> None:
+def test_who_lacks_nothing_of_a_rule_may_do_all_it_allows(
+    held: list[PolicyRule], wanted: PolicyRule, review: AuthorizationAttributes
+) -> None:
     """Covering is sound: no request is allowed by the granted rule alone."""
-    if not missing(held, [wanted]) and wanted.allows(review):
+    if not uncovered_rules(held, [wanted]) and wanted.allows(review):
         assert any(rule.allows(review) for rule in held)
 
 
 @given(RULES)
-def test_rule_lacks_nothing_of_itself(rule: Rule) -> None:
+def test_rule_lacks_nothing_of_itself(rule: PolicyRule) -> None:
     """A rule covers itself, and its atoms allow no more and no less."""
-    assert missing([rule], [rule]) == []
+    assert uncovered_rules([rule], [rule]) == []
     pieces = list(atoms(rule))
-    assert missing(pieces, [rule]) == []
-    assert missing(compact(pieces), [rule]) == []
+    assert uncovered_rules(pieces, [rule]) == []
+    assert uncovered_rules(compact(pieces), [rule]) == []
 
 
 def test_missing_rights_are_named_as_upstream_names_them() -> None:
     """Verbs of one resource come together; paths stay apart."""
     wanted = [
-        Rule(verbs=("get", "list"), groups=("",), resources=("pods",), names=("x",)),
-        Rule(verbs=("get",), paths=("/healthz",)),
+        PolicyRule(verbs=("get", "list"), groups=("",), resources=("pods",), names=("x",)),
+        PolicyRule(verbs=("get",), paths=("/healthz",)),
     ]
-    held = [Rule(verbs=("list",), groups=("",), resources=("secrets",))]
-    assert [rule.text for rule in compact(missing(held, wanted))] == [
+    held = [PolicyRule(verbs=("list",), groups=("",), resources=("secrets",))]
+    assert [rule.text for rule in compact(uncovered_rules(held, wanted))] == [
         '{NonResourceURLs:["/healthz"], Verbs:["get"]}',
         '{APIGroups:[""], Resources:["pods"], ResourceNames:["x"], Verbs:["get" "list"]}',
     ]
@@ -93,13 +94,16 @@ def test_missing_rights_are_named_as_upstream_names_them() -> None:
 def test_millions_of_atoms_are_compared_in_no_time() -> None:
     """Covered, all but one, and not at all; of those that are missing only so many are looked for."""
     many = tuple(f"v{number}" for number in range(3000))
-    wanted = Rule(verbs=many, groups=many, resources=many, names=many)
-    held = [Rule(verbs=many[:1500], groups=many, resources=("*",)), Rule(verbs=many, groups=("*",), resources=many[1:])]
+    wanted = PolicyRule(verbs=many, groups=many, resources=many, names=many)
+    held = [
+        PolicyRule(verbs=many[:1500], groups=many, resources=("*",)),
+        PolicyRule(verbs=many, groups=("*",), resources=many[1:]),
+    ]
     began = time.process_time()
-    assert missing([wanted], [wanted]) == []
-    gap = missing(held, [wanted], most=3)
+    assert uncovered_rules([wanted], [wanted]) == []
+    gap = uncovered_rules(held, [wanted], most=3)
     assert [(atom.groups, atom.resources, atom.verbs, atom.names) for atom in gap] == [
         (("v0",), ("v0",), ("v1500",), (name,)) for name in many[:3]
     ]
-    assert len(missing([], [wanted], most=10_000)) == 10_000
+    assert len(uncovered_rules([], [wanted], most=10_000)) == 10_000
     assert time.process_time() - began < 5

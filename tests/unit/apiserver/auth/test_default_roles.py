@@ -7,16 +7,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from access_objects import ALICE, RBAC, CountingIds, ask, authorizer, binding, put, remove, role, rule, subject
-from pykubelet.api.wire import Document
-from pykubelet.apiserver.auth.bootstrap_roles import RoleGathering, ensure_default_roles
-from pykubelet.apiserver.auth.coverage import missing
-from pykubelet.apiserver.auth.default_roles import AUTOUPDATE, default_roles
-from pykubelet.apiserver.auth.reconcile import gathered, reconciled
-from pykubelet.apiserver.auth.rules import read_rules
-from pykubelet.apiserver.call import ANONYMOUS, Review, User
-from pykubelet.apiserver.proxy.node_client import NAME
+from pykubelet.api.serializer import Document
+from pykubelet.apiserver.authorization.bootstrappolicy import (
+    AUTOUPDATE,
+    ClusterRoleAggregation,
+    aggregated_rules,
+    default_roles,
+    ensure_default_roles,
+    reconciled_role,
+)
+from pykubelet.apiserver.authorization.rbac import read_rules, uncovered_rules
+from pykubelet.apiserver.certs.pki import NAME
+from pykubelet.apiserver.request import ANONYMOUS, AuthorizationAttributes, UserInfo
 from pykubelet.apiserver.storage.durable_store import DurableStore
-from pykubelet.apiserver.store import Key
+from pykubelet.apiserver.storage.interfaces import StoreKey
 from pykubelet.testing.virtual_time import VirtualClock
 
 CLUSTER_ROLES = f"clusterroles.{RBAC}"
@@ -27,7 +31,7 @@ async def ensure(store: DurableStore) -> None:
 
 
 def stored(store: DurableStore, name: str, collection: str = CLUSTER_ROLES) -> Document:
-    entry = store.get(Key(collection, "", name))
+    entry = store.get(StoreKey(collection, "", name))
     assert entry is not None
     return entry.document
 
@@ -48,7 +52,7 @@ def stored(store: DurableStore, name: str, collection: str = CLUSTER_ROLES) -> D
     ],
 )
 async def test_default_role_allows_what_it_should(
-    store: DurableStore, bound: str, review: Review, *, allowed: bool
+    store: DurableStore, bound: str, review: AuthorizationAttributes, *, allowed: bool
 ) -> None:
     """The roles for people, the gathered ones with all that they gather."""
     await ensure(store)
@@ -65,23 +69,23 @@ async def test_default_role_allows_what_it_should(
         (ANONYMOUS, "get", "/metrics", False),
         (ALICE, "get", "/apis/apps/v1", True),
         (ALICE, "get", "/openapi/v2", True),
-        (User("p", ("system:monitoring",)), "get", "/metrics", True),
+        (UserInfo("p", ("system:monitoring",)), "get", "/metrics", True),
         (ALICE, "get", "/openid/v1/jwks", False),
-        (User("system:serviceaccount:a:b", ("system:serviceaccounts",)), "get", "/openid/v1/jwks", True),
+        (UserInfo("system:serviceaccount:a:b", ("system:serviceaccounts",)), "get", "/openid/v1/jwks", True),
     ],
 )
 async def test_paths_are_open_to_whom_they_should_be(
-    store: DurableStore, user: User, verb: str, path: str, *, allowed: bool
+    store: DurableStore, user: UserInfo, verb: str, path: str, *, allowed: bool
 ) -> None:
     """Health and version for everybody, discovery for everybody known."""
     await ensure(store)
-    assert authorizer(store).decide(Review(user=user, verb=verb, path=path)).allowed is allowed
+    assert authorizer(store).decide(AuthorizationAttributes(user=user, verb=verb, path=path)).allowed is allowed
 
 
 async def test_server_may_ask_nodes_and_nothing_of_itself(store: DurableStore) -> None:
     """A node that says it is where the server is gets nothing of the server's own API."""
     await ensure(store)
-    server = User(NAME)
+    server = UserInfo(NAME)
     decide = authorizer(store).decide
     assert all(decide(ask(server, verb, "nodes/proxy", "n1")).allowed for verb in ("get", "create"))
     assert not any(decide(ask(server, verb, "secrets", "s")).allowed for verb in ("get", "list", "create"))
@@ -91,7 +95,7 @@ async def test_server_may_ask_nodes_and_nothing_of_itself(store: DurableStore) -
 async def test_controllers_have_their_own_rights(store: DurableStore) -> None:
     """By the service account of kube-system, and no more than that."""
     await ensure(store)
-    account = User("system:serviceaccount:kube-system:replicaset-controller", ("system:serviceaccounts",))
+    account = UserInfo("system:serviceaccount:kube-system:replicaset-controller", ("system:serviceaccounts",))
     decide = authorizer(store).decide
     assert decide(ask(account, "create", "pods")).allowed
     assert not decide(ask(account, "create", "secrets")).allowed
@@ -125,7 +129,7 @@ async def test_start_puts_back_what_is_missing_and_keeps_what_was_added(store: D
     await ensure(store)
     repaired = stored(store, "system:basic-user")
     assert repaired["rules"][0] == mine
-    assert missing(read_rules(repaired["rules"]), read_rules(basic["rules"])) == []
+    assert uncovered_rules(read_rules(repaired["rules"]), read_rules(basic["rules"])) == []
     assert repaired["metadata"]["labels"] == {"a": "b", "kubernetes.io/bootstrapping": "rbac-defaults"}
     assert stored(store, "system:discovery")["rules"] == []
     assert stored(store, "system:basic-user", bindings)["roleRef"]["name"] == "system:basic-user"
@@ -138,7 +142,7 @@ async def test_gathered_roles_follow_changes(store: DurableStore) -> None:
     await ensure(store)
     ready = asyncio.Event()
     async with asyncio.TaskGroup() as group:
-        task = group.create_task(RoleGathering(store).run(ready))
+        task = group.create_task(ClusterRoleAggregation(store).run(ready))
         await ready.wait()
         labels = {"labels": {f"{RBAC}/aggregate-to-view": "true"}}
         extra = rule("get", "widgets", groups=["example.com"])
@@ -157,9 +161,9 @@ def test_default_role_gathers_only_what_it_should() -> None:
     roles = {key.name: document for key, document in default_roles() if key.collection == CLUSTER_ROLES}
     changed = roles["view"] | {"aggregationRule": {"clusterRoleSelectors": [own]}}
     wanted = roles["view"]["aggregationRule"]["clusterRoleSelectors"]
-    assert reconciled(changed, roles["view"])["aggregationRule"]["clusterRoleSelectors"] == [own, *wanted]
+    assert reconciled_role(changed, roles["view"])["aggregationRule"]["clusterRoleSelectors"] == [own, *wanted]
     basic = roles["system:basic-user"]
-    assert reconciled(basic | {"aggregationRule": {"clusterRoleSelectors": [own]}}, basic) == basic
+    assert reconciled_role(basic | {"aggregationRule": {"clusterRoleSelectors": [own]}}, basic) == basic
 
 
 def test_roles_that_gather_in_a_circle_come_to_rest() -> None:
@@ -170,11 +174,11 @@ def test_roles_that_gather_in_a_circle_come_to_rest() -> None:
         return role(name, rule("get", name), metadata={"labels": {own: "y"}}, aggregationRule=selectors)
 
     circle = [gathers("a", "a", {"matchLabels": {"b": "y"}}), gathers("b", "b", {"matchLabels": {"a": "y"}})]
-    found = gathered(circle)
+    found = aggregated_rules(circle)
     after = [one | {"rules": found.get(one["metadata"]["name"], one["rules"])} for one in circle]
-    assert gathered(after) == {}
+    assert aggregated_rules(after) == {}
     broken = gathers("c", "c", {"matchExpressions": [{"key": "x", "operator": "Nonsense"}]})
-    assert gathered([broken]) == {"c": []}
+    assert aggregated_rules([broken]) == {"c": []}
 
 
 DEFAULTS = [document for _, document in default_roles()]
@@ -188,9 +192,9 @@ def test_reconciling_is_complete_and_settles(expected: Document, data: st.DataOb
     kept = data.draw(st.lists(st.sampled_from(expected.get(field) or [{}]), unique_by=str).map(list))
     existing = expected | {field: [one for one in kept if one]}
     existing["metadata"] = expected["metadata"] | {"labels": data.draw(st.sampled_from(({}, {"mine": "yes"})))}
-    once = reconciled(existing, expected)
-    assert reconciled(once, expected) == once
+    once = reconciled_role(existing, expected)
+    assert reconciled_role(once, expected) == once
     if field == "rules":
-        assert missing(read_rules(once["rules"]), read_rules(expected["rules"])) == []
+        assert uncovered_rules(read_rules(once["rules"]), read_rules(expected["rules"])) == []
     else:
         assert all(one in once[field] for one in expected.get(field, ()))

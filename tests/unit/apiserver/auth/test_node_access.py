@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from access_objects import ADMIN, ALICE, NODE, ask, authorizer, pod, put, remove, thing
-from pykubelet.api.wire import Document
-from pykubelet.apiserver.auth.node_graph import NodeGraph, Vertex
-from pykubelet.apiserver.auth.refusal import not_allowed
-from pykubelet.apiserver.call import Review, User
+from pykubelet.api.serializer import Document
+from pykubelet.apiserver.authorization.authorizer import forbidden_error
+from pykubelet.apiserver.authorization.node import NodeGraph, Vertex
+from pykubelet.apiserver.request import AuthorizationAttributes, UserInfo
 from pykubelet.apiserver.storage.durable_store import DurableStore
 
 UNRELATED = "no relationship found between node 'n1' and this object"
@@ -124,15 +124,19 @@ async def fill(store: DurableStore) -> None:
             "can only access CSINode with the same name as the requesting node",
         ),
         (
-            ask(User("system:node:", ("system:nodes",)), "get", "pods", "mine"),
+            ask(UserInfo("system:node:", ("system:nodes",)), "get", "pods", "mine"),
             'unknown node for user "system:node:"',
         ),
-        (ask(User("system:node:n1"), "get", "pods", "mine"), ""),
+        (ask(UserInfo("system:node:n1"), "get", "pods", "mine"), ""),
         (ask(ALICE, "get", "secrets", "pull"), ""),
     ],
-    ids=lambda value: f"{value.verb}-{value.resource}-{value.name}" if isinstance(value, Review) else "",
+    ids=lambda value: (
+        f"{value.verb}-{value.resource}-{value.name}" if isinstance(value, AuthorizationAttributes) else ""
+    ),
 )
-async def test_node_authorizer_decides_as_upstream(store: DurableStore, review: Review, reason: str | None) -> None:
+async def test_node_authorizer_decides_as_upstream(
+    store: DurableStore, review: AuthorizationAttributes, reason: str | None
+) -> None:
     """None: allowed; a text: the reason of the refusal."""
     await fill(store)
     decision = authorizer(store).decide(review)
@@ -156,7 +160,7 @@ async def test_node_loses_sight_with_its_pod(store: DurableStore) -> None:
 async def test_refusal_of_a_node_has_the_recorded_text(store: DurableStore) -> None:
     """The step `node-secret` of the recording `auth`."""
     review = ask(NODE, "get", "secrets", "nope")
-    error = not_allowed(review, authorizer(store).decide(review))
+    error = forbidden_error(review, authorizer(store).decide(review))
     assert error.message == (
         'secrets "nope" is forbidden: User "system:node:n1" cannot get resource "secrets" in API group "" '
         f'in the namespace "ns": {UNRELATED}'

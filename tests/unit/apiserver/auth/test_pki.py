@@ -10,17 +10,16 @@ import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
-from pykubelet.apiserver.auth.certificates import belongs, read_key, server_names
-from pykubelet.apiserver.auth.kubeconfig_write import (
+from pykubelet.apiserver.certs.certificates import belongs, read_key, server_names, write_private
+from pykubelet.apiserver.certs.kubeconfig import (
     ADMIN,
+    ClientIdentity,
     Endpoint,
-    Identity,
     controller_identity,
     ensure_kubeconfig,
     node_identity,
 )
-from pykubelet.apiserver.auth.pki import Pki, PkiError, Renewal, TlsFiles, open_pki, server_context, serving_authority
-from pykubelet.apiserver.auth.private_files import write_private
+from pykubelet.apiserver.certs.pki import Pki, PkiError, Renewal, TlsFiles, open_pki, server_context, serving_authority
 from pykubelet.testing.virtual_time import EPOCH, VirtualClock
 
 NOW = EPOCH
@@ -188,12 +187,12 @@ def test_kubeconfig_is_whole_and_private(tmp_path: Path) -> None:
         (ENDPOINT, ADMIN, NOW + days(300), True),
         (Endpoint("https://other:1", b"CA"), ADMIN, NOW, True),
         (Endpoint(ENDPOINT.server, b"new"), ADMIN, NOW, True),
-        (ENDPOINT, Identity(ADMIN.user, ("other",)), NOW, True),
+        (ENDPOINT, ClientIdentity(ADMIN.user, ("other",)), NOW, True),
     ],
     ids=["same", "certificate near its end", "another address", "another authority", "another group"],
 )
 def test_kubeconfig_is_written_again_only_when_it_must_be(
-    tmp_path: Path, endpoint: Endpoint, identity: Identity, now: datetime, *, written: bool
+    tmp_path: Path, endpoint: Endpoint, identity: ClientIdentity, now: datetime, *, written: bool
 ) -> None:
     """A file that still serves is left alone."""
     path, pki = tmp_path / "admin.kubeconfig", opened(tmp_path)
@@ -223,5 +222,5 @@ def test_keys_that_cannot_be_used_are_refused() -> None:
 
 def test_identities_are_those_the_default_roles_know() -> None:
     """Nodes and controllers."""
-    assert node_identity("n1") == Identity("system:node:n1", ("system:nodes",))
+    assert node_identity("n1") == ClientIdentity("system:node:n1", ("system:nodes",))
     assert controller_identity("job-controller").user == "system:serviceaccount:kube-system:job-controller"

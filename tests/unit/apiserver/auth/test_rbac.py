@@ -7,19 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from access_objects import ADMIN, ALICE, RBAC, ask, authorizer, binding, put, remove, role, rule, subject
-from pykubelet.api.wire import Document
-from pykubelet.apiserver.auth.bindings import BindingIndex
-from pykubelet.apiserver.auth.rbac import Rbac
-from pykubelet.apiserver.auth.refusal import not_allowed
-from pykubelet.apiserver.auth.rules import read_rules
-from pykubelet.apiserver.call import Decision, Review, User
+from pykubelet.api.serializer import Document
+from pykubelet.apiserver.authorization.authorizer import forbidden_error
+from pykubelet.apiserver.authorization.rbac import BindingIndex, RbacAuthorizer, read_rules
+from pykubelet.apiserver.request import AuthorizationAttributes, AuthorizationDecision, UserInfo
 from pykubelet.apiserver.storage.durable_store import DurableStore
-from pykubelet.apiserver.store import Key
+from pykubelet.apiserver.storage.interfaces import StoreKey
 
 ROLES, CLUSTER_ROLES = f"roles.{RBAC}", f"clusterroles.{RBAC}"
 BINDINGS, CLUSTER_BINDINGS = f"rolebindings.{RBAC}", f"clusterrolebindings.{RBAC}"
-ACCOUNT = User("system:serviceaccount:ns:bot", ("system:serviceaccounts",))
-USERS = (ALICE, ACCOUNT, User("bob", ("g1", "g2")))
+ACCOUNT = UserInfo("system:serviceaccount:ns:bot", ("system:serviceaccounts",))
+USERS = (ALICE, ACCOUNT, UserInfo("bob", ("g1", "g2")))
 SUBJECTS = (
     subject("User", "alice"),
     subject("User", "bob"),
@@ -32,7 +30,7 @@ NAMES = ("a", "b")
 
 
 @st.composite
-def changes(draw: st.DrawFn) -> tuple[Key, Document | None]:
+def changes(draw: st.DrawFn) -> tuple[StoreKey, Document | None]:
     """One object as it becomes, or its end."""
     name, namespace = draw(st.sampled_from(NAMES)), draw(st.sampled_from(("", "ns", "other")))
     if draw(st.booleans()):
@@ -46,10 +44,10 @@ def changes(draw: st.DrawFn) -> tuple[Key, Document | None]:
         document = binding(name, target, *subjects, namespace=namespace, role_kind=kind)
         collection = BINDINGS if namespace else CLUSTER_BINDINGS
     gone = draw(st.integers(0, 3)) == 0
-    return Key(collection, namespace, name), None if gone else document
+    return StoreKey(collection, namespace, name), None if gone else document
 
 
-def naive_is_bound(user: User, one: Document, namespace: str) -> bool:
+def naive_is_bound(user: UserInfo, one: Document, namespace: str) -> bool:
     for each in one["subjects"]:
         kind, name = each["kind"], each["name"]
         where = each.get("namespace") or namespace
@@ -60,7 +58,7 @@ def naive_is_bound(user: User, one: Document, namespace: str) -> bool:
     return False
 
 
-def naive_allows(objects: Mapping[Key, Document], review: Review) -> bool:
+def naive_allows(objects: Mapping[StoreKey, Document], review: AuthorizationAttributes) -> bool:
     """Looks at every binding."""
     for key, one in objects.items():
         if key.collection not in (BINDINGS, CLUSTER_BINDINGS) or key.namespace not in ("", review.namespace):
@@ -70,7 +68,7 @@ def naive_allows(objects: Mapping[Key, Document], review: Review) -> bool:
         reference = one["roleRef"]
         is_role = reference["kind"] == "Role"
         found = objects.get(
-            Key(ROLES if is_role else CLUSTER_ROLES, key.namespace if is_role else "", reference["name"])
+            StoreKey(ROLES if is_role else CLUSTER_ROLES, key.namespace if is_role else "", reference["name"])
         )
         if found and any(each.allows(review) for each in read_rules(found["rules"])):
             return True
@@ -79,9 +77,9 @@ def naive_allows(objects: Mapping[Key, Document], review: Review) -> bool:
 
 @settings(max_examples=150)
 @given(st.lists(changes(), max_size=12))
-def test_index_gives_the_grants_a_plain_search_finds(history: list[tuple[Key, Document | None]]) -> None:
+def test_index_gives_the_grants_a_plain_search_finds(history: list[tuple[StoreKey, Document | None]]) -> None:
     """After any history, for any user and namespace."""
-    index, objects = BindingIndex(), dict[Key, Document]()
+    index, objects = BindingIndex(), dict[StoreKey, Document]()
     for key, document in history:
         index.apply(key, document)
         objects.pop(key, None)
@@ -97,7 +95,7 @@ def test_index_gives_the_grants_a_plain_search_finds(history: list[tuple[Key, Do
 
 async def test_role_is_in_force_for_the_request_after_its_write(store: DurableStore) -> None:
     """Written, changed, unbound: each next decision knows, also when the last one was remembered."""
-    rbac = Rbac(store)
+    rbac = RbacAuthorizer(store)
     review = ask(ALICE, "get", "pods")
     assert not rbac.decide(review).allowed
     await put(store, CLUSTER_ROLES, role("reader", rule("get", "pods")))
@@ -120,7 +118,7 @@ async def test_objects_of_an_earlier_run_count(store: DurableStore) -> None:
     """What is in the store before the authorizer is made is known to it."""
     await put(store, CLUSTER_ROLES, role("reader", rule("get", "pods")))
     await put(store, CLUSTER_BINDINGS, binding("all", "reader", subject("Group", "system:authenticated")))
-    decision = Rbac(store).decide(ask(ALICE, "get", "pods", namespace=""))
+    decision = RbacAuthorizer(store).decide(ask(ALICE, "get", "pods", namespace=""))
     assert decision.reason == (
         'RBAC: allowed by ClusterRoleBinding "all" of ClusterRole "reader" to Group "system:authenticated"'
     )
@@ -130,12 +128,12 @@ async def test_refusal_says_which_roles_are_missing(store: DurableStore) -> None
     """Each once, in the API server's words."""
     await put(store, CLUSTER_BINDINGS, binding("x", "gone", subject("User", "alice")))
     await put(store, CLUSTER_BINDINGS, binding("y", "gone", subject("User", "alice")))
-    rbac = Rbac(store)
+    rbac = RbacAuthorizer(store)
     assert rbac.decide(ask(ALICE, "get", "pods")).reason == f'RBAC: clusterrole.{RBAC} "gone" not found'
     await put(store, BINDINGS, binding("z", "lost", subject("User", "alice"), namespace="ns"))
     decision = rbac.decide(ask(ALICE, "get", "pods", "p"))
     assert decision.reason == f'RBAC: [clusterrole.{RBAC} "gone" not found, role.{RBAC} "lost" not found]'
-    error = not_allowed(ask(ALICE, "get", "pods", "p"), decision)
+    error = forbidden_error(ask(ALICE, "get", "pods", "p"), decision)
     assert error.message == (
         f'pods "p" is forbidden: User "alice" cannot get resource "pods" in API group "" in the namespace "ns": '
         f"{decision.reason}"
@@ -146,7 +144,7 @@ async def test_binding_to_no_kind_of_role_grants_nothing(store: DurableStore) ->
     """As a store of another program may hold one; a subject that stands there twice counts once."""
     alice = subject("User", "alice")
     await put(store, CLUSTER_BINDINGS, binding("x", "r", alice, alice, subject("Robot", "r"), role_kind="Rule"))
-    rbac = Rbac(store)
+    rbac = RbacAuthorizer(store)
     assert rbac.decide(ask(ALICE, "get", "pods")).reason == 'RBAC: unsupported role reference kind: "Rule"'
     await remove(store, CLUSTER_BINDINGS, "", "x")
     assert rbac.decide(ask(ALICE, "get", "pods")).reason == ""
@@ -155,7 +153,7 @@ async def test_binding_to_no_kind_of_role_grants_nothing(store: DurableStore) ->
 async def test_masters_may_do_everything(store: DurableStore) -> None:
     """Also what no role names, and in an empty store."""
     assert authorizer(store).decide(ask(ADMIN, "invent", "things", group="example.com")).allowed
-    assert authorizer(store).decide(Review(user=ADMIN, verb="get", path="/secret")).allowed
+    assert authorizer(store).decide(AuthorizationAttributes(user=ADMIN, verb="get", path="/secret")).allowed
 
 
 @pytest.mark.parametrize(
@@ -170,14 +168,14 @@ async def test_masters_may_do_everything(store: DurableStore) -> None:
             {"group": "apps", "kind": "deployments"},
         ),
         (
-            Review(user=User("<b>"), verb="get", path="/a&b"),
+            AuthorizationAttributes(user=UserInfo("<b>"), verb="get", path="/a&b"),
             'forbidden: User "&lt;b&gt;" cannot get path "/a&amp;b"',
             {},
         ),
     ],
     ids=["resource", "path"],
 )
-def test_refusal_has_the_api_servers_words(review: Review, message: str, details: Document) -> None:
+def test_refusal_has_the_api_servers_words(review: AuthorizationAttributes, message: str, details: Document) -> None:
     """Names are made harmless for a browser."""
-    error = not_allowed(review, Decision(allowed=False))
+    error = forbidden_error(review, AuthorizationDecision(allowed=False))
     assert (error.message, error.to_status()["details"]) == (message, details)

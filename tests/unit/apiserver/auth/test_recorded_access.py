@@ -9,14 +9,14 @@ import pytest
 
 from access_objects import CountingIds, authorizer, request
 from pykubelet.api.errors import ApiError
-from pykubelet.apiserver.admission.node_restriction import NodeRestriction
-from pykubelet.apiserver.auth.authenticate import Authenticator
-from pykubelet.apiserver.auth.bootstrap_roles import ensure_default_roles
-from pykubelet.apiserver.auth.certificates import new_key
-from pykubelet.apiserver.auth.refusal import not_allowed
-from pykubelet.apiserver.auth.token_file import read_token_file
-from pykubelet.apiserver.auth.tokens import ServiceAccountTokens
-from pykubelet.apiserver.call import Review, User
+from pykubelet.apiserver.admission.noderestriction import NodeRestriction
+from pykubelet.apiserver.authentication.authenticator import Authenticator
+from pykubelet.apiserver.authentication.serviceaccount import ServiceAccountTokens
+from pykubelet.apiserver.authentication.tokenfile import read_token_file
+from pykubelet.apiserver.authorization.authorizer import forbidden_error
+from pykubelet.apiserver.authorization.bootstrappolicy import ensure_default_roles
+from pykubelet.apiserver.certs.certificates import new_key
+from pykubelet.apiserver.request import AuthorizationAttributes, UserInfo
 from pykubelet.apiserver.storage.durable_store import DurableStore
 from pykubelet.testing.virtual_time import VirtualClock
 
@@ -26,12 +26,12 @@ TOKENS = read_token_file("nodetoken,system:node:n1,1,system:nodes\n", "f")
 VERBS = {"GET": "get", "POST": "create", "PATCH": "patch"}
 
 
-def review_of(user: User, step: dict[str, Any]) -> Review:
+def review_of(user: UserInfo, step: dict[str, Any]) -> AuthorizationAttributes:
     """What the step asks, read off its path."""
     url = urlsplit(step["path"].replace("${ns}", "team"))
     parts = url.path.strip("/").split("/")
     if parts[0] != "api":
-        return Review(user=user, verb="get", path=url.path)
+        return AuthorizationAttributes(user=user, verb="get", path=url.path)
     parts = parts[2:]
     namespace = ""
     if parts[0] == "namespaces":
@@ -39,7 +39,7 @@ def review_of(user: User, step: dict[str, Any]) -> Review:
     resource, name, subresource = (*parts, "", "")[:3]
     verb = VERBS[step["method"]]
     fields = parse_qs(url.query).get("fieldSelector", [""])[0]
-    return Review(
+    return AuthorizationAttributes(
         user=user,
         verb="list" if verb == "get" and not name else verb,
         resource=resource,
@@ -57,7 +57,7 @@ def decide(store: DurableStore, authenticator: Authenticator, step: dict[str, An
     review = review_of(user, step)
     decision = decides.decide(review)
     if not decision.allowed:
-        raise not_allowed(review, decision)
+        raise forbidden_error(review, decision)
     if step["method"] == "POST":
         asked = request(user, "create", "pods", "x", namespace="team")
         NodeRestriction(store.newest, decides).admit(asked, step["body"], None)

@@ -8,14 +8,13 @@ from hypothesis import strategies as st
 
 from access_objects import ADMIN, ALICE, NODE, RBAC, CountingIds, authorizer, binding, post, put, role, rule, subject
 from pykubelet.api.errors import ApiError
-from pykubelet.api.wire import Document
-from pykubelet.apiserver.auth.access_questions import question, question_errors
-from pykubelet.apiserver.auth.authenticate import Authenticator
-from pykubelet.apiserver.auth.certificates import new_key
-from pykubelet.apiserver.auth.reviews import Reviews
-from pykubelet.apiserver.auth.token_file import read_token_file
-from pykubelet.apiserver.auth.tokens import ISSUER, ServiceAccountTokens
-from pykubelet.apiserver.call import Answer, User
+from pykubelet.api.serializer import Document
+from pykubelet.apiserver.authentication.authenticator import Authenticator
+from pykubelet.apiserver.authentication.serviceaccount import ISSUER, ServiceAccountTokens
+from pykubelet.apiserver.authentication.tokenfile import read_token_file
+from pykubelet.apiserver.certs.certificates import new_key
+from pykubelet.apiserver.handlers.access_reviews import AccessReviews, access_review_errors, access_review_spec
+from pykubelet.apiserver.request import ApiResponse, UserInfo
 from pykubelet.apiserver.storage.durable_store import DurableStore
 from pykubelet.testing.virtual_time import ManualClock
 
@@ -25,18 +24,18 @@ AUTHENTICATION, AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
 
 
 @pytest.fixture
-async def reviews(store: DurableStore) -> Reviews:
+async def reviews(store: DurableStore) -> AccessReviews:
     await put(store, f"clusterroles.{RBAC}", role("reader", rule("get", "pods"), rule("get", paths="/x/*")))
     everywhere = binding("b", "reader", subject("User", "alice"))
     await put(store, f"clusterrolebindings.{RBAC}", everywhere)
     clock = ManualClock()
     tokens = ServiceAccountTokens(KEY, store, clock=clock, ids=CountingIds())
-    return Reviews(Authenticator(tokens, clock=clock, static=STATIC), authorizer(store), clock)
+    return AccessReviews(Authenticator(tokens, clock=clock, static=STATIC), authorizer(store), clock)
 
 
 async def sent(
-    reviews: Reviews, user: User, kind: str, spec: Document | None, *, namespace: str = "", **metadata: str
-) -> Answer:
+    reviews: AccessReviews, user: UserInfo, kind: str, spec: Document | None, *, namespace: str = "", **metadata: str
+) -> ApiResponse:
     group = AUTHENTICATION if kind in {"SelfSubjectReview", "TokenReview"} else AUTHORIZATION
     resource = f"{kind.lower()}s.{group}"
     body: Document = {"kind": kind, "apiVersion": f"{group}/v1", "metadata": metadata}
@@ -101,7 +100,7 @@ SOURCE = 'RBAC: allowed by ClusterRoleBinding "b" of ClusterRole "reader" to Use
     ],
 )
 async def test_access_review_is_answered(
-    reviews: Reviews, kind: str, user: User, spec: Document, status: Document
+    reviews: AccessReviews, kind: str, user: UserInfo, spec: Document, status: Document
 ) -> None:
     """The question comes back with its answer; empty fields are left out as upstream does."""
     answer = await sent(reviews, user, kind, spec)
@@ -115,7 +114,7 @@ async def test_access_review_is_answered(
     }
 
 
-async def test_local_review_is_about_its_namespace(reviews: Reviews) -> None:
+async def test_local_review_is_about_its_namespace(reviews: AccessReviews) -> None:
     """The path's namespace stands for an absent one."""
     spec = about("get", "pods", namespace="ns") | {"user": "alice"}
     answer = await sent(reviews, ADMIN, "LocalSubjectAccessReview", spec, namespace="ns")
@@ -187,7 +186,7 @@ async def test_local_review_is_about_its_namespace(reviews: Reviews) -> None:
     ids=["nothing", "both", "nobody", "metadata", "namespace", "selector", "requirement"],
 )
 async def test_bad_access_review_is_invalid(
-    reviews: Reviews, kind: str, spec: Document, metadata: dict[str, str], problem: str
+    reviews: AccessReviews, kind: str, spec: Document, metadata: dict[str, str], problem: str
 ) -> None:
     """With upstream's field errors; it has forgotten the kind when it words them."""
     namespace = "ns" if kind == "LocalSubjectAccessReview" else ""
@@ -196,7 +195,7 @@ async def test_bad_access_review_is_invalid(
     assert (caught.value.code, caught.value.message) == (422, f'.{AUTHORIZATION} "" is invalid: {problem}')
 
 
-async def test_rules_review_lists_the_rules(reviews: Reviews) -> None:
+async def test_rules_review_lists_the_rules(reviews: AccessReviews) -> None:
     """Of resources and of paths; for a node the list is known to be short."""
     answer = await sent(reviews, ALICE, "SelfSubjectRulesReview", {"namespace": "ns"})
     assert answer.document["spec"] == {}
@@ -216,9 +215,9 @@ async def test_rules_review_lists_the_rules(reviews: Reviews) -> None:
         await sent(reviews, ALICE, "SelfSubjectRulesReview", {})
 
 
-async def test_self_review_says_who_asks(reviews: Reviews) -> None:
+async def test_self_review_says_who_asks(reviews: AccessReviews) -> None:
     """What `kubectl auth whoami` shows."""
-    user = User("alice", ("g",), "7", {"k": ("v",)})
+    user = UserInfo("alice", ("g",), "7", {"k": ("v",)})
     answer = await sent(reviews, user, "SelfSubjectReview", None)
     assert answer.document == {
         "kind": "SelfSubjectReview",
@@ -244,13 +243,13 @@ async def test_self_review_says_who_asks(reviews: Reviews) -> None:
     ],
     ids=["known", "unknown", "another audience"],
 )
-async def test_token_review_says_whose_it_is(reviews: Reviews, spec: Document, status: Document) -> None:
+async def test_token_review_says_whose_it_is(reviews: AccessReviews, spec: Document, status: Document) -> None:
     """Or that it is nobody's."""
     answer = await sent(reviews, ADMIN, "TokenReview", spec)
     assert (answer.document["spec"], answer.document["status"]) == (spec, status)
 
 
-async def test_token_review_without_a_token_makes_no_sense(reviews: Reviews) -> None:
+async def test_token_review_without_a_token_makes_no_sense(reviews: AccessReviews) -> None:
     """400, as upstream."""
     with pytest.raises(ApiError, match="token is required for TokenReview in authentication"):
         await sent(reviews, ADMIN, "TokenReview", {})
@@ -259,7 +258,7 @@ async def test_token_review_without_a_token_makes_no_sense(reviews: Reviews) -> 
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"[]", b"null", b'{"spec":[]}', b'{"spec":{"resourceAttributes":7}}', b"\xff"]
 )
-async def test_bad_body_is_a_client_error(reviews: Reviews, body: bytes) -> None:
+async def test_bad_body_is_a_client_error(reviews: AccessReviews, body: bytes) -> None:
     """Whatever it is: 400 or 422, never a crash."""
     with pytest.raises(ApiError) as caught:
         await reviews.access(post(ADMIN, f"selfsubjectaccessreviews.{AUTHORIZATION}", body))
@@ -283,8 +282,8 @@ def test_requirements_become_a_selector(
     """What cannot be understood is passed over and told."""
     given_ones = [{"key": key, "operator": operator, "values": values} for key, operator, values in requirements]
     spec = about("list", "pods", **{field: {"requirements": given_ones}})
-    assert question_errors({"metadata": {}, "spec": spec}, "SelfSubjectAccessReview") == []
-    asked = question(ALICE, spec)
+    assert access_review_errors({"metadata": {}, "spec": spec}, "SelfSubjectAccessReview") == []
+    asked = access_review_spec(ALICE, spec)
     assert (asked.review.labels if field == "labelSelector" else asked.review.fields) == text
     expected = f"spec.resourceAttributes.{field} {problem} due to parse error" if problem else ""
     assert asked.problem == expected
@@ -319,7 +318,7 @@ SPECS = st.fixed_dictionaries(
 def test_every_review_is_invalid_or_a_question(spec: Document, kind: str) -> None:
     """What passes validation can be asked, and says if a part of it was passed over."""
     document = {"metadata": {}, "spec": spec}
-    if not question_errors(document, kind):
-        asked = question(ALICE, spec)
+    if not access_review_errors(document, kind):
+        asked = access_review_spec(ALICE, spec)
         assert asked.review.user is ALICE
         assert asked.problem == "" or "ignored due to parse error" in asked.problem

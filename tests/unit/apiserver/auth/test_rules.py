@@ -5,11 +5,11 @@ from hypothesis import given, settings
 
 from access_objects import ALICE, ask
 from policy_rules import REVIEWS, RULES
-from pykubelet.apiserver.auth.rules import Rule, read_rules
-from pykubelet.apiserver.call import Review
+from pykubelet.apiserver.authorization.rbac import PolicyRule, read_rules
+from pykubelet.apiserver.request import AuthorizationAttributes
 
 
-def naive_allows(rule: Rule, review: Review) -> bool:
+def naive_allows(rule: PolicyRule, review: AuthorizationAttributes) -> bool:
     """Upstream's words, one after the other."""
     if not {review.verb, "*"} & set(rule.verbs):
         return False
@@ -29,13 +29,13 @@ def naive_allows(rule: Rule, review: Review) -> bool:
 
 @settings(max_examples=300)
 @given(RULES, REVIEWS)
-def test_rule_allows_what_a_plain_reading_of_it_allows(rule: Rule, review: Review) -> None:
+def test_rule_allows_what_a_plain_reading_of_it_allows(rule: PolicyRule, review: AuthorizationAttributes) -> None:
     """The quick decision is the plain one."""
     assert rule.allows(review) == naive_allows(rule, review)
 
 
 @given(RULES)
-def test_rule_is_the_same_after_writing_and_reading(rule: Rule) -> None:
+def test_rule_is_the_same_after_writing_and_reading(rule: PolicyRule) -> None:
     """Documents lose nothing."""
     assert read_rules([rule.document]) == (rule,)
 
@@ -44,34 +44,52 @@ def test_rule_is_the_same_after_writing_and_reading(rule: Rule) -> None:
     ("rule", "review", "allowed"),
     [
         pytest.param(
-            Rule(verbs=("get",), groups=("",), resources=("pods",)), ask(ALICE, "get", "pods"), True, id="plain"
+            PolicyRule(verbs=("get",), groups=("",), resources=("pods",)), ask(ALICE, "get", "pods"), True, id="plain"
         ),
         pytest.param(
-            Rule(verbs=("get",), groups=("",), resources=("pods",)), ask(ALICE, "get", "pods/log"), False, id="sub"
+            PolicyRule(verbs=("get",), groups=("",), resources=("pods",)),
+            ask(ALICE, "get", "pods/log"),
+            False,
+            id="sub",
         ),
         pytest.param(
-            Rule(verbs=("get",), groups=("",), resources=("pods/*",)), ask(ALICE, "get", "pods/log"), False, id="pods/*"
+            PolicyRule(verbs=("get",), groups=("",), resources=("pods/*",)),
+            ask(ALICE, "get", "pods/log"),
+            False,
+            id="pods/*",
         ),
         pytest.param(
-            Rule(verbs=("get",), groups=("",), resources=("*/log",)), ask(ALICE, "get", "pods/log"), True, id="*/log"
+            PolicyRule(verbs=("get",), groups=("",), resources=("*/log",)),
+            ask(ALICE, "get", "pods/log"),
+            True,
+            id="*/log",
         ),
         pytest.param(
-            Rule(verbs=("*",), groups=("*",), resources=("*",)), ask(ALICE, "get", "pods/log"), True, id="everything"
+            PolicyRule(verbs=("*",), groups=("*",), resources=("*",)),
+            ask(ALICE, "get", "pods/log"),
+            True,
+            id="everything",
         ),
         pytest.param(
-            Rule(verbs=("list",), groups=("",), resources=("pods",), names=("a",)),
+            PolicyRule(verbs=("list",), groups=("",), resources=("pods",), names=("a",)),
             ask(ALICE, "list", "pods"),
             False,
             id="a-name-is-needed",
         ),
         pytest.param(
-            Rule(verbs=("get",), paths=("/a/*",)), Review(user=ALICE, verb="get", path="/a/b/c"), True, id="path"
+            PolicyRule(verbs=("get",), paths=("/a/*",)),
+            AuthorizationAttributes(user=ALICE, verb="get", path="/a/b/c"),
+            True,
+            id="path",
         ),
         pytest.param(
-            Rule(verbs=("get",), paths=("/a/*",)), Review(user=ALICE, verb="get", path="/a"), False, id="above"
+            PolicyRule(verbs=("get",), paths=("/a/*",)),
+            AuthorizationAttributes(user=ALICE, verb="get", path="/a"),
+            False,
+            id="above",
         ),
     ],
 )
-def test_rule_allows_or_does_not(rule: Rule, review: Review, *, allowed: bool) -> None:
+def test_rule_allows_or_does_not(rule: PolicyRule, review: AuthorizationAttributes, *, allowed: bool) -> None:
     """Cases worth a name."""
     assert rule.allows(review) is allowed

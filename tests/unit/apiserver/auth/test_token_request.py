@@ -6,12 +6,12 @@ import pytest
 
 from access_objects import ALICE, NODE, CountingIds, authorizer, pod, post, put, thing
 from pykubelet.api.errors import ApiError
-from pykubelet.apiserver.admission.node_restriction import NodeRestriction
-from pykubelet.apiserver.auth.certificates import new_key
-from pykubelet.apiserver.auth.jwt import unverified_claims
-from pykubelet.apiserver.auth.token_request import TokenRequests
-from pykubelet.apiserver.auth.tokens import ISSUER, ServiceAccountTokens
-from pykubelet.apiserver.call import Call, User
+from pykubelet.apiserver.admission.noderestriction import NodeRestriction
+from pykubelet.apiserver.authentication.jwt import unverified_claims
+from pykubelet.apiserver.authentication.serviceaccount import ISSUER, ServiceAccountTokens
+from pykubelet.apiserver.certs.certificates import new_key
+from pykubelet.apiserver.handlers.token_request import TokenRequests
+from pykubelet.apiserver.request import ApiRequest, UserInfo
 from pykubelet.apiserver.storage.durable_store import DurableStore
 from pykubelet.testing.virtual_time import ManualClock
 
@@ -36,7 +36,7 @@ def access_volume() -> dict[str, Any]:
     return {"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}
 
 
-def asked(spec: dict[str, Any], *, user: User = ALICE, name: str = "bot", **fields: str) -> Call:
+def asked(spec: dict[str, Any], *, user: UserInfo = ALICE, name: str = "bot", **fields: str) -> ApiRequest:
     metadata = {field.removeprefix("metadata_"): value for field, value in fields.items()}
     body = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "metadata": metadata, "spec": spec}
     return post(user, "serviceaccounts/token", body, namespace="ns", name=name)
@@ -153,7 +153,7 @@ async def test_token_of_the_access_volume_lives_a_year_and_warns(handler: TokenR
     ids=lambda value: str(value)[:30] if isinstance(value, str) else "",
 )
 async def test_bad_request_is_refused_in_upstreams_words(
-    handler: TokenRequests, call: Call, code: int, message: str
+    handler: TokenRequests, call: ApiRequest, code: int, message: str
 ) -> None:
     """Code and text."""
     with pytest.raises(ApiError) as caught:

@@ -11,28 +11,37 @@ from hypothesis import strategies as st
 
 from access_objects import CountingIds, put, remove, thing
 from pykubelet.api.times import format_time
-from pykubelet.apiserver.auth.certificates import new_key
-from pykubelet.apiserver.auth.claims import Claims, ClaimsError, Named, Subject, make_claims, read_claims
-from pykubelet.apiserver.auth.jwt import JwtError, Signer, Verifier, unverified_claims
-from pykubelet.apiserver.auth.token_file import TokenFileError, digest, read_token_file
-from pykubelet.apiserver.auth.tokens import ISSUER, ServiceAccountTokens, TokenError
-from pykubelet.apiserver.call import User
+from pykubelet.apiserver.authentication.jwt import JwtError, Signer, Verifier, unverified_claims
+from pykubelet.apiserver.authentication.serviceaccount import (
+    ISSUER,
+    BoundObject,
+    Claims,
+    ClaimsError,
+    ServiceAccountTokens,
+    TokenError,
+    TokenSubject,
+    make_claims,
+    read_claims,
+)
+from pykubelet.apiserver.authentication.tokenfile import TokenFileError, digest, read_token_file
+from pykubelet.apiserver.certs.certificates import new_key
+from pykubelet.apiserver.request import UserInfo
 from pykubelet.apiserver.storage.durable_store import DurableStore
 from pykubelet.testing.virtual_time import EPOCH, ManualClock
 
 KEY = new_key()
 RSA_KEY = rsa.generate_private_key(65537, 2048)
-SUBJECT = Subject(namespace="ns", account=Named("bot", "bot-uid"))
-POD, SECRET, NODE = Named("p", "p-uid"), Named("s", "s-uid"), Named("n", "n-uid")
+SUBJECT = TokenSubject(namespace="ns", account=BoundObject("bot", "bot-uid"))
+POD, SECRET, NODE = BoundObject("p", "p-uid"), BoundObject("s", "s-uid"), BoundObject("n", "n-uid")
 
 
 def test_token_file_gives_users() -> None:
     """With and without groups, quotes and empty lines."""
     text = 'abc,alice,1,"g1,g2"\n\ndef,"bob ""b""",2\nghi,carol,,g3\n'
     assert read_token_file(text, "f") == {
-        digest("abc"): User("alice", ("g1", "g2"), "1"),
-        digest("def"): User('bob "b"', (), "2"),
-        digest("ghi"): User("carol", ("g3",), ""),
+        digest("abc"): UserInfo("alice", ("g1", "g2"), "1"),
+        digest("def"): UserInfo('bob "b"', (), "2"),
+        digest("ghi"): UserInfo("carol", ("g3",), ""),
     }
 
 
@@ -103,15 +112,15 @@ def test_algorithm_in_the_head_decides_nothing(head: object) -> None:
             Verifier([KEY.public_key()]).claims(token)
 
 
-NAMES = st.builds(Named, st.sampled_from("ab"), st.sampled_from("uv"))
+NAMES = st.builds(BoundObject, st.sampled_from("ab"), st.sampled_from("uv"))
 
 
 @given(st.none() | NAMES, st.none() | NAMES, st.none() | NAMES, st.integers(600, 2**32), st.integers(0, 9))
 def test_claims_are_the_same_after_writing_and_reading(
-    pod: Named | None, secret: Named | None, node: Named | None, seconds: int, warn: int
+    pod: BoundObject | None, secret: BoundObject | None, node: BoundObject | None, seconds: int, warn: int
 ) -> None:
     """Nothing is lost on the way through a token."""
-    subject = Subject(namespace="ns", account=Named("bot", "u"), pod=pod, secret=secret, node=node)
+    subject = TokenSubject(namespace="ns", account=BoundObject("bot", "u"), pod=pod, secret=secret, node=node)
     claims = make_claims(
         subject, issuer="i", audiences=("a",), token_id="t", now=EPOCH, seconds=seconds, warn_after_seconds=warn
     )
@@ -142,7 +151,7 @@ def test_claims_out_of_their_time_are_refused(times: dict[str, object], message:
 
 def test_claims_are_those_of_upstream() -> None:
     """Names and places of each claim, for a token bound to a pod on a node."""
-    subject = Subject(namespace="ns", account=Named("bot", "bot-uid"), pod=POD, node=NODE)
+    subject = TokenSubject(namespace="ns", account=BoundObject("bot", "bot-uid"), pod=POD, node=NODE)
     claims = make_claims(
         subject, issuer=ISSUER, audiences=[ISSUER], token_id="jti", now=EPOCH, seconds=100, warn_after_seconds=10
     )
@@ -180,11 +189,11 @@ async def test_token_makes_its_bearer_the_account(store: DurableStore) -> None:
     """With the pod and node it is bound to, as upstream tells them."""
     await fill(store)
     tokens = service(store, ManualClock())
-    bound = Subject(namespace="ns", account=SUBJECT.account, pod=POD, node=NODE)
+    bound = TokenSubject(namespace="ns", account=SUBJECT.account, pod=POD, node=NODE)
     bearer = tokens.bearer(tokens.issue(bound, audiences=tokens.audiences, seconds=600))
     assert bearer is not None
     prefix = "authentication.kubernetes.io"
-    assert bearer.user == User(
+    assert bearer.user == UserInfo(
         "system:serviceaccount:ns:bot",
         ("system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated"),
         "bot-uid",
@@ -202,14 +211,19 @@ async def test_token_makes_its_bearer_the_account(store: DurableStore) -> None:
     ("subject", "collection", "name", "message"),
     [
         (SUBJECT, "serviceaccounts", "bot", 'serviceaccounts "bot" not found'),
-        (Subject(namespace="ns", account=SUBJECT.account, pod=POD), "pods", "p", "token has been invalidated"),
-        (Subject(namespace="ns", account=SUBJECT.account, secret=SECRET), "secrets", "s", "token has been invalidated"),
-        (Subject(namespace="ns", account=SUBJECT.account, node=NODE), "nodes", "n", "token has been invalidated"),
+        (TokenSubject(namespace="ns", account=SUBJECT.account, pod=POD), "pods", "p", "token has been invalidated"),
+        (
+            TokenSubject(namespace="ns", account=SUBJECT.account, secret=SECRET),
+            "secrets",
+            "s",
+            "token has been invalidated",
+        ),
+        (TokenSubject(namespace="ns", account=SUBJECT.account, node=NODE), "nodes", "n", "token has been invalidated"),
     ],
     ids=["account", "pod", "secret", "node"],
 )
 async def test_token_dies_with_what_it_is_bound_to(
-    store: DurableStore, subject: Subject, collection: str, name: str, message: str
+    store: DurableStore, subject: TokenSubject, collection: str, name: str, message: str
 ) -> None:
     """At the next request, also if it was believed before; another object of the same name does not help."""
     await fill(store)
@@ -231,7 +245,7 @@ async def test_token_outlives_neither_its_time_nor_a_deleted_pod(store: DurableS
     await fill(store)
     clock = ManualClock()
     tokens = service(store, clock)
-    bound = Subject(namespace="ns", account=SUBJECT.account, pod=POD)
+    bound = TokenSubject(namespace="ns", account=SUBJECT.account, pod=POD)
     short = tokens.issue(SUBJECT, audiences=tokens.audiences, seconds=600)
     long = tokens.issue(bound, audiences=tokens.audiences, seconds=10_000)
     deletion = {"deletionTimestamp": format_time(EPOCH + timedelta(seconds=300))}

@@ -7,20 +7,19 @@ from typing import Any
 
 import pytest
 
-from pykubelet.api.resources import Resource
-from pykubelet.apiserver.custom.conditions import find_condition, is_true
-from pykubelet.apiserver.custom.controller import CustomResources
-from pykubelet.apiserver.custom.definitions import COLLECTION, STRATEGIES
-from pykubelet.apiserver.custom.naming import named
-from pykubelet.apiserver.registry import Registry
-from pykubelet.apiserver.served import Served
+from pykubelet.api.schema import Resource
+from pykubelet.apiserver.apiextensions.controller import CustomResources
+from pykubelet.apiserver.apiextensions.customresourcedefinition import COLLECTION, STRATEGIES
+from pykubelet.apiserver.apiextensions.status import find_condition, is_true, with_accepted_names
+from pykubelet.apiserver.registry import ServedKinds
 from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
-from pykubelet.apiserver.store import Key
+from pykubelet.apiserver.storage.interfaces import StoreKey
+from pykubelet.kinds.kind import Kind
 from pykubelet.testing.virtual_time import VirtualClock
 from widgets import NOW, definition, widget
 
-_KEY = Key(COLLECTION, "", "widgets.example.com")
-_WIDGET = Key("widgets.example.com", "default", "w")
+_KEY = StoreKey(COLLECTION, "", "widgets.example.com")
+_WIDGET = StoreKey("widgets.example.com", "default", "w")
 
 
 @pytest.fixture
@@ -30,8 +29,8 @@ async def store(tmp_path: Path) -> AsyncIterator[DurableStore]:
 
 
 @pytest.fixture
-async def registry(store: DurableStore) -> AsyncIterator[Registry]:
-    registry = Registry()
+async def registry(store: DurableStore) -> AsyncIterator[ServedKinds]:
+    registry = ServedKinds()
     resources = CustomResources(store=store, registry=registry, clock=VirtualClock())
     ready = asyncio.Event()
     async with asyncio.TaskGroup() as group:
@@ -41,12 +40,12 @@ async def registry(store: DurableStore) -> AsyncIterator[Registry]:
         task.cancel()
 
 
-async def _put(store: DurableStore, key: Key, document: dict[str, Any] | None) -> None:
+async def _put(store: DurableStore, key: StoreKey, document: dict[str, Any] | None) -> None:
     await store.write(key, lambda _entry: document)
 
 
 async def _until(
-    store: DurableStore, key: Key, holds: Callable[[dict[str, Any] | None], bool]
+    store: DurableStore, key: StoreKey, holds: Callable[[dict[str, Any] | None], bool]
 ) -> dict[str, Any] | None:
     async with asyncio.timeout(5):
         while True:
@@ -57,7 +56,7 @@ async def _until(
             await asyncio.sleep(0.001)
 
 
-def _row(registry: Registry) -> Served | None:
+def _row(registry: ServedKinds) -> Kind | None:
     return registry.find("example.com", "v1", "widgets")
 
 
@@ -65,7 +64,9 @@ def _established(document: dict[str, Any] | None) -> bool:
     return document is not None and is_true(document, "Established")
 
 
-async def test_kind_is_served_when_its_definition_shows_as_established(store: DurableStore, registry: Registry) -> None:
+async def test_kind_is_served_when_its_definition_shows_as_established(
+    store: DurableStore, registry: ServedKinds
+) -> None:
     """And no longer once the definition is gone."""
     await _put(store, _KEY, definition())
     await _until(store, _KEY, _established)
@@ -74,22 +75,24 @@ async def test_kind_is_served_when_its_definition_shows_as_established(store: Du
     assert _row(registry) is None
 
 
-async def test_kinds_are_served_from_the_start_after_a_restart(store: DurableStore, registry: Registry) -> None:
+async def test_kinds_are_served_from_the_start_after_a_restart(store: DurableStore, registry: ServedKinds) -> None:
     """Before any request is answered."""
     await _put(store, _KEY, definition())
     await _until(store, _KEY, _established)
-    again = Registry()
+    again = ServedKinds()
     CustomResources(store=store, registry=again, clock=VirtualClock())
     assert _row(again) is not None
 
 
-async def test_refused_definition_is_established_once_the_name_is_free(store: DurableStore, registry: Registry) -> None:
+async def test_refused_definition_is_established_once_the_name_is_free(
+    store: DurableStore, registry: ServedKinds
+) -> None:
     """The other one is gone, its names are free."""
     await _put(store, _KEY, definition())
     await _until(store, _KEY, _established)
     other = definition(names={"plural": "others", "singular": "other", "kind": "Widget", "listKind": "OtherList"})
     other["metadata"] = {"name": "others.example.com"}
-    key = Key(COLLECTION, "", "others.example.com")
+    key = StoreKey(COLLECTION, "", "others.example.com")
     await _put(store, key, other)
     refused = await _until(store, key, lambda found: bool(found and find_condition(found, "NamesAccepted")))
     assert refused
@@ -100,16 +103,16 @@ async def test_refused_definition_is_established_once_the_name_is_free(store: Du
 
 async def test_built_in_kind_is_not_replaced(store: DurableStore) -> None:
     """Whatever a definition says."""
-    registry = Registry()
+    registry = ServedKinds()
     resource = Resource("example.com", "v1", "widgets", "Widget")
-    built_in = Served(resource=resource, singular="widget", definition="core.v1.ConfigMap")
+    built_in = Kind(resource=resource, singular="widget", definition="core.v1.ConfigMap")
     registry.add(built_in)
     CustomResources(store=store, registry=registry, clock=VirtualClock())
-    await _put(store, _KEY, named(definition(), [], NOW))
+    await _put(store, _KEY, with_accepted_names(definition(), [], NOW))
     assert _row(registry) is built_in
 
 
-async def test_objects_go_before_their_definition(store: DurableStore, registry: Registry) -> None:
+async def test_objects_go_before_their_definition(store: DurableStore, registry: ServedKinds) -> None:
     """One that is held is waited for."""
     await _put(store, _KEY, definition())
     established = await _until(store, _KEY, _established)
@@ -134,7 +137,7 @@ async def test_objects_go_before_their_definition(store: DurableStore, registry:
 
 
 async def test_definition_that_others_hold_stays_when_its_objects_are_gone(
-    store: DurableStore, registry: Registry
+    store: DurableStore, registry: ServedKinds
 ) -> None:
     """It says that they are, and was never established in vain."""
     stuck = definition()

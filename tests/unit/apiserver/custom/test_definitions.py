@@ -7,10 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.api.errors import BadRequest
-from pykubelet.apiserver.custom.definition_rules import definition_errors, definition_update_errors, status_errors
-from pykubelet.apiserver.custom.definitions import CLEANUP, COLLECTION, STRATEGIES
-from pykubelet.apiserver.custom.naming import named
-from pykubelet.apiserver.custom.served_rows import served_rows
+from pykubelet.apiserver.apiextensions.controller import served_rows
+from pykubelet.apiserver.apiextensions.customresourcedefinition import CLEANUP, COLLECTION, STRATEGIES
+from pykubelet.apiserver.apiextensions.status import with_accepted_names
+from pykubelet.apiserver.apiextensions.validation.customresourcedefinition import (
+    definition_errors,
+    definition_update_errors,
+    status_errors,
+)
 from widgets import NOW, definition, schema, version
 
 RULES = STRATEGIES[COLLECTION]
@@ -181,7 +185,7 @@ def test_groups_of_kubernetes_need_an_approval(said: str, count: int) -> None:
 
 def test_update_keeps_what_objects_depend_on() -> None:
     """Group and plural always, scope and kind once established; versions in which objects may be stored."""
-    old = named(definition(), [], NOW)
+    old = with_accepted_names(definition(), [], NOW)
     old["metadata"]["resourceVersion"] = "1"
     new = {**old, "spec": {**old["spec"], "scope": "Cluster", "versions": [version("v2")]}}
     new = RULES.prepare_update(new, old)
@@ -199,7 +203,7 @@ def test_definition_may_have_the_pattern_of_numbers_or_texts() -> None:
 
 def test_approval_that_does_not_change_is_not_asked_for_again() -> None:
     """Definitions from before the rule can still be changed."""
-    old = named(definition(group="x.k8s.io"), [], NOW)
+    old = with_accepted_names(definition(group="x.k8s.io"), [], NOW)
     old["metadata"] = {
         "name": "widgets.x.k8s.io",
         "resourceVersion": "1",
@@ -310,7 +314,7 @@ _SCHEMAS = st.recursive(
 @given(_SCHEMAS)
 def test_any_schema_is_fine_or_complained_about(stated: dict[str, Any]) -> None:
     """What passes can be compiled; nothing else happens."""
-    document = named(definition(version(schema={"openAPIV3Schema": stated})), [], NOW)
+    document = with_accepted_names(definition(version(schema={"openAPIV3Schema": stated})), [], NOW)
     if stated and not definition_errors(document):
         assert len(served_rows(document)) == 1
     else:

@@ -6,15 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.apiserver.custom.conditions import find_condition, is_true
-from pykubelet.apiserver.custom.naming import named
+from pykubelet.apiserver.apiextensions.status import find_condition, is_true, with_accepted_names
 from widgets import NOW, definition
 
 
 def _other(**names: Any) -> dict[str, Any]:
     taken = definition(names={"plural": "others", "kind": "Other", **names})
     taken["metadata"] = {"name": "others.example.com"}
-    return named(taken, [], NOW)
+    return with_accepted_names(taken, [], NOW)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +30,7 @@ def test_name_that_another_has_is_refused(names: dict[str, Any], reason: str, me
     """Such a definition is not served."""
     wanted = definition()
     wanted["spec"]["names"]["shortNames"] = ["w", "wd"]
-    refused = named(wanted, [_other(**names)], NOW)
+    refused = with_accepted_names(wanted, [_other(**names)], NOW)
     condition = find_condition(refused, "NamesAccepted")
     assert condition
     assert (condition["status"], condition["reason"], condition["message"]) == ("False", reason, message)
@@ -42,18 +41,18 @@ def test_name_that_another_has_is_refused(names: dict[str, Any], reason: str, me
 
 def test_name_is_free_once_the_other_is_gone_or_in_another_group() -> None:
     """Then the definition is established."""
-    refused = named(definition(), [_other(kind="Widget")], NOW)
-    assert is_true(named(refused, [], NOW), "Established")
+    refused = with_accepted_names(definition(), [_other(kind="Widget")], NOW)
+    assert is_true(with_accepted_names(refused, [], NOW), "Established")
     elsewhere = _other(kind="Widget")
     elsewhere["spec"]["group"] = "elsewhere.com"
-    assert is_true(named(definition(), [elsewhere], NOW), "Established")
+    assert is_true(with_accepted_names(definition(), [elsewhere], NOW), "Established")
 
 
 def test_established_definition_keeps_being_served_while_a_new_name_is_refused() -> None:
     """The names before stay."""
-    served = named(definition(), [], NOW)
+    served = with_accepted_names(definition(), [], NOW)
     served["spec"] = {**served["spec"], "names": {**served["spec"]["names"], "singular": "other"}}
-    refused = named(served, [_other(shortNames=["other"])], NOW)
+    refused = with_accepted_names(served, [_other(shortNames=["other"])], NOW)
     assert is_true(refused, "Established")
     assert not is_true(refused, "NamesAccepted")
     assert refused["status"]["acceptedNames"]["singular"] == "widget"
@@ -63,5 +62,5 @@ def test_established_definition_keeps_being_served_while_a_new_name_is_refused()
 def test_naming_twice_changes_nothing(short: list[str], kind: str) -> None:
     """What was decided stays decided while nothing else changes."""
     other = _other(shortNames=short, kind=kind)
-    once = named(definition(), [other], NOW)
-    assert named(once, [other, once], "2030-01-01T00:00:00Z") == once
+    once = with_accepted_names(definition(), [other], NOW)
+    assert with_accepted_names(once, [other, once], "2030-01-01T00:00:00Z") == once

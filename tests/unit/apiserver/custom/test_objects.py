@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.api.errors import BadRequest, Forbidden
-from pykubelet.apiserver.custom.conditions import Condition, with_condition
-from pykubelet.apiserver.custom.naming import named
-from pykubelet.apiserver.custom.served_rows import served_rows
-from pykubelet.apiserver.served import ScalePaths, Served
+from pykubelet.apiserver.apiextensions.controller import served_rows
+from pykubelet.apiserver.apiextensions.status import CrdCondition, with_accepted_names, with_condition
+from pykubelet.kinds.kind import Kind, ScalePaths
 from widgets import NOW, definition, schema, version, widget
 
 _SCALE = {
@@ -22,11 +21,11 @@ _SCALE = {
 }
 
 
-def _served(*versions: dict[str, Any], **spec: Any) -> tuple[Served, ...]:
-    return served_rows(named(definition(*versions, **spec), [], NOW))
+def _served(*versions: dict[str, Any], **spec: Any) -> tuple[Kind, ...]:
+    return served_rows(with_accepted_names(definition(*versions, **spec), [], NOW))
 
 
-def _one(**stated: Any) -> Served:
+def _one(**stated: Any) -> Kind:
     return _served(version(**stated))[0]
 
 
@@ -99,8 +98,8 @@ def test_status_without_a_subresource_is_part_of_the_object() -> None:
 
 def test_terminating_definition_takes_no_new_objects() -> None:
     """They would only be removed again."""
-    condition = Condition("Terminating", "True", "r", "m")
-    (served,) = served_rows(with_condition(named(definition(), [], NOW), condition, NOW))
+    condition = CrdCondition("Terminating", "True", "r", "m")
+    (served,) = served_rows(with_condition(with_accepted_names(definition(), [], NOW), condition, NOW))
     with pytest.raises(
         Forbidden, match=r'widgets.example.com "w" is forbidden: create not allowed while custom resource'
     ):

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.apiserver.custom.defaulting import with_defaults, without_stray_nulls
-from pykubelet.apiserver.custom.list_types import list_type_errors
-from pykubelet.apiserver.custom.pruning import prune, prune_value, unknown_fields
-from pykubelet.apiserver.custom.schema import compile_schema
-from pykubelet.apiserver.custom.validation import value_errors
+from pykubelet.apiserver.apiextensions.schema.defaulting import with_defaults, without_stray_nulls
+from pykubelet.apiserver.apiextensions.schema.listtype import list_type_errors
+from pykubelet.apiserver.apiextensions.schema.pruning import prune, prune_value, unknown_fields
+from pykubelet.apiserver.apiextensions.schema.structural import compile_schema
+from pykubelet.apiserver.apiextensions.schema.validation import value_errors
 
 _ANY_OF = [{"required": ["a"]}, {"required": ["b"]}]
 _INT_OR_STRING = {"x-kubernetes-int-or-string": True}

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.errors import BadRequest, Conflict
-from pykubelet.apiserver.fields.manage import apply, record
-from pykubelet.apiserver.fields.schema_types import DEDUCED, structural_schema
+from pykubelet.apiserver.fieldmanager.fieldmanager import apply, record
+from pykubelet.apiserver.fieldmanager.typeconverter import DEDUCED, structural_schema
 
 FIRST, THEN = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"

@@ -6,11 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.apiserver.fields.compare import Comparison, compare, equal
-from pykubelet.apiserver.fields.elements import FieldsError
-from pykubelet.apiserver.fields.field_sets import NOTHING, FieldTree, has, intersection, paths
-from pykubelet.apiserver.fields.schema_types import DEDUCED, schema_of, structural_schema
-from pykubelet.apiserver.fields.walk import element_of, said, whole
+from pykubelet.apiserver.fieldmanager.fieldpath import NOTHING, FieldsError, FieldTree, has, intersection, paths
+from pykubelet.apiserver.fieldmanager.typeconverter import DEDUCED, schema_of, structural_schema
+from pykubelet.apiserver.fieldmanager.typed import Comparison, all_fields, applied_fields, compare, element_of, equal
 
 POD = schema_of("core.v1.Pod").type
 SETS = structural_schema(
@@ -150,7 +148,7 @@ def test_compare_takes_what_another_schema_left_as_a_whole(live: Any, new: Any, 
     """A list that was a text before is new altogether."""
     found = compare({"set": live}, {"set": new}, SETS)
     assert (found.changed["f:set"], found.removed["f:set"]) == (changed, removed)
-    assert said({"set": live}, SETS) == {"f:set": {'v:"a"': {}} if live == ["a"] else {}}
+    assert applied_fields({"set": live}, SETS) == {"f:set": {'v:"a"': {}} if live == ["a"] else {}}
 
 
 def test_items_without_plain_names_are_found_too() -> None:
@@ -177,7 +175,7 @@ def test_said_are_ends_items_and_entries() -> None:
         "metadata": {"labels": {"a": "1"}, "annotations": {}, "finalizers": []},
         "spec": {"containers": [{"name": "c", "env": [], "command": [], "resources": None}], "volumes": [{}]},
     }
-    assert said(value, POD) == {
+    assert applied_fields(value, POD) == {
         "f:metadata": {"f:annotations": {}, "f:labels": {"f:a": {}}},
         "f:spec": {
             "f:containers": {C: {".": {}, "f:command": {}, "f:name": {}, "f:resources": {}}},
@@ -200,7 +198,7 @@ def test_compare_is_empty_only_for_equals_and_sides_do_not_overlap(live: Any, ne
     """Objects without a difference have the same JSON; what is in the new one is not gone."""
     found = compare(live, new, DEDUCED.type)
     assert (found == Comparison()) == equal(live, new)
-    everything = whole(new, DEDUCED.type)
+    everything = all_fields(new, DEDUCED.type)
     assert all(has(everything, path) for path in paths(found.changed))
     assert intersection(found.changed, found.removed) == NOTHING
     assert compare(new, new, DEDUCED.type) == Comparison()

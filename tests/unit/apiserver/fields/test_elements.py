@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.apiserver.fields.elements import (
+from pykubelet.apiserver.fieldmanager.fieldpath import (
     FieldsError,
     canonical,
     key_element,

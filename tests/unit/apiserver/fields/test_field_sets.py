@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from unit.apiserver.fields.trees import flat, is_in_order, trees
 
-from pykubelet.apiserver.fields.elements import FieldsError
-from pykubelet.apiserver.fields.field_sets import (
+from pykubelet.apiserver.fieldmanager.fieldpath import (
     LEAF,
+    FieldsError,
     FieldTree,
     difference,
     has,

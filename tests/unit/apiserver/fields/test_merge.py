@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.apiserver.fields.field_sets import FieldTree, tree_of
-from pykubelet.apiserver.fields.merge import merged, removed, with_named_fields
-from pykubelet.apiserver.fields.reconcile import reconciled
-from pykubelet.apiserver.fields.schema_types import DEDUCED, schema_of, structural_schema
+from pykubelet.apiserver.fieldmanager.fieldpath import FieldTree, tree_of
+from pykubelet.apiserver.fieldmanager.typeconverter import DEDUCED, schema_of, structural_schema
+from pykubelet.apiserver.fieldmanager.typed import merged, reconciled_fields, removed, with_named_fields
 
 POD = schema_of("core.v1.Pod").type
 SET = structural_schema(
@@ -128,4 +127,4 @@ def test_reconciled_owns_what_became_atomic_as_one() -> None:
         }
     ).type
     tree: FieldTree = {"f:any": {"f:x": {}}, "f:list": {'v:"a"': {}}, "f:map": {"f:a": {}}}
-    assert reconciled(tree, schema) == {"f:any": {"f:x": {}}, "f:list": {}, "f:map": {"f:a": {}}}
+    assert reconciled_fields(tree, schema) == {"f:any": {"f:x": {}}, "f:list": {}, "f:map": {"f:a": {}}}

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.apiserver.fields.elements import FieldsError
-from pykubelet.apiserver.fields.owners import (
-    Owned,
-    OwnerId,
+from pykubelet.apiserver.fieldmanager.fieldpath import FieldsError
+from pykubelet.apiserver.fieldmanager.managedfields import (
+    ManagerFields,
+    ManagerIdentifier,
     capped,
     manager_name,
     owner_id,
@@ -38,7 +38,7 @@ def test_manager_is_said_or_the_program(field_manager: str, user_agent: str, nam
 
 def test_owner_without_a_name_is_unknown() -> None:
     """And an applier is the same in every apiVersion."""
-    assert owner_id("", "Apply", "v1", "") == OwnerId("unknown", "Apply", "", "")
+    assert owner_id("", "Apply", "v1", "") == ManagerIdentifier("unknown", "Apply", "", "")
     assert owner_id("m", "Update", "v1", "status").text == (
         '{"manager":"m","operation":"Update","apiVersion":"v1","subresource":"status"}'
     )
@@ -81,11 +81,11 @@ def test_read_owners_writes_times_as_the_server_does() -> None:
 def test_written_sorts_appliers_first_then_by_time_and_name() -> None:
     """The order of metadata.managedFields."""
     owners = {
-        OwnerId("b", "Update", "v1", ""): Owned({}, "v1", "2026-01-01T00:00:00Z"),
-        OwnerId("a", "Update", "v1", "status"): Owned({}, "v1", "2026-01-02T00:00:00Z"),
-        OwnerId("a", "Update", "v1", ""): Owned({}, "v1", "2026-01-02T00:00:00Z"),
-        OwnerId("late", "Apply", "", ""): Owned({}, "v1", "2026-01-03T00:00:00Z"),
-        OwnerId("none", "Update", "v1", "scale"): Owned({}, "v1"),
+        ManagerIdentifier("b", "Update", "v1", ""): ManagerFields({}, "v1", "2026-01-01T00:00:00Z"),
+        ManagerIdentifier("a", "Update", "v1", "status"): ManagerFields({}, "v1", "2026-01-02T00:00:00Z"),
+        ManagerIdentifier("a", "Update", "v1", ""): ManagerFields({}, "v1", "2026-01-02T00:00:00Z"),
+        ManagerIdentifier("late", "Apply", "", ""): ManagerFields({}, "v1", "2026-01-03T00:00:00Z"),
+        ManagerIdentifier("none", "Update", "v1", "scale"): ManagerFields({}, "v1"),
     }
     entries = written(owners)
     assert [(entry["manager"], entry.get("subresource")) for entry in entries] == [
@@ -99,9 +99,9 @@ def test_written_sorts_appliers_first_then_by_time_and_name() -> None:
     assert stored_owners(entries) == owners
 
 
-def updaters(*versions: str) -> dict[OwnerId, Owned]:
+def updaters(*versions: str) -> dict[ManagerIdentifier, ManagerFields]:
     return {
-        OwnerId(f"u{index}", "Update", version, ""): Owned(
+        ManagerIdentifier(f"u{index}", "Update", version, ""): ManagerFields(
             {f"f:{index:02}": {}}, version, f"2026-01-01T00:00:{index:02}Z"
         )
         for index, version in enumerate(versions)
@@ -112,10 +112,10 @@ def test_capped_joins_the_oldest_of_each_version() -> None:
     """From the eleventh on, the two oldest are one, with the time of the younger."""
     assert capped(updaters(*["v1"] * 10)) == updaters(*["v1"] * 10)
     left = capped(updaters("v1", "v2", *["v1"] * 10))
-    ancient = OwnerId("ancient-changes", "Update", "v1", "")
-    assert left[ancient] == Owned({"f:00": {}, "f:02": {}, "f:03": {}}, "v1", "2026-01-01T00:00:03Z")
+    ancient = ManagerIdentifier("ancient-changes", "Update", "v1", "")
+    assert left[ancient] == ManagerFields({"f:00": {}, "f:02": {}, "f:03": {}}, "v1", "2026-01-01T00:00:03Z")
     assert len(left) == 10
-    assert OwnerId("u1", "Update", "v2", "") in left
+    assert ManagerIdentifier("u1", "Update", "v2", "") in left
 
 
 def test_capped_leaves_what_has_nothing_to_join() -> None:
@@ -126,9 +126,9 @@ def test_capped_leaves_what_has_nothing_to_join() -> None:
 
 def test_capped_goes_on_with_the_ancient_ones() -> None:
     """They take in the next, whether or not they are the oldest."""
-    old = OwnerId("ancient-changes", "Update", "v1", "")
+    old = ManagerIdentifier("ancient-changes", "Update", "v1", "")
     for time in ("2025-01-01T00:00:00Z", "2026-01-01T00:00:01Z"):
-        left = capped({old: Owned({"f:x": {}}, "v1", time), **updaters(*["v1"] * 10)})
+        left = capped({old: ManagerFields({"f:x": {}}, "v1", time), **updaters(*["v1"] * 10)})
         assert len(left) == 10
         assert "f:x" in left[old].fields
         assert len(left[old].fields) == 2

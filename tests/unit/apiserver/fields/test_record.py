@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.apiserver.fields.trees import flat
 
-from pykubelet.apiserver.fields.field_sets import FieldTree
-from pykubelet.apiserver.fields.manage import keep_times, record
-from pykubelet.apiserver.fields.owners import read_owners, written
-from pykubelet.apiserver.fields.schema_types import DEDUCED, structural_schema
+from pykubelet.apiserver.fieldmanager.fieldmanager import keep_times, record
+from pykubelet.apiserver.fieldmanager.fieldpath import FieldTree
+from pykubelet.apiserver.fieldmanager.managedfields import read_owners, written
+from pykubelet.apiserver.fieldmanager.typeconverter import DEDUCED, structural_schema
 
 FIRST, THEN = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 DATA = st.dictionaries(st.sampled_from("abcd"), st.sampled_from("123"), max_size=4)

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from pykubelet.apiserver.fields.field_sets import FieldTree
-from pykubelet.apiserver.fields.manage import record
-from pykubelet.apiserver.fields.scale import parent_owners, replicas_path, scale_owners
+from pykubelet.apiserver.fieldmanager.fieldmanager import record
+from pykubelet.apiserver.fieldmanager.fieldpath import FieldTree
+from pykubelet.apiserver.fieldmanager.managedfields import parent_owners, replicas_path, scale_owners
 
 REPLICAS: FieldTree = {"f:spec": {"f:replicas": {}}}
 MORE: FieldTree = {"f:spec": {"f:replicas": {}, "f:selector": {}}}

@@ -2,12 +2,12 @@
 
 import pytest
 
-from pykubelet.apiserver.fields.field_sets import NOTHING
-from pykubelet.apiserver.fields.schema_types import DEDUCED, FieldSchema, FieldType, schema_of, structural_schema
-from pykubelet.apiserver.kinds import KINDS
+from pykubelet.apiserver.fieldmanager.fieldpath import NOTHING
+from pykubelet.apiserver.fieldmanager.typeconverter import DEDUCED, FieldType, MergeSchema, schema_of, structural_schema
+from pykubelet.kinds.registry import KINDS
 
 
-def at(schema: FieldSchema, path: str) -> FieldType:
+def at(schema: MergeSchema, path: str) -> FieldType:
     found = schema.type
     for name in path.split("."):
         found = found.items if name == "[]" and found.items else found.child(name)[1]

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from pykubelet.apiserver.fields.schema_types import schema_of, structural_schema
-from pykubelet.apiserver.fields.typed_check import described, misfits
+from pykubelet.apiserver.fieldmanager.fieldmanager import described, type_mismatches
+from pykubelet.apiserver.fieldmanager.typeconverter import schema_of, structural_schema
 
 POD = schema_of("core.v1.Pod").type
 CUSTOM = structural_schema(
@@ -68,7 +68,7 @@ CUSTOM = structural_schema(
 )
 def test_misfits_of_a_pod_are_told(value: Any, text: str) -> None:
     """Unknown fields, wrong types, keys twice; several as a list."""
-    assert described(list(misfits(value, POD))) == text
+    assert described(list(type_mismatches(value, POD))) == text
 
 
 @pytest.mark.parametrize(
@@ -90,10 +90,10 @@ def test_misfits_of_a_pod_are_told(value: Any, text: str) -> None:
 )
 def test_misfits_of_a_custom_resource_are_told(value: Any, text: str) -> None:
     """Sets and keyed lists say why an item has no place in them."""
-    assert described(list(misfits(value, CUSTOM))) == text
+    assert described(list(type_mismatches(value, CUSTOM))) == text
 
 
 @pytest.mark.parametrize("value", [{"any": {"x": [1, {"y": None}]}}, {"any": 5}, {"set": None}, {"when": "2026"}])
 def test_what_fits_has_no_misfits(value: Any) -> None:
     """Null is everywhere, and what may be anything is."""
-    assert list(misfits(value, CUSTOM)) == []
+    assert list(type_mismatches(value, CUSTOM)) == []

@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from pykubelet.apiserver.fields.field_sets import LEAF, SELF, FieldTree, in_order, paths
+from pykubelet.apiserver.fieldmanager.fieldpath import LEAF, SELF, FieldTree, in_order, paths
 
 STEPS = st.sampled_from(["f:a", "f:b", "f:c", 'k:{"name":"x"}', 'k:{"name":"y"}', 'v:"v"', "v:10", "v:9", "i:0"])
 

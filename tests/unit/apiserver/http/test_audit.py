@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from pykubelet.aio.clock import SystemClock
-from pykubelet.apiserver.http.audit import KEPT_FILES, AuditLog, Record
+from pykubelet.apiserver.filters.audit import KEPT_FILES, AuditLog, AuditRecord
 
-RECORD = Record(
+RECORD = AuditRecord(
     id="a-1",
     user="admin",
     acting_as="",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pykubelet.apiserver.http.discovery import (
+from pykubelet.apiserver.discovery import (
     aggregated,
     api_group,
     api_group_list,
@@ -15,7 +15,7 @@ from pykubelet.apiserver.http.discovery import (
     storage_version_hash,
     version_rank,
 )
-from pykubelet.apiserver.kinds import KINDS
+from pykubelet.kinds.registry import KINDS
 
 RECORDED = json.loads((Path(__file__).parents[3] / "upstream/transcripts/discovery.json").read_text())
 STEPS = {step["id"]: step for step in RECORDED["steps"]}

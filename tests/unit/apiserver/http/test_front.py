@@ -8,29 +8,45 @@ from typing import Any
 
 import pytest
 
-from pykubelet.apiserver.call import ANONYMOUS, MASTERS, Answer, Call, Decision, Event, Review, Stream, User
-from pykubelet.apiserver.http.front import Asked, Connection, Exchange, Front, Outcome, Watch
-from pykubelet.apiserver.http.gate import Gate
-from pykubelet.apiserver.http.in_flight import MAX_WRITING, InFlight
-from pykubelet.apiserver.http.limits import REQUEST_SECONDS
-from pykubelet.apiserver.http.metrics import Metrics, Stored
-from pykubelet.apiserver.http.pages import Pages
-from pykubelet.apiserver.http.reply import Reply
-from pykubelet.apiserver.kinds import KINDS
-from pykubelet.apiserver.registry import Registry
+from pykubelet.apiserver.filters.access import AccessFilter
+from pykubelet.apiserver.filters.chain import (
+    ChainResponse,
+    HandlerChain,
+    ProxiedRequest,
+    RequestContext,
+    ServerRequest,
+    WatchResponse,
+)
+from pykubelet.apiserver.filters.limits import MAX_WRITES_IN_FLIGHT, REQUEST_SECONDS, MaxInFlight
+from pykubelet.apiserver.filters.metrics import ApiServerMetrics, StorageFigures
+from pykubelet.apiserver.handlers.responsewriters import HttpResponse
+from pykubelet.apiserver.nonresource import NonResourceHandler
+from pykubelet.apiserver.registry import ServedKinds
+from pykubelet.apiserver.request import (
+    ANONYMOUS,
+    MASTERS,
+    ApiRequest,
+    ApiResponse,
+    AuthorizationAttributes,
+    AuthorizationDecision,
+    SerializedEvent,
+    UserInfo,
+    WatchStream,
+)
+from pykubelet.kinds.registry import KINDS
 from pykubelet.testing.virtual_time import VirtualClock
 
-ADMIN = User("admin", (MASTERS,))
+ADMIN = UserInfo("admin", (MASTERS,))
 PODS = "/api/v1/namespaces/default/pods"
-Handle = Callable[[Call], Awaitable[Answer | Stream]]
+Handle = Callable[[ApiRequest], Awaitable[ApiResponse | WatchStream]]
 
 
 async def no_body() -> bytes:
     return b"{}"
 
 
-def asked(method: str, target: str, body: Callable[[], Awaitable[bytes]] = no_body, **headers: str) -> Asked:
-    return Asked(method, target, headers, None, "127.0.0.1", body, "id-1")
+def asked(method: str, target: str, body: Callable[[], Awaitable[bytes]] = no_body, **headers: str) -> ServerRequest:
+    return ServerRequest(method, target, headers, None, "127.0.0.1", body, "id-1")
 
 
 class World:
@@ -38,42 +54,44 @@ class World:
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
-        self.in_flight = InFlight()
-        registry = Registry(KINDS)
-        counters = Metrics(self.in_flight, Stored(objects=dict, size_bytes=lambda: 0))
+        self.in_flight = MaxInFlight()
+        registry = ServedKinds(KINDS)
+        counters = ApiServerMetrics(self.in_flight, StorageFigures(objects=dict, size_bytes=lambda: 0))
         self.page = counters.page
-        self.front = Front(
-            gate=Gate(self, self),
+        self.front = HandlerChain(
+            gate=AccessFilter(self, self),
             kinds=registry,
             verbs=self,
-            pages=Pages(kinds=registry, address="", checks={"ping": str}, metrics_page=counters.page, more={}),
+            pages=NonResourceHandler(
+                kinds=registry, address="", checks={"ping": str}, metrics_page=counters.page, more={}
+            ),
             counters=counters,
             audit=None,
             connected={("pods", "exec")},
             clock=VirtualClock(),
         )
 
-    def authenticate(self, headers: Mapping[str, str], _certificate: bytes | None) -> User:
+    def authenticate(self, headers: Mapping[str, str], _certificate: bytes | None) -> UserInfo:
         return ADMIN if headers.get("Authorization") else ANONYMOUS
 
-    def decide(self, review: Review) -> Decision:
-        return Decision(allowed=MASTERS in review.user.groups)
+    def decide(self, review: AuthorizationAttributes) -> AuthorizationDecision:
+        return AuthorizationDecision(allowed=MASTERS in review.user.groups)
 
-    async def handle(self, call: Call) -> Answer | Stream:
+    async def handle(self, call: ApiRequest) -> ApiResponse | WatchStream:
         return await self._handle(call)
 
     async def ask(
         self, method: str, target: str, body: Callable[[], Awaitable[bytes]] | None = None, **headers: str
-    ) -> tuple[Outcome, Exchange]:
+    ) -> tuple[ChainResponse, RequestContext]:
         return await self.front.answer(asked(method, target, body or no_body, **{"Authorization": "yes", **headers}))
 
 
-async def fine(call: Call) -> Answer:
-    return Answer(body={"verb": call.verb, "name": call.name, "body": call.body.decode()})
+async def fine(call: ApiRequest) -> ApiResponse:
+    return ApiResponse(body={"verb": call.verb, "name": call.name, "body": call.body.decode()})
 
 
-def status_of(outcome: Outcome) -> Any:
-    assert isinstance(outcome, Reply)
+def status_of(outcome: ChainResponse) -> Any:
+    assert isinstance(outcome, HttpResponse)
     document = json.loads(outcome.body)
     assert document["kind"] == "Status"
     assert document["code"] == outcome.code
@@ -93,7 +111,7 @@ async def test_front_reads_a_body_only_for_those_who_may_write() -> None:
     assert status_of(refused)["reason"] == "Forbidden"
     assert reads == []
     outcome, _ = await world.ask("POST", PODS, body)
-    assert isinstance(outcome, Reply)
+    assert isinstance(outcome, HttpResponse)
     assert json.loads(outcome.body) == {"verb": "create", "name": "", "body": "sent"}
 
 
@@ -105,7 +123,7 @@ async def test_front_gives_up_when_the_time_is_over(target: str, seconds: float)
         await asyncio.sleep(1000)
         return b""
 
-    async def slow(_call: Call) -> Answer:
+    async def slow(_call: ApiRequest) -> ApiResponse:
         await asyncio.sleep(1000)
         raise AssertionError
 
@@ -120,15 +138,17 @@ async def test_front_lets_a_burst_of_writes_wait_until_there_are_seats() -> None
     """So many run at once, and all are answered in the end."""
     running: list[int] = []
 
-    async def takes_a_second(call: Call) -> Answer:
+    async def takes_a_second(call: ApiRequest) -> ApiResponse:
         running.append(world.in_flight.writing.taken)
         await asyncio.sleep(1)
         return await fine(call)
 
     world = World(takes_a_second)
-    outcomes = await asyncio.gather(*(world.ask("POST", PODS) for _ in range(5 * MAX_WRITING)))
-    assert [outcome.code for outcome, _ in outcomes if isinstance(outcome, Reply)] == [200] * 5 * MAX_WRITING
-    assert max(running) == MAX_WRITING
+    outcomes = await asyncio.gather(*(world.ask("POST", PODS) for _ in range(5 * MAX_WRITES_IN_FLIGHT)))
+    assert [outcome.code for outcome, _ in outcomes if isinstance(outcome, HttpResponse)] == [
+        200
+    ] * 5 * MAX_WRITES_IN_FLIGHT
+    assert max(running) == MAX_WRITES_IN_FLIGHT
     assert (world.in_flight.writing.taken, world.in_flight.writing.waiting) == (0, 0)
 
 
@@ -136,19 +156,19 @@ async def test_front_gives_up_when_a_request_waited_for_all_its_time() -> None:
     """And the seats are free again once those that had them are through."""
     go = asyncio.Event()
 
-    async def waits(call: Call) -> Answer:
+    async def waits(call: ApiRequest) -> ApiResponse:
         await go.wait()
         return await fine(call)
 
     world = World(waits)
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(world.ask("POST", PODS)) for _ in range(MAX_WRITING)]
+        tasks = [group.create_task(world.ask("POST", PODS)) for _ in range(MAX_WRITES_IN_FLIGHT)]
         await asyncio.sleep(1)
         late, _ = await world.ask("POST", f"{PODS}?timeout=3s")
         go.set()
     assert status_of(late)["reason"] == "Timeout"
-    assert [answer.code for answer, _ in (task.result() for task in tasks) if isinstance(answer, Reply)] == (
-        [200] * MAX_WRITING
+    assert [answer.code for answer, _ in (task.result() for task in tasks) if isinstance(answer, HttpResponse)] == (
+        [200] * MAX_WRITES_IN_FLIGHT
     )
     assert (world.in_flight.writing.taken, world.in_flight.writing.waiting) == (0, 0)
 
@@ -162,7 +182,7 @@ async def test_front_answers_with_a_status_when_something_breaks(
 ) -> None:
     """The log has the reason; the client has the id to find it by."""
 
-    async def broken(_call: Call) -> Answer:
+    async def broken(_call: ApiRequest) -> ApiResponse:
         raise error
 
     outcome, _ = await World(broken).ask("GET", f"{PODS}/web")
@@ -175,19 +195,19 @@ async def test_front_answers_with_a_status_when_something_breaks(
 async def test_front_gives_streams_and_connections_to_whoever_sends_them() -> None:
     """They are counted while they last."""
 
-    async def nothing() -> AsyncGenerator[tuple[Event, ...], None]:
+    async def nothing() -> AsyncGenerator[tuple[SerializedEvent, ...], None]:
         yield ()
 
-    async def watches(_call: Call) -> Stream:
-        return Stream(nothing())
+    async def watches(_call: ApiRequest) -> WatchStream:
+        return WatchStream(nothing())
 
     world = World(watches)
     watch, exchange = await world.ask("GET", f"{PODS}?watch=1")
-    assert isinstance(watch, Watch)
+    assert isinstance(watch, WatchResponse)
     assert b'apiserver_longrunning_requests{component="apiserver",group="",resource="pods"' in world.page()
     world.front.sent(exchange, 2)
     world.front.long_ended(asked("GET", PODS), exchange, 200)
     assert b"apiserver_watch_events_total" in world.page()
     connection, _ = await world.ask("POST", f"{PODS}/web/exec?command=ls")
-    assert isinstance(connection, Connection)
+    assert isinstance(connection, ProxiedRequest)
     assert (connection.call.name, connection.call.subresource) == ("web", "exec")

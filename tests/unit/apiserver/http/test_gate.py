@@ -4,18 +4,18 @@ from itertools import product
 
 import pytest
 
-from pykubelet.apiserver.call import ANONYMOUS, Review
-from pykubelet.apiserver.http.gate import review_of, review_of_session
-from pykubelet.apiserver.requests.routes import route
+from pykubelet.apiserver.filters.access import attributes_of, session_attributes
+from pykubelet.apiserver.filters.requestinfo import request_info
+from pykubelet.apiserver.request import ANONYMOUS, AuthorizationAttributes
 
 PODS = "/api/v1/namespaces/ns/pods/web"
 UPGRADE = {"Upgrade": "websocket"}
 
 
-def asked_besides(method: str, path: str, headers: dict[str, str]) -> Review | None:
-    found = route(method, path, {})
+def asked_besides(method: str, path: str, headers: dict[str, str]) -> AuthorizationAttributes | None:
+    found = request_info(method, path, {})
     assert found is not None
-    return review_of_session(review_of(ANONYMOUS, found), headers)
+    return session_attributes(attributes_of(ANONYMOUS, found), headers)
 
 
 @pytest.mark.parametrize(

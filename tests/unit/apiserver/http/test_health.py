@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.api.health_checks import Check
-from pykubelet.apiserver.http.health import page
+from pykubelet.apiserver.nonresource import health_page
+from pykubelet.httpserver.healthz import Check
 
 CHECKS: dict[str, Check] = {"ping": lambda: "", "etcd": lambda: "", "log": lambda: ""}
 BROKEN: dict[str, Check] = {**CHECKS, "etcd": lambda: "disk full"}
@@ -28,21 +28,21 @@ BROKEN: dict[str, Check] = {**CHECKS, "etcd": lambda: "disk full"}
 )
 def test_page_says_ok_when_every_check_passes(path: str, query: str, text: str) -> None:
     """Short, verbose, single and with exclusions."""
-    found = page(path, query, CHECKS)
+    found = health_page(path, query, CHECKS)
     assert found is not None
     assert (found.code, found.text, dict(found.failed)) == (200, text, {})
 
 
 def test_page_names_the_failed_check_and_keeps_the_reason_for_the_log() -> None:
     """The page is public; the reason is not."""
-    found = page("/readyz", "", BROKEN)
+    found = health_page("/readyz", "", BROKEN)
     assert found is not None
     assert found.text == "[+]ping ok\n[-]etcd failed: reason withheld\n[+]log ok\nreadyz check failed\n"
     assert (found.code, dict(found.failed)) == (500, {"etcd": "disk full"})
-    single = page("/readyz/etcd", "", BROKEN)
+    single = health_page("/readyz/etcd", "", BROKEN)
     assert single is not None
     assert (single.code, single.text) == (500, "internal server error: disk full\n")
-    excluded = page("/readyz", "exclude=etcd", BROKEN)
+    excluded = health_page("/readyz", "exclude=etcd", BROKEN)
     assert excluded is not None
     assert excluded.code == 200
 
@@ -50,7 +50,7 @@ def test_page_names_the_failed_check_and_keeps_the_reason_for_the_log() -> None:
 @pytest.mark.parametrize("path", ["/", "/health", "/healthz/", "/healthz/nope", "/livez/ping/x", "/api"])
 def test_page_is_none_elsewhere(path: str) -> None:
     """Not every path is a health page."""
-    assert page(path, "", CHECKS) is None
+    assert health_page(path, "", CHECKS) is None
 
 
 @given(st.sets(st.sampled_from(["ping", "etcd", "log"])), st.sets(st.sampled_from(["ping", "etcd", "log", "x"])))
@@ -58,6 +58,6 @@ def test_page_is_none_elsewhere(path: str) -> None:
 def test_page_fails_exactly_if_a_check_that_is_not_excluded_fails(failing: set[str], excluded: set[str]) -> None:
     """For every combination."""
     checks: dict[str, Check] = {name: (lambda: "bad") if name in failing else (lambda: "") for name in CHECKS}
-    found = page("/livez", "&".join(f"exclude={name}" for name in excluded), checks)
+    found = health_page("/livez", "&".join(f"exclude={name}" for name in excluded), checks)
     assert found is not None
     assert (found.code == 500) == bool(failing - excluded)

@@ -5,14 +5,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.errors import BadRequest
-from pykubelet.apiserver.call import Review, User
-from pykubelet.apiserver.http.impersonate import asks_to_impersonate, impersonation
+from pykubelet.apiserver.filters.access import asks_to_impersonate, impersonation
+from pykubelet.apiserver.request import AuthorizationAttributes, UserInfo
 
-ADMIN = User("admin", ("system:masters",))
+ADMIN = UserInfo("admin", ("system:masters",))
 
 
-def asks(**what: str) -> Review:
-    return Review(user=ADMIN, verb="impersonate", version="v1", **what)
+def asks(**what: str) -> AuthorizationAttributes:
+    return AuthorizationAttributes(user=ADMIN, verb="impersonate", version="v1", **what)
 
 
 @pytest.mark.parametrize(
@@ -20,13 +20,13 @@ def asks(**what: str) -> Review:
     [
         pytest.param(
             [("Impersonate-User", "jane")],
-            User("jane", ("system:authenticated",)),
+            UserInfo("jane", ("system:authenticated",)),
             [asks(resource="users", name="jane")],
             id="user",
         ),
         pytest.param(
             [("impersonate-user", "jane"), ("Impersonate-Group", "dev"), ("Impersonate-Group", "ops")],
-            User("jane", ("dev", "ops", "system:authenticated")),
+            UserInfo("jane", ("dev", "ops", "system:authenticated")),
             [
                 asks(resource="users", name="jane"),
                 asks(resource="groups", name="dev"),
@@ -36,7 +36,7 @@ def asks(**what: str) -> Review:
         ),
         pytest.param(
             [("Impersonate-User", "system:serviceaccount:ns:sa")],
-            User(
+            UserInfo(
                 "system:serviceaccount:ns:sa",
                 ("system:serviceaccounts", "system:serviceaccounts:ns", "system:authenticated"),
             ),
@@ -45,7 +45,7 @@ def asks(**what: str) -> Review:
         ),
         pytest.param(
             [("Impersonate-User", "system:anonymous")],
-            User("system:anonymous", ("system:unauthenticated",)),
+            UserInfo("system:anonymous", ("system:unauthenticated",)),
             [asks(resource="users", name="system:anonymous")],
             id="anonymous",
         ),
@@ -56,7 +56,7 @@ def asks(**what: str) -> Review:
                 ("Impersonate-Extra-Acme.com%2fScope", "a"),
                 ("Impersonate-Extra-Acme.com%2fScope", "b"),
             ],
-            User("jane", ("system:authenticated",), "7", {"acme.com/scope": ("a", "b")}),
+            UserInfo("jane", ("system:authenticated",), "7", {"acme.com/scope": ("a", "b")}),
             [
                 asks(resource="users", name="jane"),
                 asks(group="authentication.k8s.io", resource="userextras", subresource="acme.com/scope", name="a"),
@@ -68,7 +68,7 @@ def asks(**what: str) -> Review:
     ],
 )
 def test_impersonation_gives_the_user_and_what_must_be_allowed(
-    headers: list[tuple[str, str]], user: User, reviews: list[Review]
+    headers: list[tuple[str, str]], user: UserInfo, reviews: list[AuthorizationAttributes]
 ) -> None:
     """Each kind of header."""
     assert asks_to_impersonate(name for name, _ in headers)

@@ -8,17 +8,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.errors import TooManyRequests
-from pykubelet.apiserver.call import MASTERS, User
-from pykubelet.apiserver.http.in_flight import MAX_READING, MAX_WAITING, MAX_WRITING, InFlight, Seats
+from pykubelet.apiserver.filters.limits import (
+    MAX_READS_IN_FLIGHT,
+    MAX_WAITING,
+    MAX_WRITES_IN_FLIGHT,
+    MaxInFlight,
+    RequestSlots,
+)
+from pykubelet.apiserver.request import MASTERS, UserInfo
 
-ALICE, BOB, ADMIN = User("alice"), User("bob"), User("admin", (MASTERS,))
+ALICE, BOB, ADMIN = UserInfo("alice"), UserInfo("bob"), UserInfo("admin", (MASTERS,))
 SECONDS = 60.0
 
 
 async def test_reads_and_writes_have_seats_of_their_own() -> None:
     """All seats of one kind are taken, and the other kind enters at once."""
-    in_flight = InFlight()
-    for seats, most in ((in_flight.reading, MAX_READING), (in_flight.writing, MAX_WRITING)):
+    in_flight = MaxInFlight()
+    for seats, most in ((in_flight.reading, MAX_READS_IN_FLIGHT), (in_flight.writing, MAX_WRITES_IN_FLIGHT)):
         for _ in range(most):
             await seats.enter(ALICE, SECONDS)
         assert (seats.taken, seats.waiting) == (most, 0)
@@ -26,7 +32,7 @@ async def test_reads_and_writes_have_seats_of_their_own() -> None:
 
 async def test_request_is_refused_when_it_waited_a_quarter_of_its_time() -> None:
     """It is told when to come back, and waits no more."""
-    seats = Seats(1)
+    seats = RequestSlots(1)
     await seats.enter(ALICE, SECONDS)
     began = asyncio.get_running_loop().time()
     with pytest.raises(TooManyRequests, match="Too many requests, please try again later") as caught:
@@ -39,7 +45,7 @@ async def test_request_is_refused_when_it_waited_a_quarter_of_its_time() -> None
 
 async def test_request_is_refused_at_once_when_too_many_of_its_user_wait() -> None:
     """Others still may wait, and administrators always."""
-    seats = Seats(1)
+    seats = RequestSlots(1)
     await seats.enter(ALICE, SECONDS)
     async with asyncio.TaskGroup() as group:
         waiting = [group.create_task(seats.enter(ALICE, SECONDS)) for _ in range(MAX_WAITING)]
@@ -58,10 +64,10 @@ async def test_request_is_refused_at_once_when_too_many_of_its_user_wait() -> No
 
 async def test_users_take_turns_when_several_wait() -> None:
     """One who asks for much holds up only itself."""
-    seats, order = Seats(1), list[str]()
+    seats, order = RequestSlots(1), list[str]()
     await seats.enter(ALICE, SECONDS)
 
-    async def one(user: User) -> None:
+    async def one(user: UserInfo) -> None:
         await seats.enter(user, SECONDS)
         order.append(user.name)
         seats.leave()
@@ -76,7 +82,7 @@ async def test_users_take_turns_when_several_wait() -> None:
 
 async def test_seat_is_passed_on_when_its_new_owner_is_gone() -> None:
     """Cancelled in the very moment in which the seat came."""
-    seats = Seats(1)
+    seats = RequestSlots(1)
     await seats.enter(ALICE, SECONDS)
     first, second = (asyncio.create_task(seats.enter(user, SECONDS)) for user in (ADMIN, BOB))
     await asyncio.sleep(0)
@@ -93,11 +99,11 @@ _VISITS = st.lists(st.tuples(st.sampled_from((ALICE, BOB, ADMIN)), *(st.integers
 
 @given(visits=_VISITS, count=st.integers(1, 3))
 @settings(max_examples=60)
-async def test_no_seat_is_lost_or_given_twice(visits: list[tuple[User, int, int, int]], count: int) -> None:
+async def test_no_seat_is_lost_or_given_twice(visits: list[tuple[UserInfo, int, int, int]], count: int) -> None:
     """However requests come, run, are cancelled or run out of time."""
-    seats, sitting = Seats(count), 0
+    seats, sitting = RequestSlots(count), 0
 
-    async def visit(user: User, comes: int, stays: int) -> None:
+    async def visit(user: UserInfo, comes: int, stays: int) -> None:
         nonlocal sitting
         await asyncio.sleep(comes)
         with suppress(TooManyRequests):

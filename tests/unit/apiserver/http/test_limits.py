@@ -7,12 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.errors import BadRequest
-from pykubelet.apiserver.http.limits import (
-    REQUEST_SECONDS,
-    request_seconds,
-    too_large,
-    took_too_long,
-)
+from pykubelet.apiserver.filters.limits import REQUEST_SECONDS, request_seconds, too_large, took_too_long
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.apiserver.http.listening import listen, local_url, public_host, with_port
+from pykubelet.httpserver.listener import listen, local_url, public_host, with_port
 
 
 @pytest.mark.parametrize(

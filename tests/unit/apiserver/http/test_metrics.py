@@ -5,16 +5,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from pykubelet.apiserver.call import User
-from pykubelet.apiserver.http.in_flight import InFlight
-from pykubelet.apiserver.http.metrics import Kind, Metrics, Stored, scope_of
+from pykubelet.apiserver.filters.limits import MaxInFlight
+from pykubelet.apiserver.filters.metrics import ApiServerMetrics, RequestLabels, StorageFigures, scope_of
+from pykubelet.apiserver.request import UserInfo
 
-LIST = Kind("list", "", "", "v1", "pods", "", "namespace")
+LIST = RequestLabels("list", "", "", "v1", "pods", "", "namespace")
 WATCH = LIST._replace(verb="watch")
-NOTHING_STORED = Stored(objects=dict, size_bytes=lambda: 0)
+NOTHING_STORED = StorageFigures(objects=dict, size_bytes=lambda: 0)
 
 
-def samples(metrics: Metrics) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+def samples(metrics: ApiServerMetrics) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
     families = text_string_to_metric_families(metrics.page().decode())
     return {
         (sample.name, frozenset(sample.labels.items())): sample.value
@@ -23,7 +23,7 @@ def samples(metrics: Metrics) -> dict[tuple[str, frozenset[tuple[str, str]]], fl
     }
 
 
-def value(metrics: Metrics, name: str, **labels: str) -> float:
+def value(metrics: ApiServerMetrics, name: str, **labels: str) -> float:
     found = [
         number
         for (metric, pairs), number in samples(metrics).items()
@@ -35,7 +35,7 @@ def value(metrics: Metrics, name: str, **labels: str) -> float:
 
 def test_page_has_requests_by_kind_and_code_and_their_latency() -> None:
     """One counter for each code, one histogram for all."""
-    metrics = Metrics(InFlight(), NOTHING_STORED)
+    metrics = ApiServerMetrics(MaxInFlight(), NOTHING_STORED)
     metrics.answered(LIST, 200, 0.004)
     metrics.answered(LIST, 200, 0.3)
     metrics.answered(LIST, 404, 100)
@@ -50,9 +50,11 @@ def test_page_has_requests_by_kind_and_code_and_their_latency() -> None:
 
 async def test_page_has_what_runs_now_and_what_is_stored() -> None:
     """Gauges of requests, watches and objects; the process itself."""
-    in_flight = InFlight()
-    metrics = Metrics(in_flight, Stored(objects=lambda: {"pods": 7, "jobs.batch": 2}, size_bytes=lambda: 4096))
-    await in_flight.writing.enter(User("somebody"), 60)
+    in_flight = MaxInFlight()
+    metrics = ApiServerMetrics(
+        in_flight, StorageFigures(objects=lambda: {"pods": 7, "jobs.batch": 2}, size_bytes=lambda: 4096)
+    )
+    await in_flight.writing.enter(UserInfo("somebody"), 60)
     metrics.long_started(WATCH)
     metrics.long_started(WATCH)
     metrics.long_ended(WATCH)
@@ -70,7 +72,7 @@ async def test_page_has_what_runs_now_and_what_is_stored() -> None:
 
 def test_promises_about_latency_leave_out_watches() -> None:
     """A watch of half an hour is not a slow request; a dry run counts with the others."""
-    metrics = Metrics(InFlight(), NOTHING_STORED)
+    metrics = ApiServerMetrics(MaxInFlight(), NOTHING_STORED)
     metrics.answered(LIST, 200, 0.3)
     metrics.answered(LIST._replace(dry_run="All"), 200, 0.4)
     metrics.answered(WATCH, 200, 1800)
@@ -96,7 +98,7 @@ def test_scope_of_tells_objects_from_collections(verb: str, namespace: str, name
 @settings(max_examples=20)
 def test_histogram_counts_every_request_once(latencies: list[float]) -> None:
     """The last bucket holds them all, and no bucket holds fewer than the one before."""
-    metrics = Metrics(InFlight(), NOTHING_STORED)
+    metrics = ApiServerMetrics(MaxInFlight(), NOTHING_STORED)
     for seconds in latencies:
         metrics.answered(LIST, 200, seconds)
     buckets = sorted(

@@ -5,12 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.errors import NotAcceptable
-from pykubelet.apiserver.http.negotiate import (
+from pykubelet.apiserver.handlers.responsewriters import (
     GROUP_DISCOVERY,
     PARTIAL,
     PLAIN,
     TABLE,
-    Form,
+    ResponseFormat,
     accepts_gzip,
     discovery_form,
     error_form,
@@ -36,25 +36,25 @@ KUBECTL_DISCOVERY = (
         ("*", PLAIN),
         ("application/*", PLAIN),
         ("application/json", PLAIN),
-        ("application/yaml", Form(yaml=True)),
-        ("application/json;pretty=1", Form(pretty=True)),
+        ("application/yaml", ResponseFormat(yaml=True)),
+        ("application/json;pretty=1", ResponseFormat(pretty=True)),
         ("application/vnd.kubernetes.protobuf,application/json", PLAIN),
         ("application/vnd.kubernetes.protobuf, */*;q=0.1", PLAIN),
-        ("application/json;q=0.5,application/yaml", Form(yaml=True)),
-        ("application/yaml;q=0.5,application/json;q=0.5", Form(yaml=True)),
-        ("*/*,application/yaml", Form(yaml=True)),
-        (KUBECTL_GET, Form(TABLE, "v1")),
-        ("application/json;as=Table;v=v2;g=meta.k8s.io,application/yaml", Form(yaml=True)),
-        ("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1", Form(PARTIAL, "v1")),
+        ("application/json;q=0.5,application/yaml", ResponseFormat(yaml=True)),
+        ("application/yaml;q=0.5,application/json;q=0.5", ResponseFormat(yaml=True)),
+        ("*/*,application/yaml", ResponseFormat(yaml=True)),
+        (KUBECTL_GET, ResponseFormat(TABLE, "v1")),
+        ("application/json;as=Table;v=v2;g=meta.k8s.io,application/yaml", ResponseFormat(yaml=True)),
+        ("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1", ResponseFormat(PARTIAL, "v1")),
         ("application/json;as=Nonsense;g=meta.k8s.io;v=v1,application/json", PLAIN),
         ("application/json;stream=watch", PLAIN),
-        ("application/json;stream=other,application/yaml", Form(yaml=True)),
-        ("application/json;sv=v1,application/yaml", Form(yaml=True)),
+        ("application/json;stream=other,application/yaml", ResponseFormat(yaml=True)),
+        ("application/json;sv=v1,application/yaml", ResponseFormat(yaml=True)),
         ("text/html, application/json;q=nonsense", PLAIN),
         (";;;,application/json", PLAIN),
     ],
 )
-def test_object_form_is_the_first_that_both_sides_know(accept: str, form: Form) -> None:
+def test_object_form_is_the_first_that_both_sides_know(accept: str, form: ResponseFormat) -> None:
     """Better quality first, then the more specific, then in order."""
     assert object_form(accept) == form
 
@@ -92,7 +92,7 @@ def test_plain_form_passes_over_other_kinds_and_errors_have_a_form_always() -> N
     """A Status is never shown as a Table, and an error never hides behind another one."""
     assert plain_form(KUBECTL_GET) == PLAIN
     assert plain_form("") == PLAIN
-    assert error_form("application/yaml") == Form(yaml=True)
+    assert error_form("application/yaml") == ResponseFormat(yaml=True)
     assert error_form("text/html") == PLAIN
 
 
@@ -110,7 +110,7 @@ def test_plain_form_passes_over_other_kinds_and_errors_have_a_form_always() -> N
 def test_wants_pretty_when_asked_or_when_a_person_looks(*, query: dict[str, str], agent: str, pretty: bool) -> None:
     """The parameter decides before the agent."""
     assert wants_pretty(PLAIN, query, agent) is pretty
-    assert wants_pretty(Form(pretty=True), query, agent)
+    assert wants_pretty(ResponseFormat(pretty=True), query, agent)
 
 
 @pytest.mark.parametrize(
@@ -127,6 +127,6 @@ def test_accepts_gzip_reads_the_header(*, header: str, accepted: bool) -> None:
 def test_object_form_gives_a_form_or_not_acceptable(accept: str) -> None:
     """Whatever the header says."""
     try:
-        assert isinstance(object_form(accept), Form)
+        assert isinstance(object_form(accept), ResponseFormat)
     except NotAcceptable:
         assert accept

@@ -5,27 +5,27 @@ import json
 import pytest
 
 from pykubelet.api.errors import MethodNotAllowed, NotAcceptable
-from pykubelet.apiserver.http.pages import Pages, Visit
-from pykubelet.apiserver.http.reply import Reply
-from pykubelet.apiserver.http.targets import read_target
-from pykubelet.apiserver.kinds import KINDS
-from pykubelet.apiserver.registry import Registry
+from pykubelet.apiserver.handlers.responsewriters import HttpResponse
+from pykubelet.apiserver.nonresource import NonResourceHandler, NonResourceRequest
+from pykubelet.apiserver.registry import ServedKinds
+from pykubelet.httpserver.request_target import read_target
+from pykubelet.kinds.registry import KINDS
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
 
-def make_pages() -> Pages:
-    return Pages(
-        kinds=Registry(KINDS),
+def make_pages() -> NonResourceHandler:
+    return NonResourceHandler(
+        kinds=ServedKinds(KINDS),
         address="192.0.2.7:6443",
         checks={"ping": lambda: "", "etcd": lambda: "broken"},
         metrics_page=lambda: b"up 1\n",
-        more={"/openid/v1/jwks": lambda: Reply(200, b"{}", "application/jwk-set+json")},
+        more={"/openid/v1/jwks": lambda: HttpResponse(200, b"{}", "application/jwk-set+json")},
     )
 
 
-def visit(target: str, method: str = "GET", **headers: str) -> Visit:
-    return Visit(method, read_target(target), **headers)
+def visit(target: str, method: str = "GET", **headers: str) -> NonResourceRequest:
+    return NonResourceRequest(method, read_target(target), **headers)
 
 
 async def body_at(target: str, **headers: str) -> object:
@@ -81,8 +81,8 @@ async def test_aggregated_discovery_is_sent_once_to_a_client_that_remembers_it()
 
 async def test_discovery_follows_the_kinds() -> None:
     """A kind that is served no longer is gone from what was made before."""
-    registry = Registry(KINDS)
-    pages = Pages(kinds=registry, address="", checks={}, metrics_page=bytes, more={})
+    registry = ServedKinds(KINDS)
+    pages = NonResourceHandler(kinds=registry, address="", checks={}, metrics_page=bytes, more={})
     before = await pages.answer(visit("/apis/apps/v1"))
     registry.remove("apps", "v1", "deployments")
     after = await pages.answer(visit("/apis/apps/v1"))

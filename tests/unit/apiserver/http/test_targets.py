@@ -5,8 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.errors import BadRequest
-from pykubelet.api.go_query import pairs
-from pykubelet.apiserver.http.targets import read_query, read_target
+from pykubelet.httpserver.request_target import pairs, read_query, read_target
 
 
 @pytest.mark.parametrize(

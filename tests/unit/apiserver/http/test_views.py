@@ -9,12 +9,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.errors import NotAcceptable
-from pykubelet.api.wire import encode
-from pykubelet.apiserver.call import Answer, Event
-from pykubelet.apiserver.http.negotiate import PARTIAL, PARTIAL_LIST, PLAIN, TABLE, Form
-from pykubelet.apiserver.http.views import View, answer_reply, takes_long, view_of, watch_lines
-from pykubelet.apiserver.http.watch_lines import plain_lines
-from pykubelet.apiserver.kinds import KINDS
+from pykubelet.api.serializer import encode
+from pykubelet.apiserver.handlers.responsewriters import (
+    PARTIAL,
+    PARTIAL_LIST,
+    PLAIN,
+    TABLE,
+    ResponseFormat,
+    ResponseView,
+    answer_reply,
+    plain_lines,
+    takes_long,
+    view_of,
+    watch_lines,
+)
+from pykubelet.apiserver.request import ApiResponse, SerializedEvent
+from pykubelet.kinds.registry import KINDS
 
 CONFIG_MAPS = next(served for served in KINDS if served.resource.plural == "configmaps")
 OBJECT = {
@@ -31,44 +41,44 @@ def now() -> datetime:
     return datetime(2026, 1, 2, tzinfo=UTC)
 
 
-def view(form: Form, *, pretty: bool = False) -> View:
+def view(form: ResponseFormat, *, pretty: bool = False) -> ResponseView:
     return view_of(form, CONFIG_MAPS, {}, pretty=pretty)
 
 
 def test_answer_reply_passes_stored_text_through() -> None:
     """The very bytes, not a copy."""
     text = encode(OBJECT)
-    assert answer_reply(Answer(body=text, code=201), view(PLAIN), now).body is text
+    assert answer_reply(ApiResponse(body=text, code=201), view(PLAIN), now).body is text
 
 
 @pytest.mark.parametrize(
     ("form", "pretty", "start"),
     [
         pytest.param(PLAIN, True, b'{\n  "kind": "ConfigMap",\n', id="pretty"),
-        pytest.param(Form(yaml=True), False, b"kind: ConfigMap\napiVersion: v1\n", id="yaml"),
-        pytest.param(Form(TABLE, "v1"), False, b'{"kind":"Table","apiVersion":"meta.k8s.io/v1",', id="table"),
-        pytest.param(Form(PARTIAL, "v1"), False, b'{"kind":"PartialObjectMetadata",', id="metadata"),
-        pytest.param(Form(TABLE, "v1", yaml=True), False, b"kind: Table\n", id="table as yaml"),
+        pytest.param(ResponseFormat(yaml=True), False, b"kind: ConfigMap\napiVersion: v1\n", id="yaml"),
+        pytest.param(ResponseFormat(TABLE, "v1"), False, b'{"kind":"Table","apiVersion":"meta.k8s.io/v1",', id="table"),
+        pytest.param(ResponseFormat(PARTIAL, "v1"), False, b'{"kind":"PartialObjectMetadata",', id="metadata"),
+        pytest.param(ResponseFormat(TABLE, "v1", yaml=True), False, b"kind: Table\n", id="table as yaml"),
     ],
 )
-def test_answer_reply_has_the_form_asked_for(*, form: Form, pretty: bool, start: bytes) -> None:
+def test_answer_reply_has_the_form_asked_for(*, form: ResponseFormat, pretty: bool, start: bytes) -> None:
     """An object as people and programs want it."""
-    assert answer_reply(Answer(body=OBJECT), view(form, pretty=pretty), now).body.startswith(start)
+    assert answer_reply(ApiResponse(body=OBJECT), view(form, pretty=pretty), now).body.startswith(start)
 
 
 def test_answer_reply_keeps_lists_and_objects_apart() -> None:
     """Metadata of a list is a list; of an object it is not."""
-    reply = answer_reply(Answer(body=LIST), view(Form(PARTIAL_LIST, "v1")), now)
+    reply = answer_reply(ApiResponse(body=LIST), view(ResponseFormat(PARTIAL_LIST, "v1")), now)
     assert json.loads(reply.body)["items"][0]["kind"] == PARTIAL
-    for form, body in ((Form(PARTIAL_LIST, "v1"), OBJECT), (Form(PARTIAL, "v1"), LIST)):
+    for form, body in ((ResponseFormat(PARTIAL_LIST, "v1"), OBJECT), (ResponseFormat(PARTIAL, "v1"), LIST)):
         with pytest.raises(NotAcceptable):
-            answer_reply(Answer(body=body), view(form), now)
+            answer_reply(ApiResponse(body=body), view(form), now)
 
 
 @pytest.mark.parametrize("kind", [TABLE, PARTIAL, PARTIAL_LIST])
 def test_answer_reply_leaves_a_status_alone(kind: str) -> None:
     """It is nobody's row."""
-    reply = answer_reply(Answer(body=STATUS), view(Form(kind, "v1")), now)
+    reply = answer_reply(ApiResponse(body=STATUS), view(ResponseFormat(kind, "v1")), now)
     assert json.loads(reply.body) == STATUS
 
 
@@ -78,21 +88,21 @@ def events_of(lines: bytes) -> list[Any]:
 
 def test_watch_lines_have_columns_in_the_first_table_only() -> None:
     """And an error stays a Status."""
-    lines = watch_lines(view(Form(TABLE, "v1")), now)
+    lines = watch_lines(view(ResponseFormat(TABLE, "v1")), now)
     text = encode(OBJECT)
-    batch = lines([Event("ADDED", text), Event("MODIFIED", text)])
+    batch = lines([SerializedEvent("ADDED", text), SerializedEvent("MODIFIED", text)])
     first, second = events_of(batch)
     assert (first["type"], first["object"]["kind"]) == ("ADDED", "Table")
     assert first["object"]["columnDefinitions"]
     assert not second["object"]["columnDefinitions"]
-    assert events_of(lines([Event("ERROR", encode(STATUS))])) == [{"type": "ERROR", "object": STATUS}]
+    assert events_of(lines([SerializedEvent("ERROR", encode(STATUS))])) == [{"type": "ERROR", "object": STATUS}]
 
 
 @given(st.lists(st.tuples(st.sampled_from(["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]), st.text()), max_size=5))
 @settings(max_examples=50)
 def test_plain_lines_are_one_line_for_each_event(changes: list[tuple[Any, str]]) -> None:
     """Whatever is in the objects."""
-    lines = plain_lines([Event(kind, encode({"x": text})) for kind, text in changes])
+    lines = plain_lines([SerializedEvent(kind, encode({"x": text})) for kind, text in changes])
     assert lines.count(b"\n") == len(changes)
     assert [json.loads(line) for line in lines.split(b"\n")[:-1]] == [
         {"type": kind, "object": {"x": text}} for kind, text in changes
@@ -103,11 +113,11 @@ def test_plain_lines_are_one_line_for_each_event(changes: list[tuple[Any, str]])
     ("form", "size", "long"),
     [
         pytest.param(PLAIN, 10**6, False, id="as-stored"),
-        pytest.param(Form(yaml=True), 10**6, True, id="yaml"),
-        pytest.param(Form(TABLE, "v1"), 10**6, True, id="table"),
-        pytest.param(Form(TABLE, "v1"), 10**3, False, id="small"),
+        pytest.param(ResponseFormat(yaml=True), 10**6, True, id="yaml"),
+        pytest.param(ResponseFormat(TABLE, "v1"), 10**6, True, id="table"),
+        pytest.param(ResponseFormat(TABLE, "v1"), 10**3, False, id="small"),
     ],
 )
-def test_only_large_answers_in_another_form_take_long(form: Form, size: int, *, long: bool) -> None:
+def test_only_large_answers_in_another_form_take_long(form: ResponseFormat, size: int, *, long: bool) -> None:
     """Those are made beside the loop."""
-    assert takes_long(Answer(body=b"x" * size), view(form)) is long
+    assert takes_long(ApiResponse(body=b"x" * size), view(form)) is long

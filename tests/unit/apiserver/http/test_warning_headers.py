@@ -5,8 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.errors import TooManyRequests
-from pykubelet.apiserver.http.reply import error_reply
-from pykubelet.apiserver.http.warning_headers import warning_headers
+from pykubelet.apiserver.handlers.responsewriters import error_reply, warning_headers
 
 
 def _values(*texts: str) -> list[str]:

@@ -6,12 +6,11 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.api.namespace_ending import is_ending, is_held, without_finalizer
 from pykubelet.api.times import format_time, parse_time
-from pykubelet.apiserver.kinds import KINDS
-from pykubelet.apiserver.namespaces.deletion import namespace_verdict
-from pykubelet.apiserver.objects.deletion import DeleteOptions, verdict
-from pykubelet.apiserver.objects.object_metadata import has_nothing_left
+from pykubelet.apiserver.handlers.delete import DeleteOptions, decide_deletion, decide_namespace_deletion
+from pykubelet.apiserver.handlers.write import has_nothing_left
+from pykubelet.kinds.namespace import is_held, is_terminating, without_finalizer
+from pykubelet.kinds.registry import KINDS
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 SERVED = {served.resource.group_resource: served for served in KINDS}
@@ -41,7 +40,7 @@ def test_deletion_of_a_pod_only_ever_moves_forward(
 ) -> None:
     """Grace shrinks, a finalizer of others stays, what is removed has none left, and the object is not changed in place."""
     before = pod(finalizers, grace, started, node)
-    done = verdict(options, before, SERVED["pods"], NOW)
+    done = decide_deletion(options, before, SERVED["pods"], NOW)
     assert before == pod(finalizers, grace, started, node)
     metadata = done.document["metadata"]
     kept = metadata.get("finalizers", [])
@@ -63,7 +62,7 @@ def test_shorter_grace_counts_from_the_first_deletion_but_never_ends_in_the_past
     old: int, new: int, started: int
 ) -> None:
     """Unless its time is over, when the shortest is left."""
-    done = verdict(DeleteOptions(grace_seconds=new), pod([], old, started), SERVED["pods"], NOW)
+    done = decide_deletion(DeleteOptions(grace_seconds=new), pod([], old, started), SERVED["pods"], NOW)
     metadata = done.document["metadata"]
     if new >= old:
         assert done.action == "keep"
@@ -80,12 +79,12 @@ def test_kind_without_grace_goes_at_once_or_waits_for_finalizers_alone(
 ) -> None:
     """Marked with no grace; asking again changes nothing."""
     document = {**pod(finalizers, None, 0), "kind": "ConfigMap"}
-    done = verdict(options, document, SERVED["configmaps"], NOW)
+    done = decide_deletion(options, document, SERVED["configmaps"], NOW)
     if done.action == "remove":
         assert done.document is document
         return
     assert done.document["metadata"]["deletionGracePeriodSeconds"] == 0
-    again = verdict(DeleteOptions(), done.document, SERVED["configmaps"], NOW + timedelta(seconds=5))
+    again = decide_deletion(DeleteOptions(), done.document, SERVED["configmaps"], NOW + timedelta(seconds=5))
     assert again.document == done.document
 
 
@@ -102,10 +101,10 @@ def test_namespace_is_emptied_before_it_goes(options: DeleteOptions, finalizers:
     """Marked first; then it stays as it is until nobody holds it in its spec."""
     metadata = {"name": "x", "uid": "u", "resourceVersion": "5", **({"finalizers": finalizers} if finalizers else {})}
     namespace = {"kind": "Namespace", "metadata": metadata, "spec": {"finalizers": spec} if spec else {}, "status": {}}
-    marked = namespace_verdict(options, namespace, SERVED["namespaces"], NOW)
+    marked = decide_namespace_deletion(options, namespace, SERVED["namespaces"], NOW)
     assert (marked.action, marked.document["status"]["phase"]) == ("mark", "Terminating")
-    assert is_ending(marked.document) == ("kubernetes" in spec)
-    again = namespace_verdict(options, marked.document, SERVED["namespaces"], NOW)
+    assert is_terminating(marked.document) == ("kubernetes" in spec)
+    again = decide_namespace_deletion(options, marked.document, SERVED["namespaces"], NOW)
     assert (again.action == "keep") == bool(spec)
     held = [name for name in spec if name != "kubernetes"]
     assert is_held(without_finalizer(marked.document)) == bool(held or marked.document["metadata"].get("finalizers"))

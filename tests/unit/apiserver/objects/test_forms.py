@@ -7,23 +7,23 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.api.wire import encode
-from pykubelet.apiserver.kinds import KINDS
-from pykubelet.apiserver.objects.event_forms import to_new_form, to_old_form
-from pykubelet.apiserver.objects.object_metadata import (
+from pykubelet.api.serializer import encode
+from pykubelet.apiserver.handlers.options import ObjectSelector, object_selector
+from pykubelet.apiserver.handlers.scale import scale_errors, scale_of, scaled
+from pykubelet.apiserver.handlers.watch import WatchFilter, bookmark
+from pykubelet.apiserver.handlers.write import (
     carried_over,
-    change_errors,
     creation_errors,
     path_segment_errors,
+    update_errors,
     without_repeated_owners,
     without_system_fields,
 )
-from pykubelet.apiserver.objects.stored_forms import collection_of, item_text, list_head, served_text, stored_form
-from pykubelet.apiserver.objects.watch_events import View, bookmark
-from pykubelet.apiserver.requests.selection import Selection, selection
-from pykubelet.apiserver.served import ScalePaths
-from pykubelet.apiserver.store import Entry, Key, StoreChange
-from pykubelet.apiserver.subresources.scale import scale_errors, scale_of, scaled
+from pykubelet.apiserver.storage.codec import collection_of, item_text, list_head, served_text, stored_form
+from pykubelet.apiserver.storage.interfaces import StoreChange, StoreEntry, StoreKey
+from pykubelet.kinds.event import to_new_form, to_old_form
+from pykubelet.kinds.kind import ScalePaths
+from pykubelet.kinds.registry import KINDS
 
 SERVED = {served.resource.group_resource: served for served in KINDS}
 MAPS, EVENTS, NEW_EVENTS = SERVED["configmaps"], SERVED["events"], SERVED["events.events.k8s.io"]
@@ -46,10 +46,10 @@ OLD_EVENTS = st.fixed_dictionaries(
 )
 
 
-def stored(name: str, labels: dict[str, str], revision: int) -> Entry:
+def stored(name: str, labels: dict[str, str], revision: int) -> StoreEntry:
     metadata = {"name": name, "namespace": "d", "labels": labels, "resourceVersion": str(revision)}
     document = {"data": {"metadata": "x"}, "metadata": metadata, "apiVersion": "v1", "kind": "ConfigMap"}
-    return Entry(Key("configmaps", "d", name), revision, encode(stored_form(MAPS, document)))
+    return StoreEntry(StoreKey("configmaps", "d", name), revision, encode(stored_form(MAPS, document)))
 
 
 @given(OLD_EVENTS)
@@ -85,16 +85,16 @@ def test_watcher_sees_what_a_list_before_and_after_would_show(
     """Entering is an addition, leaving a deletion, and what is on neither list is not seen."""
     if before is None and after is None:
         return
-    chosen = selection(labels, "", MAPS)
+    chosen = object_selector(labels, "", MAPS)
     change = StoreChange(
         7,
-        Key("configmaps", "d", "x"),
+        StoreKey("configmaps", "d", "x"),
         None if before is None else stored("x", before, 5),
         None if after is None else stored("x", after, 7),
     )
     was = before is not None and chosen.labels.matches(before)
     now = after is not None and chosen.labels.matches(after)
-    event = View(MAPS, "", "", chosen).event(change)
+    event = WatchFilter(MAPS, "", "", chosen).event(change)
     expected = {(True, True): "MODIFIED", (False, True): "ADDED", (True, False): "DELETED"}.get((was, now))
     assert (event.type if event else None) == expected
     if event is not None:
@@ -102,7 +102,7 @@ def test_watcher_sees_what_a_list_before_and_after_would_show(
         assert shown["resourceVersion"] == "7"
         assert shown["labels"] == (after if now else before)
     for namespace, name in (("other", ""), ("", "y")):
-        assert View(MAPS, namespace, name, Selection()).event(change) is None
+        assert WatchFilter(MAPS, namespace, name, ObjectSelector()).event(change) is None
 
 
 def test_bookmark_is_an_empty_object_of_the_kind() -> None:
@@ -174,6 +174,6 @@ def test_unchanged_metadata_is_not_looked_at_again() -> None:
     """What the server writes itself does not count as a change."""
     old = {"metadata": {"name": "a", "namespace": "d", "uid": "u", "resourceVersion": "1", "labels": {"bad key": "x"}}}
     new = {"metadata": {**old["metadata"], "managedFields": [{"manager": "m"}], "generation": 2}}
-    assert change_errors(new, old, namespaced=True) == []
+    assert update_errors(new, old, namespaced=True) == []
     renamed = {"metadata": {**old["metadata"], "uid": "v"}}
-    assert "metadata.uid" in [error.field for error in change_errors(renamed, old, namespaced=True)]
+    assert "metadata.uid" in [error.field for error in update_errors(renamed, old, namespaced=True)]

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from pykubelet.api.resources import Resource
-from pykubelet.api.wire import decode_document
-from pykubelet.apiserver.kinds import KINDS
-from pykubelet.apiserver.openapi.publish import V2_PROTOBUF_SENT, OpenApi
-from pykubelet.apiserver.served import Served
+from pykubelet.api.schema import Resource
+from pykubelet.api.serializer import decode_document
+from pykubelet.apiserver.openapi.handler import V2_PROTOBUF_SENT, OpenApi
+from pykubelet.kinds.kind import Kind
+from pykubelet.kinds.registry import KINDS
 
-WIDGETS = Served(
+WIDGETS = Kind(
     resource=Resource("example.com", "v1", "widgets", "Widget"),
     singular="widget",
     structural={
@@ -24,10 +24,10 @@ WIDGETS = Served(
 
 @dataclass
 class Kinds:
-    served: tuple[Served, ...]
+    served: tuple[Kind, ...]
     generation: int = 1
 
-    def all(self) -> tuple[Served, ...]:
+    def all(self) -> tuple[Kind, ...]:
         return self.served
 
 

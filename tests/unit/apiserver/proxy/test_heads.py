@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.apiserver.proxy.heads import answer_bytes, answer_code, asked_upgrade, is_chunked, last_head
+from pykubelet.apiserver.podproxy.handler import answer_bytes, answer_code, asked_upgrade, is_chunked, last_head
 
 _NAMES = st.sampled_from(["Connection", "keep-alive", "Content-Length", "X-Connection", "Date"])
 _HEADERS = st.lists(st.tuples(_NAMES, st.text("a:1 ", max_size=5)), max_size=6)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.apiserver.proxy.node_answers import is_refusal, log_refusal
+from pykubelet.apiserver.podproxy.handler import is_log_error, log_error
 
 WAITS = 'container "main" in pod "web" is waiting to start: ContainerCreating'
 ABOUT = {"name": "web", "kind": "pods/log"}
@@ -63,15 +63,15 @@ def test_refusal_of_a_node_becomes_a_status(
     code: int, text: str, reason: str | None, message: str, details: Any
 ) -> None:
     """The node's words where upstream tells them, upstream's own where it does not."""
-    status = log_refusal(code, text, "web").to_status()
+    status = log_error(code, text, "web").to_status()
     assert (status.get("reason"), status["message"], status.get("details")) == (reason, message, details)
 
 
 @given(st.integers(0, 999), st.text(max_size=30))
 def test_every_code_is_a_log_or_a_failure(code: int, text: str) -> None:
     """Whatever a node answers, the caller gets a log or a Status that says Failure with a code of its own kind."""
-    if is_refusal(code):
-        status = log_refusal(code, text, "web").to_status()
+    if is_log_error(code):
+        status = log_error(code, text, "web").to_status()
         assert status["status"] == "Failure"
         assert status["message"]
         assert status["code"] >= 400

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.api.errors import ApiError, NotFound
-from pykubelet.apiserver.proxy.proxy_targets import (
+from pykubelet.apiserver.podproxy.location import (
     ProxyTarget,
     log_target,
     node_target,

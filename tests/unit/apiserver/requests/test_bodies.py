@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.api.errors import BadRequest, Invalid, UnsupportedMediaType
-from pykubelet.apiserver.requests.bodies import Expected, parse_json, parse_yaml, read_object, warnings_of
-from pykubelet.apiserver.requests.json_syntax import syntax_error
+from pykubelet.apiserver.serializer.decoder import ExpectedKind, parse_json, parse_yaml, read_object, warnings_of
+from pykubelet.apiserver.serializer.json_syntax import syntax_error
 
-POD = Expected("v1", "Pod", "core.v1.Pod")
-MAP = Expected("v1", "ConfigMap", "core.v1.ConfigMap")
-WIDGET = Expected("example.com/v1", "Widget")
+POD = ExpectedKind("v1", "Pod", "core.v1.Pod")
+MAP = ExpectedKind("v1", "ConfigMap", "core.v1.ConfigMap")
+WIDGET = ExpectedKind("example.com/v1", "Widget")
 NOT_A_POD = 'Pod in version "v1" cannot be handled as a Pod: '
 NO_POD = "the object provided is unrecognized (must be of type Pod): "
 JSON_VALUES = st.recursive(
@@ -97,7 +97,7 @@ def test_kind_may_be_left_out_but_must_not_be_another() -> None:
     """A custom resource must say what it is."""
     assert read_object(b"{}", "", POD).document == {"kind": "Pod", "apiVersion": "v1", "metadata": {}}
     assert read_object(b"null", "", MAP).document["kind"] == "ConfigMap"
-    event = Expected("v1", "Event", "core.v1.Event")
+    event = ExpectedKind("v1", "Event", "core.v1.Event")
     with pytest.raises(
         BadRequest, match=r"the API version in the data \(events.k8s.io/v1\) does not match the expected"
     ):
@@ -115,7 +115,7 @@ def test_kind_may_be_left_out_but_must_not_be_another() -> None:
 @pytest.mark.parametrize(
     ("kind", "accepted"), [(POD, "application/vnd.kubernetes.protobuf"), (WIDGET, "application/yaml")]
 )
-def test_unknown_content_type_is_refused_with_those_that_are_known(kind: Expected, accepted: str) -> None:
+def test_unknown_content_type_is_refused_with_those_that_are_known(kind: ExpectedKind, accepted: str) -> None:
     """Protobuf is for built-in kinds only."""
     with pytest.raises(UnsupportedMediaType) as refused:
         read_object(b"{}", "text/csv", kind)

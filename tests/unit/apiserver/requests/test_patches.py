@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.errors import BadRequest, Invalid, TooLarge
-from pykubelet.apiserver.requests.bodies import Expected
-from pykubelet.apiserver.requests.patches import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, read_patch
+from pykubelet.apiserver.handlers.patch import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, read_patch
+from pykubelet.apiserver.serializer.decoder import ExpectedKind
 
-MAP = Expected("v1", "ConfigMap", "core.v1.ConfigMap")
+MAP = ExpectedKind("v1", "ConfigMap", "core.v1.ConfigMap")
 LIVE = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "a", "labels": {"x": "y"}}, "data": {"k": "v"}}
-POD = Expected("v1", "Pod", "core.v1.Pod")
+POD = ExpectedKind("v1", "Pod", "core.v1.Pod")
 LIVE_POD = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "a"}, "spec": {"containers": []}}
 LEAVES = st.none() | st.booleans() | st.integers(-5, 5) | st.sampled_from(["", "a", "/data/k", "replace", "$patch"])
 NAMES = st.sampled_from(

@@ -12,7 +12,7 @@ from any_document import any_document
 from pykubelet.api.normal_form import normal_form
 from pykubelet.api.schema import Field, definitions
 from pykubelet.api.times import parse_time
-from pykubelet.apiserver.requests.protobuf import MAGIC, _numbers, read_protobuf
+from pykubelet.apiserver.serializer.protobuf import MAGIC, _numbers, read_protobuf
 
 KINDS = ("core.v1.Pod", "core.v1.Service", "apps.v1.Deployment", "batch.v1.Job", "rbac.v1.Role", "core.v1.Secret")
 

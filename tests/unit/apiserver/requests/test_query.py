@@ -7,9 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.api.errors import ApiError, BadRequest, Invalid
-from pykubelet.apiserver.requests.continue_token import NEWEST, Place, continue_token, read_continue_token
-from pykubelet.apiserver.requests.query import APPLY_PATCH, WriteOptions, integer, is_true, list_options, write_options
-from pykubelet.apiserver.requests.revisions import parse_revision, unreadable_revision
+from pykubelet.apiserver.handlers.get import NEWEST, ContinuePosition, continue_token, read_continue_token
+from pykubelet.apiserver.handlers.options import (
+    APPLY_PATCH,
+    WriteOptions,
+    integer,
+    is_true,
+    list_options,
+    parse_revision,
+    unreadable_revision,
+    write_options,
+)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +108,7 @@ def test_token_leads_back_to_its_place(name: str, revision: int) -> None:
         with pytest.raises(BadRequest):
             read_continue_token(continue_token(f"ns/{name}/x", revision))
     else:
-        assert read_continue_token(continue_token(f"ns/{name}", revision)) == Place(f"ns/{name}", revision)
+        assert read_continue_token(continue_token(f"ns/{name}", revision)) == ContinuePosition(f"ns/{name}", revision)
 
 
 @given(st.text(max_size=30))

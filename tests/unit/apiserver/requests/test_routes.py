@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.api.errors import ApiError
-from pykubelet.apiserver.kinds import KINDS
-from pykubelet.apiserver.registry import Registry
-from pykubelet.apiserver.requests.routes import Route, route, served_at
+from pykubelet.apiserver.filters.requestinfo import RequestInfo, request_info, served_at
+from pykubelet.apiserver.registry import ServedKinds
+from pykubelet.kinds.registry import KINDS
 
-REGISTRY = Registry(KINDS)
+REGISTRY = ServedKinds(KINDS)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ REGISTRY = Registry(KINDS)
 )
 def test_route_names_verb_and_object(method: str, path: str, query: dict[str, str], expected: tuple[str, ...]) -> None:
     """As kube-apiserver's authorization would see it."""
-    found = route(method, path, query)
+    found = request_info(method, path, query)
     assert found is not None
     assert (found.verb, found.group, found.plural, found.namespace, found.name, found.subresource) == expected
 
@@ -55,7 +55,7 @@ def test_route_names_verb_and_object(method: str, path: str, query: dict[str, st
 )
 def test_other_paths_name_no_resource(path: str) -> None:
     """Discovery and health are not about objects."""
-    assert route("GET", path, {}) is None
+    assert request_info("GET", path, {}) is None
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_other_paths_name_no_resource(path: str) -> None:
 )
 def test_what_is_not_served_is_told_apart_from_what_is_not_allowed(method: str, path: str, code: int) -> None:
     """404 for a path that nobody has, 405 for a method that the path does not take."""
-    found = route(method, path, {})
+    found = request_info(method, path, {})
     assert found is not None
     with pytest.raises(ApiError) as refused:
         served_at(found, REGISTRY.find)
@@ -100,8 +100,8 @@ def test_what_is_not_served_is_told_apart_from_what_is_not_allowed(method: str, 
 )
 def test_every_path_is_routed_or_refused(method: str, path: str, query: dict[str, str]) -> None:
     """Nothing but a route, nothing, or the API's own errors ever comes out."""
-    found = route(method, f"/{path}", query)
-    assert found is None or isinstance(found, Route)
+    found = request_info(method, f"/{path}", query)
+    assert found is None or isinstance(found, RequestInfo)
     if found is None:
         return
     plural, code = found.plural, 404
@@ -115,7 +115,7 @@ def test_every_path_is_routed_or_refused(method: str, path: str, query: dict[str
 
 def test_registry_follows_what_is_served() -> None:
     """Rows come and go; each change moves the generation."""
-    registry = Registry(KINDS)
+    registry = ServedKinds(KINDS)
     before = registry.generation
     row = registry.find("apps", "v1", "deployments")
     assert row is not None

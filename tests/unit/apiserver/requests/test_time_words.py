@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.api.times import format_micro_time, format_time
-from pykubelet.apiserver.requests.time_words import time_error
+from pykubelet.apiserver.serializer.decode_errors import time_error
 
 AS = ' as "2006-01-02T15:04:05Z07:00": cannot parse '
 AS_MICRO = ' as "2006-01-02T15:04:05.000000Z07:00": cannot parse '

@@ -5,30 +5,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.api.errors import Expired
-from pykubelet.api.wire import encode
-from pykubelet.apiserver.storage.durable_store import garbage_of
-from pykubelet.apiserver.storage.expiry import Expiry
-from pykubelet.apiserver.storage.history import History, Past
-from pykubelet.apiserver.storage.restore import Memory, Moment, restored
-from pykubelet.apiserver.storage.revise import revised
-from pykubelet.apiserver.storage.rows import Meta, Row
-from pykubelet.apiserver.storage.settings import StoreSettings
-from pykubelet.apiserver.storage.state import State
-from pykubelet.apiserver.store import Entry, Key
+from pykubelet.api.serializer import encode
+from pykubelet.apiserver.storage.durable_store import garbage_of, revised
+from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey, StoreSettings
+from pykubelet.apiserver.storage.sqlite import StoreMeta, StoreRow
+from pykubelet.apiserver.storage.watch_cache import (
+    Expiry,
+    History,
+    Moment,
+    NewestEntries,
+    PastChange,
+    StoreMemory,
+    restored,
+)
 from stored import document_of, key_of
 
 NAMES = st.sampled_from(["a", "a-b", "a.b", "ab", "b", "é"])
-KEYS = st.builds(Key, st.sampled_from(["pods", "nodes"]), NAMES, NAMES)
+KEYS = st.builds(StoreKey, st.sampled_from(["pods", "nodes"]), NAMES, NAMES)
 # None removes a key, a number writes it.
 STEPS = st.lists(st.tuples(KEYS, st.none() | st.integers(0, 3)), max_size=40)
 A = key_of("a")
 
 
-def entry_of(key: Key, revision: int, size: int = 0) -> Entry:
-    return Entry(key, revision, b"x" * size)
+def entry_of(key: StoreKey, revision: int, size: int = 0) -> StoreEntry:
+    return StoreEntry(key, revision, b"x" * size)
 
 
-def history_of(pasts: list[Past], settings: StoreSettings | None = None) -> History:
+def history_of(pasts: list[PastChange], settings: StoreSettings | None = None) -> History:
     history = History(settings or StoreSettings(), forgotten=0)
     for past in pasts:
         history.append(past)
@@ -36,9 +39,9 @@ def history_of(pasts: list[Past], settings: StoreSettings | None = None) -> Hist
 
 
 @given(STEPS, st.integers(0, 40))
-def test_state_lists_in_etcd_order_whatever_happened(steps: list[tuple[Key, int | None]], looked_at: int) -> None:
+def test_state_lists_in_etcd_order_whatever_happened(steps: list[tuple[StoreKey, int | None]], looked_at: int) -> None:
     """A list equals sorting all entries by the bytes of namespace/name, whenever it was first asked for."""
-    state, model = State(), dict[Key, Entry]()
+    state, model = NewestEntries(), dict[StoreKey, StoreEntry]()
     for step, (key, value) in enumerate(steps):
         if step == looked_at:
             state.listed("pods")
@@ -57,14 +60,14 @@ def test_state_lists_in_etcd_order_whatever_happened(steps: list[tuple[Key, int 
 
 
 @given(STEPS, st.integers(0, 40))
-def test_history_undoes_to_any_revision(steps: list[tuple[Key, int | None]], to: int) -> None:
+def test_history_undoes_to_any_revision(steps: list[tuple[StoreKey, int | None]], to: int) -> None:
     """What is undone, laid over the present, is the past."""
-    state, history = State(), History(StoreSettings(), forgotten=0)
-    then: tuple[Entry, ...] = ()
+    state, history = NewestEntries(), History(StoreSettings(), forgotten=0)
+    then: tuple[StoreEntry, ...] = ()
     for revision, (key, value) in enumerate(steps, 1):
         before, after = state.get(key), None if value is None else entry_of(key, revision)
         if before or after:
-            history.append(Past(revision, before, after, 0.0))
+            history.append(PastChange(revision, before, after, 0.0))
         if after:
             state.put(after)
         else:
@@ -85,7 +88,9 @@ def test_history_undoes_to_any_revision(steps: list[tuple[Key, int | None]], to:
 def test_history_forgets_the_oldest_beyond_each_bound(settings: StoreSettings, kept: int) -> None:
     """And answers exactly what it still knows."""
     entries = [entry_of(A, revision, 100) for revision in range(11)]
-    pasts = [Past(revision, entries[revision - 1], entries[revision], float(revision)) for revision in range(1, 11)]
+    pasts = [
+        PastChange(revision, entries[revision - 1], entries[revision], float(revision)) for revision in range(1, 11)
+    ]
     history = history_of(pasts, settings)
     forgotten = history.trim(10.0)
     assert forgotten == pasts[: 10 - kept]
@@ -99,7 +104,9 @@ def test_history_forgets_the_oldest_beyond_each_bound(settings: StoreSettings, k
 
 def test_history_of_a_quiet_collection_outlasts_a_busy_one() -> None:
     """What others do makes nobody list again."""
-    pods = [Past(revision, None, entry_of(key_of("p", collection="pods"), revision), 0.0) for revision in range(2, 9)]
+    pods = [
+        PastChange(revision, None, entry_of(key_of("p", collection="pods"), revision), 0.0) for revision in range(2, 9)
+    ]
     history = history_of(pods, StoreSettings(history_changes=2))
     history.trim(0.0)
     assert history.since("configmaps", 1, 9) == ()
@@ -153,24 +160,26 @@ def sorted_text(value: object) -> bytes:
     return encode(value)
 
 
-def restored_from(rows: list[Row], *, compacted: int = 0, reached: int = 1, settings: StoreSettings) -> Memory:
+def restored_from(
+    rows: list[StoreRow], *, compacted: int = 0, reached: int = 1, settings: StoreSettings
+) -> StoreMemory:
     now = Moment(wall_seconds=1000.0, monotonic_seconds=50.0)
-    return restored(rows, Meta(compacted, reached, frozenset()), settings, now=now, unseal=lambda _, value: value)
+    return restored(rows, StoreMeta(compacted, reached, frozenset()), settings, now=now, unseal=lambda _, value: value)
 
 
 def test_restored_memory_knows_history_after_what_was_compacted() -> None:
     """Rows of older changes are left over, and the revision never falls back."""
     text = [encode(document_of(A, value)) for value in range(4)]
     rows = [
-        Row(2, 900, *A, text[0]),
-        Row(3, 900, *A, text[1]),
-        Row(4, 900, *key_of("b"), None),
-        Row(5, 900, *A, text[2]),
-        Row(6, 900, *A, text[3]),
+        StoreRow(2, 900, *A, text[0]),
+        StoreRow(3, 900, *A, text[1]),
+        StoreRow(4, 900, *key_of("b"), None),
+        StoreRow(5, 900, *A, text[2]),
+        StoreRow(6, 900, *A, text[3]),
     ]
     memory = restored_from(rows, compacted=4, reached=8, settings=StoreSettings())
     assert memory.revision == 8
-    assert memory.state.listed("configmaps") == (Entry(A, 6, text[3]),)
+    assert memory.state.listed("configmaps") == (StoreEntry(A, 6, text[3]),)
     assert memory.leftovers == [2, 4]
     assert [change.revision for change in memory.history.since("configmaps", 4, 9)] == [5, 6]
     with pytest.raises(Expired):
@@ -180,7 +189,12 @@ def test_restored_memory_knows_history_after_what_was_compacted() -> None:
 def test_restored_collection_without_history_can_only_go_on_from_now() -> None:
     """What happened to it before the start cannot be told."""
     lease = key_of("node", collection="leases")
-    rows = [Row(2, 900, *lease, b"{}"), Row(3, 900, *A, b"{}"), Row(4, 900, *lease, b"{}"), Row(5, 0, *A, None)]
+    rows = [
+        StoreRow(2, 900, *lease, b"{}"),
+        StoreRow(3, 900, *A, b"{}"),
+        StoreRow(4, 900, *lease, b"{}"),
+        StoreRow(5, 0, *A, None),
+    ]
     memory = restored_from(rows, settings=StoreSettings(without_history=frozenset({"leases"})))
     assert memory.leftovers == [2]
     assert memory.history.since("leases", 5, 9) == ()
@@ -195,7 +209,7 @@ def test_restored_collection_without_history_can_only_go_on_from_now() -> None:
 def test_restored_object_lives_on_by_the_wall_clock(written_at: int, due_at: float) -> None:
     """A restart gives no new life; a clock that was set back gives no more than one."""
     event = key_of("e", collection="events")
-    memory = restored_from([Row(2, written_at, *event, b"{}")], settings=StoreSettings(lifetimes={"events": 20.0}))
+    memory = restored_from([StoreRow(2, written_at, *event, b"{}")], settings=StoreSettings(lifetimes={"events": 20.0}))
     assert memory.expiry.due(due_at - 0.5, 9) == []
     assert memory.expiry.due(due_at, 9) == [event]
 
@@ -204,11 +218,11 @@ def test_forgotten_changes_free_what_they_replaced_and_marks_of_removals() -> No
     """Of a collection without history only the marks are left to free."""
     lease = key_of("node", collection="leases")
     pasts = [
-        Past(2, None, entry_of(A, 2), 0.0),
-        Past(3, entry_of(A, 2), entry_of(A, 3), 0.0),
-        Past(4, entry_of(A, 3), None, 0.0),
-        Past(6, entry_of(lease, 5), entry_of(lease, 6), 0.0),
-        Past(7, entry_of(lease, 6), None, 0.0),
+        PastChange(2, None, entry_of(A, 2), 0.0),
+        PastChange(3, entry_of(A, 2), entry_of(A, 3), 0.0),
+        PastChange(4, entry_of(A, 3), None, 0.0),
+        PastChange(6, entry_of(lease, 5), entry_of(lease, 6), 0.0),
+        PastChange(7, entry_of(lease, 6), None, 0.0),
     ]
     garbage = garbage_of(pasts, frozenset({"leases"}))
     assert [(each.revision, each.compacted) for each in garbage] == [(2, 3), (3, 4), (4, 4), (7, 7)]

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.api.errors import ApiError, Expired, Unavailable
+from pykubelet.api.errors import ApiError, Expired, ServiceUnavailable
 from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
-from pykubelet.apiserver.storage.settings import StoreSettings
-from pykubelet.apiserver.storage.watching import HELD_CHANGES, READ_AT_ONCE
-from pykubelet.apiserver.store import Entry, Watch
+from pykubelet.apiserver.storage.interfaces import ChangeWatch, StoreEntry, StoreSettings
+from pykubelet.apiserver.storage.watch_cache import HELD_CHANGES, READ_AT_ONCE
 from pykubelet.testing.virtual_time import VirtualClock
 from stored import document_of, drained, key_of, put, remove, told, value_of
 
@@ -120,7 +119,7 @@ async def test_rows_to_drop_are_dropped_later_if_a_transaction_fails(tmp_path: P
         await put(store, B, BIG)
         for value in (BIG, 1, 2):
             await put(store, A, value)
-        with pytest.raises(Unavailable):
+        with pytest.raises(ServiceUnavailable):
             await put(store, key_of("c"), BIG * 3)
         await put(store, A, 3)
         assert value_of(await put(store, key_of("c"), BIG)) == BIG
@@ -133,7 +132,7 @@ async def test_full_storage_refuses_writes_loses_nothing_and_recovers(tmp_path: 
         kept = await put(store, B, BIG)
         writes = [put(store, key_of("c"), BIG), put(store, key_of("d")), put(store, key_of("c"), 1), remove(store, A)]
         results = await asyncio.gather(*writes, return_exceptions=True)
-        assert {type(result) for result in results} == {Unavailable}
+        assert {type(result) for result in results} == {ServiceUnavailable}
         assert str(results[0]).startswith("storage is full: nothing was changed")
         assert store.problem == "storage is full"
         assert store.revision == kept.revision
@@ -177,7 +176,7 @@ async def test_write_queued_behind_a_failing_one_is_refused_with_it(tmp_path: Pa
             second = asyncio.ensure_future(put(store, key_of("d"), 1))
             await turns()
         results = await asyncio.gather(first, second, return_exceptions=True)
-        assert [type(result) for result in results] == [Unavailable, Unavailable]
+        assert [type(result) for result in results] == [ServiceUnavailable, ServiceUnavailable]
         assert store.newest_in("default") == (A, B)
         assert value_of(await put(store, key_of("d"), 1)) == 1
 
@@ -201,7 +200,7 @@ async def test_decision_sees_a_queued_write_when_an_earlier_one_of_its_key_is_st
 async def test_answers_that_rest_on_a_refused_write_are_refused_with_it(tmp_path: Path) -> None:
     """Unchanged or in conflict with what never was: try again."""
 
-    def conflict(entry: Entry | None) -> None:
+    def conflict(entry: StoreEntry | None) -> None:
         assert entry is not None
         raise ApiError
 
@@ -211,7 +210,7 @@ async def test_answers_that_rest_on_a_refused_write_are_refused_with_it(tmp_path
         document = document_of(key_of("c"), BIG)
         writes = [store.write(key_of("c"), decide) for decide in (lambda _: document, lambda _: document, conflict)]
         results = await asyncio.gather(*writes, return_exceptions=True)
-        assert [type(result) for result in results] == [Unavailable] * 3
+        assert [type(result) for result in results] == [ServiceUnavailable] * 3
 
 
 async def test_health_is_found_again_without_a_write(tmp_path: Path) -> None:
@@ -219,7 +218,7 @@ async def test_health_is_found_again_without_a_write(tmp_path: Path) -> None:
     async with opened(tmp_path, SMALL) as store:
         await put(store, A, BIG)
         await put(store, B, BIG)
-        with pytest.raises(Unavailable):
+        with pytest.raises(ServiceUnavailable):
             await put(store, key_of("c"), BIG)
         assert store.problem
         await asyncio.sleep(15)
@@ -232,7 +231,13 @@ async def test_caller_who_gives_up_disturbs_nobody(store: DurableStore) -> None:
     await asyncio.sleep(0)
     writes[2].cancel()
     results = await asyncio.gather(*writes, return_exceptions=True)
-    assert [type(result) for result in results] == [Entry, Entry, asyncio.CancelledError, Entry, Entry]
+    assert [type(result) for result in results] == [
+        StoreEntry,
+        StoreEntry,
+        asyncio.CancelledError,
+        StoreEntry,
+        StoreEntry,
+    ]
     await put(store, A)
     assert value_of(store.get(key_of("2"))) == 2
 
@@ -245,7 +250,7 @@ async def test_closing_finishes_writes_and_ends_watches(tmp_path: Path) -> None:
         await asyncio.sleep(0)
     assert value_of(await write) == 1
     assert [told(batch.changes) async for batch in watch] == [[(2, "a", 1)]]
-    with pytest.raises(Unavailable, match="the store is closed"):
+    with pytest.raises(ServiceUnavailable, match="the store is closed"):
         await put(store, B)
     async with opened(tmp_path) as store:
         assert value_of(store.get(A)) == 1
@@ -261,7 +266,7 @@ async def test_closing_that_is_cut_short_refuses_what_waits(tmp_path: Path) -> N
     closing.cancel()
     results = await asyncio.gather(closing, *writes, return_exceptions=True)
     assert isinstance(results[0], asyncio.CancelledError)
-    assert isinstance(results[1], Entry | Unavailable)
+    assert isinstance(results[1], StoreEntry | ServiceUnavailable)
 
 
 async def test_events_end_an_hour_after_their_last_write(tmp_path: Path) -> None:
@@ -311,7 +316,7 @@ async def test_slow_reader_reads_on_in_history(store: DurableStore) -> None:
     count = max(HELD_CHANGES, READ_AT_ONCE) * 2 + 5
     seen: list[tuple[int, str, object]] = []
 
-    async def follow(watch: Watch) -> None:
+    async def follow(watch: ChangeWatch) -> None:
         while len(seen) < count:
             seen.extend(told((await anext(watch)).changes))
 

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pykubelet.apiserver.storage.rows import Commit, CommitFailed, Row
-from pykubelet.apiserver.storage.sqlite import StoreFile
-from pykubelet.apiserver.store import StoreUnusable
+from pykubelet.apiserver.storage.interfaces import StoreUnusable
+from pykubelet.apiserver.storage.sqlite import Commit, CommitFailed, StoreFile, StoreRow
 from stored import key_of
 
 
@@ -25,8 +24,8 @@ def file(path: Path) -> Iterator[StoreFile]:
         yield file
 
 
-def rows(*revisions: int, size: int = 10) -> list[Row]:
-    return [Row(revision, 0, *key_of(f"n{revision}"), b"x" * size) for revision in revisions]
+def rows(*revisions: int, size: int = 10) -> list[StoreRow]:
+    return [StoreRow(revision, 0, *key_of(f"n{revision}"), b"x" * size) for revision in revisions]
 
 
 def revisions_of(file: StoreFile) -> list[int]:

@@ -15,8 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from pykubelet.api.errors import Expired
 from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
-from pykubelet.apiserver.storage.settings import StoreSettings
-from pykubelet.apiserver.store import Key
+from pykubelet.apiserver.storage.interfaces import StoreKey, StoreSettings
 from pykubelet.testing.virtual_time import VirtualClock, VirtualTimeLoop
 from stored import drained, put, remove, value_of
 
@@ -26,14 +25,14 @@ REMEMBERED = 6
 SETTINGS = StoreSettings(history_changes=REMEMBERED, without_history=frozenset({"leases"}), lifetimes={})
 GENEROUS = replace(SETTINGS, history_changes=1000, history_seconds=1e6)
 COLLECTIONS = ("pods", "leases")
-KEYS = st.builds(Key, st.sampled_from(COLLECTIONS), st.sampled_from(["a", "a-b"]), st.sampled_from(["x", "y"]))
+KEYS = st.builds(StoreKey, st.sampled_from(COLLECTIONS), st.sampled_from(["a", "a-b"]), st.sampled_from(["x", "y"]))
 # None removes; the numbers are few, so that some writes change nothing.
 WRITES = st.lists(st.tuples(KEYS, st.none() | st.integers(0, 2)), min_size=1, max_size=6)
 
 
 class Change(NamedTuple):
     revision: int
-    key: Key
+    key: StoreKey
     value: int | None
 
 
@@ -60,7 +59,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.opened_at = self.store.revision
 
     @rule(writes=WRITES)
-    def write_at_once(self, writes: list[tuple[Key, int | None]]) -> None:
+    def write_at_once(self, writes: list[tuple[StoreKey, int | None]]) -> None:
         """All in one go, so that they share transactions and rest on each other."""
 
         async def write() -> None:
@@ -89,8 +88,8 @@ class StoreMachine(RuleBasedStateMachine):
     def newest(self) -> int:
         return self.log[-1].revision if self.log else 1
 
-    def state_at(self, revision: int) -> dict[Key, int]:
-        state: dict[Key, int] = {}
+    def state_at(self, revision: int) -> dict[StoreKey, int]:
+        state: dict[StoreKey, int] = {}
         for change in self.log:
             if change.revision <= revision:
                 state.pop(change.key, None)

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
-from pykubelet.apiserver.storage.sealing import Sealer, is_sealed, make_key, read_keys
-from pykubelet.apiserver.storage.settings import StoreSettings
-from pykubelet.apiserver.store import StoreUnusable
+from pykubelet.apiserver.storage.encryption import EncryptionTransformer, is_sealed, make_key, read_keys
+from pykubelet.apiserver.storage.interfaces import StoreSettings, StoreUnusable
 from pykubelet.testing.virtual_time import VirtualClock
 from stored import key_of, put, value_of
 
@@ -32,7 +31,7 @@ async def opened(folder: Path, key_file: Path | None) -> AsyncIterator[DurableSt
 @given(st.binary())
 def test_sealed_value_opens_to_what_it_was_and_shows_nothing(text: bytes) -> None:
     """Only chosen collections are sealed."""
-    sealer = Sealer([ONE], SECRETS)
+    sealer = EncryptionTransformer([ONE], SECRETS)
     sealed = sealer.seal(SECRET, text)
     assert is_sealed(sealed)
     assert len(text) < 4 or text not in sealed
@@ -42,7 +41,7 @@ def test_sealed_value_opens_to_what_it_was_and_shows_nothing(text: bytes) -> Non
 
 def test_sealed_value_of_one_object_is_no_value_of_another() -> None:
     """Neither is one that was changed."""
-    sealer = Sealer([ONE], SECRETS)
+    sealer = EncryptionTransformer([ONE], SECRETS)
     sealed = sealer.seal(SECRET, b"{}")
     changed = [sealed[:-1] + bytes([sealed[-1] ^ 1]), sealed[:21], sealed[:12]]
     for key, value in [(key_of("other", collection="secrets"), sealed), *((SECRET, value) for value in changed)]:
@@ -52,12 +51,12 @@ def test_sealed_value_of_one_object_is_no_value_of_another() -> None:
 
 def test_new_key_in_front_seals_and_old_keys_still_open() -> None:
     """Keys are rotated by adding a line."""
-    old = Sealer([ONE], SECRETS).seal(SECRET, b"{}")
-    both = Sealer([TWO, ONE], SECRETS)
+    old = EncryptionTransformer([ONE], SECRETS).seal(SECRET, b"{}")
+    both = EncryptionTransformer([TWO, ONE], SECRETS)
     assert both.unseal(SECRET, old) == b"{}"
-    assert Sealer([TWO], SECRETS).unseal(SECRET, both.seal(SECRET, b"{}")) == b"{}"
+    assert EncryptionTransformer([TWO], SECRETS).unseal(SECRET, both.seal(SECRET, b"{}")) == b"{}"
     with pytest.raises(StoreUnusable, match=r"secrets default/password is sealed with key [0-9a-f]{16}, which is not"):
-        Sealer([TWO], SECRETS).unseal(SECRET, old)
+        EncryptionTransformer([TWO], SECRETS).unseal(SECRET, old)
 
 
 def test_key_file_is_made_for_its_owner_only(tmp_path: Path) -> None:

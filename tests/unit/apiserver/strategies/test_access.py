@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykubelet.apiserver.strategies.access import GROUP, STRATEGIES
+from pykubelet.kinds.role import GROUP, STRATEGIES
 from strategy_play import create, update
 
 _ROLES, _CLUSTER_ROLES = STRATEGIES[f"roles.{GROUP}"], STRATEGIES[f"clusterroles.{GROUP}"]

@@ -8,22 +8,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from any_document import any_document
+from pykubelet.api.field_errors import aggregate_text
 from pykubelet.api.normal_form import normal_form
+from pykubelet.api.serializer import without_nulls
 from pykubelet.api.strict import check_object
-from pykubelet.api.validation.field_errors import aggregate_text
-from pykubelet.api.wire import without_nulls
-from pykubelet.apiserver.kinds import KINDS
-from pykubelet.apiserver.served import Served
-from pykubelet.apiserver.strategies.grouped import STRATEGIES, SUBRESOURCES
+from pykubelet.kinds.kind import Kind
+from pykubelet.kinds.registry import CORE_STRATEGIES, KINDS, SUBRESOURCES
 
 _KINDS = [
     pytest.param(served, id=served.resource.group_resource)
     for served in KINDS
-    if served.resource.group_resource in STRATEGIES
+    if served.resource.group_resource in CORE_STRATEGIES
 ]
 
 
-def _document(random: Any, served: Served) -> dict[str, Any]:
+def _document(random: Any, served: Kind) -> dict[str, Any]:
     kind = {"apiVersion": served.resource.api_version, "kind": served.resource.kind}
     document = any_document(random, served.definition) | kind
     assert check_object(document, served.definition) == []
@@ -33,7 +32,7 @@ def _document(random: Any, served: Served) -> dict[str, Any]:
 @pytest.mark.parametrize("served", _KINDS)
 @given(random=st.randoms(use_true_random=True))
 @settings(max_examples=25, deadline=None)
-def test_defaults_are_idempotent_and_in_normal_form_for_any_document(served: Served, random: Any) -> None:
+def test_defaults_are_idempotent_and_in_normal_form_for_any_document(served: Kind, random: Any) -> None:
     """A second reading finds nothing to fill in, and the caller's document is never written to."""
     document = _document(random, served)
     before = json.dumps(document)
@@ -46,7 +45,7 @@ def test_defaults_are_idempotent_and_in_normal_form_for_any_document(served: Ser
 @pytest.mark.parametrize("served", _KINDS)
 @given(random=st.randoms(use_true_random=True))
 @settings(max_examples=25, deadline=None)
-def test_writes_of_any_document_end_in_complaints_not_in_failures(served: Served, random: Any) -> None:
+def test_writes_of_any_document_end_in_complaints_not_in_failures(served: Kind, random: Any) -> None:
     """Whatever is sent, each door answers with an object and a list of complaints that can be written down."""
     strategy = served.strategy
     old = strategy.prepare_create(strategy.default(_document(random, served)))
@@ -67,7 +66,7 @@ def test_writes_of_any_document_end_in_complaints_not_in_failures(served: Served
 @pytest.mark.parametrize("served", _KINDS)
 @given(random=st.randoms(use_true_random=True))
 @settings(max_examples=25, deadline=None)
-def test_an_update_without_a_change_keeps_everything(served: Served, random: Any) -> None:
+def test_an_update_without_a_change_keeps_everything(served: Kind, random: Any) -> None:
     """What is stored, sent again through either door, stays as it is."""
     strategy = served.strategy
     stored = strategy.prepare_create(strategy.default(_document(random, served)))

@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.errors import BadRequest
+from pykubelet.api.field_errors import aggregate_text
 from pykubelet.api.normal_form import normal_form
 from pykubelet.api.schema import Field, definitions
-from pykubelet.api.validation.field_errors import aggregate_text
-from pykubelet.api.wire import without_nulls
-from pykubelet.apiserver.served import Strategy
-from pykubelet.apiserver.strategies import apps, batch, others
+from pykubelet.api.serializer import without_nulls
+from pykubelet.kinds import registry
+from pykubelet.kinds.kind import Strategy
 
-_STRATEGIES = {**apps.STRATEGIES, **batch.STRATEGIES, **others.STRATEGIES}
+_STRATEGIES = {**registry.APPS_STRATEGIES, **registry.BATCH_STRATEGIES, **registry.OTHER_STRATEGIES}
 _DEFINITIONS = {
     "clusterrolebindings.rbac.authorization.k8s.io": "rbac.v1.ClusterRoleBinding",
     "clusterroles.rbac.authorization.k8s.io": "rbac.v1.ClusterRole",

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from any_document import any_document
-from pykubelet.apiserver.kinds import KINDS
-from pykubelet.apiserver.served import Served, Warnings
+from pykubelet.kinds.kind import Kind, Warnings
+from pykubelet.kinds.registry import KINDS
 
 _KINDS = [
     pytest.param(served, id=served.resource.group_resource)
@@ -17,7 +17,7 @@ _KINDS = [
 ]
 
 
-def _document(random: Any, served: Served) -> dict[str, Any]:
+def _document(random: Any, served: Kind) -> dict[str, Any]:
     kind = {"apiVersion": served.resource.api_version, "kind": served.resource.kind}
     return served.strategy.default(any_document(random, served.definition) | kind)
 
@@ -52,7 +52,7 @@ def test_kinds_with_warnings_are_those_of_upstream() -> None:
 @pytest.mark.parametrize("served", _KINDS)
 @given(random=st.randoms(use_true_random=True))
 @settings(max_examples=25, deadline=None)
-def test_any_document_gives_texts_and_no_failure(served: Served, random: Any) -> None:
+def test_any_document_gives_texts_and_no_failure(served: Kind, random: Any) -> None:
     """Whatever passed validation, and even what would not."""
     strategy, warnings = served.strategy, served.strategy.warnings
     made = _document(random, served)

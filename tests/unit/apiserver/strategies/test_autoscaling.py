@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykubelet.apiserver.strategies.autoscaling import STRATEGIES
+from pykubelet.kinds.horizontal_pod_autoscaler import STRATEGIES
 from strategy_play import create, update, update_status
 
 _HPA = STRATEGIES["horizontalpodautoscalers.autoscaling"]

@@ -8,12 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from certificate_lab import a_key, certificate_pem, request_pem
-from pykubelet.apiserver.strategies.certificate_requests import APPROVAL, CERTIFICATE_REQUESTS
-from pykubelet.apiserver.tables.certificate_row import certificate_request_cells
-from pykubelet.kube.certificates.wish import client_wish
+from pykubelet.client.certificates.csr import client_template
+from pykubelet.kinds.certificate_signing_request import APPROVAL, CERTIFICATE_REQUESTS, certificate_request_cells
 from strategy_play import create, update, update_status
 
-WISH = client_wish("n1")
+WISH = client_template("n1")
 PEM = request_pem(WISH, a_key())
 SIGNER = "kubernetes.io/kube-apiserver-client-kubelet"
 CERTIFICATE = base64.b64encode(certificate_pem(WISH)).decode()

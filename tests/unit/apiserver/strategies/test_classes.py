@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from pykubelet.apiserver.strategies import runtime_classes, scheduling, storage_classes
+from pykubelet.kinds import priority_class, runtime_class, storage_class
 from strategy_play import create, update
 
-_PRIORITIES = scheduling.STRATEGIES["priorityclasses.scheduling.k8s.io"]
-_RUNTIMES = runtime_classes.STRATEGIES["runtimeclasses.node.k8s.io"]
-_STORAGE = storage_classes.STRATEGIES["storageclasses.storage.k8s.io"]
+_PRIORITIES = priority_class.STRATEGIES["priorityclasses.scheduling.k8s.io"]
+_RUNTIMES = runtime_class.STRATEGIES["runtimeclasses.node.k8s.io"]
+_STORAGE = storage_class.STRATEGIES["storageclasses.storage.k8s.io"]
 _RESERVED = (
     "metadata.name: Forbidden: priority class names with 'system-' prefix are reserved for system use only. error: "
 )

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from pykubelet.apiserver.strategies.events import EVENTS, NEW_EVENTS
-from pykubelet.apiserver.strategies.leases import LEASES
-from pykubelet.apiserver.strategies.namespaces import FINALIZE, NAMESPACES
-from pykubelet.apiserver.strategies.nodes import NODES, with_not_ready_taint
+from pykubelet.kinds.event import EVENTS, NEW_EVENTS
+from pykubelet.kinds.lease import LEASES
+from pykubelet.kinds.namespace import FINALIZE, NAMESPACES
+from pykubelet.kinds.node import NODES, with_not_ready_taint
 from strategy_play import create, update, update_status
 
 _ENDING = {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.apiserver.strategies.config import CONFIG_MAPS, SECRETS
+from pykubelet.kinds.config_map import CONFIG_MAPS, SECRETS
 from strategy_play import create, update
 
 

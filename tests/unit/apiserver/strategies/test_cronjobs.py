@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykubelet.apiserver.strategies.cronjobs import CRON_JOBS
+from pykubelet.kinds.cron_job import CRON_JOBS
 from strategy_play import POD_SPEC, create, update, update_status
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from pykubelet.api.errors import BadRequest
-from pykubelet.apiserver.strategies.controllerrevisions import CONTROLLER_REVISIONS
-from pykubelet.apiserver.strategies.daemonsets import DAEMON_SETS, TEMPLATE_GENERATION
+from pykubelet.kinds.controller_revision import CONTROLLER_REVISIONS
+from pykubelet.kinds.daemon_set import DAEMON_SETS, TEMPLATE_GENERATION
 from strategy_play import SELECTOR, TEMPLATE, create, update, update_status
 
 _SPEC = {"selector": SELECTOR, "template": TEMPLATE}

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykubelet.apiserver.strategies.endpoint_slices import STRATEGIES
+from pykubelet.kinds.endpoint_slice import STRATEGIES
 from strategy_play import create, update
 
 _SLICES = STRATEGIES["endpointslices.discovery.k8s.io"]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykubelet.apiserver.strategies.jobs import JOBS
+from pykubelet.kinds.job.strategy import JOBS
 from strategy_play import POD_SPEC, create, update_status
 
 _START, _END = "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"

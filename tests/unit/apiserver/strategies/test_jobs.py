@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.apiserver.strategies.jobs import JOBS
+from pykubelet.kinds.job.strategy import JOBS
 from strategy_play import POD_SPEC, UID, create, update, update_status
 
 _POD = {**POD_SPEC, "restartPolicy": "Never"}

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from pykubelet.apiserver.strategies import ingresses, network_policies
+from pykubelet.kinds import ingress, network_policy
 from strategy_play import create, update, update_status
 
-_INGRESSES = ingresses.STRATEGIES["ingresses.networking.k8s.io"]
-_POLICIES = network_policies.STRATEGIES["networkpolicies.networking.k8s.io"]
+_INGRESSES = ingress.STRATEGIES["ingresses.networking.k8s.io"]
+_POLICIES = network_policy.STRATEGIES["networkpolicies.networking.k8s.io"]
 _SERVICE = {"service": {"name": "web", "port": {"number": 80}}}
 
 

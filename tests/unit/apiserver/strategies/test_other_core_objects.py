@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from pykubelet.apiserver.strategies.endpoints import ENDPOINTS
-from pykubelet.apiserver.strategies.replication_controllers import POD_TEMPLATES, REPLICATION_CONTROLLERS
-from pykubelet.apiserver.strategies.service_accounts import SERVICE_ACCOUNTS
+from pykubelet.kinds.endpoints import ENDPOINTS
+from pykubelet.kinds.replication_controller import POD_TEMPLATES, REPLICATION_CONTROLLERS
+from pykubelet.kinds.service_account import SERVICE_ACCOUNTS
 from strategy_play import TEMPLATE, create, update, update_status
 
 _SUBSET = {"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 80}]}

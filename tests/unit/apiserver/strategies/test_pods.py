@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.api.patch import apply_merge
-from pykubelet.apiserver.strategies.pods import EPHEMERAL_CONTAINERS, PODS, RESIZE, fields, grace_seconds
+from pykubelet.api.patch.json_merge_patch import apply_merge
+from pykubelet.kinds.pod.strategy import EPHEMERAL_CONTAINERS, PODS, RESIZE, fields, grace_seconds
 from strategy_play import create, update, update_status
 
 _CONTAINER = {"name": "c", "image": "x:1"}

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykubelet.apiserver.strategies.policy import STRATEGIES
+from pykubelet.kinds.pod_disruption_budget import STRATEGIES
 from strategy_play import create, update, update_status
 
 _BUDGETS = STRATEGIES["poddisruptionbudgets.policy"]

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from pykubelet.api.errors import BadRequest
-from pykubelet.apiserver.strategies.deployments import DEPLOYMENTS, ROLLBACK_ANNOTATION
-from pykubelet.apiserver.strategies.replicasets import REPLICA_SETS
+from pykubelet.kinds.deployment import DEPLOYMENTS, ROLLBACK_ANNOTATION
+from pykubelet.kinds.replica_set import REPLICA_SETS
 from strategy_play import SELECTOR, TEMPLATE, create, update, update_status
 
 _SPEC = {"selector": SELECTOR, "template": TEMPLATE}

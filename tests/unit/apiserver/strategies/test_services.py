@@ -7,16 +7,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.errors import Invalid
-from pykubelet.apiserver.strategies.service_allocation import ADDRESSES, PORTS, Taken, allocated, taken_by
-from pykubelet.apiserver.strategies.services import SERVICES
+from pykubelet.apiserver.admission.services import (
+    CLUSTER_IP_RANGE,
+    NODE_PORT_RANGE,
+    ServiceAllocations,
+    allocate,
+    allocations_of,
+)
+from pykubelet.kinds.service.strategy import SERVICES
 from strategy_play import SYSTEM, create, texts, update, update_status
 
 _PORT = {"port": 80}
 
 
-def _allocated(spec: dict[str, Any], taken: Taken | None = None, old: dict[str, Any] | None = None) -> dict[str, Any]:
+def _allocated(
+    spec: dict[str, Any], taken: ServiceAllocations | None = None, old: dict[str, Any] | None = None
+) -> dict[str, Any]:
     document = {"metadata": {"name": "s", "namespace": "default", **SYSTEM}, "spec": spec}
-    return allocated(SERVICES.default(document), old, taken or Taken())
+    return allocate(SERVICES.default(document), old, taken or ServiceAllocations())
 
 
 def _complaints(spec: dict[str, Any]) -> list[str]:
@@ -105,7 +113,7 @@ def test_node_ports_are_shared_by_ports_of_one_number() -> None:
     ],
 )
 def test_service_is_refused_when_it_asks_for_what_it_cannot_have(spec: dict[str, Any], message: str) -> None:
-    taken = Taken({"10.96.0.9"}, {30007})
+    taken = ServiceAllocations({"10.96.0.9"}, {30007})
     with pytest.raises(Invalid) as caught:
         _allocated({"ports": [_PORT], **spec}, taken)
     assert message in caught.value.message
@@ -116,8 +124,8 @@ def test_update_keeps_addresses_and_ports_that_the_client_left_out() -> None:
     """As a client does that sends a whole manifest again."""
     spec = {"type": "NodePort", "ports": [{"port": 80, "name": "web"}]}
     old = _allocated(spec)
-    assert _allocated(spec, taken_by([]), old) == old
-    renamed = _allocated({"type": "NodePort", "ports": [{"port": 81, "name": "web"}]}, taken_by([]), old)
+    assert _allocated(spec, allocations_of([]), old) == old
+    renamed = _allocated({"type": "NodePort", "ports": [{"port": 81, "name": "web"}]}, allocations_of([]), old)
     assert renamed["spec"]["ports"][0]["nodePort"] == old["spec"]["ports"][0]["nodePort"]
 
 
@@ -215,9 +223,9 @@ def test_no_two_services_get_the_same_address_or_port(kinds: list[str]) -> None:
     """However many there are, each gets its own, and from the right range."""
     services: list[dict[str, Any]] = []
     for kind in kinds:
-        services.append(_allocated({"type": kind, "ports": [_PORT]}, taken_by(services)))
-    taken = taken_by(services)
+        services.append(_allocated({"type": kind, "ports": [_PORT]}, allocations_of(services)))
+    taken = allocations_of(services)
     assert len(taken.addresses) == len(services)
     assert len(taken.ports) == sum(kind != "ClusterIP" for kind in kinds)
-    assert all(port in PORTS for port in taken.ports)
-    assert str(ADDRESSES[1]) not in taken.addresses
+    assert all(port in NODE_PORT_RANGE for port in taken.ports)
+    assert str(CLUSTER_IP_RANGE[1]) not in taken.addresses

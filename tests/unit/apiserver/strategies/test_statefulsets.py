@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykubelet.apiserver.strategies.statefulsets import STATEFUL_SETS
+from pykubelet.kinds.stateful_set import STATEFUL_SETS
 from strategy_play import SELECTOR, TEMPLATE, create, update, update_status
 
 _SPEC = {"selector": SELECTOR, "template": TEMPLATE}

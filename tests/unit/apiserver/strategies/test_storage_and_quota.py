@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from pykubelet.apiserver.strategies.limit_ranges import LIMIT_RANGES
-from pykubelet.apiserver.strategies.quota import RESOURCE_QUOTAS
-from pykubelet.apiserver.strategies.storage import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from pykubelet.kinds.limit_range import LIMIT_RANGES
+from pykubelet.kinds.persistent_volume import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from pykubelet.kinds.resource_quota import RESOURCE_QUOTAS
 from strategy_play import create, update, update_status
 
 _VOLUME = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/data"}}

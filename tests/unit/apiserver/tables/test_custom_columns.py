@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.apiserver.go_print import go_float, printed
 from pykubelet.apiserver.tables.custom_columns import custom_columns, scale_columns
+from pykubelet.kinds.go_values import go_float, printed
 
 
 def _age(time: str | None) -> str:

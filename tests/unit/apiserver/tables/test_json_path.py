@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.apiserver.tables.json_path import JsonPathError, find, json_path
+from pykubelet.apiserver.tables.jsonpath import JsonPathError, find, json_path
 
 _DOCUMENT: dict[str, Any] = {
     "spec": {"size": 3, "dotted.key": "d", "list": [1, 2, 3, 4], "none": None, "text": "x"},

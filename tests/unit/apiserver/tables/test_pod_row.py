@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.api.ages import ages_at
-from pykubelet.apiserver.tables.pod_row import pod_cells, pod_conditions
+from pykubelet.api.times import ages_at
+from pykubelet.kinds.pod.columns import pod_cells, pod_conditions
 
 _AGE = ages_at(datetime(2026, 11, 15, 12, tzinfo=UTC))
 _RUNNING: dict[str, Any] = {"running": {}}

@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from pykubelet.api.ages import ages_at
-from pykubelet.apiserver.kinds import KINDS
-from pykubelet.apiserver.tables.columns import SCALE, columns_of
-from pykubelet.apiserver.tables.rows import CELLS
+from pykubelet.api.times import ages_at
+from pykubelet.kinds.columns import SCALE, columns_of
+from pykubelet.kinds.registry import CELLS, KINDS
 
 _AGE = ages_at(datetime(2026, 11, 15, 12, tzinfo=UTC))
 _META = {"name": "n", "creationTimestamp": "2026-11-15T11:59:00Z"}

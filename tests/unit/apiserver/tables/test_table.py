@@ -8,12 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.api.errors import BadRequest, NotAcceptable
-from pykubelet.apiserver.custom.naming import named
-from pykubelet.apiserver.custom.served_rows import served_rows
-from pykubelet.apiserver.kinds import KINDS
-from pykubelet.apiserver.served import Served
-from pykubelet.apiserver.tables.partial import as_partial, as_partial_list
-from pykubelet.apiserver.tables.table import as_table
+from pykubelet.apiserver.apiextensions.controller import served_rows
+from pykubelet.apiserver.apiextensions.status import with_accepted_names
+from pykubelet.apiserver.tables.table import as_partial, as_partial_list, as_table
+from pykubelet.kinds.kind import Kind
+from pykubelet.kinds.registry import KINDS
 from widgets import NOW, definition, widget
 
 _NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -21,7 +20,7 @@ _STATUS = {"kind": "Status", "apiVersion": "v1", "status": "Failure"}
 _MAP: dict[str, Any] = {"metadata": {"name": "m", "resourceVersion": "7"}, "data": {"a": "b"}}
 
 
-def _kind(name: str) -> Served:
+def _kind(name: str) -> Kind:
     return next(served for served in KINDS if served.resource.group_resource == name)
 
 
@@ -87,7 +86,7 @@ def test_scale_of_a_kind_has_columns_of_its_own() -> None:
 
 def test_custom_resource_has_the_columns_of_its_definition() -> None:
     """Its scale has others."""
-    (served,) = served_rows(named(definition(), [], NOW))
+    (served,) = served_rows(with_accepted_names(definition(), [], NOW))
     table = as_table(widget(), served, include="None", now=_NOW)
     assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Age"]
     scale = {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": {"name": "w"}, "spec": {"replicas": 2}}
@@ -111,7 +110,7 @@ def test_metadata_of_the_wrong_shape_is_not_acceptable() -> None:
 
 
 @given(st.sampled_from(KINDS), st.integers(0, 3))
-def test_every_row_has_a_cell_for_each_column(served: Served, count: int) -> None:
+def test_every_row_has_a_cell_for_each_column(served: Kind, count: int) -> None:
     """For every kind, even of objects with nothing in them."""
     table = as_table({"items": [{}] * count, "metadata": {}}, served, include="None", now=_NOW)
     assert all(len(row["cells"]) == len(table["columnDefinitions"]) for row in table["rows"] or ())

@@ -8,16 +8,16 @@ import pytest
 
 from in_process import APPLY, MERGE, STRATEGIC, USER, Asker
 from pykubelet.api.errors import BadRequest
-from pykubelet.apiserver.call import Call
-from pykubelet.apiserver.kinds import KINDS
-from pykubelet.apiserver.large_bodies import LARGE_BYTES, read_aside
+from pykubelet.apiserver.request import ApiRequest
+from pykubelet.apiserver.serializer.decoder import LARGE_BYTES, decode_in_thread
+from pykubelet.kinds.registry import KINDS
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 CALL_OF = next(served for served in KINDS if served.resource.group_resource == "configmaps")
 
 
-def call(size: int) -> Call:
-    return Call(user=USER, verb="create", served=CALL_OF, namespace="default", body=b"x" * size)
+def call(size: int) -> ApiRequest:
+    return ApiRequest(user=USER, verb="create", served=CALL_OF, namespace="default", body=b"x" * size)
 
 
 def config_map(size: int, **more: Any) -> dict[str, Any]:
@@ -27,14 +27,14 @@ def config_map(size: int, **more: Any) -> dict[str, Any]:
 
 async def test_only_a_large_body_is_read_in_a_thread() -> None:
     """The loop goes on meanwhile; errors come out as they are."""
-    assert await read_aside(call(LARGE_BYTES), threading.get_ident) == threading.get_ident()
-    assert await read_aside(call(LARGE_BYTES + 1), threading.get_ident) != threading.get_ident()
+    assert await decode_in_thread(call(LARGE_BYTES), threading.get_ident) == threading.get_ident()
+    assert await decode_in_thread(call(LARGE_BYTES + 1), threading.get_ident) != threading.get_ident()
 
     def refuse() -> None:
         raise BadRequest("no object")
 
     with pytest.raises(BadRequest, match="no object"):
-        await read_aside(call(LARGE_BYTES + 1), refuse)
+        await decode_in_thread(call(LARGE_BYTES + 1), refuse)
 
 
 async def test_others_are_served_while_a_large_body_is_read() -> None:
@@ -45,7 +45,7 @@ async def test_others_are_served_while_a_large_body_is_read() -> None:
         return passed.wait(10)
 
     async with asyncio.TaskGroup() as group:
-        reading = group.create_task(read_aside(call(LARGE_BYTES + 1), read))
+        reading = group.create_task(decode_in_thread(call(LARGE_BYTES + 1), read))
         await asyncio.sleep(0)
         passed.set()
     assert reading.result()

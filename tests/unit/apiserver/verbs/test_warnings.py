@@ -6,9 +6,9 @@ import pytest
 
 from in_process import Asker, pod
 from pykubelet.api.errors import ApiError
-from pykubelet.apiserver.call import Answer, Stream
-from pykubelet.apiserver.custom.naming import named
-from pykubelet.apiserver.custom.served_rows import served_rows
+from pykubelet.apiserver.apiextensions.controller import served_rows
+from pykubelet.apiserver.apiextensions.status import with_accepted_names
+from pykubelet.apiserver.request import ApiResponse, WatchStream
 from widgets import NOW, definition, version, widget
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -109,7 +109,7 @@ async def test_deprecated_version_warns_on_every_request(asker: Asker) -> None:
     """Reads, watches and refusals too; a list has the kind that the definition names."""
     stated = definition(version(deprecated=True, deprecationWarning="old"))
     stated["spec"]["names"]["listKind"] = "Widgetry"
-    for row in served_rows(named(stated, [], NOW)):
+    for row in served_rows(with_accepted_names(stated, [], NOW)):
         asker.api.registry.add(row)
     made = widget(size=1)
     del made["metadata"]["resourceVersion"]
@@ -126,12 +126,12 @@ async def test_deprecated_version_warns_on_every_request(asker: Asker) -> None:
         assert answer.warnings == ("old",)
     assert answer.document["kind"] == "Widgetry"
     watch = await asker.handle("GET", f"{WIDGETS}?watch=true&timeoutSeconds=1")
-    assert isinstance(watch, Stream)
+    assert isinstance(watch, WatchStream)
     assert watch.warnings == ("old",)
     await watch.batches.aclose()
     assert (await _refusal(asker, "GET", f"{WIDGETS}/x", None)).warnings == ("old",)
     deleted = await asker.handle("DELETE", f"{WIDGETS}/w")
-    assert isinstance(deleted, Answer)
+    assert isinstance(deleted, ApiResponse)
     assert deleted.warnings == ("old",)
 
 

@@ -4,13 +4,13 @@ import json
 from typing import Any
 
 from in_process import MERGE, Asker, config_map, pod
-from pykubelet.apiserver.call import Event, Stream
+from pykubelet.apiserver.request import SerializedEvent, WatchStream
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 WATCH = f"{MAPS}?watch=1&timeoutSeconds=1"
 
 
-def told(events: list[Event]) -> list[tuple[str, Any]]:
+def told(events: list[SerializedEvent]) -> list[tuple[str, Any]]:
     return [(event.type, json.loads(event.object)["metadata"].get("name")) for event in events]
 
 
@@ -84,7 +84,7 @@ async def test_all_watchers_of_a_change_share_one_text(asker: Asker) -> None:
     await asker.ask("POST", MAPS, config_map("a"))
     texts = []
     for stream in streams:
-        assert isinstance(stream, Stream)
+        assert isinstance(stream, WatchStream)
         texts.append((await anext(aiter(stream.batches)))[0].object)
         await stream.batches.aclose()
     assert texts[0] is texts[1] is texts[2]

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from in_process import APPLY, JSON_PATCH, MERGE, STRATEGIC, Asker, config_map, pod
-from pykubelet.apiserver.call import Decision, Review
+from pykubelet.apiserver.request import AuthorizationAttributes, AuthorizationDecision
 from pykubelet.apiserver.server import Server
-from pykubelet.testing.counting_ids import CountingIds
+from pykubelet.testing.local_api import CountingIds
 from pykubelet.testing.virtual_time import VirtualClock
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -154,11 +154,11 @@ async def test_write_that_changes_nothing_takes_no_revision(asker: Asker) -> Non
 
 async def test_change_that_creates_needs_the_right_to_create(asker: Asker) -> None:
     """Apply and PUT of what is not there ask once more; changes of what is there do not."""
-    asked: list[Review] = []
+    asked: list[AuthorizationAttributes] = []
 
-    def refuse(review: Review) -> Decision:
+    def refuse(review: AuthorizationAttributes) -> AuthorizationDecision:
         asked.append(review)
-        return Decision(allowed=False, reason="so there")
+        return AuthorizationDecision(allowed=False, reason="so there")
 
     api = asker.api
     server = Server(store=api.store, registry=api.registry, clock=VirtualClock(), ids=CountingIds(), authorize=refuse)

@@ -12,12 +12,18 @@ from hypothesis import strategies as st
 from certificate_lab import NOW, YEAR, a_request, an_authority, certificate_pem
 from pykubelet.api.generated.certificates import CertificateSigningRequest
 from pykubelet.api.times import format_time
-from pykubelet.controllers.certificates.plan import due_at, is_to_sign, problem_of, questions, review
-from pykubelet.controllers.certificates.signing import LIFE, AuthorityExpired, life, signed
-from pykubelet.kube.certificates.wish import Wish, client_wish, serving_wish
+from pykubelet.client.certificates.csr import CertificateTemplate, client_template, serving_template
+from pykubelet.controllers.certificates.certificate_controller import (
+    csr_deletion_time,
+    csr_problem,
+    csr_recognizers,
+    is_to_sign,
+    new_access_review,
+)
+from pykubelet.controllers.certificates.signer import LIFE, AuthorityExpired, certificate_lifetime, sign_certificate
 
-CLIENT, SERVING = client_wish("n1"), serving_wish("n1", ["n1", "10.0.0.1"])
-OTHER = Wish("kubernetes.io/kube-apiserver-client", "system:node:n1")
+CLIENT, SERVING = client_template("n1"), serving_template("n1", ["n1", "10.0.0.1"])
+OTHER = CertificateTemplate("kubernetes.io/kube-apiserver-client", "system:node:n1")
 
 
 def by(user: str, request: CertificateSigningRequest) -> CertificateSigningRequest:
@@ -44,13 +50,13 @@ def using(request: CertificateSigningRequest, *usages: str) -> CertificateSignin
 )
 def test_rights_that_approve_a_request(request_: CertificateSigningRequest, asked: list[str]) -> None:
     """Nodes renew their own; whoever has a token asks for a first one. The rest is for people."""
-    assert [question.subresource for question in questions(request_)] == asked
+    assert [question.subresource for question in csr_recognizers(request_)] == asked
 
 
 def test_question_is_about_the_sender() -> None:
     """With its user and groups, as the server wrote them down."""
     asker = by("system:node:n1", a_request())
-    spec = review(asker, questions(asker)[0]).spec
+    spec = new_access_review(asker, csr_recognizers(asker)[0]).spec
     attributes = spec.resource_attributes
     assert attributes is not None
     assert (spec.user, attributes.verb, attributes.group) == ("system:node:n1", "create", "certificates.k8s.io")
@@ -78,17 +84,17 @@ def test_request_for_another_signer_is_left_alone() -> None:
     """Even if it is approved."""
     other = msgspec.structs.replace(a_request().spec, signer_name="example.com/other")
     assert not is_to_sign(msgspec.structs.replace(a_request("Approved"), spec=other))
-    assert questions(msgspec.structs.replace(a_request(), spec=other)) == ()
+    assert csr_recognizers(msgspec.structs.replace(a_request(), spec=other)) == ()
 
 
 def test_request_that_is_none_has_a_problem() -> None:
     """In words for its condition."""
     spec = a_request().spec
     broken = msgspec.structs.replace(a_request(), spec=msgspec.structs.replace(spec, request=b"x"))
-    assert problem_of(broken) == "PEM block type must be CERTIFICATE REQUEST"
+    assert csr_problem(broken) == "PEM block type must be CERTIFICATE REQUEST"
     wanted = "usages did not match [client auth digital signature key encipherment]"
-    assert problem_of(using(a_request(), "client auth")) == wanted
-    assert problem_of(a_request()) == ""
+    assert csr_problem(using(a_request(), "client auth")) == wanted
+    assert csr_problem(a_request()) == ""
 
 
 def at(**passed: float) -> datetime:
@@ -109,13 +115,13 @@ def at(**passed: float) -> datetime:
 )
 def test_requests_go_when_they_are_over(request_: CertificateSigningRequest, due: datetime | None) -> None:
     """An hour after they are settled, or with the certificate."""
-    assert due_at(request_) == due
+    assert csr_deletion_time(request_) == due
 
 
 def test_request_that_nobody_cares_for_goes_after_a_day() -> None:
     """By its age."""
     metadata = msgspec.structs.replace(a_request().metadata, creation_timestamp=format_time(NOW))
-    assert due_at(msgspec.structs.replace(a_request(), metadata=metadata)) == at(days=1)
+    assert csr_deletion_time(msgspec.structs.replace(a_request(), metadata=metadata)) == at(days=1)
 
 
 def test_certificate_has_what_was_asked_for_and_no_more() -> None:
@@ -134,9 +140,11 @@ def test_certificate_has_what_was_asked_for_and_no_more() -> None:
 @given(st.none() | st.integers(0, 2**31 - 1))
 def test_life_is_between_ten_minutes_and_a_year(seconds: int | None) -> None:
     """However much is asked for."""
-    assert timedelta(minutes=10) <= life(seconds, LIFE) <= LIFE
+    assert timedelta(minutes=10) <= certificate_lifetime(seconds, LIFE) <= LIFE
     assert (
-        seconds is None or not 600 <= seconds <= LIFE.total_seconds() or life(seconds, LIFE).total_seconds() == seconds
+        seconds is None
+        or not 600 <= seconds <= LIFE.total_seconds()
+        or certificate_lifetime(seconds, LIFE).total_seconds() == seconds
     )
 
 
@@ -147,4 +155,4 @@ def test_certificate_ends_with_its_authority_at_the_latest() -> None:
     assert certificate.not_valid_after_utc == an_authority().certificate.not_valid_after_utc
     request = x509.load_pem_x509_csr(a_request().spec.request or b"")
     with pytest.raises(AuthorityExpired):
-        signed(request, (), authority=an_authority(), now=NOW + 10 * YEAR)
+        sign_certificate(request, (), authority=an_authority(), now=NOW + 10 * YEAR)

@@ -6,26 +6,33 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.api.patch import apply_merge
-from pykubelet.api.resources import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES
-from pykubelet.controllers.manifests.marks import Identity, Mark, digest_of, marked, present, unmarked
+from pykubelet.api.patch.json_merge_patch import apply_merge
+from pykubelet.api.schema import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES
+from pykubelet.controllers.manifests.desired import (
+    ManifestObject,
+    ManifestReference,
+    applied_object,
+    digest_of,
+    origin_removal_patch,
+    with_origin,
+)
 
-MARK = Mark(object="ConfigMap default/a", file='/m/"ä".yaml', folder=7, digest="d")
+MARK = ManifestReference(object="ConfigMap default/a", file='/m/"ä".yaml', folder=7, digest="d")
 
 
 def stored(**metadata: Any) -> dict[str, Any]:
     """What the server keeps of an object that was made from a document."""
-    document = marked({"metadata": {"name": "a"}}, namespace="default", mark=MARK, is_created=True)
+    document = with_origin({"metadata": {"name": "a"}}, namespace="default", mark=MARK, is_created=True)
     return {**document, "metadata": {**document["metadata"], "uid": "u", **metadata}}
 
 
 def test_mark_is_read_back_from_the_object() -> None:
     """With all it says, and whether the object is going."""
-    found = present(CONFIG_MAPS, stored())
+    found = applied_object(CONFIG_MAPS, stored())
     assert found is not None
-    assert (found.identity, found.mark) == (Identity("", "ConfigMap", "default", "a"), MARK)
+    assert (found.identity, found.mark) == (ManifestObject("", "ConfigMap", "default", "a"), MARK)
     assert (found.uid, found.is_created, found.is_ending) == ("u", True, False)
-    ending = present(CONFIG_MAPS, stored(deletionTimestamp="2026-01-01T00:00:00Z"))
+    ending = applied_object(CONFIG_MAPS, stored(deletionTimestamp="2026-01-01T00:00:00Z"))
     assert ending is not None
     assert ending.is_ending
 
@@ -45,23 +52,23 @@ def test_mark_is_read_back_from_the_object() -> None:
 )
 def test_copies_and_broken_marks_are_none_of_ours(changed: dict[str, Any]) -> None:
     """What cannot be told for sure is left alone."""
-    assert present(CONFIG_MAPS, stored(**changed)) is None
-    assert present(DEPLOYMENTS, stored()) is None
+    assert applied_object(CONFIG_MAPS, stored(**changed)) is None
+    assert applied_object(DEPLOYMENTS, stored()) is None
 
 
 def test_document_keeps_what_it_says_under_the_mark() -> None:
     """Its own labels stay, its mark of another time does not; without a namespace it gets none."""
     document = {"kind": "Namespace", "metadata": {"name": "a", "labels": {"app": "x", "pykubelet.io/manifest": "y"}}}
-    sent = marked(document, namespace="", mark=MARK, is_created=False)
+    sent = with_origin(document, namespace="", mark=MARK, is_created=False)
     assert sent["metadata"]["labels"] == {"app": "x", "pykubelet.io/manifest": "adopted"}
     assert "namespace" not in sent["metadata"]
     assert document["metadata"] == {"name": "a", "labels": {"app": "x", "pykubelet.io/manifest": "y"}}
-    assert present(NAMESPACES, {"metadata": {**sent["metadata"], "uid": "u"}}) is None
+    assert applied_object(NAMESPACES, {"metadata": {**sent["metadata"], "uid": "u"}}) is None
 
 
 def test_mark_can_be_taken_off() -> None:
     """And nothing else with it."""
-    bare = apply_merge(stored(), unmarked("u"))
+    bare = apply_merge(stored(), origin_removal_patch("u"))
     assert bare["metadata"] == {"name": "a", "namespace": "default", "uid": "u", "labels": {}, "annotations": {}}
 
 

@@ -5,19 +5,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from manifest_rig import config_map, namespace, widget
-from pykubelet.api.resources import CONFIG_MAPS, NAMESPACES, Resource
-from pykubelet.controllers.manifests.marks import Identity, Mark, Present
-from pykubelet.controllers.manifests.plan import Plan, make_plan
-from pykubelet.controllers.manifests.wishes import Wish, kinds_of, read_wishes
-from pykubelet.kube.manifests.last_known_good import Found, PathView, Reading
+from pykubelet.api.schema import CONFIG_MAPS, NAMESPACES, Resource
+from pykubelet.client.manifests.last_known_good import FileReading, FoundManifests, PathView
+from pykubelet.controllers.manifests.controller import ManifestPlan, make_plan
+from pykubelet.controllers.manifests.desired import (
+    AppliedObject,
+    ManifestDocument,
+    ManifestObject,
+    ManifestReference,
+    kinds_of,
+    read_manifest_documents,
+)
 
 SERVICES = Resource("", "v1", "services", "Service")
 KINDS = kinds_of((CONFIG_MAPS, NAMESPACES, SERVICES))
 INODE = 7
 
 
-def found(files: dict[str, str], *, inode: int = INODE, vanished: bool = False, definite: bool = True) -> Found[Wish]:
-    readings = {path: read_wishes(text.encode(), path) for path, text in sorted(files.items())}
+def found(
+    files: dict[str, str], *, inode: int = INODE, vanished: bool = False, definite: bool = True
+) -> FoundManifests[ManifestDocument]:
+    readings = {path: read_manifest_documents(text.encode(), path) for path, text in sorted(files.items())}
     view = PathView(
         path="/m",
         files=readings,
@@ -26,26 +34,30 @@ def found(files: dict[str, str], *, inode: int = INODE, vanished: bool = False, 
         has_vanished=vanished,
         is_definite=definite,
     )
-    return Found((view,))
+    return FoundManifests((view,))
 
 
-def gone(folder: tuple[int, int]) -> Found[Wish]:
+def gone(folder: tuple[int, int]) -> FoundManifests[ManifestDocument]:
     """A path that was followed as a single file, which is not there."""
-    return Found((PathView(path="/m/a", folder=folder, is_definite=True),))
+    return FoundManifests((PathView(path="/m/a", folder=folder, is_definite=True),))
 
 
-def object_of(name: str, file: str, *, created: bool = True, ending: bool = False, kind: str = "ConfigMap") -> Present:
-    identity = Identity("", kind, "" if kind == "Namespace" else "default", name)
-    mark = Mark(object=str(identity), file=file, folder=INODE, digest="another")
+def object_of(
+    name: str, file: str, *, created: bool = True, ending: bool = False, kind: str = "ConfigMap"
+) -> AppliedObject:
+    identity = ManifestObject("", kind, "" if kind == "Namespace" else "default", name)
+    mark = ManifestReference(object=str(identity), file=file, folder=INODE, digest="another")
     resource = {"ConfigMap": CONFIG_MAPS, "Namespace": NAMESPACES}[kind]
-    return Present(identity=identity, resource=resource, uid=name, mark=mark, is_created=created, is_ending=ending)
+    return AppliedObject(
+        identity=identity, resource=resource, uid=name, mark=mark, is_created=created, is_ending=ending
+    )
 
 
-def done(plan: Plan, before: list[Present]) -> list[Present]:
+def done(plan: ManifestPlan, before: list[AppliedObject]) -> list[AppliedObject]:
     """What follows the files after the plan was carried out."""
     gone = {each.identity for each in (*plan.deletes, *plan.releases)}
     made = {
-        one.identity: Present(
+        one.identity: AppliedObject(
             identity=one.identity,
             resource=one.resource,
             uid="new",
@@ -57,7 +69,7 @@ def done(plan: Plan, before: list[Present]) -> list[Present]:
     return [*made.values(), *(each for each in before if each.identity not in gone and each.identity not in made)]
 
 
-def applied(plan: Plan) -> list[str]:
+def applied(plan: ManifestPlan) -> list[str]:
     return [one.mark.object for one in plan.applies]
 
 
@@ -84,14 +96,14 @@ def test_what_others_need_comes_first_and_goes_last() -> None:
         pytest.param(found({}, vanished=True), False, id="folder vanished"),
         pytest.param(found({}, inode=8), False, id="another, empty folder"),
         pytest.param(found({"/m/b": config_map("b")}, inode=8), True, id="another folder, with files"),
-        pytest.param(Found(), False, id="nothing followed"),
+        pytest.param(FoundManifests(), False, id="nothing followed"),
         pytest.param(found({}, definite=False), False, id="a file changed while it was first read"),
-        pytest.param(Found((PathView(path="/m", is_definite=True),)), False, id="folder missing at the start"),
+        pytest.param(FoundManifests((PathView(path="/m", is_definite=True),)), False, id="folder missing at the start"),
         pytest.param(gone((1, INODE)), True, id="single file removed"),
         pytest.param(gone((1, 8)), False, id="single file in another folder"),
     ],
 )
-def test_object_goes_only_on_evidence(look: Found[Wish], deleted: bool) -> None:
+def test_object_goes_only_on_evidence(look: FoundManifests[ManifestDocument], deleted: bool) -> None:
     """And what was there before its file, or is going already, is never deleted."""
     plan = make_plan(look, [object_of("a", "/m/a")], KINDS)
     assert ([each.identity.name for each in plan.deletes], plan.releases) == (["a"] if deleted else [], ())
@@ -105,7 +117,7 @@ def test_object_that_is_going_is_waited_for() -> None:
     """Even if it follows its document: what is applied to it goes with it."""
     look = found({"/m/a": config_map("a")})
     (one,) = make_plan(look, [], KINDS).applies
-    going = Present(
+    going = AppliedObject(
         identity=one.identity, resource=CONFIG_MAPS, uid="1", mark=one.mark, is_created=True, is_ending=True
     )
     plan = make_plan(look, [going], KINDS)
@@ -115,9 +127,9 @@ def test_object_that_is_going_is_waited_for() -> None:
 def test_document_is_applied_again_when_anything_about_it_changed() -> None:
     """Its text, its file or its folder; but not because of layout or the order of keys."""
     (one,) = make_plan(found({"/m/a": config_map("a")}), [], KINDS).applies
-    after = done(Plan(applies=(one,)), [])
+    after = done(ManifestPlan(applies=(one,)), [])
     same = "# hello\nkind: ConfigMap\ndata: {v: '1'}\napiVersion: v1\nmetadata:\n  name: a\n"
-    assert make_plan(found({"/m/a": same}), after, KINDS) == Plan()
+    assert make_plan(found({"/m/a": same}), after, KINDS) == ManifestPlan()
     for look in (
         found({"/m/a": config_map("a", "2")}),
         found({"/m/b": config_map("a")}),
@@ -147,7 +159,7 @@ _LOOKS = st.builds(
 
 @settings(max_examples=80, deadline=None)
 @given(looks=st.lists(_LOOKS, max_size=5))
-def test_plans_lead_to_what_the_files_say_and_then_rest(looks: list[Found[Wish]]) -> None:
+def test_plans_lead_to_what_the_files_say_and_then_rest(looks: list[FoundManifests[ManifestDocument]]) -> None:
     """Carried out, a plan leaves nothing to do; and no object goes that a file names, or a broken file may name."""
     before = [object_of("old", "/m/x", created=False)]
     for look in looks:
@@ -155,7 +167,7 @@ def test_plans_lead_to_what_the_files_say_and_then_rest(looks: list[Found[Wish]]
         named = {wish.name[1::2] for reading in look.files.values() for wish in reading.items}
         for each in (*plan.deletes, *plan.releases):
             assert (each.identity.kind, each.identity.name) not in named
-            assert not look.files.get(each.mark.file, Reading()).problem
+            assert not look.files.get(each.mark.file, FileReading()).problem
             assert each.mark.file in look.files or not look.views[0].has_vanished
         before = done(plan, before)
         again = make_plan(look, before, KINDS)

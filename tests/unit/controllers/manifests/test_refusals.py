@@ -6,19 +6,18 @@ from hypothesis import strategies as st
 
 from manifest_rig import config_map
 from pykubelet.api.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, NotReached
-from pykubelet.api.resources import CONFIG_MAPS
-from pykubelet.controllers.manifests.marks import Present
-from pykubelet.controllers.manifests.plan import make_plan
-from pykubelet.controllers.manifests.refusals import (
+from pykubelet.api.schema import CONFIG_MAPS
+from pykubelet.client.manifests.last_known_good import FoundManifests, PathView
+from pykubelet.controllers.manifests.controller import (
     PATIENT_TRIES,
-    Failure,
-    Patience,
-    refusal,
-    still_ending,
-    undeletable,
+    ApplyFailure,
+    FailureReporter,
+    apply_failure,
+    delete_failure,
+    make_plan,
+    still_deleting_failure,
 )
-from pykubelet.controllers.manifests.wishes import Apply, kinds_of, read_wishes
-from pykubelet.kube.manifests.last_known_good import Found, PathView
+from pykubelet.controllers.manifests.desired import AppliedObject, DesiredObject, kinds_of, read_manifest_documents
 
 CAUSES = [
     {"field": "data.v", "message": 'Invalid value: "1": too short', "reason": "FieldValueInvalid"},
@@ -26,9 +25,9 @@ CAUSES = [
 ]
 
 
-def document() -> Apply:
-    reading = read_wishes(f"# above\n{config_map('a')}".encode(), "/m/a")
-    found = Found((PathView(path="/m", files={"/m/a": reading}, is_folder=True),))
+def document() -> DesiredObject:
+    reading = read_manifest_documents(f"# above\n{config_map('a')}".encode(), "/m/a")
+    found = FoundManifests((PathView(path="/m", files={"/m/a": reading}, is_folder=True),))
     (one,) = make_plan(found, [], kinds_of([CONFIG_MAPS])).applies
     return one
 
@@ -53,26 +52,29 @@ def document() -> Apply:
 )
 def test_refusal_names_lines_and_fields(error: ApiError, text: str, may_pass: bool) -> None:
     """Those the server spoke of, or the document's first."""
-    assert refusal(document(), error) == Failure("/m/a", "ConfigMap default/a", text, may_pass)
+    assert apply_failure(document(), error) == ApplyFailure("/m/a", "ConfigMap default/a", text, may_pass)
 
 
 def test_object_that_is_going_is_told_as_such() -> None:
-    assert still_ending(document()).text == "line 2: ConfigMap default/a is being deleted, and is made anew after that"
+    assert (
+        still_deleting_failure(document()).text
+        == "line 2: ConfigMap default/a is being deleted, and is made anew after that"
+    )
 
 
 def test_object_that_cannot_be_deleted_is_told() -> None:
     """By name, at the file that made it; another one of its name by now will be seen at the next pass."""
     one = document()
-    made = Present(identity=one.identity, resource=CONFIG_MAPS, uid="1", mark=one.mark, is_created=True)
+    made = AppliedObject(identity=one.identity, resource=CONFIG_MAPS, uid="1", mark=one.mark, is_created=True)
     text = "ConfigMap default/a is not deleted: no"
-    assert undeletable(made, Forbidden("no")) == Failure("/m/a", "ConfigMap default/a", text, may_pass=False)
-    assert undeletable(made, Conflict("no")).may_pass
+    assert delete_failure(made, Forbidden("no")) == ApplyFailure("/m/a", "ConfigMap default/a", text, may_pass=False)
+    assert delete_failure(made, Conflict("no")).may_pass
 
 
 def test_what_may_pass_is_told_after_some_tries() -> None:
     """And what will not pass at once; a success in between starts the count anew."""
-    passing, lasting = Failure("/a", "x", "wait", may_pass=True), Failure("/a", "y", "bad", may_pass=False)
-    patience = Patience()
+    passing, lasting = ApplyFailure("/a", "x", "wait", may_pass=True), ApplyFailure("/a", "y", "bad", may_pass=False)
+    patience = FailureReporter()
     for _ in range(2):
         for _ in range(PATIENT_TRIES - 1):
             assert patience.worth_telling([passing, lasting]) == {"/a": ("bad",)}
@@ -84,9 +86,9 @@ def test_what_may_pass_is_told_after_some_tries() -> None:
 @given(passes=st.lists(st.sets(st.sampled_from("abc")), max_size=12))
 def test_failure_is_told_if_it_has_lasted(passes: list[set[str]]) -> None:
     """Exactly those that failed in each of the last few passes."""
-    patience = Patience()
+    patience = FailureReporter()
     for number, failing in enumerate(passes, start=1):
-        told = patience.worth_telling([Failure(f"/{name}", name, name, may_pass=True) for name in sorted(failing)])
+        told = patience.worth_telling([ApplyFailure(f"/{name}", name, name, may_pass=True) for name in sorted(failing)])
         recent = passes[max(0, number - PATIENT_TRIES) : number]
         lasting = set.intersection(*recent) if len(recent) == PATIENT_TRIES else set()
         assert set(told) == {f"/{name}" for name in lasting}

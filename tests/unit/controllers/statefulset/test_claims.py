@@ -21,8 +21,17 @@ from pykubelet.api.generated.core import (
     Volume,
 )
 from pykubelet.api.generated.meta import LabelSelector, ObjectMeta, OwnerReference
-from pykubelet.controllers.statefulset.claims import claims_of, has_other_manager, is_left_over, owners_to_set
-from pykubelet.controllers.statefulset.identity import correction, has_storage, is_member, new_pod, ordinal_of
+from pykubelet.controllers.statefulset.identity import (
+    claims_of,
+    correction,
+    has_other_manager,
+    has_storage,
+    is_left_over,
+    is_member,
+    new_pod,
+    ordinal_of,
+    owners_to_set,
+)
 
 LABELS = {"app": "web"}
 

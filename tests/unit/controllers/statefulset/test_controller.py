@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pykubelet.api import wire
+from pykubelet.api import serializer
 from pykubelet.api.errors import ApiError, Forbidden, InternalError
 from pykubelet.api.generated.apps import (
     ControllerRevision,
@@ -17,11 +17,10 @@ from pykubelet.api.generated.apps import (
 )
 from pykubelet.api.generated.core import ObjectReference, PersistentVolumeClaim, Pod, PodStatus, PodTemplateSpec
 from pykubelet.api.generated.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta, OwnerReference
-from pykubelet.api.typed import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS, Kind
-from pykubelet.controllers.object_index import ObjectIndex
-from pykubelet.controllers.ownership import new_controller_ref
-from pykubelet.controllers.pod_index import PodIndex
-from pykubelet.controllers.statefulset import StatefulSetController, StatefulView
+from pykubelet.api.scheme import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS, TypedKind
+from pykubelet.client.indexer import ObjectIndex, PodIndex
+from pykubelet.controllers.framework.ownership import new_controller_ref
+from pykubelet.controllers.statefulset.stateful_set import StatefulSetController, StatefulSetInformers
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import EPOCH, VirtualClock
 
@@ -50,7 +49,7 @@ class BrokenApi(MemoryApi):
 
     broken: tuple[str, ApiError] | None = None
 
-    async def create(self, kind: Kind[Any], body: Any, *, namespace: str = "", name: str = "") -> Any:
+    async def create(self, kind: TypedKind[Any], body: Any, *, namespace: str = "", name: str = "") -> Any:
         if self.broken is not None and self.broken[0] == kind.resource.plural:
             raise self.broken[1]
         return await super().create(kind, body, namespace=namespace, name=name)
@@ -61,8 +60,8 @@ class World:
 
     def __init__(self, one: StatefulSet) -> None:
         self.api, self.told = BrokenApi(VirtualClock()), list[str]()
-        self.api.put(STATEFUL_SETS.resource, wire.to_document(one))
-        self.view = StatefulView(ObjectIndex([one]), PodIndex(), ObjectIndex(), ObjectIndex())
+        self.api.put(STATEFUL_SETS.resource, serializer.to_document(one))
+        self.view = StatefulSetInformers(ObjectIndex([one]), PodIndex(), ObjectIndex(), ObjectIndex())
         self.controller = StatefulSetController(client=self.api, recorder=self, view=self.view, clock=VirtualClock())
 
     def event(self, involved: ObjectReference, event_type: str, reason: str, message: str) -> None:
@@ -72,16 +71,16 @@ class World:
     def show(self) -> None:
         """Let the controller see everything."""
         for document in self.api.documents(STATEFUL_SETS.resource):
-            self.view.sets.put(wire.from_document(document, StatefulSet))
+            self.view.sets.put(serializer.from_document(document, StatefulSet))
         for document in self.api.documents(PODS.resource):
-            self.view.pods.put(wire.from_document(document, Pod))
+            self.view.pods.put(serializer.from_document(document, Pod))
         for document in self.api.documents(PERSISTENT_VOLUME_CLAIMS.resource):
-            self.view.claims.put(wire.from_document(document, PersistentVolumeClaim))
+            self.view.claims.put(serializer.from_document(document, PersistentVolumeClaim))
         for document in self.api.documents(CONTROLLER_REVISIONS.resource):
-            self.view.revisions.put(wire.from_document(document, ControllerRevision))
+            self.view.revisions.put(serializer.from_document(document, ControllerRevision))
 
-    def add(self, kind: Kind[Any], obj: Any) -> None:
-        self.api.put(kind.resource, wire.to_document(obj))
+    def add(self, kind: TypedKind[Any], obj: Any) -> None:
+        self.api.put(kind.resource, serializer.to_document(obj))
         self.show()
 
     async def woken(self) -> list[str]:
@@ -195,7 +194,7 @@ async def test_pod_that_has_gone_is_not_deleted_in_its_successors_place() -> Non
     world.add(PODS, replace(pod(owner=one), status=PodStatus(phase="Failed")))
     world.api.remove(PODS.resource, namespace="ns", name="web-0")
     await world.controller.sync(KEY)
-    world.api.put(PODS.resource, wire.to_document(replace(pod(), metadata=replace(pod().metadata, uid="next"))))
+    world.api.put(PODS.resource, serializer.to_document(replace(pod(), metadata=replace(pod().metadata, uid="next"))))
     with pytest.raises(ApiError):
         await world.controller.sync(KEY)
     assert [one["metadata"]["uid"] for one in world.api.documents(PODS.resource)] == ["next"]

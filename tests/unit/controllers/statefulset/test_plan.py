@@ -20,8 +20,13 @@ from pykubelet.api.generated.core import PersistentVolumeClaim, Pod, PodConditio
 from pykubelet.api.generated.meta import LabelSelector, ObjectMeta
 from pykubelet.api.times import format_time
 from pykubelet.controllers.statefulset.identity import new_pod, pod_name
-from pykubelet.controllers.statefulset.plan import Plan, Sight, is_of_current_version, plan
-from pykubelet.controllers.statefulset.status import compute_status
+from pykubelet.controllers.statefulset.stateful_set import compute_status
+from pykubelet.controllers.statefulset.stateful_set_control import (
+    StatefulSetPlan,
+    StatefulSetState,
+    is_of_current_version,
+    plan_update,
+)
 from pykubelet.testing.virtual_time import EPOCH
 
 MIN_READY = 10
@@ -64,9 +69,9 @@ def no_claim(_key: str) -> PersistentVolumeClaim | None:
     return None
 
 
-def planned(one: StatefulSet, pods: list[Pod]) -> Plan:
-    return plan(
-        Sight(
+def planned(one: StatefulSet, pods: list[Pod]) -> StatefulSetPlan:
+    return plan_update(
+        StatefulSetState(
             stateful_set=one,
             pods=pods,
             claim=no_claim,
@@ -77,7 +82,7 @@ def planned(one: StatefulSet, pods: list[Pod]) -> Plan:
     )
 
 
-def words(made: Plan) -> str:
+def words(made: StatefulSetPlan) -> str:
     steps = [f"{step.action.name.lower()} {step.pod.metadata.name}" for stage in made.stages for step in stage]
     return ", ".join(steps)
 

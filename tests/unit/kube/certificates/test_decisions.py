@@ -10,22 +10,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from certificate_lab import NOW, a_key, a_request, certificate_pem, request_pem
-from pykubelet.api.certificate_requests import kubelet_client_problem, kubelet_serving_problem, signed_request
-from pykubelet.kube.certificates.outcome import RequestRefused, issued_certificate
-from pykubelet.kube.certificates.rotation import is_valid, lasts_longer, rotation_at, wait_seconds
-from pykubelet.kube.certificates.wish import (
-    Wish,
-    client_wish,
+from pykubelet.api.certificates import kubelet_client_problem, kubelet_serving_problem, signed_request
+from pykubelet.client.certificates.csr import (
+    CertificateTemplate,
+    RequestRefused,
+    client_template,
     is_request_for,
-    lasting_name,
+    issued_certificate,
     request_object,
     satisfies,
-    serving_wish,
+    serving_template,
+    stable_request_name,
     usages,
 )
+from pykubelet.client.certificates.manager import is_valid, lasts_longer, rotation_at, wait_seconds
 
-CLIENT = client_wish("n1")
-SERVING = serving_wish("n1", ["10.0.0.1", "n1", ""])
+CLIENT = client_template("n1")
+SERVING = serving_template("n1", ["10.0.0.1", "n1", ""])
 DENIED = "the certificate signing request csr-1 is denied, reason: Why, message: "
 GONE = "the certificate signing request csr-1 was deleted, and another made in its place"
 
@@ -51,18 +52,20 @@ def test_rsa_key_enciphers_too() -> None:
 
 def test_name_of_a_first_request_lasts() -> None:
     """The same for the same node and key, so that it is found again; else another."""
-    names = {lasting_name(wish, a_key(key).public_key()) for wish in (CLIENT, client_wish("n2")) for key in (0, 1)}
+    names = {
+        stable_request_name(wish, a_key(key).public_key()) for wish in (CLIENT, client_template("n2")) for key in (0, 1)
+    }
     assert len(names) == 4
-    assert lasting_name(CLIENT, a_key().public_key()) in names
+    assert stable_request_name(CLIENT, a_key().public_key()) in names
     assert all(name.startswith("node-csr-") and len(name) == 52 for name in names)
 
 
 @pytest.mark.parametrize(
     ("wish", "key", "days", "is_ours"),
-    [(CLIENT, 0, 0, True), (CLIENT, 1, 0, False), (client_wish("n2"), 0, 0, False), (CLIENT, 0, 400, False)],
+    [(CLIENT, 0, 0, True), (CLIENT, 1, 0, False), (client_template("n2"), 0, 0, False), (CLIENT, 0, 400, False)],
     ids=["ours", "another key", "another node", "what it gave is over"],
 )
-def test_earlier_request_is_ours(wish: Wish, key: int, days: int, is_ours: bool) -> None:
+def test_earlier_request_is_ours(wish: CertificateTemplate, key: int, days: int, is_ours: bool) -> None:
     """Only then is it used again."""
     found = a_request("Approved", certificate=certificate_pem(CLIENT))
     assert is_request_for(found, wish, a_key(key).public_key(), NOW + timedelta(days=days)) is is_ours
@@ -78,14 +81,14 @@ def test_unreadable_request_is_not_ours() -> None:
     ("held", "wanted", "fits"),
     [
         (CLIENT, CLIENT, True),
-        (CLIENT, client_wish("n2"), False),
+        (CLIENT, client_template("n2"), False),
         (CLIENT, SERVING, False),
-        (SERVING, serving_wish("n1", ["n1"]), True),
-        (SERVING, serving_wish("n1", ["n1", "10.0.0.2"]), False),
+        (SERVING, serving_template("n1", ["n1"]), True),
+        (SERVING, serving_template("n1", ["n1", "10.0.0.2"]), False),
     ],
     ids=["same", "another node", "names missing", "more names", "new address"],
 )
-def test_certificate_satisfies_a_wish(held: Wish, wanted: Wish, fits: bool) -> None:
+def test_certificate_satisfies_a_wish(held: CertificateTemplate, wanted: CertificateTemplate, fits: bool) -> None:
     """It may have more than is wanted, and nothing less."""
     assert satisfies(parsed(certificate_pem(held)), wanted) is fits
 
@@ -107,7 +110,7 @@ def test_wish_that_has_no_certificate_does_not_wait() -> None:
     """Nor does one whose certificate has become another's, as when an address changes."""
     certificate = parsed(certificate_pem(SERVING))
     assert wait_seconds(None, CLIENT, NOW, 0.5) == 0
-    assert wait_seconds(certificate, serving_wish("n1", ["10.0.0.9"]), NOW, 0.5) == 0
+    assert wait_seconds(certificate, serving_template("n1", ["10.0.0.9"]), NOW, 0.5) == 0
     assert lasts_longer(certificate, None)
     assert not lasts_longer(certificate, certificate)
 

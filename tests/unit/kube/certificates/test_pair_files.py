@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 
 from certificate_lab import NOW, a_key, certificate_pem
-from pykubelet.kube.certificates.asking import key_pem
-from pykubelet.kube.certificates.pair_files import PairError, PairFiles, read_key
-from pykubelet.kube.certificates.wish import client_wish
+from pykubelet.client.certificates.csr import client_template, key_pem
+from pykubelet.client.certificates.store import CertificateStore, CertificateStoreError, read_key
 
-WISH = client_wish("n1")
+WISH = client_template("n1")
 
 
-def stored(files: PairFiles, *, days: int = 0, key: int = 0) -> bytes:
+def stored(files: CertificateStore, *, days: int = 0, key: int = 0) -> bytes:
     pem = certificate_pem(WISH, key=key)
     files.replace(pem, key_pem(a_key(key)), now=NOW + timedelta(days=days))
     return pem
@@ -22,7 +21,7 @@ def stored(files: PairFiles, *, days: int = 0, key: int = 0) -> bytes:
 
 def test_pair_is_kept_for_its_owner_alone_behind_a_link(tmp_path: Path) -> None:
     """As a kubelet keeps it: one file with both, named by its date."""
-    files = PairFiles(tmp_path / "pki", "kubelet-client")
+    files = CertificateStore(tmp_path / "pki", "kubelet-client")
     assert files.current() is None
     stored(files)
     path = tmp_path / "pki/kubelet-client-2026-05-01-12-00-00.pem"
@@ -33,7 +32,7 @@ def test_pair_is_kept_for_its_owner_alone_behind_a_link(tmp_path: Path) -> None:
 
 def test_new_pair_replaces_the_old_and_few_are_kept(tmp_path: Path) -> None:
     """Two old ones, for whoever has one open."""
-    files = PairFiles(tmp_path, "kubelet-client")
+    files = CertificateStore(tmp_path, "kubelet-client")
     for days in range(5):
         stored(files, days=days, key=days)
     pair = files.current()
@@ -44,7 +43,7 @@ def test_new_pair_replaces_the_old_and_few_are_kept(tmp_path: Path) -> None:
 
 def test_change_that_was_cut_short_is_finished(tmp_path: Path) -> None:
     """A kubelet takes the old link away before it has the new one in its place."""
-    files = PairFiles(tmp_path, "kubelet-client")
+    files = CertificateStore(tmp_path, "kubelet-client")
     stored(files)
     files.current_path.rename(tmp_path / "kubelet-client-updated.pem")
     assert files.current() is not None
@@ -53,21 +52,21 @@ def test_change_that_was_cut_short_is_finished(tmp_path: Path) -> None:
 
 def test_certificate_of_another_key_is_not_kept(tmp_path: Path) -> None:
     """Nor a text that is none; what was there stays."""
-    files = PairFiles(tmp_path, "kubelet-client")
+    files = CertificateStore(tmp_path, "kubelet-client")
     stored(files)
     for pem in (certificate_pem(WISH, key=1), b"nonsense"):
-        with pytest.raises(PairError, match="is not one for the key of kubelet-client"):
+        with pytest.raises(CertificateStoreError, match="is not one for the key of kubelet-client"):
             files.replace(pem, key_pem(a_key()), now=NOW)
     assert files.current() is not None
 
 
 def test_file_in_place_of_the_link_is_left_alone(tmp_path: Path) -> None:
     """Somebody has put it there."""
-    files = PairFiles(tmp_path, "kubelet-client")
+    files = CertificateStore(tmp_path, "kubelet-client")
     files.current_path.write_text("mine")
-    with pytest.raises(PairError, match="is a file and no link"):
+    with pytest.raises(CertificateStoreError, match="is a file and no link"):
         stored(files)
-    with pytest.raises(PairError, match="holds no certificate with its key"):
+    with pytest.raises(CertificateStoreError, match="holds no certificate with its key"):
         files.current()
     assert files.current_path.read_text() == "mine"
 
@@ -83,5 +82,5 @@ def test_key_that_cannot_be_used_is_refused() -> None:
 def test_pair_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     """With the file's name."""
     (tmp_path / "taken").write_text("")
-    with pytest.raises(PairError, match="taken"):
-        stored(PairFiles(tmp_path / "taken", "kubelet-client"))
+    with pytest.raises(CertificateStoreError, match="taken"):
+        stored(CertificateStore(tmp_path / "taken", "kubelet-client"))

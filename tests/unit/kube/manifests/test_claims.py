@@ -3,19 +3,26 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.kube.manifests.claims import Claim, Claimed, claimed, with_losses
-from pykubelet.kube.manifests.last_known_good import Reading
+from pykubelet.client.manifests.last_known_good import (
+    ClaimedObjects,
+    FileClaim,
+    FileReading,
+    resolve_claims,
+    with_losses,
+)
 
 Item = tuple[str, str]
 """Name and UID."""
 
 
-def claim_of(item: Item) -> Claim:
-    return Claim(item[0], f"thing {item[0]}", item[1])
+def claim_of(item: Item) -> FileClaim:
+    return FileClaim(item[0], f"thing {item[0]}", item[1])
 
 
-def decide(files: dict[str, list[Item]], owners: dict[str, str] | None = None) -> Claimed[Item]:
-    return claimed({path: Reading(items=tuple(items)) for path, items in files.items()}, owners or {}, claim_of)
+def decide(files: dict[str, list[Item]], owners: dict[str, str] | None = None) -> ClaimedObjects[Item]:
+    return resolve_claims(
+        {path: FileReading(items=tuple(items)) for path, items in files.items()}, owners or {}, claim_of
+    )
 
 
 def test_first_file_in_order_wins_unless_another_has_it() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.kube.manifests.last_known_good import PathView, Reading, Scan, advance
+from pykubelet.client.manifests.last_known_good import FileReading, PathScan, PathView, advance
 
 Item = tuple[str, int]
 """A name, and a version."""
@@ -13,20 +13,20 @@ A, B, A2 = ("a", 1), ("b", 1), ("a", 2)
 
 
 def look(
-    files: dict[str, Reading[Item] | None], *, folder: tuple[int, int] | None = HERE, problem: str = ""
-) -> Scan[Item]:
-    return Scan(path="/m", is_folder=True, folder=folder, files=files, is_definite=True, problem=problem)
+    files: dict[str, FileReading[Item] | None], *, folder: tuple[int, int] | None = HERE, problem: str = ""
+) -> PathScan[Item]:
+    return PathScan(path="/m", is_folder=True, folder=folder, files=files, is_definite=True, problem=problem)
 
 
-def read(*items: Item, problem: str = "") -> Reading[Item]:
-    return Reading(items=items, problem=problem, stamp=(1,))
+def read(*items: Item, problem: str = "") -> FileReading[Item]:
+    return FileReading(items=items, problem=problem, stamp=(1,))
 
 
-def after(view: PathView[Item], scan: Scan[Item]) -> PathView[Item]:
+def after(view: PathView[Item], scan: PathScan[Item]) -> PathView[Item]:
     return advance(view, scan, name_of=lambda item: item[0], noun="things")
 
 
-def seen(*scans: Scan[Item]) -> PathView[Item]:
+def seen(*scans: PathScan[Item]) -> PathView[Item]:
     view: PathView[Item] = PathView(path="/m")
     for scan in scans:
         view = after(view, scan)
@@ -69,7 +69,7 @@ def test_equal_items_stay_the_same_objects() -> None:
         pytest.param(look({"/m/f": read(problem="bad")}), True, "", id="file broken"),
     ],
 )
-def test_items_go_only_when_removed(scan: Scan[Item], kept: bool, problem: str) -> None:
+def test_items_go_only_when_removed(scan: PathScan[Item], kept: bool, problem: str) -> None:
     """What merely vanished or broke keeps its items, and says so; the next good look heals it."""
     good = look({"/m/f": read(A)})
     view = seen(good, scan)
@@ -99,7 +99,7 @@ _SCANS = st.builds(
 
 @settings(max_examples=100, deadline=None)
 @given(scans=st.lists(_SCANS, max_size=6))
-def test_item_goes_only_with_its_file_or_from_a_good_one(scans: list[Scan[Item]]) -> None:
+def test_item_goes_only_with_its_file_or_from_a_good_one(scans: list[PathScan[Item]]) -> None:
     """Whatever the order of looks; and what is named now is there."""
     view = seen()
     for scan in scans:

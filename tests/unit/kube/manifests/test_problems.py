@@ -1,6 +1,6 @@
 """Problems are told when they begin, change and end, and only then."""
 
-from pykubelet.kube.manifests.problems import ProblemBook, SourceProblem
+from pykubelet.client.manifests.last_known_good import ProblemBook, SourceProblem
 
 
 class Told:

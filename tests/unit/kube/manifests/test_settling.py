@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.kube.manifests.scan import is_manifest_name
-from pykubelet.kube.manifests.settling import Settling
+from pykubelet.client.manifests.follower import SettlingFiles
+from pykubelet.client.manifests.scanner import is_manifest_name
 
 
 def test_name_is_due_after_its_last_change() -> None:
     """Each change starts the wait anew, and the newest says how long it is."""
-    settling = Settling()
+    settling = SettlingFiles()
     settling.note("a", 0.0, 1.0)
     settling.note("b", 0.0, 0.1)
     assert settling.next_due() == 0.1
@@ -24,7 +24,7 @@ def test_name_is_due_after_its_last_change() -> None:
 
 def test_names_due_soon_after_the_first_are_taken_with_it() -> None:
     """A rename: the new name is complete at once, the old one might come back for a while."""
-    settling = Settling()
+    settling = SettlingFiles()
     settling.note("old", 0.0, 0.1)
     settling.note("new", 0.0, 0.03)
     settling.note("long", 0.0, 1.0)
@@ -37,7 +37,7 @@ def test_names_due_soon_after_the_first_are_taken_with_it() -> None:
 @given(notes=st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 9), st.integers(0, 9)), max_size=8))
 def test_every_name_is_due_once(notes: list[tuple[str, int, int]]) -> None:
     """Nothing is lost: at the end of time each name that changed has been due."""
-    settling = Settling()
+    settling = SettlingFiles()
     for name, at, quiet in notes:
         settling.note(name, at, quiet)
     due = settling.take_due(9)

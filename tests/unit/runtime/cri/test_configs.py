@@ -18,14 +18,13 @@ from pykubelet.api.generated.core import (
     Volume,
     VolumeMount,
 )
-from pykubelet.runtime.cri.container_config import container_config
-from pykubelet.runtime.cri.dns import Resolver
-from pykubelet.runtime.cri.facts import Machine
-from pykubelet.runtime.cri.sandbox_config import sandbox_config
-from pykubelet.runtime.protocol import ContainerRequest, Mount, SandboxRequest
+from pykubelet.runtimes.cri.configs import container_config, sandbox_config
+from pykubelet.runtimes.cri.dns import Resolver
+from pykubelet.runtimes.cri.host import CriHost
+from pykubelet.runtimes.protocol import ContainerRequest, Mount, SandboxRequest
 from pykubelet.testing import build
 
-MACHINE = Machine(has_selinux=True)
+MACHINE = CriHost(has_selinux=True)
 
 
 def asked(pod: Pod) -> cri.PodSandboxConfig:

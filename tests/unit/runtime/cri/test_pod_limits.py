@@ -8,10 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.generated.core import Pod, ResourceRequirements
-from pykubelet.runtime.cri.cgroup_names import SYSTEMD, pod_cgroup, possible_cgroups
-from pykubelet.runtime.cri.facts import Machine
-from pykubelet.runtime.cri.pod_cgroups import PodCgroups
-from pykubelet.runtime.cri.pod_limits import pod_values
+from pykubelet.runtimes.cri.host import SYSTEMD, CriHost, pod_cgroup, possible_pod_cgroups
+from pykubelet.runtimes.cri.resources import PodCgroups, pod_cgroup_values
 from pykubelet.testing import build
 
 FULL = ResourceRequirements(requests={"cpu": "250m"}, limits={"cpu": "500m", "memory": "2Mi"})
@@ -23,7 +21,7 @@ def pod_of(*resources: ResourceRequirements, **spec: Any) -> Pod:
 
 
 def written(pod: Pod, *, has_cgroup_v2: bool = False) -> dict[str, str]:
-    return {file: value for _, file, value in pod_values(pod, has_cgroup_v2=has_cgroup_v2)}
+    return {file: value for _, file, value in pod_cgroup_values(pod, has_cgroup_v2=has_cgroup_v2)}
 
 
 @pytest.mark.parametrize(
@@ -56,10 +54,10 @@ def test_pod_has_the_sum_of_its_containers(pod: Pod, shares: str, quota: str | N
 @pytest.mark.parametrize(("has_cgroup_v2", "controller"), [(True, ""), (False, "pids")])
 def test_pod_may_have_so_many_processes(has_cgroup_v2: bool, controller: str) -> None:
     """All of its containers together; any number, if nobody says."""
-    limited = pod_values(pod_of(FULL), has_cgroup_v2=has_cgroup_v2, max_pids=100)
+    limited = pod_cgroup_values(pod_of(FULL), has_cgroup_v2=has_cgroup_v2, max_pids=100)
     assert limited[-1] == (controller, "pids.max", "100")
     for unlimited in (0, -1):
-        found = pod_values(pod_of(FULL), has_cgroup_v2=has_cgroup_v2, max_pids=unlimited)
+        found = pod_cgroup_values(pod_of(FULL), has_cgroup_v2=has_cgroup_v2, max_pids=unlimited)
         assert found == limited[:-1]
 
 
@@ -75,14 +73,14 @@ def test_cgroup_of_a_pod_is_one_of_those_it_may_be() -> None:
     """So that it is found when nothing but its UID is known."""
     for pod in (pod_of(FULL), pod_of(ResourceRequirements())):
         for driver in (SYSTEMD, "cgroupfs"):
-            assert pod_cgroup(pod, driver=driver) in possible_cgroups(pod.metadata.uid, driver=driver)
+            assert pod_cgroup(pod, driver=driver) in possible_pod_cgroups(pod.metadata.uid, driver=driver)
 
 
 def test_cgroups_are_made_in_each_hierarchy_and_taken_away(tmp_path: Path) -> None:
     """With the kernel the files are there by themselves, and do not keep a folder from going."""
     for controller in ("cpu", "memory", "pids"):
         (tmp_path / controller).mkdir()
-    cgroups, pod = PodCgroups(Machine(), tmp_path), pod_of(FULL)
+    cgroups, pod = PodCgroups(CriHost(), tmp_path), pod_of(FULL)
     cgroups.make(pod)
     path = f"kubepods/burstable/pod{pod.metadata.uid}"
     assert (tmp_path / "memory" / path / "memory.limit_in_bytes").read_text() == str(2 * 2**20)
@@ -96,7 +94,7 @@ def test_cgroups_are_made_in_each_hierarchy_and_taken_away(tmp_path: Path) -> No
 
 def test_newer_cgroups_hand_on_their_controllers(tmp_path: Path) -> None:
     """Each folder to those below it."""
-    cgroups, pod = PodCgroups(Machine(has_cgroup_v2=True), tmp_path), pod_of(FULL)
+    cgroups, pod = PodCgroups(CriHost(has_cgroup_v2=True), tmp_path), pod_of(FULL)
     cgroups.make(pod)
     place = tmp_path / f"kubepods/burstable/pod{pod.metadata.uid}"
     assert (place / "cpu.max").read_text() == "50000 100000"
@@ -113,7 +111,7 @@ def test_newer_cgroups_hand_on_their_controllers(tmp_path: Path) -> None:
 def test_what_cannot_be_made_is_no_failure(tmp_path: Path, driver: str) -> None:
     """Nothing is there to write to, or systemd does it."""
     (tmp_path / "file").write_text("")
-    cgroups = PodCgroups(Machine(cgroup_driver=driver, has_cgroup_v2=True), tmp_path / "file")
+    cgroups = PodCgroups(CriHost(cgroup_driver=driver, has_cgroup_v2=True), tmp_path / "file")
     cgroups.make(pod_of(FULL))
     cgroups.remove("uid")
     assert (tmp_path / "file").read_text() == ""

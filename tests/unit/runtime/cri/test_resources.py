@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.generated.core import Pod, PodStatus, ResourceRequirements
-from pykubelet.runtime.cri.cgroup_names import CGROUPFS, SYSTEMD, pod_cgroup
-from pykubelet.runtime.cri.facts import Machine, page_size_name
-from pykubelet.runtime.cri.resources import (
+from pykubelet.runtimes.cri.host import CGROUPFS, SYSTEMD, CriHost, page_size_name, pod_cgroup
+from pykubelet.runtimes.cri.resources import (
     container_resources,
     cpu_quota,
     cpu_shares,
@@ -18,8 +17,8 @@ from pykubelet.runtime.cri.resources import (
 )
 from pykubelet.testing import build
 
-MACHINE = Machine(memory_bytes=2**30)
-WITH_V2 = Machine(memory_bytes=2**30, has_cgroup_v2=True, has_swap_control=True)
+MACHINE = CriHost(memory_bytes=2**30)
+WITH_V2 = CriHost(memory_bytes=2**30, has_cgroup_v2=True, has_swap_control=True)
 
 
 def pod_with(requests: dict[str, str], limits: dict[str, str], **spec: Any) -> Pod:
@@ -62,7 +61,7 @@ def test_shares_and_quota_stay_within_what_the_kernel_takes(milli_cpu: int) -> N
 def test_limits_of_the_whole_pod_hold_where_a_container_has_none() -> None:
     """Its own go first; zero is none."""
     whole = ResourceRequirements(limits={"cpu": "2", "memory": "2Mi", "hugepages-2Mi": "4Mi"})
-    machine = Machine(huge_page_sizes=("2MB",))
+    machine = CriHost(huge_page_sizes=("2MB",))
     without = pod_with({}, {"cpu": "0"}, resources=whole)
     found = container_resources(without, without.spec.containers[0], machine)
     assert (found.cpu_quota, found.memory_limit_in_bytes) == (200_000, 2 * 2**20)
@@ -76,7 +75,7 @@ def test_limits_of_the_whole_pod_hold_where_a_container_has_none() -> None:
 def test_huge_pages_that_nobody_asked_for_may_not_be_used() -> None:
     """A limit for each size that the machine has, and for no other."""
     pod = pod_with({}, {"hugepages-2Mi": "8Mi", "hugepages-64Ki": "64Ki"})
-    machine = Machine(huge_page_sizes=("1GB", "2MB"))
+    machine = CriHost(huge_page_sizes=("1GB", "2MB"))
     found = container_resources(pod, pod.spec.containers[0], machine)
     assert [(one.page_size, one.limit) for one in found.hugepage_limits] == [("1GB", 0), ("2MB", 8 * 2**20)]
 
@@ -91,13 +90,13 @@ def test_size_of_pages_has_the_kernels_name(size: int, name: str) -> None:
     ("machine", "unified", "swap"),
     [
         (MACHINE, {}, 0),
-        (Machine(has_swap_control=True), {}, 2**20),
-        (Machine(has_cgroup_v2=True), {"memory.oom.group": "1"}, 0),
+        (CriHost(has_swap_control=True), {}, 2**20),
+        (CriHost(has_cgroup_v2=True), {"memory.oom.group": "1"}, 0),
         (WITH_V2, {"memory.oom.group": "1", "memory.swap.max": "0"}, 0),
     ],
     ids=["v1", "v1 with swap", "v2", "v2 with swap"],
 )
-def test_container_has_no_swap_and_ends_as_a_whole(machine: Machine, unified: dict[str, str], swap: int) -> None:
+def test_container_has_no_swap_and_ends_as_a_whole(machine: CriHost, unified: dict[str, str], swap: int) -> None:
     """As far as the kernel lets us say so."""
     pod = pod_with({}, {"memory": "1Mi"})
     found = container_resources(pod, pod.spec.containers[0], machine)

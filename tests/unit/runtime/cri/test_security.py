@@ -16,12 +16,12 @@ from pykubelet.api.generated.core import (
     SecurityContext,
     SELinuxOptions,
 )
-from pykubelet.runtime.cri.facts import Machine
-from pykubelet.runtime.cri.security import container_security, namespaces, sandbox_security
-from pykubelet.runtime.protocol import RuntimeFailure
+from pykubelet.runtimes.cri.host import CriHost
+from pykubelet.runtimes.cri.security_context import container_security, namespaces, sandbox_security
+from pykubelet.runtimes.protocol import RuntimeFailure
 from pykubelet.testing import build
 
-MACHINE = Machine(seccomp_root="/seccomp", throttle_paths=("/sys/devices/system/cpu/cpu0/thermal_throttle",))
+MACHINE = CriHost(seccomp_root="/seccomp", throttle_paths=("/sys/devices/system/cpu/cpu0/thermal_throttle",))
 PROFILE = cri.SecurityProfile
 
 
@@ -31,7 +31,7 @@ def made(
     *,
     image_user: str = "0",
     annotations: dict[str, str] | None = None,
-    machine: Machine = MACHINE,
+    machine: CriHost = MACHINE,
 ) -> cri.LinuxContainerSecurityContext:
     main = build.container(security_context=container)
     whole = build.pod(containers=(main,), security_context=pod, annotations=annotations)
@@ -110,7 +110,7 @@ def test_seccomp_is_the_containers_then_the_pods_then_the_nodes(
     found = made(
         PodSecurityContext(seccomp_profile=pod),
         SecurityContext(seccomp_profile=container),
-        machine=Machine(seccomp_root="/seccomp", seccomp_default=default),
+        machine=CriHost(seccomp_root="/seccomp", seccomp_default=default),
     )
     assert (found.seccomp.profile_type, found.seccomp.localhost_ref) == expected
 

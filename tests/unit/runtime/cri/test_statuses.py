@@ -9,18 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.generated.core import ContainerUser, LinuxContainerUser
-from pykubelet.api.keys import PodUid
-from pykubelet.runtime.cri.readings import usage_of
-from pykubelet.runtime.cri.statuses import (
-    Owner,
-    complaints,
+from pykubelet.api.pods import PodUid
+from pykubelet.runtimes.cri.runtime import usage_of
+from pykubelet.runtimes.cri.statuses import (
+    PodOwner,
     container_of,
     created_container,
     owner_of,
     pods_of,
+    runtime_condition_errors,
     sandbox_of,
 )
-from pykubelet.runtime.protocol import ContainerState, RuntimeContainer, Sandbox
+from pykubelet.runtimes.protocol import ContainerState, RuntimeContainer, Sandbox
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LABELS = {
@@ -125,13 +125,13 @@ def test_sandbox_tells_its_addresses() -> None:
 def test_everything_is_with_its_pod_newest_first(made: list[tuple[str, int, bool]]) -> None:
     """Nothing is lost, and nothing is where it does not belong."""
     boxes = [
-        (Owner(PodUid(uid), "default", uid), Sandbox(id=f"{number}", created_at=at(age)))
+        (PodOwner(PodUid(uid), "default", uid), Sandbox(id=f"{number}", created_at=at(age)))
         for number, (uid, age, is_box) in enumerate(made)
         if is_box
     ]
     containers = [
         (
-            Owner(PodUid(uid), "default", uid),
+            PodOwner(PodUid(uid), "default", uid),
             RuntimeContainer(id=f"{number}", name=uid, state=ContainerState.RUNNING, created_at=at(age)),
         )
         for number, (uid, age, is_box) in enumerate(made)
@@ -152,7 +152,7 @@ def test_everything_is_with_its_pod_newest_first(made: list[tuple[str, int, bool
 def test_what_no_kubelet_made_is_nobodys() -> None:
     """Others may use the same runtime."""
     assert owner_of(cri.PodSandbox(labels={"app": "x"})) is None
-    assert owner_of(cri.PodSandbox(labels=LABELS)) == Owner(PodUid("uid"), "default", "web")
+    assert owner_of(cri.PodSandbox(labels=LABELS)) == PodOwner(PodUid("uid"), "default", "web")
 
 
 def condition(kind: str, *, is_ready: bool) -> cri.RuntimeCondition:
@@ -175,12 +175,12 @@ def condition(kind: str, *, is_ready: bool) -> cri.RuntimeCondition:
 )
 def test_runtime_that_is_not_ready_says_why(conditions: list[cri.RuntimeCondition], expected: tuple[str, str]) -> None:
     """In the Go kubelet's words."""
-    assert complaints(cri.RuntimeStatus(conditions=conditions)) == expected
+    assert runtime_condition_errors(cri.RuntimeStatus(conditions=conditions)) == expected
 
 
 def test_runtime_that_says_nothing_is_not_ready() -> None:
     """Silence is no consent."""
-    assert all(complaints(cri.RuntimeStatus()))
+    assert all(runtime_condition_errors(cri.RuntimeStatus()))
 
 
 def test_usage_is_what_was_measured() -> None:

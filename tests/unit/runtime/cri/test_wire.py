@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.runtime.cri.containerd_events import Happening, read_happening, subscription
-from pykubelet.runtime.cri.upgrade import PORT_PROTOCOL, exit_code_of, refusal, upgrade_request
-from pykubelet.runtime.protocol import RuntimeFailure
+from pykubelet.runtimes.cri.events import ContainerdEvent, read_containerd_event, subscription
+from pykubelet.runtimes.cri.streaming import PORT_PROTOCOL, exit_code_of, upgrade_refusal, upgrade_request
+from pykubelet.runtimes.protocol import RuntimeFailure
 
 
 def varint(number: int) -> bytes:
@@ -32,7 +32,7 @@ def envelope(topic: str, id: str, more: bytes = b"") -> bytes:
 def test_event_is_read_whatever_else_it_holds(topic: str, id: str, number: int) -> None:
     """Numbers of any size, and fields nobody knows."""
     more = varint(3 << 3) + varint(number) + varint(9 << 3 | 1) + bytes(8) + varint(10 << 3 | 5) + bytes(4)
-    assert read_happening(envelope(topic, id, more)) == Happening(topic, id)
+    assert read_containerd_event(envelope(topic, id, more)) == ContainerdEvent(topic, id)
 
 
 @settings(max_examples=200)
@@ -40,16 +40,16 @@ def test_event_is_read_whatever_else_it_holds(topic: str, id: str, number: int) 
 def test_what_is_no_event_is_an_error_of_value(data: bytes) -> None:
     """Never another one."""
     try:
-        found = read_happening(data)
+        found = read_containerd_event(data)
     except ValueError:
         return
-    assert isinstance(found, Happening)
+    assert isinstance(found, ContainerdEvent)
 
 
 def test_number_without_an_end_is_no_event() -> None:
     """However long it goes on."""
     with pytest.raises(ValueError, match="too long"):
-        read_happening(b"\xff" * 20)
+        read_containerd_event(b"\xff" * 20)
 
 
 def test_subscription_is_one_filter() -> None:
@@ -82,7 +82,7 @@ def test_request_asks_for_spdy() -> None:
 )
 def test_answer_is_checked(head: str, problem: str) -> None:
     """Before anything is sent."""
-    found = refusal(f"{head}\r\n\r\n".encode(), PORT_PROTOCOL)
+    found = upgrade_refusal(f"{head}\r\n\r\n".encode(), PORT_PROTOCOL)
     assert problem in found
     assert bool(found) is bool(problem)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pykubelet.runtime.process.listeners import Listener, answering, parse_listeners
+from pykubelet.runtimes.process.port_forward import Listener, answering, parse_listeners
 
 ANY6, LOOP6 = "0" * 32, "00000000000000000000000001000000"
 TABLE = """\

@@ -7,22 +7,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.api.keys import PodUid
-from pykubelet.runtime.process.book import Book, ContainerEntry
-from pykubelet.runtime.process.records import ContainerFacts, Exit, PodFacts, SandboxRecord, State, tell
-from pykubelet.runtime.process.shim.identity import ProcessIdentity
-from pykubelet.runtime.protocol import ContainerState
+from pykubelet.api.pods import PodUid
+from pykubelet.runtimes.process.pods import ContainerEntry, ProcessPods
+from pykubelet.runtimes.process.shim.processes import ProcessIdentity
+from pykubelet.runtimes.process.state import (
+    ContainerExitRecord,
+    ContainerRecord,
+    ContainerStartRecord,
+    ProcessPodRecord,
+    SandboxRecord,
+    runtime_container,
+)
+from pykubelet.runtimes.protocol import ContainerState
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ME = ProcessIdentity(1, 2, "boot")
-STARTED = State(supervisor=ME, main=ME, started_at=1_767_323_045_000_001_000)
-ENDED = Exit(exit_code=3, reason="Error", finished_at=1_767_323_046_000_002_000, message="oops")
+STARTED = ContainerStartRecord(supervisor=ME, main=ME, started_at=1_767_323_045_000_001_000)
+ENDED = ContainerExitRecord(exit_code=3, reason="Error", finished_at=1_767_323_046_000_002_000, message="oops")
 
 
-def facts(id: str = "c1", *, pod: str = "web", sandbox: str = "s1", attempt: int = 0) -> ContainerFacts:
-    return ContainerFacts(
+def facts(id: str = "c1", *, pod: str = "web", sandbox: str = "s1", attempt: int = 0) -> ContainerRecord:
+    return ContainerRecord(
         id=id,
-        pod=PodFacts(uid=f"uid-{pod}", namespace="default", name=pod),
+        pod=ProcessPodRecord(uid=f"uid-{pod}", namespace="default", name=pod),
         sandbox_id=sandbox,
         name="main",
         attempt=attempt,
@@ -40,7 +47,7 @@ def sandbox(
 ) -> SandboxRecord:
     return SandboxRecord(
         id=id,
-        pod=PodFacts(uid=f"uid-{pod}", namespace="default", name=pod),
+        pod=ProcessPodRecord(uid=f"uid-{pod}", namespace="default", name=pod),
         attempt=attempt,
         created_at=NOW,
         boot_id=boot,
@@ -54,17 +61,19 @@ def sandbox(
     ("state", "exit", "told"),
     [
         (None, None, ContainerState.CREATED),
-        (State(), None, ContainerState.CREATED),
-        (State(supervisor=ME), None, ContainerState.CREATED),
+        (ContainerStartRecord(), None, ContainerState.CREATED),
+        (ContainerStartRecord(supervisor=ME), None, ContainerState.CREATED),
         (STARTED, None, ContainerState.RUNNING),
         (STARTED, ENDED, ContainerState.EXITED),
         (None, ENDED, ContainerState.EXITED),
     ],
     ids=["made", "never to be started", "being started", "running", "ended", "ended without a trace"],
 )
-def test_records_tell_where_a_container_is(state: State | None, exit: Exit | None, told: ContainerState) -> None:
+def test_records_tell_where_a_container_is(
+    state: ContainerStartRecord | None, exit: ContainerExitRecord | None, told: ContainerState
+) -> None:
     """The exit has the last word."""
-    container = tell(facts(), state, exit)
+    container = runtime_container(facts(), state, exit)
     assert container.state == told
     assert (container.finished_at is not None) == (exit is not None)
     assert (container.started_at is not None) == (told in {ContainerState.RUNNING, ContainerState.EXITED})
@@ -72,7 +81,7 @@ def test_records_tell_where_a_container_is(state: State | None, exit: Exit | Non
 
 def test_end_is_told_in_full() -> None:
     """Times to the microsecond, as the clock of the node has them."""
-    container = tell(facts(), STARTED, ENDED)
+    container = runtime_container(facts(), STARTED, ENDED)
     assert (container.exit_code, container.reason, container.message) == (3, "Error", "oops")
     assert container.started_at == datetime(2026, 1, 2, 3, 4, 5, 1, tzinfo=UTC)
     assert container.finished_at == datetime(2026, 1, 2, 3, 4, 6, 2, tzinfo=UTC)
@@ -81,7 +90,7 @@ def test_end_is_told_in_full() -> None:
 def test_supervisors_words_are_understood() -> None:
     """JSON has no tuples, yet an identity is one."""
     text = b'{"supervisor": [1, 2, "boot"], "main": [1, 2, "boot"], "started_at": 1767323045000001000}'
-    assert msgspec.json.decode(text, type=State) == STARTED
+    assert msgspec.json.decode(text, type=ContainerStartRecord) == STARTED
 
 
 @pytest.mark.parametrize(
@@ -98,7 +107,7 @@ def test_sandbox_is_ready_until_it_is_stopped_or_the_machine_is(record: SandboxR
 
 def test_book_forgets_a_pod_with_its_last_thing() -> None:
     """A sandbox takes its containers with it."""
-    book = Book("boot", ())
+    book = ProcessPods("boot", ())
     book.put_sandbox(sandbox())
     book.put_container(ContainerEntry(facts()))
     book.put_container(ContainerEntry(facts("c2", sandbox="s2")))
@@ -119,7 +128,7 @@ THINGS = st.tuples(st.sampled_from("sc"), st.integers(0, 3), st.integers(0, 1), 
 @given(st.lists(THINGS, max_size=12))
 def test_book_tells_what_was_put_into_it_newest_first(things: list[tuple[str, int, int, int, bool]]) -> None:
     """However things come and go."""
-    book = Book("boot", ())
+    book = ProcessPods("boot", ())
     model: dict[str, tuple[int, str]] = {}
     for kind, number, pod, age, is_removed in things:
         id = f"{kind}{pod}{number}"

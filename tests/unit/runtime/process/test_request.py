@@ -17,19 +17,26 @@ from pykubelet.api.generated.core import (
     SecurityContext,
     VolumeMount,
 )
-from pykubelet.runtime.process.capabilities import dropped_capabilities
-from pykubelet.runtime.process.cgroup_plan import CPU, MEMORY, PIDS, Cgroups, plan_cgroups
-from pykubelet.runtime.process.records import ContainerConfig, ControlGroup, User
-from pykubelet.runtime.process.request import Machine, container_config, mounts_of, signal_number
-from pykubelet.runtime.process.shim.ways import BY_BUBBLEWRAP, BY_ROOT, BY_USER, NONE
-from pykubelet.runtime.process.users import Account, RefusedUser, user_of
-from pykubelet.runtime.protocol import ContainerRequest, Mount, RuntimeFailure
+from pykubelet.runtimes.process.cgroups import CPU, MEMORY, PIDS, AvailableCgroups, plan_cgroups
+from pykubelet.runtimes.process.container_config import (
+    Account,
+    ProcessHost,
+    UserNotAllowed,
+    container_config,
+    dropped_capabilities,
+    mounts_of,
+    signal_number,
+    user_of,
+)
+from pykubelet.runtimes.process.shim.view import BY_BUBBLEWRAP, BY_ROOT, BY_USER, NO_NAMESPACE
+from pykubelet.runtimes.process.state import ContainerConfig, ControlGroup, ProcessUser
+from pykubelet.runtimes.protocol import ContainerRequest, Mount, RuntimeFailure
 from pykubelet.testing import build
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 ACCOUNTS = {0: Account(name="root", gid=0, home="/root"), 1000: Account(name="me", gid=1001, home="/home/me")}
-ROOT = Machine(me=User(uid=0, gid=0), account=ACCOUNTS.get, way=BY_ROOT)
-ME = Machine(me=User(uid=1000, gid=1001), account=ACCOUNTS.get, way=BY_USER)
+ROOT = ProcessHost(me=ProcessUser(uid=0, gid=0), account=ACCOUNTS.get, way=BY_ROOT)
+ME = ProcessHost(me=ProcessUser(uid=1000, gid=1001), account=ACCOUNTS.get, way=BY_USER)
 
 
 def request(
@@ -52,7 +59,7 @@ def request(
     )
 
 
-def config(wanted: ContainerRequest, machine: Machine = ROOT) -> ContainerConfig:
+def config(wanted: ContainerRequest, machine: ProcessHost = ROOT) -> ContainerConfig:
     return container_config(wanted, id="id", hostname="web", machine=machine, now=NOW)
 
 
@@ -90,19 +97,19 @@ def test_host_network_keeps_the_name_of_the_machine() -> None:
         (ME, request("a", security_context=SecurityContext(run_as_user=7)), "runAsUser is 7"),
         (ME, request("a", security_context=SecurityContext(run_as_group=7)), "runAsGroup is 7"),
         (
-            Machine(me=User(uid=0, gid=0), account=ACCOUNTS.get, way=BY_USER),
+            ProcessHost(me=ProcessUser(uid=0, gid=0), account=ACCOUNTS.get, way=BY_USER),
             request("a", security_context=SecurityContext(run_as_user=7)),
             "this node may not mount, so it runs containers as user 0 and group 0 only",
         ),
         (
-            Machine(me=User(uid=0, gid=0), account=ACCOUNTS.get, way=NONE),
+            ProcessHost(me=ProcessUser(uid=0, gid=0), account=ACCOUNTS.get, way=NO_NAMESPACE),
             request("a", security_context=SecurityContext(read_only_root_filesystem=True)),
             "readOnlyRootFilesystem",
         ),
     ],
     ids=["no command", "other user", "other group", "root in a user namespace", "no lock without namespace"],
 )
-def test_what_cannot_be_is_a_config_error(machine: Machine, wanted: ContainerRequest, told: str) -> None:
+def test_what_cannot_be_is_a_config_error(machine: ProcessHost, wanted: ContainerRequest, told: str) -> None:
     """It would not work better the next time, so the reason says that the configuration is to blame."""
     with pytest.raises(RuntimeFailure, match=told) as failure:
         config(wanted, machine)
@@ -112,16 +119,16 @@ def test_what_cannot_be_is_a_config_error(machine: Machine, wanted: ContainerReq
 @pytest.mark.parametrize(
     ("pod", "container", "user"),
     [
-        (None, None, User(uid=0, gid=0)),
-        (PodSecurityContext(run_as_user=1000), None, User(uid=1000, gid=1001)),
-        (PodSecurityContext(run_as_user=1000), SecurityContext(run_as_user=7), User(uid=7, gid=7)),
-        (PodSecurityContext(run_as_group=5), SecurityContext(run_as_user=0), User(uid=0, gid=5)),
-        (PodSecurityContext(supplemental_groups=(3, 4, 3), fs_group=4), None, User(uid=0, gid=0, groups=(3, 4))),
+        (None, None, ProcessUser(uid=0, gid=0)),
+        (PodSecurityContext(run_as_user=1000), None, ProcessUser(uid=1000, gid=1001)),
+        (PodSecurityContext(run_as_user=1000), SecurityContext(run_as_user=7), ProcessUser(uid=7, gid=7)),
+        (PodSecurityContext(run_as_group=5), SecurityContext(run_as_user=0), ProcessUser(uid=0, gid=5)),
+        (PodSecurityContext(supplemental_groups=(3, 4, 3), fs_group=4), None, ProcessUser(uid=0, gid=0, groups=(3, 4))),
     ],
     ids=["root", "with a group of its own", "container first, without one", "zero is a user", "groups once each"],
 )
 def test_root_becomes_whom_the_pod_asks_for(
-    pod: PodSecurityContext | None, container: SecurityContext | None, user: User
+    pod: PodSecurityContext | None, container: SecurityContext | None, user: ProcessUser
 ) -> None:
     """The container's settings go before the pod's."""
     assert user_of(pod, container, me=ROOT.me, account=ROOT.account) == user
@@ -136,10 +143,10 @@ def test_nobody_runs_as_somebody_it_did_not_ask_for(
     pod = PodSecurityContext(run_as_user=pod_user, run_as_group=pod_group)
     container = SecurityContext(run_as_user=user, run_as_group=group)
     asked = (user if user is not None else pod_user, group if group is not None else pod_group)
-    for me in (User(uid=0, gid=0), User(uid=2, gid=2)):
+    for me in (ProcessUser(uid=0, gid=0), ProcessUser(uid=2, gid=2)):
         try:
             found = user_of(pod, container, me=me, account=lambda _: None)
-        except RefusedUser:
+        except UserNotAllowed:
             assert me.uid == 2
             continue
         assert asked[0] in {None, found.uid}
@@ -208,10 +215,10 @@ def test_without_mounts_only_those_are_allowed_that_change_nothing(
     wanted = request("a", mounts=mounts, **fields)
     assert len(mounts_of(wanted, BY_ROOT)) == len(mounts)
     if not told:
-        assert mounts_of(wanted, NONE) == ()
+        assert mounts_of(wanted, NO_NAMESPACE) == ()
         return
     with pytest.raises(RuntimeFailure, match=told):
-        mounts_of(wanted, NONE)
+        mounts_of(wanted, NO_NAMESPACE)
 
 
 @pytest.mark.parametrize(
@@ -233,8 +240,8 @@ def test_propagation_is_honoured_or_refused(propagation: str, way: str, is_possi
         mounts_of(wanted, way)
 
 
-V1 = Cgroups(version=1, folders={MEMORY: "/m", CPU: "/c"})
-V2 = Cgroups(version=2, folders={MEMORY: "/x", CPU: "/x"})
+V1 = AvailableCgroups(version=1, folders={MEMORY: "/m", CPU: "/c"})
+V2 = AvailableCgroups(version=2, folders={MEMORY: "/x", CPU: "/x"})
 
 
 def test_limits_are_told_in_the_words_of_each_version() -> None:
@@ -251,8 +258,8 @@ def test_limits_are_told_in_the_words_of_each_version() -> None:
     )
 
 
-@pytest.mark.parametrize("cgroups", [V1, V2, Cgroups()], ids=["v1", "v2", "none"])
-def test_nothing_is_limited_that_is_not_asked_for(cgroups: Cgroups) -> None:
+@pytest.mark.parametrize("cgroups", [V1, V2, AvailableCgroups()], ids=["v1", "v2", "none"])
+def test_nothing_is_limited_that_is_not_asked_for(cgroups: AvailableCgroups) -> None:
     """And then there is no group; nor for what is no amount."""
     assert plan_cgroups(cgroups, "id", ResourceRequirements()) == ()
     assert plan_cgroups(cgroups, "id", ResourceRequirements(limits={"memory": "0", "cpu": "nonsense"})) == ()
@@ -261,7 +268,7 @@ def test_nothing_is_limited_that_is_not_asked_for(cgroups: Cgroups) -> None:
 @pytest.mark.parametrize("folders", [{MEMORY: "/m", PIDS: "/p"}, {MEMORY: "/p", CPU: "/p", PIDS: "/p"}])
 def test_number_of_processes_is_limited_whatever_else_is(folders: dict[str, str]) -> None:
     """Where there is a controller for it; none is limited to less than one."""
-    cgroups, nothing = Cgroups(version=2, folders=folders), ResourceRequirements()
+    cgroups, nothing = AvailableCgroups(version=2, folders=folders), ResourceRequirements()
     assert plan_cgroups(cgroups, "id", nothing, max_pids=100) == (
         ControlGroup(path="/p/id", values=(("pids.max", 100),)),
     )
@@ -273,7 +280,7 @@ def test_number_of_processes_is_limited_whatever_else_is(folders: dict[str, str]
 @given(st.integers(1, 10**6), st.sampled_from([1, 2]))
 def test_any_share_of_the_processor_is_within_the_kernels_bounds(milli: int, version: int) -> None:
     """However small or large it is."""
-    cgroups = Cgroups(version=version, folders={CPU: "/c"})
+    cgroups = AvailableCgroups(version=version, folders={CPU: "/c"})
     resources = ResourceRequirements(limits={"cpu": f"{milli}m"})
     values = {name: value for group in plan_cgroups(cgroups, "id", resources) for name, value in group.values}
     if version == 1:

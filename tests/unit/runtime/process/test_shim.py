@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import pykubelet.runtime.process.shim as package
-from pykubelet.runtime.loglines import LogCut, LogQuery, split_lines
-from pykubelet.runtime.process.cgroup_plan import CPU, MEMORY, NO_CGROUPS
-from pykubelet.runtime.process.cgroups import find_cgroups
-from pykubelet.runtime.process.shim import files, wire
-from pykubelet.runtime.process.shim.identity import identify, open_process
-from pykubelet.runtime.process.shim.output import Log
+import pykubelet.runtimes.process.shim as package
+from pykubelet.kubelet.logs.log_lines import LogFilter, LogQuery, split_lines
+from pykubelet.runtimes.process.cgroups import CPU, MEMORY, NO_CGROUPS, find_cgroups
+from pykubelet.runtimes.process.shim import wire
+from pykubelet.runtimes.process.shim import wire as files
+from pykubelet.runtimes.process.shim.processes import identify, open_process
+from pykubelet.runtimes.process.shim.stdio import ContainerLogFile
 
 FOLDER = Path(package.__file__).parent
 ALLOWED = {
@@ -31,7 +31,7 @@ def test_supervisor_loads_little(path: Path) -> None:
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         names += [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
         for name in names:
-            ours = name.startswith("pykubelet.runtime.process.shim") or name == "pykubelet.runtime.log_write"
+            ours = name.startswith("pykubelet.runtimes.process.shim") or name == "pykubelet.runtimes.log_format"
             assert ours or name in ALLOWED
 
 
@@ -46,11 +46,11 @@ def test_log_gives_back_what_was_written(
     """However it was cut into blocks, and no entry is longer than a piece."""
     path = tmp_path_factory.mktemp("log") / "0.log"
     output = b"".join(parts)
-    log = Log(str(path))
+    log = ContainerLogFile(str(path))
     for start in range(0, len(output), size):
         log.take("stdout", output[start : start + size])
     log.finish()
-    assert LogCut(LogQuery()).take(split_lines(path.read_bytes())) == output
+    assert LogFilter(LogQuery()).take(split_lines(path.read_bytes())) == output
     assert max((len(line) for line in path.read_bytes().split(b"\n")), default=0) < 16 * 1024 + 60
 
 
@@ -94,7 +94,7 @@ def test_open_files_travel_with_a_message_and_are_not_inherited() -> None:
         os.close(received)
         assert os.read(reader, 10) == b"hello"
         os.close(reader)
-        with pytest.raises(wire.TooLong):
+        with pytest.raises(wire.MessageTooLong):
             wire.send(ours, {"text": "x" * wire.MAX_BYTES})
         ours.close()
         assert wire.receive(theirs) == (None, [])

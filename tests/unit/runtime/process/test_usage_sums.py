@@ -7,11 +7,12 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.runtime.process.cgroup_plan import CPU, MEMORY, NO_CGROUPS, Cgroups
-from pykubelet.runtime.process.shim.identity import ProcessIdentity
-from pykubelet.runtime.process.usage_sums import (
-    Process,
-    Resident,
+from pykubelet.runtimes.process.cgroups import CPU, MEMORY, NO_CGROUPS, AvailableCgroups
+from pykubelet.runtimes.process.shim.processes import ProcessIdentity
+from pykubelet.runtimes.process.stats import (
+    ProcessStat,
+    ResidentMemory,
+    UsageReader,
     combined,
     cpu_nanoseconds,
     group_usage,
@@ -20,8 +21,7 @@ from pykubelet.runtime.process.usage_sums import (
     parse_resident,
     processes_usage,
 )
-from pykubelet.runtime.process.usages import UsageReader
-from pykubelet.runtime.usage import Usage
+from pykubelet.runtimes.protocol import ContainerResourceUsage
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 STAT = "7 (a ) b) S 5 7 7 0 -1 4194560 9 8 0 0 11 12 13 14 20 0 1 0 777 1000 30"
@@ -29,20 +29,22 @@ STAT = "7 (a ) b) S 5 7 7 0 -1 4194560 9 8 0 0 11 12 13 14 20 0 1 0 777 1000 30"
 
 def test_processes_are_read_whatever_their_names() -> None:
     """A name may hold parentheses and blanks."""
-    assert parse_process(STAT) == Process(parent=5, ticks=23, ended_children_ticks=27, start_ticks=777)
-    assert parse_resident("100 30 10 1 0 20 0\n", 4096) == Resident(30 * 4096, 10 * 4096)
+    assert parse_process(STAT) == ProcessStat(parent=5, ticks=23, ended_children_ticks=27, start_ticks=777)
+    assert parse_resident("100 30 10 1 0 20 0\n", 4096) == ResidentMemory(30 * 4096, 10 * 4096)
 
 
 def test_time_is_that_of_all_below_the_supervisor_and_of_those_that_ended() -> None:
     """The supervisor's own is not the container's."""
-    supervisor, main, child = Process(1, 1000, 5, 0), Process(2, 10, 3, 0), Process(3, 20, 0, 0)
+    supervisor, main, child = ProcessStat(1, 1000, 5, 0), ProcessStat(2, 10, 3, 0), ProcessStat(3, 20, 0, 0)
     assert cpu_nanoseconds(supervisor, [main, child], 100) == 380_000_000
 
 
 def test_memory_without_a_group_counts_what_is_shared_once() -> None:
     """Workers forked from one program do not each use all of it."""
-    found = processes_usage(7, [Resident(100, 60), Resident(90, 50)], NOW)
-    assert found == Usage(at=NOW, cpu_nanoseconds=7, memory_bytes=140, working_set_bytes=140, rss_bytes=80)
+    found = processes_usage(7, [ResidentMemory(100, 60), ResidentMemory(90, 50)], NOW)
+    assert found == ContainerResourceUsage(
+        at=NOW, cpu_nanoseconds=7, memory_bytes=140, working_set_bytes=140, rss_bytes=80
+    )
     assert processes_usage(7, [], NOW).memory_bytes == 0
 
 
@@ -57,7 +59,7 @@ def test_groups_of_both_versions_are_understood() -> None:
         },
         NOW,
     )
-    assert second == Usage(
+    assert second == ContainerResourceUsage(
         at=NOW, cpu_nanoseconds=5000, memory_bytes=1000, working_set_bytes=600, rss_bytes=300, swap_bytes=0
     )
     first = group_usage(
@@ -69,17 +71,22 @@ def test_groups_of_both_versions_are_understood() -> None:
         },
         NOW,
     )
-    assert first == Usage(at=NOW, cpu_nanoseconds=5000, memory_bytes=1000, working_set_bytes=600, rss_bytes=300)
+    assert first == ContainerResourceUsage(
+        at=NOW, cpu_nanoseconds=5000, memory_bytes=1000, working_set_bytes=600, rss_bytes=300
+    )
 
 
 def test_what_a_group_does_not_know_comes_from_its_processes() -> None:
     """As where only one of the two controllers may be used."""
-    processes = Usage(at=NOW, cpu_nanoseconds=9, memory_bytes=8, working_set_bytes=7, rss_bytes=6)
-    only_cpu, only_memory = Usage(at=NOW, cpu_nanoseconds=1), Usage(at=NOW, memory_bytes=2, working_set_bytes=1)
-    assert combined(only_cpu, processes) == Usage(
+    processes = ContainerResourceUsage(at=NOW, cpu_nanoseconds=9, memory_bytes=8, working_set_bytes=7, rss_bytes=6)
+    only_cpu, only_memory = (
+        ContainerResourceUsage(at=NOW, cpu_nanoseconds=1),
+        ContainerResourceUsage(at=NOW, memory_bytes=2, working_set_bytes=1),
+    )
+    assert combined(only_cpu, processes) == ContainerResourceUsage(
         at=NOW, cpu_nanoseconds=1, memory_bytes=8, working_set_bytes=7, rss_bytes=6
     )
-    assert combined(only_memory, processes) == Usage(
+    assert combined(only_memory, processes) == ContainerResourceUsage(
         at=NOW, cpu_nanoseconds=9, memory_bytes=2, working_set_bytes=1, rss_bytes=None
     )
     assert combined(only_cpu, None) == only_cpu
@@ -89,7 +96,7 @@ def test_what_a_group_does_not_know_comes_from_its_processes() -> None:
 def test_members_are_exactly_the_descendants(parents: list[int], supervisors: set[int]) -> None:
     """For every tree: whoever comes to the supervisor by going from parent to parent. Nobody is below himself."""
     # Each process is younger than its parent, as in life.
-    processes = {pid: Process(min(parent, pid - 1), 0, 0, 0) for pid, parent in enumerate(parents, start=1)}
+    processes = {pid: ProcessStat(min(parent, pid - 1), 0, 0, 0) for pid, parent in enumerate(parents, start=1)}
 
     def ancestors(pid: int) -> set[int]:
         found = set[int]()
@@ -133,6 +140,8 @@ def test_container_with_a_group_is_measured_by_it_alone(tmp_path: Path) -> None:
     (group / "cpu.stat").write_text("usage_usec 5\n")
     (group / "memory.current").write_text("1000\n")
     folder = str(group.parent)
-    reader = UsageReader(cgroups=Cgroups(version=2, folders={CPU: folder, MEMORY: folder}), proc=tmp_path / "none")
+    reader = UsageReader(
+        cgroups=AvailableCgroups(version=2, folders={CPU: folder, MEMORY: folder}), proc=tmp_path / "none"
+    )
     found = reader.read({"a": identity(10)}, NOW)
-    assert found["a"] == Usage(at=NOW, cpu_nanoseconds=5000, memory_bytes=1000, working_set_bytes=1000)
+    assert found["a"] == ContainerResourceUsage(at=NOW, cpu_nanoseconds=5000, memory_bytes=1000, working_set_bytes=1000)

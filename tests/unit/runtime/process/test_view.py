@@ -6,8 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.runtime.process.shim.bubblewrap import arguments
-from pykubelet.runtime.process.shim.view import FILE, FOLDER, LINK, NOTHING, ImpossibleView, Mount, Step, plan_view
+from pykubelet.runtimes.process.shim.namespace import bubblewrap_arguments
+from pykubelet.runtimes.process.shim.view import (
+    FILE,
+    FOLDER,
+    LINK,
+    NOTHING,
+    ImpossibleView,
+    ViewMount,
+    ViewStep,
+    plan_view,
+)
 
 MACHINE = {
     "/": "",
@@ -53,7 +62,7 @@ class MadeUpDisk:
         return self._entries[path].removeprefix("-> ")
 
 
-def added(*mounts: Mount, read_only: bool = False) -> list[Step]:
+def added(*mounts: ViewMount, read_only: bool = False) -> list[ViewStep]:
     """The steps beyond those that every view begins with."""
     base = plan_view([], MadeUpDisk())
     steps = plan_view(mounts, MadeUpDisk(), read_only=read_only)
@@ -61,8 +70,8 @@ def added(*mounts: Mount, read_only: bool = False) -> list[Step]:
     return steps[len(base) :]
 
 
-def volume_at(path: str, source: str = "/volume") -> Step:
-    return Step("bind", path, source, is_private=True)
+def volume_at(path: str, source: str = "/volume") -> ViewStep:
+    return ViewStep("bind", path, source, is_private=True)
 
 
 @pytest.mark.parametrize(
@@ -72,8 +81,8 @@ def volume_at(path: str, source: str = "/volume") -> Step:
 )
 def test_spare_folder_is_mounted_where_nothing_would_be(path: str, is_mounted: bool) -> None:
     """Nothing that is there is hidden by it, and a volume is left to its owner."""
-    mounts = [Mount("/volume", "/new/volume")]
-    steps = plan_view(mounts, MadeUpDisk(), spare=Mount("/volume", path))
+    mounts = [ViewMount("/volume", "/new/volume")]
+    steps = plan_view(mounts, MadeUpDisk(), spare=ViewMount("/volume", path))
     assert (steps != plan_view(mounts, MadeUpDisk())) is is_mounted
     assert (volume_at(path) in steps) is is_mounted
 
@@ -81,11 +90,11 @@ def test_spare_folder_is_mounted_where_nothing_would_be(path: str, is_mounted: b
 def test_view_without_mounts_is_the_machine() -> None:
     """Folders and files bound whole, links as links, in a root of memory."""
     steps = plan_view([], MadeUpDisk())
-    assert steps[0] == Step("memory", "/", "/")
+    assert steps[0] == ViewStep("memory", "/", "/")
     assert [step.path for step in steps if step.action == "bind"] == [
         "/dev", "/etc", "/file", "/proc", "/run", "/usr", "/var", "/volume",
     ]  # fmt: skip
-    assert Step(LINK, "/lib", "usr/lib") in steps
+    assert ViewStep(LINK, "/lib", "usr/lib") in steps
 
 
 @pytest.mark.parametrize(
@@ -94,72 +103,76 @@ def test_view_without_mounts_is_the_machine() -> None:
         ("/usr/lib", [volume_at("/usr/lib")]),
         ("/usr//lib/./", [volume_at("/usr/lib")]),
         ("/lib", [volume_at("/usr/lib")]),
-        ("/data", [Step(FOLDER, "/data"), volume_at("/data")]),
-        ("/a/b", [Step(FOLDER, "/a"), Step(FOLDER, "/a/b"), volume_at("/a/b")]),
+        ("/data", [ViewStep(FOLDER, "/data"), volume_at("/data")]),
+        ("/a/b", [ViewStep(FOLDER, "/a"), ViewStep(FOLDER, "/a/b"), volume_at("/a/b")]),
     ],
     ids=["exists", "written oddly", "is a link", "missing in the root", "missing, two deep"],
 )
-def test_mount_point_is_found_or_made_in_memory(path: str, steps: list[Step]) -> None:
+def test_mount_point_is_found_or_made_in_memory(path: str, steps: list[ViewStep]) -> None:
     """What exists is used; what is missing in the root is made there, for the root is ours."""
-    assert added(Mount("/volume", path)) == steps
+    assert added(ViewMount("/volume", path)) == steps
 
 
 def test_folder_that_lacks_a_mount_point_is_made_anew() -> None:
     """All that it holds is bound into it; a link on the way is followed as the container would."""
-    assert added(Mount("/volume", "/var/run/secrets/x")) == [
-        Step("memory", "/run", "/run"),
-        Step(FOLDER, "/run/lock"),
-        Step("bind", "/run/lock", "/run/lock"),
-        Step(FOLDER, "/run/secrets"),
-        Step(FOLDER, "/run/secrets/x"),
+    assert added(ViewMount("/volume", "/var/run/secrets/x")) == [
+        ViewStep("memory", "/run", "/run"),
+        ViewStep(FOLDER, "/run/lock"),
+        ViewStep("bind", "/run/lock", "/run/lock"),
+        ViewStep(FOLDER, "/run/secrets"),
+        ViewStep(FOLDER, "/run/secrets/x"),
         volume_at("/run/secrets/x"),
     ]
 
 
 def test_dev_made_anew_has_only_what_every_container_has() -> None:
     """No disks."""
-    steps = added(Mount("/file", "/dev/termination-log"))
+    steps = added(ViewMount("/file", "/dev/termination-log"))
     assert [step.path for step in steps if step.action == "bind"] == ["/dev/null", "/dev/termination-log"]
-    assert Step(FILE, "/dev/termination-log") in steps
+    assert ViewStep(FILE, "/dev/termination-log") in steps
 
 
 def test_mounts_go_on_top_of_folders_made_anew() -> None:
     """Whatever the order they were asked for: none is covered by another's folder."""
-    steps = added(Mount("/file", "/etc/hosts"), Mount("/volume", "/etc/config"))
-    assert steps.index(Step("memory", "/etc", "/etc")) < steps.index(volume_at("/etc/hosts", "/file"))
+    steps = added(ViewMount("/file", "/etc/hosts"), ViewMount("/volume", "/etc/config"))
+    assert steps.index(ViewStep("memory", "/etc", "/etc")) < steps.index(volume_at("/etc/hosts", "/file"))
 
 
 def test_outer_mount_goes_first_and_is_looked_into() -> None:
     """A mount point inside a volume is one of the volume's folders."""
-    steps = added(Mount("/etc", "/data/sub"), Mount("/volume", "/data"))
-    assert steps == [Step(FOLDER, "/data"), volume_at("/data"), volume_at("/data/sub", "/etc")]
+    steps = added(ViewMount("/etc", "/data/sub"), ViewMount("/volume", "/data"))
+    assert steps == [ViewStep(FOLDER, "/data"), volume_at("/data"), volume_at("/data/sub", "/etc")]
 
 
 @pytest.mark.parametrize("host_path", ["/volume", "/data"], ids=["of another name", "of the same name"])
 def test_mount_point_that_a_volume_lacks_is_made_in_it(host_path: str) -> None:
     """Once the volume is mounted; what is made for one mount is there for the next."""
     disk = MadeUpDisk({**MACHINE, "/data": ""})
-    mounts = [Mount("/file", "/data/new/file"), Mount(host_path, "/data"), Mount("/etc", "/data/new/folder")]
+    mounts = [
+        ViewMount("/file", "/data/new/file"),
+        ViewMount(host_path, "/data"),
+        ViewMount("/etc", "/data/new/folder"),
+    ]
     assert plan_view(mounts, disk)[len(plan_view([], disk)) :] == [
         volume_at("/data", host_path),
-        Step(FOLDER, "/data/new"),
-        Step(FILE, "/data/new/file"),
+        ViewStep(FOLDER, "/data/new"),
+        ViewStep(FILE, "/data/new/file"),
         volume_at("/data/new/file", "/file"),
-        Step(FOLDER, "/data/new/folder"),
+        ViewStep(FOLDER, "/data/new/folder"),
         volume_at("/data/new/folder", "/etc"),
     ]
 
 
 def test_link_in_a_volume_leads_nowhere_but_in_the_view() -> None:
     """What a container has put there can only move its own mounts."""
-    steps = added(Mount("/volume", "/data"), Mount("/usr", "/data/out/new"))
-    assert steps[0] == Step("memory", "/etc", "/etc")
+    steps = added(ViewMount("/volume", "/data"), ViewMount("/usr", "/data/out/new"))
+    assert steps[0] == ViewStep("memory", "/etc", "/etc")
     assert steps[-1] == volume_at("/etc/new", "/usr")
 
 
 def test_read_only_view_is_locked_but_for_mounts_and_devices() -> None:
     """Locked after mount points are made, and before volumes are mounted."""
-    steps = added(Mount("/volume", "/data"), read_only=True)
+    steps = added(ViewMount("/volume", "/data"), read_only=True)
     locked = [step.path for step in steps if step.action == "lock"]
     assert locked == ["/etc", "/run", "/usr", "/var", "/volume", "/"]
     assert [steps[0].action, steps[-1].action] == [FOLDER, "bind"]
@@ -168,15 +181,15 @@ def test_read_only_view_is_locked_but_for_mounts_and_devices() -> None:
 @pytest.mark.parametrize(
     ("mounts", "told"),
     [
-        ([Mount("/nothing", "/data")], "/nothing does not exist"),
-        ([Mount("/file", "/usr")], "/usr is a folder"),
-        ([Mount("/volume", "/file")], "/file is a file"),
-        ([Mount("/volume", "/file/x")], "leads through the file /file"),
-        ([Mount("/volume", "/loop/x")], "too many links"),
-        ([Mount("/volume", "/usr/..")], "is the root"),
-        ([Mount("/volume", "/nothing/../x")], "leads back from what does not exist"),
+        ([ViewMount("/nothing", "/data")], "/nothing does not exist"),
+        ([ViewMount("/file", "/usr")], "/usr is a folder"),
+        ([ViewMount("/volume", "/file")], "/file is a file"),
+        ([ViewMount("/volume", "/file/x")], "leads through the file /file"),
+        ([ViewMount("/volume", "/loop/x")], "too many links"),
+        ([ViewMount("/volume", "/usr/..")], "is the root"),
+        ([ViewMount("/volume", "/nothing/../x")], "leads back from what does not exist"),
         (
-            [Mount("/volume", "/data", read_only=True), Mount("/etc", "/data/new")],
+            [ViewMount("/volume", "/data", read_only=True), ViewMount("/etc", "/data/new")],
             "does not exist in the read-only volume",
         ),
     ],
@@ -191,7 +204,7 @@ def test_read_only_view_is_locked_but_for_mounts_and_devices() -> None:
         "missing in a read-only volume",
     ],
 )
-def test_what_cannot_be_seen_is_refused(mounts: list[Mount], told: str) -> None:
+def test_what_cannot_be_seen_is_refused(mounts: list[ViewMount], told: str) -> None:
     """With the path in the message."""
     with pytest.raises(ImpossibleView, match=told):
         plan_view(mounts, MadeUpDisk())
@@ -201,7 +214,7 @@ def test_folder_that_holds_too_much_is_not_made_anew() -> None:
     """Each entry is a mount."""
     entries = {"/": "", "/big": "", "/v": "", **{f"/big/{number}": "file" for number in range(6000)}}
     with pytest.raises(ImpossibleView, match="/big holds too much"):
-        plan_view([Mount("/v", "/big/new")], MadeUpDisk(entries))
+        plan_view([ViewMount("/v", "/big/new")], MadeUpDisk(entries))
 
 
 NAMES = st.sampled_from(["a", "b", "etc", "usr", "lib", "var", "run", "data", "hosts", ".", "..", "loop"])
@@ -209,8 +222,8 @@ PATHS = st.lists(NAMES, min_size=1, max_size=4).map(lambda names: "/" + "/".join
 
 
 @settings(max_examples=200)
-@given(st.lists(st.builds(Mount, st.sampled_from(["/volume", "/file", "/etc"]), PATHS), max_size=4), st.booleans())
-def test_any_plan_can_be_carried_out(mounts: list[Mount], read_only: bool) -> None:
+@given(st.lists(st.builds(ViewMount, st.sampled_from(["/volume", "/file", "/etc"]), PATHS), max_size=4), st.booleans())
+def test_any_plan_can_be_carried_out(mounts: list[ViewMount], read_only: bool) -> None:
     """Each step finds the folder it needs, nothing is made but in memory or in a volume, and every mount is there."""
     try:
         steps = plan_view(mounts, MadeUpDisk(), read_only=read_only)
@@ -237,8 +250,8 @@ def test_any_plan_can_be_carried_out(mounts: list[Mount], read_only: bool) -> No
 
 def test_steps_can_be_told_to_bubblewrap() -> None:
     """Its root is in memory already, and it makes the files that it binds to itself."""
-    steps = plan_view([Mount("/file", "/etc/new"), Mount("/volume", "/data", read_only=True)], MadeUpDisk())
-    words = " ".join(arguments(steps))
+    steps = plan_view([ViewMount("/file", "/etc/new"), ViewMount("/volume", "/data", read_only=True)], MadeUpDisk())
+    words = " ".join(bubblewrap_arguments(steps))
     assert "--tmpfs / " not in words
     assert "--symlink usr/lib /lib" in words
     assert "--tmpfs /etc --dev-bind /etc/hosts /etc/hosts" in words

@@ -4,15 +4,17 @@ from typing import Any
 
 import pytest
 
-from pykubelet.apiserver.custom.cel.documents import from_document
-from pykubelet.apiserver.custom.cel.faults import CelError
-from pykubelet.apiserver.custom.cel.map_lists import by_keys, is_same
-from pykubelet.apiserver.custom.cel.program import compile_expression
-from pykubelet.apiserver.custom.cel.schema_types import schema_type
-from pykubelet.apiserver.custom.cel.time_texts import read_loose_duration
-from pykubelet.apiserver.custom.cel.values import NANOSECONDS, equal
-from pykubelet.apiserver.custom.field_paths import FieldPathError, shown_field_path
-from pykubelet.apiserver.custom.schema import Schema, compile_schema
+from pykubelet.apiserver.apiextensions.cel.interpreter import compile_expression
+from pykubelet.apiserver.apiextensions.cel.library.times import read_loose_duration
+from pykubelet.apiserver.apiextensions.cel.unstructured import from_document, schema_type
+from pykubelet.apiserver.apiextensions.cel.values import NANOSECONDS, CelError, equal
+from pykubelet.apiserver.apiextensions.schema.listtype import by_keys, is_same
+from pykubelet.apiserver.apiextensions.schema.structural import (
+    FieldPathError,
+    Structural,
+    compile_schema,
+    shown_field_path,
+)
 
 _STRING = {"type": "string"}
 _KEPT = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -171,7 +173,7 @@ def test_items_without_all_keys_belong_to_none_before() -> None:
 def test_path_of_a_rule_leads_to_a_field(path: str, shown: str | None) -> None:
     """Keys of maps are shown in brackets."""
 
-    def inside(schema: Schema) -> Any:
+    def inside(schema: Structural) -> Any:
         return schema.properties, schema.additional
 
     labels = {"type": "object", "additionalProperties": _STRING}

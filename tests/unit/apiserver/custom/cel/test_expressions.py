@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from pykubelet.apiserver.custom.cel.faults import CelError
-from pykubelet.apiserver.custom.cel.program import compile_expression
-from pykubelet.apiserver.custom.cel.values import equal
+from pykubelet.apiserver.apiextensions.cel.interpreter import compile_expression
+from pykubelet.apiserver.apiextensions.cel.values import CelError, equal
 
 _LANGUAGE = [
     ("1 + 2 * 3 - 4 / 2 % 3", 5),

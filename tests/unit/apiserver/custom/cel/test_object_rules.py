@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from pykubelet.apiserver.custom.cel import rule_checks
-from pykubelet.apiserver.custom.naming import named
-from pykubelet.apiserver.custom.served_rows import served_rows
-from pykubelet.apiserver.served import Strategy
+from pykubelet.apiserver.apiextensions.cel import validation
+from pykubelet.apiserver.apiextensions.controller import served_rows
+from pykubelet.apiserver.apiextensions.status import with_accepted_names
+from pykubelet.kinds.kind import Strategy
 from widgets import NOW, definition, version, widget
 
 _INTEGER = {"type": "integer"}
@@ -17,7 +17,7 @@ _STRING = {"type": "string"}
 def _strategy(spec: dict[str, Any], **root: Any) -> Strategy:
     stated = {"type": "object", "properties": {"spec": {"type": "object", **spec}, **root.pop("fields", {})}, **root}
     row = version(schema={"openAPIV3Schema": stated}, subresources={"status": {}})
-    return served_rows(named(definition(row), [], NOW))[0].strategy
+    return served_rows(with_accepted_names(definition(row), [], NOW))[0].strategy
 
 
 def _rule(text: str, **more: Any) -> list[dict[str, Any]]:
@@ -256,7 +256,7 @@ def test_value_of_the_wrong_type_that_was_there_before_fails_the_rule() -> None:
 
 def test_rules_of_a_request_share_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     """When it is spent no further rule is looked at, and the object is refused."""
-    monkeypatch.setattr(rule_checks, "STEPS", 100)
+    monkeypatch.setattr(validation, "STEPS", 100)
     spent = "validation failed due to running out of cost budget, no further validation rules will be run"
     rules = [*_rule("self.l.all(x, self.l.all(y, x == y))"), *_rule("false")]
     strategy = _strategy(_with(rules, l={"type": "array", "items": _INTEGER}))
@@ -317,7 +317,7 @@ def test_old_value_matters_to_rules_that_look_at_it_only() -> None:
 
 def test_nothing_is_evaluated_without_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even the first rule."""
-    monkeypatch.setattr(rule_checks, "STEPS", 0)
+    monkeypatch.setattr(validation, "STEPS", 0)
     (error,) = _created(_strategy(_with(_rule("true"))))
     assert "running out of cost budget" in error
 

@@ -7,24 +7,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.apiserver.custom.cel.documents import from_document
-from pykubelet.apiserver.custom.cel.escaping import escaped, unescaped
-from pykubelet.apiserver.custom.cel.faults import CelError, ExpressionError
-from pykubelet.apiserver.custom.cel.library.functions import FUNCTIONS
-from pykubelet.apiserver.custom.cel.library.strings import OVERLOADS as TEXT_FUNCTIONS
-from pykubelet.apiserver.custom.cel.map_lists import is_same
-from pykubelet.apiserver.custom.cel.program import InstantiationError, Program, compile_expression
-from pykubelet.apiserver.custom.cel.schema_types import schema_type
-from pykubelet.apiserver.custom.cel.time_texts import (
+from pykubelet.apiserver.apiextensions.cel.functions import FUNCTIONS
+from pykubelet.apiserver.apiextensions.cel.interpreter import CelProgram, InstantiationError, compile_expression
+from pykubelet.apiserver.apiextensions.cel.library.strings import OVERLOADS as TEXT_FUNCTIONS
+from pykubelet.apiserver.apiextensions.cel.library.times import (
     duration_text,
     read_duration,
     read_timestamp,
     timestamp_text,
 )
-from pykubelet.apiserver.custom.cel.types import INT, STRING, param
-from pykubelet.apiserver.custom.cel.unify import assigned, substituted
-from pykubelet.apiserver.custom.cel.values import Duration, Timestamp, Uint, compare, equal
-from pykubelet.apiserver.custom.schema import compile_schema
+from pykubelet.apiserver.apiextensions.cel.types import INT, STRING, assigned, param, substituted
+from pykubelet.apiserver.apiextensions.cel.unstructured import escaped, from_document, schema_type, unescaped
+from pykubelet.apiserver.apiextensions.cel.values import (
+    CelError,
+    Duration,
+    ExpressionError,
+    Timestamp,
+    Uint,
+    compare,
+    equal,
+)
+from pykubelet.apiserver.apiextensions.schema.listtype import is_same
+from pykubelet.apiserver.apiextensions.schema.structural import compile_schema
 
 _INT64 = st.integers(-(2**63), 2**63 - 1)
 _SCALARS = st.one_of(
@@ -91,7 +95,7 @@ _SOUP = st.lists(st.sampled_from(_PIECES), max_size=14).map(" ".join)
 _EXPRESSIONS = st.recursive(st.sampled_from(_ATOMS), _larger, max_leaves=6)
 
 
-def _compiled(source: str) -> Program | None:
+def _compiled(source: str) -> CelProgram | None:
     self_type = schema_type(_SCHEMA)
     assert self_type
     try:

@@ -4,7 +4,10 @@ from typing import Any
 
 import pytest
 
-from pykubelet.apiserver.custom.definition_rules import definition_errors, definition_update_errors
+from pykubelet.apiserver.apiextensions.validation.customresourcedefinition import (
+    definition_errors,
+    definition_update_errors,
+)
 from widgets import definition, version
 
 _AT = "spec.validation.openAPIV3Schema.properties[spec]"

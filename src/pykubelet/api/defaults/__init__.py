@@ -1,1 +1,0 @@
-"""What the API fills in when it reads a document: Kubernetes' defaults, on plain dicts."""

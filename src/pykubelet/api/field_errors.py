@@ -1,0 +1,184 @@
+"""Complaints about fields: kind, path, value, detail, and their texts.
+
+In: a path as text (`spec.containers[0].image`), the bad value, a detail. Out: a `FieldError`, whose text is the one
+that users of Kubernetes know.
+
+Upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/field/errors.go
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+
+class ErrorType(StrEnum):
+    """The kind of complaint; the value is the reason of a cause in a Status."""
+
+    NOT_FOUND = "FieldValueNotFound"
+    REQUIRED = "FieldValueRequired"
+    DUPLICATE = "FieldValueDuplicate"
+    INVALID = "FieldValueInvalid"
+    NOT_SUPPORTED = "FieldValueNotSupported"
+    FORBIDDEN = "FieldValueForbidden"
+    TOO_LONG = "FieldValueTooLong"
+    TOO_MANY = "FieldValueTooMany"
+    TYPE_INVALID = "FieldValueTypeInvalid"
+    INTERNAL = "InternalError"
+
+
+_TITLES = {
+    ErrorType.NOT_FOUND: "Not found",
+    ErrorType.REQUIRED: "Required value",
+    ErrorType.DUPLICATE: "Duplicate value",
+    ErrorType.INVALID: "Invalid value",
+    ErrorType.NOT_SUPPORTED: "Unsupported value",
+    ErrorType.FORBIDDEN: "Forbidden",
+    ErrorType.TOO_LONG: "Too long",
+    ErrorType.TOO_MANY: "Too many",
+    ErrorType.TYPE_INVALID: "Invalid value",
+    ErrorType.INTERNAL: "Internal error",
+}
+_WITHOUT_VALUE = frozenset({ErrorType.REQUIRED, ErrorType.FORBIDDEN, ErrorType.TOO_LONG, ErrorType.INTERNAL})
+SHORT_ESCAPES = {
+    "\a": r"\a",
+    "\b": r"\b",
+    "\f": r"\f",
+    "\n": r"\n",
+    "\r": r"\r",
+    "\t": r"\t",
+    "\v": r"\v",
+    "\\": r"\\",
+    '"': r"\"",
+}
+_JSON_ESCAPES = str.maketrans(
+    {"<": r"\u003c", ">": r"\u003e", "&": r"\u0026", "\u2028": r"\u2028", "\u2029": r"\u2029"}
+)
+
+
+OMITTED: Final = object()
+"""The bad value of a complaint whose text does not repeat it."""
+
+
+class TypedString(str):
+    """A text that Go keeps in a type of its own, or behind a pointer: messages show it as JSON."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One complaint about one field."""
+
+    type: ErrorType
+    field: str
+    bad_value: Any
+    detail: str = ""
+
+    @property
+    def body(self) -> str:
+        """The text without the path: the message of a cause in a Status."""
+        text = _TITLES[self.type]
+        if self.type not in _WITHOUT_VALUE and self.bad_value is not OMITTED:
+            text += f": {_shown(self.bad_value)}"
+        return f"{text}: {self.detail}" if self.detail else text
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.body}"
+
+
+def invalid(path: str, value: Any, detail: str) -> FieldError:
+    """The value breaks a rule that the detail states."""
+    return FieldError(ErrorType.INVALID, path, value, detail)
+
+
+def each_invalid(path: str, value: Any, details: Iterable[str]) -> list[FieldError]:
+    """One complaint for each broken rule."""
+    return [invalid(path, value, detail) for detail in details]
+
+
+def required(path: str, detail: str = "") -> FieldError:
+    """The field must not be empty."""
+    return FieldError(ErrorType.REQUIRED, path, "", detail)
+
+
+def forbidden(path: str, detail: str) -> FieldError:
+    """The field must not be set here."""
+    return FieldError(ErrorType.FORBIDDEN, path, "", detail)
+
+
+def duplicate(path: str, value: Any) -> FieldError:
+    """The value stands elsewhere already."""
+    return FieldError(ErrorType.DUPLICATE, path, value)
+
+
+def not_found(path: str, value: Any, detail: str = "") -> FieldError:
+    """The value names something that is not there."""
+    return FieldError(ErrorType.NOT_FOUND, path, value, detail)
+
+
+def not_supported(path: str, value: Any, supported: Sequence[str]) -> FieldError:
+    """The value is none of a fixed few; they are listed in the order given."""
+    detail = "supported values: " + ", ".join(go_quote(choice) for choice in supported)
+    return FieldError(ErrorType.NOT_SUPPORTED, path, value, detail)
+
+
+def too_long(path: str, limit: int) -> FieldError:
+    """The value has more bytes than the limit."""
+    return FieldError(
+        ErrorType.TOO_LONG, path, "<value omitted>", f"may not be more than {limit} byte{'' if limit == 1 else 's'}"
+    )
+
+
+def too_many(path: str, count: int, limit: int) -> FieldError:
+    """The list has more items than the limit."""
+    return FieldError(ErrorType.TOO_MANY, path, count, f"must have at most {limit} item{'' if limit == 1 else 's'}")
+
+
+def internal_error(path: str, detail: str) -> FieldError:
+    """Something went wrong that is nobody's fault."""
+    return FieldError(ErrorType.INTERNAL, path, "", detail)
+
+
+def list_text(errors: Sequence[FieldError]) -> str:
+    """All complaints as Go prints a list: what the kubelet says about a manifest."""
+    return f"[{' '.join(map(str, errors))}]"
+
+
+def aggregate_text(errors: Sequence[FieldError]) -> str:
+    """All complaints, each text once, as the message of a Status has them."""
+    texts = list(dict.fromkeys(map(str, errors)))
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+
+
+def go_quote(text: str) -> str:
+    """The text between double quotes, as Go's `%q` writes it."""
+    return '"' + "".join(map(_escaped, text)) + '"'
+
+
+def go_json(value: Any) -> str:
+    """The value as Go's encoder writes it, which escapes what HTML might take for a tag."""
+    return go_escaped(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+
+
+def go_escaped(text: str) -> str:
+    """JSON text with the further escapes that Go's encoder makes."""
+    return text.translate(_JSON_ESCAPES)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, str) and not isinstance(value, TypedString):
+        return go_quote(value)
+    return go_json(value)
+
+
+def _escaped(char: str) -> str:
+    if short := SHORT_ESCAPES.get(char):
+        return short
+    if char.isprintable():
+        return char
+    code = ord(char)
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -1,0 +1,98 @@
+r"""Field selectors: `metadata.name=a,spec.nodeName!=b` in, a matcher out.
+
+Values may hold `\,`, `\=` and `\\`; a field that an object lacks has the empty value.
+
+Upstream: staging/src/k8s.io/apimachinery/pkg/fields/selector.go
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pykubelet.api.labels import SelectorError
+
+_ESCAPE_OR_COMMA = re.compile(r"\\.|,", re.DOTALL)
+_OPERATOR = re.compile("!=|==|=")
+_ESCAPED_OR_SPECIAL = re.compile(r"\\(.)|[\\,=]", re.DOTALL)
+_SPECIAL = re.compile(r"[\\,=]")
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRequirement:
+    """One field that must have a value, or must not have it."""
+
+    field: str
+    value: str
+    equal: bool = True
+
+    def matches(self, fields: Mapping[str, str]) -> bool:
+        """Whether the fields meet this requirement."""
+        return (fields.get(self.field, "") == self.value) == self.equal
+
+    def __str__(self) -> str:
+        return f"{self.field}{'=' if self.equal else '!='}{escape_value(self.value)}"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSelector:
+    """All of its requirements must be met."""
+
+    requirements: tuple[FieldRequirement, ...] = ()
+
+    def matches(self, fields: Mapping[str, str]) -> bool:
+        """Whether an object with these fields is selected."""
+        return all(requirement.matches(fields) for requirement in self.requirements)
+
+    def empty(self) -> bool:
+        """Whether every object is selected because nothing is required."""
+        return not self.requirements
+
+    def required_value(self, field: str) -> str | None:
+        """The one value that the field must have, if any: what makes an index usable."""
+        return next((one.value for one in self.requirements if one.equal and one.field == field), None)
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.requirements))
+
+
+def parse_field_selector(text: str) -> FieldSelector:
+    """The selector that a text stands for; SelectorError with Kubernetes' message if none."""
+    requirements: list[FieldRequirement] = []
+    for term in sorted(filter(None, _terms(text))):
+        match = _OPERATOR.search(term)
+        if match is None:
+            raise SelectorError(f"invalid selector: '{text}'; can't understand '{term}'")
+        field, value = term[: match.start()], unescape_value(term[match.end() :])
+        if field or value:
+            requirements.append(FieldRequirement(field, value, equal=match[0] != "!="))
+    return FieldSelector(tuple(requirements))
+
+
+def escape_value(value: str) -> str:
+    """The value as it may stand in a field selector."""
+    return _SPECIAL.sub(r"\\\g<0>", value)
+
+
+def unescape_value(text: str) -> str:
+    """The value that stands in a field selector; SelectorError at a stray special character."""
+
+    def plain(match: re.Match[str]) -> str:
+        character: str | None = match[1]
+        if match[0] in {",", "="}:
+            raise SelectorError(f"invalid field selector: unescaped character in value: {ord(match[0])}")
+        if character is None or character not in "\\,=":
+            raise SelectorError(f"invalid field selector: invalid escape sequence: {match[0]}")
+        return character
+
+    return _ESCAPED_OR_SPECIAL.sub(plain, text)
+
+
+def _terms(text: str) -> list[str]:
+    """The parts between commas that no backslash escapes."""
+    terms: list[str] = []
+    start = 0
+    for match in _ESCAPE_OR_COMMA.finditer(text):
+        if match[0] == ",":
+            terms.append(text[start : match.start()])
+            start = match.end()
+    return [*terms, text[start:]]

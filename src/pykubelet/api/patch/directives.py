@@ -1,0 +1,249 @@
+"""The elements of a list: their type, what tells them apart, and their order.
+
+In: lists as they stand in documents and patches. Out: the same items in the order Kubernetes gives them: those the patch
+speaks of in the order of the patch, the others in the order they had, interleaved as well as that goes.
+
+Upstream: apimachinery/pkg/util/strategicpatch/patch.go (sliceElementType, normalizeElementOrder, mergeSortedSlice).
+
+The words of a strategic merge patch: keys that start with a dollar sign, and what they demand.
+
+Everything here looks only at the patch; carrying it out is the business of `strategic_apply`.
+
+Upstream: apimachinery/pkg/util/strategicpatch/patch.go (extractKey, removeDirectives, discardNullValuesFromPatch,
+applyRetainKeysDirective, mergeSliceWithSpecialElements, validatePatchWithSetOrderList).
+"""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pykubelet.api.go_print import ABSENT, go_text
+from pykubelet.api.patch.errors import MalformedPatchError, PatchError, no_merge_key, unknown_directive, wrong_type
+
+Items = list[Any]
+Keys = list[Hashable]
+
+
+def element_type(*lists: Items) -> type:
+    """The one type of all items; raises `PatchError` if there is none, more than one, or if it is a list."""
+    kinds = {kind for items in lists for kind in set(map(type, items))}
+    if not kinds:
+        raise PatchError("no elements in any of the given slices")
+    first = next(type(item) for items in lists for item in items)
+    if first is list:
+        raise PatchError("lists of lists are not supported")
+    if len(kinds) > 1 or first is type(None):
+        raise PatchError(f"list element types are not identical: {go_text(list(lists))}")
+    return first
+
+
+def identity(value: Any) -> Hashable:
+    """A key under which only equal scalars of the same type meet: not 1, 1.0 and True."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, dict | list):
+        # Go panics when it has to compare two of these.
+        raise PatchError(f"a value to tell elements apart must be a scalar: {go_text(value)}")
+    return (type(value), value)
+
+
+def element_keys(items: Items, merge_key: str) -> Keys:
+    """What tells the items apart: their merge key, or the items themselves where there is none."""
+    if not merge_key:
+        return [identity(item) for item in items]
+    return [identity(merge_value(item, merge_key)) for item in items]
+
+
+def merge_names(items: Items, merge_key: str) -> list[str]:
+    """The merge keys of maps as text, by which two versions of a list are compared."""
+    try:
+        return [value if type(value := item[merge_key]) is str else go_text(value) for item in items]
+    except KeyError:
+        raise no_merge_key(next(item for item in items if merge_key not in item), merge_key) from None
+
+
+def merge_value(item: Any, merge_key: str) -> Any:
+    """The value of an item's merge key; raises `PatchError` if it is not a map or has none."""
+    if type(item) is not dict:
+        raise wrong_type(dict, item)
+    if merge_key not in item:
+        raise no_merge_key(item, merge_key)
+    return item[merge_key]
+
+
+def arrange(items: Items, keys: Keys, wanted: Keys, live: Keys) -> Items:
+    """The items in order: those whose key is wanted as `wanted` has them, the rest as `live` has them, interleaved.
+
+    An item of the rest goes before the first wanted one that stands behind it in `live`; where `live` does not know
+    both, the wanted one goes first.
+    """
+    wanted_at, live_at = first_positions(wanted), first_positions(live)
+    pairs = list(zip(keys, items, strict=True))
+    mine = sort_by_position([pair for pair in pairs if pair[0] in wanted_at], wanted_at)
+    rest = sort_by_position([pair for pair in pairs if pair[0] not in wanted_at], live_at)
+    result: Items = []
+    taken = 0
+    for key, item in mine:
+        place = live_at.get(key, -1)
+        while taken < len(rest) and -1 < live_at.get(rest[taken][0], -1) < place:
+            result.append(rest[taken][1])
+            taken += 1
+        result.append(item)
+    result.extend(item for _, item in rest[taken:])
+    return result
+
+
+def first_positions(keys: Iterable[Hashable]) -> dict[Hashable, int]:
+    """Where each key stands first."""
+    positions: dict[Hashable, int] = {}
+    for index, key in enumerate(keys):
+        positions.setdefault(key, index)
+    return positions
+
+
+def sort_by_position(
+    pairs: list[tuple[Hashable, Any]], positions: Mapping[Hashable, int]
+) -> list[tuple[Hashable, Any]]:
+    """The pairs (key, item) in the order of their keys' positions; items marked for deletion go last."""
+    kept = [pair for pair in pairs if not is_deletion(pair[1])]
+    deleted = [pair for pair in pairs if is_deletion(pair[1])] if len(kept) < len(pairs) else []
+    if all(key in positions for key, _ in kept):
+        kept.sort(key=lambda pair: positions[pair[0]])
+    else:
+        _sort_with_strangers(kept, positions)
+    return kept + deleted
+
+
+def is_deletion(item: Any) -> bool:
+    """Whether the item is a map that says `$patch: delete`."""
+    return type(item) is dict and item.get("$patch") == "delete"
+
+
+def _sort_with_strangers(pairs: list[tuple[Hashable, Any]], positions: Mapping[Hashable, int]) -> None:
+    """Upstream takes any pair with an unknown key for out of order, so such items wander forward, swap by swap."""
+
+    def precedes(left: Hashable, right: Hashable) -> bool:
+        return left not in positions or right not in positions or positions[left] < positions[right]
+
+    for index in range(1, len(pairs)):
+        place = index
+        while place > 0 and precedes(pairs[place][0], pairs[place - 1][0]):
+            pairs[place - 1], pairs[place] = pairs[place], pairs[place - 1]
+            place -= 1
+
+
+def without_repeats(items: Sequence[Any]) -> Items:
+    """Each scalar once; the last item fills the place of a repeat, which is where upstream's order comes from."""
+    result = list(items)
+    if len(set(result)) == len(result):
+        return result
+    index = 0
+    while index < len(result):
+        other = index + 1
+        while other < len(result):
+            if result[index] == result[other]:
+                last = result.pop()
+                if other < len(result):
+                    result[other] = last
+            else:
+                other += 1
+        index += 1
+    return result
+
+
+Map = dict[str, Any]
+
+PATCH: Final = "$patch"
+RETAIN_KEYS: Final = "$retainKeys"
+DELETE_FROM_LIST: Final = "$deleteFromPrimitiveList"
+SET_ELEMENT_ORDER: Final = "$setElementOrder"
+
+_MALFORMED: Final = {
+    DELETE_FROM_LIST: "invalid patch format of primitive list",
+    SET_ELEMENT_ORDER: "invalid patch format of setElementOrder list",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ListChanges:
+    """What a patch asks of a list of maps: elements to merge, keys to delete, and whether to start from nothing."""
+
+    elements: Items
+    deleted: set[Hashable]
+    replacing: bool
+
+
+def list_name(directive: str, word: str) -> str:
+    """The field that a directive such as `$setElementOrder/containers` speaks of; raises `MalformedPatchError`."""
+    head, slash, name = directive.partition("/")
+    if head != word or not slash:
+        raise MalformedPatchError(_MALFORMED[word])
+    return name
+
+
+def kept_names(patch: Map) -> set[str]:
+    """The keys that `$retainKeys` of the patch lets live; raises if the patch sets a key that is not among them."""
+    listed = patch[RETAIN_KEYS]
+    names = {name for name in listed if type(name) is str} if type(listed) is list else None
+    for key, value in patch.items():
+        exempt = value is None or key == RETAIN_KEYS or key.startswith((DELETE_FROM_LIST, SET_ELEMENT_ORDER))
+        if names is None or not (exempt or key in names):
+            raise MalformedPatchError("invalid patch format of retainKeys")
+    return names or set()
+
+
+def list_changes(patch: Items, merge_key: str) -> ListChanges:
+    """Tells the elements to merge from those that say `$patch`; raises `PatchError` for a directive nobody knows."""
+    elements, deleted, replacing = [], set(), False
+    for item in patch:
+        directive = item.get(PATCH, ABSENT)
+        if directive is ABSENT:
+            elements.append(item)
+        elif directive == "delete":
+            deleted.add(identity(merge_value(item, merge_key)))
+        elif directive == "replace":
+            replacing = True
+        elif directive == "merge":
+            raise MalformedPatchError("merging lists cannot yet be specified in the patch")
+        else:
+            raise unknown_directive(directive, item)
+    return ListChanges(elements, deleted, replacing)
+
+
+def without_directives(value: Any, *, drop_nulls: bool) -> Any:
+    """The value without maps that say `$patch`, at any depth, and without null fields; ABSENT if nothing is left."""
+    if type(value) is list:
+        items = [without_directives(item, drop_nulls=drop_nulls) for item in value]
+        return [item for item in items if item is not ABSENT]
+    if type(value) is not dict:
+        return value
+    fields: Map = {}
+    for key, item in value.items():
+        if item is None and drop_nulls:
+            continue
+        if key == PATCH:
+            return ABSENT
+        kept = without_directives(item, drop_nulls=drop_nulls)
+        if kept is not ABSENT:
+            fields[key] = kept
+    return fields
+
+
+def check_element_order(patch: Items, order: Items, merge_key: str) -> None:
+    """Raises `MalformedPatchError` unless the elements of the patch stand in the same order in `$setElementOrder`."""
+    if not patch or not order:
+        return
+    for item in patch if merge_key else ():
+        if type(item) is not dict:
+            raise wrong_type(dict, item)
+    waiting = [item for item in patch if not is_deletion(item)] if merge_key else patch
+    met = 0
+    for key in element_keys(order, merge_key):
+        while met < len(waiting) and type(waiting[met]) is dict and PATCH in waiting[met]:
+            met += 1
+        if met < len(waiting) and element_keys(waiting[met : met + 1], merge_key) == [key]:
+            met += 1
+    if met < len(waiting):
+        raise MalformedPatchError(
+            f"The order in patch list:\n{go_text(patch)}\n doesn't match {SET_ELEMENT_ORDER} list:\n{go_text(order)}\n"
+        )

@@ -1,0 +1,112 @@
+"""Sums over a pod's containers: what all of them ask for, or may use, at once.
+
+In: the spec of a pod whose quantities are in canonical form. Sidecars count together with the regular containers; an
+init container counts together with the sidecars before it, and the larger of both sums is the answer.
+
+Upstream: staging/src/k8s.io/component-helpers/resource/helpers.go
+
+The quality of service class of a pod: what it asks for decides who is evicted first.
+
+In: the spec of a pod after `default_pod`. Out: `Guaranteed`, `Burstable` or `BestEffort`.
+
+Upstream: ComputePodQOS in pkg/apis/core/helper/qos/qos.go
+"""
+
+from collections.abc import Mapping
+
+from pykubelet.api.quantity import Quantity, add, parse_quantity
+from pykubelet.api.serializer import Document
+
+HUGE_PAGES_PREFIX = "hugepages-"
+# Sorted, as messages list them.
+POD_LEVEL_RESOURCES = ("cpu", HUGE_PAGES_PREFIX, "memory")
+
+
+def is_huge_page(resource: str) -> bool:
+    """Whether the resource is huge pages of some size."""
+    return resource.startswith(HUGE_PAGES_PREFIX)
+
+
+def is_native(resource: str) -> bool:
+    """Whether the resource is one of Kubernetes' own, which have no domain or one of its domains."""
+    return "/" not in resource or "kubernetes.io/" in resource
+
+
+def is_overcommit_allowed(resource: str) -> bool:
+    """Whether the limit of the resource may be above its request."""
+    return is_native(resource) and not is_huge_page(resource)
+
+
+def is_pod_level(resource: str) -> bool:
+    """Whether the resource may stand in the resources of a whole pod."""
+    return resource in {"cpu", "memory"} or is_huge_page(resource)
+
+
+def container_sums(spec: Document, side: str) -> Mapping[str, Quantity]:
+    """The `requests` or `limits` of all containers, by resource."""
+    total: dict[str, Quantity] = {}
+    for container in spec.get("containers", ()):
+        _add_to(total, _quantities(container, side))
+    sidecars: dict[str, Quantity] = {}
+    largest_init: dict[str, Quantity] = {}
+    for container in spec.get("initContainers", ()):
+        own = _quantities(container, side)
+        if container.get("restartPolicy") == "Always":
+            _add_to(total, own)
+            _add_to(sidecars, own)
+            together = sidecars
+        else:
+            together = dict(own)
+            _add_to(together, sidecars)
+        _raise_to(largest_init, together)
+    _raise_to(total, largest_init)
+    return total
+
+
+def _quantities(container: Document, side: str) -> Mapping[str, Quantity]:
+    return {name: parse_quantity(text) for name, text in container.get("resources", {}).get(side, {}).items()}
+
+
+def _add_to(total: dict[str, Quantity], more: Mapping[str, Quantity]) -> None:
+    for name, quantity in more.items():
+        total[name] = add(total[name], quantity) if name in total else quantity
+
+
+def _raise_to(total: dict[str, Quantity], other: Mapping[str, Quantity]) -> None:
+    for name, quantity in other.items():
+        if name not in total or quantity > total[name]:
+            total[name] = quantity
+
+
+GUARANTEED, BURSTABLE, BEST_EFFORT = "Guaranteed", "Burstable", "BestEffort"
+_COUNTED = ("cpu", "memory")
+
+
+def qos_class(spec: Document) -> str:
+    """The class of a pod; resources of the whole pod count, where they are set, instead of the containers'."""
+    if "resources" in spec:
+        holders = [spec["resources"]]
+        # Without limits for the whole pod nothing says that it is not guaranteed; the comparison below does.
+        is_guaranteed = not spec["resources"].get("limits") or _has_both(spec["resources"]["limits"])
+    else:
+        containers = (*spec.get("containers", ()), *spec.get("initContainers", ()))
+        holders = [container["resources"] for container in containers]
+        is_guaranteed = all(_has_both(resources.get("limits", {})) for resources in holders)
+    requests, limits = ({}, {}) if not any(holders) else (_sums(holders, "requests"), _sums(holders, "limits"))
+    if not requests and not limits:
+        return BEST_EFFORT
+    is_equal = len(requests) == len(limits) and all(requests[name] == limits.get(name) for name in requests)
+    return GUARANTEED if is_guaranteed and is_equal else BURSTABLE
+
+
+def _has_both(limits: Document) -> bool:
+    return all(name in limits and parse_quantity(limits[name]).sign() > 0 for name in _COUNTED)
+
+
+def _sums(holders: list[Document], side: str) -> Mapping[str, Quantity]:
+    total: dict[str, Quantity] = {}
+    for holder in holders:
+        for name, text in holder.get(side, {}).items():
+            if name in _COUNTED and (quantity := parse_quantity(text)).sign() > 0:
+                total[name] = add(total[name], quantity) if name in total else quantity
+    return total

@@ -1,0 +1,126 @@
+"""Which Struct a resource decodes into.
+
+A `Kind` is what callers hand to a client: `await client.get(PODS, "web", namespace="default")` gives a `Pod`.
+`as_documents(PODS.resource)` is the same resource undecoded.
+
+An object of any kind, as far as every kind is alike: what the garbage collector knows of it.
+
+Only the metadata that says what the object is, who owns it and what its deletion waits for. A client asks the server
+for no more than metadata when it sees this type; a server that gives more is understood as well.
+
+Upstream: PartialObjectMetadata in k8s.io/apimachinery/pkg/apis/meta/v1/types.go
+"""
+
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from msgspec import Struct, field
+
+from pykubelet.api import schema
+from pykubelet.api.generated.apps import ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet
+from pykubelet.api.generated.authentication import TokenRequest, TokenReview
+from pykubelet.api.generated.authorization import SubjectAccessReview
+from pykubelet.api.generated.batch import CronJob, Job
+from pykubelet.api.generated.certificates import CertificateSigningRequest
+from pykubelet.api.generated.coordination import Lease
+from pykubelet.api.generated.core import (
+    Binding,
+    ConfigMap,
+    Endpoints,
+    Event,
+    Namespace,
+    Node,
+    PersistentVolumeClaim,
+    Pod,
+    PodTemplate,
+    Secret,
+    Service,
+    ServiceAccount,
+)
+from pykubelet.api.generated.discovery import EndpointSlice
+from pykubelet.api.generated.meta import ObjectMeta, OwnerReference
+from pykubelet.api.generated.node import RuntimeClass
+from pykubelet.api.generated.policy import Eviction, PodDisruptionBudget
+from pykubelet.api.generated.scheduling import PriorityClass
+from pykubelet.api.schema import Resource
+from pykubelet.api.serializer import Document
+
+T = TypeVar("T")
+
+
+class ApiObject(Protocol):
+    """Any Struct of a kind: it has a type and metadata."""
+
+    @property
+    def api_version(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def metadata(self) -> ObjectMeta: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TypedKind(Generic[T]):
+    """A resource together with the type its objects decode into."""
+
+    resource: Resource
+    type: type[T]
+
+
+def as_documents(resource: Resource) -> TypedKind[Document]:
+    """The resource as plain documents: nothing dropped, nothing typed."""
+    return TypedKind(resource, dict[str, Any])
+
+
+PODS = TypedKind(schema.PODS, Pod)
+POD_BINDINGS = TypedKind(schema.POD_BINDINGS, Binding)
+POD_EVICTIONS = TypedKind(schema.POD_EVICTIONS, Eviction)
+POD_TEMPLATES = TypedKind(schema.POD_TEMPLATES, PodTemplate)
+NODES = TypedKind(schema.NODES, Node)
+NAMESPACES = TypedKind(schema.NAMESPACES, Namespace)
+SECRETS = TypedKind(schema.SECRETS, Secret)
+CONFIG_MAPS = TypedKind(schema.CONFIG_MAPS, ConfigMap)
+EVENTS = TypedKind(schema.EVENTS, Event)
+SERVICE_ACCOUNTS = TypedKind(schema.SERVICE_ACCOUNTS, ServiceAccount)
+SERVICE_ACCOUNT_TOKENS = TypedKind(schema.SERVICE_ACCOUNT_TOKENS, TokenRequest)
+SERVICES = TypedKind(schema.SERVICES, Service)
+ENDPOINTS = TypedKind(schema.ENDPOINTS, Endpoints)
+PERSISTENT_VOLUME_CLAIMS = TypedKind(schema.PERSISTENT_VOLUME_CLAIMS, PersistentVolumeClaim)
+REPLICA_SETS = TypedKind(schema.REPLICA_SETS, ReplicaSet)
+DEPLOYMENTS = TypedKind(schema.DEPLOYMENTS, Deployment)
+DAEMON_SETS = TypedKind(schema.DAEMON_SETS, DaemonSet)
+STATEFUL_SETS = TypedKind(schema.STATEFUL_SETS, StatefulSet)
+CONTROLLER_REVISIONS = TypedKind(schema.CONTROLLER_REVISIONS, ControllerRevision)
+JOBS = TypedKind(schema.JOBS, Job)
+CRON_JOBS = TypedKind(schema.CRON_JOBS, CronJob)
+POD_DISRUPTION_BUDGETS = TypedKind(schema.POD_DISRUPTION_BUDGETS, PodDisruptionBudget)
+ENDPOINT_SLICES = TypedKind(schema.ENDPOINT_SLICES, EndpointSlice)
+CERTIFICATE_SIGNING_REQUESTS = TypedKind(schema.CERTIFICATE_SIGNING_REQUESTS, CertificateSigningRequest)
+LEASES = TypedKind(schema.LEASES, Lease)
+PRIORITY_CLASSES = TypedKind(schema.PRIORITY_CLASSES, PriorityClass)
+RUNTIME_CLASSES = TypedKind(schema.RUNTIME_CLASSES, RuntimeClass)
+TOKEN_REVIEWS = TypedKind(schema.TOKEN_REVIEWS, TokenReview)
+SUBJECT_ACCESS_REVIEWS = TypedKind(schema.SUBJECT_ACCESS_REVIEWS, SubjectAccessReview)
+
+
+class PartialMeta(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
+    """Some of an object's metadata."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    owner_references: tuple[OwnerReference, ...] = ()
+    finalizers: tuple[str, ...] = ()
+    deletion_timestamp: str | None = None
+
+
+class PartialObjectMetadata(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
+    """An object without its contents."""
+
+    metadata: PartialMeta = field(default_factory=PartialMeta)
+
+
+def metadata_of(resource: Resource) -> TypedKind[PartialObjectMetadata]:
+    """The resource's objects, of which only metadata matters."""
+    return TypedKind(resource, PartialObjectMetadata)

@@ -1,0 +1,1 @@
+"""Kubernetes objects as frozen values, and pure functions on them."""

@@ -1,0 +1,224 @@
+"""Documents to YAML that kubectl reads back as the same document.
+
+In: dicts, lists and scalars as JSON has them. Out: block YAML in the layout of `kubectl get -o yaml`, keys in the
+order given. A string that go-yaml would take for something else (`y`, `1e3`, `089`, `0o14`) is quoted; the reader's own
+table decides. Texts of several lines are literal blocks where that loses nothing.
+
+Upstream: go.yaml.in/yaml/v2/encode.go.
+
+Documents as text, to the letter as kubectl prints them: `-o json` and `-o yaml`.
+
+In: dicts, lists and scalars. Out: JSON in Go's form (sorted keys, four spaces, signs that mean something in HTML escaped),
+or YAML in that of go-yaml (keys in natural order, long texts folded at 80). `yaml_write.py` is for files, this is for eyes.
+
+Upstream: cli-runtime/pkg/printers/{json,yaml}.go, encoding/json, go.yaml.in/yaml/v2/{encode,sorter}.go. libyaml, of which
+go-yaml's emitter is a translation, writes the YAML.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from pykubelet.api.yaml.scalars import INT_MAX, INT_MIN, is_timestamp, resolve_plain
+
+_HTML = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+_ESCAPED = re.compile("[<>&\u2028\u2029]")
+# go-yaml is wary of what older YAML took for numbers of base 60.
+_BASE60 = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?")
+_DIGITS = re.compile(r"[0-9]*")
+_WIDTH = 80
+
+
+def json_text(document: Any) -> str:
+    """JSON as kubectl prints it, with a line break at the end."""
+    text = json.dumps(document, indent=4, sort_keys=True, ensure_ascii=False)
+    # None of these signs stands outside of strings.
+    return _ESCAPED.sub(lambda found: _HTML[found[0]], text) + "\n"
+
+
+def yaml_text(document: Any) -> str:
+    """YAML as kubectl prints it."""
+    events = [
+        yaml.StreamStartEvent(),
+        yaml.DocumentStartEvent(explicit=False),
+        *_events(document),
+        yaml.DocumentEndEvent(explicit=False),
+        yaml.StreamEndEvent(),
+    ]
+    text: str = yaml.emit(events, Dumper=yaml.CDumper, allow_unicode=True, width=_WIDTH)
+    return text.removesuffix("...\n")
+
+
+def _events(value: Any) -> Iterator[yaml.Event]:
+    if isinstance(value, dict):
+        yield yaml.MappingStartEvent(None, None, implicit=True, flow_style=not value)
+        for key in sorted(value, key=natural_order):
+            yield _scalar(key)
+            yield from _events(value[key])
+        yield yaml.MappingEndEvent()
+    elif isinstance(value, list | tuple):
+        yield yaml.SequenceStartEvent(None, None, implicit=True, flow_style=not value)
+        for item in value:
+            yield from _events(item)
+        yield yaml.SequenceEndEvent()
+    else:
+        yield _scalar(value)
+
+
+def _scalar(value: Any) -> yaml.ScalarEvent:
+    if isinstance(value, str):
+        return yaml.ScalarEvent(None, None, (True, True), value, style=_style(value))
+    text = json.dumps(value) if value is None or isinstance(value, bool | int) else repr(value)
+    return yaml.ScalarEvent(None, None, (True, False), text)
+
+
+def _style(text: str) -> str | None:
+    """The style that go-yaml asks for; where that cannot hold the text, the emitter takes another."""
+    if "\n" in text:
+        return "|"
+    is_something_else = resolve_plain(text) is not text or _BASE60.fullmatch(text) or is_timestamp(text)
+    return '"' if is_something_else else None
+
+
+class _Natural:
+    """Sorts keys as go-yaml does: numbers in them by their value, letters after everything else."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __lt__(self, other: "_Natural") -> bool:
+        mine, theirs = self.text, other.text
+        in_digits = False
+        for index, (one, two) in enumerate(zip(mine, theirs, strict=False)):
+            if one == two:
+                in_digits = one.isdigit()
+                continue
+            letters = one.isalpha(), two.isalpha()
+            if all(letters):
+                return one < two
+            if any(letters):
+                return letters[0] if in_digits else letters[1]
+            return _by_number(mine, theirs, index)
+        return len(mine) < len(theirs)
+
+
+def _by_number(mine: str, theirs: str, index: int) -> bool:
+    """The order of two keys that differ from here on, in digits or signs."""
+    before = mine[:index]
+    shared = before[len(before.rstrip("0123456789")) :]
+    # Behind other digits a zero counts; without them it only fills up.
+    lead = "1" if "0" in (mine[index], theirs[index]) and shared.strip("0") else "0"
+    one, two = (_DIGITS.match(key, index)[0] for key in (mine, theirs))  # type: ignore[index]
+    ranks = [(int(lead + digits), len(digits), key[index]) for digits, key in ((one, mine), (two, theirs))]
+    return ranks[0] < ranks[1]
+
+
+def natural_order(key: str) -> _Natural:
+    """The place of a key among others."""
+    return _Natural(key)
+
+
+# Words, paths, options and sentences without any of YAML's indicators where they would count.
+_PLAIN = re.compile(r"(?:[A-Za-z0-9_/$(]|\.[A-Za-z0-9_/]|--?[A-Za-z])[!-~]*(?: +[!-~]+)*")
+_INDICATOR = re.compile(r":(?: |\Z)| #")
+_ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0"}
+# A key that stands on the line of its colon has at most 1024 characters.
+_LONGEST_KEY = 1000
+
+
+def to_yaml(document: Any) -> str:
+    """The YAML text of a document; ValueError if it holds something that JSON, or a 64-bit integer, cannot."""
+    return "\n".join(_lines(document)) + "\n"
+
+
+def _lines(value: Any) -> list[str]:
+    """The lines of a value that starts at the left margin."""
+    if isinstance(value, dict) and value:
+        return [line for key, item in value.items() for line in _entry(key, item)]
+    if isinstance(value, list | tuple) and value:
+        return [line for item in value for line in _element(item)]
+    return [_yaml_write_scalar(value)]
+
+
+def _entry(key: Any, value: Any) -> list[str]:
+    if not isinstance(key, str):
+        raise ValueError(f"the key {key!r} is not a string")  # noqa: TRY004  one error for whatever YAML cannot hold
+    name = _string(key)
+    before, head = ([], f"{name}:") if len(name) <= _LONGEST_KEY else ([f"? {name}"], ":")
+    if isinstance(value, dict) and value:
+        return [*before, head, *_indented(_lines(value))]
+    if isinstance(value, list | tuple) and value:
+        return [*before, head, *_lines(value)]
+    first, *rest = _text(value)
+    return [*before, f"{head} {first}", *_indented(rest)]
+
+
+def _element(value: Any) -> list[str]:
+    first, *rest = _lines(value) if isinstance(value, dict | list | tuple) and value else _text(value)
+    return [f"- {first}", *_indented(rest)]
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return [f"  {line}" if line else line for line in lines]
+
+
+def _text(value: Any) -> list[str]:
+    """A scalar behind a key or a dash: one line, or the head and the lines of a literal block."""
+    if not isinstance(value, str) or not _fits_literal(value):
+        return [_yaml_write_scalar(value)]
+    head = "|" if value.endswith("\n") else "|-"
+    return [head, *value.removesuffix("\n").split("\n")]
+
+
+def _fits_literal(text: str) -> bool:
+    body = text.removesuffix("\n")
+    lines = body.split("\n")
+    if text[-1:] != "\n" and len(lines) == 1:
+        return False
+    # A blank at the start would hide the indentation; a blank last line would be lost.
+    return body[:1] not in ("", " ", "\t", "\n") and bool(lines[-1].strip()) and _is_shown(body)
+
+
+def _is_shown(text: str) -> bool:
+    return text.replace("\n", "").replace("\t", "").isprintable()
+
+
+def _yaml_write_scalar(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return _string(value)
+        case int() if INT_MIN <= value <= INT_MAX:
+            return str(value)
+        case float() if math.isfinite(value):
+            return repr(value)
+        case dict():
+            return "{}"
+        case list() | tuple():
+            return "[]"
+        case _:
+            raise ValueError(f"{value!r} has no place in a document")
+
+
+def _string(text: str) -> str:
+    if _PLAIN.fullmatch(text) and not _INDICATOR.search(text) and resolve_plain(text) is text:
+        return text
+    return '"' + "".join(map(_escaped, text)) + '"'
+
+
+def _escaped(character: str) -> str:
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    if character.isprintable():
+        return character
+    code = ord(character)
+    if 0xD800 <= code <= 0xDFFF:
+        raise ValueError("a lone surrogate has no place in a document")
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -1,0 +1,108 @@
+"""Requests for certificates: who asks is written down, and only who may decides and signs.
+
+Upstream: pkg/registry/certificates/certificates/strategy.go (PrepareForCreate, populateConditionTimestamps) and
+plugin/pkg/admission/certificates/{approval,signing,subjectrestriction}
+"""
+
+import base64
+import binascii
+from collections.abc import Callable
+
+from pykubelet.aio.clock import Clock
+from pykubelet.api.certificates import CLIENT_SIGNER, RequestError, organizations, parse_request
+from pykubelet.api.field_errors import go_quote
+from pykubelet.api.schema import CERTIFICATE_SIGNING_REQUESTS
+from pykubelet.api.serializer import Document
+from pykubelet.api.times import format_time
+from pykubelet.apiserver.admission.interfaces import AdmissionAttributes
+from pykubelet.apiserver.errors import forbidden
+from pykubelet.apiserver.request import MASTERS, AuthorizationAttributes, AuthorizationDecision, UserInfo
+
+_VERBS = {"approval": "approve", "status": "sign"}
+_ASKED_BY = ("username", "uid", "groups", "extra")
+
+
+class CertificateAdmission:
+    """The rule."""
+
+    def __init__(self, decide: Callable[[AuthorizationAttributes], AuthorizationDecision], clock: Clock) -> None:
+        """`decide` is the authorizer."""
+        self._decide, self._clock = decide, clock
+
+    def admit(self, request: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:
+        """The object, with who asks for it or when it was decided; Forbidden if that is not the sender's to do."""
+        if new is None or request.served.resource.group_resource != CERTIFICATE_SIGNING_REQUESTS.group_resource:
+            return new
+        if old is None:
+            _check_subject(request, new)
+            return {**new, "spec": _asked_by(new["spec"], request.user)}
+        if request.subresource not in _VERBS:
+            return new
+        if request.subresource == "approval" or _outcome(new) != _outcome(old):
+            self._check_signer(request, old)
+        return _with_times(new, old, format_time(self._clock.now()))
+
+    def _check_signer(self, request: AdmissionAttributes, old: Document) -> None:
+        # What is stored counts: a sender might name another signer.
+        verb = _VERBS[request.subresource]
+        signer: str = old["spec"].get("signerName", "")
+        # The right may be for all signers of a domain.
+        if any(self._may(request.user, verb, name) for name in (signer, f"{signer.partition('/')[0]}/*")):
+            return
+        why = f"user not permitted to {verb} requests with signerName {go_quote(signer)}"
+        raise forbidden(request.served.resource, request.name, why)
+
+    def _may(self, user: UserInfo, verb: str, signer: str) -> bool:
+        group = CERTIFICATE_SIGNING_REQUESTS.group
+        review = AuthorizationAttributes(
+            user=user, verb=verb, group=group, version="*", resource="signers", name=signer
+        )
+        return self._decide(review).allowed
+
+
+def _check_subject(request: AdmissionAttributes, new: Document) -> None:
+    """Nobody gets a certificate that is allowed everything."""
+    if new["spec"].get("signerName") != CLIENT_SIGNER:
+        return
+    try:
+        groups = organizations(parse_request(base64.b64decode(new["spec"].get("request") or "")))
+    except (RequestError, binascii.Error, ValueError) as error:
+        raise forbidden(request.served.resource, request.name, f"failed to parse CSR: {error}") from error
+    if MASTERS in groups:
+        why = f"use of {CLIENT_SIGNER} signer with {MASTERS} group is not allowed"
+        raise forbidden(request.served.resource, request.name, why)
+
+
+def _asked_by(spec: Document, user: UserInfo) -> Document:
+    asker = {"username": user.name, "uid": user.uid, "groups": list(user.groups)}
+    extra = {name: list(values) for name, values in user.extra.items()}
+    named = {name: value for name, value in (asker | {"extra": extra}).items() if value}
+    return {name: value for name, value in spec.items() if name not in _ASKED_BY} | named
+
+
+def _outcome(document: Document) -> tuple[object, object]:
+    status = document.get("status") or {}
+    return status.get("certificate") or None, status.get("conditions") or []
+
+
+def _with_times(new: Document, old: Document, now: str) -> Document:
+    """The object, each condition with the time of its last update and of its last change."""
+    status = new.get("status") or {}
+    if not status.get("conditions"):
+        return new
+    before = (old.get("status") or {}).get("conditions") or []
+    timed = [_timed(condition, before, now) for condition in status["conditions"]]
+    return {**new, "status": {**status, "conditions": timed}}
+
+
+def _timed(condition: Document, before: list[Document], now: str) -> Document:
+    same = (
+        each["lastTransitionTime"]
+        for each in before
+        if (each.get("type"), each.get("status")) == (condition.get("type"), condition.get("status"))
+        and each.get("lastTransitionTime")
+    )
+    return condition | {
+        "lastUpdateTime": condition.get("lastUpdateTime") or now,
+        "lastTransitionTime": condition.get("lastTransitionTime") or next(same, now),
+    }

@@ -1,0 +1,59 @@
+"""Nothing is created in a namespace that is not there or is on its way out, and some namespaces stay.
+
+Upstream: k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle/admission.go
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from pykubelet.api.schema import NAMESPACES
+from pykubelet.api.serializer import Document, decode
+from pykubelet.apiserver.admission.interfaces import AdmissionAttributes
+from pykubelet.apiserver.errors import forbidden, not_found
+from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey
+
+IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
+# To say whether a namespace is there would tell more than who asks may know.
+_REVIEWS = "localsubjectaccessreviews.authorization.k8s.io"
+
+
+class _NamespaceStatus(msgspec.Struct):
+    phase: str = ""
+
+
+class _Namespace(msgspec.Struct):
+    """As much of a namespace as is looked at for every object created in it."""
+
+    status: _NamespaceStatus = msgspec.field(default_factory=_NamespaceStatus)
+
+
+class NamespaceLifecycle:
+    """The rule; `newest` gives the newest entry of a key."""
+
+    def __init__(self, newest: Callable[[StoreKey], StoreEntry | None]) -> None:
+        self._newest = newest
+
+    def admit(self, request: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:  # noqa: ARG002  the Protocol's
+        resource = request.served.resource
+        if resource.group_resource == NAMESPACES.group_resource:
+            if request.verb == "delete" and request.name in IMMORTAL:
+                raise forbidden(resource, request.name, "this namespace may not be deleted")
+            return new
+        if request.namespace and request.verb in ("create", "update") and resource.group_resource != _REVIEWS:
+            self._check(request)
+        return new
+
+    def _check(self, request: AdmissionAttributes) -> None:
+        namespace = request.namespace
+        entry = self._newest(StoreKey(NAMESPACES.group_resource, "", namespace))
+        if entry is None:
+            raise not_found(NAMESPACES, namespace)
+        if request.verb == "create" and decode(entry.text, _Namespace).status.phase == "Terminating":
+            cause = {
+                "reason": "NamespaceTerminating",
+                "message": f"namespace {namespace} is being terminated",
+                "field": "metadata.namespace",
+            }
+            why = f"unable to create new content in namespace {namespace} because it is being terminated"
+            raise forbidden(request.served.resource, request.name, why, causes=[cause])

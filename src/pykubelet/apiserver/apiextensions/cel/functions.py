@@ -1,0 +1,101 @@
+"""All functions by name: what they take, what they give, and what computes it.
+
+Upstream: staging/src/k8s.io/apiserver/pkg/cel/environment/base.go (which libraries there are)
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from pykubelet.apiserver.apiextensions.cel.library import (
+    conversions,
+    lists,
+    networks,
+    operators,
+    quantity,
+    semver,
+    strings,
+    times,
+)
+from pykubelet.apiserver.apiextensions.cel.types import Signature, Type, signature
+from pykubelet.apiserver.apiextensions.cel.values import CelError, kind_of, no_such_overload
+
+_RUNTIME_NAMES = {"timestamp": "google.protobuf.Timestamp", "duration": "google.protobuf.Duration"}
+_ANY = frozenset({"dyn", "param"})
+
+
+class Overload(NamedTuple):
+    """One form of a function."""
+
+    signature: Signature
+    compute: Callable[..., Any]
+
+    def takes(self, values: Sequence[Any]) -> bool:
+        """Whether it can be called with these values."""
+        return all(map(_is_taken, self.signature.args, values))
+
+
+def _is_taken(wanted: Type, value: Any) -> bool:
+    if wanted.kind in _ANY:
+        return True
+    if _RUNTIME_NAMES.get(wanted.name, wanted.name) != kind_of(type(value)):
+        return False
+    # The first item tells for all; what is in lists of lists is up to the function.
+    is_told = wanted.kind == "list" and wanted.params[0].kind != "list" and value
+    return _is_taken(wanted.params[0], value[0]) if is_told else True
+
+
+def _table() -> dict[str, list[Overload]]:
+    libraries = (
+        operators.OVERLOADS,
+        conversions.OVERLOADS,
+        strings.OVERLOADS,
+        lists.OVERLOADS,
+        times.OVERLOADS,
+        operators.OPTIONAL_OVERLOADS,
+        networks.URL_OVERLOADS,
+        quantity.OVERLOADS,
+        networks.OVERLOADS,
+        strings.FORMAT_OVERLOADS,
+        semver.OVERLOADS,
+    )
+    found: dict[str, list[Overload]] = {}
+    for library in libraries:
+        for text, compute in library:
+            read = signature(text)
+            found.setdefault(read.name, []).append(Overload(read, compute))
+    # These are evaluated by the compiler, which needs no function for them, but they are checked like any other.
+    for text in (
+        "_==_(A, A) -> bool",
+        "_!=_(A, A) -> bool",
+        "@in(A, list<A>) -> bool",
+        "@in(A, map<A, B>) -> bool",
+        "_?_:_(bool, A, A) -> A",
+        "(optional<V>).or(optional<V>) -> optional<V>",
+        "(optional<V>).orValue(V) -> V",
+    ):
+        read = signature(text)
+        found.setdefault(read.name, []).append(Overload(read, _never))
+    return found
+
+
+def _never(*_args: Any) -> Any:
+    raise AssertionError("evaluated by the compiler")
+
+
+FUNCTIONS = _table()
+
+
+def resolved(name: str, candidates: Sequence[Overload], values: Sequence[Any]) -> Callable[..., Any]:
+    """What computes a function for these values; CelError if nothing does."""
+    for each in candidates:
+        if each.takes(values):
+            return each.compute
+    raise _refusal(name, values)
+
+
+def _refusal(name: str, values: Sequence[Any]) -> CelError:
+    if "_" not in name:
+        return no_such_overload(f"{name}({', '.join(kind_of(type(each)) for each in values)})")
+    # An operator that knows the left value complains of the right one in fewer words.
+    is_known = any(_is_taken(each.signature.args[0], values[0]) for each in FUNCTIONS[name])
+    return no_such_overload("" if is_known else name)

@@ -1,0 +1,183 @@
+"""Values of one type as values of another: `int('12')`, `string(1.5)`, `type(x)`.
+
+Upstream: common/stdlib/standard.go and the ConvertToType functions of common/types in github.com/google/cel-go
+"""
+
+import math
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+from pykubelet.api.int64 import MAX_INT64, MIN_INT64, parse_int64
+from pykubelet.apiserver.apiextensions.cel.library.times import (
+    MAX_SECONDS,
+    MIN_SECONDS,
+    TimeRangeError,
+    duration_text,
+    read_duration,
+    read_timestamp,
+    timestamp_text,
+)
+from pykubelet.apiserver.apiextensions.cel.types import DYN, OBJECTS, TYPE_NAMES, Type
+from pykubelet.apiserver.apiextensions.cel.values import (
+    MAX_UINT64,
+    NANOSECONDS,
+    CelError,
+    Duration,
+    Timestamp,
+    Uint,
+    kind_of,
+    uint64,
+)
+
+_UINT = re.compile("0*([0-9]{1,20})", re.ASCII)
+_DOUBLE = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|inf(?:inity)?|nan)", re.ASCII | re.IGNORECASE)
+_TRUTH = {
+    **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
+    **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
+}
+
+
+def _failed(source: str, target: str) -> CelError:
+    return CelError(f"type conversion error from '{source}' to '{target}'")
+
+
+def _bool_of_text(text: str) -> bool:
+    if text not in _TRUTH:
+        raise _failed("string", "bool")
+    return _TRUTH[text]
+
+
+def _int_of_text(text: str) -> int:
+    number = parse_int64(text)
+    if number is None:
+        raise _failed("string", "int")
+    return number
+
+
+def _uint_of_text(text: str) -> Uint:
+    match = _UINT.fullmatch(text)
+    if match is None or int(match[1]) > MAX_UINT64:
+        raise _failed("string", "uint")
+    return Uint(match[1])
+
+
+def _double_of_text(text: str) -> float:
+    if _DOUBLE.fullmatch(text) is None:
+        raise _failed("string", "double")
+    number = float(text)
+    if math.isinf(number) and text.lstrip("+-")[0].isdigit():
+        raise _failed("string", "double")
+    return number
+
+
+def _int_of_double(number: float) -> int:
+    if not MIN_INT64 < number < MAX_INT64:
+        raise CelError("integer overflow")
+    return int(number)
+
+
+def _uint_of_double(number: float) -> Uint:
+    if not 0 <= number < MAX_UINT64:
+        raise CelError("unsigned integer overflow")
+    return Uint(number)
+
+
+def _int_of_uint(number: Uint) -> int:
+    if number > MAX_INT64:
+        raise CelError("integer overflow")
+    return int(number)
+
+
+def _duration_of_text(text: str) -> Duration:
+    try:
+        return read_duration(text)
+    except ValueError:
+        raise _failed("string", "google.protobuf.Duration") from None
+
+
+def _timestamp_of_text(text: str) -> Timestamp:
+    try:
+        return read_timestamp(text)
+    except TimeRangeError:
+        raise CelError("timestamp overflow") from None
+    except ValueError:
+        raise _failed("string", "google.protobuf.Timestamp") from None
+
+
+def _timestamp_of_int(seconds: int) -> Timestamp:
+    if not MIN_SECONDS <= seconds <= MAX_SECONDS:
+        raise CelError("timestamp overflow")
+    return Timestamp(seconds * NANOSECONDS)
+
+
+def _no_duration(_number: int) -> Duration:
+    raise _failed("int", "google.protobuf.Duration")
+
+
+def _text_of_bytes(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise CelError("invalid UTF-8 in bytes, cannot convert to string") from None
+
+
+def double_text(number: float) -> str:
+    """The number as Go's `%g` writes it: the fewest digits, and an exponent below 1e-4 and from 1e6."""
+    if math.isnan(number):
+        return "NaN"
+    if math.isinf(number):
+        return "+Inf" if number > 0 else "-Inf"
+    if number == 0 or 1e-4 <= abs(number) < 1e6:
+        return repr(number).removesuffix(".0")
+    digits, _, exponent = f"{Decimal(repr(number)).normalize():e}".partition("e")
+    return f"{digits}e{int(exponent):+03d}"
+
+
+def type_value(value: Any) -> Type:
+    """The type of a value, as a value."""
+    name = kind_of(type(value))
+    return TYPE_NAMES.get(name) or OBJECTS.get(name) or DYN
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+OVERLOADS: tuple[tuple[str, Callable[..., Any]], ...] = (
+    ("type(A) -> type<A>", type_value),
+    ("dyn(A) -> dyn", _same),
+    ("bool(bool) -> bool", _same),
+    ("bool(string) -> bool", _bool_of_text),
+    ("bytes(bytes) -> bytes", _same),
+    ("bytes(string) -> bytes", lambda text: text.encode(errors="replace")),
+    ("double(double) -> double", _same),
+    ("double(int) -> double", float),
+    ("double(string) -> double", _double_of_text),
+    ("double(uint) -> double", float),
+    ("duration(duration) -> duration", _same),
+    ("duration(int) -> duration", _no_duration),
+    ("duration(string) -> duration", _duration_of_text),
+    ("int(int) -> int", _same),
+    ("int(double) -> int", _int_of_double),
+    ("int(duration) -> int", lambda value: value.nanoseconds),
+    ("int(string) -> int", _int_of_text),
+    ("int(timestamp) -> int", lambda value: value.nanoseconds // NANOSECONDS),
+    ("int(uint) -> int", _int_of_uint),
+    ("string(string) -> string", _same),
+    ("string(bool) -> string", lambda value: "true" if value else "false"),
+    ("string(bytes) -> string", _text_of_bytes),
+    ("string(double) -> string", double_text),
+    ("string(duration) -> string", duration_text),
+    ("string(int) -> string", str),
+    ("string(timestamp) -> string", timestamp_text),
+    ("string(uint) -> string", str),
+    ("timestamp(timestamp) -> timestamp", _same),
+    ("timestamp(int) -> timestamp", _timestamp_of_int),
+    ("timestamp(string) -> timestamp", _timestamp_of_text),
+    ("uint(uint) -> uint", _same),
+    ("uint(double) -> uint", _uint_of_double),
+    ("uint(int) -> uint", uint64),
+    ("uint(string) -> uint", _uint_of_text),
+)

@@ -1,0 +1,398 @@
+"""The text of an expression as a tree.
+
+In: an expression. Out: its root node, or an ExpressionError that says where it stops making sense.
+
+Upstream: parser/parser.go and parser/gen/CEL.g4 of github.com/google/cel-go. Complaints about syntax have its form; which
+token they name where several could be blamed is our own choice.
+
+Calls that are no calls: `has`, `all`, `map` and others say how their arguments are to be evaluated.
+
+In: a function's name, target and arguments. Out: what it stands for, or None if the function is none of these.
+
+Upstream: parser/macro.go, ext/comprehensions.go, cel/library.go (optMap) and ext/lists.go (sortBy) of
+github.com/google/cel-go
+"""
+
+from collections.abc import Callable, Sequence
+
+from pykubelet.apiserver.apiextensions.cel.ast import (
+    Bind,
+    CallExpr,
+    Expr,
+    Fold,
+    FoldKind,
+    Ident,
+    ListNode,
+    Literal,
+    MapEntry,
+    MapNode,
+    MessageNode,
+    Select,
+    qualified_name,
+)
+from pykubelet.apiserver.apiextensions.cel.lexer import LiteralError, Token, literal_value, tokens
+from pykubelet.apiserver.apiextensions.cel.values import ExpressionError, Issue
+
+_RESULT = "__result__"
+_SORTED = "@sorted"
+_KINDS = {
+    "all": FoldKind.ALL,
+    "exists": FoldKind.EXISTS,
+    "exists_one": FoldKind.EXISTS_ONE,
+    "existsOne": FoldKind.EXISTS_ONE,
+    "map": FoldKind.LIST,
+    "filter": FoldKind.LIST,
+    "transformList": FoldKind.LIST,
+    "transformMap": FoldKind.MAP,
+    "transformMapEntry": FoldKind.MERGE,
+}
+
+
+class MacroError(ValueError):
+    """The arguments of a macro are not what it needs."""
+
+    def __init__(self, at: int, message: str) -> None:
+        super().__init__(message)
+        self.at = at
+        self.message = message
+
+
+def expanded(function: str, target: Expr | None, args: Sequence[Expr], at: int) -> Expr | None:
+    """What a call of a macro stands for."""
+    if target is None:
+        return _has(args[0], at) if function == "has" and len(args) == 1 else None
+    macro = _MACROS.get((function, len(args)))
+    return None if macro is None else macro(function, target, args, at)
+
+
+def _has(arg: Expr, at: int) -> Expr:
+    if not isinstance(arg, Select) or arg.is_optional or arg.is_test:
+        raise MacroError(arg.at, "invalid argument to has() macro")
+    return Select(at, arg.operand, arg.field, is_test=True)
+
+
+def _variable(node: Expr, message: str = "argument must be a simple name") -> str:
+    if not isinstance(node, Ident):
+        raise MacroError(node.at, message)
+    if node.name == _RESULT:
+        raise MacroError(node.at, "iteration variable overwrites accumulator variable")
+    return node.name
+
+
+def _quantified(function: str, target: Expr, args: Sequence[Expr], at: int) -> Expr:
+    return Fold(at, _KINDS[function], target, _variable(args[0]), "", None, args[1])
+
+
+def _mapped(_function: str, target: Expr, args: Sequence[Expr], at: int) -> Expr:
+    name = _variable(args[0], "argument is not an identifier")
+    return Fold(at, FoldKind.LIST, target, name, "", args[1] if len(args) == 3 else None, args[-1])
+
+
+def _filtered(_function: str, target: Expr, args: Sequence[Expr], at: int) -> Expr:
+    name = _variable(args[0], "argument is not an identifier")
+    return Fold(at, FoldKind.LIST, target, name, "", args[1], args[0])
+
+
+def _in_pairs(function: str, target: Expr, args: Sequence[Expr], at: int) -> Expr:
+    first, second = _variable(args[0]), _variable(args[1])
+    if first == second:
+        raise MacroError(args[1].at, f"duplicate variable name: {first}")
+    return Fold(at, _KINDS[function], target, first, second, args[2] if len(args) == 4 else None, args[-1])
+
+
+def _optional(function: str, target: Expr, args: Sequence[Expr], at: int) -> Expr:
+    name = _variable(args[0], f"{function}() variable name must be a simple identifier")
+    value: Expr = Bind(at, name, CallExpr(at, "value", target, ()), args[1])
+    if function == "optMap":
+        value = CallExpr(at, "optional.of", None, (value,))
+    return CallExpr(
+        at, "_?_:_", None, (CallExpr(at, "hasValue", target, ()), value, CallExpr(at, "optional.none", None, ()))
+    )
+
+
+def _sorted_by(_function: str, target: Expr, args: Sequence[Expr], at: int) -> Expr:
+    items = Ident(at, _SORTED)
+    keys = _mapped("map", items, args, at)
+    return Bind(at, _SORTED, target, CallExpr(at, "@sortByAssociatedKeys", items, (keys,)))
+
+
+_Macro = Callable[[str, Expr, Sequence[Expr], int], Expr]
+_MACROS: dict[tuple[str, int], _Macro] = {
+    **{(name, 2): _quantified for name in ("all", "exists", "exists_one", "existsOne")},
+    **{(name, 3): _in_pairs for name in ("all", "exists", "exists_one", "existsOne")},
+    **{(name, count): _in_pairs for name in ("transformList", "transformMap", "transformMapEntry") for count in (3, 4)},
+    ("map", 2): _mapped,
+    ("map", 3): _mapped,
+    ("filter", 2): _filtered,
+    ("optMap", 2): _optional,
+    ("optFlatMap", 2): _optional,
+    ("sortBy", 2): _sorted_by,
+}
+
+
+_WORDS = "as break const continue else false for function if import in let loop package namespace null return true"
+RESERVED = frozenset((*_WORDS.split(), "var", "void", "while"))
+"""Words that are no names."""
+_RELATIONS = {"<": "_<_", "<=": "_<=_", ">=": "_>=_", ">": "_>_", "==": "_==_", "!=": "_!=_", "in": "@in"}
+_BINARY = (
+    _RELATIONS,
+    {"+": "_+_", "-": "_-_"},
+    {"*": "_*_", "/": "_/_", "%": "_%_"},
+)
+_CONSTANTS = {"true": True, "false": False, "null": None}
+_NUMBERS = frozenset({"int", "float"})
+_LITERALS = _NUMBERS | {"uint", "string", "bytes"}
+_OPERAND = (
+    "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
+)
+_MAX_CHARACTERS = 100_000
+# Upstream's bound, which does not count the whole; what is deeper than Python's stack allows is refused likewise.
+_MAX_DEPTH = 251
+
+
+class _CelSyntaxError(Exception):
+    """Where the expression stops making sense."""
+
+    def __init__(self, at: int, message: str) -> None:
+        self.issue = Issue(at, message)
+
+
+def parse(source: str) -> Expr:
+    """The tree of an expression."""
+    if len(source) > _MAX_CHARACTERS:
+        limit = f"expression code point size exceeds limit: size: {len(source)}, limit {_MAX_CHARACTERS}"
+        raise ExpressionError(source, [Issue(-1, limit)])
+    found, issues = tokens(source)
+    try:
+        node = _CelParser(found).whole()
+    except _CelSyntaxError as error:
+        raise ExpressionError(source, [*issues, error.issue]) from None
+    except RecursionError:
+        raise ExpressionError(source, [too_deep()]) from None
+    if issues:
+        raise ExpressionError(source, issues)
+    return node
+
+
+def too_deep() -> Issue:
+    """The complaint about an expression with too many parts inside each other."""
+    return Issue(-1, "max recursion depth exceeded")
+
+
+class _CelParser:
+    """Goes through the tokens once, from left to right."""
+
+    def __init__(self, found: list[Token]) -> None:
+        self._tokens = found
+        self._at = 0
+        self._depth = 0
+
+    def whole(self) -> Expr:
+        node = self._expression()
+        if self._next.kind != "end":
+            raise self._unexpected("<EOF>")
+        return node
+
+    @property
+    def _next(self) -> Token:
+        return self._tokens[self._at]
+
+    def _take(self) -> Token:
+        token = self._tokens[self._at]
+        self._at += 1
+        return token
+
+    def _accepts(self, sign: str) -> bool:
+        if self._next.kind == "sign" and self._next.text == sign:
+            self._at += 1
+            return True
+        return False
+
+    def _expect(self, sign: str) -> None:
+        if not self._accepts(sign):
+            raise self._unexpected(f"'{sign}'")
+
+    def _name(self) -> Token:
+        if self._next.kind != "name":
+            raise self._unexpected("IDENTIFIER")
+        return self._take()
+
+    def _unexpected(self, wanted: str) -> _CelSyntaxError:
+        token = self._next
+        return _CelSyntaxError(token.at, f"Syntax error: mismatched input '{token.shown}' expecting {wanted}")
+
+    def _deeper(self) -> None:
+        self._depth += 1
+        if self._depth > _MAX_DEPTH:
+            raise RecursionError
+
+    def _expression(self) -> Expr:
+        self._deeper()
+        node = self._either()
+        at = self._next.at
+        if self._accepts("?"):
+            chosen = self._either()
+            self._expect(":")
+            node = CallExpr(at, "_?_:_", None, (node, chosen, self._expression()))
+        self._depth -= 1
+        return node
+
+    def _either(self) -> Expr:
+        return self._joined("||", "_||_", self._both)
+
+    def _both(self) -> Expr:
+        return self._joined("&&", "_&&_", lambda: self._binary(0))
+
+    def _joined(self, sign: str, function: str, part: Callable[[], Expr]) -> Expr:
+        parts = [part()]
+        at = self._next.at
+        while self._accepts(sign):
+            parts.append(part())
+        return parts[0] if len(parts) == 1 else CallExpr(at, function, None, tuple(parts))
+
+    def _binary(self, level: int) -> Expr:
+        if level == len(_BINARY):
+            return self._unary()
+        node = self._binary(level + 1)
+        depth = self._depth
+        while self._next.kind == "sign" and (function := _BINARY[level].get(self._next.text)):
+            self._deeper()
+            token = self._take()
+            node = CallExpr(token.at, function, None, (node, self._binary(level + 1)))
+        self._depth = depth
+        return node
+
+    def _unary(self) -> Expr:
+        token = self._next
+        if token.kind == "sign" and token.text in {"!", "-"}:
+            if token.text == "-" and self._tokens[self._at + 1].kind in _NUMBERS:
+                return self._member()
+            count = 0
+            while self._accepts(token.text):
+                count += 1
+            node = self._member()
+            function = "!_" if token.text == "!" else "-_"
+            # Two of a kind are none.
+            return CallExpr(token.at, function, None, (node,)) if count % 2 else node
+        return self._member()
+
+    def _member(self) -> Expr:
+        node = self._primary()
+        depth = self._depth
+        while self._next.kind == "sign" and self._next.text in {".", "["}:
+            self._deeper()
+            token = self._take()
+            node = self._selected(node, token.at) if token.text == "." else self._indexed(node, token.at)
+        self._depth = depth
+        return node
+
+    def _selected(self, node: Expr, at: int) -> Expr:
+        is_optional = self._accepts("?")
+        name = self._name().text
+        opening = self._next.at
+        if not is_optional and self._accepts("("):
+            return self._called(name, node, opening)
+        return Select(at, node, name, is_optional=is_optional)
+
+    def _indexed(self, node: Expr, at: int) -> Expr:
+        function = "_[?_]" if self._accepts("?") else "_[_]"
+        index = self._expression()
+        self._expect("]")
+        return CallExpr(at, function, None, (node, index))
+
+    def _called(self, function: str, target: Expr | None, at: int) -> Expr:
+        args: list[Expr] = []
+        if not self._accepts(")"):
+            args.append(self._expression())
+            while self._accepts(","):
+                args.append(self._expression())
+            self._expect(")")
+        try:
+            return expanded(function, target, args, at) or CallExpr(at, function, target, tuple(args))
+        except MacroError as error:
+            raise _CelSyntaxError(error.at, error.message) from None
+
+    def _primary(self) -> Expr:
+        token = self._next
+        if token.kind in _LITERALS or (token.kind == "sign" and token.text == "-"):
+            return self._literal()
+        if token.kind == "name":
+            return self._named(token.at)
+        if token.kind == "sign":
+            self._at += 1
+            if token.text in _CONSTANTS:
+                return Literal(token.at, _CONSTANTS[token.text])
+            match token.text:
+                case ".":
+                    return self._named(token.at)
+                case "(":
+                    node = self._expression()
+                    self._expect(")")
+                    return node
+                case "[":
+                    return self._list(token.at)
+                case "{":
+                    return self._map(token.at)
+            self._at -= 1
+        raise self._unexpected(_OPERAND)
+
+    def _literal(self) -> Literal:
+        at = self._next.at
+        negative = self._accepts("-")
+        try:
+            return Literal(at, literal_value(self._take(), negative=negative))
+        except LiteralError as error:
+            raise _CelSyntaxError(at, str(error)) from None
+
+    def _named(self, at: int) -> Expr:
+        token = self._name()
+        if token.text in RESERVED:
+            raise _CelSyntaxError(at, f"reserved identifier: {token.text}")
+        opening = self._next.at
+        if self._accepts("("):
+            return self._called(token.text, None, opening)
+        return self._message(Ident(token.at, token.text))
+
+    def _message(self, name: Expr) -> Expr:
+        """The name, or what is made of it if braces follow: `a.b{...}`."""
+        ahead = self._at
+        while self._tokens[ahead].text == "." and self._tokens[ahead + 1].kind == "name":
+            ahead += 2
+        if self._tokens[ahead].text != "{" or self._tokens[ahead].kind != "sign":
+            return name
+        while self._accepts("."):
+            name = Select(self._next.at, name, self._name().text)
+        at = self._take().at
+        while not self._accepts("}"):
+            self._accepts("?")
+            self._name()
+            self._expect(":")
+            self._expression()
+            if not self._accepts(","):
+                self._expect("}")
+                break
+        return MessageNode(at, qualified_name(name))
+
+    def _list(self, at: int) -> Expr:
+        items: list[Expr] = []
+        optional: set[int] = set()
+        while not self._accepts("]"):
+            if self._accepts("?"):
+                optional.add(len(items))
+            items.append(self._expression())
+            if not self._accepts(","):
+                self._expect("]")
+                break
+        return ListNode(at, tuple(items), frozenset(optional))
+
+    def _map(self, at: int) -> Expr:
+        entries: list[MapEntry] = []
+        while not self._accepts("}"):
+            is_optional = self._accepts("?")
+            key = self._expression()
+            self._expect(":")
+            entries.append(MapEntry(key, self._expression(), is_optional))
+            if not self._accepts(","):
+                self._expect("}")
+                break
+        return MapNode(at, tuple(entries))

@@ -1,0 +1,259 @@
+"""The types of CEL, how complaints name them, and the signatures of functions.
+
+In a signature `list<A>` is a list of anything, `(string).size() -> int` a function called on a text.
+
+Upstream: common/types/types.go and checker/format.go of github.com/google/cel-go
+
+Whether one type will do for another, and what that says of types that are to be found out.
+
+In: two types and what is known of parameters so far. Out: what is known then, or None if the types do not fit.
+
+Upstream: checker/types.go of github.com/google/cel-go
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """A type; `kind` is its name for those of CEL itself, else `object`, `param` or `optional`."""
+
+    kind: str
+    name: str
+    params: tuple["Type", ...] = ()
+    fields: Mapping[str, "Type"] = field(default_factory=dict, compare=False, repr=False)
+    """Of an object. Types of objects are told apart by their names."""
+
+    def __str__(self) -> str:
+        if self.kind == "null_type":
+            return "null"
+        return f"{self.name}({', '.join(map(str, self.params))})" if self.params else self.name
+
+
+def _simple(name: str) -> Type:
+    return Type(name, name)
+
+
+BOOL = _simple("bool")
+INT = _simple("int")
+UINT = _simple("uint")
+DOUBLE = _simple("double")
+STRING = _simple("string")
+BYTES = _simple("bytes")
+NULL = _simple("null_type")
+DYN = _simple("dyn")
+ERROR = Type("error", "!error!")
+TIMESTAMP = _simple("timestamp")
+DURATION = _simple("duration")
+TYPE = _simple("type")
+OBJECTS = {
+    name: Type("object", name)
+    for name in (
+        "kubernetes.URL",
+        "kubernetes.Quantity",
+        "kubernetes.Semver",
+        "kubernetes.NamedFormat",
+        "net.IP",
+        "net.CIDR",
+    )
+}
+_SIMPLE = {each.name: each for each in (BOOL, INT, UINT, DOUBLE, STRING, BYTES, NULL, DYN, TIMESTAMP, DURATION, TYPE)}
+
+
+def list_of(item: Type) -> Type:
+    """The type of lists of items."""
+    return Type("list", "list", (item,))
+
+
+def map_of(key: Type, value: Type) -> Type:
+    """The type of maps."""
+    return Type("map", "map", (key, value))
+
+
+def optional_of(value: Type) -> Type:
+    """The type of what may have no value."""
+    return Type("optional", "optional_type", (value,))
+
+
+def type_of(value: Type) -> Type:
+    """The type of a type."""
+    return Type("type", "type", (value,))
+
+
+def object_type(name: str, fields: Mapping[str, Type]) -> Type:
+    """The type of objects with these fields."""
+    return Type("object", name, fields=fields)
+
+
+def param(name: str) -> Type:
+    """A type that is to be found out."""
+    return Type("param", name)
+
+
+TYPE_NAMES: dict[str, Type] = {
+    **{each.name: each for each in (BOOL, INT, UINT, DOUBLE, STRING, BYTES, NULL, TYPE)},
+    "list": list_of(DYN),
+    "map": map_of(DYN, DYN),
+    "optional_type": optional_of(DYN),
+    "google.protobuf.Timestamp": TIMESTAMP,
+    "google.protobuf.Duration": DURATION,
+    "net.IP": OBJECTS["net.IP"],
+    "net.CIDR": OBJECTS["net.CIDR"],
+}
+"""The types that an expression can name."""
+
+
+class Signature(NamedTuple):
+    """What a function takes and gives; the first argument of a member is what it is called on."""
+
+    name: str
+    is_member: bool
+    args: tuple[Type, ...]
+    result: Type
+
+
+_SIGNATURE = re.compile(r"(?:\((?P<on>[^()]+)\)\.)?(?P<name>[^()]+)\((?P<args>[^()]*)\) -> (?P<result>.+)")
+_PIECE = re.compile(r"[\w.]+|[<>,]")
+
+
+def signature(text: str) -> Signature:
+    """The signature that a text states."""
+    match = _SIGNATURE.fullmatch(text)
+    assert match is not None, text
+    args = _types(f"{match['on']},{match['args']}" if match["on"] else match["args"])
+    return Signature(match["name"], bool(match["on"]), tuple(args), _types(match["result"])[0])
+
+
+def _types(text: str) -> list[Type]:
+    pieces = _PIECE.findall(text)
+    pieces.reverse()
+    return _read_types(pieces)
+
+
+def _read_types(pieces: list[str]) -> list[Type]:
+    found: list[Type] = []
+    while pieces:
+        name = pieces.pop()
+        if name == ">":
+            break
+        if name == ",":
+            continue
+        inner: Sequence[Type] = ()
+        if pieces and pieces[-1] == "<":
+            pieces.pop()
+            inner = _read_types(pieces)
+        found.append(_named(name, inner))
+    return found
+
+
+def _named(name: str, inner: Sequence[Type]) -> Type:
+    match name:
+        case "list":
+            return list_of(*inner)
+        case "map":
+            return map_of(*inner)
+        case "optional":
+            return optional_of(*inner)
+        case "type":
+            return type_of(*inner)
+    if name in OBJECTS:
+        return OBJECTS[name]
+    return _SIMPLE[name] if name in _SIMPLE else param(name)
+
+
+Bindings = dict[str, Type]
+_NULLABLE = frozenset({"object", "optional", "timestamp", "duration"})
+_WITH_PARAMS = frozenset({"list", "map", "optional"})
+
+
+def is_loose(given: Type) -> bool:
+    """Whether nothing is known of a type, or nothing can be."""
+    return given.kind in {"dyn", "error"}
+
+
+def assigned(known: Mapping[str, Type], left: Sequence[Type], right: Sequence[Type]) -> Bindings | None:
+    """What is known of parameters if each type on the left fits the one on the right."""
+    bindings = dict(known)
+    return bindings if _fit_all(bindings, left, right) else None
+
+
+def substituted(known: Mapping[str, Type], given: Type, *, unknown_as_dyn: bool = False) -> Type:
+    """The type with what is known put in."""
+    if given.kind == "param":
+        if given.name in known:
+            return substituted(known, known[given.name], unknown_as_dyn=unknown_as_dyn)
+        return DYN if unknown_as_dyn else given
+    if not given.params:
+        return given
+    params = tuple(substituted(known, each, unknown_as_dyn=unknown_as_dyn) for each in given.params)
+    return Type(given.kind, given.name, params)
+
+
+def most_general(first: Type, second: Type) -> Type:
+    """Of two types that fit each other, the one that says less."""
+    return first if _says_no_more(first, second) else second
+
+
+def _fit_all(bindings: Bindings, left: Sequence[Type], right: Sequence[Type]) -> bool:
+    return len(left) == len(right) and all(_fit(bindings, *pair) for pair in zip(left, right, strict=True))
+
+
+def _fit(bindings: Bindings, left: Type, right: Type) -> bool:
+    if right.kind == "param":
+        fits, was_known = _bind(bindings, left, right)
+        if fits or was_known:
+            return fits
+    if left.kind == "param":
+        return _bind(bindings, right, left)[0]
+    if is_loose(left) or is_loose(right):
+        return True
+    if "null_type" in {left.kind, right.kind}:
+        other = right if left.kind == "null_type" else left
+        return other.kind in _NULLABLE or other.kind == "null_type"
+    if left.kind == "type":
+        return right.kind == "type"
+    if left.kind in _WITH_PARAMS:
+        return left.name == right.name and _fit_all(bindings, left.params, right.params)
+    return left == right
+
+
+def _bind(bindings: Bindings, given: Type, parameter: Type) -> tuple[bool, bool]:
+    """Whether a parameter can be this type, and whether something was known of it before."""
+    if given == parameter:
+        return True, True
+    known = bindings.get(parameter.name)
+    if known is not None:
+        if given == known:
+            return True, True
+        if not _fit(bindings, given, known):
+            return False, True
+        general = most_general(given, known)
+        if not _occurs(bindings, parameter, general):
+            bindings[parameter.name] = general
+        return True, True
+    if _occurs(bindings, parameter, given):
+        return False, False
+    bindings[parameter.name] = given
+    return True, False
+
+
+def _occurs(bindings: Bindings, parameter: Type, within: Type) -> bool:
+    if within == parameter:
+        return True
+    if within.kind == "param":
+        return within.name in bindings and _occurs(bindings, parameter, bindings[within.name])
+    return any(_occurs(bindings, parameter, each) for each in within.params)
+
+
+def _says_no_more(first: Type, second: Type) -> bool:
+    if first.kind in {"dyn", "param"}:
+        return True
+    if second.kind in {"dyn", "param"} or first.kind != second.kind:
+        return False
+    if first.kind in _WITH_PARAMS:
+        pairs = zip(first.params, second.params, strict=True)
+        return first.name == second.name and all(_says_no_more(*pair) for pair in pairs)
+    return first.kind == "type" or first == second

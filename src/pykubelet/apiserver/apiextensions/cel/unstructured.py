@@ -1,0 +1,329 @@
+"""Values out of a document, as its schema tells expressions to see them.
+
+Only fields that the schema names are there, and a null is as good as no field. What is not asked for is never looked at.
+
+Upstream: staging/src/k8s.io/apiserver/pkg/cel/common/valuesunstructured.go
+
+The type that expressions see of a schema.
+
+In: a schema. Out: its type, or None if expressions cannot see it: without a type they know nothing of it.
+
+Upstream: SchemaDeclType in staging/src/k8s.io/apiserver/pkg/cel/common/schemas.go
+
+Names of fields as expressions write them: `__dash__` for a dash, `__in__` for a reserved word.
+
+Upstream: staging/src/k8s.io/apiserver/pkg/cel/escaping.go
+"""
+
+import base64
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from pykubelet.api.field_errors import go_json
+from pykubelet.apiserver.apiextensions.cel.library.times import read_date, read_loose_duration, read_timestamp
+from pykubelet.apiserver.apiextensions.cel.parser import RESERVED
+from pykubelet.apiserver.apiextensions.cel.types import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DURATION,
+    DYN,
+    INT,
+    STRING,
+    TIMESTAMP,
+    Type,
+    list_of,
+    map_of,
+    object_type,
+)
+from pykubelet.apiserver.apiextensions.cel.values import (
+    MISSING,
+    CelError,
+    Duration,
+    Frame,
+    Timestamp,
+    add_kind,
+    equal,
+    find,
+    is_map,
+    no_such_overload,
+)
+from pykubelet.apiserver.apiextensions.schema.structural import Structural
+
+_ESCAPES = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
+_NAMES = {escape.strip("_"): text for text, escape in _ESCAPES.items()}
+_SPECIAL = re.compile(r"__|[./-]")
+_NAME = re.compile(r"[A-Za-z_./-][A-Za-z0-9_./-]*")
+_ESCAPED = re.compile(r"__[^_]+__")
+
+
+@lru_cache(maxsize=4096)
+def escaped(name: str) -> str | None:
+    """The name that an expression uses for a field; None if it can have none."""
+    if name in RESERVED:
+        return f"__{name}__"
+    if _NAME.fullmatch(name) is None:
+        return None
+    return _SPECIAL.sub(lambda match: _ESCAPES[match[0]], name)
+
+
+@lru_cache(maxsize=4096)
+def unescaped(name: str) -> str | None:
+    """The field that an expression means by a name; None if it can mean none."""
+    wrong = False
+
+    def plain(match: re.Match[str]) -> str:
+        nonlocal wrong
+        content = match[0][2:-2]
+        wrong |= content not in _NAMES and not (content in RESERVED and match[0] == name)
+        return _NAMES.get(content, content)
+
+    result = _ESCAPED.sub(plain, name)
+    return None if wrong else result
+
+
+_TEXT = Structural(types=("string",))
+_RESOURCE_FIELDS: dict[str, Structural] = {
+    "kind": _TEXT,
+    "apiVersion": _TEXT,
+    "metadata": Structural(types=("object",), properties={"name": _TEXT, "generateName": _TEXT}),
+}
+
+
+_CLASSES: dict[str, tuple[type, ...]] = {
+    "object": (dict,),
+    "array": (list,),
+    "string": (str,),
+    "number": (int, float),
+    "integer": (int,),
+    "boolean": (bool,),
+}
+_WANTED = {
+    "object": "a map for the provided schema with type=object",
+    "array": "an array for the provided schema with type=array",
+    "string": "string",
+    "number": "float",
+    "integer": "int",
+    "boolean": "bool",
+}
+
+
+def resource_fields(schema: Structural) -> Mapping[str, Structural]:
+    """The fields of an object that stands for itself: what it is and its name can always be read."""
+    metadata = schema.properties.get("metadata", _TEXT).properties
+    named = [schema.properties.get("kind"), schema.properties.get("apiVersion")]
+    named += [metadata.get("name"), metadata.get("generateName")]
+    if all(each is not None and each.types == ("string",) for each in named):
+        return schema.properties
+    return {**schema.properties, **_RESOURCE_FIELDS}
+
+
+def from_document(value: Any, schema: Structural, *, is_resource: bool = False) -> Any:
+    """A value of a document; CelError if it is not what the schema says, as one that was there before may be."""
+    if value is None:
+        if schema.nullable:
+            return None
+        raise CelError("invalid data, got null for schema with nullable=false")
+    if len(schema.types) != 1:
+        if schema.types and type(value) not in (int, str):
+            raise CelError("invalid data, expected XIntOrString value to be either a string or integer")
+        # What the schema says nothing of can only be compared.
+        return value
+    kind = schema.types[0]
+    if type(value) not in _CLASSES[kind]:
+        raise CelError(f"invalid data, expected {_WANTED[kind]}")
+    match kind:
+        case "object":
+            is_resource = is_resource or schema.embedded
+            return ObjectValue(value, schema, resource_fields(schema) if is_resource else schema.properties)
+        case "array":
+            return ListValue(value, schema)
+        case "string" if schema.values is not None and schema.values.format:
+            return _formatted(value, schema.values.format)
+        case "number":
+            return float(value)
+        case _:
+            return value
+
+
+def _formatted(text: str, format: str) -> str | bytes | Timestamp | Duration:
+    try:
+        match format:
+            case "duration":
+                return read_loose_duration(text)
+            case "date":
+                return read_date(text)
+            case "date-time":
+                return read_timestamp(text)
+            case "byte":
+                return base64.b64decode(text, validate=True)
+            case _:
+                return text
+    except ValueError as error:
+        named = "Invalid duration" if format == "duration" else f"Invalid {format} formatted string"
+        raise CelError(f"{named} {text}: {error}") from None
+
+
+class ObjectValue:
+    """An object with fields, or with keys that its schema does not name."""
+
+    __slots__ = ("_fields", "_found", "document", "schema")
+
+    def __init__(self, document: dict[str, Any], schema: Structural, fields: Mapping[str, Structural]) -> None:
+        self.document = document
+        self.schema = schema
+        self._fields = fields
+        self._found: dict[str, Any] = {}
+
+    def __len__(self) -> int:
+        return len(self.document)
+
+    def _known(self, key: str) -> Structural | None:
+        return self._fields.get(key) if self._fields else self.schema.additional_schema
+
+    def find(self, key: Any) -> Any:
+        """What stands in a field; MISSING if nothing does, or if the schema does not name it."""
+        if type(key) is not str:
+            raise no_such_overload()
+        # A rule that loops asks for the same field again and again.
+        if key not in self._found:
+            self._found[key] = self._look_for(key)
+        return self._found[key]
+
+    def _look_for(self, key: str) -> Any:
+        name = unescaped(key) if self._fields else key
+        if name is None or name not in self.document:
+            return MISSING
+        value = self.document[name]
+        known = self._known(name)
+        if known is None or (value is None and self._fields):
+            return MISSING
+        return from_document(value, known)
+
+    def __iter__(self) -> Iterator[str]:
+        """The names of the fields that are there and known, as expressions write them."""
+        if not self._fields:
+            return iter(self.document if self.schema.additional_schema else ())
+        return (escaped(key) or key for key in self.document if key in self._fields)
+
+    def equals(self, other: Any, frame: Frame | None) -> bool:
+        """Whether all known fields are equal, and what is not known is the same text."""
+        if isinstance(other, ObjectValue) and self.schema is other.schema and self.document == other.document:
+            return True
+        if len(self) != len(other):
+            return False
+        for key, value in self.document.items():
+            if self._known(key) is None:
+                theirs = other.document.get(key, value) if isinstance(other, ObjectValue) else MISSING
+                if theirs != value:
+                    return False
+                continue
+            name = (escaped(key) or key) if self._fields else key
+            mine, theirs = self.find(name), find(other, name)
+            if (mine is MISSING) != (theirs is MISSING):
+                return False
+            if mine is not MISSING and not equal(mine, theirs, frame):
+                return False
+        return True
+
+
+class ListValue(list[Any]):
+    """A list of a document; one that is a set or a map is compared and added to as such."""
+
+    __slots__ = ("document", "schema")
+
+    def __init__(self, document: list[Any], schema: Structural) -> None:
+        items = schema.items
+        super().__init__([from_document(each, items) for each in document] if items else document)
+        self.document = document
+        self.schema = schema
+
+    def equals(self, other: list[Any], frame: Frame | None) -> bool:
+        """Whether another list says the same: in any order if this is a set or a map."""
+        if isinstance(other, ListValue) and self.schema is other.schema and self.document == other.document:
+            return True
+        if len(self) != len(other):
+            return False
+        if self.schema.list_type not in {"set", "map"}:
+            return all(equal(mine, theirs, frame) for mine, theirs in zip(self, other, strict=True))
+        mine_by_key = dict(zip(map(self._key, self), self, strict=True))
+        return all(
+            (mine := mine_by_key.get(self._key(theirs), MISSING)) is not MISSING and equal(mine, theirs, frame)
+            for theirs in other
+        )
+
+    def plus(self, other: list[Any]) -> list[Any]:
+        """Both lists as one: a set takes what it has not, a map takes the other's items for its own of the same key."""
+        kind = self.schema.list_type
+        if kind not in {"set", "map"}:
+            return [*self, *other]
+        joined = dict(zip(map(self._key, self), self, strict=True))
+        for item in other:
+            key = self._key(item)
+            if kind == "map" or key not in joined:
+                joined[key] = item
+        return _Joined(list(joined.values()), self)
+
+    def _key(self, item: Any) -> Any:
+        if self.schema.list_type == "map" and is_map(item):
+            return tuple(_plain(find(item, escaped(key) or key)) for key in self.schema.map_keys)
+        return _plain(item)
+
+
+class _Joined(ListValue):
+    """What comes of adding to a set or a map: again one."""
+
+    __slots__ = ()
+
+    def __init__(self, items: list[Any], like: ListValue) -> None:
+        list.__init__(self, items)
+        self.document = items
+        self.schema = like.schema
+
+
+def _plain(value: Any) -> Any:
+    """Something that a key can be: true is not 1 here."""
+    if isinstance(value, ObjectValue):
+        return go_json(value.document)
+    return type(value) is bool, repr(value) if isinstance(value, list | dict) else value
+
+
+add_kind(ObjectValue, "map")
+add_kind(ListValue, "list")
+add_kind(_Joined, "list")
+
+
+_SCALARS = {"string": STRING, "boolean": BOOL, "number": DOUBLE, "integer": INT}
+_FORMATS = {"byte": BYTES, "duration": DURATION, "date": TIMESTAMP, "date-time": TIMESTAMP}
+
+
+def schema_type(schema: Structural, *, is_resource: bool = False, name: str = "selfType") -> Type | None:
+    """The type of the values of a schema."""
+    if len(schema.types) != 1:
+        # Either an int or a string, which are told apart when they are there; or nothing is said.
+        return DYN if schema.types else None
+    kind = schema.types[0]
+    if kind == "object":
+        return _object(schema, name, is_resource=is_resource)
+    if kind == "array":
+        item = schema.items and schema_type(schema.items, is_resource=schema.items.embedded, name=f"{name}.@idx")
+        return list_of(item) if item else None
+    if kind == "string" and schema.values is not None:
+        return _FORMATS.get(schema.values.format, STRING)
+    return _SCALARS.get(kind)
+
+
+def _object(schema: Structural, name: str, *, is_resource: bool) -> Type | None:
+    additional = schema.additional_schema
+    if additional is not None:
+        value = schema_type(additional, is_resource=additional.embedded, name=f"{name}.@elem")
+        return map_of(STRING, value) if value else None
+    fields: dict[str, Type] = {}
+    for key, each in (resource_fields(schema) if is_resource else schema.properties).items():
+        field = escaped(key)
+        type_ = field and schema_type(each, is_resource=each.embedded, name=f"{name}.{field}")
+        if field and type_:
+            fields[field] = type_
+    return object_type(name, fields)

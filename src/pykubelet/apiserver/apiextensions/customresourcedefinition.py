@@ -1,0 +1,170 @@
+"""The rules of CustomResourceDefinitions: defaults, what a client may set, what a deletion starts.
+
+Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go and etcd.go,
+pkg/apis/apiextensions/v1/defaults.go
+"""
+
+from typing import Any
+
+from pykubelet.api.errors import BadRequest
+from pykubelet.api.field_errors import FieldError
+from pykubelet.api.normal_form import normal_form
+from pykubelet.api.serializer import Document
+from pykubelet.api.strict import check_object
+from pykubelet.apiserver.apiextensions.formats import format_change_warnings, format_warnings
+from pykubelet.apiserver.apiextensions.status import CrdCondition, with_condition
+from pykubelet.kinds.kind import Strategy, Warnings
+from pykubelet.kinds.metadata import metadata_update_errors
+
+COLLECTION = "customresourcedefinitions.apiextensions.k8s.io"
+CLEANUP = "customresourcecleanup.apiextensions.k8s.io"
+_SCHEMA = "apiextensions.v1.JSONSchemaProps"
+_HTTPS = 443
+_NEW_STATUS: Document = {"conditions": None, "acceptedNames": {"plural": "", "kind": ""}}
+_DELETION_PENDING = CrdCondition(
+    "Terminating",
+    "True",
+    "InstanceDeletionPending",
+    "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+)
+
+
+def _default(document: Document) -> Document:
+    spec = document.get("spec") or {}
+    names = dict(spec.get("names") or {})
+    kind = names.get("kind", "")
+    if kind and not names.get("singular"):
+        names["singular"] = kind.lower()
+    if kind and not names.get("listKind"):
+        names["listKind"] = f"{kind}List"
+    try:
+        versions = [_with_plain_schema(version) for version in spec.get("versions") or ()]
+    except RecursionError:
+        raise BadRequest("the schema of a version is nested too deeply") from None
+    filled = {**spec, "names": names, "conversion": _with_port(spec.get("conversion") or {"strategy": "None"})}
+    return {**document, "spec": {**filled, "versions": versions} if "versions" in spec else filled}
+
+
+def _with_port(conversion: Document) -> Document:
+    service = ((conversion.get("webhook") or {}).get("clientConfig") or {}).get("service")
+    if service is None or service.get("port") is not None:
+        return conversion
+    webhook = conversion["webhook"]
+    client = {**webhook["clientConfig"], "service": {**service, "port": _HTTPS}}
+    return {**conversion, "webhook": {**webhook, "clientConfig": client}}
+
+
+def _with_plain_schema(version: Document) -> Document:
+    schema = (version.get("schema") or {}).get("openAPIV3Schema")
+    if schema is None:
+        return version
+    return {**version, "schema": {"openAPIV3Schema": _plain(schema)}}
+
+
+def _plain(schema: Document) -> Document:
+    """A schema with what stands in `items` and `additionalProperties` read as schemas; elsewhere it was already."""
+    plain = dict(schema)
+    for key in ("items", "additionalProperties"):
+        if isinstance(inner := schema.get(key), dict):
+            plain[key] = _plain(_read(inner, key))
+        elif isinstance(inner, str | int | float) and not isinstance(inner, bool):
+            raise BadRequest(f"json: cannot unmarshal {key} of a schema into Go value of type v1.JSONSchemaProps")
+    for key in ("properties", "patternProperties", "definitions"):
+        if isinstance(inner := schema.get(key), dict):
+            plain[key] = {name: _plain(each) for name, each in inner.items()}
+    for key in ("allOf", "anyOf", "oneOf"):
+        if isinstance(inner := schema.get(key), list):
+            plain[key] = [_plain(each) for each in inner]
+    if isinstance(inner := schema.get("not"), dict):
+        plain["not"] = _plain(inner)
+    return plain
+
+
+def _read(schema: Document, key: str) -> Document:
+    # The check puts values into their normal forms, so it gets a document of its own.
+    own = _copied(schema)
+    wrong = next((finding for finding in check_object(own, _SCHEMA) if not finding.at_key), None)
+    if wrong is not None:
+        where = ".".join(map(str, (key, *wrong.path)))
+        raise BadRequest(f"json: cannot unmarshal {where} of a schema: {wrong.message}")
+    return normal_form(own, _SCHEMA)
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copied(item) for key, item in value.items()}
+    return [_copied(item) for item in value] if isinstance(value, list) else value
+
+
+def _with_stored_version(document: Document) -> Document:
+    """The version that is stored from now on is one in which objects may be found."""
+    status = document["status"]
+    stored = status.get("storedVersions") or []
+    for version in document.get("spec", {}).get("versions") or ():
+        if version.get("storage"):
+            if version.get("name") not in stored:
+                stored = [*stored, version.get("name")]
+            break
+    return {**document, "status": {**status, "storedVersions": stored or None}}
+
+
+def _prepare_create(document: Document) -> Document:
+    metadata = {**document.get("metadata", {}), "generation": 1}
+    return _with_stored_version({**document, "metadata": metadata, "status": _NEW_STATUS})
+
+
+def _prepare_update(new: Document, old: Document) -> Document:
+    generation = old["metadata"].get("generation", 1)
+    if new.get("spec") != old.get("spec"):
+        generation += 1
+    metadata = {**new.get("metadata", {}), "generation": generation}
+    return _with_stored_version({**new, "metadata": metadata, "status": old.get("status") or _NEW_STATUS})
+
+
+def _prepare_status(new: Document, old: Document) -> Document:
+    return {**new, "spec": old["spec"]}
+
+
+# The rules are read when the first definition is written, not at the start of every server.
+def _validate_create(document: Document) -> list[FieldError]:
+    from pykubelet.apiserver.apiextensions.validation.customresourcedefinition import definition_errors
+
+    return definition_errors(document)
+
+
+def _validate_update(new: Document, old: Document) -> list[FieldError]:
+    from pykubelet.apiserver.apiextensions.validation.customresourcedefinition import definition_update_errors
+
+    return definition_update_errors(new, old)
+
+
+def _validate_status(new: Document, old: Document) -> list[FieldError]:
+    from pykubelet.apiserver.apiextensions.validation.customresourcedefinition import status_errors
+
+    return [*metadata_update_errors(new["metadata"], old["metadata"]), *status_errors(new.get("status", {}))]
+
+
+def _prepare_delete(document: Document) -> Document:
+    """Its objects must go first; until they have, the definition stays."""
+    metadata = document["metadata"]
+    finalizers = metadata.get("finalizers", [])
+    if CLEANUP not in finalizers:
+        document = {**document, "metadata": {**metadata, "finalizers": [*finalizers, CLEANUP]}}
+    return with_condition(document, _DELETION_PENDING, metadata.get("deletionTimestamp", ""))
+
+
+STRATEGIES: dict[str, Strategy] = {
+    COLLECTION: Strategy(
+        default=_default,
+        prepare_create=_prepare_create,
+        validate_create=_validate_create,
+        prepare_update=_prepare_update,
+        validate_update=_validate_update,
+        prepare_status=_prepare_status,
+        validate_status=_validate_status,
+        prepare_delete=_prepare_delete,
+        warnings=Warnings(create=format_warnings, update=format_change_warnings),
+        allows_unconditional_update=False,
+    )
+}
+"""By group resource."""

@@ -1,0 +1,265 @@
+"""Regular expressions as Go runs them, for patterns in schemas and rules.
+
+In: a pattern of Go's syntax (RE2), then texts. Out: whether and where it matches. All ways through the pattern are followed
+at once, so the time is that of the text times that of the pattern, whoever wrote them: Python's own would try one way after
+the other, for years if somebody means harm. Sets of ways are remembered with what each character makes of them, so that
+most characters cost a look into a table.
+
+Upstream: regexp of Go's standard library
+
+A tree to a program of small steps, which can be followed along all ways at once (pure).
+
+Upstream: regexp/syntax/compile.go of Go's standard library; after Ken Thompson, Regular Expression Search Algorithm (1968)
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from pykubelet.apiserver.apiextensions.regexp.syntax import (
+    Alternate,
+    Chars,
+    Concat,
+    EmptyWidth,
+    Node,
+    PatternError,
+    Repeat,
+    parse,
+)
+
+MAX_STEPS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class RuneInst:
+    """Take one character, and go on."""
+
+    chars: Chars
+    then: int
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyWidthInst:
+    """Go on if the place is right."""
+
+    place: EmptyWidth
+    then: int
+
+
+@dataclass(frozen=True, slots=True)
+class AltInst:
+    """Go on in several ways, the best first."""
+
+    ways: tuple[int, ...]
+
+
+Step = RuneInst | EmptyWidthInst | AltInst | None
+"""None is a match."""
+
+
+class PatternTooLargeError(ValueError):
+    """A program of more than `MAX_STEPS` steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegexpProgram:
+    """The steps, and which is the first."""
+
+    steps: tuple[Step, ...]
+    first: int
+
+
+def compiled(node: Node) -> RegexpProgram:
+    """The program of a tree; TooLong if it has too many steps."""
+    steps: list[Step] = [None]
+    return RegexpProgram(first=_emit(node, 0, steps), steps=tuple(steps))
+
+
+def _emit(node: Node, then: int, steps: list[Step]) -> int:
+    """Add the steps of a node that go on at `then`; where they start."""
+    match node:
+        case Chars():
+            return _add(RuneInst(node, then), steps)
+        case EmptyWidth():
+            return _add(EmptyWidthInst(node, then), steps)
+        case Concat():
+            for part in reversed(node.parts):
+                then = _emit(part, then, steps)
+            return then
+        case Alternate():
+            return _add(AltInst(tuple(_emit(part, then, steps) for part in node.parts)), steps)
+        case Repeat():
+            return _emit_repeat(node, then, steps)
+
+
+def _emit_repeat(node: Repeat, then: int, steps: list[Step]) -> int:
+    start = then
+    if node.most is None:
+        start = _add(None, steps)
+        steps[start] = _more(_emit(node.part, start, steps), then, lazy=node.lazy)
+    else:
+        for _ in range(node.most - node.least):
+            start = _add(_more(_emit(node.part, start, steps), then, lazy=node.lazy), steps)
+    for _ in range(node.least):
+        start = _emit(node.part, start, steps)
+    return start
+
+
+def _more(again: int, then: int, *, lazy: bool) -> AltInst:
+    return AltInst((then, again) if lazy else (again, then))
+
+
+def _add(step: Step, steps: list[Step]) -> int:
+    if len(steps) >= MAX_STEPS:
+        raise PatternTooLargeError
+    steps.append(step)
+    return len(steps) - 1
+
+
+__all__ = ["GoPattern", "PatternError", "go_pattern"]
+
+# What one pattern remembers: a few states with the characters of everyday texts.
+_MOST_REMEMBERED = 4000
+
+
+class _State:
+    """The steps that may come next, and the kind of character before them."""
+
+    __slots__ = ("before", "following", "pending")
+
+    def __init__(self, pending: frozenset[int], before: str) -> None:
+        self.pending, self.before = pending, before
+        self.following: dict[str, _State] = {}
+
+
+_MATCHED = _State(frozenset(), "")
+
+
+class GoPattern:
+    """A pattern to match texts with."""
+
+    def __init__(self, program: RegexpProgram) -> None:
+        self._steps, self._first = program.steps, program.first
+        self._states: dict[tuple[frozenset[int], str], _State] = {}
+        self._remembered = 0
+
+    def matches(self, text: str) -> bool:
+        """Whether the pattern matches somewhere in the text."""
+        state = self._state(frozenset((self._first,)), "")
+        for char in text:
+            state = state.following.get(char) or self._next(state, char)
+            if state is _MATCHED:
+                return True
+        return self._next(state, "") is _MATCHED
+
+    def find(self, text: str) -> str | None:
+        """The first match; of several at the same place the one that the pattern prefers."""
+        found = self._find(text, 0) if self.matches(text) else None
+        return None if found is None else text[found[0] : found[1]]
+
+    def find_all(self, text: str, limit: int = -1) -> list[str]:
+        """Every match, none of which overlap; no empty one right behind another."""
+        found: list[str] = []
+        at, last_end = 0, -1
+        while len(found) != limit and at <= len(text) and (match := self._find(text, at)) is not None:
+            start, end = match
+            if start < end or start != last_end:
+                found.append(text[start:end])
+            at = end + 1 if end == at else end
+            last_end = end
+        return found
+
+    def _next(self, state: _State, char: str) -> _State:
+        """The state after a character, or at the end of the text if there is none."""
+        pending = {self._first}
+        for step, _ in self._ways(((index, 0) for index in state.pending), state.before, char):
+            if step is None:
+                following = _MATCHED
+                break
+            if char and step.chars.has(char):
+                pending.add(step.then)
+        else:
+            following = self._state(frozenset(pending), _kind(char))
+        if self._remembered >= _MOST_REMEMBERED:
+            self._states.clear()
+            self._remembered = 0
+        self._remembered += 1
+        state.following[char] = following
+        return following
+
+    def _state(self, pending: frozenset[int], before: str) -> _State:
+        known = self._states.get((pending, before))
+        if known is None:
+            known = self._states[pending, before] = _State(pending, before)
+        return known
+
+    def _find(self, text: str, start: int) -> tuple[int, int] | None:
+        """Where the first match from there on starts and ends."""
+        best: tuple[int, int] | None = None
+        pending: list[tuple[int, int]] = []
+        for at in range(start, len(text) + 1):
+            if best is None:
+                pending.append((self._first, at))
+            if not pending:
+                break
+            char = text[at : at + 1]
+            going_on: list[tuple[int, int]] = []
+            for step, begin in self._ways(pending, text[at - 1 : at] if at else "", char):
+                if step is None:
+                    # The ways that come after this one are worse.
+                    best = (begin, at)
+                    break
+                if char and step.chars.has(char):
+                    going_on.append((step.then, begin))
+            pending = going_on
+        return best
+
+    def _ways(
+        self, pending: Iterable[tuple[int, int]], before: str, after: str
+    ) -> Iterator[tuple[RuneInst | None, int]]:
+        """The steps that take a character, and matches (None), each once and the best first, with where they began."""
+        seen: set[int] = set()
+        for index, begin in pending:
+            stack = [index]
+            while stack:
+                now = stack.pop()
+                if now in seen:
+                    continue
+                seen.add(now)
+                step = self._steps[now]
+                if isinstance(step, AltInst):
+                    stack.extend(reversed(step.ways))
+                elif not isinstance(step, EmptyWidthInst):
+                    yield step, begin
+                elif _is_at(step.place, before, after):
+                    stack.append(step.then)
+
+
+@lru_cache(maxsize=256)
+def go_pattern(pattern: str) -> GoPattern:
+    """The pattern of a text; PatternError if Go would not take it."""
+    try:
+        return GoPattern(compiled(parse(pattern)))
+    except PatternTooLargeError:
+        raise PatternError("expression is too large", pattern[:100]) from None
+
+
+def _is_at(place: EmptyWidth, before: str, after: str) -> bool:
+    match place:
+        case EmptyWidth.TEXT_START:
+            return not before
+        case EmptyWidth.TEXT_END:
+            return not after
+        case EmptyWidth.LINE_START:
+            return before in ("", "\n")
+        case EmptyWidth.LINE_END:
+            return after in ("", "\n")
+    is_edge = (_kind(before) == "a") != (_kind(after) == "a")
+    return is_edge == (place is EmptyWidth.WORD_EDGE)
+
+
+def _kind(char: str) -> str:
+    """A character that stands for all of its kind: of words, ends of lines, others, none."""
+    if char in ("", "\n"):
+        return char
+    return "a" if char.isascii() and (char.isalnum() or char == "_") else " "

@@ -1,0 +1,103 @@
+"""Defaults that a schema states, and nulls where it allows none.
+
+In: a document and its schema. Out: a new document, sharing what is unchanged. A null that may not be is the default if
+there is one, and is left out otherwise.
+
+Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting/algorithm.go and prunenulls.go
+
+Whether the defaults of a schema are values that the schema allows.
+
+In: a structural schema, compiled. Out: complaints.
+
+Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting/validation.go
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from pykubelet.api.field_errors import FieldError, invalid
+from pykubelet.api.serializer import Document
+from pykubelet.apiserver.apiextensions.schema.objectmeta import embedded_errors
+from pykubelet.apiserver.apiextensions.schema.pruning import prune_value
+from pykubelet.apiserver.apiextensions.schema.structural import Structural
+from pykubelet.apiserver.apiextensions.schema.validation import value_errors
+
+
+def default_errors(schema: Structural, path: str) -> list[FieldError]:
+    """What is wrong with the defaults, here and further inside."""
+    return list(_errors(schema, path)) if schema.has_defaults else []
+
+
+def _errors(schema: Structural, path: str) -> Iterator[FieldError]:
+    if schema.default is not None:
+        at = f"{path}.default"
+        if prune_value(schema.default, schema) != schema.default:
+            yield invalid(at, schema.default, "must not have unknown fields")
+        yield from (
+            embedded_errors(schema.default, schema, at)
+            or value_errors(schema.default, schema, path=at)
+            or _rule_errors(schema, at)
+        )
+    if schema.items is not None:
+        yield from _errors(schema.items, f"{path}.items")
+    for name, each in schema.properties.items():
+        yield from _errors(each, f"{path}.properties[{name}]")
+
+
+def _rule_errors(schema: Structural, path: str) -> list[FieldError]:
+    """The rules that a default breaks, both as a value that stays and as one that is new."""
+    if not schema.has_rules:
+        return []
+    from pykubelet.apiserver.apiextensions.cel.compilation import compile_rules
+    from pykubelet.apiserver.apiextensions.cel.validation import rule_errors
+
+    rules, value = compile_rules(schema, is_resource=schema.embedded), schema.default
+    kept = rule_errors(rules, value, value, path=path, ratchets=False)
+    return kept or rule_errors(rules, value, None, path=path)
+
+
+def without_stray_nulls(value: Any, schema: Structural | None) -> Any:
+    """The same without nulls in fields that have neither a default nor leave to be null."""
+    if isinstance(value, list):
+        items = schema.items if schema else None
+        changed = [without_stray_nulls(each, items) for each in value]
+        return changed if any(new is not old for new, old in zip(changed, value, strict=True)) else value
+    if not isinstance(value, dict):
+        return value
+    kept: Document = {}
+    is_changed = False
+    for key, each in value.items():
+        known = schema.field(key) if schema else None
+        if each is None and known is not None and not known.nullable and known.default is None:
+            is_changed = True
+            continue
+        kept[key] = without_stray_nulls(each, known)
+        is_changed |= kept[key] is not each
+    return kept if is_changed else value
+
+
+def with_defaults(value: Any, schema: Structural | None) -> Any:
+    """The same with a default in each place that has one and no value."""
+    if schema is None or not schema.has_defaults:
+        return value
+    if isinstance(value, list):
+        items = schema.items
+        changed = [with_defaults(_or_default(each, items), items) for each in value]
+        return changed if any(new is not old for new, old in zip(changed, value, strict=True)) else value
+    if not isinstance(value, dict):
+        return value
+    filled: Document = {}
+    is_changed = False
+    for key, each in value.items():
+        known = schema.field(key)
+        filled[key] = with_defaults(_or_default(each, known), known)
+        is_changed |= filled[key] is not each
+    for key, known in schema.properties.items():
+        if known.default is not None and key not in value:
+            filled[key] = with_defaults(known.default, known)
+            is_changed = True
+    return filled if is_changed else value
+
+
+def _or_default(value: Any, schema: Structural | None) -> Any:
+    return schema.default if value is None and schema is not None and not schema.nullable else value

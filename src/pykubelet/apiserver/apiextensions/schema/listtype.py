@@ -1,0 +1,97 @@
+"""Lists that are sets or maps: no element, or no key, twice.
+
+Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype/validation.go
+
+Lists whose items have keys: which item was which before.
+
+Upstream: staging/src/k8s.io/apiserver/pkg/cel/common/maplist.go and equality.go
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from pykubelet.api.field_errors import FieldError, duplicate, go_json, invalid
+from pykubelet.api.serializer import Document
+from pykubelet.apiserver.apiextensions.schema.structural import Structural
+
+_SCALARS = (str, int, float)
+
+
+def keys_of(item: Any, schema: Structural) -> tuple[Any, ...] | None:
+    """What tells an item of a list from others; None if it has not all keys."""
+    if not isinstance(item, dict):
+        return None
+    found = [item.get(key) for key in schema.map_keys]
+    return tuple((type(each), each) for each in found) if all(isinstance(each, _SCALARS) for each in found) else None
+
+
+def by_keys(items: Any, schema: Structural) -> dict[Any, Any]:
+    """The items of a list by their keys; none if they have none."""
+    if schema.list_type != "map" or not isinstance(items, list):
+        return {}
+    found: dict[Any, Any] = {}
+    for item in items:
+        keys = keys_of(item, schema)
+        if keys is not None:
+            found.setdefault(keys, item)
+    return found
+
+
+def is_same(new: Any, old: Any, schema: Structural | None) -> bool:
+    """Whether a value is what it was; items with keys may have changed places."""
+    if new == old:
+        return True
+    if schema is None or not schema.has_unique_lists or type(new) is not type(old):
+        return False
+    if isinstance(new, dict):
+        return new.keys() == old.keys() and all(is_same(new[key], old[key], schema.field(key)) for key in new)
+    if isinstance(new, list) and len(new) == len(old) and schema.list_type == "map":
+        before = by_keys(old, schema)
+        return all(
+            (keys := keys_of(item, schema)) in before and is_same(item, before[keys], schema.items) for item in new
+        )
+    return False
+
+
+def list_type_errors(value: Any, schema: Structural | None, path: str = "") -> list[FieldError]:
+    """What stands twice in lists where it may not."""
+    if schema is None or not schema.has_unique_lists:
+        return []
+    errors: list[FieldError] = []
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if (known := schema.properties.get(key)) is not None:
+                errors += list_type_errors(item, known, f"{path}.{key}" if path else key)
+            else:
+                errors += list_type_errors(item, schema.additional_schema, f"{path}[{key}]")
+    elif isinstance(value, list):
+        if schema.list_type == "set":
+            errors += [duplicate(f"{path}[{index}]", value[index]) for index in _repeated(value)]
+        elif schema.list_type == "map":
+            errors += _map_errors(value, schema, path)
+        for index, item in enumerate(value):
+            errors += list_type_errors(item, schema.items, f"{path}[{index}]")
+    return errors
+
+
+def _map_errors(value: list[Any], schema: Structural, path: str) -> list[FieldError]:
+    for index, item in enumerate(value):
+        if item is not None and not isinstance(item, dict):
+            return [invalid(f"{path}[{index}]", item, "must be an object for an array of list-type map")]
+    keys = [_key(item or {}, schema) for item in value]
+    return [duplicate(f"{path}[{index}]", keys[index]) for index in _repeated(keys)]
+
+
+def _key(item: Document, schema: Structural) -> Document:
+    return {name: item[name] for name in sorted(schema.map_keys) if name in item}
+
+
+def _repeated(values: list[Any]) -> Iterator[int]:
+    """Where each value that stands more than once stands for the second time."""
+    seen: dict[str, int] = {}
+    for index, value in enumerate(values):
+        # As JSON, so that true is not 1 and objects can be compared.
+        text = go_json(value)
+        seen[text] = seen.get(text, 0) + 1
+        if seen[text] == 2:
+            yield index

@@ -1,0 +1,253 @@
+"""What one version of a definition may state: its schema, subresources, columns, selectable fields.
+
+Upstream: validateCustomResourceDefinitionVersion and what it calls in
+staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go
+
+Where the API server looks for what versions state: in each of them, or once for all.
+
+What all versions of a definition state alike (schema, subresources, columns, selectable fields) it keeps in one place,
+as the first form of definitions had it, and its complaints name that place: `spec.validation` for a definition with one
+version, `spec.versions[1].schema` where versions differ.
+
+Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1/conversion.go
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pykubelet.api.field_errors import FieldError, TypedString, duplicate, forbidden, invalid, required, too_many
+from pykubelet.api.names import byte_length
+from pykubelet.api.serializer import Document
+from pykubelet.apiserver.apiextensions.schema.defaulting import default_errors
+from pykubelet.apiserver.apiextensions.schema.structural import Structural, compile_schema
+from pykubelet.apiserver.apiextensions.validation.structural import schema_errors, structural_errors
+
+_PLACES = {
+    "schema": "validation",
+    "subresources": "subresources",
+    "additionalPrinterColumns": "additionalPrinterColumns",
+    "selectableFields": "selectableFields",
+}
+_SHOWN = (
+    ("Name", "name", ""),
+    ("Served", "served", False),
+    ("Storage", "storage", False),
+    ("Deprecated", "deprecated", False),
+    ("DeprecationWarning", "deprecationWarning", None),
+    ("Schema", "schema", None),
+    ("Subresources", "subresources", None),
+    ("AdditionalPrinterColumns", "additionalPrinterColumns", None),
+    ("SelectableFields", "selectableFields", None),
+)
+
+
+def is_shared(spec: Document, field: str) -> bool:
+    """Whether all versions state the same."""
+    versions = spec.get("versions") or []
+    return all(version.get(field) == versions[0].get(field) for version in versions)
+
+
+def per_version(spec: Document, field: str, index: int) -> tuple[Any, str] | None:
+    """What a version states that not all state alike, and where."""
+    version = spec["versions"][index]
+    if version.get(field) is None or is_shared(spec, field):
+        return None
+    return version[field], f"spec.versions[{index}].{field}"
+
+
+def shared(spec: Document, field: str) -> Iterator[tuple[Any, str]]:
+    """What all versions state, if they do, and where."""
+    versions = spec.get("versions") or []
+    if versions and versions[0].get(field) is not None and is_shared(spec, field):
+        yield versions[0][field], f"spec.{_PLACES[field]}"
+
+
+def shown_versions(spec: Document) -> list[Document] | None:
+    """The versions as complaints show them: with Go's names, without what they share."""
+    versions = spec.get("versions")
+    if versions is None:
+        return None
+    kept = [field for field in _PLACES if not is_shared(spec, field)]
+    return [
+        {name: version.get(key, empty) if key not in _PLACES or key in kept else None for name, key, empty in _SHOWN}
+        for version in versions
+    ]
+
+
+_COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
+_COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
+_SELECTABLE_TYPES = frozenset({"string", "boolean", "integer"})
+_MAX_SELECTABLE = 8
+_MAX_WARNING = 256
+# What a schema with a status of its own may state at its root, by the names that complaints have for it.
+_ROOT_FIELDS = {
+    "description": "Description",
+    "type": "Type",
+    "format": "Format",
+    "title": "Title",
+    "maximum": "Maximum",
+    "exclusiveMaximum": "ExclusiveMaximum",
+    "minimum": "Minimum",
+    "exclusiveMinimum": "ExclusiveMinimum",
+    "maxLength": "MaxLength",
+    "minLength": "MinLength",
+    "pattern": "Pattern",
+    "maxItems": "MaxItems",
+    "minItems": "MinItems",
+    "uniqueItems": "UniqueItems",
+    "multipleOf": "MultipleOf",
+    "required": "Required",
+    "items": "Items",
+    "properties": "Properties",
+    "externalDocs": "ExternalDocs",
+    "example": "Example",
+    "x-kubernetes-preserve-unknown-fields": "XPreserveUnknownFields",
+    "x-kubernetes-validations": "XValidations",
+}
+
+
+def warning_errors(version: Document, path: str) -> Iterator[FieldError]:
+    """What is wrong with the warning of a deprecated version."""
+    warning = version.get("deprecationWarning")
+    if warning is None:
+        return
+    at, shown = f"{path}.deprecationWarning", TypedString(warning)
+    if not version.get("deprecated"):
+        yield invalid(at, shown, "can only be set for deprecated versions")
+        return
+    if byte_length(warning) > _MAX_WARNING:
+        yield invalid(at, shown, "must be <= 256 characters long")
+    if not warning:
+        yield invalid(at, shown, "must not be an empty string")
+    for index, char in enumerate(warning):
+        if not char.isprintable():
+            where = byte_length(warning[:index])
+            detail = f"must only contain printable UTF-8 characters; non-printable character found at index {where}"
+            yield invalid(at, shown, detail)
+            break
+
+
+def validation_errors(schema: Document, path: str, *, has_status: bool) -> list[FieldError]:
+    """What is wrong with a schema; `path` is that of the schema itself."""
+    errors = list(_root_errors(schema, path)) if has_status else []
+    if schema.get("nullable"):
+        errors.append(forbidden(f"{path}.nullable", "nullable cannot be true at the root"))
+    structural = structural_errors(schema, path)
+    own = schema_errors(schema, path)
+    if structural or own:
+        return [*errors, *structural, *own]
+    # Only a schema that makes sense can say whether its defaults and rules do.
+    compiled = compile_schema(schema)
+    return [*errors, *(default_errors(compiled, path) or _rule_errors(compiled, path))]
+
+
+def _rule_errors(schema: Structural, path: str) -> list[FieldError]:
+    if not schema.has_rules:
+        return []
+    # Few definitions have rules, and what compiles them is large.
+    from pykubelet.apiserver.apiextensions.cel.compilation import rule_definition_errors
+
+    return rule_definition_errors(schema, path)
+
+
+def _root_errors(schema: Document, path: str) -> Iterator[FieldError]:
+    for key, value in schema.items():
+        if value in (None, "", False, [], {}):
+            continue
+        if key == "type" and value != "object":
+            detail = (
+                'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
+            )
+            yield invalid(f"{path}.type", value, detail)
+            return
+        if key not in _ROOT_FIELDS:
+            names = " ".join(_ROOT_FIELDS.values())
+            detail = f"only [{names}] fields are allowed at the root of the schema if the status subresource is enabled"
+            yield invalid(path, schema, detail)
+            return
+
+
+def subresources_errors(subresources: Document, path: str) -> Iterator[FieldError]:
+    """What is wrong with the paths of the scale subresource."""
+    scale = subresources.get("scale")
+    if scale is None:
+        return
+    for key, root in (("specReplicasPath", ".spec"), ("statusReplicasPath", ".status")):
+        at, found = f"{path}.scale.{key}", scale.get(key, "")
+        if not found:
+            yield required(at)
+        elif errors := list(_simple_path_errors(found, at)):
+            yield from errors
+        elif not found.startswith(f"{root}."):
+            yield invalid(at, found, f"should be a json path under {root}")
+    if selector := scale.get("labelSelectorPath"):
+        at = f"{path}.scale.labelSelectorPath"
+        if errors := list(_simple_path_errors(selector, at)):
+            yield from errors
+        elif not selector.startswith((".spec.", ".status.")):
+            yield invalid(at, TypedString(selector), "should be a json path under either .spec or .status")
+
+
+def columns_errors(columns: Sequence[Document], path: str) -> Iterator[FieldError]:
+    """What is wrong with printer columns."""
+    for index, column in enumerate(columns):
+        at = f"{path}[{index}]"
+        if not column.get("name"):
+            yield required(f"{at}.name")
+        detail = f"must be one of {','.join(_COLUMN_TYPES)}"
+        if not column.get("type"):
+            yield required(f"{at}.type", detail)
+        elif column["type"] not in _COLUMN_TYPES:
+            yield invalid(f"{at}.type", column["type"], detail)
+        if column.get("format") and column["format"] not in _COLUMN_FORMATS:
+            yield invalid(f"{at}.format", column["format"], f"must be one of {','.join(_COLUMN_FORMATS)}")
+        if not column.get("jsonPath"):
+            yield required(f"{at}.JSONPath")
+        else:
+            yield from _simple_path_errors(column["jsonPath"], f"{at}.JSONPath")
+
+
+def selectable_errors(fields: Sequence[Document], schema: Document, path: str) -> Iterator[FieldError]:
+    """What is wrong with the fields by which objects can be selected."""
+    seen: set[str] = set()
+    for index, field in enumerate(fields):
+        at, found = f"{path}[{index}].jsonPath", field.get("jsonPath", "")
+        if not found:
+            yield required(at)
+            continue
+        known, problem = _followed(found, schema)
+        if known is None:
+            yield invalid(at, found, f"is an invalid path: {problem}")
+            continue
+        if found.startswith(".metadata"):
+            yield invalid(at, found, "must not point to fields in metadata")
+        if known.get("type") not in _SELECTABLE_TYPES:
+            detail = (
+                "must point to a field of type string, boolean or integer. "
+                "Enum string fields and strings with formats are allowed."
+            )
+            yield invalid(at, found, detail)
+        if found in seen:
+            yield duplicate(at, found)
+        seen.add(found)
+    if len(seen) > _MAX_SELECTABLE:
+        yield too_many(path, len(seen), _MAX_SELECTABLE)
+
+
+def _followed(path: str, schema: Document) -> tuple[Document | None, str]:
+    """The schema at a path, or why there is none."""
+    if "[" in path:
+        return None, "array notation is not allowed"
+    if not path.startswith("."):
+        return None, f"expected [ or . but got: {path.partition('.')[0]}"
+    for name in path[1:].split("."):
+        known = schema.get("properties", {}).get(name)
+        if known is None:
+            return None, "does not refer to a valid field"
+        schema = known
+    return schema, ""
+
+
+def _simple_path_errors(path: str, at: str) -> Iterator[FieldError]:
+    if not path.startswith("."):
+        yield invalid(at, path, "must be a simple json path starting with .")

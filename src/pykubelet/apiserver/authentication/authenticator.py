@@ -1,0 +1,210 @@
+"""Who asks: a client certificate, a static, service account or bootstrap token, or nobody.
+
+In: the headers of a request and the certificate its connection was opened with. Out: a user; Unauthorized if somebody
+shows something that is not valid. Every proof is looked at once and then remembered, so a request costs a digest of its
+token or a look for its certificate.
+
+Upstream: pkg/kubeapiserver/authenticator/config.go, staging/src/k8s.io/apiserver/pkg/authentication/request
+
+Bootstrap tokens: secrets by which a machine that is no node yet may ask to become one (pure).
+
+In: a token of the form ID.SECRET, and the secret object of that ID in kube-system. Out: the user that it stands for.
+
+Upstream: plugin/pkg/auth/authenticator/token/bootstrap/bootstrap.go, staging/src/k8s.io/cluster-bootstrap
+"""
+
+import base64
+import binascii
+import hmac
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from hashlib import sha256
+
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from pykubelet.aio.clock import Clock
+from pykubelet.api.errors import Unauthorized
+from pykubelet.api.serializer import Document
+from pykubelet.api.times import parse_time
+from pykubelet.apiserver.authentication.serviceaccount import ServiceAccountTokens, TokenError
+from pykubelet.apiserver.authentication.tokenfile import digest
+from pykubelet.apiserver.request import ANONYMOUS, CREDENTIAL_ID, UserInfo, authenticated
+from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey
+
+SECRET_TYPE = "bootstrap.kubernetes.io/token"  # noqa: S105  a type's name
+SECRET_PREFIX = "bootstrap-token-"  # noqa: S105  of objects' names
+BOOTSTRAPPERS = "system:bootstrappers"
+
+_TOKEN = re.compile(r"([a-z0-9]{6})\.([a-z0-9]{16})")
+_GROUP = re.compile(r"system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]")
+
+
+def bootstrap_secret(token: str) -> str:
+    """The name of the secret that a token must match; empty if it has not the form of a bootstrap token."""
+    found = _TOKEN.fullmatch(token)
+    return f"{SECRET_PREFIX}{found[1]}" if found else ""
+
+
+def bootstrap_user(token: str, secret: Document, now: datetime) -> UserInfo | None:
+    """The user of a token, given the secret of its name; None if the secret does not vouch for it, or no longer."""
+    found = _TOKEN.fullmatch(token)
+    if found is None or secret.get("type") != SECRET_TYPE or "deletionTimestamp" in secret["metadata"]:
+        return None
+    data = {name: _text(value) for name, value in (secret.get("data") or {}).items()}
+    # All of it is compared, so that the time it takes tells nothing.
+    if not hmac.compare_digest(data.get("token-secret", "").encode(), found[2].encode()):
+        return None
+    is_meant = data.get("token-id") == found[1] and data.get("usage-bootstrap-authentication") == "true"
+    groups = _groups(data.get("auth-extra-groups", ""))
+    if not is_meant or groups is None or _is_over(data.get("expiration", ""), now):
+        return None
+    return UserInfo(f"system:bootstrap:{found[1]}", groups)
+
+
+def _groups(text: str) -> tuple[str, ...] | None:
+    """All groups; None if one may not be given this way."""
+    extra = text.split(",") if text else []
+    if not all(_GROUP.fullmatch(group) for group in extra):
+        return None
+    return tuple(sorted({BOOTSTRAPPERS, *extra}))
+
+
+def _is_over(expiration: str, now: datetime) -> bool:
+    """Whether the time is past; one that cannot be read is."""
+    if not expiration:
+        return False
+    try:
+        return parse_time(expiration) <= now
+    except ValueError:
+        return True
+
+
+def _text(value: str) -> str:
+    try:
+        return base64.b64decode(value, validate=True).decode()
+    except (binascii.Error, ValueError):
+        return ""
+
+
+INVALID_TOKEN = "invalid bearer token"  # noqa: S105  a message
+# Clients with a certificate: a machine has a handful.
+_REMEMBERED = 1024
+# The user, its groups, and the identifier Kubernetes has for its uid.
+_SUBJECT = (NameOID.COMMON_NAME, NameOID.ORGANIZATION_NAME, x509.ObjectIdentifier("1.3.6.1.4.1.57683.2"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Certificate:
+    """What a certificate proves before a time: a user, nobody in particular (None), or nothing at all."""
+
+    user: UserInfo | None
+    expires_at: float
+    is_proof: bool = True
+
+
+class Authenticator:
+    """Knows everybody. `static` are the users of the token file by the digests of their tokens."""
+
+    def __init__(
+        self,
+        tokens: ServiceAccountTokens,
+        *,
+        clock: Clock,
+        static: Mapping[bytes, UserInfo] | None = None,
+        newest: Callable[[StoreKey], StoreEntry | None] = lambda _key: None,
+    ) -> None:
+        """`newest` gives the newest entry of a key: the secrets of bootstrap tokens."""
+        self._tokens, self._clock, self._newest = tokens, clock, newest
+        self._static = {key: authenticated(user) for key, user in (static or {}).items()}
+        self._certificates: dict[bytes, _Certificate] = {}
+
+    def authenticate(self, headers: Mapping[str, str], certificate: bytes | None) -> UserInfo:
+        """The user of this certificate (DER, which TLS has verified) or these headers, in that order."""
+        refused = False
+        if certificate is not None:
+            shown = self._certificate(certificate)
+            # A connection may live longer than the certificate it was opened with.
+            refused = not shown.is_proof or self._clock.now().timestamp() > shown.expires_at
+            if shown.user is not None and not refused:
+                return shown.user
+        token = bearer_token(headers.get("Authorization", ""))
+        if token:
+            return self.token_user(token)
+        if refused:
+            raise Unauthorized
+        return ANONYMOUS
+
+    def token_user(self, token: str) -> UserInfo:
+        """Who shows a token to this server; Unauthorized if nobody does."""
+        # A digest tells nothing of how much of a token is right, so finding it by equality gives nothing away.
+        user = self._known(token)
+        if user is not None:
+            return user
+        try:
+            bearer = self._tokens.bearer(token)
+        except TokenError as error:
+            raise Unauthorized from error
+        if bearer is None:
+            raise Unauthorized
+        return bearer.user
+
+    def review(self, token: str, audiences: tuple[str, ...]) -> tuple[UserInfo, tuple[str, ...]]:
+        """Who shows a token to these audiences (none: this server), and to which; TokenError if nobody does."""
+        wanted = audiences or self._tokens.audiences
+        user = self._known(token)
+        if user is not None:
+            # Such a token is meant for this server, and for nobody else.
+            both = tuple(audience for audience in self._tokens.audiences if audience in wanted)
+            if both:
+                return user, both
+            raise TokenError(INVALID_TOKEN)
+        bearer = self._tokens.bearer(token, wanted)
+        if bearer is None:
+            raise TokenError(INVALID_TOKEN)
+        return bearer.user, bearer.audiences
+
+    def _known(self, token: str) -> UserInfo | None:
+        """Who shows a static token or a bootstrap token."""
+        if user := self._static.get(digest(token)):
+            return user
+        name = bootstrap_secret(token)
+        entry = self._newest(StoreKey("secrets", "kube-system", name)) if name else None
+        user = bootstrap_user(token, entry.document, self._clock.now()) if entry else None
+        return authenticated(user) if user else None
+
+    def _certificate(self, der: bytes) -> _Certificate:
+        known = self._certificates.get(der)
+        if known is None:
+            if len(self._certificates) >= _REMEMBERED:
+                self._certificates.clear()
+            known = self._certificates[der] = _read_certificate(der)
+        return known
+
+
+def bearer_token(header: str) -> str:
+    """The token in an Authorization header, empty if there is none."""
+    scheme, _, rest = header.strip().partition(" ")
+    return rest.partition(" ")[0] if scheme.lower() == "bearer" else ""
+
+
+def _read_certificate(der: bytes) -> _Certificate:
+    try:
+        certificate = x509.load_der_x509_certificate(der)
+        expires_at = certificate.not_valid_after_utc.timestamp()
+        names, groups, uids = (_values(certificate, oid) for oid in _SUBJECT)
+    except ValueError:
+        return _Certificate(None, 0, is_proof=False)
+    if not names or not names[-1]:
+        return _Certificate(None, expires_at)
+    if len(uids) > 1 or uids == [""]:
+        return _Certificate(None, expires_at, is_proof=False)
+    extra = {CREDENTIAL_ID: (f"X509SHA256={sha256(der).hexdigest()}",)}
+    # Go takes the last of several common names.
+    return _Certificate(authenticated(UserInfo(names[-1], tuple(groups), "".join(uids), extra)), expires_at)
+
+
+def _values(certificate: x509.Certificate, oid: x509.ObjectIdentifier) -> list[str]:
+    return [str(attribute.value) for attribute in certificate.subject.get_attributes_for_oid(oid)]

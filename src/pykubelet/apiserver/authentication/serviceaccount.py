@@ -1,0 +1,357 @@
+"""Service account tokens: made, and believed as long as what they are bound to exists.
+
+In: a key, and the store. A token is proved once and remembered; after that a request costs a look whether the objects
+it is bound to are still the same entries of the store.
+
+Upstream: pkg/serviceaccount/{jwt,claims,openidmetadata}.go
+
+What a service account token says, and whom it makes (pure).
+
+In: the objects a token is for and bound to. Out: its claims; and of claims that were proved, their meaning.
+
+Upstream: pkg/serviceaccount/claims.go
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, Protocol
+
+from pykubelet.aio.clock import Clock
+from pykubelet.aio.ids import Ids
+from pykubelet.api.field_errors import go_quote
+from pykubelet.api.serializer import Document, encode
+from pykubelet.api.times import parse_time
+from pykubelet.apiserver.authentication.jwt import JwtError, Signer, Verifier, unverified_claims
+from pykubelet.apiserver.authentication.tokenfile import digest
+from pykubelet.apiserver.authorization.rbac import go_list
+from pykubelet.apiserver.certs.certificates import PrivateKey
+from pykubelet.apiserver.request import CREDENTIAL_ID, UserInfo, account_groups, account_name, authenticated
+from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey
+
+WARN_ONLY_SECONDS = 3607
+"""The life that the kube-api-access volume asks for: such a token lives a year, so that old clients keep working."""
+EXTENDED_SECONDS = 365 * 24 * 3600
+LEEWAY_SECONDS = 60
+
+_KUBERNETES = "kubernetes.io"
+_POD_NAME = "authentication.kubernetes.io/pod-name"
+_POD_UID = "authentication.kubernetes.io/pod-uid"
+_NODE_NAME = "authentication.kubernetes.io/node-name"
+_NODE_UID = "authentication.kubernetes.io/node-uid"
+
+
+class BoundObject(NamedTuple):
+    """An object by name and uid."""
+
+    name: str
+    uid: str
+
+    @property
+    def document(self) -> Document:
+        """As claims have it; an unknown uid is left out."""
+        return {"name": self.name, "uid": self.uid} if self.uid else {"name": self.name}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenSubject:
+    """Whom a token makes, and the objects it dies with. A node beside a pod is only told, not bound to."""
+
+    namespace: str
+    account: BoundObject
+    pod: BoundObject | None = None
+    secret: BoundObject | None = None
+    node: BoundObject | None = None
+
+    def user(self, token_id: str) -> UserInfo:
+        """The user that the bearer is."""
+        extra: dict[str, tuple[str, ...]] = {}
+        if self.pod is not None:
+            extra |= {_POD_NAME: (self.pod.name,), _POD_UID: (self.pod.uid,)}
+        if token_id:
+            extra[CREDENTIAL_ID] = (f"JTI={token_id}",)
+        if self.node is not None:
+            extra[_NODE_NAME] = (self.node.name,)
+            if self.node.uid:
+                extra[_NODE_UID] = (self.node.uid,)
+        return UserInfo(
+            account_name(self.namespace, self.account.name), account_groups(self.namespace), self.account.uid, extra
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claims:
+    """A token in plain words; times in seconds since 1970."""
+
+    subject: TokenSubject
+    issuer: str
+    audiences: tuple[str, ...]
+    token_id: str
+    issued_at: int
+    expires_at: int
+    warn_after: int = 0
+
+    @property
+    def document(self) -> Document:
+        """The claims as the token carries them."""
+        subject = self.subject
+        bound = {"node": subject.node, "pod": subject.pod, "secret": subject.secret}
+        private: Document = {"namespace": subject.namespace}
+        private |= {field: named.document for field, named in bound.items() if named is not None}
+        private["serviceaccount"] = subject.account.document
+        if self.warn_after:
+            private["warnafter"] = self.warn_after
+        return {
+            "aud": list(self.audiences),
+            "exp": self.expires_at,
+            "iat": self.issued_at,
+            "iss": self.issuer,
+            "jti": self.token_id,
+            _KUBERNETES: private,
+            "nbf": self.issued_at,
+            "sub": account_name(subject.namespace, subject.account.name),
+        }
+
+
+class ClaimsError(ValueError):
+    """The claims are not those of a service account token, or their time is not now."""
+
+
+def make_claims(
+    subject: TokenSubject,
+    *,
+    issuer: str,
+    audiences: Sequence[str],
+    token_id: str,
+    now: datetime,
+    seconds: int,
+    warn_after_seconds: int = 0,
+) -> Claims:
+    """The claims of a token that lives so many seconds from now."""
+    return Claims(
+        subject=subject,
+        issuer=issuer,
+        audiences=tuple(audiences),
+        token_id=token_id,
+        issued_at=int(now.timestamp()),
+        expires_at=int((now + timedelta(seconds=seconds)).timestamp()),
+        warn_after=int((now + timedelta(seconds=warn_after_seconds)).timestamp()) if warn_after_seconds else 0,
+    )
+
+
+def read_claims(document: Document, now: datetime) -> Claims:
+    """The claims of a proved token at a time that it is valid; ClaimsError otherwise."""
+    at = now.timestamp()
+    expires, not_before, issued = (_number(document, field) for field in ("exp", "nbf", "iat"))
+    if not expires or at - LEEWAY_SECONDS > expires:
+        raise ClaimsError("service account token has expired")
+    if at + LEEWAY_SECONDS < not_before:
+        raise ClaimsError("service account token is not valid yet")
+    if at + LEEWAY_SECONDS < issued:
+        raise ClaimsError("service account token is issued in the future")
+    private = _object(document, _KUBERNETES)
+    account = _named(private, "serviceaccount")
+    if account is None:
+        raise ClaimsError("service account token names no service account")
+    subject = TokenSubject(
+        namespace=_text(private, "namespace"),
+        account=account,
+        pod=_named(private, "pod"),
+        secret=_named(private, "secret"),
+        node=_named(private, "node"),
+    )
+    audiences = document.get("aud") or ()
+    return Claims(
+        subject=subject,
+        issuer=_text(document, "iss"),
+        audiences=(audiences,) if isinstance(audiences, str) else tuple(map(str, audiences)),
+        token_id=_text(document, "jti"),
+        issued_at=issued,
+        expires_at=expires,
+        warn_after=_number(private, "warnafter"),
+    )
+
+
+def _named(private: Document, field: str) -> BoundObject | None:
+    if field not in private:
+        return None
+    found = _object(private, field)
+    return BoundObject(_text(found, "name"), _text(found, "uid"))
+
+
+def _object(document: Document, field: str) -> Document:
+    value: Any = document.get(field)
+    return value if isinstance(value, dict) else {}
+
+
+def _text(document: Mapping[str, Any], field: str) -> str:
+    value = document.get(field)
+    return value if isinstance(value, str) else ""
+
+
+def _number(document: Mapping[str, Any], field: str) -> int:
+    value = document.get(field)
+    return int(value) if type(value) is int or (type(value) is float and math.isfinite(value)) else 0
+
+
+ISSUER = "https://kubernetes.default.svc.cluster.local"
+JWKS_PATH = "/openid/v1/jwks"
+# Tokens in use at a time: one or two per pod.
+_REMEMBERED = 4096
+_INVALIDATED = "service account token has been invalidated"
+
+
+class TokenError(ValueError):
+    """A token of ours that is not valid (any more), and why."""
+
+
+class TokenBoundObjects(Protocol):
+    """What tokens need of the store."""
+
+    def get(self, key: StoreKey) -> StoreEntry | None:
+        """The committed entry."""
+
+
+class TokenBearer(NamedTuple):
+    """Who shows a token, and for whom among those asked about it was made."""
+
+    user: UserInfo
+    audiences: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Proved:
+    """A token that was proved: it is valid before a time while these entries are in the store."""
+
+    user: UserInfo
+    audiences: tuple[str, ...]
+    before: float
+    entries: tuple[StoreEntry, ...]
+
+
+class ServiceAccountTokens:
+    """Makes and knows the tokens of one server. `issuer` is the first audience as well."""
+
+    def __init__(
+        self, key: PrivateKey, reader: TokenBoundObjects, *, clock: Clock, ids: Ids, issuer: str = ISSUER
+    ) -> None:
+        self._signer, self._verifier = Signer(key), Verifier([key.public_key()])
+        self._reader, self._clock, self._ids = reader, clock, ids
+        self.issuer, self.audiences = issuer, (issuer,)
+        self._proved: dict[bytes, _Proved] = {}
+
+    def issue(
+        self, subject: TokenSubject, *, audiences: Sequence[str], seconds: int, warn_after_seconds: int = 0
+    ) -> str:
+        """A new token."""
+        claims = make_claims(
+            subject,
+            issuer=self.issuer,
+            audiences=audiences,
+            token_id=self._ids.uid(),
+            now=self._clock.now(),
+            seconds=seconds,
+            warn_after_seconds=warn_after_seconds,
+        )
+        return self._signer.sign(claims.document)
+
+    def bearer(self, token: str, audiences: Sequence[str] = ()) -> TokenBearer | None:
+        """Who shows the token to one of these audiences (none: this server); None if it is no token of ours.
+
+        TokenError if it is one, but is not valid.
+        """
+        key = digest(token)
+        proved = self._proved.get(key)
+        if proved is None or not self._still_holds(proved):
+            self._proved.pop(key, None)
+            found = self._prove(token)
+            if found is None:
+                return None
+            if len(self._proved) >= _REMEMBERED:
+                self._proved.clear()
+            proved = self._proved[key] = found
+        wanted = tuple(audiences) or self.audiences
+        both = tuple(audience for audience in proved.audiences if audience in wanted)
+        if not both:
+            given, asked = go_list(proved.audiences), go_list(wanted)
+            raise TokenError(f"token audiences {given} is invalid for the target audiences {asked}")
+        return TokenBearer(proved.user, both)
+
+    def discovery(self, server: str) -> bytes:
+        """The OpenID configuration; `server` is this server's URL."""
+        return encode(
+            {
+                "issuer": self.issuer,
+                "jwks_uri": f"{server.rstrip('/')}{JWKS_PATH}",
+                "response_types_supported": ["id_token"],
+                "subject_types_supported": ["public"],
+                "id_token_signing_alg_values_supported": self._verifier.algorithms(),
+            }
+        )
+
+    def key_set(self) -> bytes:
+        """The public keys, for others to verify our tokens with."""
+        return encode(self._verifier.key_set())
+
+    def _still_holds(self, proved: _Proved) -> bool:
+        if self._clock.now().timestamp() >= proved.before:
+            return False
+        get = self._reader.get
+        return all(get(entry.key) is entry for entry in proved.entries)
+
+    def _prove(self, token: str) -> _Proved | None:
+        unproved = unverified_claims(token)
+        if unproved is None or unproved.get("iss") != self.issuer:
+            return None
+        try:
+            claims = read_claims(self._verifier.claims(token), self._clock.now())
+        except (JwtError, ClaimsError) as error:
+            raise TokenError(str(error)) from error
+        entries, before = self._bound(claims)
+        audiences = claims.audiences or self.audiences
+        return _Proved(authenticated(claims.subject.user(claims.token_id)), audiences, before, entries)
+
+    def _bound(self, claims: Claims) -> tuple[tuple[StoreEntry, ...], float]:
+        """The entries a token is bound to, and when it ends because of its own time or theirs."""
+        subject = claims.subject
+        namespace, account = subject.namespace, subject.account
+        found = [self._account(namespace, account)]
+        for kind, named in (("secret", subject.secret), ("pod", subject.pod)):
+            if named is not None:
+                found.append(self._object(kind, StoreKey(f"{kind}s", namespace, named.name), named))
+        if subject.node is not None and subject.pod is None:
+            found.append(self._object("node", StoreKey("nodes", "", subject.node.name), subject.node))
+        ends = [float(claims.expires_at), *(_end(document) for _, document in found)]
+        return tuple(entry for entry, _ in found), min(ends) + LEEWAY_SECONDS
+
+    def _account(self, namespace: str, named: BoundObject) -> tuple[StoreEntry, Document]:
+        entry = self._reader.get(StoreKey("serviceaccounts", namespace, named.name))
+        if entry is None:
+            raise TokenError(f"serviceaccounts {go_quote(named.name)} not found")
+        document = entry.document
+        if (uid := document["metadata"].get("uid", "")) != named.uid:
+            raise TokenError(f"service account UID ({uid}) does not match claim ({named.uid})")
+        if self._is_gone(document):
+            raise TokenError(f"service account {namespace}/{named.name} has been deleted")
+        return entry, document
+
+    def _object(self, kind: str, key: StoreKey, named: BoundObject) -> tuple[StoreEntry, Document]:
+        entry = self._reader.get(key)
+        if entry is None:
+            raise TokenError(_INVALIDATED)
+        document = entry.document
+        if (uid := document["metadata"].get("uid", "")) != named.uid:
+            raise TokenError(f"{kind} UID ({uid}) does not match service account {kind} ref claim ({named.uid})")
+        if self._is_gone(document):
+            raise TokenError(_INVALIDATED)
+        return entry, document
+
+    def _is_gone(self, document: Document) -> bool:
+        return self._clock.now().timestamp() > _end(document) + LEEWAY_SECONDS
+
+
+def _end(document: Document) -> float:
+    """When an object that is being deleted is gone for good; never, if it is not."""
+    deleted_at = document["metadata"].get("deletionTimestamp")
+    return parse_time(deleted_at).timestamp() if deleted_at else float("inf")

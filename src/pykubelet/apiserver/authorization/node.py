@@ -1,0 +1,304 @@
+"""What a node may ask for: itself, its pods, and the objects its pods name.
+
+Upstream: plugin/pkg/auth/authorizer/node/node_authorizer.go. What a node may write of these is the business of
+`admission/node_restriction.py`. Pods and volumes are looked at as they are when a question needs them; see `following.py`.
+
+Which objects a node's pods lead to (pure).
+
+Pods and persistent volumes go in as they change; out comes whether a node may see an object:
+
+    node <- pod <- secret, configmap, serviceaccount, claim        claim <- volume <- secret
+
+Every object that pods name is kept with the number of pods per node that name it, so a question costs O(1) and a change
+costs as much as the pod names objects, however many pods there are.
+
+Upstream: plugin/pkg/auth/authorizer/node/graph.go, pkg/api/v1/persistentvolume/util.go
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from pykubelet.api.field_errors import go_quote
+from pykubelet.api.fields import parse_field_selector
+from pykubelet.api.labels import SelectorError
+from pykubelet.api.serializer import Document
+from pykubelet.apiserver.authorization.rbac import PolicyRule, is_resource_request
+from pykubelet.apiserver.request import AuthorizationAttributes, AuthorizationDecision, node_of
+from pykubelet.apiserver.storage.interfaces import ChangeTracker, IndexedStore
+from pykubelet.kinds.pod.visitors import config_map_names, secret_names
+
+MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+
+# Where a persistent volume names the secrets that a node needs to mount it; the others are for controllers.
+_VOLUME_SECRETS = {
+    "cephfs": ("secretRef",),
+    "cinder": ("secretRef",),
+    "flexVolume": ("secretRef",),
+    "rbd": ("secretRef",),
+    "scaleIO": ("secretRef",),
+    "iscsi": ("secretRef",),
+    "storageos": ("secretRef",),
+    "csi": ("nodePublishSecretRef", "nodeStageSecretRef", "nodeExpandSecretRef"),
+}
+# These never fall back to the namespace of the claim.
+_OWN_NAMESPACE = frozenset({"cinder", "storageos", "csi"})
+
+
+class Vertex(NamedTuple):
+    """One object by resource, namespace and name."""
+
+    resource: str
+    namespace: str
+    name: str
+
+
+class NodeGraph:
+    """The objects that lead to nodes."""
+
+    def __init__(self) -> None:
+        self._pods: dict[Vertex, tuple[str, frozenset[Vertex]]] = {}
+        self._nodes: dict[Vertex, dict[str, int]] = {}
+        self._claims: dict[str, Vertex] = {}
+        self._volume_secrets: dict[str, frozenset[Vertex]] = {}
+        self._volumes_of_secret: dict[Vertex, set[str]] = {}
+
+    def leads_to(self, vertex: Vertex, node: str) -> bool:
+        """Whether the object belongs to a pod of the node."""
+        if node in self._nodes.get(vertex, ()):
+            return True
+        if vertex.resource == "persistentvolumes":
+            return self._volume_leads_to(vertex.name, node)
+        return any(self._volume_leads_to(name, node) for name in self._volumes_of_secret.get(vertex, ()))
+
+    def set_pod(self, namespace: str, name: str, pod: Document | None) -> None:
+        """Take in a pod as it is now; None if it is gone."""
+        key = Vertex("pods", namespace, name)
+        node = "" if pod is None else pod.get("spec", {}).get("nodeName", "")
+        new = (node, frozenset(_pod_vertices(key, pod))) if pod is not None and node else None
+        old = self._pods.get(key)
+        if new == old:
+            return
+        if old is not None:
+            del self._pods[key]
+            self._count(old, -1)
+        if new is not None:
+            self._pods[key] = new
+            self._count(new, 1)
+
+    def set_volume(self, name: str, volume: Document | None) -> None:
+        """Take in a persistent volume as it is now; None if it is gone."""
+        self._claims.pop(name, None)
+        for secret in self._volume_secrets.pop(name, ()):
+            self._volumes_of_secret[secret].discard(name)
+            if not self._volumes_of_secret[secret]:
+                del self._volumes_of_secret[secret]
+        spec = {} if volume is None else volume.get("spec", {})
+        claim = spec.get("claimRef")
+        if not claim:
+            return
+        self._claims[name] = Vertex("persistentvolumeclaims", claim.get("namespace", ""), claim.get("name", ""))
+        secrets = frozenset(_volume_secrets(spec, claim.get("namespace", "")))
+        if secrets:
+            self._volume_secrets[name] = secrets
+        for secret in secrets:
+            self._volumes_of_secret.setdefault(secret, set()).add(name)
+
+    def _volume_leads_to(self, name: str, node: str) -> bool:
+        claim = self._claims.get(name)
+        return claim is not None and node in self._nodes.get(claim, ())
+
+    def _count(self, edges: tuple[str, frozenset[Vertex]], step: int) -> None:
+        node, vertices = edges
+        for vertex in vertices:
+            counts = self._nodes.setdefault(vertex, {})
+            counts[node] = counts.get(node, 0) + step
+            if not counts[node]:
+                del counts[node]
+            if not counts:
+                del self._nodes[vertex]
+
+
+def _pod_vertices(key: Vertex, pod: Document) -> Iterator[Vertex]:
+    """The pod itself and what it names. A mirror pod names nothing: a node must not give itself rights by making one."""
+    yield key
+    metadata, spec, namespace = pod.get("metadata", {}), pod["spec"], key.namespace
+    if MIRROR_ANNOTATION in (metadata.get("annotations") or {}):
+        return
+    names = {
+        "serviceaccounts": (spec.get("serviceAccountName", ""),),
+        "secrets": secret_names(spec),
+        "configmaps": config_map_names(spec),
+        "persistentvolumeclaims": claim_names(key.name, spec),
+    }
+    for resource, found in names.items():
+        yield from (Vertex(resource, namespace, name) for name in found if name)
+
+
+def claim_names(pod_name: str, spec: Document) -> Iterator[str]:
+    """The claims of a pod's volumes; an ephemeral volume has one of its own, named after the pod and the volume."""
+    for volume in spec.get("volumes", ()):
+        if claim := volume.get("persistentVolumeClaim"):
+            yield claim.get("claimName", "")
+        elif "ephemeral" in volume:
+            yield f"{pod_name}-{volume.get('name', '')}"
+
+
+def _volume_secrets(spec: Document, claim_namespace: str) -> Iterator[Vertex]:
+    if azure := spec.get("azureFile"):
+        namespace = azure.get("secretNamespace") or claim_namespace
+        if name := azure.get("secretName"):
+            yield Vertex("secrets", namespace, name)
+    for source, fields in _VOLUME_SECRETS.items():
+        for field in fields:
+            reference = (spec.get(source) or {}).get(field) or {}
+            namespace = reference.get("namespace", "")
+            if source not in _OWN_NAMESPACE:
+                namespace = namespace or claim_namespace
+            if name := reference.get("name"):
+                yield Vertex("secrets", namespace, name)
+
+
+NODE_LEASES = "kube-node-lease"
+NO_OPINION = AuthorizationDecision(allowed=False)
+_ALLOWED = AuthorizationDecision(allowed=True)
+_OWN_VERBS = frozenset({"get", "create", "update", "patch", "delete"})
+_READ = frozenset({"get", "list", "watch"})
+
+
+class NodeAuthorizer:
+    """The Node authorizer. `rules` are those of the role `system:node`, for what is not divided among nodes."""
+
+    def __init__(self, objects: IndexedStore, rules: Sequence[PolicyRule]) -> None:
+        self._following = ChangeTracker(objects, ("pods", "persistentvolumes"))
+        self._graph = NodeGraph()
+        self._rules = tuple(rules)
+        self._divided: dict[tuple[str, str], Callable[[str, AuthorizationAttributes], AuthorizationDecision]] = {
+            ("", "secrets"): self._read_named,
+            ("", "configmaps"): self._read_named,
+            ("", "persistentvolumeclaims"): self._claim,
+            ("", "persistentvolumes"): self._get,
+            ("storage.k8s.io", "volumeattachments"): self._get,
+            ("resource.k8s.io", "resourceclaims"): self._get,
+            ("", "serviceaccounts"): self._service_account,
+            ("coordination.k8s.io", "leases"): _lease,
+            ("storage.k8s.io", "csinodes"): _csi_node,
+            ("", "nodes"): _node,
+            ("", "pods"): self._pod,
+        }
+
+    def decide(self, review: AuthorizationAttributes) -> AuthorizationDecision:
+        """Allowed, or no opinion with a reason: another authorizer may still allow it."""
+        node = node_of(review.user)
+        if node is None:
+            return NO_OPINION
+        if not node:
+            return _denied(f"unknown node for user {go_quote(review.user.name)}")
+        divided = self._divided.get((review.group, review.resource)) if is_resource_request(review) else None
+        if divided is not None:
+            return divided(node, review)
+        return _ALLOWED if any(rule.allows(review) for rule in self._rules) else NO_OPINION
+
+    def _related(self, node: str, review: AuthorizationAttributes) -> AuthorizationDecision:
+        if not review.name:
+            return _denied("No Object name found")
+        for key, entry in self._following.take():
+            document = None if entry is None else entry.document
+            if key.collection == "pods":
+                self._graph.set_pod(key.namespace, key.name, document)
+            else:
+                self._graph.set_volume(key.name, document)
+        if self._graph.leads_to(Vertex(review.resource, review.namespace, review.name), node):
+            return _ALLOWED
+        return _denied(f"no relationship found between node '{node}' and this object")
+
+    def _get(self, node: str, review: AuthorizationAttributes) -> AuthorizationDecision:
+        if review.verb != "get":
+            return _denied("can only get individual resources of this type")
+        if review.subresource:
+            return _denied("cannot get subresource")
+        return self._related(node, review)
+
+    def _read_named(self, node: str, review: AuthorizationAttributes) -> AuthorizationDecision:
+        if review.verb not in _READ:
+            return _denied("can only read resources of this type")
+        if review.subresource:
+            return _denied("cannot read subresource")
+        if not review.namespace:
+            return _denied("can only read namespaced object of this type")
+        return self._related(node, review)
+
+    def _claim(self, node: str, review: AuthorizationAttributes) -> AuthorizationDecision:
+        if review.subresource != "status":
+            return self._get(node, review)
+        if review.verb not in {"update", "patch"}:
+            return _denied("can only get/update/patch this type")
+        return self._related(node, review)
+
+    def _service_account(self, node: str, review: AuthorizationAttributes) -> AuthorizationDecision:
+        if review.verb == "get" and not review.subresource:
+            return self._read_named(node, review)
+        if review.verb != "create" or not review.name:
+            return _denied("can only create tokens for individual service accounts")
+        if review.subresource != "token":
+            return _denied("can only create token subresource of serviceaccount")
+        return self._related(node, review)
+
+    def _pod(self, node: str, review: AuthorizationAttributes) -> AuthorizationDecision:
+        match review.subresource, review.verb:
+            case "", "get":
+                return self._related(node, review)
+            case "", "list" | "watch":
+                if _selects(review, "spec.nodeName", node):
+                    return _ALLOWED
+                if review.name:
+                    return self._related(node, review)
+                return _denied("can only list/watch pods with spec.nodeName field selector")
+            case ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create"):
+                return _ALLOWED
+        return NO_OPINION
+
+
+def _node(node: str, review: AuthorizationAttributes) -> AuthorizationDecision:
+    match review.subresource, review.verb:
+        case ("", "create" | "update" | "patch") | ("status", "update" | "patch"):
+            return _ALLOWED
+        case "", "get" | "list" | "watch":
+            # By name and not by existence, so that a node can look for itself before it registers.
+            if review.name == node:
+                return _ALLOWED
+            what = f"'{review.name}'" if review.name else "all nodes"
+            return _denied(f"node '{node}' cannot read {what}, only its own Node object")
+    return NO_OPINION
+
+
+def _lease(node: str, review: AuthorizationAttributes) -> AuthorizationDecision:
+    if review.verb not in _OWN_VERBS:
+        return _denied("can only get, create, update, patch, or delete a node lease")
+    if review.namespace != NODE_LEASES:
+        return _denied(f"can only access leases in the {go_quote(NODE_LEASES)} system namespace")
+    if review.verb != "create" and review.name != node:
+        return _denied("can only access node lease with the same name as the requesting node")
+    return _ALLOWED
+
+
+def _csi_node(node: str, review: AuthorizationAttributes) -> AuthorizationDecision:
+    if review.verb not in _OWN_VERBS:
+        return _denied("can only get, create, update, patch, or delete a CSINode")
+    if review.subresource:
+        return _denied("cannot authorize CSINode subresources")
+    if review.verb != "create" and review.name != node:
+        return _denied("can only access CSINode with the same name as the requesting node")
+    return _ALLOWED
+
+
+def _selects(review: AuthorizationAttributes, field: str, value: str) -> bool:
+    """Whether the field selector asks for this value alone; one that cannot be read asks for nothing."""
+    try:
+        requirements = parse_field_selector(review.fields).requirements
+    except SelectorError:
+        return False
+    return any(one.equal and one.field == field and one.value == value for one in requirements)
+
+
+def _denied(reason: str) -> AuthorizationDecision:
+    return AuthorizationDecision(allowed=False, reason=reason)

@@ -1,0 +1,226 @@
+"""The keys and certificates of a server: made at the first start, kept, renewed in time.
+
+In: the folder and the names the server is reached by. Out: the authority, the server's certificate, the key that signs
+service account tokens, and a TLS context. What is there is used again, so clients keep working over restarts; keys that
+cannot be read are an error and are never replaced.
+
+The TLS context with which the server talks to nodes.
+
+It shows who it is, and takes whatever certificate they have. Where a node is, is what the node says: one that points
+back at this server must not get more out of it than a node gives, so this user has the rights to nodes and no others
+(`default_roles.txt`).
+
+Upstream: pkg/kubelet/client/kubelet_client.go; a kube-apiserver that is not told an authority for its nodes does not
+check their certificates either.
+"""
+
+import asyncio
+import ipaddress
+import os
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+
+from cryptography import x509
+
+from pykubelet.aio.clock import Clock
+from pykubelet.aio.log import get_logger
+from pykubelet.apiserver.certs.certificates import (
+    CertificateKeyPair,
+    PrivateKey,
+    belongs,
+    is_fresh,
+    issue_client,
+    issue_server,
+    key_pem,
+    make_authority,
+    new_key,
+    read_key,
+    server_names,
+    write_private,
+)
+from pykubelet.httpserver.listener import serving_context
+
+log = get_logger(__name__)
+
+_CLUSTER_NAMES = (
+    "localhost",
+    "127.0.0.1",
+    "::1",
+    "kubernetes",
+    "kubernetes.default",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+)
+# A year's certificate is renewed four months before its end; looking twice a day is often enough.
+_LOOK_SECONDS = 12 * 3600.0
+
+
+class PkiError(ValueError):
+    """A key or certificate in a file cannot be used; the message names the file, never its content."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pki:
+    """What a server proves itself and others with."""
+
+    directory: Path
+    names: frozenset[str]
+    authority: CertificateKeyPair
+    serving: CertificateKeyPair
+    signing_key: PrivateKey = field(repr=False)
+
+    def client(self, user: str, groups: tuple[str, ...], now: datetime) -> CertificateKeyPair:
+        """A certificate by which this server knows the user."""
+        return issue_client(self.authority, user, groups, now)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsFiles:
+    """The user's own files: a certificate to serve with, and an authority whose clients are let in as well."""
+
+    certificate: Path | None = None
+    key: Path | None = None
+    client_authority: Path | None = None
+
+
+def open_pki(directory: Path, *, hosts: tuple[str, ...], now: datetime) -> Pki:
+    """What is in the folder, completed and renewed where needed. `hosts`: host name, bind address, and the like."""
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    names = frozenset((*_CLUSTER_NAMES, *filter(_is_reachable, hosts)))
+    authority = _authority(directory, now)
+    serving = _serving(directory, authority, names, now)
+    signing_key = _key(directory / "sa.key")
+    return Pki(directory, names, authority, serving, signing_key)
+
+
+def server_context(pki: Pki, files: TlsFiles = TlsFiles()) -> ssl.SSLContext:  # noqa: B008  a frozen value
+    """The TLS context of the server. A client may show a certificate; one that nobody here issued is cut off."""
+    context = serving_context()
+    context.load_verify_locations(cadata=pki.authority.certificate_pem.decode())
+    if files.client_authority is not None:
+        _or_say(files.client_authority, lambda: context.load_verify_locations(files.client_authority))
+    context.verify_mode = ssl.CERT_OPTIONAL
+    if files.certificate is None:
+        _load_own(context, pki.directory)
+    else:
+        _or_say(files.certificate, lambda: context.load_cert_chain(str(files.certificate), files.key))
+    return context
+
+
+def serving_authority(pki: Pki, files: TlsFiles = TlsFiles()) -> bytes:  # noqa: B008  a frozen value
+    """What a client must trust to talk to the server, as PEM."""
+    return pki.authority.certificate_pem if files.certificate is None else files.certificate.read_bytes()
+
+
+class Renewal:
+    """The task that renews the server's own certificate in a running server; new connections get the new one."""
+
+    def __init__(self, pki: Pki, context: ssl.SSLContext, *, clock: Clock) -> None:
+        self._pki, self._context, self._clock = pki, context, clock
+
+    async def run(self, ready: asyncio.Event) -> None:
+        """Until cancelled."""
+        ready.set()
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            now, pki = self._clock.now(), self._pki
+            if is_fresh(pki.serving.certificate, now):
+                continue
+            serving = await asyncio.to_thread(_serving, pki.directory, pki.authority, pki.names, now)
+            self._pki = replace(pki, serving=serving)
+            _load_own(self._context, pki.directory)
+            log.info("the server's certificate was renewed", expires=serving.certificate.not_valid_after_utc)
+
+
+def _authority(directory: Path, now: datetime) -> CertificateKeyPair:
+    path, key_path = directory / "ca.crt", directory / "ca.key"
+    if path.exists() and not key_path.exists():
+        raise PkiError(f"{path} is there, but its key {key_path} is not")
+    key = _key(key_path)
+    if path.exists():
+        pair = CertificateKeyPair(_certificate(path), key)
+        if pair.certificate.public_key() != key.public_key():
+            raise PkiError(f"{path} does not belong to {key_path}")
+        if is_fresh(pair.certificate, now):
+            return pair
+    # With the same key, so that all that was issued stays valid.
+    pair = make_authority(key, now)
+    write_private(path, pair.certificate_pem, mode=0o644)
+    return pair
+
+
+def _serving(
+    directory: Path, authority: CertificateKeyPair, names: frozenset[str], now: datetime
+) -> CertificateKeyPair:
+    key_path, path = directory / "apiserver.key", directory / "apiserver.crt"
+    try:
+        pair = CertificateKeyPair(_certificate(path), _read_key(key_path))
+        if belongs(pair, authority) and is_fresh(pair.certificate, now) and names <= server_names(pair.certificate):
+            return pair
+    except (OSError, PkiError) as error:
+        # It proves nothing that a new one would not.
+        log.debug("the server's certificate is made anew", error=error)
+    pair = issue_server(authority, sorted(names), now)
+    write_private(key_path, pair.key_pem)
+    write_private(path, pair.certificate_pem, mode=0o644)
+    return pair
+
+
+def _key(path: Path) -> PrivateKey:
+    """The key in a file, made if there is no file."""
+    if not path.exists():
+        write_private(path, key_pem(new_key()))
+    return _read_key(path)
+
+
+def _read_key(path: Path) -> PrivateKey:
+    try:
+        return read_key(path.read_bytes())
+    except ValueError as error:
+        raise PkiError(f"{path} holds no private key that can be used") from error
+
+
+def _certificate(path: Path) -> x509.Certificate:
+    try:
+        return x509.load_pem_x509_certificate(path.read_bytes())
+    except ValueError as error:
+        raise PkiError(f"{path} holds no certificate: {error}") from error
+
+
+def _load_own(context: ssl.SSLContext, directory: Path) -> None:
+    context.load_cert_chain(directory / "apiserver.crt", directory / "apiserver.key")
+
+
+def _or_say(path: Path, load: Callable[[], None]) -> None:
+    try:
+        load()
+    except (OSError, ssl.SSLError) as error:
+        raise PkiError(f"{path} cannot be used for TLS: {error}") from error
+
+
+def _is_reachable(host: str) -> bool:
+    """Whether a client can name the server so: addresses that mean all addresses are none."""
+    try:
+        return not ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return bool(host)
+
+
+NAME = "kube-apiserver-kubelet-client"
+
+
+def node_context(pki: Pki, clock: Clock) -> ssl.SSLContext:
+    """A context with a certificate made for this run of the server."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    pair = pki.client(NAME, (), clock.now())
+    # OpenSSL wants a file; one in memory leaves no key behind.
+    with os.fdopen(os.memfd_create(NAME), "wb") as file:
+        file.write(pair.certificate_pem + pair.key_pem)
+        file.flush()
+        context.load_cert_chain(f"/proc/self/fd/{file.fileno()}")
+    return context

@@ -1,0 +1,500 @@
+"""Field ownership: records metadata.managedFields on every write and performs server-side apply.
+
+`record` runs between defaulting and the strategy: what the server adds afterwards has no owner.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
+
+from pykubelet.api.errors import BadRequest, Conflict
+from pykubelet.api.field_errors import go_quote
+from pykubelet.api.go_print import go_text, go_type_name
+from pykubelet.api.serializer import DecodeError, Document, decode_document
+from pykubelet.apiserver.fieldmanager.fieldpath import (
+    NOTHING,
+    FieldsError,
+    FieldTree,
+    difference,
+    intersection,
+    json_text,
+    paths,
+    shown,
+    union,
+)
+from pykubelet.apiserver.fieldmanager.managedfields import (
+    APPLY,
+    UPDATE,
+    ManagerFields,
+    ManagerIdentifier,
+    Owners,
+    capped,
+    owner_id,
+    read_owners,
+    stored_owners,
+    written,
+)
+from pykubelet.apiserver.fieldmanager.typeconverter import NO_RESET, FieldType, MergeSchema, ResetFields, schema_of
+from pykubelet.apiserver.fieldmanager.typed import (
+    UNOWNED,
+    Comparison,
+    all_below,
+    applied_fields,
+    compare,
+    element_of,
+    equal,
+    merged,
+    reconciled_fields,
+    removed,
+    with_named_fields,
+)
+
+Contested = dict[ManagerIdentifier, FieldTree]
+"""The fields that others own, by owner."""
+
+
+def conflict(contested: Contested) -> Conflict:
+    """The error: each field with its owner as a cause, and all of them as one message."""
+    by_owner = {
+        owner: [_shown(path) for path in paths(contested[owner])]
+        for owner in sorted(contested, key=lambda owner: owner.text)
+    }
+    causes = [
+        {"reason": "FieldManagerConflict", "message": f"conflict with {_named(owner)}", "field": field}
+        for owner, fields in by_owner.items()
+        for field in fields
+    ]
+    return Conflict(_message(by_owner), details={"causes": causes})
+
+
+def _message(by_owner: dict[ManagerIdentifier, list[str]]) -> str:
+    count = sum(map(len, by_owner.values()))
+    if count == 1:
+        ((owner, (field,)),) = by_owner.items()
+        return f"Apply failed with 1 conflict: conflict with {_named(owner)}: {field}"
+    lines = [
+        line
+        for owner, fields in by_owner.items()
+        for line in (f"conflicts with {_named(owner)}:", *(f"- {field}" for field in fields))
+    ]
+    return f"Apply failed with {count} conflicts: " + "\n".join(lines)
+
+
+def _named(owner: ManagerIdentifier) -> str:
+    name = go_quote(owner.manager)
+    if owner.subresource:
+        name += f" with subresource {go_quote(owner.subresource)}"
+    return f"{name} using {owner.api_version}" if owner.operation == UPDATE else name
+
+
+def _shown(path: tuple[str, ...]) -> str:
+    return "".join(map(shown, path))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppliedConfiguration:
+    """What somebody applies, and through what."""
+
+    document: Document
+    owner: ManagerIdentifier
+    api_version: str
+    type: FieldType
+    reset: ResetFields
+    force: bool
+
+
+class ApplyResult(NamedTuple):
+    """The object (None if it stays as it is) and its owners; or what stands against it."""
+
+    document: Document | None
+    owners: Owners
+    contested: Contested
+
+
+def apply_configuration(live: Document, applied: AppliedConfiguration, owners: Owners) -> ApplyResult:
+    """What applying does to the live object; an empty one if there is none."""
+    last = owners.get(applied.owner)
+    said_now = applied.reset.left_of(applied_fields(applied.document, applied.type) or NOTHING)
+    owners = {**owners, applied.owner: ManagerFields(said_now, applied.api_version, last.time if last else None)}
+    document: Document = merged(live, applied.document, applied.type)
+    if last is not None and last.fields:
+        document = _without_unsaid(document, last.fields, owners, applied.type)
+    others = {owner: owned for owner, owned in owners.items() if owner != applied.owner}
+    comparison = compare(live, document, applied.type, applied.reset) if others else Comparison()
+    contested = {
+        owner: fields for owner, owned in others.items() if (fields := intersection(owned.fields, comparison.changed))
+    }
+    if contested and not applied.force:
+        return ApplyResult(None, owners, contested)
+    left = without_fields(others, all_below(comparison))
+    if mine := difference(said_now, UNOWNED):
+        left[applied.owner] = owners[applied.owner]._replace(fields=mine)
+    return ApplyResult(None if equal(live, document) else document, left, {})
+
+
+def without_fields(owners: Owners, taken: FieldTree) -> Owners:
+    """The owners that still own something once these fields are not theirs any more."""
+    left: Owners = {}
+    for owner, owned in owners.items():
+        fields = difference(owned.fields, taken)
+        if fields:
+            left[owner] = owned if fields is owned.fields else owned._replace(fields=fields)
+    return left
+
+
+def _without_unsaid(document: Document, last: FieldTree, owners: Owners, type: FieldType) -> Document:
+    """The document without what the applier owned, does not say now, and nobody else owns."""
+    last_named = with_named_fields(last, type)
+    everything = with_named_fields(applied_fields(document, type) or NOTHING, type)
+    owned: FieldTree = NOTHING
+    for each in owners.values():
+        owned = union(owned, each.fields)
+    kept = union(_fields_left(document, last_named, type), with_named_fields(owned, type))
+    kept = _fields_left(document, difference(everything, kept), type)
+    gone = intersection(difference(everything, kept), last_named)
+    result: Document = removed(document, gone, type) or {}
+    return result
+
+
+def _fields_left(document: Document, taken: FieldTree, type: FieldType) -> FieldTree:
+    return with_named_fields(applied_fields(removed(document, taken, type) or {}, type) or NOTHING, type)
+
+
+class TypeMismatch(NamedTuple):
+    """What is wrong, and where: a path such as `.spec.ports[name="http"]`."""
+
+    path: str
+    message: str
+
+
+def type_mismatches(value: Any, type: FieldType, path: str = "") -> Iterator[TypeMismatch]:
+    """Everything in the value that its type does not allow."""
+    if value is None:
+        return
+    match type.kind:
+        case "map":
+            yield from _map_misfits(value, type, path)
+        case "list":
+            yield from _list_misfits(value, type, path)
+        case "scalar":
+            if wrong := _scalar_misfit(value, type):
+                yield TypeMismatch(path, wrong)
+        case _ if isinstance(value, dict) and type.as_map is not None:
+            yield from _map_misfits(value, type.as_map, path)
+
+
+def _map_misfits(value: Any, type: FieldType, path: str) -> Iterator[TypeMismatch]:
+    if not isinstance(value, dict):
+        yield TypeMismatch(path, f"expected map, got &{{{go_text(value)}}}")
+        return
+    for name in sorted(value):
+        if name not in type.fields and type.others is None:
+            yield TypeMismatch(f"{path}.{name}", "field not declared in schema")
+            return
+        yield from type_mismatches(value[name], type.child(name)[1], f"{path}.{name}")
+
+
+def _list_misfits(value: Any, type: FieldType, path: str) -> Iterator[TypeMismatch]:
+    if not isinstance(value, list):
+        yield TypeMismatch(path, f"expected list, got &{{{go_text(value)}}}")
+        return
+    assert type.items is not None
+    seen: set[str] = set()
+    for position, item in enumerate(value):
+        place = f"[{position}]"
+        if not type.is_leaf:
+            try:
+                element = element_of(item, type)
+            except FieldsError as error:
+                yield TypeMismatch(path, f"element {position}: {error}")
+                return
+            place = shown(element)
+            if element in seen:
+                yield TypeMismatch(path, f"duplicate entries for key {place}")
+            seen.add(element)
+        yield from type_mismatches(item, type.items, path + place)
+
+
+def _scalar_misfit(value: Any, type: FieldType) -> str:
+    match type.scalar:
+        case "numeric" if isinstance(value, bool) or not isinstance(value, int | float):
+            return f"expected numeric (int or float), got {go_type_name(value.__class__)}"
+        case "string" if not isinstance(value, str):
+            return f"expected string, got &value.valueUnstructured{{Value:{_go_syntax(value)}}}"
+        case "boolean" if not isinstance(value, bool):
+            return f"expected boolean, got &{{{go_text(value)}}}"
+        case "untyped" if isinstance(value, dict | list):
+            return f"expected any scalar, got &{{{go_text(value)}}}"
+    return ""
+
+
+def _go_syntax(value: Any) -> str:
+    """The value as Go's %#v writes it."""
+    match value:
+        case dict():
+            return (
+                "map[string]interface {}{"
+                + ", ".join(f"{go_quote(name)}:{_go_syntax(value[name])}" for name in sorted(value))
+                + "}"
+            )
+        case list():
+            return "[]interface {}{" + ", ".join(map(_go_syntax, value)) + "}"
+        case str():
+            return go_quote(value)
+        case None:
+            return "interface {}(nil)"
+        case _:
+            return json_text(value)
+
+
+def described(found: list[TypeMismatch]) -> str:
+    """All that is wrong as one text."""
+    lines = [f"{path}: {message}" if path else message for path, message in found]
+    return lines[0] if len(lines) == 1 else "\n".join(["errors:", *(f"  {line}" for line in lines)])
+
+
+KUBECTL: Final = "kubectl"
+"""The manager of `kubectl apply --server-side`; another name opts out."""
+_ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
+# All annotations together, keys and values in bytes.
+_LONGEST_ANNOTATIONS = 256 * 1024
+
+
+def not_its_own(contested: Contested, live: Document, schema: MergeSchema, api_version: str) -> Contested:
+    """What is still contested when the fields that kubectl applied before are its own."""
+    own = _applied_before(live, schema, api_version)
+    left = {owner: difference(fields, own) for owner, fields in contested.items()}
+    return {owner: fields for owner, fields in left.items() if fields}
+
+
+def _applied_before(live: Document, schema: MergeSchema, api_version: str) -> FieldTree:
+    try:
+        before = decode_document(_annotations(live).get(_ANNOTATION, ""))
+    except DecodeError:
+        return NOTHING
+    if not isinstance(before, dict) or before.get("apiVersion") != api_version:
+        return NOTHING
+    if any(type_mismatches(before, schema.type)) or any(type_mismatches(live, schema.type)):
+        return NOTHING
+    # What differs now was changed by others since.
+    return difference(applied_fields(before, schema.type) or NOTHING, all_below(compare(before, live, schema.type)))
+
+
+def with_last_applied(document: Document, applied: Document) -> Document:
+    """The document with the annotation brought up to date, if it has one."""
+    annotations = _annotations(document)
+    if not annotations.get(_ANNOTATION):
+        return document
+    updated = {**annotations, _ANNOTATION: _text(applied)}
+    size = sum(len(key.encode()) + len(value.encode()) for key, value in updated.items())
+    if size > _LONGEST_ANNOTATIONS:
+        del updated[_ANNOTATION]
+    return {**document, "metadata": {**document["metadata"], "annotations": updated}}
+
+
+def _text(applied: Document) -> str:
+    metadata = applied.get("metadata")
+    if isinstance(metadata, dict) and isinstance(metadata.get("annotations"), dict):
+        kept = {name: value for name, value in metadata["annotations"].items() if name != _ANNOTATION}
+        applied = {**applied, "metadata": {**metadata, "annotations": kept}}
+    # Go's encoder sorts the fields and ends with a new line.
+    return json_text(applied) + "\n"
+
+
+def _annotations(document: Document) -> dict[str, Any]:
+    annotations: dict[str, Any] = (document.get("metadata") or {}).get("annotations") or {}
+    return annotations
+
+
+# Owns what an object had before anybody's fields were kept.
+_BEFORE_FIRST_APPLY = "before-first-apply"
+
+
+def record(
+    new: Document,
+    live: Document | None,
+    *,
+    definition: str | MergeSchema,
+    manager: str,
+    api_version: str,
+    subresource: str = "",
+    now: str,
+) -> Document:
+    """The new object with the owners of its fields: what differs from the live one is the manager's."""
+    schema = schema_of(definition) if isinstance(definition, str) else definition
+    owner = owner_id(manager, UPDATE, api_version, subresource)
+    try:
+        owners = _owners_before(new, live, subresource)
+        if live is not None and not owners:
+            # Nobody's fields are kept until somebody applies.
+            return _with_owners(new, {})
+        return _with_owners(new, _updated(owners, live, new, schema, ManagerFields({}, api_version, now), owner))
+    except (FieldsError, RecursionError):
+        # As upstream: rather no owners than wrong ones; the write itself is validated elsewhere.
+        return _with_owners(new, {})
+
+
+def apply(
+    live: Document | None,
+    applied: Document,
+    *,
+    definition: str | MergeSchema,
+    manager: str,
+    api_version: str,
+    subresource: str = "",
+    now: str,
+    force: bool = False,
+) -> Document:
+    """The live object with what is applied put into it; raises Conflict if others own some of it, or BadRequest."""
+    schema = schema_of(definition) if isinstance(definition, str) else definition
+    _check_type(applied, api_version, schema.kind)
+    request = AppliedConfiguration(
+        document=applied,
+        owner=owner_id(manager, APPLY, api_version, subresource),
+        api_version=api_version,
+        type=schema.type,
+        reset=_reset(schema, subresource),
+        force=force,
+    )
+    try:
+        _check_fit(applied, schema)
+        result = _decide(live, request, schema, now)
+    except FieldsError as error:
+        raise BadRequest(f"failed to merge config: {error}") from error
+    except RecursionError as error:
+        raise BadRequest("the object is nested too deep") from error
+    owners = result.owners
+    if result.document is not None and request.owner in owners:
+        owners = {**owners, request.owner: owners[request.owner]._replace(time=now)}
+    document = _with_owners(live or {} if result.document is None else result.document, owners)
+    return with_last_applied(document, applied) if manager == KUBECTL else document
+
+
+def _decide(live: Document | None, request: AppliedConfiguration, schema: MergeSchema, now: str) -> ApplyResult:
+    entries = _managed_fields(live)
+    owners = _current(stored_owners(entries), request.api_version, schema)
+    if live is not None and not entries:
+        before = owner_id(_BEFORE_FIRST_APPLY, UPDATE, request.api_version, request.owner.subresource)
+        owners = _updated({}, None, live, schema, ManagerFields({}, request.api_version, now), before)
+    result = apply_configuration(live or {}, request, owners)
+    if not result.contested:
+        return result
+    contested = result.contested
+    if live is not None and request.owner.manager == KUBECTL:
+        contested = not_its_own(contested, live, schema, request.api_version)
+    if contested:
+        raise conflict(contested)
+    return apply_configuration(live or {}, replace(request, force=True), owners)
+
+
+def keep_times(new: Document, live: Document) -> Document:
+    """The live object if the new one differs only in the times of its owners: such a write is none."""
+    mine, theirs = _managed_fields(new), _managed_fields(live)
+    if len(mine) != len(theirs) or not mine or mine == theirs:
+        return new
+    if not all(map(equal, map(_without_time, mine), map(_without_time, theirs))):
+        return new
+    version = live["metadata"].get("resourceVersion")
+    metadata = {**new["metadata"], "managedFields": theirs, "resourceVersion": version}
+    return live if equal({**new, "metadata": metadata}, live) else new
+
+
+def _without_time(entry: Document) -> Document:
+    return {name: value for name, value in entry.items() if name != "time"}
+
+
+def _managed_fields(document: Document | None) -> Sequence[Document]:
+    found: Sequence[Document] = ((document or {}).get("metadata") or {}).get("managedFields") or ()
+    return found
+
+
+def _owners_before(new: Document, live: Document | None, subresource: str) -> Owners:
+    """The owners to go on from: the live object's, unless the client hands in others, or none to forget them."""
+    stored = _managed_fields(live)
+    given = None if subresource else (new.get("metadata") or {}).get("managedFields")
+    if given is None or (given == stored and stored):
+        return stored_owners(stored)
+    if _is_forgetting(given):
+        return {}
+    try:
+        return read_owners(given) or stored_owners(stored)
+    except FieldsError:
+        # Clients that do not know managed fields must not break them.
+        return stored_owners(stored)
+
+
+def _is_forgetting(given: Any) -> bool:
+    if not isinstance(given, list) or len(given) > 1:
+        return False
+    return not given or (isinstance(given[0], dict) and not any(given[0].values()))
+
+
+def _current(owners: Owners, api_version: str, schema: MergeSchema) -> Owners:
+    """The owners without those in an apiVersion nobody serves, with fields as the schema has them now."""
+    known = {api_version, *schema.versions}
+    if not all(owned.api_version in known for owned in owners.values()):
+        owners = {owner: owned for owner, owned in owners.items() if owned.api_version in known}
+    if not schema.may_change:
+        return owners
+    return {
+        owner: owned._replace(fields=reconciled_fields(owned.fields, schema.type)) for owner, owned in owners.items()
+    }
+
+
+def _updated(
+    owners: Owners,
+    live: Document | None,
+    new: Document,
+    schema: MergeSchema,
+    mine: ManagerFields,
+    owner: ManagerIdentifier,
+) -> Owners:
+    """The owners after a write; `mine` says the apiVersion and time of the one who writes."""
+    before = schema.empty if live is None else live
+    comparison = compare(before, new, schema.type, _reset(schema, owner.subresource), is_new=live is None)
+    left = without_fields(_current(owners, mine.api_version, schema), all_below(comparison))
+    if comparison.changed:
+        known = left.get(owner)
+        fields = union(comparison.changed, known.fields) if known else comparison.changed
+        left[owner] = mine._replace(fields=fields)
+    return capped(left)
+
+
+def _reset(schema: MergeSchema, subresource: str) -> ResetFields:
+    return schema.resets.get(subresource, NO_RESET)
+
+
+def _with_owners(document: Document, owners: Owners) -> Document:
+    metadata = document.get("metadata") or {}
+    if not owners:
+        if "managedFields" not in metadata:
+            return document
+        return {**document, "metadata": {name: value for name, value in metadata.items() if name != "managedFields"}}
+    entries = written(owners)
+    if metadata.get("managedFields") == entries:
+        return document
+    return {**document, "metadata": {**metadata, "managedFields": entries}}
+
+
+def _check_type(applied: Document, api_version: str, kind: str) -> None:
+    found = applied.get("apiVersion"), applied.get("kind")
+    version, named = (value if isinstance(value, str) else "" for value in found)
+    if version != api_version or (kind and named != kind):
+        group, _, number = version.rpartition("/")
+        if "/" in group:
+            group = number = named = ""
+        raise BadRequest(f"invalid object type: {group}/{number}, Kind={named}")
+
+
+def _check_fit(applied: Document, schema: MergeSchema) -> None:
+    metadata = applied.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    if isinstance(metadata.get("managedFields"), list):
+        raise BadRequest("metadata.managedFields must be nil")
+    if found := list(type_mismatches(applied, schema.type)):
+        group, _, version = applied["apiVersion"].rpartition("/")
+        name = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
+        raise BadRequest(
+            f"failed to create typed patch object ({name}; {group}/{version}, Kind={applied.get('kind', '')}): "
+            + described(found)
+        )

@@ -1,0 +1,232 @@
+"""The owners of fields: read from metadata.managedFields, capped, and written back in order.
+
+Upstream: managedfields.go, capmanagers.go and buildmanagerinfo.go in apimachinery/pkg/util/managedfields/internal
+
+Who owns the replicas: the owners of an object as those of its Scale, and back.
+
+A Scale is made from its object for each request, and so are its owners; after the write they are put back among the
+object's, where an owner of the replicas stays, loses them, or comes in anew (without a time, as upstream has it).
+
+Upstream: apimachinery/pkg/util/managedfields/scalehandler.go
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from pykubelet.api.serializer import Document, encode
+from pykubelet.api.times import format_time, parse_time
+from pykubelet.apiserver.fieldmanager.fieldpath import (
+    FieldsError,
+    FieldTree,
+    difference,
+    has,
+    read_fields,
+    tree_of,
+    union,
+)
+
+APPLY: Final = "Apply"
+UPDATE: Final = "Update"
+# Beyond these, the oldest owners by update become one.
+_MOST_UPDATERS = 10
+_ANCIENT = "ancient-changes"
+_FORM = "FieldsV1"
+# Bytes of a manager's name.
+_LONGEST_MANAGER = 128
+
+
+class ManagerIdentifier(NamedTuple):
+    """Who: one entry of managedFields each. An applier is the same in every apiVersion."""
+
+    manager: str
+    operation: str
+    api_version: str
+    subresource: str
+
+    @property
+    def text(self) -> str:
+        """The JSON by which upstream knows, and sorts, owners."""
+        named = {
+            "manager": self.manager,
+            "operation": self.operation,
+            "apiVersion": self.api_version,
+            "subresource": self.subresource,
+        }
+        return encode({name: value for name, value in named.items() if value}).decode()
+
+
+class ManagerFields(NamedTuple):
+    """What: the fields, the apiVersion their names are from, and when this last changed."""
+
+    fields: FieldTree
+    api_version: str
+    time: str | None = None
+
+
+Owners = dict[ManagerIdentifier, ManagerFields]
+
+
+def manager_name(field_manager: str, user_agent: str) -> str:
+    """The manager of a write: what the request says, else the program that sent it."""
+    if field_manager:
+        return field_manager
+    program = user_agent.partition("/")[0]
+    if program.isascii() and program.isprintable():
+        return program[:_LONGEST_MANAGER]
+    name = ""
+    for character in program:
+        if not character.isprintable():
+            continue
+        if len((name + character).encode("utf-8", "replace")) > _LONGEST_MANAGER:
+            break
+        name += character
+    return name
+
+
+def owner_id(manager: str, operation: str, api_version: str, subresource: str) -> ManagerIdentifier:
+    """The owner that a request is."""
+    return ManagerIdentifier(manager or "unknown", operation, "" if operation == APPLY else api_version, subresource)
+
+
+def stored_owners(entries: Sequence[Document]) -> Owners:
+    """The owners the server itself has written, which need no check."""
+    return {
+        owner_id(
+            entry.get("manager", ""), entry["operation"], entry["apiVersion"], entry.get("subresource", "")
+        ): ManagerFields(entry.get("fieldsV1", {}), entry["apiVersion"], entry.get("time"))
+        for entry in entries
+    }
+
+
+def read_owners(entries: Any) -> Owners:
+    """The owners that a client has written; FieldsError says what is wrong with them."""
+    if not isinstance(entries, list):
+        raise FieldsError("managedFields must be a list")
+    return dict(_read_owner(entry, position) for position, entry in enumerate(entries))
+
+
+def _read_owner(entry: Any, position: int) -> tuple[ManagerIdentifier, ManagerFields]:
+    if not isinstance(entry, dict):
+        raise FieldsError(f"managed fields entry {position} must be an object")
+    manager, operation, api_version, subresource, form = (
+        entry.get(name) or "" for name in ("manager", "operation", "apiVersion", "subresource", "fieldsType")
+    )
+    if not all(isinstance(value, str) for value in (manager, operation, api_version, subresource, form)):
+        raise FieldsError(f"managed fields entry {position} must hold texts")
+    if operation not in {APPLY, UPDATE}:
+        raise FieldsError("operation must be `Apply` or `Update`")
+    if not api_version:
+        raise FieldsError("apiVersion must not be empty")
+    if not form:
+        raise FieldsError(f"missing fieldsType in managed fields entry {position}")
+    if form != _FORM:
+        raise FieldsError(f'invalid fieldsType "{form}" in managed fields entry {position}')
+    owner = ManagerIdentifier(manager, operation, "" if operation == APPLY else api_version, subresource)
+    return owner, ManagerFields(read_fields(entry.get("fieldsV1")), api_version, _read_time(entry.get("time")))
+
+
+def _read_time(time: Any) -> str | None:
+    if time is None:
+        return None
+    try:
+        return format_time(parse_time(time))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise FieldsError(f"invalid time in managed fields: {error}") from error
+
+
+def written(owners: Owners) -> list[Document]:
+    """The entries of metadata.managedFields, in upstream's order."""
+    ordered = sorted(
+        owners.items(),
+        key=lambda pair: (
+            pair[0].operation,
+            pair[1].time or "",
+            pair[0].manager,
+            pair[1].api_version,
+            pair[0].subresource,
+        ),
+    )
+    return [_entry(owner, owned) for owner, owned in ordered]
+
+
+def _entry(owner: ManagerIdentifier, owned: ManagerFields) -> Document:
+    entry: Document = {"manager": owner.manager} if owner.manager else {}
+    entry |= {"operation": owner.operation, "apiVersion": owned.api_version}
+    if owned.time is not None:
+        entry["time"] = owned.time
+    entry |= {"fieldsType": _FORM, "fieldsV1": owned.fields}
+    if owner.subresource:
+        entry["subresource"] = owner.subresource
+    return entry
+
+
+def capped(owners: Owners) -> Owners:
+    """At most ten owners by update: the oldest in each apiVersion become one, `ancient-changes`."""
+    updaters = [owner for owner in owners if owner.operation == UPDATE]
+    surplus = len(updaters) - _MOST_UPDATERS
+    if surplus <= 0:
+        return owners
+    updaters.sort(key=lambda owner: (owners[owner].time or "", owner.text))
+    left = dict(owners)
+    first_of: dict[str, ManagerIdentifier] = {}
+    for owner in updaters:
+        if surplus <= 0:
+            break
+        merged = left[owner]
+        version = merged.api_version
+        if version not in first_of:
+            first_of[version] = owner
+            continue
+        bucket = ManagerIdentifier(_ANCIENT, UPDATE, version, "")
+        if owner == bucket:
+            continue
+        if bucket not in left:
+            left[bucket] = left.pop(first_of[version])
+        left[bucket] = ManagerFields(union(merged.fields, left[bucket].fields), version, merged.time)
+        del left[owner]
+        surplus -= 1
+    return left
+
+
+SCALE_VERSION: Final = "autoscaling/v1"
+SPEC_REPLICAS: Final = ("f:spec", "f:replicas")
+
+
+def replicas_path(path: str) -> tuple[str, ...]:
+    """The path of `.spec.replicas`, as a custom resource's definition spells it."""
+    return tuple(f"f:{name}" for name in path.removeprefix(".").split("."))
+
+
+def scale_owners(entries: Sequence[Document], path: tuple[str, ...] = SPEC_REPLICAS) -> list[Document]:
+    """The managedFields of the Scale: those who own the replicas of its object."""
+    return written(
+        {
+            owner: ManagerFields(tree_of(SPEC_REPLICAS), SCALE_VERSION, owned.time)
+            for owner, owned in stored_owners(entries).items()
+            if has(owned.fields, path)
+        }
+    )
+
+
+def parent_owners(
+    entries: Sequence[Document],
+    of_scale: Sequence[Document],
+    *,
+    api_version: str,
+    path: tuple[str, ...] = SPEC_REPLICAS,
+) -> list[Document]:
+    """The managedFields of the object after its Scale was written, given what they were and the Scale's now."""
+    new = {
+        owner if owner.operation == APPLY else owner._replace(api_version=api_version)
+        for owner, owned in stored_owners(of_scale).items()
+        if has(owned.fields, SPEC_REPLICAS)
+    }
+    replicas = tree_of(path)
+    owners: Owners = {}
+    for owner, owned in stored_owners(entries).items():
+        if owner in new or not has(owned.fields, path):
+            owners[owner] = owned
+            new.discard(owner)
+        elif fields := difference(owned.fields, replicas):
+            owners[owner] = owned._replace(fields=fields)
+    return written({**owners, **{owner: ManagerFields(replicas, api_version) for owner in new}})

@@ -1,0 +1,82 @@
+"""One line of JSON for every write: who, what, when, and how it was answered; never the objects.
+
+Upstream: staging/src/k8s.io/apiserver/pkg/audit, plugin/pkg/audit/log; its level Metadata, for writes.
+"""
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from pykubelet.aio.clock import Clock
+from pykubelet.aio.log import get_logger
+from pykubelet.api.serializer import encode
+from pykubelet.api.times import format_micro_time
+
+log = get_logger(__name__)
+
+# A line has about 300 bytes, so these hold the last 200,000 writes and more.
+MAX_BYTES = 16 * 1024 * 1024
+KEPT_FILES = 4
+
+
+class AuditRecord(NamedTuple):
+    """What is told of a write."""
+
+    id: str
+    user: str
+    acting_as: str
+    """The user acted as, if somebody impersonates."""
+    verb: str
+    resource: str
+    namespace: str
+    name: str
+    code: int
+    seconds: float
+    source: str
+    user_agent: str
+
+
+class AuditLog:
+    """A file of records that starts anew when it is full; the newest `KEPT_FILES` are kept. Owned by the loop."""
+
+    def __init__(self, path: Path, clock: Clock, *, max_bytes: int = MAX_BYTES) -> None:
+        self._path, self._clock, self._max_bytes = path, clock, max_bytes
+        self._failed = False
+        self._file, self._size = _open(path)
+
+    def write(self, record: AuditRecord) -> None:
+        """Appends a line at once. A full disk must not stop the server: it is told once in the log."""
+        facts = {name: value for name, value in record._asdict().items() if value != ""}
+        line = (
+            encode({"at": format_micro_time(self._clock.now()), **facts, "seconds": round(record.seconds, 6)}) + b"\n"
+        )
+        try:
+            if self._size + len(line) > self._max_bytes:
+                self._rotate()
+            self._size += os.write(self._file, line)
+        except OSError as error:
+            if not self._failed:
+                log.error("audit log cannot be written", path=self._path, reason=error.strerror)
+            self._failed = True
+        else:
+            self._failed = False
+
+    def close(self) -> None:
+        """Writes no more."""
+        os.close(self._file)
+
+    def _rotate(self) -> None:
+        for number in range(KEPT_FILES - 1, 0, -1):
+            older = self._path if number == 1 else self._numbered(number - 1)
+            if older.exists():
+                older.replace(self._numbered(number))
+        os.close(self._file)
+        self._file, self._size = _open(self._path)
+
+    def _numbered(self, number: int) -> Path:
+        return self._path.with_name(f"{self._path.name}.{number}")
+
+
+def _open(path: Path) -> tuple[int, int]:
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    return file, os.fstat(file).st_size

@@ -1,0 +1,169 @@
+"""What one request may take: size and time. How many run at once is in `in_flight.py`.
+
+Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/request_deadline.go, server/config.go for the numbers.
+
+Requests take turns: so many run at once, some wait for a seat, the rest is asked to come back.
+
+Reads and writes have seats of their own; watches and other long requests need none. Those that wait are taken user by
+user, so that one who asks for much holds up only itself. Cluster administrators are never refused: they wait as long as
+their request may take.
+
+Upstream: staging/src/k8s.io/apiserver/pkg/server/filters/priority-and-fairness.go, and from
+apis/flowcontrol/bootstrap/default.go what one user may have in queues (a hand of 6, 50 long) and who is exempt.
+"""
+
+import asyncio
+import re
+from collections import OrderedDict
+from collections.abc import Mapping
+
+from pykubelet.api.errors import BadRequest, Timeout, TooLarge, TooManyRequests
+from pykubelet.api.field_errors import go_quote
+from pykubelet.apiserver.request import MASTERS, UserInfo
+
+MAX_READS_IN_FLIGHT = 400
+MAX_WRITES_IN_FLIGHT = 200
+MAX_WAITING = 300
+"""Of one user."""
+WAITING_SHARE = 0.25
+"""Of the time that a request may take."""
+
+
+class RequestSlots:
+    """Seats for requests of one kind; whoever entered leaves."""
+
+    __slots__ = ("_lines", "_seats", "taken", "waiting")
+
+    def __init__(self, seats: int) -> None:
+        self._seats, self.taken, self.waiting = seats, 0, 0
+        # By user, the one whose turn it is first; of each, those that wait, in order.
+        self._lines: OrderedDict[str, OrderedDict[asyncio.Future[None], None]] = OrderedDict()
+
+    async def enter(self, user: UserInfo, seconds: float) -> None:
+        """Take a seat, at once or when one is free; TooManyRequests if too many wait, or for too long.
+
+        `seconds` is what the request may take in all.
+        """
+        if self.taken < self._seats:
+            # Nobody waits then, for a seat that is left goes to whoever does.
+            self.taken += 1
+            return
+        if MASTERS in user.groups:
+            await self._turn(user)
+            return
+        if len(self._lines.get(user.name, ())) >= MAX_WAITING:
+            raise _refusal()
+        try:
+            async with asyncio.timeout(seconds * WAITING_SHARE):
+                await self._turn(user)
+        except TimeoutError:
+            raise _refusal() from None
+
+    def leave(self) -> None:
+        """Give the seat to whose turn it is, or let it go."""
+        while self._lines:
+            name, line = self._lines.popitem(last=False)
+            turn, _ = line.popitem(last=False)
+            if line:
+                self._lines[name] = line
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self.taken -= 1
+
+    async def _turn(self, user: UserInfo) -> None:
+        turn = asyncio.get_running_loop().create_future()
+        self._lines.setdefault(user.name, OrderedDict())[turn] = None
+        self.waiting += 1
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.cancelled():
+                self._give_up(user, turn)
+            else:
+                # The seat came in the same moment; nobody sits on it.
+                self.leave()
+            raise
+        finally:
+            self.waiting -= 1
+
+    def _give_up(self, user: UserInfo, turn: asyncio.Future[None]) -> None:
+        line = self._lines.get(user.name, OrderedDict())
+        # Whoever left a seat may have passed it over already.
+        line.pop(turn, None)
+        if not line:
+            self._lines.pop(user.name, None)
+
+
+class MaxInFlight:
+    """The seats of a server."""
+
+    __slots__ = ("reading", "writing")
+
+    def __init__(self) -> None:
+        self.reading = RequestSlots(MAX_READS_IN_FLIGHT)
+        self.writing = RequestSlots(MAX_WRITES_IN_FLIGHT)
+
+
+def _refusal() -> TooManyRequests:
+    return TooManyRequests("Too many requests, please try again later.", retry_after_seconds=1)
+
+
+MAX_BODY_BYTES = 3 * 1024 * 1024
+# A service account's token has about a kilobyte, a long label selector a few; Go allows a megabyte for all headers.
+MAX_LINE_BYTES = 64 * 1024
+MAX_HEADERS = 128
+REQUEST_SECONDS = 60.0
+# How long a connection may stay without a request: Go's IdleTimeout in an API server.
+IDLE_SECONDS = 90.0
+# A reader that takes nothing for so long is cut off, so that what it holds is given back.
+STALLED_SECONDS = 30.0
+
+_UNIT_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_STEP = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+_NUMBER = re.compile(r"[0-9.]+")
+
+
+def too_large() -> TooLarge:
+    """The answer to a body above the limit."""
+    return TooLarge(f"Request entity too large: limit is {MAX_BODY_BYTES}")
+
+
+def took_too_long() -> Timeout:
+    """The answer to a request whose time is up."""
+    return Timeout("Timeout: request did not complete within the allotted timeout", details={})
+
+
+def request_seconds(query: Mapping[str, str]) -> float:
+    """How long a request may take: what `timeout` asks for, within the server's own limit."""
+    asked = query.get("timeout")
+    if not asked:
+        return REQUEST_SECONDS
+    seconds = _duration_seconds(asked)
+    return seconds if 0 < seconds < REQUEST_SECONDS else REQUEST_SECONDS
+
+
+def _duration_seconds(text: str) -> float:
+    """A duration as Go writes it: 1h30m, 500ms, 0."""
+    rest = text[1:] if text[:1] in ("-", "+") else text
+    sign = -1.0 if text.startswith("-") else 1.0
+    if rest == "0":
+        return 0.0
+    seconds, at = 0.0, 0
+    while step := _STEP.match(rest, at):
+        seconds += float(step[1]) * _UNIT_SECONDS[step[2]]
+        at = step.end()
+    if not rest or at < len(rest):
+        raise BadRequest(f"invalid timeout specified in the request URL - time: {_complaint(text, rest[at:])}")
+    return sign * seconds
+
+
+def _complaint(text: str, rest: str) -> str:
+    number = _NUMBER.match(rest)
+    if number is None or not any(map(str.isdigit, number[0])) or number[0].count(".") > 1:
+        return f"invalid duration {go_quote(text)}"
+    unit = rest[number.end() :]
+    if not unit:
+        return f"missing unit in duration {go_quote(text)}"
+    word = re.split(r"[0-9.]", unit, maxsplit=1)[0]
+    return f"unknown unit {go_quote(word)} in duration {go_quote(text)}"

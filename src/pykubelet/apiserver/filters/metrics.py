@@ -1,0 +1,181 @@
+"""What the server counts, and its page at /metrics with Kubernetes' own names.
+
+Recording is a dict lookup and three additions; names, labels and text are made when somebody reads the page, and only
+then is the library that writes it imported.
+
+Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/metrics/metrics.go, storage/etcd3/metrics/metrics.go.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from pykubelet.aio.histogram import Histogram
+from pykubelet.apiserver.filters.limits import MaxInFlight
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+# Seconds, as upstream chose them for its promises about latency.
+_BOUNDS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60)
+_VERBS = {"create": "POST", "update": "PUT", "delete": "DELETE", "deletecollection": "DELETECOLLECTION"}
+_LABELS = ("verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component")
+_LONG_LABELS = tuple(label for label in _LABELS if label != "dry_run")
+_LONG_VERBS = frozenset({"watch", "connect"})
+
+
+class ExtraCollector(Protocol):
+    """Has something to tell on the page."""
+
+    def collect(self) -> "Iterable[Metric]":
+        """Its families, as of now."""
+
+
+class StorageFigures(NamedTuple):
+    """What to ask about the store when somebody reads the page."""
+
+    objects: Callable[[], Mapping[str, int]]
+    """How many there are, by `resource.group`."""
+    size_bytes: Callable[[], int]
+
+
+class RequestLabels(NamedTuple):
+    """What requests are told apart by; `verb` is Kubernetes' (`list`), and only known names may stand here."""
+
+    verb: str
+    dry_run: str = ""
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+    subresource: str = ""
+    scope: str = ""
+
+    def labels(self) -> dict[str, str]:
+        """The values of the labels by which Prometheus knows it."""
+        values = (*self._replace(verb=_VERBS.get(self.verb, self.verb.upper())), "apiserver")
+        return dict(zip(_LABELS, values, strict=True))
+
+
+def scope_of(*, verb: str, namespace: str, name: str) -> str:
+    """Whether a request is about one object, a namespace or the cluster."""
+    if name or verb == "create":
+        return "resource"
+    return "namespace" if namespace else "cluster"
+
+
+class ApiServerMetrics:
+    """The server's counters; one writer, the loop."""
+
+    def __init__(self, in_flight: MaxInFlight, stored: StorageFigures, more: Sequence[ExtraCollector] = ()) -> None:
+        self.in_flight = in_flight
+        self._stored, self._more = stored, more
+        self._series: dict[tuple[RequestLabels, int], Histogram] = {}
+        self._long: dict[RequestLabels, int] = {}
+        self._events: dict[tuple[str, str, str], int] = {}
+
+    def answered(self, kind: RequestLabels, code: int, seconds: float) -> None:
+        """A request was answered."""
+        series = self._series.get((kind, code))
+        if series is None:
+            series = self._series[kind, code] = Histogram(_BOUNDS)
+        series.observe(seconds)
+
+    def long_started(self, kind: RequestLabels) -> None:
+        """A watch or another long request began."""
+        self._long[kind] = self._long.get(kind, 0) + 1
+
+    def long_ended(self, kind: RequestLabels) -> None:
+        """It ended."""
+        self._long[kind] -= 1
+
+    def events_sent(self, kind: RequestLabels, count: int) -> None:
+        """Lines of a watch were written."""
+        key = (kind.group, kind.version, kind.resource)
+        self._events[key] = self._events.get(key, 0) + count
+
+    def page(self) -> bytes:
+        """The text of /metrics."""
+        from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector, generate_latest
+
+        registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        PlatformCollector(registry=registry)
+        for collector in (self, *self._more):
+            registry.register(collector)
+        return generate_latest(registry)
+
+    def collect(self) -> "Iterator[Metric]":
+        """What the library asks for when it writes the page."""
+        from prometheus_client.metrics_core import GaugeMetricFamily
+
+        yield from self._requests()
+        long = GaugeMetricFamily(
+            "apiserver_longrunning_requests", "Watches and other long requests now open.", labels=_LONG_LABELS
+        )
+        for kind, count in self._long.items():
+            labels = kind.labels()
+            long.add_metric([labels[label] for label in _LONG_LABELS], count)
+        yield long
+        now = GaugeMetricFamily(
+            "apiserver_current_inflight_requests", "Requests now being answered.", labels=["request_kind"]
+        )
+        waiting = GaugeMetricFamily(
+            "apiserver_current_inqueue_requests", "Requests now waiting for a seat.", labels=["request_kind"]
+        )
+        for kind_name, seats in (("readOnly", self.in_flight.reading), ("mutating", self.in_flight.writing)):
+            now.add_metric([kind_name], seats.taken)
+            waiting.add_metric([kind_name], seats.waiting)
+        yield now
+        yield waiting
+        yield from self._storage()
+
+    def _storage(self) -> "Iterator[Metric]":
+        from prometheus_client.metrics_core import GaugeMetricFamily
+
+        # The first is what 1.34 calls the second by; dashboards know both.
+        old = GaugeMetricFamily("apiserver_storage_objects", "Stored objects by resource.", labels=["resource"])
+        new = GaugeMetricFamily("apiserver_resource_objects", "The same.", labels=["group", "resource"])
+        for collection, count in self._stored.objects().items():
+            resource, _, group = collection.partition(".")
+            old.add_metric([collection], count)
+            new.add_metric([group, resource], count)
+        size = GaugeMetricFamily(
+            "apiserver_storage_size_bytes", "Size of the database file.", labels=["storage_cluster_id"]
+        )
+        size.add_metric(["sqlite"], self._stored.size_bytes())
+        yield from (old, new, size)
+
+    def _requests(self) -> "Iterator[Metric]":
+        from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily
+
+        total = CounterMetricFamily(
+            "apiserver_request_total", "Requests answered, by kind and code.", labels=[*_LABELS, "code"]
+        )
+        latency = HistogramMetricFamily(
+            "apiserver_request_duration_seconds", "How long requests took, by kind.", labels=_LABELS
+        )
+        promised = HistogramMetricFamily(
+            "apiserver_request_sli_duration_seconds",
+            "The same without long requests, for promises about latency.",
+            labels=_LONG_LABELS,
+        )
+        by_kind: dict[RequestLabels, Histogram] = {}
+        by_promise: dict[tuple[str, ...], Histogram] = {}
+        for (kind, code), series in self._series.items():
+            labels = kind.labels()
+            total.add_metric([*labels.values(), str(code)], series.count)
+            by_kind.setdefault(kind, Histogram(_BOUNDS)).add(series)
+            if kind.verb not in _LONG_VERBS:
+                shared = tuple(labels[label] for label in _LONG_LABELS)
+                by_promise.setdefault(shared, Histogram(_BOUNDS)).add(series)
+        for kind, series in by_kind.items():
+            latency.add_metric([*kind.labels().values()], buckets=series.buckets, sum_value=series.sum)
+        for shared, series in by_promise.items():
+            promised.add_metric(shared, buckets=series.buckets, sum_value=series.sum)
+        yield from (total, latency, promised)
+        events = CounterMetricFamily(
+            "apiserver_watch_events_total", "Events sent to watchers.", labels=["group", "version", "resource"]
+        )
+        for key, count in self._events.items():
+            events.add_metric(list(key), count)
+        yield events

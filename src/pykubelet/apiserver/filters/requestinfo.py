@@ -1,0 +1,133 @@
+"""What a request is about: method, path and query in, resource, name and verb out.
+
+In: the decoded path (`targets.py`) and the first value of each parameter. Out: a `Route`, which has what authorization
+asks for, or None for a path that names no resource; then, with the registry, the `Served` row, NotFound or
+MethodNotAllowed.
+
+Upstream: k8s.io/apiserver/pkg/endpoints/request/requestinfo.go, endpoints/installer.go (which paths have which methods)
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pykubelet.api.fields import parse_field_selector
+from pykubelet.api.labels import SelectorError
+from pykubelet.apiserver.discovery import subresource_of
+from pykubelet.apiserver.errors import no_such_method, no_such_path
+from pykubelet.apiserver.handlers.options import is_true
+from pykubelet.kinds.kind import Kind
+
+Find = Callable[[str, str, str], Kind | None]
+"""Group, version and plural in; the row if it is served."""
+
+_VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_OF_COLLECTIONS = frozenset({"list", "watch", "create", "deletecollection"})
+_OF_OBJECTS = frozenset({"get", "update", "patch", "delete"})
+_WITH_SELECTORS = frozenset({"list", "watch", "deletecollection"})
+_NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
+# Old ways to say a verb: a path may start with it.
+_SPECIAL = frozenset({"proxy", "watch"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestInfo:
+    """A request about a resource, as authorization sees it.
+
+    `name` may come from a field selector (`named_in_path` is False then); `rest` is what follows a subresource, which
+    only proxies understand. `verb` is empty for a method that means nothing here.
+    """
+
+    path: str
+    verb: str
+    group: str
+    version: str
+    plural: str
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+    rest: str = ""
+    fields: str = ""
+    labels: str = ""
+    named_in_path: bool = True
+
+
+def request_info(method: str, path: str, query: Mapping[str, str]) -> RequestInfo | None:
+    """What the request is about; None if that is no resource."""
+    parts = path.strip("/").split("/")
+    if len(parts) < 3 or parts[0] not in ("api", "apis") or (parts[0] == "apis" and len(parts) < 4):
+        return None
+    group = parts[1] if parts[0] == "apis" else ""
+    version, *parts = parts[2:] if group else parts[1:]
+    verb = _VERBS.get(method, "")
+    special = parts[0] in _SPECIAL
+    if special:
+        verb, *parts = parts
+        if not parts:
+            return None
+    namespace = ""
+    if parts[0] == "namespaces" and len(parts) > 1:
+        namespace = parts[1]
+        if len(parts) > 2 and parts[2] not in _NAMESPACE_SUBRESOURCES:
+            parts = parts[2:]
+    plural, name, subresource, *rest = [*parts, "", ""][: max(len(parts), 3)]
+    named = bool(name)
+    if not name and verb == "get":
+        verb = "watch" if is_true(query, "watch") else "list"
+        name = _selected_name(query.get("fieldSelector", ""))
+    elif not name and verb == "delete":
+        verb = "deletecollection"
+    selects = verb in _WITH_SELECTORS and not special
+    return RequestInfo(
+        path=path,
+        verb=verb,
+        group=group,
+        version=version,
+        plural=plural,
+        namespace=namespace,
+        name=name,
+        subresource=subresource,
+        rest="/".join(rest),
+        fields=query.get("fieldSelector", "") if selects else "",
+        labels=query.get("labelSelector", "") if selects else "",
+        named_in_path=named,
+    )
+
+
+def served_at(route: RequestInfo, find: Find) -> Kind:
+    """The row that serves the route; NotFound if none does, MethodNotAllowed if it does not take the verb."""
+    served = find(route.group, route.version, route.plural)
+    if served is None or not _is_path(route, served):
+        raise no_such_path()
+    if route.subresource:
+        known = subresource_of(served, route.subresource).verbs
+        if route.verb not in known or (route.rest and route.subresource != "proxy"):
+            raise no_such_method()
+        return served
+    expected = _OF_OBJECTS if route.named_in_path else _OF_COLLECTIONS
+    old_watch = route.verb == "watch" and route.named_in_path
+    if route.verb not in served.verbs or not (route.verb in expected or old_watch):
+        raise no_such_method()
+    if served.resource.namespaced and not route.namespace and route.verb not in ("list", "watch"):
+        raise no_such_method()
+    return served
+
+
+def _is_path(route: RequestInfo, served: Kind) -> bool:
+    """Whether the resource has a path of this form: scope, subresource."""
+    if route.subresource and route.subresource not in served.subresources:
+        return False
+    if served.resource.namespaced:
+        return bool(route.namespace) or not route.named_in_path
+    # The path of a namespace names it twice over: as an object and as the scope.
+    return not route.namespace or (served.resource.plural == "namespaces" and not served.resource.group)
+
+
+def _selected_name(text: str) -> str:
+    """The one name that a field selector allows, if it could stand in a path."""
+    if "metadata.name" not in text:
+        return ""
+    try:
+        name = parse_field_selector(text).required_value("metadata.name") or ""
+    except SelectorError:
+        return ""
+    return "" if name in {".", ".."} or "/" in name or "%" in name else name

@@ -1,0 +1,122 @@
+"""Bind a pod to a node: what a Binding makes of the pod.
+
+In: a Binding and the live pod. Out: the bound pod; Conflict in upstream's words if it cannot be bound.
+
+Upstream: pkg/registry/core/pod/storage/storage.go (BindingREST)
+
+Bind a pod to a node, by pods/binding or by the older collection of bindings.
+
+Upstream: pkg/registry/core/pod/storage/storage.go (BindingREST, LegacyBindingREST)
+"""
+
+from dataclasses import replace
+
+from pykubelet.api.errors import BadRequest, Conflict
+from pykubelet.api.field_errors import FieldError, aggregate_text, go_quote, not_supported, required
+from pykubelet.api.schema import PODS
+from pykubelet.api.serializer import Document
+from pykubelet.apiserver import errors as failures
+from pykubelet.apiserver.errors import not_found
+from pykubelet.apiserver.handlers.options import write_options
+from pykubelet.apiserver.handlers.write import RequestScope, WriteRequest, in_namespace, now_text, with_metadata
+from pykubelet.apiserver.request import ApiRequest, ApiResponse
+from pykubelet.apiserver.serializer.decoder import ExpectedKind, decode_in_thread, read_object, warnings_of
+from pykubelet.apiserver.storage.codec import in_order
+from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey
+
+BINDING = ExpectedKind("v1", "Binding", "core.v1.Binding")
+_SCHEDULED = "PodScheduled"
+
+
+def check_binding(binding: Document) -> None:
+    """Refuse a Binding to anything but a node."""
+    target = binding.get("target") or {}
+    errors: list[FieldError] = []
+    if target.get("kind", "") not in ("", "Node"):
+        errors.append(not_supported("target.kind", target["kind"], ("Node", "<empty>")))
+    if not target.get("name"):
+        errors.append(required("target.name"))
+    if errors:
+        # Upstream forgets to say whose fault it is, and answers 500.
+        raise BadRequest(aggregate_text(errors))
+
+
+def bound(pod: Document, binding: Document, now: str) -> Document:
+    """The pod on the node that the Binding names; Conflict if it has one already, or must not have one."""
+    metadata, wanted = pod["metadata"], binding["metadata"]
+    name, spec = metadata["name"], pod["spec"]
+    if why := _obstacle(pod, wanted):
+        raise failures.conflict(PODS, name, why)
+    if metadata.get("deletionTimestamp") is not None:
+        raise _refused(name, f"pod {name} is being deleted, cannot be assigned to a host")
+    if spec.get("nodeName"):
+        raise _refused(name, f"pod {name} is already assigned to node {go_quote(spec['nodeName'])}")
+    if spec.get("schedulingGates"):
+        raise _refused(name, f"pod {name} has non-empty .spec.schedulingGates")
+    changed = with_metadata(
+        pod,
+        annotations={**metadata.get("annotations", {}), **(wanted.get("annotations") or {})} or None,
+        labels={**metadata.get("labels", {}), **(wanted.get("labels") or {})} or None,
+    )
+    status = {key: value for key, value in pod["status"].items() if key != "nominatedNodeName"}
+    condition = {"type": _SCHEDULED, "status": "True"}
+    return {
+        **changed,
+        "spec": {**spec, "nodeName": binding["target"]["name"]},
+        "status": {**status, "conditions": with_condition(status.get("conditions", []), condition, now)},
+    }
+
+
+def with_condition(conditions: list[Document], condition: Document, now: str) -> list[Document]:
+    """The conditions with this one; its time moves only if its status does."""
+    old = next((one for one in conditions if one["type"] == condition["type"]), None)
+    if old is None:
+        return [*conditions, {**condition, "lastProbeTime": None, "lastTransitionTime": now}]
+    since = old.get("lastTransitionTime") if old.get("status") == condition["status"] else now
+    new = {**condition, "lastProbeTime": old.get("lastProbeTime"), "lastTransitionTime": since}
+    return [new if one is old else one for one in conditions]
+
+
+def _obstacle(pod: Document, wanted: Document) -> str:
+    """Which precondition of a Binding the pod does not meet."""
+    for name, title in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+        asked, current = wanted.get(name), pod["metadata"][name]
+        if asked and asked != current:
+            return f"Precondition failed: {title} in precondition: {asked}, {title} in object meta: {current}"
+    return ""
+
+
+def _refused(name: str, why: str) -> Conflict:
+    return failures.conflict(PODS, name, why, subresource="binding")
+
+
+CREATED: Document = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+
+async def bind_pod(means: RequestScope, call: ApiRequest) -> ApiResponse:
+    """Put the pod on the node that the Binding of the body names."""
+    writing = WriteRequest(call, write_options(call.query, "CreateOptions"))
+    binding, problems = await decode_in_thread(call, read_object, call.body, call.content_type, BINDING)
+    writing.warn(*warnings_of(problems, writing.options.field_validation, BINDING))
+    binding = in_namespace(binding, call.namespace)
+    name = call.name or binding["metadata"].get("name", "")
+    if name != binding["metadata"].get("name", ""):
+        raise BadRequest("name in URL does not match name in Binding object")
+    if not call.name:
+        # The older collection is about a pod as well.
+        writing = replace(writing, call=replace(call, name=name))
+
+    def decide(existing: StoreEntry | None) -> Document:
+        admitted = writing.admit(means, "create", name, binding, None)
+        assert admitted is not None
+        check_binding(admitted)
+        if existing is None:
+            raise not_found(PODS, name)
+        return in_order(bound(existing.document, admitted, now_text(means.clock.now())))
+
+    key = StoreKey(PODS.group_resource, call.namespace, name)
+    if writing.options.dry_run:
+        decide(means.store.newest(key))
+    else:
+        await means.store.write(key, decide)
+    return ApiResponse(body=CREATED, code=201)

@@ -1,0 +1,428 @@
+"""Delete one object, or all that are selected.
+
+Upstream: k8s.io/apiserver/pkg/endpoints/handlers/delete.go, registry/generic/registry/store.go (Delete, DeleteCollection),
+pkg/registry/core/namespace/storage/storage.go (namespaces end in their own way)
+
+What a deletion does to a namespace: it is emptied first, by those whom `spec.finalizers` names.
+
+In: the options of the request and the namespace. Out: a `Verdict`, as for any other object.
+
+Upstream: pkg/registry/core/namespace/storage/storage.go (Delete)
+
+What a deletion does to an object: remove it, mark it, or nothing because it is marked already.
+
+In: the options of the request and the object. Out: a `Verdict`. An object with finalizers is marked and waits for them;
+a kind with a grace period is marked and waits for whoever ends it; everything else goes at once.
+
+Upstream: k8s.io/apiserver/pkg/registry/rest/delete.go (BeforeDelete), registry/generic/registry/store.go (Delete)
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from pykubelet.api.errors import BadRequest, NotFound
+from pykubelet.api.field_errors import FieldError, TypedString, invalid, not_supported
+from pykubelet.api.schema import definitions
+from pykubelet.api.serializer import Document, encode
+from pykubelet.api.strict import check_object
+from pykubelet.api.times import format_time, parse_time
+from pykubelet.apiserver import errors
+from pykubelet.apiserver import errors as failures
+from pykubelet.apiserver.errors import conflict
+from pykubelet.apiserver.handlers.get import page_of
+from pykubelet.apiserver.handlers.options import (
+    Query,
+    WriteOptions,
+    dry_run_errors,
+    integer,
+    is_true,
+    list_options,
+    object_selector,
+)
+from pykubelet.apiserver.handlers.write import RequestScope, WriteRequest, with_metadata
+from pykubelet.apiserver.request import ApiRequest, ApiResponse
+from pykubelet.apiserver.serializer.decode_errors import fatal_error
+from pykubelet.apiserver.serializer.decoder import JSON, PARSERS, PROTOBUF, YAML, decode_in_thread
+from pykubelet.apiserver.storage.codec import item_text, key_of, list_head, served_document, served_text, stored_form
+from pykubelet.apiserver.storage.interfaces import StoreEntry, WriteDecision
+from pykubelet.kinds.kind import Kind
+from pykubelet.kinds.metadata import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
+
+_DEFINITION = "meta.v1.DeleteOptions"
+_POLICIES = ("Foreground", "Background", "Orphan")
+_GRACEFUL = frozenset({"pods"})
+_ORPHANING = frozenset({"jobs.batch", "replicationcontrollers"})
+_UNCOLLECTED = frozenset({"events", "events.events.k8s.io"})
+RETURNS_OBJECT = frozenset(
+    {
+        "namespaces",
+        "persistentvolumeclaims",
+        "persistentvolumes",
+        "pods",
+        "podtemplates",
+        "resourcequotas",
+        "serviceaccounts",
+        "services",
+        "storageclasses.storage.k8s.io",
+    }
+)
+"""Of these a deletion is answered with the object that was deleted."""
+JOB_WARNING = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
+    "propagationPolicy=Orphan to suppress this warning"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOptions:
+    """How an object is to be deleted, and on which conditions."""
+
+    grace_seconds: int | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    orphan_dependents: bool | None = None
+    policy: str | None = None
+    dry_run: bool = False
+
+    @property
+    def leaves_dependents_open(self) -> bool:
+        """Whether nothing is said about what becomes of dependents."""
+        return self.orphan_dependents is None and self.policy is None
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionDecision:
+    """What is to be done: `keep` an object that is marked already, `mark` it, mark and then `remove` it, or remove it."""
+
+    action: Literal["keep", "mark", "mark and remove", "remove"]
+    document: Document
+    """The object afterwards, or as it was last."""
+
+
+def delete_options(body: bytes, content_type: str, query: Query) -> DeleteOptions:
+    """The options in the body, or else in the query."""
+    document = _options_document(body, content_type) if body else _options_of(query)
+    preconditions = document.get("preconditions") or {}
+    dry_run = document.get("dryRun") or []
+    options = DeleteOptions(
+        grace_seconds=document.get("gracePeriodSeconds"),
+        uid=preconditions.get("uid"),
+        resource_version=preconditions.get("resourceVersion"),
+        orphan_dependents=document.get("orphanDependents"),
+        policy=document.get("propagationPolicy"),
+        dry_run=bool(dry_run),
+    )
+    if errors := _errors(options) + dry_run_errors(dry_run):
+        raise failures.invalid_options("DeleteOptions", errors)
+    return options
+
+
+def check_preconditions(options: DeleteOptions, document: Document, served: Kind) -> None:
+    """Conflict if the object is not the one that was meant."""
+    metadata = document["metadata"]
+    name, uid, version = metadata["name"], metadata["uid"], metadata["resourceVersion"]
+    if options.uid is not None and options.uid != uid:
+        why = (
+            f"the UID in the precondition ({options.uid}) does not match the UID in record ({uid}). "
+            "The object might have been deleted and then recreated"
+        )
+        raise failures.kind_conflict(served.resource, name, why)
+    if options.resource_version is not None and options.resource_version != version:
+        why = (
+            f"the ResourceVersion in the precondition ({options.resource_version}) does not match the ResourceVersion "
+            f"in record ({version}). The object might have been modified"
+        )
+        raise failures.kind_conflict(served.resource, name, why)
+
+
+def decide_deletion(options: DeleteOptions, document: Document, served: Kind, now: datetime) -> DeletionDecision:
+    """What becomes of the object."""
+    if options.grace_seconds is not None and options.grace_seconds < 0:
+        # Negative periods count as the shortest.
+        options = replace(options, grace_seconds=1)
+    if (ending := _in_its_own_way(document, served, now)) is not None:
+        return DeletionDecision("mark", ending)
+    graceful = _gracefully(options, document, served, now)
+    if graceful is document:
+        return DeletionDecision("keep", document)
+    marked = document if graceful is None else graceful
+    finalizers = _finalizers(options, marked, served)
+    if finalizers != marked["metadata"].get("finalizers", []):
+        marked = with_metadata(marked, finalizers=finalizers or None)
+    if finalizers:
+        return DeletionDecision("mark", _without_grace(marked, now) if graceful is None else marked)
+    if graceful is None:
+        return DeletionDecision("remove", document)
+    waits = marked["metadata"]["deletionGracePeriodSeconds"] > 0
+    return DeletionDecision("mark" if waits else "mark and remove", marked)
+
+
+def _in_its_own_way(document: Document, served: Kind, now: datetime) -> Document | None:
+    """The object marked as its kind does it when it is first deleted; None for kinds that do nothing of the sort."""
+    if document["metadata"].get("deletionTimestamp") is not None:
+        return None
+    marked = with_metadata(document, deletionTimestamp=format_time(now))
+    prepared = served.strategy.prepare_delete(marked)
+    return prepared if prepared is not marked and prepared["metadata"].get("finalizers") else None
+
+
+def _gracefully(options: DeleteOptions, document: Document, served: Kind, now: datetime) -> Document | None:
+    """The object with its time to end; itself if that is set already, None for a kind that takes no time."""
+    if served.resource.group_resource not in _GRACEFUL:
+        return None
+    metadata = document["metadata"]
+    if metadata.get("deletionTimestamp") is None:
+        seconds = served.strategy.grace_seconds(document, options.grace_seconds)
+        generation = metadata.get("generation", 0)
+        return with_metadata(
+            document,
+            deletionTimestamp=format_time(now + timedelta(seconds=seconds)),
+            deletionGracePeriodSeconds=seconds,
+            generation=generation + 1 if generation else None,
+        )
+    current = metadata.get("deletionGracePeriodSeconds", 0)
+    if not current:
+        return None
+    if options.grace_seconds is None or options.grace_seconds >= current:
+        return document
+    return _sooner(document, options.grace_seconds, now)
+
+
+def _sooner(document: Document, seconds: int, now: datetime) -> Document:
+    """The object with less time to end, counted from the same moment; that moment never moves into the past."""
+    metadata = document["metadata"]
+    at = parse_time(metadata["deletionTimestamp"]) - timedelta(seconds=metadata["deletionGracePeriodSeconds"] - seconds)
+    if at < now.replace(microsecond=0):
+        at, seconds = now, min(seconds, 1)
+    return with_metadata(document, deletionTimestamp=format_time(at), deletionGracePeriodSeconds=seconds)
+
+
+def _without_grace(document: Document, now: datetime) -> Document:
+    """The object marked as deleted right now: it waits for its finalizers alone."""
+    metadata = document["metadata"]
+    at, generation = metadata.get("deletionTimestamp"), metadata.get("generation", 0)
+    return with_metadata(
+        document,
+        generation=(generation + 1 if at is None else generation) if generation else None,
+        deletionTimestamp=format_time(now) if at is None or parse_time(at) > now else at,
+        deletionGracePeriodSeconds=0,
+    )
+
+
+def _finalizers(options: DeleteOptions, document: Document, served: Kind) -> list[str]:
+    """The finalizers that the object waits for, with those that tell the garbage collector what to do."""
+    current: list[str] = document["metadata"].get("finalizers", [])
+    if served.resource.group_resource in _UNCOLLECTED:
+        wanted: list[str] = []
+    else:
+        orphan, foreground = _dependents(options, current, served)
+        wanted = [ORPHAN_FINALIZER] * orphan + [FOREGROUND_FINALIZER] * foreground
+    finalizers = [name for name in current if name not in (ORPHAN_FINALIZER, FOREGROUND_FINALIZER)] + wanted
+    return current if set(finalizers) == set(current) else finalizers
+
+
+def _dependents(options: DeleteOptions, finalizers: list[str], served: Kind) -> tuple[bool, bool]:
+    """Whether dependents are left alone, and whether they go first."""
+    if options.orphan_dependents is not None:
+        return options.orphan_dependents, False
+    if options.policy is not None:
+        return options.policy == "Orphan", options.policy == "Foreground"
+    for name in finalizers:
+        if name in (ORPHAN_FINALIZER, FOREGROUND_FINALIZER):
+            return name == ORPHAN_FINALIZER, name == FOREGROUND_FINALIZER
+    return served.resource.group_resource in _ORPHANING, False
+
+
+def _options_of(query: Query) -> Document:
+    document: Document = {}
+    if query.get("gracePeriodSeconds"):
+        document["gracePeriodSeconds"] = integer(query, "gracePeriodSeconds")
+    if "orphanDependents" in query:
+        document["orphanDependents"] = is_true(query, "orphanDependents")
+    if query.get("propagationPolicy"):
+        document["propagationPolicy"] = query["propagationPolicy"]
+    if "dryRun" in query:
+        document["dryRun"] = [query["dryRun"]]
+    return document
+
+
+def _options_document(body: bytes, content_type: str) -> Document:
+    parse = PARSERS.get(content_type.partition(";")[0].strip().lower())
+    if parse is None:
+        raise failures.unknown_format(JSON, YAML, PROTOBUF)
+    try:
+        value: Any = parse(body).value
+    except ValueError as error:
+        raise BadRequest(f"couldn't get version/kind; json parse error: {error}") from error
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise BadRequest("couldn't get version/kind; json parse error: json: cannot unmarshal it into an object")
+    if value.get("kind", "DeleteOptions") not in ("", "DeleteOptions"):
+        raise BadRequest("decoded object cannot be converted to DeleteOptions")
+    known = {key: item for key, item in value.items() if key in definitions()[_DEFINITION].fields and item is not None}
+    if fatal := fatal_error(known, _DEFINITION, check_object(known, _DEFINITION)):
+        raise BadRequest(fatal)
+    return known
+
+
+def _errors(options: DeleteOptions) -> list[FieldError]:
+    errors: list[FieldError] = []
+    policy = options.policy
+    if options.orphan_dependents is not None and policy is not None:
+        detail = "orphanDependents and deletionPropagation cannot be both set"
+        errors.append(invalid("propagationPolicy", TypedString(policy), detail))
+    if policy is not None and policy not in _POLICIES:
+        errors.append(not_supported("propagationPolicy", policy, (*_POLICIES, "nil")))
+    return errors
+
+
+def decide_namespace_deletion(
+    options: DeleteOptions, namespace: Document, served: Kind, now: datetime
+) -> DeletionDecision:
+    """What becomes of a namespace."""
+    metadata = namespace["metadata"]
+    for name, asked, current in (
+        ("UID", options.uid, metadata["uid"]),
+        ("ResourceVersion", options.resource_version, metadata["resourceVersion"]),
+    ):
+        if asked is not None and asked != current:
+            why = f"Precondition failed: {name} in precondition: {asked}, {name} in object meta: {current}"
+            raise conflict(served.resource, metadata["name"], why)
+    if metadata.get("deletionTimestamp") is None:
+        return DeletionDecision("mark", _ending(options, namespace, now))
+    if namespace.get("spec", {}).get("finalizers"):
+        return DeletionDecision("keep", namespace)
+    check_preconditions(options, namespace, served)
+    return decide_deletion(options, namespace, served, now)
+
+
+def _ending(options: DeleteOptions, namespace: Document, now: datetime) -> Document:
+    finalizers: list[str] = namespace["metadata"].get("finalizers", [])
+    wanted = {
+        ORPHAN_FINALIZER: _is_wanted(options, finalizers, ORPHAN_FINALIZER, "Orphan", when=True),
+        FOREGROUND_FINALIZER: _is_wanted(options, finalizers, FOREGROUND_FINALIZER, "Foreground", when=False),
+    }
+    kept = [name for name in finalizers if wanted.get(name, True)]
+    kept += [name for name, is_wanted in wanted.items() if is_wanted and name not in kept]
+    ending = with_metadata(namespace, deletionTimestamp=format_time(now), finalizers=kept or None)
+    return {**ending, "status": {**namespace.get("status", {}), "phase": "Terminating"}}
+
+
+def _is_wanted(options: DeleteOptions, finalizers: list[str], name: str, policy: str, *, when: bool) -> bool:
+    if options.orphan_dependents is not None:
+        return options.orphan_dependents is when
+    return options.policy == policy if options.policy is not None else name in finalizers
+
+
+_MARKING = ("mark", "mark and remove")
+
+
+async def delete(means: RequestScope, call: ApiRequest) -> ApiResponse:
+    """Delete the object; the answer is the object, or a Status if the kind is one of which nobody wants to see it."""
+    options = await decode_in_thread(call, delete_options, call.body, call.content_type, call.query)
+    _warn(call, options)
+    done, entry = await delete_object(means, call, options)
+    served = call.served
+    # Old clients that ask not to orphan dependents are told that it is not over yet.
+    code = 202 if done.action in ("keep", "mark") and options.orphan_dependents is False else 200
+    if entry is not None:
+        return ApiResponse(body=served_text(served, entry.text), code=code)
+    if done.action in _MARKING or served.resource.group_resource in RETURNS_OBJECT:
+        return ApiResponse(body=done.document, code=code)
+    return ApiResponse(body=_success(call, done.document), code=code)
+
+
+async def delete_object(
+    means: RequestScope, call: ApiRequest, options: DeleteOptions, *, admit: bool = True
+) -> tuple[DeletionDecision, StoreEntry | None]:
+    """Do to the object what the options say, and give it as it was stored if it was marked; NotFound if there is none."""
+    deciding = _DeleteDecision(means, call, options, admit=admit)
+    key = key_of(call.served, call.namespace, call.name)
+    if options.dry_run:
+        deciding(means.store.newest(key))
+        assert deciding.verdict is not None
+        return deciding.verdict, None
+    entry = await means.store.write(key, deciding)
+    done = deciding.verdict
+    assert done is not None
+    if done.action not in _MARKING:
+        return done, None
+    assert entry is not None
+    if done.action == "mark and remove":
+        # Watchers see the object marked before they see it gone.
+        await means.store.write(key, _removing(entry.revision))
+    return done, entry
+
+
+def _removing(revision: int) -> WriteDecision:
+    """The decision to remove an object, unless somebody changed it after that revision."""
+
+    def decide(existing: StoreEntry | None) -> Document | None:
+        return None if existing is None or existing.revision == revision else existing.document
+
+    return decide
+
+
+async def delete_collection(means: RequestScope, call: ApiRequest) -> ApiResponse:
+    """Delete every selected object; the answer is the list of them as they were."""
+    served = call.served
+    listing = replace(list_options(call.query), watch=False)
+    chosen = object_selector(listing.labels, listing.fields, served)
+    options = await decode_in_thread(call, delete_options, call.body, call.content_type, call.query)
+    _warn(call, options)
+    page = page_of(means.store, served, call.namespace, listing, chosen)
+    for entry in page.entries:
+        one = replace(call, verb="delete", namespace=entry.key.namespace, name=entry.key.name)
+        try:
+            await delete_object(means, one, options)
+        except NotFound:
+            continue
+    items = b",".join([item_text(served, entry.text) for entry in page.entries])
+    body = b"".join((list_head(served), encode(page.metadata), b',"items":[', items, b"]}"))
+    return ApiResponse(body=body)
+
+
+class _DeleteDecision:
+    """The decision of one deletion, and what it came to."""
+
+    def __init__(self, means: RequestScope, call: ApiRequest, options: DeleteOptions, *, admit: bool) -> None:
+        self._means, self._call, self._options, self._admit = means, call, options, admit
+        self.verdict: DeletionDecision | None = None
+
+    def __call__(self, existing: StoreEntry | None) -> Document | None:
+        served, call = self._call.served, self._call
+        if existing is None:
+            raise errors.not_found(served.resource, call.name)
+        old = served_document(served, existing)
+        now = self._means.clock.now()
+        if served.resource.group_resource == "namespaces":
+            decided = decide_namespace_deletion(self._options, old, served, now)
+        else:
+            check_preconditions(self._options, old, served)
+            decided = decide_deletion(self._options, old, served, now)
+        if self._admit:
+            writing = WriteRequest(call, WriteOptions(dry_run=self._options.dry_run))
+            writing.admit(self._means, "delete", call.name, None, old)
+        self.verdict = decided
+        if decided.action == "remove":
+            return None
+        return existing.document if decided.action == "keep" else stored_form(served, decided.document)
+
+
+def _success(call: ApiRequest, document: Document) -> Document:
+    resource, metadata = call.served.resource, document["metadata"]
+    details = {"name": metadata["name"], "group": resource.group, "kind": resource.plural, "uid": metadata["uid"]}
+    return {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": {key: value for key, value in details.items() if value},
+    }
+
+
+def _warn(call: ApiRequest, options: DeleteOptions) -> None:
+    if call.served.resource.group_resource == "jobs.batch" and options.leaves_dependents_open:
+        call.warnings.append(JOB_WARNING)

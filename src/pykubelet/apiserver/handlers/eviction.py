@@ -1,0 +1,199 @@
+"""Whether a pod may be evicted now: what its disruption budget says.
+
+In: the pod and the budgets of its namespace. Out: the budget to ask, whether it has to be asked at all, and the budget
+with one disruption less; TooManyRequests or Forbidden if it allows none.
+
+Upstream: pkg/registry/core/pod/storage/eviction.go
+
+Evict a pod: delete it, if its disruption budget allows that.
+
+Upstream: pkg/registry/core/pod/storage/eviction.go
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from pykubelet.api.errors import ApiError, BadRequest
+from pykubelet.api.labels import SelectorError, selector_from_document
+from pykubelet.api.schema import Resource
+from pykubelet.api.serializer import Document, encode
+from pykubelet.apiserver import errors
+from pykubelet.apiserver.errors import not_found
+from pykubelet.apiserver.handlers.binding import CREATED, with_condition
+from pykubelet.apiserver.handlers.delete import DeleteOptions, check_preconditions, delete_object, delete_options
+from pykubelet.apiserver.handlers.options import write_options
+from pykubelet.apiserver.handlers.write import RequestScope, WriteRequest, in_namespace, now_text
+from pykubelet.apiserver.request import ApiRequest, ApiResponse
+from pykubelet.apiserver.serializer.decoder import ExpectedKind, decode_in_thread, read_object, warnings_of
+from pykubelet.apiserver.storage.codec import in_order, key_of
+from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey
+
+EVICTION = ExpectedKind("policy/v1", "Eviction", "policy.v1.Eviction")
+OLD_API_VERSION = "policy/v1beta1"
+BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
+MAX_DISRUPTED_PODS = 2000
+"""A budget that holds more names than this waits for its controller to look at them."""
+_BUDGET = Resource("policy", "v1", "poddisruptionbudget", "PodDisruptionBudget")
+_NO_DISRUPTION = frozenset({"Succeeded", "Failed", "Pending"})
+_EVICTED = {
+    "type": "DisruptionTarget",
+    "status": "True",
+    "reason": "EvictionByEvictionAPI",
+    "message": "Eviction API: evicting",
+}
+
+
+def disrupts_nothing(pod: Document) -> bool:
+    """Whether no budget has a say: the pod does not run, or is about to end anyway."""
+    return pod["status"].get("phase") in _NO_DISRUPTION or "deletionTimestamp" in pod["metadata"]
+
+
+def budget_of(pod: Document, budgets: Iterable[Document]) -> Document | None:
+    """The budget that protects the pod; ApiError if more than one does."""
+    labels = pod["metadata"].get("labels", {})
+    found = [budget for budget in budgets if _selects(budget, labels)]
+    if len(found) > 1:
+        # Upstream gives no reason with this one.
+        raise ApiError(
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+        )
+    return found[0] if found else None
+
+
+def is_unprotected(pod: Document, budget: Document) -> bool:
+    """Whether the pod is not ready and the budget does not count on it."""
+    if any(one["type"] == "Ready" and one["status"] == "True" for one in pod["status"].get("conditions", ())):
+        return False
+    if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    status = budget.get("status") or {}
+    desired: int = status.get("desiredHealthy", 0)
+    current: int = status.get("currentHealthy", 0)
+    return current >= desired > 0
+
+
+def disrupted(budget: Document, pod_name: str, now: str) -> Document:
+    """The budget with one more pod disrupted."""
+    metadata, status = budget["metadata"], budget.get("status") or {}
+    name, allowed = metadata["name"], status.get("disruptionsAllowed", 0)
+    if status.get("observedGeneration", 0) < metadata.get("generation", 0):
+        cause = f"The disruption budget {name} is still being processed by the server."
+        raise errors.budget_exhausted(cause, retry_after_seconds=10)
+    if allowed < 0:
+        raise errors.forbidden(_BUDGET, name, "pdb disruptions allowed is negative")
+    if len(status.get("disruptedPods", {})) > MAX_DISRUPTED_PODS:
+        why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
+        raise errors.forbidden(_BUDGET, name, why)
+    if allowed == 0:
+        desired, current = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
+        raise errors.budget_exhausted(
+            f"The disruption budget {name} needs {desired} healthy pods and has {current} currently"
+        )
+    new = {
+        **status,
+        "disruptionsAllowed": allowed - 1,
+        "disruptedPods": {**status.get("disruptedPods", {}), pod_name: now},
+    }
+    if allowed == 1:
+        new["conditions"] = _exhausted(status, now)
+    return {**budget, "status": new}
+
+
+def marked(pod: Document, now: str) -> Document:
+    """The pod with the condition that says why it ends."""
+    conditions = with_condition(pod["status"].get("conditions", []), _EVICTED, now)
+    return {**pod, "status": {**pod["status"], "conditions": conditions}}
+
+
+def _selects(budget: Document, labels: dict[str, str]) -> bool:
+    try:
+        return selector_from_document(budget["spec"].get("selector")).matches(labels)
+    except SelectorError:
+        return False
+
+
+def _exhausted(status: Document, now: str) -> list[Document]:
+    conditions: list[Document] = status.get("conditions", [])
+    old = next((one for one in conditions if one["type"] == "DisruptionAllowed"), None)
+    since = old["lastTransitionTime"] if old is not None and old["status"] == "False" else now
+    new = {
+        "type": "DisruptionAllowed",
+        "status": "False",
+        "observedGeneration": status.get("observedGeneration", 0),
+        "lastTransitionTime": since,
+        "reason": "InsufficientPods",
+        "message": "",
+    }
+    return [new if one is old else one for one in conditions] if old is not None else [*conditions, new]
+
+
+async def evict_pod(means: RequestScope, call: ApiRequest) -> ApiResponse:
+    """Delete the pod unless its budget forbids it."""
+    writing = WriteRequest(call, write_options(call.query, "CreateOptions"))
+    eviction = await decode_in_thread(call, _received, writing)
+    options = _options(eviction, writing)
+    writing.admit(means, "create", call.name, eviction, None)
+    pod = _newest(means, call)
+    if not disrupts_nothing(pod):
+        await _ask_budget(means, call, pod, dry_run=options.dry_run)
+    if not options.dry_run:
+        options = await _marked(means, call, options)
+    await delete_object(means, replace(call, verb="delete", subresource=""), options, admit=False)
+    return ApiResponse(body=CREATED, code=201)
+
+
+def _received(writing: WriteRequest) -> Document:
+    call = writing.call
+    body = call.body.replace(OLD_API_VERSION.encode(), EVICTION.api_version.encode(), 1)
+    eviction, problems = read_object(body, call.content_type, EVICTION)
+    writing.warn(*warnings_of(problems, writing.options.field_validation, EVICTION))
+    if call.name != eviction["metadata"].get("name", ""):
+        raise BadRequest("name in URL does not match name in Eviction object")
+    return in_namespace(eviction, call.namespace)
+
+
+def _options(eviction: Document, writing: WriteRequest) -> DeleteOptions:
+    stated = eviction.get("deleteOptions")
+    options = delete_options(encode(stated), "", {}) if stated else DeleteOptions()
+    return replace(options, dry_run=options.dry_run or writing.options.dry_run)
+
+
+def _newest(means: RequestScope, call: ApiRequest) -> Document:
+    entry = means.store.newest(key_of(call.served, call.namespace, call.name))
+    if entry is None:
+        raise not_found(call.served.resource, call.name)
+    return entry.document
+
+
+async def _ask_budget(means: RequestScope, call: ApiRequest, pod: Document, *, dry_run: bool) -> None:
+    """Have the budget of the pod count the disruption; TooManyRequests if it allows none."""
+    listed = means.store.list(BUDGETS.group_resource, call.namespace).entries
+    budget = budget_of(pod, (entry.document for entry in listed))
+    if budget is None or is_unprotected(pod, budget):
+        return
+
+    def decide(existing: StoreEntry | None) -> Document | None:
+        if existing is None:
+            return None
+        return in_order(disrupted(existing.document, call.name, now_text(means.clock.now())))
+
+    key = StoreKey(BUDGETS.group_resource, call.namespace, budget["metadata"]["name"])
+    if dry_run:
+        decide(means.store.newest(key))
+    else:
+        await means.store.write(key, decide)
+
+
+async def _marked(means: RequestScope, call: ApiRequest, options: DeleteOptions) -> DeleteOptions:
+    """Write the reason into the pod; a condition on its revision holds for the revision this makes."""
+
+    def decide(existing: StoreEntry | None) -> Document:
+        if existing is None:
+            raise not_found(call.served.resource, call.name)
+        pod = existing.document
+        check_preconditions(options, pod, call.served)
+        return in_order(marked(pod, now_text(means.clock.now())))
+
+    entry = await means.store.write(key_of(call.served, call.namespace, call.name), decide)
+    assert entry is not None
+    return options if options.resource_version is None else replace(options, resource_version=str(entry.revision))

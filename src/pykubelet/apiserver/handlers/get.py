@@ -1,0 +1,232 @@
+"""Read one object: the stored text, as it is.
+
+Upstream: k8s.io/apiserver/pkg/endpoints/handlers/get.go, storage/cacher (which revisions can be asked for)
+
+List objects: the texts of a snapshot, joined. Only a selector makes it look into them.
+
+Upstream: k8s.io/apiserver/pkg/endpoints/handlers/get.go (ListResource), storage/etcd3/store.go (GetList), storage/util.go
+
+Where a list that was cut goes on: the `continue` parameter.
+
+In: the last object given and the revision of the list, or a token that a client sent. Out: a token, or that place;
+BadRequest in upstream's words for what is no token.
+
+Upstream: k8s.io/apiserver/pkg/storage/continue.go
+"""
+
+import base64
+import posixpath
+import re
+from typing import Any, NamedTuple
+
+from pykubelet.api.errors import ApiError, BadRequest, Expired
+from pykubelet.api.serializer import DecodeError, Document, decode_document, encode
+from pykubelet.apiserver.errors import not_found, too_large_version
+from pykubelet.apiserver.handlers.options import (
+    EXACT,
+    ListOptions,
+    ObjectSelector,
+    list_options,
+    object_selector,
+    parse_revision,
+    unreadable_revision,
+)
+from pykubelet.apiserver.handlers.write import RequestScope
+from pykubelet.apiserver.request import ApiRequest, ApiResponse
+from pykubelet.apiserver.serializer.json_syntax import syntax_error
+from pykubelet.apiserver.storage.codec import collection_of, item_text, key_of, list_head, served_document, served_text
+from pykubelet.apiserver.storage.interfaces import Snapshot, Store, StoreEntry
+from pykubelet.kinds.kind import Kind
+
+_VERSION = "meta.k8s.io/v1"
+_INVALID = "continue key is not valid"
+_STRANGE = re.compile(r"[^A-Za-z0-9_-]")
+NEWEST = -1
+"""Stands for whatever revision is the newest when the list goes on."""
+
+
+class ContinuePosition(NamedTuple):
+    """The list goes on with the first object behind `start`, as of a revision."""
+
+    start: str
+    revision: int
+
+
+def continue_token(start: str, revision: int) -> str:
+    """The token for the objects behind `start`, which is `namespace/name`, or a name in a list of one namespace."""
+    text = encode({"v": _VERSION, "rv": revision, "start": f"{start}\x00"})
+    return base64.urlsafe_b64encode(text).rstrip(b"=").decode()
+
+
+def read_continue_token(token: str) -> ContinuePosition:
+    """The place that a token stands for."""
+    value = _decoded(token)
+    fields = value if isinstance(value, dict) else {}
+    version, revision, start = fields.get("v", ""), fields.get("rv", 0), fields.get("start", "")
+    if not isinstance(version, str) or type(revision) is not int or not isinstance(start, str):
+        raise _refused(f"{_INVALID}: json: cannot unmarshal it into Go value of type storage.continueToken")
+    if version != _VERSION:
+        raise _refused(f"{_INVALID}: server does not recognize this encoded version {version}")
+    if revision == 0:
+        raise _refused(f"{_INVALID}: incorrect encoded start resourceVersion (version {_VERSION})")
+    if not start:
+        raise _refused(f"{_INVALID}: encoded start key empty (version {_VERSION})")
+    key = start if start.startswith("/") else f"/{start}"
+    if posixpath.normpath(key) != key or key.startswith("//"):
+        raise _refused(f"{_INVALID}: {start}")
+    return ContinuePosition(key[1:].removesuffix("\x00"), revision)
+
+
+def _decoded(token: str) -> Any:
+    strange = _STRANGE.search(token)
+    if strange or len(token) % 4 == 1:
+        place = strange.start() if strange else len(token) // 4 * 4
+        raise _refused(f"{_INVALID}: illegal base64 data at input byte {place}")
+    text = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+    try:
+        return decode_document(text)
+    except (DecodeError, ValueError) as error:
+        raise _refused(f"{_INVALID}: {syntax_error(text) or 'it is no UTF-8'}") from error
+
+
+def _refused(why: str) -> BadRequest:
+    return BadRequest(f"invalid continue token: {why}")
+
+
+async def get(means: RequestScope, call: ApiRequest) -> ApiResponse:
+    """The object, at least as new as the revision asked for; that of a subresource is the object itself."""
+    if "export" in call.query:
+        raise BadRequest("the export parameter, deprecated since v1.14, is no longer supported")
+    return ApiResponse(body=served_text(call.served, stored(means, call).text))
+
+
+def stored(means: RequestScope, call: ApiRequest) -> StoreEntry:
+    """The entry of the object that a call is about; NotFound if there is none."""
+    if version := call.query.get("resourceVersion", ""):
+        revision = parse_revision(version)
+        if revision is None:
+            # Upstream gives no reason with this one.
+            raise ApiError(unreadable_revision(version))
+        if revision > means.store.revision:
+            raise too_large_version(revision, means.store.revision)
+    entry = means.store.get(key_of(call.served, call.namespace, call.name))
+    if entry is None:
+        raise not_found(call.served.resource, call.name)
+    return entry
+
+
+_TOO_OLD = "The resourceVersion for the provided list is too old."
+_INCONSISTENT = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
+    "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
+    "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
+    "deleted between the time the first chunk was returned and now may show up in the list."
+)
+
+
+class ListPage(NamedTuple):
+    """The selected objects of a snapshot up to a limit, and what a list says about itself."""
+
+    entries: tuple[StoreEntry, ...] | list[StoreEntry]
+    metadata: Document
+
+
+class TooOldToGoOn(Expired):
+    """A list cannot go on where it was cut, but may do so in the newest state, by the token of the Status."""
+
+    def __init__(self, token: str) -> None:
+        super().__init__(_INCONSISTENT)
+        self._token = token
+
+    def to_status(self) -> Document:
+        """The Status with the token to go on by."""
+        return super().to_status() | {"metadata": {"continue": self._token}}
+
+
+async def list_objects(means: RequestScope, call: ApiRequest) -> ApiResponse:
+    """The selected objects, or a page of them."""
+    served = call.served
+    options = list_options(call.query)
+    chosen = object_selector(options.labels, options.fields, served)
+    page = page_of(means.store, served, call.namespace, options, chosen)
+    items = b",".join([item_text(served, entry.text) for entry in page.entries])
+    body = b"".join((list_head(served), encode(page.metadata), b',"items":[', items, b"]}"))
+    return ApiResponse(body=body)
+
+
+def page_of(store: Store, served: Kind, namespace: str, options: ListOptions, chosen: ObjectSelector) -> ListPage:
+    """The page of a list that the options ask for."""
+    if not served.resource.namespaced:
+        namespace = ""
+    start = ""
+    if options.continue_token:
+        start, revision = read_continue_token(options.continue_token)
+        if options.resource_version not in ("", "0"):
+            raise BadRequest("specifying resource version is not allowed when using continue")
+        snapshot = _snapshot(store, served, namespace, None if revision == NEWEST else revision, start)
+    else:
+        snapshot = _snapshot(store, served, namespace, _revision(store, options), "")
+    entries = snapshot.entries if not start else _behind(snapshot, namespace, start)
+    return _cut(entries, served, namespace, options, chosen, snapshot.revision)
+
+
+def _revision(store: Store, options: ListOptions) -> int | None:
+    """As of when the list is wanted; None for now."""
+    asked = parse_revision(options.resource_version)
+    if asked is None:
+        raise BadRequest(f"invalid resource version: {unreadable_revision(options.resource_version)}")
+    if asked > store.revision:
+        raise too_large_version(asked, store.revision)
+    exact = options.resource_version_match == EXACT
+    legacy = not options.resource_version_match and options.limit > 0 and asked > 0
+    return asked if exact or legacy else None
+
+
+def _snapshot(store: Store, served: Kind, namespace: str, revision: int | None, start: str) -> Snapshot:
+    try:
+        return store.list(collection_of(served), namespace, at=revision)
+    except Expired as error:
+        if start:
+            raise TooOldToGoOn(continue_token(start, NEWEST)) from error
+        raise Expired(_TOO_OLD) from error
+
+
+def _behind(snapshot: Snapshot, namespace: str, start: str) -> tuple[StoreEntry, ...]:
+    """The entries behind the last one given."""
+    last = (namespace, start) if namespace or "/" not in start else tuple(start.split("/", 1))
+    return tuple(entry for entry in snapshot.entries if (entry.key.namespace, entry.key.name) > last)
+
+
+def _cut(
+    entries: tuple[StoreEntry, ...],
+    served: Kind,
+    namespace: str,
+    options: ListOptions,
+    chosen: ObjectSelector,
+    revision: int,
+) -> ListPage:
+    """The selected entries up to the limit, which does not count for a list of any revision."""
+    metadata: Document = {"resourceVersion": str(revision)}
+    limit = options.limit if options.limit > 0 and options.resource_version != "0" else 0
+    if chosen.is_everything:
+        if not limit or len(entries) <= limit:
+            return ListPage(entries, metadata)
+        page = entries[:limit]
+        metadata |= {"continue": _token(page[-1], namespace, revision), "remainingItemCount": len(entries) - limit}
+        return ListPage(page, metadata)
+    if chosen.name is not None:
+        entries = tuple(entry for entry in entries if entry.key.name == chosen.name)
+    found: list[StoreEntry] = []
+    for place, entry in enumerate(entries, start=1):
+        if chosen.matches(served_document(served, entry), served):
+            found.append(entry)
+            if len(found) == limit and place < len(entries):
+                # Upstream sees only whether more objects follow, not whether one of them is selected.
+                return ListPage(found, metadata | {"continue": _token(entry, namespace, revision)})
+    return ListPage(found, metadata)
+
+
+def _token(last: StoreEntry, namespace: str, revision: int) -> str:
+    key = last.key
+    start = key.name if namespace or not key.namespace else f"{key.namespace}/{key.name}"
+    return continue_token(start, revision)

@@ -1,0 +1,303 @@
+"""The parameters of a request, read as Go reads them.
+
+In: the first value of each parameter. Out: the options of a verb; BadRequest for what cannot be read, Invalid for what
+breaks a rule. Parameters that nobody knows are ignored.
+
+Upstream: k8s.io/apimachinery/pkg/runtime/converter.go (queries), apis/meta/v1/validation, internalversion/validation
+
+Which objects a request is about: label and field selectors.
+
+In: selectors as text, and the resource. Out: a `Selection` that matches documents; BadRequest in upstream's words for a
+text that is no selector or asks for a field that cannot be selected by.
+
+Upstream: k8s.io/apiserver/pkg/storage/selection_predicate.go, pkg/apis/*/v1/conversion.go (field labels)
+
+Revisions as clients write them.
+
+In: the text of a resourceVersion. Out: the number, or Go's words for what is none.
+
+Upstream: k8s.io/apiserver/pkg/storage/api_object_versioner.go (ParseResourceVersion)
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from pykubelet.api.errors import BadRequest
+from pykubelet.api.field_errors import (
+    ErrorType,
+    FieldError,
+    forbidden,
+    go_quote,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+)
+from pykubelet.api.fields import FieldRequirement, FieldSelector, parse_field_selector
+from pykubelet.api.labels import EVERYTHING, Selector, SelectorError, parse_selector
+from pykubelet.api.names import byte_length
+from pykubelet.api.serializer import Document
+from pykubelet.apiserver.errors import invalid_options
+from pykubelet.kinds.kind import Kind
+from pykubelet.kinds.metadata import MAX_FIELD_MANAGER_BYTES
+
+Query = Mapping[str, str]
+
+WARN, STRICT, IGNORE = "Warn", "Strict", "Ignore"
+APPLY_PATCH = "application/apply-patch+yaml"
+NOT_OLDER_THAN, EXACT = "NotOlderThan", "Exact"
+_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_INT64 = range(-(2**63), 2**63)
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """What create, update and patch may be told besides the object."""
+
+    dry_run: bool = False
+    field_manager: str = ""
+    field_validation: str = WARN
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    """Which objects a list, watch or deletion of many is about, and as of when."""
+
+    labels: str = ""
+    fields: str = ""
+    limit: int = 0
+    continue_token: str = ""
+    resource_version: str = ""
+    resource_version_match: str = ""
+    watch: bool = False
+    allow_bookmarks: bool = False
+    timeout_seconds: int = 0
+    send_initial_events: bool | None = None
+
+
+_WRITE = WriteOptions()
+_LIST = ListOptions()
+
+
+def is_true(query: Query, name: str) -> bool:
+    """Whether a switch is on: it is there, and says neither false nor 0."""
+    value = query.get(name)
+    return value is not None and value.lower() not in {"false", "0"}
+
+
+def integer(query: Query, name: str) -> int:
+    """A number, 0 if it is absent or empty; BadRequest if it is none."""
+    value = query.get(name)
+    if not value:
+        return 0
+    if not _INTEGER.fullmatch(value):
+        raise BadRequest(f"strconv.ParseInt: parsing {go_quote(value)}: invalid syntax")
+    number = int(value) if len(value) < 30 else 2**64
+    if number not in _INT64:
+        raise BadRequest(f"strconv.ParseInt: parsing {go_quote(value)}: value out of range")
+    return number
+
+
+def write_options(query: Query, kind: str, *, patch_type: str = "") -> WriteOptions:
+    """The options of a write; `kind` (`CreateOptions`, say) is what messages call them."""
+    if not query and patch_type != APPLY_PATCH:
+        return _WRITE
+    manager, dry_run = query.get("fieldManager", ""), query.get("dryRun")
+    errors: list[FieldError] = []
+    if patch_type == APPLY_PATCH:
+        if not manager:
+            errors.append(required("fieldManager", "is required for apply patch"))
+    elif patch_type and "force" in query:
+        errors.append(forbidden("force", "may not be specified for non-apply patch"))
+    errors += _manager_errors(manager) + dry_run_errors([] if dry_run is None else [dry_run])
+    validation = query.get("fieldValidation", "")
+    if validation not in {"", WARN, STRICT, IGNORE}:
+        errors.append(not_supported("fieldValidation", validation, ("", IGNORE, STRICT, WARN)))
+    if errors:
+        raise invalid_options(kind, errors)
+    return WriteOptions(dry_run is not None, manager, validation or WARN, is_true(query, "force"))
+
+
+def list_options(query: Query) -> ListOptions:
+    """The options of a list or watch; those without a revision that watch start with all objects there are."""
+    if not query:
+        return _LIST
+    options = ListOptions(
+        labels=query.get("labelSelector", ""),
+        fields=query.get("fieldSelector", ""),
+        limit=integer(query, "limit"),
+        continue_token=query.get("continue", ""),
+        resource_version=query.get("resourceVersion", ""),
+        resource_version_match=query.get("resourceVersionMatch", ""),
+        watch=is_true(query, "watch"),
+        allow_bookmarks=is_true(query, "allowWatchBookmarks"),
+        timeout_seconds=integer(query, "timeoutSeconds"),
+        send_initial_events=is_true(query, "sendInitialEvents") if "sendInitialEvents" in query else None,
+    )
+    if errors := _watch_errors(options) if options.watch else _list_errors(options):
+        raise invalid_options("ListOptions", errors)
+    return options
+
+
+def dry_run_errors(values: list[str]) -> list[FieldError]:
+    """Whether a dry run is one of everything, which is the only kind there is."""
+    if all(value == "All" for value in values):
+        return []
+    return [FieldError(ErrorType.NOT_SUPPORTED, "dryRun", values, 'supported values: "All"')]
+
+
+def _manager_errors(manager: str) -> list[FieldError]:
+    errors = (
+        [too_long("fieldManager", MAX_FIELD_MANAGER_BYTES)] if byte_length(manager) > MAX_FIELD_MANAGER_BYTES else []
+    )
+    for position, char in enumerate(manager):
+        if not char.isprintable():
+            where = byte_length(manager[:position])
+            errors.append(
+                invalid("fieldManager", manager, f"invalid character U+{ord(char):04X} (at position {where})")
+            )
+    return errors
+
+
+def _list_errors(options: ListOptions) -> list[FieldError]:
+    errors: list[FieldError] = []
+    at = "resourceVersionMatch"
+    if match := options.resource_version_match:
+        if not options.resource_version:
+            errors.append(forbidden(at, f"{at} is forbidden unless resourceVersion is provided"))
+        if options.continue_token:
+            errors.append(forbidden(at, f"{at} is forbidden when continue is provided"))
+        if match not in {EXACT, NOT_OLDER_THAN}:
+            errors.append(not_supported(at, match, (EXACT, NOT_OLDER_THAN, "")))
+        if match == EXACT and options.resource_version == "0":
+            errors.append(forbidden(at, f'{at} "exact" is forbidden for resourceVersion "0"'))
+    if options.send_initial_events is not None:
+        errors.append(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
+    return errors
+
+
+def _watch_errors(options: ListOptions) -> list[FieldError]:
+    errors: list[FieldError] = []
+    at, match = "resourceVersionMatch", options.resource_version_match
+    if options.send_initial_events is not None and match != NOT_OLDER_THAN:
+        errors.append(forbidden(at, f"sendInitialEvents requires setting resourceVersionMatch to {NOT_OLDER_THAN}"))
+    if match:
+        if options.send_initial_events is None:
+            errors.append(forbidden(at, f"{at} is forbidden for watch unless sendInitialEvents is provided"))
+        if match != NOT_OLDER_THAN:
+            errors.append(not_supported(at, match, (NOT_OLDER_THAN,)))
+        if options.continue_token:
+            errors.append(forbidden(at, f"{at} is forbidden when continue is provided"))
+    return errors
+
+
+_UINT64_DIGITS = 20
+
+
+def parse_revision(text: str) -> int | None:
+    """The revision, 0 for an empty text; None if it is no unsigned number of 64 bits."""
+    if not text:
+        return 0
+    if not (text.isascii() and text.isdigit()) or len(text.lstrip("0")) > _UINT64_DIGITS:
+        return None
+    number = int(text)
+    return number if number < 2**64 else None
+
+
+def unreadable_revision(text: str) -> str:
+    """What is wrong with a text that is no revision."""
+    problem = "value out of range" if text.isascii() and text.isdigit() else "invalid syntax"
+    quoted = go_quote(text)
+    return f"resourceVersion: Invalid value: {quoted}: strconv.ParseUint: parsing {quoted}: {problem}"
+
+
+NO_FIELDS = FieldSelector()
+# Those whose field labels upstream reads with code of their own.
+_OWN_WORDS = frozenset(
+    {
+        "pods",
+        "nodes",
+        "replicationcontrollers",
+        "events",
+        "events.events.k8s.io",
+        "namespaces",
+        "secrets",
+        "services",
+        "certificatesigningrequests.certificates.k8s.io",
+    }
+)
+_OLD_LABELS = {("pods", "spec.host"): "spec.nodeName"}
+_EMPTY: Document = {"metadata": {}, "spec": {}, "status": {}}
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectSelector:
+    """Both selectors of a request; an object must match both."""
+
+    labels: Selector = EVERYTHING
+    fields: FieldSelector = NO_FIELDS
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether nothing is asked for, so that objects need not be looked at."""
+        return not self.labels.requirements and not self.labels.nothing and not self.fields.requirements
+
+    @property
+    def name(self) -> str | None:
+        """The one name that an object must have, if only one will do."""
+        return self.fields.required_value("metadata.name")
+
+    def matches(self, document: Document, served: Kind) -> bool:
+        """Whether an object, in the form that the resource serves, is selected."""
+        if not self.labels.matches(document["metadata"].get("labels", {})):
+            return False
+        return not self.fields.requirements or self.fields.matches(served.strategy.fields(document))
+
+
+ALL = ObjectSelector()
+
+
+def object_selector(labels: str, fields: str, served: Kind) -> ObjectSelector:
+    """The selection that the texts stand for."""
+    if not labels and not fields:
+        return ALL
+    try:
+        return ObjectSelector(_labels(labels), _known(_fields(fields), served))
+    except SelectorError as error:
+        raise BadRequest(str(error)) from error
+
+
+@lru_cache(maxsize=512)
+def _labels(text: str) -> Selector:
+    return parse_selector(text)
+
+
+@lru_cache(maxsize=512)
+def _fields(text: str) -> FieldSelector:
+    return parse_field_selector(text)
+
+
+def _known(fields: FieldSelector, served: Kind) -> FieldSelector:
+    if not fields.requirements:
+        return fields
+    resource = served.resource.group_resource
+    known = served.strategy.fields(_EMPTY)
+    requirements = []
+    for one in fields.requirements:
+        field = _OLD_LABELS.get((resource, one.field), one.field)
+        if field not in known:
+            raise BadRequest(_unknown_label(one.field, served))
+        requirements.append(FieldRequirement(field, one.value, equal=one.equal))
+    return FieldSelector(tuple(requirements))
+
+
+def _unknown_label(label: str, served: Kind) -> str:
+    resource = served.resource.group_resource
+    if resource in _OWN_WORDS or not served.definition:
+        return f"field label not supported: {label}"
+    if resource == "jobs.batch":
+        return f"field label {go_quote(label)} not supported for Job"
+    return f'{go_quote(label)} is not a known field selector: only "metadata.name", "metadata.namespace"'

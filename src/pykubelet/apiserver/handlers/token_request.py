@@ -1,0 +1,159 @@
+"""Tokens on request: the `token` subresource of service accounts.
+
+Upstream: pkg/registry/core/serviceaccount/storage/token.go, pkg/apis/authentication/validation/validation.go
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from pykubelet.aio.clock import Clock
+from pykubelet.api import field_errors
+from pykubelet.api.errors import BadRequest
+from pykubelet.api.field_errors import FieldError, go_quote
+from pykubelet.api.schema import NODES, PODS, SECRETS, SERVICE_ACCOUNTS, Resource
+from pykubelet.api.serializer import Document
+from pykubelet.api.times import format_time
+from pykubelet.apiserver.admission.interfaces import AdmissionAttributes, AdmissionPlugin, admitted
+from pykubelet.apiserver.authentication.serviceaccount import (
+    EXTENDED_SECONDS,
+    WARN_ONLY_SECONDS,
+    BoundObject,
+    ServiceAccountTokens,
+    TokenBoundObjects,
+    TokenSubject,
+)
+from pykubelet.apiserver.errors import conflict, invalid, not_found
+from pykubelet.apiserver.request import ApiRequest, ApiResponse
+from pykubelet.apiserver.serializer.decoder import ExpectedKind, decode_in_thread, read_posted_object
+from pykubelet.apiserver.storage.interfaces import StoreKey
+
+_GROUP, _KIND = "authentication.k8s.io", "TokenRequest"
+_EXPECTED = ExpectedKind(f"{_GROUP}/v1", _KIND, "authentication.v1.TokenRequest")
+_DEFAULT_SECONDS = 3600
+_MIN_SECONDS = 600
+_MAX_SECONDS = 2**32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRequests:
+    """The handler of `serviceaccounts/token`."""
+
+    tokens: ServiceAccountTokens
+    reader: TokenBoundObjects
+    clock: Clock
+    admission: Sequence[AdmissionPlugin] = ()
+
+    async def __call__(self, call: ApiRequest) -> ApiResponse:
+        """A token for the service account that the call names."""
+        request = await decode_in_thread(call, read_posted_object, call, _EXPECTED)
+        document = self._admitted(call, request.document, dry_run=request.options.dry_run)
+        account = self._account(call, document["metadata"])
+        audiences = document["spec"].get("audiences") or list(self.tokens.audiences)
+        seconds = document["spec"].get("expirationSeconds", _DEFAULT_SECONDS)
+        if errors := _duration_errors(seconds):
+            raise invalid(_KIND, _GROUP, "", errors)
+        reference = document["spec"].get("boundObjectRef")
+        subject = self._subject(call, account, reference)
+        now = self.clock.now()
+        extends = subject.pod and seconds == WARN_ONLY_SECONDS and set(audiences) <= set(self.tokens.audiences)
+        token = self.tokens.issue(
+            subject,
+            audiences=audiences,
+            seconds=EXTENDED_SECONDS if extends else seconds,
+            warn_after_seconds=seconds if extends else 0,
+        )
+        metadata = {
+            "name": account.name,
+            "namespace": call.namespace,
+            "uid": account.uid,
+            "creationTimestamp": format_time(now),
+        }
+        expires = format_time(now + timedelta(seconds=seconds))
+        answer = request.answer(
+            document
+            | {
+                "metadata": document["metadata"] | metadata,
+                "spec": {"audiences": audiences, "expirationSeconds": seconds, "boundObjectRef": reference},
+                "status": {"token": token, "expirationTimestamp": expires},
+            }
+        )
+        # Go writes it even if there is none.
+        answer.document["spec"].setdefault("boundObjectRef", None)
+        return answer
+
+    def _admitted(self, call: ApiRequest, document: Document, *, dry_run: bool) -> Document:
+        request = AdmissionAttributes(
+            user=call.user,
+            verb="create",
+            served=call.served,
+            namespace=call.namespace,
+            name=call.name,
+            subresource="token",
+            dry_run=dry_run,
+        )
+        return admitted(self.admission, request, document, None) or document
+
+    def _account(self, call: ApiRequest, metadata: Document) -> BoundObject:
+        """The account that the path names; the request may name it too, but no other."""
+        if metadata.get("name", call.name) != call.name:
+            text = "must match the service account name if specified"
+            raise invalid(_KIND, _GROUP, call.name, [field_errors.invalid("metadata.name", metadata["name"], text)])
+        found = self._named(SERVICE_ACCOUNTS, call.namespace, call.name)[0]
+        if (uid := metadata.get("uid", found.uid)) != found.uid:
+            why = f"the UID in the token request ({uid}) does not match the UID of the service account ({found.uid})"
+            raise conflict(Resource(_GROUP, "v1", _KIND, _KIND), call.name, why)
+        return found
+
+    def _subject(self, call: ApiRequest, account: BoundObject, reference: Document | None) -> TokenSubject:
+        subject = TokenSubject(namespace=call.namespace, account=account)
+        if reference is None:
+            return subject
+        version, kind, name = (reference.get(field, "") for field in ("apiVersion", "kind", "name"))
+        resource = {"Pod": PODS, "Secret": SECRETS, "Node": NODES}.get(kind)
+        group, _, plain_version = version.rpartition("/")
+        if resource is None or group:
+            shown = f"{group}/{plain_version}, Kind={kind}"
+            raise BadRequest(f"cannot bind token to object of type {shown}")
+        named, bound = self._named(resource, call.namespace if resource.namespaced else "", name)
+        node = None
+        if resource is PODS:
+            if bound["spec"].get("serviceAccountName", "") != call.name:
+                raise BadRequest(
+                    f"cannot bind token for serviceaccount {go_quote(call.name)} to pod running with different serviceaccount name."
+                )
+            node = self._node_of(bound)
+        if (uid := reference.get("uid", named.uid)) != named.uid:
+            why = f"the UID in the bound object reference ({uid}) does not match the UID in record. The object might have been deleted and then recreated"
+            raise conflict(Resource("", "v1", kind, kind), name, why)
+        return TokenSubject(
+            namespace=call.namespace,
+            account=account,
+            pod=named if resource is PODS else None,
+            secret=named if resource is SECRETS else None,
+            node=named if resource is NODES else node,
+        )
+
+    def _node_of(self, pod: Document) -> BoundObject | None:
+        """The node a pod runs on; one that is not there (any more) is told by its name alone."""
+        name = pod["spec"].get("nodeName", "")
+        if not name:
+            return None
+        entry = self.reader.get(StoreKey("nodes", "", name))
+        return BoundObject(name, "" if entry is None else entry.document["metadata"].get("uid", ""))
+
+    def _named(self, resource: Resource, namespace: str, name: str) -> tuple[BoundObject, Document]:
+        entry = self.reader.get(StoreKey(resource.plural, namespace, name))
+        if entry is None:
+            raise not_found(resource, name)
+        document = entry.document
+        return BoundObject(name, document["metadata"].get("uid", "")), document
+
+
+def _duration_errors(seconds: int) -> list[FieldError]:
+    path = "spec.expirationSeconds"
+    if seconds < _MIN_SECONDS:
+        return [field_errors.invalid(path, seconds, "may not specify a duration less than 10 minutes")]
+    if seconds > _MAX_SECONDS:
+        return [field_errors.invalid(path, seconds, "may not specify a duration larger than 2^32 seconds")]
+    return []

@@ -1,0 +1,187 @@
+"""Namespaces that really end: delete what is in them, wait for what has finalizers, then let them go.
+
+The store tells of each change, so waiting costs nothing: what is left in a namespace is a set of keys, from which each
+removal takes one. Conditions say what it is, brought up to date once a second at most.
+
+Upstream: pkg/controller/namespace/deletion/namespaced_resources_deleter.go
+
+What every cluster has from its first moment: four namespaces and two priority classes.
+
+Upstream: pkg/controlplane/controller/systemnamespaces, pkg/registry/scheduling/rest/storage_scheduling.go
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from pykubelet.aio.clock import Clock
+from pykubelet.aio.queues import KeyedQueue
+from pykubelet.api.errors import AlreadyExists, ApiError, NotFound
+from pykubelet.api.schema import NAMESPACES as NAMESPACES_RESOURCE
+from pykubelet.api.serializer import Document, encode
+from pykubelet.apiserver.handlers.delete import DeleteOptions
+from pykubelet.apiserver.handlers.write import now_text
+from pykubelet.apiserver.registry import ServedKinds
+from pykubelet.apiserver.request import ALL_AUTHENTICATED, MASTERS, ApiRequest, ApiResponse, UserInfo, WatchStream
+from pykubelet.apiserver.storage.codec import in_order
+from pykubelet.apiserver.storage.interfaces import CommitFeed, Store, StoreChange, StoreEntry, StoreKey
+from pykubelet.kinds.namespace import RemainingContent, is_held, is_terminating, with_remaining, without_finalizer
+
+CONTROLLER = UserInfo("system:serviceaccount:kube-system:namespace-controller", (MASTERS, ALL_AUTHENTICATED))
+_CONDITIONS_SECONDS = 1.0
+_RETRY_SECONDS = 5.0
+_BACKGROUND = DeleteOptions(policy="Background")
+
+
+class NamespaceStore(Store, CommitFeed, Protocol):
+    """A store that tells of changes as they happen."""
+
+
+class Deleter(Protocol):
+    """Deletes objects as a client would."""
+
+    async def delete(self, call: ApiRequest, options: DeleteOptions) -> None:
+        """Delete the object that the call is about; ApiError if that fails."""
+
+
+class NamespaceTerminator:
+    """The task; the owner of what is known about namespaces that end."""
+
+    def __init__(self, *, store: NamespaceStore, registry: ServedKinds, deleter: Deleter, clock: Clock) -> None:
+        self._store, self._registry, self._deleter, self._clock = store, registry, deleter, clock
+        self._remaining: dict[str, set[StoreKey]] = {}
+        self._listened: set[str] = set()
+        self._queue: KeyedQueue[str, None] = KeyedQueue()
+
+    async def run(self) -> None:
+        """Watch over namespaces for as long as the server runs."""
+        self._listen(NAMESPACES_RESOURCE.group_resource)
+        for entry in self._store.list(NAMESPACES_RESOURCE.group_resource).entries:
+            self._queue.put(entry.key.name, None)
+        while True:
+            name, _ = await self._queue.get()
+            try:
+                await self._advance(name)
+            finally:
+                self._queue.done(name)
+
+    def _listen(self, collection: str) -> None:
+        if collection not in self._listened:
+            self._listened.add(collection)
+            self._store.listen(collection, self._heard)
+
+    def _heard(self, change: StoreChange) -> None:
+        key = change.key
+        if key.collection == NAMESPACES_RESOURCE.group_resource:
+            if key.name not in self._remaining and change.after is not None and is_terminating(change.document):
+                self._queue.put(key.name, None)
+            elif change.after is None:
+                self._remaining.pop(key.name, None)
+        elif (remaining := self._remaining.get(key.namespace)) is not None:
+            if change.after is not None:
+                if change.before is None:
+                    remaining.add(key)
+                return
+            remaining.discard(key)
+            if remaining:
+                self._queue.put_later(key.namespace, None, _CONDITIONS_SECONDS)
+            else:
+                self._queue.put(key.namespace, None)
+
+    async def _advance(self, name: str) -> None:
+        """Take the end of a namespace as far as it goes now."""
+        entry = self._store.newest(StoreKey(NAMESPACES_RESOURCE.group_resource, "", name))
+        if entry is None or not is_terminating(entry.document):
+            self._remaining.pop(name, None)
+            return
+        failures = await self._delete_content(name)
+        known = self._remaining.get(name, set())
+        remaining = {key: finalizers for key in known if (finalizers := self._finalizers(key)) is not None}
+        known.intersection_update(remaining)
+        now = now_text(self._clock.now())
+
+        def decide(existing: StoreEntry | None) -> Document | None:
+            if existing is None:
+                return None
+            namespace = existing.document
+            if not is_terminating(namespace):
+                return namespace
+            # Looked at once more: nothing may be left behind in a namespace that is gone.
+            if not remaining and not self._store.newest_in(name):
+                emptied = without_finalizer(namespace)
+                return in_order(emptied) if is_held(emptied) else None
+            left = [RemainingContent(key.collection, finalizers) for key, finalizers in remaining.items()]
+            return in_order(with_remaining(namespace, left, failures, now))
+
+        await self._store.write(StoreKey(NAMESPACES_RESOURCE.group_resource, "", name), decide)
+        if failures or (not remaining and self._store.newest_in(name)):
+            self._queue.put_later(name, None, _RETRY_SECONDS)
+
+    async def _delete_content(self, name: str) -> list[str]:
+        """Delete everything in a namespace that is not being deleted yet; what went wrong."""
+        keys = self._store.newest_in(name)
+        for collection in {key.collection for key in keys}:
+            self._listen(collection)
+        known = self._remaining.setdefault(name, set())
+        known.update(keys)
+        failures: list[str] = []
+        for key in keys:
+            entry = self._store.newest(key)
+            if entry is None:
+                known.discard(key)
+            elif b'"deletionTimestamp":' not in entry.text or "deletionTimestamp" not in entry.document["metadata"]:
+                try:
+                    await self._delete(key)
+                except NotFound:
+                    known.discard(key)
+                except ApiError as error:
+                    failures.append(error.message)
+        return failures
+
+    async def _delete(self, key: StoreKey) -> None:
+        served = self._registry.of_collection(key.collection)
+        if served is None:
+            # Its kind is served no longer, so nobody can be waiting to finalize it.
+            await self._store.write(key, lambda _: None)
+            return
+        call = ApiRequest(user=CONTROLLER, verb="delete", served=served, namespace=key.namespace, name=key.name)
+        await self._deleter.delete(call, _BACKGROUND)
+
+    def _finalizers(self, key: StoreKey) -> list[str] | None:
+        entry = self._store.newest(key)
+        return None if entry is None else entry.document["metadata"].get("finalizers", [])
+
+
+APISERVER = UserInfo("system:apiserver", (MASTERS, ALL_AUTHENTICATED))
+NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+_CRITICAL = 2_000_000_000
+_PRIORITY_CLASSES: dict[str, Document] = {
+    "system-node-critical": {
+        "value": _CRITICAL + 1000,
+        "description": "Used for system critical pods that must not be moved from their current node.",
+    },
+    "system-cluster-critical": {
+        "value": _CRITICAL,
+        "description": "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+    },
+}
+
+
+async def ensure_first_objects(
+    handle: Callable[[ApiRequest], Awaitable[ApiResponse | WatchStream]], registry: ServedKinds
+) -> None:
+    """Create what is missing."""
+    wanted: list[tuple[str, str, str, str, Document]] = [("", "v1", "namespaces", name, {}) for name in NAMESPACES]
+    wanted += [("scheduling.k8s.io", "v1", "priorityclasses", name, rest) for name, rest in _PRIORITY_CLASSES.items()]
+    for group, version, plural, name, rest in wanted:
+        served = registry.find(group, version, plural)
+        if served is None:
+            continue
+        resource = served.resource
+        document = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": {"name": name}, **rest}
+        call = ApiRequest(
+            user=APISERVER, verb="create", served=served, body=encode(document), user_agent="kube-apiserver"
+        )
+        try:
+            await handle(call)
+        except AlreadyExists:
+            continue

@@ -1,1 +1,0 @@
-"""What the server does with every object, whatever its kind."""

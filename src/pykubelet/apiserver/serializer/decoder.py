@@ -1,0 +1,343 @@
+"""The body of a request to a document, with what a strict reader would say about it.
+
+In: bytes, their content type and the kind that is expected. Out: a document whose fields have the right types, in which
+unknown fields and nulls still stand, and the complaints of strict decoding; BadRequest in upstream's words if it is no
+such object, UnsupportedMediaType if it is in no form that is read here.
+
+Upstream: k8s.io/apimachinery/pkg/runtime/serializer/json/json.go, k8s.io/apiserver/pkg/endpoints/handlers/rest.go
+
+Reads large bodies beside the loop, so that nobody else waits for them.
+
+A megabyte of JSON takes 50 ms to read and to check field by field, a megabyte of YAML ten times that. Reading asks for
+nothing but the body and the kind; what depends on the state of the server is decided later, on the loop.
+
+What is posted to a resource that stores nothing: reviews and token requests.
+
+In: the call and the kind it must be of. Out: the object as Kubernetes would hold it; warnings go with the call.
+
+Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/create.go
+"""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeVar, TypeVarTuple
+
+import msgspec
+
+from pykubelet.api.errors import BadRequest, Invalid
+from pykubelet.api.field_errors import go_quote
+from pykubelet.api.field_errors import invalid as invalid_value
+from pykubelet.api.normal_form import normal_form
+from pykubelet.api.schema import OBJECT_META, definition_of
+from pykubelet.api.serializer import Document
+from pykubelet.api.strict import StrictDecodingError, check_metadata, check_object
+from pykubelet.api.yaml.parser import YamlError
+from pykubelet.api.yaml.read import read_json_stream, read_stream
+from pykubelet.apiserver.errors import invalid, namespace_mismatch, unknown_format
+from pykubelet.apiserver.handlers.options import IGNORE, STRICT, WriteOptions, write_options
+from pykubelet.apiserver.request import ApiRequest, ApiResponse
+from pykubelet.apiserver.serializer.decode_errors import fatal_error, path_text, unknown_fields
+from pykubelet.apiserver.serializer.json_syntax import syntax_error
+from pykubelet.apiserver.serializer.protobuf import read_protobuf
+
+JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
+_SHOWN_BYTES = 30
+_INTERNAL_PACKAGES = {"": "core", "events": "core"}
+_TYPE_META = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
+Words = Callable[[Any, str, list[StrictDecodingError]], str | None]
+_VALUE_NAMES = {list: "array", str: "string", int: "number", float: "number", bool: "bool"}
+
+
+class ExpectedKind(NamedTuple):
+    """The kind that a body must be of; `definition` is empty for a custom resource."""
+
+    api_version: str
+    kind: str
+    definition: str = ""
+
+
+class ParsedBody(NamedTuple):
+    """A value, and the fields that stood more than once in an object of it."""
+
+    value: Any
+    duplicates: list[str]
+
+
+class DecodedObject(NamedTuple):
+    """An object of the expected kind, and what strict decoding has to say about it."""
+
+    document: Document
+    problems: list[str]
+
+
+def read_object(body: bytes, content_type: str, expected: ExpectedKind) -> DecodedObject:
+    """The object in a body."""
+    media_type = content_type.partition(";")[0].strip().lower()
+    parse = PARSERS.get(media_type)
+    if parse is None or (media_type == PROTOBUF and not expected.definition):
+        raise unknown_format(JSON, YAML, PROTOBUF) if expected.definition else unknown_format(JSON, YAML)
+    try:
+        value, duplicates = parse(body)
+    except ValueError as error:
+        why = _unreadable(media_type, str(error))
+        raise _unrecognized(expected, why, body) from error
+    document = _typed(value, expected, body)
+    problems = check_types(document, expected)
+    repeated = [f'duplicate field "{path}"' for path in duplicates]
+    if problems and repeated and parse is parse_json:
+        # Of a custom resource upstream reads a map first, and looks for fields afterwards.
+        return DecodedObject(
+            document, _in_order_of_text(problems, body) if expected.definition else repeated + problems
+        )
+    return DecodedObject(document, problems + repeated)
+
+
+def check_types(document: Document, expected: ExpectedKind) -> list[str]:
+    """What strict decoding says about a document of this kind; BadRequest if a value is of the wrong type."""
+    fatal, unknown = type_problems(document, expected)
+    if fatal:
+        raise BadRequest(_not_a(expected, fatal))
+    return unknown
+
+
+def type_problems(
+    document: Document, expected: ExpectedKind, words: Words = fatal_error
+) -> tuple[str | None, list[str]]:
+    """What is wrong with the types of a document of this kind, and its unknown fields."""
+    definition = expected.definition
+    findings = check_object(document, definition) if definition else check_metadata(document, OBJECT_META)
+    if not findings:
+        return None, []
+    # Of a custom resource only the metadata has a definition, the same as that of any kind.
+    return words(document, definition or "core.v1.ConfigMap", findings), unknown_fields(findings)
+
+
+def warnings_of(problems: list[str], validation: str, expected: ExpectedKind) -> tuple[str, ...]:
+    """What the client is warned of; BadRequest if it asked for strictness."""
+    if not problems or validation == IGNORE:
+        return ()
+    if validation == STRICT:
+        raise BadRequest(_not_a(expected, f"strict decoding error: {', '.join(problems)}"))
+    return tuple(problems)
+
+
+def parse_json(body: bytes) -> ParsedBody:
+    """The value of a JSON text; ValueError with Go's message if it is none."""
+    try:
+        value = msgspec.json.decode(body)
+        # A repeated key is lost in reading, and its quotes with it; only a quote in disguise could hide that.
+        if b"\\u0022" not in body and body.count(b'"') == msgspec.json.encode(value).count(b'"'):
+            return ParsedBody(value, [])
+        return ParsedBody(value, _duplicates(body.decode()))
+    except (ValueError, OverflowError, RecursionError):
+        # Go is more lenient about text that is no UTF-8, and about numbers.
+        pass
+    return _parse_slowly(body)
+
+
+def parse_yaml(body: bytes) -> ParsedBody:
+    """The value of a text of one YAML document; ValueError if it is none."""
+    documents, errors = read_stream(body)
+    if errors:
+        raise ValueError(errors[0].upstream)
+    if not documents:
+        return ParsedBody(None, [])
+    first = documents[0]
+    return ParsedBody(first.value, [path_text(duplicate.path) for duplicate in first.duplicates()])
+
+
+def _parse_protobuf(body: bytes) -> ParsedBody:
+    return ParsedBody(read_protobuf(body), [])
+
+
+PARSERS = {JSON: parse_json, "": parse_json, YAML: parse_yaml, PROTOBUF: _parse_protobuf}
+"""How a body is read, by its media type; each raises ValueError."""
+
+
+def _unreadable(media_type: str, why: str) -> str:
+    match media_type:
+        case "application/yaml":
+            return f"error converting YAML to JSON: {why}"
+        case "application/vnd.kubernetes.protobuf":
+            return why
+        case _:
+            return _no_version(why)
+
+
+def _parse_slowly(body: bytes) -> ParsedBody:
+    if problem := syntax_error(body):
+        raise ValueError(problem)
+    text = body.decode("utf-8", "replace")
+    try:
+        found = read_json_stream(text, 1)
+    except YamlError as error:
+        raise ValueError(error.message) from error
+    assert found
+    return ParsedBody(found[0].value, _duplicates(text) if found[0].repeats_key else [])
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """An object as it was written."""
+
+
+def _duplicates(text: str) -> list[str]:
+    """The paths of keys that an object has already, each once, in the order of the text."""
+    repeated = dict.fromkeys(path for path, is_repeated in _keys(text) if is_repeated)
+    return list(dict.fromkeys(map(path_text, repeated)))
+
+
+def _in_order_of_text(unknown: list[str], body: bytes) -> list[str]:
+    """Complaints about unknown and about repeated fields as Go finds them; it does not look into the unknown."""
+    found: dict[str, None] = {}
+    complaints = frozenset(unknown)
+    within = "\0"
+    for parts, is_repeated in _keys(body.decode("utf-8", "replace")):
+        path = path_text(parts)
+        complaint = f'unknown field "{path}"'
+        if complaint in complaints:
+            found[complaint] = None
+            within = path
+        elif is_repeated and not path.startswith((f"{within}.", f"{within}[")):
+            found[f'duplicate field "{path}"'] = None
+    return list(found)
+
+
+def _keys(text: str) -> Iterator[tuple[tuple[str | int, ...], bool]]:
+    """The paths of all keys in the order of the text, and whether their object has them already."""
+    pending: list[tuple[tuple[str | int, ...], Any, bool]] = [((), json.loads(text, object_pairs_hook=_Pairs), False)]
+    while pending:
+        path, value, is_repeated = pending.pop()
+        if path and isinstance(path[-1], str):
+            yield path, is_repeated
+        inner: list[tuple[tuple[str | int, ...], Any, bool]] = []
+        if isinstance(value, _Pairs):
+            seen: set[str] = set()
+            for key, item in value:
+                inner.append(((*path, key), item, key in seen))
+                seen.add(key)
+        elif isinstance(value, list):
+            inner = [((*path, index), item, False) for index, item in enumerate(value)]
+        pending += reversed(inner)
+
+
+def _typed(value: Any, expected: ExpectedKind, body: bytes) -> Document:
+    """The value as an object of the expected kind; what it does not say of itself is taken for granted."""
+    if value is None:
+        value = {}
+    if not isinstance(value, dict):
+        text = f"json: cannot unmarshal {_VALUE_NAMES[type(value)]} into Go value of type {_TYPE_META}"
+        raise _unrecognized(expected, _no_version(text), body)
+    for name in ("apiVersion", "kind"):
+        if not isinstance(value.get(name) or "", str):
+            shown = _VALUE_NAMES.get(type(value[name]), "object")
+            text = f"json: cannot unmarshal {shown} into Go struct field .{name} of type string"
+            raise _unrecognized(expected, _no_version(text), body)
+    kind, api_version = value.get("kind"), value.get("apiVersion")
+    if not kind and not expected.definition:
+        text = body.decode("utf-8", "replace")
+        raise _unrecognized(expected, f"Object 'Kind' is missing in '{text}'", body)
+    if api_version and api_version.count("/") > 1:
+        raise _unrecognized(expected, f"unexpected GroupVersion string: {api_version}", body)
+    kind, api_version = kind or expected.kind, api_version or expected.api_version
+    if not expected.definition and kind != expected.kind and api_version == expected.api_version:
+        raise other_kind(value, kind, expected)
+    if (kind, api_version) != (expected.kind, expected.api_version):
+        raise BadRequest(_mismatch(kind, api_version, expected))
+    rest = {key: item for key, item in value.items() if key not in ("kind", "apiVersion", "metadata")}
+    # Whatever comes after may count on there being metadata, if not on its type.
+    metadata = {} if value.get("metadata") is None else value["metadata"]
+    return {"kind": kind, "apiVersion": api_version, "metadata": metadata, **rest}
+
+
+def other_kind(document: Document, kind: str, expected: ExpectedKind) -> Invalid:
+    """What upstream says about a custom resource that is named after another: its kind is checked as a field."""
+    metadata = document.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    errors = [invalid_value("kind", kind, f"must be {expected.kind}")]
+    return invalid(kind, expected.api_version.rpartition("/")[0], name if isinstance(name, str) else "", errors)
+
+
+def _mismatch(kind: str, api_version: str, expected: ExpectedKind) -> str:
+    """What upstream says about an object of another kind or version."""
+    same_kind = kind == expected.kind
+    if not expected.definition or (same_kind and definition_of(api_version, kind)):
+        return f"the API version in the data ({api_version}) does not match the expected API version ({expected.api_version})"
+    version = api_version.rpartition("/")[2]
+    if definition_of(api_version, kind) or _is_list(api_version, kind):
+        group = expected.api_version.rpartition("/")[0].partition(".")[0]
+        package = _INTERNAL_PACKAGES.get(group, group)
+        why = f"converting ({version}.{kind}) to ({package}.{expected.kind}): unknown conversion"
+    else:
+        scheme = '"pkg/api/legacyscheme/scheme.go:30"'
+        why = f"no kind {go_quote(kind)} is registered for version {go_quote(api_version)} in scheme {scheme}"
+    return f"{kind} in version {go_quote(version)} cannot be handled as a {expected.kind}: {why}"
+
+
+def _is_list(api_version: str, kind: str) -> bool:
+    """Whether upstream knows a list of this name: of each kind, and one of anything."""
+    item = kind.removesuffix("List")
+    return item != kind and ((api_version, kind) == ("v1", "List") or bool(definition_of(api_version, item)))
+
+
+def _not_a(expected: ExpectedKind, why: str) -> str:
+    version = expected.api_version.rpartition("/")[2]
+    return f'{expected.kind} in version "{version}" cannot be handled as a {expected.kind}: {why}'
+
+
+def _no_version(why: str) -> str:
+    return f"couldn't get version/kind; json parse error: {why}"
+
+
+def _unrecognized(expected: ExpectedKind, why: str, body: bytes) -> BadRequest:
+    shown = "<empty>"
+    if body:
+        start = body[:_SHOWN_BYTES]
+        shown = start.decode("utf-8", "replace") if body.startswith(b"{") else start.hex()
+        shown += " ..." if len(body) > _SHOWN_BYTES else ""
+    return BadRequest(f"the object provided is unrecognized (must be of type {expected.kind}): {why} ({shown})")
+
+
+# What a client cannot say of its own object.
+_SYSTEM_FIELDS = frozenset({"creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"})
+
+
+class PostedObject(NamedTuple):
+    """An object that was sent, and how."""
+
+    document: Document
+    options: WriteOptions
+    definition: str
+
+    def answer(self, document: Document) -> ApiResponse:
+        """The answer with what became of the object."""
+        return ApiResponse(body=normal_form(document, self.definition), code=201)
+
+
+def read_posted_object(call: ApiRequest, expected: ExpectedKind) -> PostedObject:
+    """The object in a call; ApiError if it is not of the expected kind, or of another namespace."""
+    options = write_options(call.query, "CreateOptions")
+    decoded = read_object(call.body, call.content_type, expected)
+    call.warnings.extend(warnings_of(decoded.problems, options.field_validation, expected))
+    document = normal_form(decoded.document, expected.definition)
+    # The uid stays: a token request says by it which account it means, and a review must be empty of it.
+    metadata = {field: value for field, value in document["metadata"].items() if field not in _SYSTEM_FIELDS}
+    if not call.subresource:
+        metadata.pop("uid", None)
+    if call.namespace and metadata.setdefault("namespace", call.namespace) != call.namespace:
+        raise namespace_mismatch()
+    if not call.namespace:
+        metadata.pop("namespace", None)
+    return PostedObject(document | {"metadata": metadata}, options, expected.definition)
+
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+# Below it, a thread costs more than it saves: 3 ms of JSON.
+LARGE_BYTES = 64 * 1024
+
+
+async def decode_in_thread(call: ApiRequest, read: Callable[[*Ts], T], *args: *Ts) -> T:
+    """What `read` makes of the call's body, in a thread if that is large; it must change nothing but the call."""
+    return await asyncio.to_thread(read, *args) if len(call.body) > LARGE_BYTES else read(*args)

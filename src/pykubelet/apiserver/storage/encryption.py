@@ -1,0 +1,130 @@
+"""Values sealed at rest: AES-256-GCM, each bound to its object's key.
+
+No value can be moved to another object. A sealed one is a mark, the sealing key's id, a nonce and the ciphertext; a
+plain one starts with `{`. The key file holds a key per line in base64: the first seals, every one opens, so a new key
+is put in front of the old ones.
+
+Upstream: k8s.io/apiserver/pkg/storage/value/encrypt/aes.
+"""
+
+import base64
+import binascii
+import hashlib
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pykubelet.apiserver.storage.interfaces import StoreKey, StoreUnusable
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+_MARK = b"\x01"
+_ID_BYTES, _NONCE_BYTES, _KEY_BYTES = 8, 12, 32
+_NONCE_AT = len(_MARK) + _ID_BYTES
+_TEXT_AT = _NONCE_AT + _NONCE_BYTES
+
+
+class EncryptionTransformer:
+    """Seals the values of some collections, and opens what is sealed. Without keys all values are plain."""
+
+    def __init__(self, keys: Sequence[bytes], collections: frozenset[str]) -> None:
+        self._collections = collections if keys else frozenset[str]()
+        self._sealing_id = _id_of(keys[0]) if keys else b""
+        self._ciphers = {_id_of(key): _cipher(key) for key in keys}
+
+    def seal(self, key: StoreKey, text: bytes) -> bytes:
+        """The value to write for an object's text."""
+        if key.collection not in self._collections:
+            return text
+        nonce = os.urandom(_NONCE_BYTES)
+        sealed = self._ciphers[self._sealing_id].encrypt(nonce, text, _bound_to(key))
+        return _MARK + self._sealing_id + nonce + sealed
+
+    def unseal(self, key: StoreKey, value: bytes) -> bytes:
+        """The text of a value that was read; StoreUnusable if no key opens it."""
+        if not is_sealed(value):
+            return value
+        key_id = value[len(_MARK) : _NONCE_AT]
+        cipher = self._ciphers.get(key_id)
+        if cipher is None:
+            raise StoreUnusable(
+                f"{_shown(key)} is sealed with key {key_id.hex()}, which is not among those given: "
+                "give the key file that was used when it was written"
+            )
+        from cryptography.exceptions import InvalidTag
+
+        try:
+            return cipher.decrypt(value[_NONCE_AT:_TEXT_AT], value[_TEXT_AT:], _bound_to(key))
+        except (InvalidTag, ValueError) as error:
+            raise StoreUnusable(
+                f"{_shown(key)} was changed since it was sealed with key {key_id.hex()}: restore a backup"
+            ) from error
+
+
+def is_sealed(value: bytes) -> bool:
+    """Whether a value is sealed."""
+    return value.startswith(_MARK)
+
+
+def read_keys(path: Path) -> list[bytes]:
+    """The keys of a key file; none if there is no such file. StoreUnusable if it is not fit to be one."""
+    try:
+        if stat.S_IMODE(path.stat().st_mode) & 0o077:
+            raise StoreUnusable(f"the key file {path} can be read by others: chmod 600 it")
+        lines = path.read_bytes().split()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise StoreUnusable(f"the key file {path} cannot be read: {error.strerror}") from error
+    keys = [_decoded(line) for line in lines]
+    if not keys or any(len(key) != _KEY_BYTES for key in keys):
+        raise StoreUnusable(f"the key file {path} must hold {_KEY_BYTES} bytes in base64 on each line")
+    return keys
+
+
+def make_key(path: Path) -> bytes:
+    """A new key in a new key file that only its owner can read; on the disk before anything is sealed with it."""
+    key = os.urandom(_KEY_BYTES)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
+            file.write(base64.b64encode(key) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise StoreUnusable(f"the key file {path} cannot be made: {error.strerror}") from error
+    return key
+
+
+def _cipher(key: bytes) -> "AESGCM":
+    # Imported here: a store without keys saves the time it takes to load.
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    return AESGCM(key)
+
+
+def _decoded(line: bytes) -> bytes:
+    try:
+        return base64.b64decode(line, validate=True)
+    except binascii.Error:
+        return b""
+
+
+def _id_of(key: bytes) -> bytes:
+    return hashlib.sha256(b"pykubelet key id\0" + key).digest()[:_ID_BYTES]
+
+
+def _bound_to(key: StoreKey) -> bytes:
+    return "\0".join(key).encode()
+
+
+def _shown(key: StoreKey) -> str:
+    return f"{key.collection} {key.namespace}/{key.name}"

@@ -1,0 +1,423 @@
+"""Watches: each commit is handed to the watches of the collections it touches, and to nobody else.
+
+A watch holds the changes of the last few commits, which all watches share, so what is made of a change is made once.
+One that falls further behind holds nothing: it reads on in the history, and ends with Expired if that has moved past
+it. So a slow reader costs no memory, and is told the truth.
+
+From the rows of a store's file to its memory: entries, history, lifetimes, what to clean up.
+
+The newest committed entries in memory, each collection in key order.
+
+A collection is listed in the order of etcd's keys: bytewise by `namespace/name`, so objects of `team-a` come before
+those of `team`. Costs: get O(1); a list O(its entries); a change O(log n) and a short move in the list of paths.
+
+What changed lately: to resume watches, to list the past, and to know what the disk may forget.
+
+Bounded by number, size and age, oldest first. Each collection knows which of its own changes was the last to be
+forgotten: a watch of a quiet collection resumes however much has happened elsewhere.
+
+Upstream: etcd's compaction as k8s.io/apiserver/pkg/storage/etcd3/compact.go drives it, and the window of
+k8s.io/apiserver/pkg/storage/cacher/watch_cache.go.
+
+When objects that live for a limited time are due to be removed.
+
+Every write of an object starts its life anew, as upstream attaches a new etcd lease at each write. All objects of a
+collection live equally long, so the order of their writes is the order of their ends, and nothing is ever searched.
+"""
+
+import asyncio
+from bisect import bisect_left, insort
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice, takewhile
+from sys import intern
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from pykubelet.aio.log import get_logger
+from pykubelet.api.errors import Expired
+from pykubelet.apiserver.storage.interfaces import ChangeBatch, StoreChange, StoreEntry, StoreKey, StoreSettings
+from pykubelet.apiserver.storage.sqlite import StoreMeta, StoreRow
+
+
+class Expiry:
+    """The ends of the collections that have a lifetime; times are the clock's monotonic seconds."""
+
+    def __init__(self, lifetimes: Mapping[str, float]) -> None:
+        self._lifetimes = dict(lifetimes)
+        self._ends: dict[str, dict[StoreKey, float]] = {collection: {} for collection in lifetimes}
+
+    def written(self, key: StoreKey, at: float) -> None:
+        """An object was written: its life starts now."""
+        if (ends := self._ends.get(key.collection)) is not None:
+            ends.pop(key, None)
+            ends[key] = at + self._lifetimes[key.collection]
+
+    def removed(self, key: StoreKey) -> None:
+        """An object is gone."""
+        if (ends := self._ends.get(key.collection)) is not None:
+            ends.pop(key, None)
+
+    def due(self, now: float, limit: int) -> list[StoreKey]:
+        """Up to `limit` objects of each collection whose time is over; they stay due until they are removed."""
+        return [
+            key
+            for ends in self._ends.values()
+            for key, _ in islice(takewhile(lambda item: item[1] <= now, ends.items()), limit)
+        ]
+
+
+class PastChange(NamedTuple):
+    """A change as history keeps it; `at` is in the clock's monotonic seconds.
+
+    It is no StoreChange, because that caches decoded documents, and these must not live as long as history.
+    """
+
+    revision: int
+    before: StoreEntry | None
+    after: StoreEntry | None
+    at: float
+
+    @property
+    def key(self) -> StoreKey:
+        """Whose change it was."""
+        entry = self.after or self.before
+        assert entry is not None
+        return entry.key
+
+    @property
+    def size(self) -> int:
+        """The memory that only history keeps alive: what is stored now, or is a later change's before, counts there."""
+        return 0 if self.before is None else len(self.before.text)
+
+    @property
+    def change(self) -> StoreChange:
+        """The change for a watcher."""
+        return StoreChange(self.revision, self.key, self.before, self.after)
+
+
+class History:
+    """The latest changes in order of revision."""
+
+    def __init__(self, settings: StoreSettings, *, forgotten: int) -> None:
+        """`forgotten`: changes up to here are not known."""
+        self._settings, self._forgotten_at_start = settings, forgotten
+        self._forgotten: dict[str, int] = {}
+        self._all: deque[PastChange] = deque()
+        self._by_collection: defaultdict[str, deque[PastChange]] = defaultdict(deque)
+        self._bytes = 0
+
+    def append(self, past: PastChange) -> None:
+        """Remember a change, the newest so far."""
+        self._all.append(past)
+        self._by_collection[past.key.collection].append(past)
+        self._bytes += past.size
+
+    def forget_before(self, collection: str, revision: int) -> None:
+        """Say that a collection's changes up to a revision are not known."""
+        self._forgotten[collection] = revision
+
+    def trim(self, now: float) -> list[PastChange]:
+        """Forget what is beyond the bounds; gives what was forgotten, oldest first."""
+        dropped: list[PastChange] = []
+        limits, oldest_at = self._settings, now - self._settings.history_seconds
+        while self._all and (
+            len(self._all) > limits.history_changes or self._bytes > limits.history_bytes or self._all[0].at < oldest_at
+        ):
+            past = self._all.popleft()
+            collection = past.key.collection
+            self._by_collection[collection].popleft()
+            self._forgotten[collection] = past.revision
+            self._bytes -= past.size
+            dropped.append(past)
+        return dropped
+
+    def require(self, collection: str, after: int) -> None:
+        """Raise Expired if changes of the collection after that revision have been forgotten."""
+        forgotten = self._forgotten.get(collection, self._forgotten_at_start)
+        if after < forgotten:
+            raise Expired(f"too old resource version: {after} ({forgotten})")
+
+    def since(self, collection: str, after: int, limit: int) -> tuple[StoreChange, ...]:
+        """The first `limit` changes of a collection after a revision; Expired if one of them was forgotten."""
+        self.require(collection, after)
+        newest_first = takewhile(lambda past: past.revision > after, reversed(self._by_collection.get(collection, ())))
+        changes = list(newest_first)
+        changes.reverse()
+        return tuple(past.change for past in islice(changes, limit))
+
+    def undone(self, collection: str, to: int) -> dict[StoreKey, StoreEntry | None]:
+        """What the objects that changed after a revision were at it (None: not there); Expired if it was forgotten."""
+        try:
+            self.require(collection, to)
+        except Expired as error:
+            raise Expired("The resourceVersion for the provided list is too old.") from error
+        newest_first = takewhile(lambda past: past.revision > to, reversed(self._by_collection.get(collection, ())))
+        return {past.key: past.before for past in newest_first}
+
+    def __len__(self) -> int:
+        """How many changes are remembered."""
+        return len(self._all)
+
+
+_AFTER_SLASH = "0"
+
+
+def path_of(key: StoreKey) -> str:
+    """What orders the keys of a collection: compared as text it gives the order of a list."""
+    return f"{key.namespace}/{key.name}"
+
+
+class _Collection:
+    """Entries by path; the paths are sorted when first asked for, and kept so from then on."""
+
+    __slots__ = ("_paths", "entries")
+
+    def __init__(self, entries: dict[str, StoreEntry] | None = None) -> None:
+        self.entries: dict[str, StoreEntry] = {} if entries is None else entries
+        self._paths: list[str] | None = None
+
+    def put(self, path: str, entry: StoreEntry) -> None:
+        if self._paths is not None and path not in self.entries:
+            insort(self._paths, path)
+        self.entries[path] = entry
+
+    def remove(self, path: str) -> None:
+        if self.entries.pop(path, None) is not None and self._paths is not None:
+            del self._paths[bisect_left(self._paths, path)]
+
+    def listed(self, namespace: str) -> tuple[StoreEntry, ...]:
+        if self._paths is None:
+            self._paths = sorted(self.entries)
+        paths = self._paths
+        if namespace:
+            paths = paths[bisect_left(paths, f"{namespace}/") : bisect_left(paths, f"{namespace}{_AFTER_SLASH}")]
+        return tuple(map(self.entries.__getitem__, paths))
+
+
+class NewestEntries:
+    """Every collection's entries."""
+
+    def __init__(self) -> None:
+        self._collections: dict[str, _Collection] = {}
+
+    def get(self, key: StoreKey) -> StoreEntry | None:
+        """The entry at a key."""
+        collection = self._collections.get(key.collection)
+        return None if collection is None else collection.entries.get(path_of(key))
+
+    def put(self, entry: StoreEntry) -> None:
+        """Set the entry at its key."""
+        collection = self._collections.get(entry.key.collection)
+        if collection is None:
+            collection = self._collections[entry.key.collection] = _Collection()
+        collection.put(path_of(entry.key), entry)
+
+    def remove(self, key: StoreKey) -> None:
+        """Drop the entry at a key, if there is one."""
+        if collection := self._collections.get(key.collection):
+            collection.remove(path_of(key))
+
+    def listed(self, collection: str, namespace: str = "") -> tuple[StoreEntry, ...]:
+        """The entries of a collection, or of one namespace of it, in key order."""
+        found = self._collections.get(collection)
+        return () if found is None else found.listed(namespace)
+
+    def listed_as_it_was(
+        self, collection: str, namespace: str, earlier: Mapping[StoreKey, StoreEntry | None]
+    ) -> tuple[StoreEntry, ...]:
+        """The same with some entries as they were before (None: not there then)."""
+        found = self._collections.get(collection)
+        entries = {} if found is None else dict(found.entries)
+        for key, entry in earlier.items():
+            if entry is None:
+                entries.pop(path_of(key), None)
+            else:
+                entries[path_of(key)] = entry
+        return _Collection(entries).listed(namespace)
+
+    def keys_in(self, namespace: str) -> list[StoreKey]:
+        """The keys of everything in a namespace, in no useful order of collections."""
+        return [entry.key for each in self._collections.values() for entry in each.listed(namespace)]
+
+
+@dataclass(slots=True, kw_only=True)
+class StoreMemory:
+    """A store's memory. `leftovers` are rows that nothing needs any more."""
+
+    state: NewestEntries
+    history: History
+    expiry: Expiry
+    revision: int
+    leftovers: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """The same moment on the wall clock, which rows are dated by, and on the monotonic one, which memory uses."""
+
+    wall_seconds: float
+    monotonic_seconds: float
+
+    def monotonic_of(self, wall_seconds: float) -> float:
+        """When something dated by the wall clock happened; the future, after the clock was set back, counts as now."""
+        return self.monotonic_seconds - max(0.0, self.wall_seconds - wall_seconds)
+
+
+Unseal = Callable[[StoreKey, bytes], bytes]
+
+
+def restored(
+    rows: Iterable[StoreRow], meta: StoreMeta, settings: StoreSettings, *, now: Moment, unseal: Unseal
+) -> StoreMemory:
+    """The memory that the rows, given oldest first, describe."""
+    # What had no history when it was written has none now, whatever the settings say today.
+    without_history = settings.without_history | meta.without_history
+    memory = StoreMemory(
+        state=NewestEntries(),
+        history=History(settings, forgotten=meta.compacted),
+        expiry=Expiry(settings.lifetimes),
+        revision=meta.revision,
+    )
+    for row in rows:
+        key = StoreKey(intern(row.collection), intern(row.namespace), row.name)
+        before = memory.state.get(key)
+        after = None if row.value is None else StoreEntry(key, row.revision, unseal(key, row.value))
+        at = now.monotonic_of(row.written_at)
+        if row.revision > meta.compacted and row.collection not in without_history:
+            memory.history.append(PastChange(row.revision, before, after, at))
+        else:
+            memory.leftovers += [] if before is None else [before.revision]
+            memory.leftovers += [] if after is not None else [row.revision]
+        if after is None:
+            memory.state.remove(key)
+            memory.expiry.removed(key)
+        else:
+            memory.state.put(after)
+            memory.expiry.written(key, at)
+        memory.revision = max(memory.revision, row.revision)
+    for collection in without_history:
+        memory.history.forget_before(collection, memory.revision)
+    return memory
+
+
+log = get_logger(__name__)
+
+HELD_CHANGES = 256
+"""Changes a watch holds before it turns to the history: a hundred milliseconds or so of the busiest server."""
+READ_AT_ONCE = 500
+"""Changes read from history at a time: the loop serves others in between."""
+
+
+class StoreWatch:
+    """A watch of one collection; implements `store.Watch`. It starts as one that lags behind, at `after`."""
+
+    def __init__(self, watches: "Watches", collection: str, after: int) -> None:
+        self._watches, self._collection = watches, collection
+        self._seen = after
+        self._held: list[tuple[StoreChange, ...]] = []
+        self._held_count = 0
+        self._lags = True
+        self._wake: asyncio.Future[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._watches.join(self, self._collection, self._seen)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._watches.leave(self, self._collection)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ChangeBatch:
+        while True:
+            batch = self.take()
+            if batch.changes:
+                return batch
+            if self._watches.is_closed:
+                raise StopAsyncIteration
+            self._wake = asyncio.get_running_loop().create_future()
+            await self._wake
+
+    def take(self) -> ChangeBatch:
+        """What there is now; see `store.Watch`."""
+        if self._lags:
+            changes = self._watches.history.since(self._collection, self._seen, READ_AT_ONCE)
+            is_all = len(changes) < READ_AT_ONCE
+            reached = self._watches.revision if is_all else changes[-1].revision
+            # One that starts in the future stays behind until that has come.
+            self._lags = not is_all or reached < self._seen
+        else:
+            changes = self._held[0] if len(self._held) == 1 else tuple(chain.from_iterable(self._held))
+            reached = self._watches.revision
+        self._held, self._held_count = [], 0
+        self._seen = max(self._seen, reached)
+        return ChangeBatch(changes, self._seen)
+
+    def offer(self, changes: tuple[StoreChange, ...]) -> None:
+        """Hold changes for the reader, and wake it."""
+        if not self._lags:
+            self._held.append(changes)
+            self._held_count += len(changes)
+            # A single commit is held whatever its size: all watches share it.
+            if self._held_count > HELD_CHANGES and len(self._held) > 1:
+                self._lags = True
+                self._held, self._held_count = [], 0
+        self.wake()
+
+    def wake(self) -> None:
+        """Have the reader look again."""
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+
+class Watches:
+    """All watches and listeners of a store."""
+
+    def __init__(self, history: History, revision: int) -> None:
+        self.history, self.revision = history, revision
+        self.is_closed = False
+        self._watches: dict[str, set[StoreWatch]] = {}
+        self._listeners: dict[str, list[Callable[[StoreChange], None]]] = {}
+
+    def join(self, watch: StoreWatch, collection: str, after: int) -> None:
+        """Have a watch offered what happens; Expired if it comes too late."""
+        self.history.require(collection, after)
+        self._watches.setdefault(collection, set()).add(watch)
+
+    def leave(self, watch: StoreWatch, collection: str) -> None:
+        """Offer it nothing more."""
+        watches = self._watches[collection]
+        watches.discard(watch)
+        if not watches:
+            del self._watches[collection]
+
+    def listen(self, collection: str, heard: Callable[[StoreChange], None]) -> None:
+        """Call back for each change; see `store.Commits`."""
+        self._listeners.setdefault(collection, []).append(heard)
+
+    def has_audience(self, collection: str) -> bool:
+        """Whether anybody wants to know about a collection."""
+        return collection in self._watches or collection in self._listeners
+
+    def publish(self, collection: str, changes: Sequence[StoreChange]) -> None:
+        """Tell everybody who follows a collection; history and revision are up to date."""
+        for heard in self._listeners.get(collection, ()):
+            for change in changes:
+                try:
+                    heard(change)
+                except Exception as error:  # noqa: BLE001  the others, and the writer, must hear of it all the same
+                    log.error("a listener failed", error=error, collection=collection, revision=change.revision)
+        shared = tuple(changes)
+        for watch in self._watches.get(collection, ()):
+            watch.offer(shared)
+
+    def close(self) -> None:
+        """End every watch, once it has given what it has."""
+        self.is_closed = True
+        for watch in chain.from_iterable(self._watches.values()):
+            watch.wake()

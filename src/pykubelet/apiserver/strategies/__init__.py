@@ -1,1 +1,0 @@
-"""The rules that differ from kind to kind: pure functions on documents."""

@@ -1,0 +1,115 @@
+"""What a node stands on: everything outside of it, and who it is."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Self
+
+from pykubelet.aio.clock import Clock
+from pykubelet.api.generated.core import EventSource, ObjectReference
+from pykubelet.api.names import dns1123_subdomain_errors
+from pykubelet.app.program import make_private_folder
+from pykubelet.app.runtimes import RuntimeParts
+from pykubelet.app.settings import CannotStart, NodeSettings
+from pykubelet.client.interface import Client
+from pykubelet.client.recorder import AnnotatingRecorder, LogRecorder, Recorder
+from pykubelet.kubelet.eviction.pressure_monitor import LinuxSignals, SignalReader
+from pykubelet.kubelet.eviction.thresholds import Threshold, kept_free, parse_thresholds
+from pykubelet.kubelet.explain.trail import PodTrails, TrailEventRecorder
+from pykubelet.kubelet.logs.log_directory import LogDirectory
+from pykubelet.kubelet.nodestatus.machine import LinuxMachine, MachineInfo, MachineInfoReader
+from pykubelet.kubelet.nodestatus.node_status import node_reference
+from pykubelet.kubelet.nodestatus.setters import NodeStatusSettings
+from pykubelet.kubelet.volumemanager.filesystem import Mounter, SystemMounter
+
+COMPONENT = "kubelet"
+"""Who events come from: tools look for this word."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeDependencies:
+    """Handed to every part that needs something of it."""
+
+    settings: NodeSettings
+    about: NodeStatusSettings
+    client: Client | None
+    runtime: RuntimeParts
+    clock: Clock
+    machine: MachineInfoReader
+    machine_now: MachineInfo
+    mounter: Mounter
+    signals: SignalReader
+    thresholds: tuple[Threshold, ...]
+    trail: PodTrails
+    recorder: AnnotatingRecorder
+    event_writer: Recorder | None
+    logs: LogDirectory
+
+    @property
+    def name(self) -> str:
+        """The name of the node."""
+        return self.settings.node_name
+
+    @property
+    def reference(self) -> ObjectReference:
+        """Whom events about the node are about."""
+        return node_reference(self.name)
+
+    @classmethod
+    async def of(
+        cls,
+        settings: NodeSettings,
+        *,
+        client: Client | None,
+        runtime: RuntimeParts,
+        clock: Clock,
+        machine: MachineInfoReader | None = None,
+        mounter: Mounter | None = None,
+        signals: SignalReader | None = None,
+    ) -> Self:
+        """Ground for a node, on this machine unless told otherwise; CannotStart for settings that cannot be."""
+        name, root = settings.node_name, settings.root_dir
+        if errors := dns1123_subdomain_errors(name):
+            raise CannotStart(f'the node cannot be called "{name}", choose another name: {errors[0]}')
+        make_root(settings)
+        try:
+            thresholds = parse_thresholds(settings.eviction_hard)
+        except ValueError as error:
+            raise CannotStart(str(error)) from error
+        facts = machine or LinuxMachine(name=name, data_dir=root)
+        about = NodeStatusSettings(
+            name=name,
+            hostname=name,
+            port=settings.port,
+            ips=(settings.address,) if settings.address else (),
+            max_pods=settings.max_pods,
+            kept_free=kept_free(thresholds),
+            runtime_version=f"{runtime.name}://{runtime.version}",
+        )
+        trail, writer = PodTrails(clock=clock), _event_writer(client, name, clock)
+        return cls(
+            settings=settings,
+            about=about,
+            client=client,
+            runtime=runtime,
+            clock=clock,
+            machine=facts,
+            machine_now=await asyncio.to_thread(facts.read),
+            mounter=mounter or SystemMounter(),
+            signals=signals or LinuxSignals(data_dir=root),
+            thresholds=thresholds,
+            trail=trail,
+            recorder=TrailEventRecorder(writer or LogRecorder(), trail),
+            event_writer=writer,
+            logs=LogDirectory(root / "logs/pods", links=root / "logs/containers"),
+        )
+
+
+def make_root(settings: NodeSettings) -> None:
+    """The node's folder, for others not to look into; CannotStart if it cannot be made."""
+    make_private_folder(settings.root_dir, 0o750)
+
+
+def _event_writer(client: Client | None, node_name: str, clock: Clock) -> Recorder | None:
+    if client is None:
+        return None
+    return Recorder(sink=client, source=EventSource(component=COMPONENT, host=node_name), clock=clock)

@@ -1,0 +1,146 @@
+"""The node's own API put together: where it listens, whom it lets in, what it shows."""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pykubelet.aio.clock import Clock
+from pykubelet.app.node_dependencies import NodeDependencies
+from pykubelet.app.node_pods import NodePods
+from pykubelet.app.settings import CannotStart, NodeSettings
+from pykubelet.client.certificates.csr import serving_template
+from pykubelet.client.certificates.manager import CertificateManager
+from pykubelet.client.certificates.store import CertificateStore
+from pykubelet.client.interface import Client
+from pykubelet.client.transport import PemSource
+from pykubelet.httpserver.listener import listen_address
+from pykubelet.kubelet.kubelet import Kubelet
+from pykubelet.kubelet.nodestatus.machine import node_ip
+from pykubelet.kubelet.pleg.pleg import PodLifecycleEventGenerator
+from pykubelet.kubelet.server.auth import ApiServerAccessReviewer, CertificateOnlyAccess, KubeletAuth
+from pykubelet.kubelet.server.certificate import (
+    SelfSignedRenewal,
+    ServingError,
+    listen,
+    self_signed_certificate,
+    server_context,
+)
+from pykubelet.kubelet.server.container_logs import ContainerLogs
+from pykubelet.kubelet.server.handlers import KubeletHandlers, KubeletPages
+from pykubelet.kubelet.server.pod_commands import PodCommands
+from pykubelet.kubelet.server.server import KubeletServer, ServerRequestMetrics
+from pykubelet.kubelet.stats.machine_usage import MachineReader
+from pykubelet.kubelet.stats.metrics import MetricsCollector
+from pykubelet.kubelet.stats.provider import PodExplanations, StatsProvider
+
+_RESYNC_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeListener:
+    """Where the node's API listens; nobody answers yet. `address` is how others reach it."""
+
+    listener: socket.socket
+    tls: ssl.SSLContext
+    address: str
+    knows_clients: bool
+    """Whether somebody may be let in by a certificate."""
+
+    @property
+    def port(self) -> int:
+        found: int = self.listener.getsockname()[1]
+        return found
+
+
+class KnownApiServer(NamedTuple):
+    """The API server of a node as the node's own API sees it: its URL, and who vouches for its clients."""
+
+    url: str
+    client_authority: PemSource | None
+
+
+@asynccontextmanager
+async def open_listener(
+    settings: NodeSettings, *, server: KnownApiServer | None, clock: Clock
+) -> AsyncIterator[NodeListener]:
+    """The socket of the node's API, for as long as the context lasts; CannotStart if it is not to be had."""
+    door = await asyncio.to_thread(_open, settings, server or KnownApiServer("", None), clock)
+    with door.listener:
+        yield door
+
+
+def _open(settings: NodeSettings, server: KnownApiServer, clock: Clock) -> NodeListener:
+    bind, address = listen_address(settings.bind, server.url, node_ip(settings.node_name))
+    authority = server.client_authority
+    if settings.client_ca is not None:
+        authority = PemSource("--client-ca", path=str(settings.client_ca))
+    try:
+        files = self_signed_certificate(settings.root_dir / "pki", [address, settings.node_name], clock.now())
+        tls = server_context(files, authority)
+        return NodeListener(
+            listener=listen(bind, settings.port), tls=tls, address=address, knows_clients=authority is not None
+        )
+    except ServingError as error:
+        raise CannotStart(str(error)) from error
+    except OSError as error:
+        place = error.filename or f"the node's API cannot listen on {bind}:{settings.port}"
+        raise CannotStart(f"{place}: {error.strerror or error}") from error
+
+
+def own_renewal(door: NodeListener, settings: NodeSettings, *, clock: Clock) -> SelfSignedRenewal:
+    """Makes the node's own certificate anew before it ends; connections from then on get it."""
+    names = (door.address, settings.node_name)
+    return SelfSignedRenewal(settings.root_dir / "pki", names, changed=door.tls.load_cert_chain, clock=clock)
+
+
+def serving_certificate(
+    door: NodeListener, settings: NodeSettings, *, client: Client, clock: Clock
+) -> CertificateManager:
+    """Has the API server sign the certificate that the node's API shows; connections from then on get it."""
+    wish = serving_template(settings.node_name, [door.address, settings.node_name])
+    files = CertificateStore(settings.root_dir / "pki", wish.file_name)
+    return CertificateManager(client=client, wish=wish, files=files, clock=clock, changed=door.tls.load_cert_chain)
+
+
+@asynccontextmanager
+async def serving_node_api(
+    door: NodeListener,
+    *,
+    ground: NodeDependencies,
+    known: NodePods,
+    watchdog: PodLifecycleEventGenerator,
+    loop: Kubelet,
+    explanations: PodExplanations,
+    collectors: Iterable[MetricsCollector] = (),
+) -> AsyncIterator[None]:
+    """The node's API answers, for as long as the context lasts."""
+    parts, clock, client, counts = ground.runtime, ground.clock, ground.client, ServerRequestMetrics()
+    judge = (
+        ApiServerAccessReviewer(api=client, node_name=ground.name, clock=clock)
+        if client is not None
+        else CertificateOnlyAccess()
+    )
+    machine = MachineReader(data_dir=ground.settings.root_dir, clock=clock)
+    pages = KubeletPages(
+        pods=known.pods,
+        statuses=known.statuses,
+        runtime=parts.runtime,
+        stats=StatsProvider(node_name=ground.name, machine=machine, runtime=parts.runtime, usages=parts.usages),
+        checks={"syncloop": lambda: loop.stuck_error(_RESYNC_SECONDS)},
+        explanations=explanations,
+        collectors=[counts, *collectors],
+        probe_collectors=[known.probes.counts],
+    )
+    looks = watchdog.cache
+    front = KubeletHandlers(
+        gate=KubeletAuth(judge),
+        pages=pages,
+        logs=ContainerLogs(pods=known.pods, statuses=known.statuses, looks=looks, paths=ground.logs, clock=clock),
+        commands=PodCommands(pods=known.pods, looks=looks, streams=parts.streams, commands=parts.commands),
+    )
+    async with KubeletServer(front, counts).serving(door.listener, door.tls):
+        yield

@@ -1,0 +1,141 @@
+"""What came of applying a document, in words.
+
+In: an object before and after, or why it was refused. Out: created, configured or unchanged; lines with file, line and field.
+
+Makes objects be as manifests say, by server-side apply.
+"""
+
+import asyncio
+import re
+from dataclasses import dataclass
+
+from pykubelet.api.errors import ApiError, Conflict, NotFound
+from pykubelet.api.manifest import ManifestItem
+from pykubelet.api.serializer import Document, decode_document
+from pykubelet.cli.actions.resource_args import served_kind
+from pykubelet.cli.actions.session import ApiSession, ApplyOptions, apply_plan
+from pykubelet.client.discovery import ServedResource
+
+_DEFINITIONS = "CustomResourceDefinition"
+# A definition is served a moment after it was taken.
+_LOOKS = 20
+_PAUSE_SECONDS = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyOutcome:
+    """An object before and after; before is None if it was not there."""
+
+    served: ServedResource
+    before: Document | None
+    after: Document
+
+
+class NoSuchKind(Exception):
+    """The server does not serve a kind."""
+
+
+class ManifestApplier:
+    """Applies one document after the other; knows what the server serves, and notices when that changes."""
+
+    def __init__(self, session: ApiSession, options: ApplyOptions) -> None:
+        self._session, self._options = session, options
+        self._catalogue: tuple[ServedResource, ...] = ()
+        self._defines_kinds = False
+
+    async def apply(self, item: ManifestItem) -> ApplyOutcome:
+        """Apply a document. NoSuchKind; ApiError if it is refused."""
+        served = await self._served(item)
+        resource = served.resource
+        metadata = item.document.get("metadata") or {}
+        namespace = metadata.get("namespace") or self._session.namespace
+        before = await self._before(served, namespace, str(metadata.get("name", "")))
+        answer = await self._session.ask(apply_plan(resource, item.document, namespace, self._options))
+        self._defines_kinds |= item.kind == _DEFINITIONS
+        return ApplyOutcome(served, before, decode_document(answer.body))
+
+    async def _before(self, served: ServedResource, namespace: str, name: str) -> Document | None:
+        try:
+            return await self._session.get(served.resource, namespace, name)
+        except NotFound:
+            return None
+
+    async def _served(self, item: ManifestItem) -> ServedResource:
+        for look in range(_LOOKS):
+            if look or not self._catalogue:
+                self._catalogue = await self._session.catalogue()
+            served = served_kind(item.api_version, item.kind, self._catalogue)
+            if served is not None:
+                return served
+            if not self._defines_kinds:
+                break
+            await asyncio.sleep(_PAUSE_SECONDS)
+        raise NoSuchKind(f'the server has no kind "{item.kind}" in version "{item.api_version}"')
+
+
+_KEY = re.compile(r"\[([^\]=]+)=(\"[^\"]*\"|[^\]]*)\]")
+# What the server itself keeps, and what controllers write meanwhile.
+_NOT_OURS = frozenset({"managedFields", "resourceVersion", "generation"})
+
+
+def outcome(before: Document | None, after: Document) -> str:
+    """What became of an object: it was not there, or it is another one than before, or neither."""
+    if before is None:
+        return "created"
+    return "unchanged" if _wish(before) == _wish(after) else "configured"
+
+
+def _wish(document: Document) -> Document:
+    metadata = {key: value for key, value in (document.get("metadata") or {}).items() if key not in _NOT_OURS}
+    return {**{key: value for key, value in document.items() if key != "status"}, "metadata": metadata}
+
+
+def refusal_lines(item: ManifestItem, error: ApiError) -> list[str]:
+    """Why a document was refused, with file, line and field as far as they are known."""
+    if isinstance(error, Conflict) and error.has_cause("FieldManagerConflict"):
+        return [_owner_line(item, cause) for cause in error.causes]
+    causes = [cause for cause in error.causes if cause.get("field")]
+    if not causes:
+        return [str(item.problem("", error.message))]
+    return [str(item.problem(_field(item, cause), str(cause.get("message", "")))) for cause in causes]
+
+
+def conflict_hint(error: ApiError) -> str:
+    """How to go on where others own fields; empty for other refusals."""
+    if not isinstance(error, Conflict) or not error.has_cause("FieldManagerConflict"):
+        return ""
+    return "leave these fields out of the manifest, or take them over with --force-conflicts"
+
+
+def _owner_line(item: ManifestItem, cause: Document) -> str:
+    owner = str(cause.get("message", "")).removeprefix("conflict with ")
+    return str(item.problem(_field(item, cause), f"another manager owns this field: {owner}"))
+
+
+def _field(item: ManifestItem, cause: Document) -> str:
+    """The field in the words of the manifest: elements of lists by their place, not by a key."""
+    steps = _KEY.split(str(cause.get("field", "")).removeprefix("."))
+    text = steps[0]
+    for key, value, rest in zip(steps[1::3], steps[2::3], steps[3::3], strict=True):
+        found = _place(_at(item.document, text), key, value.strip('"'))
+        text += f"[{found if found is not None else f'{key}={value}'}]" + rest
+    return text
+
+
+def _place(elements: object, key: str, value: str) -> int | None:
+    if not isinstance(elements, list):
+        return None
+    # The server may name more than one key; the first tells elements apart well enough to find a line.
+    matches = (i for i, one in enumerate(elements) if isinstance(one, dict) and str(one.get(key)) == value)
+    return next(matches, None)
+
+
+def _at(value: object, path: str) -> object:
+    for step in re.findall(r"[^.\[\]]+", path):
+        if isinstance(value, dict):
+            value = value.get(step)
+        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return None
+    return value

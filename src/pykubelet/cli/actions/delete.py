@@ -1,0 +1,209 @@
+"""Deletes what `delete` was asked for, and says so.
+
+Deletes objects, and waits until they are gone.
+"""
+
+import asyncio
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import aclosing, contextmanager, suppress
+from dataclasses import dataclass, replace
+
+import click
+
+from pykubelet.api.errors import ApiError, Gone, NotFound
+from pykubelet.api.schema import Resource
+from pykubelet.cli.actions.get import GetScope, watch_changes
+from pykubelet.cli.actions.resource_args import AmbiguousArguments, named, requested_resources, served_kind
+from pykubelet.cli.actions.session import ApiSession, DeletionOptions, api_error_text, delete_plan
+from pykubelet.cli.apply import read_items
+from pykubelet.cli.client_command import print_error
+from pykubelet.client.discovery import ServedResource
+from pykubelet.client.interface import Selection
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionTarget:
+    """One object to delete; `uid` is that of the one that was."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    uid: str = ""
+
+
+def deletion_target(resource: Resource, namespace: str, name: str) -> DeletionTarget:
+    """An object by its name; what is in no namespace has none."""
+    return DeletionTarget(resource, namespace if resource.namespaced else "", name)
+
+
+async def targets_of(session: ApiSession, resources: Sequence[ServedResource], scope: GetScope) -> list[DeletionTarget]:
+    """The objects that a selection finds."""
+    found = []
+    for served in resources:
+        for document in await session.list(served.resource, scope.namespace, scope.selection):
+            metadata = document["metadata"]
+            found.append(DeletionTarget(served.resource, metadata.get("namespace", ""), metadata["name"]))
+    return found
+
+
+async def delete(session: ApiSession, one: DeletionTarget, wish: DeletionOptions) -> DeletionTarget:
+    """Ask for the end of an object; the one that is on its way."""
+    answer = await session.document(delete_plan(one.resource, one.namespace, one.name, wish))
+    # The answer is the object as it is now, or that it is gone already.
+    told = answer.get("details") if answer.get("kind") == "Status" else answer.get("metadata")
+    return replace(one, uid=str((told or {}).get("uid", "")))
+
+
+async def until_gone(session: ApiSession, one: DeletionTarget) -> None:
+    """Wait until it is not there any more, or another one has its name."""
+    while True:
+        try:
+            found = await session.get(one.resource, one.namespace, one.name)
+        except NotFound:
+            return
+        metadata = found["metadata"]
+        if one.uid and metadata["uid"] != one.uid:
+            return
+        by_name = GetScope(one.namespace, Selection(fields=f"metadata.name={one.name}"))
+        changes = watch_changes(session, one.resource, by_name, metadata["resourceVersion"], as_table=False)
+        # Its revision may be forgotten while we wait; then it is looked up again.
+        with suppress(Gone):
+            async with aclosing(changes) as news:
+                async for kind, document in news:
+                    if kind == "DELETED" or document["metadata"]["uid"] != metadata["uid"]:
+                        return
+
+
+_FORCE_WARNING = (
+    "Warning: Immediate deletion does not wait for confirmation that the running resource has been terminated. "
+    "The resource may continue to run on the cluster indefinitely."
+)
+_LONG_SECONDS = 7 * 24 * 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteArguments:
+    """The options of `delete`."""
+
+    words: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    recursive: bool = False
+    all_namespaces: bool = False
+    selector: str = ""
+    field_selector: str = ""
+    everything: bool = False
+    grace_period: int = -1
+    now: bool = False
+    force: bool = False
+    wait: bool = True
+    timeout_seconds: float = 0.0
+    cascade: str = "background"
+    ignore_not_found: bool = False
+    dry_run: str = "none"
+    output: str = ""
+
+    @property
+    def wish(self) -> DeletionOptions:
+        """Without --force nothing ends at once: a 0 is taken for a 1, as kubectl does."""
+        grace = 1 if self.now else self.grace_period
+        if self.force and grace < 0:
+            grace = 0
+        if grace == 0 and not self.force:
+            grace = 1
+        seconds = None if grace < 0 else grace
+        return DeletionOptions(
+            grace_seconds=seconds, cascade=self.cascade.capitalize(), dry_run=self.dry_run == "server"
+        )
+
+
+async def delete_all(session: ApiSession, asked: DeleteArguments) -> int:
+    """Delete it; the exit code."""
+    targets, is_good = await _targets(session, asked)
+    if asked.force and targets:
+        click.echo(_FORCE_WARNING, err=True)
+    if not targets and is_good and not asked.ignore_not_found:
+        click.echo("No resources found", err=True)
+    ending: list[DeletionTarget] = []
+    for one in targets:
+        try:
+            ending.append(await delete(session, one, asked.wish))
+        except ApiError as error:
+            if not (isinstance(error, NotFound) and asked.ignore_not_found):
+                print_error(api_error_text(error))
+                is_good = False
+            continue
+        click.echo(_done(asked, one))
+    if asked.wait and asked.dry_run == "none":
+        is_good &= await _wait(session, asked, ending)
+    return 0 if is_good else 1
+
+
+async def _targets(session: ApiSession, asked: DeleteArguments) -> tuple[list[DeletionTarget], bool]:
+    """What is to be deleted, and whether all that was named could be understood."""
+    catalogue = await session.catalogue()
+    if asked.names:
+        return _in_manifests(asked, catalogue, session.namespace)
+    wanted = requested_resources(asked.words, catalogue)
+    is_chosen = bool(asked.selector or asked.field_selector or asked.everything)
+    if any(one.names for one in wanted):
+        if is_chosen or asked.all_namespaces:
+            raise AmbiguousArguments("names do not go together with selectors, --all or --all-namespaces")
+        return [
+            deletion_target(one.served.resource, session.namespace, name) for one in wanted for name in one.names
+        ], True
+    if not is_chosen:
+        raise AmbiguousArguments("no name was given; say which ones by name, --selector or --all")
+    selection = Selection(asked.selector, asked.field_selector)
+    scope = GetScope("" if asked.all_namespaces else session.namespace, selection)
+    return await targets_of(session, [one.served for one in wanted], scope), True
+
+
+def _in_manifests(
+    asked: DeleteArguments, catalogue: Sequence[ServedResource], namespace: str
+) -> tuple[list[DeletionTarget], bool]:
+    items, is_good = read_items(asked.names, recursive=asked.recursive)
+    found = []
+    for item in items:
+        metadata = item.document.get("metadata") or {}
+        served = served_kind(item.api_version, item.kind, catalogue)
+        if served is None or not metadata.get("name"):
+            print_error(str(item.problem("kind", f"the server has no such object of kind {item.kind}")))
+            is_good = False
+        else:
+            found.append(deletion_target(served.resource, metadata.get("namespace") or namespace, metadata["name"]))
+    return found, is_good
+
+
+def _done(asked: DeleteArguments, one: DeletionTarget) -> str:
+    kind = named(one.resource)
+    if asked.output == "name":
+        return f"{kind}/{one.name}"
+    how = "force deleted" if asked.force else "deleted"
+    where = f" from {one.namespace} namespace" if one.namespace else ""
+    return f'{kind} "{one.name}" {how}{where}' + (" (server dry run)" if asked.dry_run == "server" else "")
+
+
+async def _wait(session: ApiSession, asked: DeleteArguments, targets: list[DeletionTarget]) -> bool:
+    try:
+        async with asyncio.timeout(asked.timeout_seconds or _LONG_SECONDS):
+            for number, one in enumerate(targets):
+                with _told(f"waiting for {len(targets) - number} to go: {named(one.resource)}/{one.name}"):
+                    await until_gone(session, one)
+    except TimeoutError:
+        print_error(f"error: timed out waiting for the condition on {one.resource.plural}/{one.name}")
+        return False
+    return True
+
+
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    """A line that is there only while something is waited for, and only for people."""
+    is_shown = sys.stderr.isatty()
+    if is_shown:
+        click.echo(f"\r\x1b[2K{what}", nl=False, err=True)
+    try:
+        yield
+    finally:
+        if is_shown:
+            click.echo("\r\x1b[2K", nl=False, err=True)

@@ -1,0 +1,106 @@
+"""Gathers what is told of an object: itself, its events, and objects that belong to it."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from pykubelet.api.errors import ApiError, NotFound
+from pykubelet.api.schema import ENDPOINT_SLICES, EVENTS, LEASES, PODS, REPLICA_SETS, Resource
+from pykubelet.api.serializer import Document
+from pykubelet.cli.actions.polymorphichelpers import selector_of_pods
+from pykubelet.cli.actions.session import ApiSession
+from pykubelet.client.interface import Selection
+
+_MIRROR = "kubernetes.io/config.mirror"
+_LEASES = "kube-node-lease"
+_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota")
+_LIMITS = Resource("", "v1", "limitranges", "LimitRange")
+
+
+@dataclass(frozen=True, slots=True)
+class RelatedObjects:
+    """An object with its events and, by their plural, related objects; None for those that may not be seen."""
+
+    object: Document
+    events: list[Document]
+    related: Mapping[str, list[Document] | None]
+
+
+async def named_or_alike(session: ApiSession, resource: Resource, namespace: str, name: str) -> list[Document]:
+    """The object of a name, or if there is none those whose names begin so. NotFound."""
+    try:
+        return [await session.get(resource, namespace, name)]
+    except NotFound:
+        alike = [
+            one for one in await session.list(resource, namespace) if str(one["metadata"]["name"]).startswith(name)
+        ]
+        if not alike:
+            raise
+        return alike
+
+
+async def gather(session: ApiSession, resource: Resource, document: Document) -> RelatedObjects:
+    """All that is told of an object."""
+    gatherer = _RELATED.get((resource.group, resource.kind))
+    related = await gatherer(session, document) if gatherer is not None else {}
+    return RelatedObjects(document, await _events(session, document), related)
+
+
+async def _events(session: ApiSession, document: Document) -> list[Document]:
+    metadata = document["metadata"]
+    uids = [str((metadata.get("annotations") or {}).get(_MIRROR) or metadata.get("uid", ""))]
+    if document.get("kind") == "Node":
+        # What happens to a node is told by its controller with its uid, by its kubelet with its name.
+        uids.append(metadata["name"])
+    found: list[Document] = []
+    for uid in uids:
+        about = {"name": metadata["name"], "namespace": metadata.get("namespace", ""), "kind": document.get("kind", "")}
+        fields = ",".join(f"involvedObject.{key}={value}" for key, value in {**about, "uid": uid}.items() if value)
+        found += await _seen(session, EVENTS, metadata.get("namespace", ""), Selection(fields=fields)) or ()
+    return found
+
+
+async def _seen(session: ApiSession, resource: Resource, namespace: str, selection: Selection) -> list[Document] | None:
+    """Objects, or None if they may not be seen or there is no such thing."""
+    try:
+        return await session.list(resource, namespace, selection)
+    except ApiError:
+        return None
+
+
+async def _of_node(session: ApiSession, document: Document) -> Mapping[str, list[Document] | None]:
+    name = document["metadata"]["name"]
+    there = f"spec.nodeName={name},status.phase!=Succeeded,status.phase!=Failed"
+    leases = await _seen(session, LEASES, _LEASES, Selection(fields=f"metadata.name={name}"))
+    return {"pods": await _seen(session, PODS, "", Selection(fields=there)), "leases": leases}
+
+
+async def _of_owner(session: ApiSession, document: Document) -> Mapping[str, list[Document] | None]:
+    chosen = Selection(selector_of_pods(document))
+    return {"pods": await _seen(session, PODS, document["metadata"]["namespace"], chosen)}
+
+
+async def _of_deployment(session: ApiSession, document: Document) -> Mapping[str, list[Document] | None]:
+    chosen = Selection(selector_of_pods(document))
+    return {"replicasets": await _seen(session, REPLICA_SETS, document["metadata"]["namespace"], chosen)}
+
+
+async def _of_service(session: ApiSession, document: Document) -> Mapping[str, list[Document] | None]:
+    metadata = document["metadata"]
+    chosen = Selection(f"kubernetes.io/service-name={metadata['name']}")
+    return {"endpointslices": await _seen(session, ENDPOINT_SLICES, metadata["namespace"], chosen)}
+
+
+async def _of_namespace(session: ApiSession, document: Document) -> Mapping[str, list[Document] | None]:
+    name = document["metadata"]["name"]
+    return {one.plural: await _seen(session, one, name, Selection()) for one in (_QUOTAS, _LIMITS)}
+
+
+_RELATED: dict[tuple[str, str], Callable[[ApiSession, Document], Awaitable[Mapping[str, list[Document] | None]]]] = {
+    ("", "Node"): _of_node,
+    ("", "Service"): _of_service,
+    ("", "Namespace"): _of_namespace,
+    ("apps", "Deployment"): _of_deployment,
+    ("apps", "ReplicaSet"): _of_owner,
+    ("apps", "StatefulSet"): _of_owner,
+    ("apps", "DaemonSet"): _of_owner,
+}

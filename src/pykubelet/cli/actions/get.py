@@ -1,0 +1,272 @@
+"""Shows what `get` was asked for.
+
+Gets objects as people name them, as tables or as they are, and their changes.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable
+from dataclasses import dataclass
+
+import click
+
+from pykubelet.api.errors import ApiError, Expired, NotFound, from_status
+from pykubelet.api.schema import Resource
+from pykubelet.api.serializer import Document, decode_document
+from pykubelet.api.times import ages_at
+from pykubelet.api.yaml.write import json_text, yaml_text
+from pykubelet.cli.actions.resource_args import (
+    AmbiguousArguments,
+    RequestedResource,
+    list_of,
+    named,
+    objects_in,
+    requested_resources,
+    without_managed_fields,
+)
+from pykubelet.cli.actions.session import ApiSession, api_error_text, changes_plan, object_plan
+from pykubelet.cli.client_command import print_error
+from pykubelet.cli.printers.table import Decoration, Row, align_rows, header, plain_table, rows_of
+from pykubelet.client.discovery import ServedResource
+from pykubelet.client.interface import EVERYTHING, Selection
+from pykubelet.client.request import LineSplitter
+
+_PAUSE_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class GetScope:
+    """Where to look: a namespace, or every one if it is empty, and for what."""
+
+    namespace: str
+    selection: Selection = EVERYTHING
+
+
+@dataclass(frozen=True, slots=True)
+class GetResult:
+    """What was found of one kind, as the server answered: tables, objects or lists; and what was not."""
+
+    wanted: RequestedResource
+    answers: tuple[Document, ...]
+    errors: tuple[ApiError, ...] = ()
+
+
+async def look_up(session: ApiSession, wanted: RequestedResource, scope: GetScope, *, as_table: bool) -> GetResult:
+    """The objects that are wanted of one kind; what cannot be had is among the errors."""
+    resource = wanted.served.resource
+    answers: list[Document] = []
+    errors: list[ApiError] = []
+    if not wanted.names:
+        try:
+            pages = session.pages(resource, scope.namespace, scope.selection, as_table=as_table)
+            answers += [page async for page in pages]
+        except ApiError as error:
+            errors.append(error)
+    for name in wanted.names:
+        try:
+            answers.append(await session.document(object_plan(resource, scope.namespace, name, as_table=as_table)))
+        except ApiError as error:
+            errors.append(error)
+    return GetResult(wanted, tuple(answers), tuple(errors))
+
+
+async def watch_changes(
+    session: ApiSession, resource: Resource, scope: GetScope, resource_version: str, *, as_table: bool
+) -> AsyncGenerator[tuple[str, Document], None]:
+    """Changes after a revision: their type and object, without bookmarks. Raises ApiError; ends only with the server."""
+    seen = resource_version
+    while True:
+        plan = changes_plan(resource, scope.namespace, scope.selection, seen, as_table=as_table)
+        async with session.client.stream(plan) as chunks:
+            splitter = LineSplitter()
+            async for chunk in chunks:
+                for line in splitter.lines(chunk):
+                    event = decode_document(line)
+                    kind, document = event["type"], event["object"]
+                    if kind == "ERROR":
+                        raise from_status(document, int(document.get("code") or Expired.code))
+                    seen = _revision(document) or seen
+                    if kind != "BOOKMARK":
+                        yield kind, document
+        # A server that ends every stream at once is not to be asked without a pause.
+        await asyncio.sleep(_PAUSE_SECONDS)
+
+
+def _revision(document: Document) -> str:
+    """That of the object, or of the one row of a table."""
+    own = str((document.get("metadata") or {}).get("resourceVersion", ""))
+    for row in document.get("rows") or () if document.get("kind") == "Table" else ():
+        own = str(((row.get("object") or {}).get("metadata") or {}).get("resourceVersion", "")) or own
+    return own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GetArguments:
+    """The options of `get`."""
+
+    words: tuple[str, ...]
+    all_namespaces: bool = False
+    selector: str = ""
+    field_selector: str = ""
+    output: str = ""
+    watch: bool = False
+    watch_only: bool = False
+    no_headers: bool = False
+    show_labels: bool = False
+    show_managed_fields: bool = False
+    ignore_not_found: bool = False
+
+    @property
+    def as_table(self) -> bool:
+        return self.output in {"", "wide"}
+
+
+class TablePrinter:
+    """Prints tables below each other, with the same columns as long as they are of one kind."""
+
+    def __init__(self, asked: GetArguments, *, with_kinds: bool) -> None:
+        self._asked, self._with_kinds = asked, with_kinds
+        self._widths: tuple[int, ...] = ()
+        self._columns: list[Document] = []
+        self._has_header = False
+        self.has_printed = False
+
+    def start(self) -> None:
+        """Begin with objects of another kind."""
+        self._widths, self._columns, self._has_header = (), [], False
+
+    def print(self, served: ServedResource, tables: Iterable[Document]) -> None:
+        """Add rows; columns are as wide as all that was printed needs."""
+        rows: list[Row] = []
+        for table in tables:
+            # Only the first change of a watch names its columns.
+            self._columns = table.get("columnDefinitions") or self._columns
+            rows += rows_of({**table, "columnDefinitions": self._columns}, self._decoration(served))
+        if not rows:
+            return
+        if not self._has_header and not self._asked.no_headers:
+            rows.insert(0, header({"columnDefinitions": self._columns}, self._decoration(served)))
+            if self.has_printed:
+                click.echo()
+        self._has_header = self.has_printed = True
+        lines, self._widths = align_rows(rows, self._widths)
+        click.echo("\n".join(lines))
+
+    def _decoration(self, served: ServedResource) -> Decoration:
+        return Decoration(
+            is_wide=self._asked.output == "wide",
+            namespaces=self._asked.all_namespaces and served.resource.namespaced,
+            labels=self._asked.show_labels,
+            kind=named(served.resource) if self._with_kinds else "",
+        )
+
+
+async def show(session: ApiSession, asked: GetArguments) -> int:
+    """Print it; the exit code."""
+    wanted = requested_resources(asked.words, await session.catalogue())
+    has_names = any(one.names for one in wanted)
+    if has_names and asked.all_namespaces:
+        raise AmbiguousArguments("a resource cannot be retrieved by name across all namespaces")
+    if has_names and asked.selector:
+        raise AmbiguousArguments("selectors and names do not go together")
+    selection = Selection(asked.selector, asked.field_selector)
+    scope = GetScope("" if asked.all_namespaces else session.namespace, selection)
+    if asked.watch or asked.watch_only:
+        return await _watch(session, asked, wanted, scope)
+    found = [await look_up(session, one, scope, as_table=asked.as_table) for one in wanted]
+    errors = [error for one in found for error in one.errors]
+    if asked.ignore_not_found:
+        errors = [error for error in errors if not isinstance(error, NotFound)]
+    has_printed = _print_tables(session, asked, found) if asked.as_table else _print_objects(asked, found)
+    _complain(errors)
+    if not has_printed and not errors and not asked.ignore_not_found and asked.as_table:
+        click.echo(_nothing(wanted, scope), err=True)
+    return 1 if errors else 0
+
+
+def _nothing(wanted: tuple[RequestedResource, ...], scope: GetScope) -> str:
+    if scope.namespace and all(one.served.resource.namespaced for one in wanted):
+        return f"No resources found in {scope.namespace} namespace."
+    return "No resources found"
+
+
+def _complain(errors: Iterable[ApiError]) -> None:
+    for error in errors:
+        print_error(api_error_text(error))
+
+
+def _print_tables(session: ApiSession, asked: GetArguments, found: list[GetResult]) -> bool:
+    served = {one.wanted.served for one in found}
+    printer = TablePrinter(asked, with_kinds=len(served) > 1)
+    last: ServedResource | None = None
+    for one in found:
+        if one.wanted.served != last:
+            printer.start()
+        last = one.wanted.served
+        printer.print(last, [_as_table(session, answer) for answer in one.answers])
+    return printer.has_printed
+
+
+def _as_table(session: ApiSession, answer: Document) -> Document:
+    if answer.get("kind") == "Table":
+        return answer
+    objects = list(objects_in(answer))
+    age = ages_at(session.clock.now())
+    return plain_table(objects, [age(one["metadata"].get("creationTimestamp")) for one in objects])
+
+
+def _print_objects(asked: GetArguments, found: list[GetResult]) -> bool:
+    objects = [item for one in found for answer in one.answers for item in objects_in(answer)]
+    if asked.output == "name":
+        for one in found:
+            for answer in one.answers:
+                for item in objects_in(answer):
+                    click.echo(f"{named(one.wanted.served.resource)}/{item['metadata']['name']}")
+        return bool(objects)
+    if not asked.show_managed_fields:
+        objects = [without_managed_fields(item) for item in objects]
+    is_one = len(found) == 1 and len(found[0].wanted.names) == 1
+    if is_one and not objects:
+        return False
+    _print_object(asked, objects[0] if is_one else list_of(objects))
+    return True
+
+
+def _print_object(asked: GetArguments, document: Document) -> None:
+    click.echo((json_text if asked.output == "json" else yaml_text)(document), nl=False)
+
+
+async def _watch(
+    session: ApiSession, asked: GetArguments, wanted: tuple[RequestedResource, ...], scope: GetScope
+) -> int:
+    if len(wanted) > 1 or len(wanted[0].names) > 1:
+        raise AmbiguousArguments("you may only watch a single resource, or a single type of resources")
+    served = wanted[0].served
+    if wanted[0].names:
+        by_name = f"metadata.name={wanted[0].names[0]}"
+        fields = f"{scope.selection.fields},{by_name}" if scope.selection.fields else by_name
+        scope = GetScope(scope.namespace, Selection("", fields))
+    found = await look_up(session, RequestedResource(served), scope, as_table=asked.as_table)
+    if found.errors:
+        raise found.errors[0]
+    printer = TablePrinter(asked, with_kinds=False)
+    first = (found.answers[0].get("metadata") or {}).get("resourceVersion", "")
+    for answer in () if asked.watch_only else found.answers:
+        _print_change(session, asked, printer, served, answer)
+    async for _, document in watch_changes(session, served.resource, scope, first, as_table=asked.as_table):
+        _print_change(session, asked, printer, served, document)
+    return 0
+
+
+def _print_change(
+    session: ApiSession, asked: GetArguments, printer: TablePrinter, served: ServedResource, answer: Document
+) -> None:
+    if asked.as_table:
+        printer.print(served, [_as_table(session, answer)])
+        return
+    for item in objects_in(answer):
+        if asked.output == "name":
+            click.echo(f"{named(served.resource)}/{item['metadata']['name']}")
+        else:
+            document = item if asked.show_managed_fields else without_managed_fields(item)
+            click.echo("---\n" if asked.output == "yaml" else "", nl=False)
+            _print_object(asked, document)

@@ -1,0 +1,83 @@
+"""Finds out why a pod is where it is: asks its node, or where there is none the API server alone."""
+
+from pathlib import Path
+
+from pykubelet.aio.clock import Clock, SystemClock
+from pykubelet.api.errors import ApiError, NotFound
+from pykubelet.api.generated.core import Event, Node, Pod
+from pykubelet.api.scheme import EVENTS, NODES, PODS
+from pykubelet.api.serializer import DecodeError, decode
+from pykubelet.app.program import find_rest_config
+from pykubelet.client.interface import Selection
+from pykubelet.client.rest import RestClient, RestClientLimits
+from pykubelet.kubelet.explain.explainer import explain_from_api, node_problem, with_api_finalizers
+from pykubelet.kubelet.explain.explanation import Explanation
+
+# Who asks why does not want to wait for a node that hangs.
+_PATIENCE = RestClientLimits(connect_seconds=10.0, request_seconds=15.0)
+_PAGE = ("pykubelet", "why")
+# So many nodes are asked for a pod that the API server does not have.
+_NODES = 20
+
+
+async def why(kubeconfig: Path | None, namespace: str, name: str) -> Explanation:
+    """All that can be said of a pod; ApiError if nothing can, CannotStart without a kubeconfig."""
+    clock = SystemClock()
+    access = find_rest_config(kubeconfig, clock)
+    async with RestClient(access, clock=clock, limits=_PATIENCE) as client:
+        return await explained(client, namespace or access.namespace, name, clock)
+
+
+async def explained(client: RestClient, namespace: str, name: str, clock: Clock) -> Explanation:
+    """The same, by way of a client."""
+    try:
+        pod = await client.get(PODS, name, namespace=namespace)
+    except NotFound as error:
+        # A static pod may have no mirror, or be called otherwise in its manifest.
+        found = await _by_any_node(client, namespace, name)
+        if found is None:
+            raise error from None
+        return found
+    node = pod.spec.node_name
+    told = await _by_node(client, node, namespace, name) if node else None
+    if told is not None:
+        return with_api_finalizers(told, pod)
+    problem = node_problem(await _node(client, node)) if node else ""
+    return explain_from_api(pod, await _events(client, pod), node_problem=problem, now=clock.now())
+
+
+async def _by_any_node(client: RestClient, namespace: str, name: str) -> Explanation | None:
+    try:
+        nodes = (await client.list(NODES, limit=_NODES)).items
+    except ApiError:
+        # Not everybody may list nodes; that the pod is not there is what counts.
+        return None
+    for node in nodes:
+        if found := await _by_node(client, node.metadata.name, namespace, name):
+            return found
+    return None
+
+
+async def _by_node(client: RestClient, node: str, namespace: str, name: str) -> Explanation | None:
+    """What a node says; None if it cannot be asked, or has no such page: another's kubelet."""
+    try:
+        return decode(await client.node_page(node, *_PAGE, namespace, name), Explanation)
+    except (ApiError, DecodeError):
+        return None
+
+
+async def _node(client: RestClient, name: str) -> Node | None:
+    try:
+        return await client.get(NODES, name)
+    except NotFound:
+        return None
+
+
+async def _events(client: RestClient, pod: Pod) -> tuple[Event, ...]:
+    meta = pod.metadata
+    about = Selection(fields=f"involvedObject.name={meta.name},involvedObject.uid={meta.uid}")
+    try:
+        return (await client.list(EVENTS, namespace=meta.namespace, selection=about)).items
+    except ApiError:
+        # Without the right to read events there is still the pod's own status.
+        return ()

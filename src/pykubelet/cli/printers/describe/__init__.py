@@ -1,0 +1,1 @@
+"""Objects told for people, in the layout of `kubectl describe`: documents in, text out."""

@@ -1,0 +1,433 @@
+"""Nodes: what they are, what runs there and how much of them is taken.
+
+Upstream: describeNode and describeNodeResource in kubectl/pkg/describe/describe.go.
+
+Which kinds have a form of their own, and what has to be known to tell of them.
+
+Text with tabs as text with aligned columns.
+
+A cell ends with a tab; cells of one column in lines that follow each other are as wide as the widest of them. What follows the
+last tab of a line belongs to no column.
+
+Upstream: Go's text/tabwriter, which kubectl uses with a padding of two spaces.
+
+Services, config maps, secrets and namespaces.
+
+Upstream: the describers of these kinds in kubectl/pkg/describe/describe.go. On purpose otherwise: of a secret only sizes are
+told, a service account's token included.
+
+Objects of any kind: all their fields, in words.
+
+Upstream: genericDescriber and printUnstructuredContent in kubectl/pkg/describe/describe.go, github.com/fatih/camelcase.
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from pykubelet.api.pod_resources import container_sums
+from pykubelet.api.quantity import Quantity, add, parse_quantity
+from pykubelet.api.serializer import Document
+from pykubelet.cli.printers.describe.pods import describe_pod
+from pykubelet.cli.printers.describe.report import (
+    NONE,
+    UNSET,
+    DescribedObject,
+    Report,
+    add_events,
+    go_bool,
+    pairs,
+    part,
+    when,
+)
+from pykubelet.cli.printers.describe.workloads import (
+    describe_cron_job,
+    describe_daemon_set,
+    describe_deployment,
+    describe_job,
+    describe_replica_set,
+    describe_stateful_set,
+)
+
+_PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^A-Za-z0-9]+")
+_ACRONYMS = frozenset({"API", "URL", "UID", "OSB", "GUID"})
+_TOLD = frozenset({"name", "namespace", "labels", "annotations", "managedFields"})
+
+
+def describe_generic(subject: DescribedObject) -> str:
+    """An object of a kind that has no form of its own."""
+    report, metadata = Report(), subject.metadata
+    report.field("Name", metadata["name"])
+    report.field("Namespace", metadata.get("namespace", ""))
+    report.labels("Labels", metadata.get("labels"))
+    report.annotations("Annotations", metadata.get("annotations"))
+    rest = {key: value for key, value in metadata.items() if key not in _TOLD}
+    _add_fields(report, {**subject.object, "metadata": rest}, 0)
+    add_events(report, subject)
+    return report.text
+
+
+def _add_fields(report: Report, fields: Document, level: int) -> None:
+    for name, value in sorted(fields.items()):
+        label = words_of(name)
+        if isinstance(value, dict):
+            report.line(f"{label}:", level)
+            _add_fields(report, value, level + 1)
+        elif isinstance(value, list):
+            report.line(f"{label}:", level)
+            for item in value:
+                if isinstance(item, dict):
+                    _add_fields(report, item, level + 1)
+                else:
+                    report.line(_text(item), level + 1)
+        else:
+            report.field(label, _text(value), level)
+
+
+def words_of(field: str) -> str:
+    """`leaseDurationSeconds` as `Lease Duration Seconds`."""
+    parts = (part for part in _PARTS.findall(field) if part != "_")
+    return " ".join(part.upper() if part.upper() in _ACRONYMS else part[:1].upper() + part[1:] for part in parts)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "<nil>"
+    return go_bool(value) if isinstance(value, bool) else str(value)
+
+
+_ROLE = "node-role.kubernetes.io/"
+_OLD_ROLE = "kubernetes.io/role"
+_SYSTEM = (
+    ("Machine ID", "machineID"),
+    ("System UUID", "systemUUID"),
+    ("Boot ID", "bootID"),
+    ("Kernel Version", "kernelVersion"),
+    ("OS Image", "osImage"),
+    ("Operating System", "operatingSystem"),
+    ("Architecture", "architecture"),
+    ("Container Runtime Version", "containerRuntimeVersion"),
+    ("Kubelet Version", "kubeletVersion"),
+    ("Kube-Proxy Version", "kubeProxyVersion"),
+)
+_STANDARD = ("cpu", "memory", "ephemeral-storage")
+Amounts = Mapping[str, Quantity]
+
+
+def describe_node(subject: DescribedObject) -> str:
+    """A node."""
+    report, spec, status, metadata = Report(), subject.spec, subject.status, subject.metadata
+    report.field("Name", metadata["name"])
+    report.field("Roles", ",".join(_roles(metadata.get("labels") or {})) or NONE)
+    report.labels("Labels", metadata.get("labels"))
+    report.annotations("Annotations", metadata.get("annotations"))
+    report.field("CreationTimestamp", when(metadata["creationTimestamp"]))
+    report.entries("Taints", [_taint(one) for one in sorted(spec.get("taints") or (), key=_taint_order)])
+    report.field("Unschedulable", go_bool(spec.get("unschedulable")))
+    _add_lease(report, subject)
+    _add_conditions(report, status.get("conditions") or ())
+    report.line("Addresses:")
+    for address in status.get("addresses") or ():
+        report.field(address["type"], address["address"], 1)
+    for title in ("Capacity", "Allocatable"):
+        amounts = status.get(title.lower()) or {}
+        if amounts:
+            report.line(f"{title}:")
+        for name, amount in sorted(amounts.items()):
+            report.field(name, amount, 1)
+    report.line("System Info:")
+    for name, key in _SYSTEM:
+        report.field(name, part(status, "nodeInfo").get(key, ""), 1)
+    report.some("PodCIDR", spec.get("podCIDR"))
+    report.some("PodCIDRs", ",".join(spec.get("podCIDRs") or ()))
+    report.some("ProviderID", spec.get("providerID"))
+    if subject.related.get("pods") is None:
+        report.field("Pods", "not authorized")
+    else:
+        _add_pods(report, subject)
+    add_events(report, subject)
+    return report.text
+
+
+def _roles(labels: Mapping[str, str]) -> list[str]:
+    roles = {key.removeprefix(_ROLE) for key in labels if key.startswith(_ROLE)} | {labels.get(_OLD_ROLE, "")}
+    return sorted(roles - {""})
+
+
+def _taint(taint: Document) -> str:
+    value = f"={taint['value']}" if taint.get("value") else ""
+    return f"{taint['key']}{value}:{taint.get('effect', '')}"
+
+
+def _taint_order(taint: Document) -> str:
+    return f"{taint.get('effect', '')},{taint['key']}"
+
+
+def _add_lease(report: Report, subject: DescribedObject) -> None:
+    leases = subject.others("leases")
+    if not leases:
+        report.field("Lease", "Failed to get lease: it is not there, or may not be seen")
+        return
+    spec = part(leases[0], "spec")
+    report.line("Lease:")
+    report.field("HolderIdentity", spec.get("holderIdentity", UNSET), 1)
+    for name, key in (("AcquireTime", "acquireTime"), ("RenewTime", "renewTime")):
+        report.field(name, when(spec[key]) if spec.get(key) else UNSET, 1)
+
+
+def _add_conditions(report: Report, conditions: Sequence[Document]) -> None:
+    if not conditions:
+        return
+    report.line("Conditions:")
+    report.line("Type\tStatus\tLastHeartbeatTime\tLastTransitionTime\tReason\tMessage", 1)
+    report.line("----\t------\t-----------------\t------------------\t------\t-------", 1)
+    for one in conditions:
+        times = " \t".join(when(one.get(key) or "0001-01-01T00:00:00Z") for key in _TIMES)
+        words = f"{one.get('reason', '')} \t{one.get('message', '')}"
+        report.line(f"{one['type']} \t{one['status']} \t{times} \t{words}", 1)
+
+
+_TIMES = ("lastHeartbeatTime", "lastTransitionTime")
+
+
+def _add_pods(report: Report, subject: DescribedObject) -> None:
+    pods = subject.others("pods")
+    status = subject.status
+    room = {
+        name: parse_quantity(str(text))
+        for name, text in (status.get("allocatable") or status.get("capacity") or {}).items()
+    }
+    report.field("Non-terminated Pods", f"({len(pods)} in total)")
+    report.line("Namespace\tName\t\tCPU Requests\tCPU Limits\tMemory Requests\tMemory Limits\tAge", 1)
+    report.line("---------\t----\t\t------------\t----------\t---------------\t-------------\t---", 1)
+    totals: dict[str, dict[str, Quantity]] = {"requests": {}, "limits": {}}
+    for pod in pods:
+        taken = {which: _taken(pod, which) for which in totals}
+        for which, amounts in taken.items():
+            for name, amount in amounts.items():
+                known = totals[which].get(name)
+                totals[which][name] = add(known, amount) if known is not None else amount
+        cells = [_share(taken[which], name, room) for name in ("cpu", "memory") for which in ("requests", "limits")]
+        metadata = pod["metadata"]
+        age = subject.since(metadata.get("creationTimestamp"))
+        report.line("\t".join([metadata.get("namespace", ""), metadata["name"], "", *cells, age]), 1)
+    report.line("Allocated resources:")
+    report.line("(Total limits may be over 100 percent, i.e., overcommitted.)", 1)
+    report.line("Resource\tRequests\tLimits", 1)
+    report.line("--------\t--------\t------", 1)
+    huge = sorted(name for name in room if name.startswith("hugepages-"))
+    for name in (*_STANDARD, *huge):
+        report.line("\t".join([name, *(_share(totals[which], name, room) for which in totals)]), 1)
+    for name in sorted(set(room) - {*_STANDARD, *huge, "pods"}):
+        report.line("\t".join([name, *(str(totals[which].get(name, _ZERO)) for which in totals)]), 1)
+
+
+_ZERO = parse_quantity("0")
+
+
+def _taken(pod: Document, which: str) -> Amounts:
+    """What a pod asks for, or may take, with its overhead."""
+    taken = dict(container_sums(pod["spec"], which))
+    for name, text in (pod["spec"].get("overhead") or {}).items():
+        if which == "requests" or name in taken:
+            overhead = parse_quantity(str(text))
+            taken[name] = add(taken[name], overhead) if name in taken else overhead
+    return taken
+
+
+def _share(taken: Amounts, name: str, room: Amounts) -> str:
+    amount, whole = taken.get(name, _ZERO), room.get(name, _ZERO)
+    part_of = amount.milli_value() * 100 // whole.milli_value() if whole.milli_value() else 0
+    return f"{amount} ({part_of}%)"
+
+
+_MOST_ENDPOINTS = 3
+
+
+def describe_service(subject: DescribedObject) -> str:
+    """A service."""
+    report, spec = Report(), subject.spec
+    _add_names(report, subject)
+    report.field("Selector", pairs(spec.get("selector")))
+    report.field("Type", spec.get("type", ""))
+    report.some("IP Family Policy", spec.get("ipFamilyPolicy"))
+    report.field("IP Families", ",".join(spec.get("ipFamilies") or ()) or NONE)
+    report.field("IP", spec.get("clusterIP", ""))
+    report.field("IPs", ",".join(spec.get("clusterIPs") or ()) or NONE)
+    report.some("External IPs", ",".join(spec.get("externalIPs") or ()))
+    report.some("Desired LoadBalancer IP", spec.get("loadBalancerIP"))
+    report.some("External Name", spec.get("externalName"))
+    ingress = part(subject.status, "loadBalancer").get("ingress") or ()
+    report.some("LoadBalancer Ingress", ", ".join(one.get("ip") or one.get("hostname", "") for one in ingress))
+    for port in spec.get("ports") or ():
+        _add_port(report, port, subject.others("endpointslices"))
+    report.field("Session Affinity", spec.get("sessionAffinity", ""))
+    report.some("External Traffic Policy", spec.get("externalTrafficPolicy"))
+    report.some("Internal Traffic Policy", spec.get("internalTrafficPolicy"))
+    report.some("HealthCheck NodePort", spec.get("healthCheckNodePort"))
+    report.some("LoadBalancer Source Ranges", ",".join(spec.get("loadBalancerSourceRanges") or ()))
+    add_events(report, subject)
+    return report.text
+
+
+def _add_port(report: Report, port: Document, slices: Sequence[Document]) -> None:
+    name, protocol = port.get("name") or "<unset>", port.get("protocol", "TCP")
+    report.field("Port", f"{name}\t{port['port']}/{protocol}")
+    report.field("TargetPort", f"{port.get('targetPort', 0)}/{protocol}")
+    if port.get("nodePort"):
+        report.field("NodePort", f"{name}\t{port['nodePort']}/{protocol}")
+    report.field("Endpoints", _endpoints(port, slices))
+
+
+def _endpoints(port: Document, slices: Sequence[Document]) -> str:
+    found = [
+        _address(endpoint["addresses"][0], target["port"])
+        for one in slices
+        for target in one.get("ports") or ()
+        if (target.get("name") or "") == (port.get("name") or "")
+        for endpoint in one.get("endpoints") or ()
+        if (endpoint.get("conditions") or {}).get("ready") is not False
+    ]
+    shown = ",".join(found[:_MOST_ENDPOINTS])
+    return f"{shown} + {len(found) - _MOST_ENDPOINTS} more..." if len(found) > _MOST_ENDPOINTS else shown
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def describe_config_map(subject: DescribedObject) -> str:
+    """A config map."""
+    report = Report()
+    _add_names(report, subject)
+    _add_title(report, "Data")
+    for key, value in sorted((subject.object.get("data") or {}).items()):
+        for line in (f"{key}:", "----", *str(value).split("\n"), ""):
+            # A tab in somebody's text is no column of ours.
+            report.line(line.replace("\t", "    "))
+    _add_title(report, "BinaryData")
+    for key, value in sorted((subject.object.get("binaryData") or {}).items()):
+        report.line(f"{key}: {_size(value)} bytes")
+    report.line()
+    add_events(report, subject)
+    return report.text
+
+
+def describe_secret(subject: DescribedObject) -> str:
+    """A secret; never its content."""
+    report = Report()
+    _add_names(report, subject)
+    report.line()
+    report.field("Type", subject.object.get("type", ""))
+    _add_title(report, "Data")
+    for key, value in sorted((subject.object.get("data") or {}).items()):
+        report.field(key, f"{_size(value)} bytes")
+    return report.text
+
+
+def describe_namespace(subject: DescribedObject) -> str:
+    """A namespace."""
+    report = Report()
+    report.field("Name", subject.metadata["name"])
+    report.labels("Labels", subject.metadata.get("labels"))
+    report.annotations("Annotations", subject.metadata.get("annotations"))
+    report.field("Status", subject.status.get("phase", ""))
+    conditions = subject.status.get("conditions") or ()
+    if conditions:
+        report.line("Conditions:")
+        report.line("Type\tLastTransitionTime\tReason\tMessage", 1)
+        report.line("----\t------------------\t------\t-------", 1)
+    for one in conditions:
+        words = f"{one.get('lastTransitionTime', '')}\t{one.get('reason', '')}\t{one.get('message', '')}"
+        report.line(f"{one['type']}\t{words}", 1)
+    quotas = subject.others("resourcequotas")
+    report.line()
+    report.line("Resource Quotas" if quotas else "No resource quota.")
+    for quota in quotas:
+        report.line(f"Name:\t{quota['metadata']['name']}", 1)
+        report.line("Resource\tUsed\tHard", 1)
+        report.line("--------\t---\t---", 1)
+        status = part(quota, "status")
+        for name, hard in sorted((status.get("hard") or {}).items()):
+            report.line(f"{name}\t{(status.get('used') or {}).get(name, '')}\t{hard}", 1)
+    limits = subject.others("limitranges")
+    report.line()
+    report.line("Limit Ranges" if limits else "No LimitRange resource.")
+    for one in limits:
+        report.line(f"Name:\t{one['metadata']['name']}", 1)
+    return report.text
+
+
+def _add_names(report: Report, subject: DescribedObject) -> None:
+    report.field("Name", subject.metadata["name"])
+    report.field("Namespace", subject.metadata.get("namespace", ""))
+    report.labels("Labels", subject.metadata.get("labels"))
+    report.annotations("Annotations", subject.metadata.get("annotations"))
+
+
+def _add_title(report: Report, title: str) -> None:
+    report.line()
+    report.line(title)
+    report.line("====")
+
+
+def _size(encoded: object) -> int:
+    try:
+        return len(base64.b64decode(str(encoded)))
+    except binascii.Error:
+        return 0
+
+
+_PADDING = 2
+
+
+def aligned(text: str) -> str:
+    """The same text, with spaces in the place of tabs."""
+    lines = [line.split("\t") for line in text.split("\n")]
+    widths: list[list[int]] = [[] for _ in lines]
+    _measure(lines, widths, 0, len(lines))
+    return "\n".join(
+        "".join(cell.ljust(width) for cell, width in zip(cells, found, strict=False)) + cells[-1]
+        for cells, found in zip(lines, widths, strict=True)
+    )
+
+
+def _measure(lines: list[list[str]], widths: list[list[int]], start: int, end: int) -> None:
+    """Adds the width of the next column to those of lines that have it, and goes on to the right."""
+    column = len(widths[start]) if start < end else 0
+    at = start
+    while at < end:
+        if len(lines[at]) - 1 <= column:
+            at += 1
+            continue
+        first = at
+        while at < end and len(lines[at]) - 1 > column:
+            at += 1
+        width = max(len(lines[index][column]) for index in range(first, at)) + _PADDING
+        for index in range(first, at):
+            widths[index].append(width)
+        _measure(lines, widths, first, at)
+
+
+_FORMS: dict[tuple[str, str], Callable[[DescribedObject], str]] = {
+    ("v1", "Pod"): describe_pod,
+    ("v1", "Node"): describe_node,
+    ("v1", "Service"): describe_service,
+    ("v1", "ConfigMap"): describe_config_map,
+    ("v1", "Secret"): describe_secret,
+    ("v1", "Namespace"): describe_namespace,
+    ("apps/v1", "Deployment"): describe_deployment,
+    ("apps/v1", "ReplicaSet"): describe_replica_set,
+    ("apps/v1", "StatefulSet"): describe_stateful_set,
+    ("apps/v1", "DaemonSet"): describe_daemon_set,
+    ("batch/v1", "Job"): describe_job,
+    ("batch/v1", "CronJob"): describe_cron_job,
+}
+
+
+def description(subject: DescribedObject) -> str:
+    """All about an object, for people; nothing in it can move their cursor."""
+    form = _FORMS.get((subject.object.get("apiVersion", ""), subject.object.get("kind", "")), describe_generic)
+    return aligned(form(subject)).replace("\x1b", "^[").replace("\r", "\\r")

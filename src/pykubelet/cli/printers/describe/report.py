@@ -1,0 +1,166 @@
+"""Lines of a description: titles, labels, annotations, times, lists.
+
+The events of an object, at the end of its description.
+
+Upstream: DescribeEvents in kubectl/pkg/describe/describe.go.
+
+An object to be told of, with all that belongs to it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from pykubelet.api.serializer import Document
+from pykubelet.api.times import human_duration, parse_time
+
+NONE = "<none>"
+UNSET = "<unset>"
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_LONGEST_ANNOTATION = 140
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+class Report:
+    """Collects lines; a tab ends a cell (`tab_stops.py`)."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+
+    def line(self, text: str = "", level: int = 0) -> None:
+        """One line, two spaces further in for each level."""
+        self._lines.append("  " * level + text)
+
+    def field(self, name: str, value: object, level: int = 0) -> None:
+        """A name and its value."""
+        self.line(f"{name}:\t{value}", level)
+
+    def some(self, name: str, value: object, level: int = 0) -> None:
+        """The same, if there is a value."""
+        if value not in (None, "", 0):
+            self.field(name, value, level)
+
+    def entries(self, name: str, entries: Sequence[str]) -> None:
+        """A name and several values below each other."""
+        first, *rest = entries or [NONE]
+        self.field(name, first)
+        for entry in rest:
+            self.line(f"\t{entry}")
+
+    def labels(self, name: str, labels: Mapping[str, str] | None) -> None:
+        """Pairs, one in each line."""
+        self.entries(name, [f"{key}={value}" for key, value in sorted((labels or {}).items())])
+
+    def annotations(self, name: str, annotations: Mapping[str, str] | None) -> None:
+        """Pairs; those that are long or have several lines stand below their key."""
+        shown = {key: value for key, value in (annotations or {}).items() if key != LAST_APPLIED}
+        entries: list[str] = []
+        for key, value in sorted(shown.items()):
+            text = value.removesuffix("\n")
+            if len(text) + len(key) + 2 > _LONGEST_ANNOTATION or "\n" in text:
+                entries += [f"{key}:", *(f"  {_shortened(line)}" for line in text.split("\n"))]
+            else:
+                entries.append(f"{key}: {text}")
+        self.entries(name, entries)
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return "".join(f"{line}\n" for line in self._lines)
+
+
+def _shortened(text: str) -> str:
+    most = _LONGEST_ANNOTATION - 2
+    return text if len(text) <= most else text[:most] + "..."
+
+
+def when(text: str) -> str:
+    """A time as people read it: Wed, 18 Nov 2026 02:14:32 +0000, whatever the language of the machine."""
+    at = parse_time(text).astimezone(UTC)
+    day, month = _DAYS[at.weekday()], _MONTHS[at.month - 1]
+    return f"{day}, {at.day:02} {month} {at.year:04} {at:%H:%M:%S} +0000"
+
+
+def controller(metadata: Document) -> str:
+    """`ReplicaSet/web-5d9`, or nothing."""
+    owners = (owner for owner in metadata.get("ownerReferences") or () if owner.get("controller"))
+    return next((f"{owner['kind']}/{owner['name']}" for owner in owners), "")
+
+
+def yes_no(value: object) -> str:
+    """True or False, as people write it."""
+    return "True" if value else "False"
+
+
+def go_bool(value: object) -> str:
+    """True or false, as machines write it."""
+    return "true" if value else "false"
+
+
+def pairs(labels: Mapping[str, str] | None) -> str:
+    """All pairs in one line."""
+    return ",".join(f"{key}={value}" for key, value in sorted((labels or {}).items())) or NONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribedObject:
+    """An object, its events, and related objects by their plural; None for those that may not be seen."""
+
+    object: Document
+    events: Sequence[Document] = ()
+    related: Mapping[str, Sequence[Document] | None] = field(default_factory=dict)
+    now: datetime
+
+    @property
+    def metadata(self) -> Document:
+        return part(self.object, "metadata")
+
+    @property
+    def spec(self) -> Document:
+        return part(self.object, "spec")
+
+    @property
+    def status(self) -> Document:
+        return part(self.object, "status")
+
+    def others(self, plural: str) -> Sequence[Document]:
+        """Related objects of a kind."""
+        return self.related.get(plural) or ()
+
+    def since(self, text: str | None) -> str:
+        """How long ago a time was."""
+        if not text:
+            return "<unknown>"
+        return human_duration((self.now - parse_time(text)).total_seconds())
+
+
+def part(document: Document, name: str) -> Document:
+    """A part of an object; empty if it is not there."""
+    found: Any = document.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def add_events(report: Report, subject: DescribedObject) -> None:
+    """What happened to it, in the order of time."""
+    if not subject.events:
+        report.field("Events", NONE)
+        return
+    report.line("Events:")
+    report.line("Type\tReason\tAge\tFrom\tMessage", 1)
+    report.line("----\t------\t----\t----\t-------", 1)
+    for event in sorted(subject.events, key=lambda one: str(one.get("lastTimestamp") or "")):
+        source = (event.get("source") or {}).get("component") or event.get("reportingComponent", "")
+        age, message = _age(event, subject), str(event.get("message", "")).strip()
+        report.line(f"{event.get('type', '')}\t{event.get('reason', '')}\t{age}\t{source}\t{message}", 1)
+
+
+def _age(event: Document, subject: DescribedObject) -> str:
+    first = subject.since(event.get("eventTime") or event.get("firstTimestamp"))
+    series = event.get("series")
+    if series:
+        return f"{subject.since(series.get('lastObservedTime'))} (x{series.get('count', 0)} over {first})"
+    if event.get("count", 0) > 1:
+        return f"{subject.since(event.get('lastTimestamp'))} (x{event['count']} over {first})"
+    return first

@@ -1,0 +1,130 @@
+"""A picture of a cluster at the foot of a terminal, drawn anew in place; lines go by above it.
+
+Pods as lines that fit a screen.
+
+In: pods and the size of the screen. Out: lines, none wider than it, not more than half of it; where there is no room for all,
+pods that are not well come first.
+"""
+
+import asyncio
+import os
+import shlex
+import signal
+from collections.abc import Collection
+from pathlib import Path
+from typing import TextIO
+
+import click
+
+from pykubelet.api.serializer import Document
+from pykubelet.app.cluster import StartedCluster
+from pykubelet.cli.printers.table import Row, align_rows, cell_text
+from pykubelet.kinds.pod.columns import pod_cells
+
+_HEADER: Row = ("NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS")
+_WELL = frozenset({"Running", "Completed"})
+_ON_THE_WAY = frozenset({"Pending", "ContainerCreating", "PodInitializing", "Terminating"})
+_FEWEST = 3
+
+
+def live_table(pods: Collection[Document], columns: int, rows: int) -> list[tuple[str, str]]:
+    """Lines with the colour of each, empty for none."""
+    found = sorted(map(_row, pods))
+    room = max(_FEWEST, rows // 2)
+    shown, left = found, 0
+    if len(found) > room:
+        shown, left = sorted(found, key=_is_well)[: room - 1], len(found) - room + 1
+    lines, _ = align_rows([_HEADER, *sorted(shown)])
+    colours = ["", *(_colour(row) for row in sorted(shown))]
+    if left:
+        lines.append(f"... and {left} more")
+        colours.append("")
+    return [(line[: max(columns - 1, 0)].rstrip(), colour) for line, colour in zip(lines, colours, strict=True)]
+
+
+def _row(pod: Document) -> Row:
+    name, ready, status, restarts, *_ = (cell_text(cell) for cell in pod_cells(pod, lambda _: ""))
+    # When the last restart was would have to be drawn anew as time goes by.
+    return (str(pod["metadata"].get("namespace", "")), name, ready, status, restarts.partition(" ")[0])
+
+
+def _is_well(row: Row) -> bool:
+    _, _, ready, status, _ = row
+    have, _, wanted = ready.partition("/")
+    return status == "Completed" or (status in _WELL and have == wanted)
+
+
+def _colour(row: Row) -> str:
+    if _is_well(row):
+        return "green"
+    status = row[3]
+    return "yellow" if status in _WELL | _ON_THE_WAY or status.startswith("Init:") else "red"
+
+
+_ERASE_BELOW = "\x1b[J"
+
+
+class _Above:
+    """What is written here appears above the picture. Lines."""
+
+    def __init__(self, view: "LiveView") -> None:
+        self._view = view
+
+    def write(self, text: str) -> None:
+        self._view.print(text)
+
+
+class LiveView:
+    """The picture on one terminal. View."""
+
+    def __init__(self, terminal: TextIO) -> None:
+        self._terminal = terminal
+        self._picture: list[str] = []
+        self._pods: Collection[Document] = ()
+        self._has_started = False
+        self.lines = _Above(self)
+
+    def print(self, text: str) -> None:
+        """Show lines above the picture."""
+        whole = text if text.endswith("\n") else f"{text}\n"
+        self._write(self._erased() + whole + "".join(self._picture))
+
+    def started(self, started: StartedCluster) -> None:
+        self.print(click.style(f"export KUBECONFIG={shlex.quote(_short(started.kubeconfig))}", bold=True))
+        self._has_started = True
+        asyncio.get_running_loop().add_signal_handler(signal.SIGWINCH, self._draw)
+        self._draw()
+
+    def pods(self, pods: Collection[Document]) -> None:
+        self._pods = pods
+        self._draw()
+
+    def _draw(self) -> None:
+        if not self._has_started:
+            return
+        size = os.get_terminal_size(self._terminal.fileno())
+        lines = live_table(self._pods, size.columns, size.lines)
+        drawn = [_styled(number, *line) for number, line in enumerate(lines)]
+        if drawn != self._picture:
+            erased = self._erased()
+            self._picture = drawn
+            self._write(erased + "".join(drawn))
+
+    def _erased(self) -> str:
+        """What moves the cursor back to where the picture begins."""
+        return f"\r\x1b[{len(self._picture)}A{_ERASE_BELOW}" if self._picture else ""
+
+    def _write(self, text: str) -> None:
+        # One piece, so that what others write does not come in between.
+        self._terminal.write(text)
+        self._terminal.flush()
+
+
+def _styled(number: int, line: str, colour: str) -> str:
+    """A line of the picture; the first one is its head."""
+    return click.style(line, fg=colour or None, bold=True if number == 0 else None) + "\n"
+
+
+def _short(path: Path) -> str:
+    """As somebody in this folder would write it."""
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

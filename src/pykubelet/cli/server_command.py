@@ -1,0 +1,107 @@
+"""Starts a program that serves: its logs, and why it cannot.
+
+Everything it says goes to standard error, a line each, in the form that `--log-format` names.
+
+The options of the page, for every command that serves one.
+"""
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from pykubelet.aio.log import Lines
+    from pykubelet.app.settings import PageSettings
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def page_options(*, default_port: int) -> Callable[[Command], Command]:
+    """Adds them to a command."""
+    port = click.option(
+        "--page-port",
+        type=click.IntRange(0, 65535),
+        default=default_port,
+        show_default=True,
+        help="The port of the page on loopback; another one if it is taken, 0 takes any free one.",
+    )
+    page = click.option("--page/--no-page", default=True, show_default=True, help="Serve the page.")
+    opened = click.option("--open", "open_browser", is_flag=True, help="Open the page in a browser.")
+
+    def add(command: Command) -> Command:
+        return port(page(opened(command)))
+
+    return add
+
+
+def page_settings(options: dict[str, Any]) -> "PageSettings | None":
+    """What they say, taken out of all options; None for no page."""
+    from pykubelet.app.settings import PageSettings
+
+    settings = PageSettings(port=options.pop("page_port"), open_browser=options.pop("open_browser"))
+    return settings if options.pop("page") else None
+
+
+Settings_contra = TypeVar("Settings_contra", contravariant=True)
+
+
+class ServerProgram(Protocol[Settings_contra]):
+    """Runs until it is told to stop; CannotStart if it cannot."""
+
+    def __call__(self, settings: Settings_contra, /, *, say: Callable[[str], None]) -> None:
+        """Run it."""
+
+
+def with_logs(command: Command) -> Command:
+    """Give a command the options about its logs, which are for `start`."""
+    form = click.option(
+        "--log-format",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="Write each line for people, or as a JSON object with at, level and message.",
+    )
+    return click.option("-v", "--verbose", is_flag=True, help="Log details.")(form(command))
+
+
+def start(
+    program: ServerProgram[Settings_contra],
+    settings: Settings_contra,
+    *,
+    verbose: bool = False,
+    log_format: str = "text",
+    lines: "Lines | None" = None,
+) -> None:
+    """Run a program; what the user can put right is a line and exit code 1.
+
+    All it says goes to `lines` if they are given, else to standard error.
+    """
+    import logging
+
+    from pykubelet.aio.clock import SystemClock
+    from pykubelet.aio.log import get_logger, write_to
+    from pykubelet.app.settings import CannotStart
+
+    is_json, log = log_format == "json", get_logger(__name__)
+    level = logging.DEBUG if verbose else logging.INFO
+    place = lines or sys.stderr
+    write_to(place, clock=SystemClock(), level=level, as_json=is_json)
+
+    def say(line: str) -> None:
+        if is_json:
+            log.info(line)
+        else:
+            place.write(f"{line}\n")
+
+    try:
+        program(settings, say=say)
+    except CannotStart as error:
+        (log.error if is_json else say)(f"error: {error}")
+        sys.exit(1)
+    except Exception as error:
+        if not is_json:
+            raise
+        log.error("the program failed", error=error)
+        sys.exit(1)

@@ -1,0 +1,1 @@
+"""Manifests on disk, followed: what files say, or said when they last made sense."""

@@ -1,0 +1,428 @@
+"""The client Protocols over HTTP: the one door to an API server on the network.
+
+In: an `Access`. Out: objects, lists and watches; every failure as an `ApiError`, those of the transport as NotReached
+with the cause chained. Answers, lines and waits are bounded; redirects are not followed.
+
+Upstream: client-go/rest/request.go, with_retry.go.
+
+Counts the requests to an API server by method and answer, and how long they took. A collector.
+
+Upstream: staging/src/k8s.io/component-base/metrics/prometheus/restclient/metrics.go
+"""
+
+import asyncio
+import os
+import platform
+import socket
+import ssl
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Sequence
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+from weakref import WeakSet
+
+import aiohttp
+from yarl import URL
+
+from pykubelet import __version__
+from pykubelet.aio.backoff import system_random
+from pykubelet.aio.clock import Clock
+from pykubelet.aio.histogram import Histogram
+from pykubelet.aio.log import get_logger
+from pykubelet.api.errors import ApiError, InternalError, NotReached, Unauthorized
+from pykubelet.api.generated.meta import DeleteOptions
+from pykubelet.api.schema import Resource
+from pykubelet.api.scheme import TypedKind, as_documents
+from pykubelet.api.serializer import Document
+from pykubelet.client import discovery, request
+from pykubelet.client.credentials import Credential, RestConfig
+from pykubelet.client.discovery import Discovery
+from pykubelet.client.interface import EVERYTHING, Listing, PatchType, Selection, WatchEvent
+from pykubelet.client.request import MAX_LINE_BYTES, LineSplitter, RestRequest, RestResponse, read_event
+from pykubelet.client.transport import CredentialError, TlsContexts
+from pykubelet.client.websocket import WebSocket, WebSocketTarget, open_web_socket
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
+_BOUNDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
+NO_ANSWER = "<error>"
+"""What upstream says for a code where there was none."""
+
+
+class RestClientMetrics:
+    """The requests of one client to one host."""
+
+    def __init__(self, host: str) -> None:
+        self._host = host
+        self._total: Counter[tuple[str, str]] = Counter()
+        self._took: dict[str, Histogram] = {}
+
+    def note(self, method: str, code: str, seconds: float) -> None:
+        """A request was answered so, after so long."""
+        self._total[code, method] += 1
+        self._took.setdefault(method, Histogram(_BOUNDS)).observe(seconds)
+
+    def collect(self) -> "Iterator[Metric]":
+        """What Prometheus asks for."""
+        from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily
+
+        total = CounterMetricFamily(
+            "rest_client_requests_total", "Requests to the API server.", labels=("code", "method", "host")
+        )
+        for labels, count in self._total.items():
+            total.add_metric((*labels, self._host), count)
+        took = HistogramMetricFamily(
+            "rest_client_request_duration_seconds", "Until the answer begins.", labels=("verb", "host")
+        )
+        for method, histogram in self._took.items():
+            took.add_metric((method, self._host), buckets=histogram.buckets, sum_value=histogram.sum)
+        yield from (total, took)
+
+
+T = TypeVar("T")
+log = get_logger(__name__)
+
+USER_AGENT = f"pykubelet/{__version__} ({platform.system().lower()}/{platform.machine()})"
+MAX_REPEATS = 10
+MIN_WATCH_SECONDS = 300.0
+KEEPALIVE_SECONDS = 30
+_STEPS_TO_CLOSE = 20
+"""How often the kernel probes a silent connection, so that a watch through a dead one ends."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestClientLimits:
+    """How long and how much a client puts up with."""
+
+    connect_seconds: float = 30.0
+    request_seconds: float = 60.0
+    """For one try, and the longest Retry-After that is waited for here."""
+    watch_grace_seconds: float = 30.0
+    """How long after its time a watch may still be open."""
+    answer_bytes: int = 256 << 20
+    line_bytes: int = MAX_LINE_BYTES
+    at_once: int = 1 << 16
+    """How many requests are under way at a time, each with a connection of its own; watches do not count."""
+
+
+class RestClient:
+    """All of `client/interface.py` for one API server; used as an async context manager."""
+
+    def __init__(self, access: RestConfig, *, clock: Clock, limits: RestClientLimits | None = None) -> None:
+        self._access, self._limits = access, limits or RestClientLimits()
+        self._base = access.server.rstrip("/")
+        place = URL(self._base)
+        self.counts = RestClientMetrics(f"{place.host}:{place.port}")
+        self._tls = TlsContexts(access.trust, clock=clock) if self._base.startswith("https:") else None
+        self._session: aiohttp.ClientSession | None = None
+        self._sockets: WeakSet[socket.socket] = WeakSet()
+        self._turns = asyncio.Semaphore(self._limits.at_once)
+
+    async def __aenter__(self) -> Self:
+        # Watches hold connections open, so their number must not be bounded here.
+        connector = aiohttp.TCPConnector(limit=0, socket_factory=lambda address: _socket(address, self._sockets))
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            headers={"User-Agent": USER_AGENT, "Accept": request.JSON, "Accept-Encoding": "gzip"},
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._session is not None
+        await self._session.close()
+        await _hang_up(self._sockets)
+
+    async def get(self, kind: TypedKind[T], name: str, *, namespace: str = "", resource_version: str = "") -> T:
+        plan = request.get_plan(kind.resource, name, namespace, resource_version)
+        return request.read_object(kind, await self._answer(request.narrowed(plan, kind)))
+
+    async def list(
+        self,
+        kind: TypedKind[T],
+        *,
+        namespace: str = "",
+        selection: Selection = EVERYTHING,
+        resource_version: str = "",
+        limit: int = 0,
+        continue_token: str = "",
+    ) -> Listing[T]:
+        plan = request.list_plan(kind.resource, namespace, selection, resource_version, limit, continue_token)
+        return request.read_list(kind, await self._answer(request.narrowed(plan, kind, is_list=True)))
+
+    async def create(self, kind: TypedKind[T], body: T, *, namespace: str = "", name: str = "") -> T:
+        plan = request.create_plan(kind.resource, body, namespace, name)
+        return request.read_object(kind, await self._answer(plan))
+
+    async def patch(
+        self,
+        kind: TypedKind[T],
+        name: str,
+        body: Any,
+        *,
+        namespace: str = "",
+        patch_type: PatchType = PatchType.STRATEGIC,
+        subresource: str = "",
+    ) -> T:
+        plan = request.patch_plan(kind.resource, name, body, namespace, patch_type, subresource)
+        return request.read_object(kind, await self._answer(request.narrowed(plan, kind)))
+
+    async def delete(
+        self, kind: TypedKind[T], name: str, *, namespace: str = "", options: DeleteOptions | None = None
+    ) -> None:
+        await self._answer(request.delete_plan(kind.resource, name, namespace, options))
+
+    async def node_page(self, node: str, *path: str) -> bytes:
+        """A page of a node's own API, which the API server asks for."""
+        return await self._answer(request.node_page_plan(node, path))
+
+    async def replace(
+        self, resource: Resource, name: str, body: Document, *, namespace: str = "", subresource: str = ""
+    ) -> Document:
+        plan = request.replace_plan(resource, name, body, namespace, subresource)
+        return request.read_object(as_documents(resource), await self._answer(plan))
+
+    async def discover(self, verbs: frozenset[str]) -> Discovery:
+        bodies = [await self._answer(request.discovery_plan(path)) for path in discovery.PATHS]
+        legacy, groups = (discovery.read_discovery(body, verbs) for body in bodies)
+        return Discovery(legacy.resources + groups.resources, legacy.unsure + groups.unsure)
+
+    async def served(self) -> tuple[Resource, ...]:
+        return (await self.discover(discovery.APPLIED_VERBS)).resources
+
+    async def apply(self, resource: Resource, body: Document, *, namespace: str = "", field_manager: str) -> Document:
+        plan = request.apply_plan(resource, body, namespace, field_manager)
+        return request.read_object(as_documents(resource), await self._answer(plan))
+
+    @asynccontextmanager
+    async def watch(
+        self,
+        kind: TypedKind[T],
+        *,
+        namespace: str = "",
+        selection: Selection = EVERYTHING,
+        resource_version: str = "",
+        timeout_seconds: float | None = None,
+    ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
+        seconds = MIN_WATCH_SECONDS * (1 + system_random()) if timeout_seconds is None else timeout_seconds
+        plan = request.watch_plan(kind.resource, namespace, selection, resource_version, seconds)
+        end = asyncio.get_running_loop().time() + seconds + self._limits.watch_grace_seconds
+        response = await self._opened(request.narrowed(plan, kind))
+        try:
+            async with (
+                aclosing(_chunks(plan, response, end)) as chunks,
+                aclosing(_events(kind, plan, chunks, self._limits.line_bytes)) as events,
+            ):
+                yield events
+        finally:
+            # An open stream cannot be used for another request.
+            response.close()
+
+    async def ask(self, plan: RestRequest) -> RestResponse:
+        """Any request, and all of its successful answer."""
+        async with self._turns:
+            response = await self._opened(plan)
+            try:
+                body = await self._body(plan, response)
+            finally:
+                response.release()
+        warnings = request.read_warnings(response.headers.getall("Warning", ()))
+        return RestResponse(response.status, body, warnings)
+
+    @asynccontextmanager
+    async def stream(self, plan: RestRequest) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The body of an answer as it comes, for as long as that takes."""
+        response = await self._opened(plan)
+        try:
+            async with aclosing(_chunks(plan, response, None)) as chunks:
+                yield chunks
+        finally:
+            response.close()
+
+    @asynccontextmanager
+    async def connect(self, plan: RestRequest, protocols: Sequence[str]) -> AsyncIterator[WebSocket]:
+        """A WebSocket, which speaks one of these protocols; what speaks against it is an ApiError."""
+        assert self._session is not None, "the client is used outside its context"
+        credential = await self._credential()
+        headers = {"Authorization": credential.authorization} if credential.authorization else {}
+        way = WebSocketTarget(
+            URL(self._base + plan.target, encoded=True),
+            await self._context(credential),
+            self._access.trust.server_name,
+            headers,
+        )
+        with _as_not_reached(plan):
+            async with asyncio.timeout(self._limits.connect_seconds):
+                socket = await open_web_socket(self._session, way, protocols)
+        if not isinstance(socket, WebSocket):
+            raise request.read_error(socket.code, {}, socket.body)
+        try:
+            yield socket
+        finally:
+            await socket.close()
+
+    async def _answer(self, plan: RestRequest) -> bytes:
+        """The body of a successful answer."""
+        return (await self.ask(plan)).body
+
+    async def _body(self, plan: RestRequest, response: aiohttp.ClientResponse) -> bytes:
+        body = bytearray()
+        end = asyncio.get_running_loop().time() + self._limits.request_seconds
+        while chunk := await _chunk(plan, response, end):
+            body += chunk
+            if len(body) > self._limits.answer_bytes:
+                response.close()
+                raise InternalError(f"{plan.method} {plan.path}: more than {self._limits.answer_bytes} bytes came")
+        return bytes(body)
+
+    async def _opened(self, plan: RestRequest) -> aiohttp.ClientResponse:
+        """An answer whose body may be read; waits and tries again where the server asks for it."""
+        may_renew = True
+        repeats = 0
+        while True:
+            credential = await self._credential()
+            response = await self._sent(plan, credential)
+            if 200 <= response.status < 300:
+                return response
+            error = await self._error(plan, response)
+            if isinstance(error, Unauthorized) and may_renew:
+                # A 401 did nothing, so any request may be sent again, but only with something new to show.
+                may_renew = False
+                await self._access.credentials.rejected(credential)
+                if await self._credential() != credential:
+                    continue
+            wait = error.retry_after_seconds
+            if wait is None or not request.may_repeat(plan, response.status) or repeats == MAX_REPEATS:
+                raise error
+            if wait > self._limits.request_seconds:
+                raise error
+            repeats += 1
+            log.debug("the server asks to wait", path=plan.path, seconds=wait, error=error)
+            await asyncio.sleep(wait)
+
+    async def _credential(self) -> Credential:
+        try:
+            return await self._access.credentials.current()
+        except CredentialError as error:
+            raise Unauthorized(f"no credentials: {error}") from error
+
+    async def _sent(self, plan: RestRequest, credential: Credential) -> aiohttp.ClientResponse:
+        assert self._session is not None, "the client is used outside its context"
+        headers = {"Content-Type": plan.content_type} if plan.body is not None else {}
+        if plan.accept:
+            headers["Accept"] = plan.accept
+        if credential.authorization:
+            headers["Authorization"] = credential.authorization
+        context, began, code = await self._context(credential), asyncio.get_running_loop().time(), NO_ANSWER
+        try:
+            with _as_not_reached(plan):
+                async with asyncio.timeout(self._limits.request_seconds):
+                    response = await self._session.request(
+                        plan.method,
+                        URL(self._base + plan.target, encoded=True),
+                        data=plan.body,
+                        headers=headers,
+                        allow_redirects=False,
+                        ssl=context or True,
+                        server_hostname=self._access.trust.server_name or None,
+                        timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._limits.connect_seconds),
+                    )
+            code = str(response.status)
+            return response
+        finally:
+            self.counts.note(plan.method, code, asyncio.get_running_loop().time() - began)
+
+    async def _context(self, credential: Credential) -> ssl.SSLContext | None:
+        try:
+            return await self._tls.current(credential.pair) if self._tls else None
+        except CredentialError as error:
+            raise Unauthorized(f"no TLS connection is possible: {error}") from error
+
+    async def _error(self, plan: RestRequest, response: aiohttp.ClientResponse) -> ApiError:
+        try:
+            body = await self._body(plan, response)
+        finally:
+            response.release()
+        return request.read_error(response.status, response.headers, body)
+
+
+async def _chunk(plan: RestRequest, response: aiohttp.ClientResponse, end: float | None) -> bytes:
+    """What came next; empty at the end of the stream."""
+    with _as_not_reached(plan):
+        async with asyncio.timeout_at(end):
+            return await response.content.readany()
+
+
+async def _chunks(
+    plan: RestRequest, response: aiohttp.ClientResponse, end: float | None
+) -> AsyncGenerator[bytes, None]:
+    while chunk := await _chunk(plan, response, end):
+        yield chunk
+
+
+async def _events(
+    kind: TypedKind[T], plan: RestRequest, chunks: AsyncIterator[bytes], line_bytes: int
+) -> AsyncGenerator[WatchEvent[T], None]:
+    splitter = LineSplitter(line_bytes)
+    async for chunk in chunks:
+        for line in splitter.lines(chunk):
+            event = read_event(kind, line)
+            if event is None:
+                log.warning("a watch event of an unknown type is left out", path=plan.path)
+            else:
+                yield event
+    if splitter.is_within_line:
+        raise NotReached(f"watch {plan.path}: the stream was cut in the middle of an event")
+
+
+@contextmanager
+def _as_not_reached(plan: RestRequest) -> Iterator[None]:
+    """Turn what the transport raises into NotReached."""
+    try:
+        yield
+    except aiohttp.ClientResponseError as error:
+        # Not chained: it carries the request's headers, and with them our credentials.
+        raise NotReached(f"{plan.method} {plan.path}: {error.message}") from None
+    except TimeoutError as error:
+        raise NotReached(f"{plan.method} {plan.path}: no answer in time") from error
+    except (aiohttp.ClientError, OSError) as error:
+        raise NotReached(f"{plan.method} {plan.path}: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    """Why there is no connection, without the objects of the library that its own words show."""
+    if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
+        number = error.os_error.errno or 0
+        # A name that cannot be resolved has a number that is none of the machine's.
+        why = os.strerror(number) if number > 0 else error.os_error.strerror
+        return f"cannot connect to {error.host}:{error.port}: {why}"
+    return str(error)
+
+
+async def _hang_up(sockets: Collection[socket.socket]) -> None:
+    """End what is left of connections: over TLS one says goodbye and waits for the answer, longer than the loop may run."""
+    for one in sockets:
+        with suppress(OSError):
+            one.shutdown(socket.SHUT_RDWR)
+    # The loop takes a few steps to notice, and none of them waits.
+    for _ in range(_STEPS_TO_CLOSE):
+        if all(one.fileno() < 0 for one in sockets):
+            return
+        await asyncio.sleep(0)
+
+
+def _socket(address: aiohttp.AddrInfoType, sockets: WeakSet[socket.socket]) -> socket.socket:
+    """A socket that notices when the other side has silently gone; the set has it from now on."""
+    family, type_, protocol, _, _ = address
+    made = socket.socket(family, type_, protocol)
+    sockets.add(made)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option in ("TCP_KEEPIDLE", "TCP_KEEPINTVL"):
+        if hasattr(socket, option):
+            made.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), KEEPALIVE_SECONDS)
+    return made

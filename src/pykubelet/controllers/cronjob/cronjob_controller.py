@@ -1,0 +1,284 @@
+"""The CronJob controller: makes a Job whenever a schedule is due.
+
+In: changes of cron jobs and of their jobs, told after the indexes have been brought up to date. Out: jobs, the status
+of the cron job, events about it. Between two starts nothing is done: the queue wakes at the next one.
+Upstream: pkg/controller/cronjob/cronjob_controllerv2.go.
+
+A start is never made twice, and under Forbid never beside another, wherever the controller stops: jobs are named after
+their start, and a job at work that a former controller did not live to write down is written down before anything else.
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from pykubelet.aio.clock import Clock
+from pykubelet.api.cron import Schedule, ScheduleError, parse_schedule
+from pykubelet.api.errors import AlreadyExists, ApiError, NotFound
+from pykubelet.api.field_errors import go_quote
+from pykubelet.api.generated.batch import CronJob, CronJobStatus, Job
+from pykubelet.api.generated.meta import DeleteOptions, Preconditions
+from pykubelet.api.scheme import CRON_JOBS, JOBS
+from pykubelet.api.times import format_time, parse_time, time_zone
+from pykubelet.client.indexer import ObjectIndex, key_of, manager_of
+from pykubelet.client.informers import Informers
+from pykubelet.client.interface import Writer
+from pykubelet.client.recorder import NORMAL, WARNING, EventRecorder, reference_to
+from pykubelet.controllers.cronjob.schedule import (
+    MANY_MISSED,
+    ActiveJobsReview,
+    NeverDueError,
+    StartDecision,
+    decide_start,
+    finished_type_of,
+    is_made_by,
+    job_name,
+    jobs_to_remove,
+    new_job,
+    review_active_jobs,
+    schedule_state,
+    seconds_to_next,
+    without_active,
+)
+from pykubelet.controllers.framework.ownership import OwnerClient, explicit, patch_status
+from pykubelet.controllers.framework.pod_control import NAMESPACE_TERMINATING
+from pykubelet.controllers.framework.work_queue import WorkQueue
+
+_ZONE_ADVICE = "see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
+_MANY_MISSED = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
+
+
+class CronClient(OwnerClient, Writer, Protocol):
+    """The part of a client that this controller uses."""
+
+
+@dataclass(frozen=True, slots=True)
+class _CronJobSync:
+    """What a sync has come to: the status to write, when to look again, what went wrong on the way."""
+
+    status: CronJobStatus
+    wait_seconds: float | None = None
+    error: Exception | None = None
+
+
+class CronJobController:
+    """Syncs cron jobs by key. Events only put keys into `queue`; `sync` acts."""
+
+    def __init__(
+        self,
+        *,
+        client: CronClient,
+        recorder: EventRecorder,
+        crons: ObjectIndex[CronJob],
+        jobs: ObjectIndex[Job],
+        clock: Clock,
+        local: tzinfo = UTC,
+    ) -> None:
+        """`local` is the time zone of schedules that name none."""
+        self._client, self._recorder, self._clock, self._local = client, recorder, clock, local
+        self._crons, self._jobs = crons, jobs
+        self.queue = WorkQueue()
+
+    def listen(self, informers: Informers) -> None:
+        """Have changes told; the indexes given to the constructor are those of the informers."""
+        informers.tell(CRON_JOBS, added=self.cron_changed, updated=self.cron_updated, deleted=self.cron_changed)
+        informers.tell(JOBS, added=self.job_changed, updated=self.job_updated, deleted=self.job_changed)
+
+    def cron_changed(self, cron: CronJob) -> None:
+        """A cron job is new, or gone."""
+        self.queue.add(key_of(cron))
+
+    def cron_updated(self, old: CronJob, new: CronJob) -> None:
+        """A cron job has changed; a new schedule alone is only looked at when it is due."""
+        if (old.spec.schedule, old.spec.time_zone) == (new.spec.schedule, new.spec.time_zone):
+            self.queue.add(key_of(new))
+            return
+        try:
+            schedule = _schedule_of(new)
+        except ScheduleError:
+            message = f"unparseable schedule for cronjob: {new.spec.schedule}"
+            self._tell(new, WARNING, "UnParseableCronJobSchedule", message)
+            return
+        self.queue.add_after(key_of(new), seconds_to_next(new, schedule, self._clock.now(), self._local))
+
+    def job_changed(self, job: Job) -> None:
+        """A job is new, or gone."""
+        if cron := self._crons.resolve(job.metadata.namespace, manager_of(job)):
+            self.queue.add(key_of(cron))
+
+    def job_updated(self, old: Job, new: Job) -> None:
+        """A job has changed, perhaps its owner too."""
+        if old.metadata.resource_version == new.metadata.resource_version:
+            return
+        if manager_of(old) != manager_of(new):
+            self.job_changed(old)
+        self.job_changed(new)
+
+    async def process_next(self) -> None:
+        """Sync the next key of the queue; a failure puts it back, later."""
+        await self.queue.process_next(self.sync)
+
+    async def sync(self, key: str) -> None:
+        """Bring the status up to date, make the job that is due, and remove finished ones that are too many.
+
+        Raises what went wrong; the key is to be synced again then. Never twice at once for one key.
+        """
+        cron = self._crons.get(key)
+        if cron is None:
+            return
+        jobs = self._jobs.managed_by(cron.metadata.uid)
+        found = review_active_jobs(cron, jobs)
+        if found.unexpected:
+            # Our copy may be older than the jobs.
+            fresh = await self._client.get(CRON_JOBS, cron.metadata.name, namespace=cron.metadata.namespace)
+            if fresh.metadata.uid != cron.metadata.uid:
+                return
+            cron, found = fresh, review_active_jobs(fresh, jobs)
+        status = await self._settled(cron, found)
+        turn = await self._start(cron, status)
+        if turn.status != cron.status:
+            cron = await patch_status(self._client, CRON_JOBS, cron, explicit(turn.status))
+        if turn.error is not None:
+            raise turn.error
+        if turn.wait_seconds is not None:
+            self.queue.add_after(key, turn.wait_seconds)
+        # Last: a job must not go before it is written down that its start was made.
+        for job in jobs_to_remove(cron, jobs):
+            await self._delete(cron, job)
+
+    async def _settled(self, cron: CronJob, found: ActiveJobsReview) -> CronJobStatus:
+        """The status as the jobs have it; events tell what was found."""
+        status = found.status
+        for job in found.unexpected:
+            message = f"Saw a job that the controller did not create or forgot: {job.metadata.name}"
+            self._tell(cron, WARNING, "UnexpectedJob", message)
+            if (start := is_made_by(cron, job)) is not None:
+                status = _with_job(status, job, start)
+        for job in found.completed:
+            message = f"Saw completed job: {job.metadata.name}, condition: {finished_type_of(job)}"
+            self._tell(cron, NORMAL, "SawCompletedJob", message)
+        for reference in found.missing:
+            try:
+                live = await self._client.get(JOBS, reference.name, namespace=reference.namespace)
+            except NotFound:
+                live = None
+            if live is None or live.metadata.uid != reference.uid:
+                self._tell(cron, NORMAL, "MissingJob", f"Active job went missing: {reference.name}")
+                status = without_active(status, [reference.uid])
+        return status
+
+    async def _start(self, cron: CronJob, status: CronJobStatus) -> _CronJobSync:
+        """Make the job that is due, unless something speaks against it."""
+        schedule = None if cron.metadata.deletion_timestamp is not None else self._usable_schedule(cron)
+        if schedule is None:
+            return _CronJobSync(status)
+        now, current = self._clock.now(), replace(cron, status=status)
+        try:
+            found = schedule_state(current, schedule, now, self._local)
+        except NeverDueError as error:
+            self._tell(cron, WARNING, "InvalidSchedule", f"invalid schedule: {cron.spec.schedule} : {error}")
+            return _CronJobSync(status)
+        if found.start is not None:
+            if found.missed > MANY_MISSED:
+                self._tell(cron, WARNING, "TooManyMissedTimes", _MANY_MISSED)
+            turn = await self._start_at(current, found.start)
+            if turn.error is not None:
+                return turn
+            status = turn.status
+        wait = seconds_to_next(replace(cron, status=status), schedule, now, self._local)
+        return _CronJobSync(status, wait)
+
+    def _usable_schedule(self, cron: CronJob) -> Schedule | None:
+        """The schedule, if the cron job is to be followed at all."""
+        spec = cron.spec
+        if spec.time_zone is not None and time_zone(spec.time_zone) is None:
+            message = f"invalid timeZone: {go_quote(spec.time_zone)}: unknown time zone {spec.time_zone}"
+            self._tell(cron, WARNING, "UnknownTimeZone", message)
+            return None
+        if spec.suspend:
+            return None
+        if "TZ" in spec.schedule:
+            used = f"CRON_TZ or TZ used in schedule {go_quote(spec.schedule)} is not officially supported"
+            self._tell(cron, WARNING, "UnsupportedSchedule", f"{used}, {_ZONE_ADVICE}")
+        try:
+            return _schedule_of(cron)
+        except ScheduleError as error:
+            message = f"unparseable schedule: {go_quote(spec.schedule)} : {error}"
+            self._tell(cron, WARNING, "UnparseableSchedule", message)
+            return None
+
+    async def _start_at(self, cron: CronJob, start: datetime) -> _CronJobSync:
+        verdict, status = decide_start(cron, start), cron.status
+        if verdict is StartDecision.FORBIDDEN:
+            message = "Not starting job because prior execution is running and concurrency policy is Forbid"
+            self._tell(cron, NORMAL, "JobAlreadyActive", message)
+        if verdict is not StartDecision.NOW:
+            return _CronJobSync(status)
+        if cron.spec.concurrency_policy == "Replace":
+            for reference in cron.status.active:
+                error = await self._replace(cron, reference.name, reference.namespace)
+                if error is not None:
+                    return _CronJobSync(status, error=error)
+                status = without_active(status, [reference.uid])
+        try:
+            job = await self._create(cron, start)
+        except ApiError as error:
+            return _CronJobSync(status, error=error)
+        return _CronJobSync(status if job is None else _with_job(status, job, start))
+
+    async def _replace(self, cron: CronJob, name: str, namespace: str) -> Exception | None:
+        try:
+            job = await self._client.get(JOBS, name, namespace=namespace)
+        except ApiError as error:
+            self._tell(cron, WARNING, "FailedGet", f"Get job: {error}")
+            return error
+        return await self._delete(cron, job)
+
+    async def _create(self, cron: CronJob, start: datetime) -> Job | None:
+        """The job of a start, made now or before; None if it is somebody else's."""
+        namespace = cron.metadata.namespace
+        zone = time_zone(cron.spec.time_zone or "") or UTC
+        try:
+            job = await self._client.create(JOBS, new_job(cron, start, zone), namespace=namespace)
+        except AlreadyExists:
+            # Perhaps made by us and not written down.
+            found = await self._client.get(JOBS, job_name(cron, start), namespace=namespace)
+            manager = manager_of(found)
+            return found if manager is not None and manager.uid == cron.metadata.uid else None
+        except ApiError as error:
+            if not error.has_cause(NAMESPACE_TERMINATING):
+                self._tell(cron, WARNING, "FailedCreate", f"Error creating job: {error}")
+            raise
+        self._tell(cron, NORMAL, "SuccessfulCreate", f"Created job {job.metadata.name}")
+        return job
+
+    async def _delete(self, cron: CronJob, job: Job) -> Exception | None:
+        """Delete a job and, in the background, its pods."""
+        meta = job.metadata
+        options = DeleteOptions(propagation_policy="Background", preconditions=Preconditions(uid=meta.uid))
+        try:
+            await self._client.delete(JOBS, meta.name, namespace=meta.namespace, options=options)
+        except ApiError as error:
+            self._tell(cron, WARNING, "FailedDelete", f"Deleted job: {error}")
+            return error
+        self._tell(cron, NORMAL, "SuccessfulDelete", f"Deleted job {meta.name}")
+        return None
+
+    def _tell(self, cron: CronJob, event_type: str, reason: str, message: str) -> None:
+        self._recorder.event(reference_to(cron), event_type, reason, message)
+
+
+def _schedule_of(cron: CronJob) -> Schedule:
+    zone, text = cron.spec.time_zone, cron.spec.schedule
+    known = zone is not None and "TZ" not in text and time_zone(zone) is not None
+    return parse_schedule(f"TZ={zone} {text}" if known else text)
+
+
+def _with_job(status: CronJobStatus, job: Job, start: datetime) -> CronJobStatus:
+    """The status after this start was made."""
+    last = status.last_schedule_time
+    newest = start if last is None else max(start, parse_time(last))
+    active = (*without_active(status, [job.metadata.uid]).active, reference_to(job))
+    return replace(status, active=active, last_schedule_time=format_time(newest))

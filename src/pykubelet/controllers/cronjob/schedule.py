@@ -1,0 +1,208 @@
+"""What a CronJob makes of its jobs: which it forgets, which it removes, what the next one looks like.
+
+Pure. Upstream: pkg/controller/cronjob/{cronjob_controllerv2,utils}.go.
+
+Which start of a CronJob is due, how many were missed, when to look again.
+
+Pure. Upstream: mostRecentScheduleTime, nextScheduleTime and nextScheduleTimeDuration in
+pkg/controller/cronjob/utils.go.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from enum import Enum, auto
+
+from msgspec.structs import replace
+
+from pykubelet.api.cron import Schedule, next_time
+from pykubelet.api.generated.batch import CronJob, CronJobStatus, Job
+from pykubelet.api.generated.core import ObjectReference
+from pykubelet.api.generated.meta import ObjectMeta
+from pykubelet.api.times import ZERO_TIME, parse_time, same_instant
+from pykubelet.controllers.framework.ownership import new_controller_ref
+from pykubelet.controllers.job.status import COMPLETE, FAILED, is_finished, true_condition
+
+MANY_MISSED = 100
+"""More missed starts than this are worth a warning."""
+# The clocks of server and controller differ a little.
+_PADDING_SECONDS = 0.1
+# Three hundred years: the API allows longer deadlines than a calendar has days.
+_LONGEST_SECONDS = 10**10
+
+
+class NeverDueError(ValueError):
+    """The schedule makes sense to its grammar only: the 31st of February."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleState:
+    """Where a CronJob stands in its schedule."""
+
+    since: datetime
+    """From here on starts were looked for."""
+    start: datetime | None = None
+    """The last start that has come and was not made."""
+    missed: int = 0
+    """About how many starts have gone by without a job; the one that came just now does not count."""
+
+
+def schedule_state(cron: CronJob, schedule: Schedule, now: datetime, local: tzinfo = UTC) -> ScheduleState:
+    """The start to make now; NeverDueError if the schedule has none.
+
+    Starts whose deadline is over are not looked for: they are missed without a word, as upstream's are.
+    """
+    since = _since(cron)
+    if (deadline := cron.spec.starting_deadline_seconds) is not None:
+        since = max(since, now - timedelta(seconds=min(deadline, _LONGEST_SECONDS)))
+    return _due(since, schedule, now, local)
+
+
+def seconds_to_next(cron: CronJob, schedule: Schedule, now: datetime, local: tzinfo = UTC) -> float:
+    """How long until the next start after those that have come; zero if there will be none."""
+    try:
+        found = _due(_since(cron), schedule, now, local)
+    except NeverDueError:
+        found = ScheduleState(now, now)
+    last = found.start or (now if found.missed else found.since)
+    following = next_time(schedule, last, local)
+    return 0.0 if following is None else (following - now).total_seconds() + _PADDING_SECONDS
+
+
+def _since(cron: CronJob) -> datetime:
+    """The last start that was made, or the beginning."""
+    last = cron.status.last_schedule_time or cron.metadata.creation_timestamp
+    return parse_time(last) if last is not None else ZERO_TIME
+
+
+def _due(since: datetime, schedule: Schedule, now: datetime, local: tzinfo) -> ScheduleState:
+    first = next_time(schedule, since, local)
+    if first is not None and now < first:
+        return ScheduleState(since)
+    second = next_time(schedule, first, local) if first is not None else None
+    if first is not None and second is not None and now < second:
+        return ScheduleState(since, first)
+    if first is None or second is None:
+        raise NeverDueError("time difference between two schedules is less than 1 second")
+    # Not one start after the other, for there may be years of them: a jump close to now by the first interval, then on
+    # from there. The number of missed starts is an estimate for the same reason.
+    interval = second - first
+    missed = (now - first) // interval + 1
+    start, candidate = None, next_time(schedule, first + (missed - 2) * interval, local)
+    while candidate is not None and candidate <= now:
+        start, candidate = candidate, next_time(schedule, candidate, local)
+    return ScheduleState(since, start, missed)
+
+
+SCHEDULED_TIMESTAMP = "batch.kubernetes.io/cronjob-scheduled-timestamp"
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveJobsReview:
+    """What the jobs of a CronJob say about its status."""
+
+    status: CronJobStatus
+    """Finished jobs are no longer active, and the last success is known."""
+    completed: tuple[Job, ...] = ()
+    """Those that were active until now."""
+    unexpected: tuple[Job, ...] = ()
+    """At work, but not in the status: made by somebody else, or by a controller that did not live to write it down."""
+    missing: tuple[ObjectReference, ...] = ()
+    """In the status, but not to be seen."""
+
+
+class StartDecision(Enum):
+    """What to do about a start that is due."""
+
+    NOW = auto()
+    MADE = auto()
+    """Its job is there already."""
+    FORBIDDEN = auto()
+    """Another job is still at work."""
+
+
+def review_active_jobs(cron: CronJob, jobs: Sequence[Job]) -> ActiveJobsReview:
+    """Compare the status with the jobs there are."""
+    listed = {one.uid for one in cron.status.active}
+    ended = {job.metadata.uid for job in jobs if is_finished(job)}
+    known = {job.metadata.uid for job in jobs}
+    successes = [cron.status.last_successful_time, *(job.status.completion_time for job in jobs if _has_succeeded(job))]
+    last_success = max(filter(None, successes), key=parse_time, default=None)
+    return ActiveJobsReview(
+        status=replace(without_active(cron.status, ended), last_successful_time=last_success),
+        completed=tuple(job for job in jobs if job.metadata.uid in listed & ended),
+        unexpected=tuple(job for job in jobs if job.metadata.uid not in listed | ended),
+        missing=tuple(one for one in cron.status.active if one.uid not in known),
+    )
+
+
+def without_active(status: CronJobStatus, uids: Iterable[str]) -> CronJobStatus:
+    """The status without these jobs."""
+    gone = frozenset(uids)
+    return replace(status, active=tuple(one for one in status.active if one.uid not in gone))
+
+
+def decide_start(cron: CronJob, start: datetime) -> StartDecision:
+    """Whether to make a job for a start that has come."""
+    status = cron.status
+    is_listed = any(one.name == job_name(cron, start) for one in status.active)
+    if is_listed or same_instant(status.last_schedule_time, start.isoformat()):
+        return StartDecision.MADE
+    if cron.spec.concurrency_policy == "Forbid" and status.active:
+        return StartDecision.FORBIDDEN
+    return StartDecision.NOW
+
+
+def job_name(cron: CronJob, start: datetime) -> str:
+    """The same for the same start, so that it cannot be made twice: minutes since 1970."""
+    return f"{cron.metadata.name}-{int(start.timestamp()) // 60}"
+
+
+def new_job(cron: CronJob, start: datetime, zone: tzinfo) -> Job:
+    """The job of a start; `zone` is for people who read the annotation."""
+    template, at = cron.spec.job_template, start.astimezone(zone)
+    shown = at.isoformat(timespec="seconds")
+    if at.utcoffset() == timedelta():
+        shown = f"{shown[:-6]}Z"
+    metadata = ObjectMeta(
+        name=job_name(cron, start),
+        labels=template.metadata.labels,
+        annotations={**template.metadata.annotations, SCHEDULED_TIMESTAMP: shown},
+        owner_references=(new_controller_ref(cron),),
+    )
+    return Job(metadata=metadata, spec=template.spec)
+
+
+def is_made_by(cron: CronJob, job: Job) -> datetime | None:
+    """The start for which this controller has made the job; None if somebody else did."""
+    try:
+        start = parse_time(job.metadata.annotations.get(SCHEDULED_TIMESTAMP, ""))
+    except ValueError:
+        return None
+    return start if job_name(cron, start) == job.metadata.name else None
+
+
+def jobs_to_remove(cron: CronJob, jobs: Sequence[Job]) -> tuple[Job, ...]:
+    """The oldest of the finished jobs, as far as there are more than the limits of the history."""
+    limits = ((COMPLETE, cron.spec.successful_jobs_history_limit), (FAILED, cron.spec.failed_jobs_history_limit))
+    found: list[Job] = []
+    for kind, limit in limits:
+        ended = sorted((job for job in jobs if finished_type_of(job) == kind), key=_age)
+        found += ended[: max(0, len(ended) - limit)] if limit is not None else ()
+    return tuple(found)
+
+
+def finished_type_of(job: Job) -> str | None:
+    """The type of the condition with which the job has finished."""
+    conditions = job.status.conditions
+    return next((one.type for one in conditions if one.type in (COMPLETE, FAILED) and one.status == "True"), None)
+
+
+def _has_succeeded(job: Job) -> bool:
+    return true_condition(job.status.conditions, COMPLETE) is not None
+
+
+def _age(job: Job) -> tuple[bool, datetime, str]:
+    """The oldest first; those that never started last."""
+    start = job.status.start_time
+    return start is None, parse_time(start) if start is not None else ZERO_TIME, job.metadata.name

@@ -1,0 +1,349 @@
+"""The DaemonSet controller: one pod of a set on every node that should run it.
+
+In: changes of sets, pods, nodes and revisions, told after the indexes have been brought up to date. Out: pods created
+and deleted through PodControl, the status of the set, its history, events about it.
+Upstream: pkg/controller/daemon/daemon_controller.go.
+
+What DaemonSets hear of: which change wakes which set, and which expectation it fulfils.
+
+In: changes, told after the indexes have been brought up to date. Out: keys in a queue.
+Upstream: the event handlers of pkg/controller/daemon/daemon_controller.go.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from pykubelet.aio.clock import Clock
+from pykubelet.aio.log import get_logger
+from pykubelet.api.generated.apps import ControllerRevision, DaemonSet, DaemonSetStatus
+from pykubelet.api.generated.core import Node, Pod
+from pykubelet.api.generated.meta import LabelSelector
+from pykubelet.api.labels import SelectorError, selector_from_object
+from pykubelet.api.scheme import CONTROLLER_REVISIONS, DAEMON_SETS, NODES, PODS, ApiObject
+from pykubelet.client.indexer import ObjectIndex, PodIndex, key_of, manager_of
+from pykubelet.client.informers import Informers
+from pykubelet.client.recorder import NORMAL, WARNING, EventRecorder, reference_to
+from pykubelet.controllers.daemon.placement import (
+    BURST_DAEMONS,
+    ROLLING_UPDATE,
+    DaemonPodRevision,
+    SurgePolicy,
+    count_status,
+    max_surge,
+    node_should_run_daemon_pod,
+    plan_node,
+    pods_by_node,
+    revision_of,
+    stranded_pods,
+)
+from pykubelet.controllers.daemon.pods import DaemonPods, FailedPodBackoff
+from pykubelet.controllers.daemon.update import DaemonSetHistory, DaemonSetRevisions, plan_rolling_update
+from pykubelet.controllers.framework.active_pods import earliest_availability_seconds, ready_condition
+from pykubelet.controllers.framework.controller_history import RevisionClient
+from pykubelet.controllers.framework.expectations import CountingExpectations
+from pykubelet.controllers.framework.ownership import explicit, store_status
+from pykubelet.controllers.framework.pod_control import PodControlInterface
+from pykubelet.controllers.framework.work_queue import WorkQueue
+
+
+class DaemonSetEventHandlers:
+    """Handlers that only note and queue."""
+
+    def __init__(self, *, sets: ObjectIndex[DaemonSet], expectations: CountingExpectations, queue: WorkQueue) -> None:
+        self._sets, self._expectations, self._queue = sets, expectations, queue
+
+    def listen(self, informers: Informers) -> None:
+        """Hear of every change of sets, pods, nodes and revisions."""
+        informers.tell(DAEMON_SETS, added=self.set_added, updated=self.set_updated, deleted=self.set_deleted)
+        informers.tell(PODS, added=self.pod_added, updated=self.pod_updated, deleted=self.pod_deleted)
+        informers.tell(NODES, added=self.node_added, updated=self.node_updated, deleted=self.node_deleted)
+        informers.tell(
+            CONTROLLER_REVISIONS,
+            added=self.revision_added,
+            updated=self.revision_updated,
+            deleted=self.revision_deleted,
+        )
+
+    def set_added(self, daemon_set: DaemonSet) -> None:
+        """A set is new."""
+        self._queue.add(key_of(daemon_set))
+
+    def set_updated(self, old: DaemonSet, new: DaemonSet) -> None:
+        """A set has changed, or another one has taken its name."""
+        if old.metadata.uid != new.metadata.uid:
+            self.set_deleted(old)
+        self._queue.add(key_of(new))
+
+    def set_deleted(self, daemon_set: DaemonSet) -> None:
+        """A set is gone; a new one of its name starts clean."""
+        self._expectations.forget(key_of(daemon_set))
+        self._queue.add(key_of(daemon_set))
+
+    def pod_added(self, pod: Pod) -> None:
+        """A pod is new to us. One that is being deleted already was never the creation we wait for."""
+        if pod.metadata.deletion_timestamp is not None:
+            self.pod_deleted(pod)
+        elif manager_of(pod) is None:
+            self._wake_selecting(pod)
+        elif daemon_set := self._manager(pod):
+            self._expectations.creation_observed(key_of(daemon_set))
+            self._queue.add(key_of(daemon_set))
+
+    def pod_updated(self, old: Pod, new: Pod) -> None:
+        """A pod has changed."""
+        if old.metadata.resource_version == new.metadata.resource_version:
+            return
+        if new.metadata.deletion_timestamp is not None:
+            self.pod_deleted(new)
+            return
+        self._wake_changed(old, new)
+        daemon_set = self._manager(new)
+        if daemon_set is None or daemon_set.spec.min_ready_seconds <= 0:
+            return
+        if ready_condition(old) is None and ready_condition(new) is not None:
+            self._queue.add_after(key_of(daemon_set), daemon_set.spec.min_ready_seconds)
+
+    def pod_deleted(self, pod: Pod) -> None:
+        """A pod is gone or being deleted; nobody waits for that of an orphan."""
+        if daemon_set := self._manager(pod):
+            self._expectations.deletion_observed(key_of(daemon_set))
+            self._queue.add(key_of(daemon_set))
+
+    def node_added(self, _node: Node) -> None:
+        """A node is new; it may even have pods that belong elsewhere."""
+        for daemon_set in self._sets.all():
+            self._queue.add(key_of(daemon_set))
+
+    def node_updated(self, old: Node, new: Node) -> None:
+        """A node has changed; most changes are heartbeats and mean nothing to sets."""
+        if (old.metadata.labels, old.spec.taints) == (new.metadata.labels, new.spec.taints):
+            return
+        for daemon_set in self._sets.all():
+            if node_should_run_daemon_pod(daemon_set, old) != node_should_run_daemon_pod(daemon_set, new):
+                self._queue.add(key_of(daemon_set))
+
+    def node_deleted(self, node: Node) -> None:
+        """A node is gone; sets want one pod less, and one that never got there is nobody's."""
+        for daemon_set in self._sets.all():
+            if node_should_run_daemon_pod(daemon_set, node).may_stay:
+                self._queue.add(key_of(daemon_set))
+
+    def revision_added(self, revision: ControllerRevision) -> None:
+        """A revision is new; nobody waits for those that sets have made."""
+        if manager_of(revision) is None:
+            self._wake_selecting(revision)
+
+    def revision_updated(self, old: ControllerRevision, new: ControllerRevision) -> None:
+        """A revision has changed."""
+        if old.metadata.resource_version != new.metadata.resource_version:
+            self._wake_changed(old, new)
+
+    def revision_deleted(self, revision: ControllerRevision) -> None:
+        """A revision is gone; the present one is made again."""
+        if daemon_set := self._manager(revision):
+            self._queue.add(key_of(daemon_set))
+
+    def _wake_changed(self, old: ApiObject, new: ApiObject) -> None:
+        """Wake who manages the object and who did, or who may adopt it now."""
+        manager_changed = manager_of(old) != manager_of(new)
+        if manager_changed and (former := self._manager(old)):
+            self._queue.add(key_of(former))
+        if manager_of(new) is None:
+            if manager_changed or old.metadata.labels != new.metadata.labels:
+                self._wake_selecting(new)
+        elif daemon_set := self._manager(new):
+            self._queue.add(key_of(daemon_set))
+
+    def _manager(self, obj: ApiObject) -> DaemonSet | None:
+        return self._sets.resolve(obj.metadata.namespace, manager_of(obj))
+
+    def _wake_selecting(self, orphan: ApiObject) -> None:
+        """An orphan may be adopted by any set that selects it."""
+        for daemon_set in self._sets.selecting(orphan, lambda one: one.spec.selector):
+            self._queue.add(key_of(daemon_set))
+
+
+log = get_logger(__name__)
+
+# The part of the status that is written here; conditions are not.
+_COUNTS = (
+    "desiredNumberScheduled",
+    "currentNumberScheduled",
+    "numberMisscheduled",
+    "numberReady",
+    "updatedNumberScheduled",
+    "numberAvailable",
+    "numberUnavailable",
+    "collisionCount",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonSetInformers:
+    """What the controller has seen of the cluster; kept up to date by who feeds it."""
+
+    sets: ObjectIndex[DaemonSet]
+    pods: PodIndex
+    nodes: ObjectIndex[Node]
+    revisions: ObjectIndex[ControllerRevision]
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """Nodes to create a pod for, and pods to delete."""
+
+    create: Sequence[str]
+    delete: Sequence[Pod]
+
+
+def daemon_set_informers(informers: Informers) -> DaemonSetInformers:
+    """The view that informers keep up to date."""
+    return DaemonSetInformers(
+        sets=informers.objects(DAEMON_SETS),
+        pods=informers.pods,
+        nodes=informers.objects(NODES),
+        revisions=informers.objects(CONTROLLER_REVISIONS),
+    )
+
+
+class DaemonSetController:
+    """Syncs DaemonSets by key. Events only note what was seen and put keys into `queue`; `sync` acts."""
+
+    def __init__(
+        self,
+        *,
+        client: RevisionClient,
+        pod_control: PodControlInterface,
+        recorder: EventRecorder,
+        view: DaemonSetInformers,
+        expectations: CountingExpectations,
+        clock: Clock,
+        burst: int = BURST_DAEMONS,
+    ) -> None:
+        self._client, self._recorder, self._clock = client, recorder, clock
+        self._view, self._expectations = view, expectations
+        self._pods = DaemonPods(
+            client=client,
+            pod_control=pod_control,
+            pods=view.pods,
+            expectations=expectations,
+            clock=clock,
+            burst=burst,
+        )
+        self._history = DaemonSetHistory(client=client, revisions=view.revisions, pods=self._pods)
+        self.queue = WorkQueue()
+        self.failed_pods = FailedPodBackoff()
+
+    def listen(self, informers: Informers) -> None:
+        """Hear of every change of sets, pods, nodes and revisions."""
+        DaemonSetEventHandlers(sets=self._view.sets, expectations=self._expectations, queue=self.queue).listen(
+            informers
+        )
+
+    async def process_next(self) -> None:
+        """Sync the next key of the queue; a failure puts it back, later."""
+        await self.queue.process_next(self.sync)
+
+    async def sync(self, key: str) -> None:
+        """Bring one set's pods closer to what it wants, and its status up to date.
+
+        Raises what went wrong; the key is to be synced again then. Never twice at once for one key.
+        """
+        daemon_set = self._view.sets.get(key)
+        if daemon_set is None:
+            self._expectations.forget(key)
+            return
+        if daemon_set.spec.selector == LabelSelector():
+            message = "This daemon set is selecting all pods. A non-empty selector is required."
+            self._recorder.event(reference_to(daemon_set), WARNING, "SelectingAll", message)
+            return
+        # Its history may be gone already, or orphaned; nothing certain can be said of it any more.
+        if daemon_set.metadata.deletion_timestamp is not None:
+            return
+        try:
+            selector_from_object(daemon_set.spec.selector)
+        except SelectorError as error:
+            log.warning("set has no valid selector", set=key, cause=str(error))
+            return
+        versions = await self._history.versions(daemon_set)
+        if not self._may_act(key):
+            await self._report(daemon_set, versions, is_observed=False)
+            return
+        try:
+            await self._manage(daemon_set, versions)
+        except Exception:
+            try:
+                await self._report(daemon_set, versions, is_observed=True)
+            except Exception as error:  # noqa: BLE001  what went wrong before matters more
+                log.warning("status not written", set=key, cause=str(error))
+            raise
+        await self._report(daemon_set, versions, is_observed=True)
+
+    def _may_act(self, key: str) -> bool:
+        """Whether everything that was done has been seen."""
+        return self._expectations.satisfied(key, now_seconds=self._clock.monotonic())
+
+    async def _manage(self, daemon_set: DaemonSet, versions: DaemonSetRevisions) -> None:
+        """Give every node what it should have, then go on with the update; raises if some of it failed."""
+        revision = revision_of(daemon_set, versions.hash)
+        changes = self._plan(daemon_set, revision, pods_by_node(await self._pods.claimed(daemon_set)))
+        await self._pods.change(daemon_set, revision, create=changes.create, delete=changes.delete)
+        if daemon_set.spec.update_strategy.type == ROLLING_UPDATE and self._may_act(key_of(daemon_set)):
+            by_node = pods_by_node(await self._pods.claimed(daemon_set))
+            step = plan_rolling_update(daemon_set, self._view.nodes.all(), by_node, revision, self._clock.now())
+            await self._pods.change(daemon_set, revision, create=step.create, delete=step.delete)
+        await self._history.truncate(daemon_set, versions.old, await self._pods.claimed(daemon_set))
+
+    def _plan(
+        self, daemon_set: DaemonSet, revision: DaemonPodRevision, by_node: Mapping[str, Sequence[Pod]]
+    ) -> _Changes:
+        """What to do on all nodes; failed and succeeded pods are told as events."""
+        create: list[str] = []
+        delete: list[Pod] = []
+        nodes = {node.metadata.name: node for node in self._view.nodes.all()}
+        about, now = reference_to(daemon_set), self._clock.monotonic()
+        surge = SurgePolicy(revision, daemon_set.spec.min_ready_seconds, self._clock.now())
+        for name, node in nodes.items():
+            # Another generation of the set may well not fail, so it starts without a delay.
+            where = f"{daemon_set.metadata.uid}/{daemon_set.status.observed_generation}/{name}"
+            plan = plan_node(
+                node_should_run_daemon_pod(daemon_set, node),
+                by_node.get(name, ()),
+                may_kill_failed=not self.failed_pods.is_waiting(where, now),
+                surge=surge if max_surge(daemon_set, 1) else None,
+            )
+            if plan.create:
+                create.append(name)
+            if plan.failed is not None:
+                self.failed_pods.start(where, now)
+                message = f"Found failed daemon pod {key_of(plan.failed)} on node {name}, will try to kill it"
+                self._recorder.event(about, WARNING, "FailedDaemonPod", message)
+                delete.append(plan.failed)
+            if plan.is_waiting:
+                self.queue.add_after(key_of(daemon_set), self.failed_pods.delay_seconds(where))
+            for pod in plan.succeeded:
+                message = f"Found succeeded daemon pod {key_of(pod)} on node {name}, will try to delete it"
+                self._recorder.event(about, NORMAL, "SucceededDaemonPod", message)
+            delete += (*plan.succeeded, *plan.surplus)
+        return _Changes(create, [*delete, *stranded_pods(by_node, nodes)])
+
+    async def _report(self, daemon_set: DaemonSet, versions: DaemonSetRevisions, *, is_observed: bool) -> None:
+        """Count anew and write the counts if they say something new; `is_observed`: this generation was acted on."""
+        pods, now = await self._pods.claimed(daemon_set), self._clock.now()
+        revision = revision_of(daemon_set, versions.hash)
+        status = count_status(daemon_set, self._view.nodes.all(), pods_by_node(pods), revision, now)
+        status = replace(status, collision_count=versions.collision_count)
+        if status != daemon_set.status or daemon_set.status.observed_generation < daemon_set.metadata.generation:
+            await store_status(self._client, DAEMON_SETS, daemon_set, _patch(daemon_set, status, is_observed))
+        seconds = daemon_set.spec.min_ready_seconds
+        if seconds > 0 and status.number_ready != status.number_available:
+            left = earliest_availability_seconds(pods, seconds, now, self._clock.now())
+            self.queue.add_after(key_of(daemon_set), seconds if left is None else left)
+
+
+def _patch(daemon_set: DaemonSet, status: DaemonSetStatus, is_observed: bool) -> dict[str, object]:
+    document = explicit(status)
+    patch = {name: document[name] for name in _COUNTS}
+    return patch | {"observedGeneration": daemon_set.metadata.generation} if is_observed else patch

@@ -1,0 +1,305 @@
+"""The disruption controller: keeps the status of every PodDisruptionBudget true.
+
+In: changes of budgets and pods, and how many pods their owners want. Out: the status, which the eviction API counts
+down. What cannot be found out allows no disruption. Upstream: pkg/controller/disruption/disruption.go.
+
+Takes back what pods were told about their end, if it does not come.
+
+A pod that is to be disrupted says so in a condition. If it is not deleted within two minutes, whoever announced it has
+given up. In: changes of pods. Out: the condition, set to False.
+Upstream: syncStalePodDisruption in pkg/controller/disruption/disruption.go.
+
+When the announcement of a pod's end is stale: the pod is still there, and nobody deletes it.
+
+Pure. What the node itself announces may take as long as it takes. Upstream:
+nonTerminatingPodHasStaleDisruptionCondition in pkg/controller/disruption/disruption.go.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from pykubelet.aio.clock import Clock
+from pykubelet.api.errors import ApiError, Conflict
+from pykubelet.api.generated.core import Pod
+from pykubelet.api.generated.meta import OwnerReference
+from pykubelet.api.generated.policy import PodDisruptionBudget, PodDisruptionBudgetStatus
+from pykubelet.api.labels import SelectorError, selector_from_object
+from pykubelet.api.pods import condition_of, is_terminal
+from pykubelet.api.scheme import POD_DISRUPTION_BUDGETS, PODS
+from pykubelet.api.serializer import Document
+from pykubelet.api.times import format_time, parse_time
+from pykubelet.client.indexer import LabelIndex, ObjectIndex, PodIndex, SelectorIndex, key_of
+from pykubelet.client.informers import Informers
+from pykubelet.client.recorder import NORMAL, WARNING, EventRecorder, reference_to
+from pykubelet.controllers.disruption.budget import (
+    DisruptedPods,
+    NoScaleError,
+    disrupted_pods,
+    expectation,
+    failed_status,
+    healthy_count,
+    needs_scale,
+    new_status,
+    selector_text,
+    status_document,
+)
+from pykubelet.controllers.framework.active_pods import controller_of
+from pykubelet.controllers.framework.ownership import OwnerClient, patch_status
+from pykubelet.controllers.framework.work_queue import WorkQueue
+
+
+class OwnerScales(Protocol):
+    """Knows how many pods an owner wants."""
+
+    async def of(self, namespace: str, owner: OwnerReference) -> tuple[str, int] | None:
+        """UID and wish of who decides for this owner; None if it is gone. NoScaleError if it has no scale."""
+
+
+class DisruptionController:
+    """Syncs budgets by key."""
+
+    def __init__(
+        self,
+        *,
+        client: OwnerClient,
+        recorder: EventRecorder,
+        clock: Clock,
+        budgets: ObjectIndex[PodDisruptionBudget],
+        scales: OwnerScales,
+    ) -> None:
+        self._client, self._recorder, self._clock = client, recorder, clock
+        self._budgets, self._scales = budgets, scales
+        self._pods: LabelIndex[Pod] = LabelIndex()
+        self._selectors = SelectorIndex()
+        self.queue = WorkQueue()
+
+    def listen(self, informers: Informers) -> None:
+        """Hear of every change of budgets and pods."""
+        informers.tell(
+            POD_DISRUPTION_BUDGETS,
+            added=self.budget_put,
+            updated=lambda _old, new: self.budget_put(new),
+            deleted=self.budget_deleted,
+        )
+        informers.tell(PODS, added=self.pod_added, updated=self.pod_updated, deleted=self.pod_deleted)
+
+    def budget_put(self, budget: PodDisruptionBudget) -> None:
+        """A budget is new or has changed."""
+        selector = budget.spec.selector
+        if selector is None:
+            self._selectors.remove(key_of(budget))
+        else:
+            self._selectors.put(key_of(budget), selector.match_labels)
+        self.queue.add(key_of(budget))
+
+    def budget_deleted(self, budget: PodDisruptionBudget) -> None:
+        """A budget is gone."""
+        self._selectors.remove(key_of(budget))
+
+    def pod_added(self, pod: Pod) -> None:
+        """A pod is new."""
+        self._pods.put(pod)
+        self._wake(pod)
+
+    def pod_updated(self, old: Pod, new: Pod) -> None:
+        """A pod has changed, and perhaps left a budget."""
+        self._pods.put(new)
+        if old.metadata.labels != new.metadata.labels:
+            self._wake(old)
+        self._wake(new)
+
+    def pod_deleted(self, pod: Pod) -> None:
+        """A pod is gone."""
+        self._pods.remove(pod)
+        self._wake(pod)
+
+    async def process_next(self) -> None:
+        """Sync the next budget of the queue; a failure puts it back, later."""
+        await self.queue.process_next(self.sync)
+
+    async def sync(self, key: str) -> None:
+        """Bring the status of one budget up to date; if that is impossible, let it allow nothing."""
+        budget = self._budgets.get(key)
+        if budget is None:
+            return
+        try:
+            await self._update(budget)
+        except Conflict:
+            raise
+        except (ApiError, NoScaleError, SelectorError, ValueError) as error:
+            await self._store(budget, failed_status(budget, str(error), self._clock.now()))
+            if isinstance(error, ApiError) and error.retry:
+                raise
+
+    async def _update(self, budget: PodDisruptionBudget) -> None:
+        pods = self._pods_of(budget)
+        scale = await self._scale(budget, pods) if needs_scale(budget.spec) else 0
+        try:
+            expected, desired = expectation(budget.spec, len(pods), scale)
+        except ValueError as error:
+            self._count_failed(budget, error)
+            raise
+        now = self._clock.now()
+        disrupted = disrupted_pods(budget, pods, now)
+        self._tell_overdue(budget, disrupted)
+        status = new_status(
+            budget,
+            healthy=healthy_count(pods, disrupted, now),
+            desired=desired,
+            expected=expected,
+            disrupted=disrupted.waiting,
+            now=now,
+        )
+        await self._store(budget, status)
+        if disrupted.look_again is not None:
+            # A moment later than due, for then the time is over.
+            self.queue.add_after(key_of(budget), (disrupted.look_again - now).total_seconds() + 1)
+
+    def _pods_of(self, budget: PodDisruptionBudget) -> list[Pod]:
+        try:
+            selector = selector_from_object(budget.spec.selector)
+        except SelectorError as error:
+            self._recorder.event(reference_to(budget), WARNING, "NoPods", f"Failed to get pods: {error}")
+            raise
+        labels = budget.spec.selector.match_labels if budget.spec.selector is not None else {}
+        found = self._pods.labelled(budget.metadata.namespace, labels)
+        pods = [pod for pod in found if selector.matches(pod.metadata.labels)]
+        if not pods:
+            self._recorder.event(reference_to(budget), NORMAL, "NoPods", "No matching pods found")
+        return pods
+
+    async def _scale(self, budget: PodDisruptionBudget, pods: Sequence[Pod]) -> int:
+        """How many pods the owners of these want, each owner counted once."""
+        wishes: dict[str, int] = {}
+        asked: set[str] = set()
+        has_unmanaged = False
+        try:
+            for pod in pods:
+                owner = controller_of(pod)
+                if owner is None:
+                    has_unmanaged = True
+                elif owner.uid not in asked:
+                    asked.add(owner.uid)
+                    uid, wish = await self._wish(pod, owner)
+                    wishes[uid] = wish
+        except (ApiError, NoScaleError) as error:
+            self._count_failed(budget, error)
+            raise
+        if has_unmanaged:
+            text = (
+                f"Pods selected by this PodDisruptionBudget (selector: {selector_text(budget.spec.selector)}) were "
+                "found to be unmanaged. As a result, the status of the PDB cannot be calculated correctly, which may "
+                'result in undefined behavior. To account for these pods please set ".spec.minAvailable" field of the '
+                "PDB to an integer value."
+            )
+            self._recorder.event(reference_to(budget), WARNING, "UnmanagedPods", text)
+        return sum(wishes.values())
+
+    async def _wish(self, pod: Pod, owner: OwnerReference) -> tuple[str, int]:
+        found = await self._scales.of(pod.metadata.namespace, owner)
+        if found is None:
+            raise NoScaleError(f'found no controllers for pod "{pod.metadata.name}"')
+        return found
+
+    async def _store(self, budget: PodDisruptionBudget, status: PodDisruptionBudgetStatus) -> None:
+        if status != budget.status:
+            document = status_document(budget.status, status)
+            await patch_status(self._client, POD_DISRUPTION_BUDGETS, budget, document)
+
+    def _count_failed(self, budget: PodDisruptionBudget, error: Exception) -> None:
+        text = f"Failed to calculate the number of expected pods: {error}"
+        self._recorder.event(reference_to(budget), WARNING, "CalculateExpectedPodCountFailed", text)
+
+    def _tell_overdue(self, budget: PodDisruptionBudget, disrupted: DisruptedPods) -> None:
+        for pod in disrupted.overdue:
+            text = f"Pod was expected by PDB {key_of(budget)} to be deleted but it wasn't"
+            self._recorder.event(reference_to(pod), WARNING, "NotDeleted", text)
+
+    def _wake(self, pod: Pod) -> None:
+        """Have the budgets looked at that protect the pod. More than one is a mistake, and told as such."""
+        found = sorted(self._selecting(pod))
+        if len(found) > 1:
+            text = (
+                f'Pod "{pod.metadata.namespace}"/"{pod.metadata.name}" matches multiple PodDisruptionBudgets.  '
+                f'Chose "{found[0].partition("/")[2]}" arbitrarily.'
+            )
+            self._recorder.event(reference_to(pod), WARNING, "MultiplePodDisruptionBudgets", text)
+        for key in found:
+            self.queue.add(key)
+
+    def _selecting(self, pod: Pod) -> Iterable[str]:
+        for key in self._selectors.candidates(pod):
+            budget = self._budgets.get(key)
+            try:
+                if budget is not None and selector_from_object(budget.spec.selector).matches(pod.metadata.labels):
+                    yield key
+            except SelectorError:
+                continue
+
+
+CONDITION = "DisruptionTarget"
+TIMEOUT = timedelta(minutes=2)
+_BY_KUBELET = "TerminationByKubelet"
+
+
+def seconds_until_stale(pod: Pod, now: datetime) -> float | None:
+    """How long until the pod's announced end is overdue; None if none is announced, or it has begun."""
+    if pod.metadata.deletion_timestamp is not None or is_terminal(pod.status.phase):
+        return None
+    condition = condition_of(pod, CONDITION)
+    if condition is None or condition.status != "True" or condition.reason == _BY_KUBELET:
+        return None
+    if not condition.last_transition_time:
+        return 0.0
+    return max(0.0, (parse_time(condition.last_transition_time) + TIMEOUT - now).total_seconds())
+
+
+def disruption_target_removal_patch(pod: Pod, now: datetime) -> Document:
+    """The strategic merge patch of a pod's status that takes the announcement back."""
+    condition = {
+        "type": CONDITION,
+        "status": "False",
+        "lastTransitionTime": format_time(now),
+        "observedGeneration": pod.metadata.generation or None,
+        "reason": None,
+        "message": None,
+    }
+    return {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}}
+
+
+class StaleDisruptionController:
+    """Syncs pods by key."""
+
+    def __init__(self, *, client: OwnerClient, pods: PodIndex, clock: Clock) -> None:
+        self._client, self._pods, self._clock = client, pods, clock
+        self.queue = WorkQueue()
+
+    def listen(self, informers: Informers) -> None:
+        """Hear of every change of pods."""
+        informers.tell(PODS, added=self.pod_put, updated=lambda _old, new: self.pod_put(new), deleted=lambda _pod: None)
+
+    def pod_put(self, pod: Pod) -> None:
+        """A pod is new or has changed."""
+        seconds = seconds_until_stale(pod, self._clock.now())
+        if seconds is not None:
+            self.queue.add_after(key_of(pod), seconds)
+
+    async def process_next(self) -> None:
+        """Sync the next pod of the queue; a failure puts it back, later."""
+        await self.queue.process_next(self.sync)
+
+    async def sync(self, key: str) -> None:
+        """Take a pod's condition back if its time is over."""
+        pod = self._pods.get(key)
+        now = self._clock.now()
+        seconds = seconds_until_stale(pod, now) if pod is not None else None
+        if pod is None or seconds is None:
+            return
+        if seconds > 0:
+            self.queue.add_after(key, seconds)
+            return
+        meta = pod.metadata
+        await self._client.patch(
+            PODS, meta.name, disruption_target_removal_patch(pod, now), namespace=meta.namespace, subresource="status"
+        )

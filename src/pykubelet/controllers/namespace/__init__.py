@@ -1,0 +1,1 @@
+"""Ends namespaces for an API server that leaves this to others."""

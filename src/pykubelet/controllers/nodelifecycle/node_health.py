@@ -1,0 +1,167 @@
+"""Whether a node is still alive: by changes of its lease and its status, seen at our own clock.
+
+Pure. The times that nodes write are only compared with each other, so their clocks may be wrong. Upstream:
+tryUpdateNodeHealth in pkg/controller/nodelifecycle/node_lifecycle_controller.go.
+
+The taints that follow from what is known of a node, and the labels that follow from others.
+
+Pure. Taints of others are left alone. Upstream: doNoScheduleTaintingPass, doNoExecuteTaintingPass, processTaintBaseEviction
+and reconcileNodeLabels in pkg/controller/nodelifecycle/node_lifecycle_controller.go.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum, auto
+
+from pykubelet.api.generated.coordination import Lease
+from pykubelet.api.generated.core import Node, NodeCondition, Taint
+from pykubelet.api.serializer import Document
+from pykubelet.api.times import format_time, nanoseconds, parse_time
+
+GRACE_SECONDS = 50.0
+STARTUP_GRACE_SECONDS = 60.0
+"""For a node whose kubelet has not said yet how it is."""
+UNKNOWN = "Unknown"
+# What is unknown if the kubelet says nothing. Whether the network is there, others say.
+_KUBELET_CONDITIONS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeHealthData:
+    """What was last seen of a node."""
+
+    uid: str
+    seen_at: float
+    """When its lease or status was last seen to change, in seconds of our clock."""
+    heartbeat: str | None
+    """When its status was last written, in its own words; None if it never was."""
+    renewed: str | None
+
+
+def ready_of(node: Node) -> NodeCondition | None:
+    """The Ready condition, if the node has one."""
+    return next((condition for condition in node.status.conditions if condition.type == "Ready"), None)
+
+
+def is_ready(node: Node) -> bool:
+    """Whether the node says it is ready."""
+    ready = ready_of(node)
+    return ready is not None and ready.status == "True"
+
+
+def observe(old: NodeHealthData | None, node: Node, lease: Lease | None, *, now: datetime, at: float) -> NodeHealthData:
+    """What is known of a node after this look at it."""
+    ready = ready_of(node)
+    # The heartbeat of a condition may be absent; the node has spoken all the same.
+    heartbeat = None if ready is None else ready.last_heartbeat_time or ""
+    if old is not None and old.uid != node.metadata.uid:
+        old = None
+    if old is None and ready is None and node.metadata.creation_timestamp:
+        seen_at = at - (now - parse_time(node.metadata.creation_timestamp)).total_seconds()
+    elif old is None or old.heartbeat != heartbeat:
+        seen_at = at
+    else:
+        seen_at = old.seen_at
+    known = old.renewed if old is not None else None
+    renewed = lease.spec.renew_time if lease is not None else None
+    if renewed is not None and (known is None or nanoseconds(renewed) > nanoseconds(known)):
+        return NodeHealthData(node.metadata.uid, at, heartbeat, renewed)
+    return NodeHealthData(node.metadata.uid, seen_at, heartbeat, known)
+
+
+def is_silent(health: NodeHealthData, *, at: float) -> bool:
+    """Whether nothing was heard of a node for too long."""
+    grace = STARTUP_GRACE_SECONDS if health.heartbeat is None else GRACE_SECONDS
+    return at > health.seen_at + grace
+
+
+def unknown_patch(node: Node, now: datetime) -> Document | None:
+    """The patch of the status of a node that is silent; None if it says already that nobody knows."""
+    ready = ready_of(node)
+    if ready is not None and ready.status == UNKNOWN:
+        return None
+    known = {condition.type: condition for condition in node.status.conditions}
+    conditions = [_unknown(known.get(kind), kind, node, format_time(now)) for kind in _KUBELET_CONDITIONS]
+    # Only the node that was looked at: it may have spoken in this very moment.
+    metadata = {"uid": node.metadata.uid, "resourceVersion": node.metadata.resource_version}
+    return {"metadata": metadata, "status": {"conditions": [each for each in conditions if each is not None]}}
+
+
+def _unknown(old: NodeCondition | None, kind: str, node: Node, now: str) -> Document | None:
+    if old is not None and old.status == UNKNOWN:
+        return None
+    if old is None:
+        return {
+            "type": kind,
+            "status": UNKNOWN,
+            "reason": "NodeStatusNeverUpdated",
+            "message": "Kubelet never posted node status.",
+            "lastHeartbeatTime": node.metadata.creation_timestamp,
+            "lastTransitionTime": now,
+        }
+    return {
+        "type": kind,
+        "status": UNKNOWN,
+        "reason": "NodeStatusUnknown",
+        "message": "Kubelet stopped posting node status.",
+        "lastTransitionTime": now,
+    }
+
+
+NOT_READY = "node.kubernetes.io/not-ready"
+UNREACHABLE = "node.kubernetes.io/unreachable"
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+_UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+_KEYS = {
+    ("Ready", "False"): NOT_READY,
+    ("Ready", UNKNOWN): UNREACHABLE,
+    ("MemoryPressure", "True"): "node.kubernetes.io/memory-pressure",
+    ("DiskPressure", "True"): "node.kubernetes.io/disk-pressure",
+    ("PIDPressure", "True"): "node.kubernetes.io/pid-pressure",
+    ("NetworkUnavailable", "True"): "node.kubernetes.io/network-unavailable",
+}
+_EVICTING = {(NOT_READY, "NoExecute"), (UNREACHABLE, "NoExecute")}
+_OURS = {(key, "NoSchedule") for key in (*_KEYS.values(), _UNSCHEDULABLE)} | _EVICTING
+# The stable label, and the one of long ago that some still select by.
+_LABEL_PAIRS = (("kubernetes.io/os", "beta.kubernetes.io/os"), ("kubernetes.io/arch", "beta.kubernetes.io/arch"))
+
+
+class EvictionPolicy(Enum):
+    """Whether pods may be sent away from a node that is not ready."""
+
+    START = auto()
+    GO_ON = auto()
+    """Only if that has begun."""
+    STOP = auto()
+
+
+def wanted_taints(node: Node, evictions: EvictionPolicy, now: datetime) -> tuple[Taint, ...]:
+    """All taints that a node should have; those it has already stay as they are."""
+    ready, had = ready_of(node), {(taint.key, taint.effect) for taint in node.spec.taints}
+    wanted = {
+        (key, "NoSchedule")
+        for condition in node.status.conditions
+        if (key := _KEYS.get((condition.type, condition.status)))
+    }
+    if node.spec.unschedulable:
+        wanted.add((_UNSCHEDULABLE, "NoSchedule"))
+    is_evicting = evictions is EvictionPolicy.START or (
+        evictions is EvictionPolicy.GO_ON and not had.isdisjoint(_EVICTING)
+    )
+    if is_evicting and ready is not None and (key := _KEYS.get(("Ready", ready.status))):
+        wanted.add((key, "NoExecute"))
+    kept = [taint for taint in node.spec.taints if (pair := (taint.key, taint.effect)) in wanted or pair not in _OURS]
+    added = [Taint(key=key, effect=effect, time_added=format_time(now)) for key, effect in sorted(wanted - had)]
+    return (*kept, *added)
+
+
+def is_evicting(node: Node) -> bool:
+    """Whether pods are sent away from the node because it is not ready."""
+    return any((taint.key, taint.effect) in _EVICTING for taint in node.spec.taints)
+
+
+def missing_labels(node: Node) -> Mapping[str, str]:
+    """The old labels of a node that do not say the same as the stable ones."""
+    labels = node.metadata.labels
+    return {old: labels[new] for new, old in _LABEL_PAIRS if new in labels and labels.get(old) != labels[new]}

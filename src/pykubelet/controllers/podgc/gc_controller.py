@@ -1,0 +1,178 @@
+"""The pod garbage collector: deletes at once pods that nobody else will ever delete.
+
+In: changes of pods and nodes. Out: pods marked as failed where they had not finished, and deleted. A look costs what
+there is to collect, not what there is. Upstream: pkg/controller/podgc/gc_controller.go.
+
+Which pods are left behind: finished ones beyond number, and those whose node will never end them.
+
+Pure. Upstream: pkg/controller/podgc/gc_controller.go.
+"""
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from pykubelet.aio.clock import Clock
+from pykubelet.aio.log import get_logger
+from pykubelet.api.errors import ApiError, NotFound
+from pykubelet.api.generated.core import Node, Pod, PodCondition
+from pykubelet.api.pods import condition_patch, is_terminal, phase_patch, pod_label
+from pykubelet.api.scheme import NODES, PODS
+from pykubelet.api.times import nanoseconds
+from pykubelet.client.informers import Informers, PodsByNode
+from pykubelet.client.interface import Reader, Writer, now_if_uid
+from pykubelet.controllers.framework.pod_control import attempt_all
+from pykubelet.controllers.nodelifecycle.node_health import OUT_OF_SERVICE, is_ready
+
+TERMINATED_THRESHOLD = 12_500
+QUARANTINE_SECONDS = 40.0
+NODE_GONE = PodCondition(
+    type="DisruptionTarget", status="True", reason="DeletionByPodGC", message="PodGC: node no longer exists"
+)
+
+
+def surplus_terminated_pods(terminated: Collection[Pod], threshold: int) -> Sequence[Pod]:
+    """The finished pods that are too many, evicted and old ones first; none if the threshold is 0 or less."""
+    count = len(terminated) - threshold
+    return _in_order(terminated)[:count] if threshold > 0 and count > 0 else ()
+
+
+def pods_on_out_of_service_nodes(terminating: Iterable[Pod], nodes: Mapping[str, Node]) -> Sequence[Pod]:
+    """Pods being deleted on nodes that an administrator has declared out of service."""
+    return _in_order(pod for pod in terminating if _is_out_of_service(nodes.get(pod.spec.node_name)))
+
+
+def unscheduled_terminating_pods(terminating: Iterable[Pod]) -> Sequence[Pod]:
+    """Pods being deleted that no node has, so that no kubelet ends them."""
+    return [pod for pod in terminating if not pod.spec.node_name]
+
+
+def quarantined_nodes(since: Mapping[str, float], missing: Iterable[str], *, at: float) -> dict[str, float]:
+    """When each node that is missing was first missed."""
+    return {name: since.get(name, at) for name in missing}
+
+
+def nodes_past_quarantine(since: Mapping[str, float], *, at: float) -> Sequence[str]:
+    """The nodes that have been missed for so long that they are probably gone."""
+    return sorted(name for name, first in since.items() if at - first >= QUARANTINE_SECONDS)
+
+
+def _is_out_of_service(node: Node | None) -> bool:
+    return node is not None and not is_ready(node) and any(each.key == OUT_OF_SERVICE for each in node.spec.taints)
+
+
+def _in_order(pods: Iterable[Pod]) -> list[Pod]:
+    return sorted(pods, key=lambda pod: (not _is_evicted(pod), _created(pod), pod.metadata.name))
+
+
+def _is_evicted(pod: Pod) -> bool:
+    return (pod.status.phase, pod.status.reason) == ("Failed", "Evicted")
+
+
+def _created(pod: Pod) -> int:
+    return nanoseconds(pod.metadata.creation_timestamp) if pod.metadata.creation_timestamp else 0
+
+
+log = get_logger(__name__)
+
+CHECK_SECONDS = 20.0
+
+
+class PodCollectorClient(Reader, Writer, Protocol):
+    """The part of a client that the collector uses."""
+
+
+class PodGCController:
+    """Looks at what is left behind every twenty seconds."""
+
+    def __init__(
+        self,
+        *,
+        client: PodCollectorClient,
+        pods_by_node: PodsByNode,
+        clock: Clock,
+        terminated_threshold: int = TERMINATED_THRESHOLD,
+    ) -> None:
+        self._client, self._pods_by_node, self._clock = client, pods_by_node, clock
+        self._threshold = terminated_threshold
+        self._nodes: dict[str, Node] = {}
+        self._terminated: dict[str, Pod] = {}
+        self._terminating: dict[str, Pod] = {}
+        self._missing_since: dict[str, float] = {}
+
+    def listen(self, informers: Informers) -> None:
+        """Have changes told; after `pods_by_node` listens."""
+        informers.tell(
+            PODS, added=self.pod_changed, updated=lambda _, new: self.pod_changed(new), deleted=self.pod_gone
+        )
+        informers.tell(
+            NODES, added=self.node_changed, updated=lambda _, new: self.node_changed(new), deleted=self.node_gone
+        )
+
+    def pod_changed(self, pod: Pod) -> None:
+        """A pod is new or has changed."""
+        self.pod_gone(pod)
+        if is_terminal(pod.status.phase):
+            self._terminated[pod_label(pod)] = pod
+        if pod.metadata.deletion_timestamp is not None:
+            self._terminating[pod_label(pod)] = pod
+
+    def pod_gone(self, pod: Pod) -> None:
+        """A pod is gone."""
+        self._terminated.pop(pod_label(pod), None)
+        self._terminating.pop(pod_label(pod), None)
+
+    def node_changed(self, node: Node) -> None:
+        """A node is new or has changed."""
+        self._nodes[node.metadata.name] = node
+
+    def node_gone(self, node: Node) -> None:
+        """A node is gone."""
+        self._nodes.pop(node.metadata.name, None)
+
+    async def process_next(self) -> None:
+        """Collect, then wait for the next time. For one worker."""
+        await self.collect()
+        await asyncio.sleep(CHECK_SECONDS)
+
+    async def collect(self) -> None:
+        """Delete all that is left behind now; what fails is tried the next time."""
+        await self._delete_all(surplus_terminated_pods(self._terminated.values(), self._threshold))
+        await self._delete_all(pods_on_out_of_service_nodes(self._terminating.values(), self._nodes))
+        for name in await self._gone_nodes():
+            await self._delete_all(self._pods_by_node.on(name), NODE_GONE)
+        await self._delete_all(unscheduled_terminating_pods(self._terminating.values()))
+
+    async def _gone_nodes(self) -> list[str]:
+        """Nodes that have pods but do not exist, as the server confirms."""
+        at = self._clock.monotonic()
+        missing = [name for name in self._pods_by_node.nodes() if name not in self._nodes]
+        self._missing_since = quarantined_nodes(self._missing_since, missing, at=at)
+        gone = []
+        for name in nodes_past_quarantine(self._missing_since, at=at):
+            del self._missing_since[name]
+            try:
+                await self._client.get(NODES, name)
+            except NotFound:
+                gone.append(name)
+            except ApiError as error:
+                log.warning("cannot tell whether a node is gone", node=name, cause=str(error))
+        return gone
+
+    async def _delete_all(self, pods: Iterable[Pod], condition: PodCondition | None = None) -> None:
+        chosen = tuple(pods)
+        outcomes = await attempt_all(self._delete(pod, condition) for pod in chosen)
+        for pod, error in zip(chosen, outcomes, strict=True):
+            if error is not None and not isinstance(error, NotFound):
+                log.warning("pod not collected", pod=pod_label(pod), cause=str(error))
+
+    async def _delete(self, pod: Pod, condition: PodCondition | None) -> None:
+        """Delete a pod at once. One that had not finished has failed: no kubelet will say so."""
+        meta = pod.metadata
+        log.info("pod is collected", pod=pod_label(pod), node=pod.spec.node_name, phase=pod.status.phase)
+        if not is_terminal(pod.status.phase):
+            patch = phase_patch(pod, "Failed")
+            if condition is not None:
+                patch = condition_patch(pod, condition, self._clock.now(), phase="Failed") or patch
+            await self._client.patch(PODS, meta.name, patch, namespace=meta.namespace, subresource="status")
+        await self._client.delete(PODS, meta.name, namespace=meta.namespace, options=now_if_uid(meta.uid))

@@ -1,0 +1,344 @@
+"""The ReplicaSet controller: keeps as many pods as a ReplicaSet wants.
+
+In: changes of pods and sets, told after the indexes have been brought up to date. Out: pods created and deleted
+through PodControl, and the status of the set.
+Upstream: pkg/controller/replicaset/replica_set.go.
+
+How many replicas to create or delete, which ones, and what the status says.
+
+Pure. In: the pods a ReplicaSet has and the number it wants. Out: the change of this sync, and the new status.
+Upstream: pkg/controller/replicaset/{replica_set,replica_set_utils}.go.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from pykubelet.aio.clock import Clock
+from pykubelet.aio.log import get_logger
+from pykubelet.api.errors import ApiError, NotFound
+from pykubelet.api.generated.apps import ReplicaSet, ReplicaSetCondition, ReplicaSetStatus
+from pykubelet.api.generated.core import Pod
+from pykubelet.api.generated.meta import LabelSelector
+from pykubelet.api.labels import Selector, SelectorError, selector_from_labels, selector_from_object
+from pykubelet.api.pods import pod_label
+from pykubelet.api.scheme import PODS, REPLICA_SETS
+from pykubelet.api.times import format_time
+from pykubelet.client.indexer import ObjectIndex, PodIndex, key_of, manager_of
+from pykubelet.client.informers import Informers
+from pykubelet.controllers.framework.active_pods import (
+    controller_of,
+    earliest_availability_seconds,
+    is_claimed,
+    is_pod_active,
+    is_pod_available,
+    is_pod_terminating,
+    ranked_deletion_order,
+    ready_condition,
+)
+from pykubelet.controllers.framework.expectations import UidTrackingExpectations
+from pykubelet.controllers.framework.ownership import (
+    OwnerClient,
+    PodControllerRefManager,
+    explicit,
+    may_adopt,
+    new_controller_ref,
+    store_status,
+)
+from pykubelet.controllers.framework.pod_control import (
+    NAMESPACE_TERMINATING,
+    PodControlInterface,
+    attempt_all,
+    slow_start_batch,
+)
+from pykubelet.controllers.framework.work_queue import WorkQueue
+
+# After so many creations or deletions a ReplicaSet waits until it has seen them.
+BURST_REPLICAS = 500
+REPLICA_FAILURE = "ReplicaFailure"
+
+
+def wanted_replicas(replica_set: ReplicaSet) -> int:
+    """How many replicas the set is to have; 1 is the API's default."""
+    return 1 if replica_set.spec.replicas is None else replica_set.spec.replicas
+
+
+def replicas_to_add(active: int, wanted: int, burst: int = BURST_REPLICAS) -> int:
+    """How many pods to create, or below zero how many to delete; never more than `burst`."""
+    return max(-burst, min(burst, wanted - active))
+
+
+def pods_to_delete(pods: Sequence[Pod], related: Iterable[Pod], count: int, now: datetime) -> tuple[Pod, ...]:
+    """The `count` pods to delete first.
+
+    Among equally ready pods one on a node with many `related` pods goes first, so that what is left is spread out.
+    """
+    if count >= len(pods):
+        return tuple(pods)
+    on_node = Counter(pod.spec.node_name for pod in related if is_pod_active(pod))
+    return tuple(ranked_deletion_order(pods, [on_node[pod.spec.node_name] for pod in pods], now)[:count])
+
+
+def compute_status(
+    replica_set: ReplicaSet,
+    active: Sequence[Pod],
+    *,
+    terminating: int | None,
+    failure: str | None,
+    now: datetime,
+) -> ReplicaSetStatus:
+    """What the status is to say; `failure` is why pods could not be created or deleted, if so.
+
+    The generation it was observed at is that of `replica_set`. `terminating` None: not counted.
+    """
+    template = selector_from_labels(replica_set.spec.template.metadata.labels)
+    ready, seconds = [pod for pod in active if ready_condition(pod)], replica_set.spec.min_ready_seconds
+    return replace(
+        replica_set.status,
+        replicas=len(active),
+        fully_labeled_replicas=sum(template.matches(pod.metadata.labels) for pod in active),
+        ready_replicas=len(ready),
+        available_replicas=sum(is_pod_available(pod, seconds, now) for pod in ready) if seconds else len(ready),
+        terminating_replicas=terminating,
+        observed_generation=replica_set.metadata.generation,
+        conditions=_conditions(replica_set, len(active), failure, now),
+    )
+
+
+def _conditions(
+    replica_set: ReplicaSet, active: int, failure: str | None, now: datetime
+) -> tuple[ReplicaSetCondition, ...]:
+    """The failure is told once: a later one does not replace it, success takes it away."""
+    conditions = replica_set.status.conditions
+    others = tuple(condition for condition in conditions if condition.type != REPLICA_FAILURE)
+    if failure is None:
+        return others
+    if others != conditions:
+        return conditions
+    surplus = active - wanted_replicas(replica_set)
+    condition = ReplicaSetCondition(
+        type=REPLICA_FAILURE,
+        status="True",
+        reason="FailedCreate" if surplus < 0 else "FailedDelete" if surplus > 0 else "",
+        message=failure,
+        last_transition_time=format_time(now),
+    )
+    return (*others, condition)
+
+
+log = get_logger(__name__)
+
+
+class ReplicaSetController:
+    """Syncs ReplicaSets by key. Events only note what was seen and put keys into `queue`; `sync` acts."""
+
+    def __init__(
+        self,
+        *,
+        client: OwnerClient,
+        pod_control: PodControlInterface,
+        pods: PodIndex,
+        sets: ObjectIndex[ReplicaSet],
+        expectations: UidTrackingExpectations,
+        clock: Clock,
+        burst: int = BURST_REPLICAS,
+        count_terminating: bool = False,
+    ) -> None:
+        """`count_terminating` is the feature gate DeploymentReplicaSetTerminatingReplicas, off in 1.34."""
+        self._client, self._pod_control, self._clock = client, pod_control, clock
+        self._pods, self._sets, self._expectations = pods, sets, expectations
+        self._burst, self._count_terminating = burst, count_terminating
+        self.queue = WorkQueue()
+
+    def listen(self, informers: Informers) -> None:
+        """Hear of every change of sets and pods."""
+        informers.tell(REPLICA_SETS, added=self.set_added, updated=self.set_updated, deleted=self.set_deleted)
+        informers.tell(PODS, added=self.pod_added, updated=self.pod_updated, deleted=self.pod_deleted)
+
+    def set_added(self, replica_set: ReplicaSet) -> None:
+        """A set is new."""
+        self.queue.add(key_of(replica_set))
+
+    def set_updated(self, old: ReplicaSet, new: ReplicaSet) -> None:
+        """A set has changed, or another one has taken its name."""
+        if old.metadata.uid != new.metadata.uid:
+            self.set_deleted(old)
+        if old.metadata.generation != new.metadata.generation:
+            self.queue.add(key_of(new))
+        else:
+            # Its status, most likely, and written by us.
+            self._wake(new)
+
+    def set_deleted(self, replica_set: ReplicaSet) -> None:
+        """A set is gone; a new one of its name starts clean."""
+        self._expectations.forget(key_of(replica_set))
+        self.queue.add(key_of(replica_set))
+
+    def pod_added(self, pod: Pod) -> None:
+        """A pod is new to us. One that is being deleted already was never the creation we wait for."""
+        if pod.metadata.deletion_timestamp is not None:
+            self.pod_deleted(pod)
+        elif controller_of(pod) is None:
+            self._wake_selecting(pod)
+        elif replica_set := self._sets.resolve(pod.metadata.namespace, controller_of(pod)):
+            self._expectations.creation_observed(key_of(replica_set))
+            self._wake(replica_set)
+
+    def pod_updated(self, old: Pod, new: Pod) -> None:
+        """A pod has changed."""
+        if old.metadata.resource_version == new.metadata.resource_version:
+            return
+        labels_changed = old.metadata.labels != new.metadata.labels
+        if new.metadata.deletion_timestamp is not None:
+            # The replacement is made while the pod still shuts down.
+            self.pod_deleted(new)
+            if labels_changed:
+                self.pod_deleted(old)
+            return
+        manager_changed = controller_of(old) != controller_of(new)
+        if manager_changed and (former := self._sets.resolve(old.metadata.namespace, controller_of(old))):
+            self.queue.add(key_of(former))
+        if controller_of(new) is None:
+            if labels_changed or manager_changed:
+                self._wake_selecting(new)
+        elif replica_set := self._sets.resolve(new.metadata.namespace, controller_of(new)):
+            self._wake(replica_set)
+            became_ready = ready_condition(old) is None and ready_condition(new) is not None
+            if became_ready and replica_set.spec.min_ready_seconds > 0:
+                self.queue.add_after(key_of(replica_set), replica_set.spec.min_ready_seconds)
+
+    def pod_deleted(self, pod: Pod) -> None:
+        """A pod is gone or being deleted; nobody waits for that of an orphan."""
+        if replica_set := self._sets.resolve(pod.metadata.namespace, controller_of(pod)):
+            self._expectations.deletion_observed(key_of(replica_set), pod_label(pod))
+            self._wake(replica_set)
+
+    async def process_next(self) -> None:
+        """Sync the next key of the queue; a failure puts it back, later."""
+        await self.queue.process_next(self.sync)
+
+    async def sync(self, key: str) -> None:
+        """Bring one set's pods closer to what it wants, and its status up to date.
+
+        Raises what went wrong; the key is to be synced again then. Never twice at once for one key.
+        """
+        replica_set = self._sets.get(key)
+        if replica_set is None:
+            self._expectations.forget(key)
+            return
+        # Asked before the pods are listed: a pod that comes in between is then listed, and not created twice.
+        may_act = self._expectations.satisfied(key, now_seconds=self._clock.monotonic())
+        try:
+            selector = selector_from_object(replica_set.spec.selector)
+        except SelectorError as error:
+            log.warning("set has no valid selector", set=key, cause=str(error))
+            return
+        pods = self._pods.of_owner(replica_set, with_orphans=True)
+        active = await self._claim(replica_set, selector, [pod for pod in pods if is_pod_active(pod)])
+        failure = None
+        if may_act and replica_set.metadata.deletion_timestamp is None:
+            failure = await self._manage(replica_set, active)
+        terminating = None
+        if self._count_terminating:
+            uid = replica_set.metadata.uid
+            terminating = sum(is_pod_terminating(pod) and is_claimed(pod, uid, selector) for pod in pods)
+        await self._report(replica_set, active, terminating, failure)
+        if failure is not None:
+            raise failure
+
+    async def _claim(self, replica_set: ReplicaSet, selector: Selector, pods: Sequence[Pod]) -> tuple[Pod, ...]:
+        ownership = PodControllerRefManager(
+            pod_control=self._pod_control,
+            owner=replica_set,
+            selector=selector,
+            can_adopt=may_adopt(self._client, REPLICA_SETS, replica_set),
+        )
+        claimed = await ownership.claim_pods(pods)
+        if claimed.error is not None:
+            raise claimed.error
+        return claimed.pods
+
+    async def _manage(self, replica_set: ReplicaSet, active: Sequence[Pod]) -> Exception | None:
+        """Create what is missing or delete what is too much; one of the errors, if any."""
+        count = replicas_to_add(len(active), wanted_replicas(replica_set), self._burst)
+        if count > 0:
+            return await self._create(replica_set, count)
+        if count < 0:
+            related = self._related_pods(replica_set)
+            return await self._delete(replica_set, pods_to_delete(active, related, -count, self._clock.now()))
+        return None
+
+    async def _create(self, replica_set: ReplicaSet, count: int) -> Exception | None:
+        key, namespace = key_of(replica_set), replica_set.metadata.namespace
+        reference = new_controller_ref(replica_set)
+        self._expectations.expect_creations(key, count, now_seconds=self._clock.monotonic())
+
+        async def create() -> None:
+            try:
+                await self._pod_control.create_pods(namespace, replica_set.spec.template, replica_set, reference)
+            except ApiError as error:
+                # Nothing can be made in a namespace that goes away, and nothing needs to be.
+                if not error.has_cause(NAMESPACE_TERMINATING):
+                    raise
+
+        created, error = await slow_start_batch(count, create)
+        self._expectations.lower(key, add=count - created)
+        return error
+
+    async def _delete(self, replica_set: ReplicaSet, pods: Sequence[Pod]) -> Exception | None:
+        key = key_of(replica_set)
+        names = [pod_label(pod) for pod in pods]
+        self._expectations.expect_deletions(key, names, now_seconds=self._clock.monotonic())
+        control, namespace = self._pod_control, replica_set.metadata.namespace
+        outcomes = await attempt_all(control.delete_pod(namespace, pod.metadata.name, replica_set) for pod in pods)
+        first = None
+        for name, error in zip(names, outcomes, strict=True):
+            if error is None:
+                continue
+            self._expectations.deletion_observed(key, name)
+            if not isinstance(error, NotFound):
+                first = first or error
+        return first
+
+    async def _report(
+        self, replica_set: ReplicaSet, active: Sequence[Pod], terminating: int | None, failure: Exception | None
+    ) -> None:
+        """Write the status if it says something new, and look again when the next pod becomes available."""
+        now = self._clock.now()
+        text = None if failure is None else str(failure)
+        status = compute_status(replica_set, active, terminating=terminating, failure=text, now=now)
+        if status != replica_set.status:
+            replica_set = await store_status(self._client, REPLICA_SETS, replica_set, explicit(status))
+        seconds = replica_set.spec.min_ready_seconds
+        stored = replica_set.status
+        if failure is None and seconds > 0 and stored.ready_replicas != stored.available_replicas:
+            left = earliest_availability_seconds(active, seconds, now, self._clock.now())
+            self.queue.add_after(key_of(replica_set), seconds if left is None else left)
+
+    def _related_pods(self, replica_set: ReplicaSet) -> tuple[Pod, ...]:
+        """The pods of all sets that the same owner manages: the versions of one Deployment, say."""
+        manager = manager_of(replica_set)
+        found: dict[str, Pod] = {}
+        for related in self._sets.managed_by(manager.uid) if manager is not None else ():
+            try:
+                selector = selector_from_object(related.spec.selector)
+            except SelectorError:
+                continue
+            for pod in self._pods.of_owner(related, with_orphans=True):
+                if selector.matches(pod.metadata.labels):
+                    found.setdefault(pod.metadata.uid, pod)
+        return tuple(found.values())
+
+    def _wake(self, replica_set: ReplicaSet) -> None:
+        self.queue.add_batched(key_of(replica_set), self._pods.count_of_owner(replica_set))
+
+    def _wake_selecting(self, pod: Pod) -> None:
+        """An orphan may be adopted by any set that selects it."""
+        for replica_set in self._sets.selecting(pod, _selector_of):
+            self.queue.add(key_of(replica_set))
+
+
+def _selector_of(replica_set: ReplicaSet) -> LabelSelector | None:
+    return replica_set.spec.selector

@@ -1,0 +1,83 @@
+"""The service account controller: a service account called `default` in every namespace.
+
+In: changes of namespaces and service accounts. Out: the account made where it is missing; pods that name none run as it.
+Upstream: pkg/controller/serviceaccount/serviceaccounts_controller.go.
+"""
+
+from contextlib import suppress
+from typing import Protocol, TypeVar
+
+from pykubelet.api.errors import AlreadyExists, ApiError
+from pykubelet.api.generated.core import Namespace, ServiceAccount
+from pykubelet.api.generated.meta import ObjectMeta
+from pykubelet.api.scheme import NAMESPACES, SERVICE_ACCOUNTS, TypedKind
+from pykubelet.client.indexer import ObjectIndex
+from pykubelet.client.informers import Informers
+from pykubelet.controllers.framework.pod_control import NAMESPACE_TERMINATING
+from pykubelet.controllers.framework.work_queue import WorkQueue
+
+T = TypeVar("T")
+
+NAMES = ("default",)
+
+
+class ServiceAccountClient(Protocol):
+    """What is needed of an API server."""
+
+    async def create(self, kind: TypedKind[T], body: T, *, namespace: str = "") -> T:
+        """Create an object; AlreadyExists if the name is taken."""
+
+
+class ServiceAccountsController:
+    """Syncs namespaces by name."""
+
+    def __init__(
+        self, *, client: ServiceAccountClient, namespaces: ObjectIndex[Namespace], accounts: ObjectIndex[ServiceAccount]
+    ) -> None:
+        self._client, self._namespaces, self._accounts = client, namespaces, accounts
+        self.queue = WorkQueue()
+
+    def listen(self, informers: Informers) -> None:
+        """Hear of every change of namespaces and service accounts."""
+        informers.tell(
+            NAMESPACES, added=self.namespace_added, updated=self.namespace_updated, deleted=lambda _namespace: None
+        )
+        informers.tell(
+            SERVICE_ACCOUNTS,
+            added=lambda _account: None,
+            updated=lambda _old, _new: None,
+            deleted=self.account_deleted,
+        )
+
+    def namespace_added(self, namespace: Namespace) -> None:
+        """A namespace is new."""
+        self.queue.add(namespace.metadata.name)
+
+    def namespace_updated(self, _old: Namespace, new: Namespace) -> None:
+        """A namespace has changed."""
+        self.queue.add(new.metadata.name)
+
+    def account_deleted(self, account: ServiceAccount) -> None:
+        """An account is gone."""
+        self.queue.add(account.metadata.namespace)
+
+    async def process_next(self) -> None:
+        """Sync the next namespace of the queue; a failure puts it back, later."""
+        await self.queue.process_next(self.sync)
+
+    async def sync(self, name: str) -> None:
+        """Make what is missing in one namespace."""
+        namespace = self._namespaces.get(f"/{name}")
+        if namespace is None or namespace.status.phase != "Active":
+            return
+        for account in NAMES:
+            if self._accounts.get(f"{name}/{account}") is None:
+                await self._make(ServiceAccount(metadata=ObjectMeta(name=account, namespace=name)))
+
+    async def _make(self, account: ServiceAccount) -> None:
+        with suppress(AlreadyExists):
+            try:
+                await self._client.create(SERVICE_ACCOUNTS, account, namespace=account.metadata.namespace)
+            except ApiError as error:
+                if not error.has_cause(NAMESPACE_TERMINATING):
+                    raise

@@ -1,0 +1,144 @@
+"""The pods of StatefulSets and their claims in the API: created, corrected, deleted.
+
+In: steps of a plan. Out: calls to the API server, each told as an event on the set.
+Upstream: pkg/controller/statefulset/stateful_pod_control.go.
+"""
+
+from collections.abc import Coroutine
+from typing import Any
+
+from msgspec.structs import replace
+
+from pykubelet.api.errors import AlreadyExists, ApiError, NotFound
+from pykubelet.api.generated.apps import StatefulSet
+from pykubelet.api.generated.core import PersistentVolumeClaim, Pod
+from pykubelet.api.generated.meta import DeleteOptions, Preconditions
+from pykubelet.api.scheme import PERSISTENT_VOLUME_CLAIMS, PODS
+from pykubelet.api.serializer import to_document
+from pykubelet.client.indexer import ObjectIndex, key_of
+from pykubelet.client.interface import PatchType
+from pykubelet.client.recorder import NORMAL, WARNING, EventRecorder, reference_to
+from pykubelet.controllers.framework.controller_history import RevisionClient
+from pykubelet.controllers.framework.pod_control import NAMESPACE_TERMINATING, AggregateError
+from pykubelet.controllers.statefulset.identity import claims_of, correction, has_other_manager, owners_to_set
+from pykubelet.controllers.statefulset.stateful_set_control import PodAction, PodStep
+
+
+class VolumeClaimError(Exception):
+    """A pod cannot have a claim it needs; the message says why."""
+
+
+class StatefulPodControl:
+    """Carries out steps."""
+
+    def __init__(
+        self, *, client: RevisionClient, recorder: EventRecorder, claims: ObjectIndex[PersistentVolumeClaim]
+    ) -> None:
+        self._client, self._recorder, self._claims = client, recorder, claims
+
+    async def take(self, stateful_set: StatefulSet, step: PodStep) -> None:
+        """Do it. What it was to bring about may be so already, which is fine; ApiError or AggregateError if it failed."""
+        pod = step.pod
+        match step.action:
+            case PodAction.CREATE:
+                await self._told("create", stateful_set, pod, self._create(stateful_set, pod))
+            case PodAction.DELETE:
+                await self._told("delete", stateful_set, pod, self._delete(pod))
+            case PodAction.CORRECT:
+                await self._told("update", stateful_set, pod, self._correct(stateful_set, pod))
+
+    async def _create(self, stateful_set: StatefulSet, pod: Pod) -> bool:
+        await self._provide_claims(stateful_set, pod)
+        await self._client.create(PODS, pod, namespace=pod.metadata.namespace)
+        return True
+
+    async def _delete(self, pod: Pod) -> bool:
+        # A pod that has come after this one under its name is not the one that is too much.
+        options = DeleteOptions(preconditions=Preconditions(uid=pod.metadata.uid))
+        try:
+            await self._client.delete(PODS, pod.metadata.name, namespace=pod.metadata.namespace, options=options)
+        except NotFound:
+            return False
+        return True
+
+    async def _correct(self, stateful_set: StatefulSet, pod: Pod) -> bool:
+        patch = correction(stateful_set, pod)
+        await self._provide_claims(stateful_set, pod)
+        if patch is not None:
+            meta = pod.metadata
+            body = {**patch, "metadata": {**patch.get("metadata", {}), "uid": meta.uid}}
+            await self._client.patch(PODS, meta.name, body, namespace=meta.namespace, patch_type=PatchType.MERGE)
+        return patch is not None
+
+    async def _provide_claims(self, stateful_set: StatefulSet, pod: Pod) -> None:
+        """Have all claims of a pod there, owned by whom their end depends on; AggregateError if some cannot be."""
+        errors: list[Exception] = []
+        for wanted in claims_of(stateful_set, pod):
+            found = self._claims.get(key_of(wanted))
+            try:
+                if found is None:
+                    await self._create_claim(stateful_set, pod, wanted)
+                else:
+                    await self._set_owners(stateful_set, pod, found)
+            except VolumeClaimError as error:
+                errors.append(error)
+        if errors:
+            raise AggregateError(errors)
+
+    async def _create_claim(self, stateful_set: StatefulSet, pod: Pod, claim: PersistentVolumeClaim) -> None:
+        owners = owners_to_set(stateful_set, claim, pod) or ()
+        name, where = claim.metadata.name, f"in StatefulSet {stateful_set.metadata.name}"
+        owned = replace(claim, metadata=replace(claim.metadata, owner_references=owners))
+        about = reference_to(stateful_set)
+        try:
+            await self._client.create(PERSISTENT_VOLUME_CLAIMS, owned, namespace=claim.metadata.namespace)
+        except AlreadyExists:
+            # We have not seen it yet, and look again when we have.
+            return
+        except ApiError as error:
+            if error.has_cause(NAMESPACE_TERMINATING):
+                raise
+            text = f"create Claim {name} for Pod {pod.metadata.name} {where} failed error: {error}"
+            self._recorder.event(about, WARNING, "FailedCreate", text)
+            raise VolumeClaimError(f"failed to create PVC {name}: {error}") from error
+        text = f"create Claim {name} Pod {pod.metadata.name} {where} success"
+        self._recorder.event(about, NORMAL, "SuccessfulCreate", text)
+
+    async def _set_owners(self, stateful_set: StatefulSet, pod: Pod, claim: PersistentVolumeClaim) -> None:
+        owners, meta = owners_to_set(stateful_set, claim, pod), claim.metadata
+        if meta.deletion_timestamp is not None:
+            raise VolumeClaimError(f"pvc {meta.name} is being deleted")
+        if has_other_manager(stateful_set, claim, pod):
+            conflict = f"PersistentVolumeClaim {meta.name} has a conflicting OwnerReference"
+            text = f"{conflict} that acts as a manging controller, the retention policy is ignored for this claim"
+            self._recorder.event(reference_to(stateful_set), WARNING, "ConflictingController", text)
+        if owners is None:
+            return
+        # The whole list is written, so nobody may have changed it since.
+        lock = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        body = {"metadata": {**lock, "ownerReferences": [to_document(owner) for owner in owners]}}
+        try:
+            await self._client.patch(
+                PERSISTENT_VOLUME_CLAIMS, meta.name, body, namespace=meta.namespace, patch_type=PatchType.MERGE
+            )
+        except ApiError as error:
+            raise VolumeClaimError(
+                f"could not update claim {meta.name} for delete policy ownerRefs: {error}"
+            ) from error
+
+    async def _told(self, verb: str, stateful_set: StatefulSet, pod: Pod, done: Coroutine[Any, Any, bool]) -> None:
+        """Do something and tell how it went, if there is anything to tell."""
+        about = reference_to(stateful_set)
+        text = f"{verb} Pod {pod.metadata.name} in StatefulSet {stateful_set.metadata.name}"
+        try:
+            is_news = await done
+        except AlreadyExists:
+            raise
+        except (ApiError, AggregateError) as error:
+            # Nothing can be made in a namespace that goes away, and nothing needs to be.
+            if isinstance(error, ApiError) and error.has_cause(NAMESPACE_TERMINATING):
+                return
+            self._recorder.event(about, WARNING, f"Failed{verb.title()}", f"{text} failed error: {error}")
+            raise
+        if is_news:
+            self._recorder.event(about, NORMAL, f"Successful{verb.title()}", f"{text} successful")

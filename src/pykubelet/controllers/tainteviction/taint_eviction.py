@@ -1,0 +1,171 @@
+"""Sends pods away from nodes whose taints they do not tolerate, or not for so long.
+
+In: changes of nodes and pods. Out: pods deleted, with the condition DisruptionTarget, told as events. Upstream:
+pkg/controller/tainteviction.
+
+How long a pod may stay on a node with these taints.
+
+Pure. Upstream: GetMatchingTolerations in k8s.io/component-helpers/scheduling/corev1, getMinTolerationTime in
+pkg/controller/tainteviction/taint_eviction.go.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from pykubelet.aio.clock import Clock
+from pykubelet.api.errors import NotFound
+from pykubelet.api.generated.core import Node, Pod, PodCondition, Taint, Toleration
+from pykubelet.api.generated.meta import DeleteOptions, Preconditions
+from pykubelet.api.pods import condition_patch, pod_label
+from pykubelet.api.scheduling import is_tolerated
+from pykubelet.api.scheme import NODES, PODS
+from pykubelet.client.indexer import PodIndex
+from pykubelet.client.informers import Informers, PodsByNode
+from pykubelet.client.interface import Writer
+from pykubelet.client.recorder import NORMAL, EventRecorder, reference_to
+from pykubelet.controllers.framework.work_queue import WorkQueue
+
+
+def evicting_taints(node: Node) -> tuple[Taint, ...]:
+    """The taints of a node that send pods away."""
+    return tuple(taint for taint in node.spec.taints if taint.effect == "NoExecute")
+
+
+def seconds_to_stay(tolerations: Sequence[Toleration], taints: Iterable[Taint]) -> float:
+    """The seconds from the moment the taints came; infinite if the pod may stay for ever.
+
+    Of several tolerations of a taint the first counts, of several taints the one that is tolerated shortest.
+    """
+    longest = math.inf
+    for taint in taints:
+        used = next((each for each in tolerations if is_tolerated(taint, (each,))), None)
+        if used is None:
+            return 0.0
+        if used.toleration_seconds is not None:
+            longest = min(longest, max(float(used.toleration_seconds), 0.0))
+    return longest
+
+
+SOURCE = "taint-eviction-controller"
+_REASON = "TaintManagerEviction"
+# Timers of a loop may be early by its resolution.
+_EARLY_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class _Eviction:
+    """When a pod has to go."""
+
+    uid: str
+    at: float
+    is_told: bool = False
+
+
+class TaintEvictionController:
+    """Deletes pods when their time on a tainted node is up."""
+
+    def __init__(
+        self,
+        *,
+        client: Writer,
+        recorder: EventRecorder,
+        pods: PodIndex,
+        pods_by_node: PodsByNode,
+        clock: Clock,
+    ) -> None:
+        """The recorder is that of SOURCE, the index that of the informers."""
+        self._client, self._recorder, self._clock = client, recorder, clock
+        self._pods, self._pods_by_node = pods, pods_by_node
+        self._nodes: dict[str, Node] = {}
+        self._evictions: dict[str, _Eviction] = {}
+        self.queue = WorkQueue()
+
+    def listen(self, informers: Informers) -> None:
+        """Have changes told; after `pods_by_node` listens."""
+        informers.tell(NODES, added=self.node_added, updated=self.node_updated, deleted=self.node_deleted)
+        informers.tell(PODS, added=self.pod_added, updated=self.pod_updated, deleted=self.pod_deleted)
+
+    def node_added(self, node: Node) -> None:
+        """A node is new to us; its pods may be known before it."""
+        self._nodes[node.metadata.name] = node
+        if evicting_taints(node):
+            self._weigh_all(node.metadata.name)
+
+    def node_updated(self, old: Node, new: Node) -> None:
+        """A node has changed; only taints are of interest."""
+        self._nodes[new.metadata.name] = new
+        if evicting_taints(old) != evicting_taints(new):
+            self._weigh_all(new.metadata.name)
+
+    def node_deleted(self, node: Node) -> None:
+        """A node is gone; evictions that are due go on, and others clean up."""
+        self._nodes.pop(node.metadata.name, None)
+
+    def pod_added(self, pod: Pod) -> None:
+        """A pod is new to us."""
+        if pod.spec.node_name in self._nodes:
+            self._weigh(pod)
+
+    def pod_updated(self, old: Pod, new: Pod) -> None:
+        """A pod has changed, or another one has taken its name."""
+        if old.metadata.uid != new.metadata.uid:
+            self.pod_deleted(old)
+            self.pod_added(new)
+        elif (old.spec.node_name, old.spec.tolerations) != (new.spec.node_name, new.spec.tolerations):
+            self.pod_added(new)
+
+    def pod_deleted(self, pod: Pod) -> None:
+        """A pod is gone."""
+        self._evictions.pop(pod_label(pod), None)
+
+    async def process_next(self) -> None:
+        """Wait for a pod whose time is up, and delete it."""
+        await self.queue.process_next(self.sync)
+
+    async def sync(self, key: str) -> None:
+        """Delete a pod if its time is up. Conflict if it is another one by now, which the next try sees."""
+        eviction, pod = self._evictions.get(key), self._pods.get(key)
+        if eviction is None or pod is None or pod.metadata.uid != eviction.uid:
+            return
+        left = eviction.at - self._clock.monotonic()
+        if left > _EARLY_SECONDS:
+            self.queue.add_after(key, left)
+            return
+        if not eviction.is_told:
+            self._evictions[key] = _Eviction(eviction.uid, eviction.at, is_told=True)
+            self._recorder.event(reference_to(pod), NORMAL, _REASON, f"Marking for deletion Pod {key}")
+        with suppress(NotFound):
+            await self._delete(pod)
+
+    async def _delete(self, pod: Pod) -> None:
+        meta = pod.metadata
+        condition = PodCondition(
+            type="DisruptionTarget",
+            status="True",
+            reason="DeletionByTaintManager",
+            message="Taint manager: deleting due to NoExecute taint",
+        )
+        patch = condition_patch(pod, condition, self._clock.now())
+        if patch is not None:
+            await self._client.patch(PODS, meta.name, patch, namespace=meta.namespace, subresource="status")
+        options = DeleteOptions(preconditions=Preconditions(uid=meta.uid))
+        await self._client.delete(PODS, meta.name, namespace=meta.namespace, options=options)
+
+    def _weigh_all(self, node_name: str) -> None:
+        for pod in self._pods_by_node.on(node_name):
+            self._weigh(pod)
+
+    def _weigh(self, pod: Pod) -> None:
+        """Decide when a pod has to go; a time that is set stays unless it may stay for ever or has to go now."""
+        key, taints = pod_label(pod), evicting_taints(self._nodes[pod.spec.node_name])
+        seconds, planned = seconds_to_stay(pod.spec.tolerations, taints), self._evictions.get(key)
+        if planned is not None and planned.is_told:
+            return
+        if seconds == math.inf:
+            if self._evictions.pop(key, None) is not None:
+                self._recorder.event(reference_to(pod), NORMAL, _REASON, f"Cancelling deletion of Pod {key}")
+        elif planned is None or seconds <= 0:
+            self._evictions[key] = _Eviction(pod.metadata.uid, self._clock.monotonic() + seconds)
+            self.queue.add_after(key, seconds)

@@ -1,0 +1,1 @@
+"""PodControl and the controllers that make pods with it."""

@@ -1,0 +1,210 @@
+"""The request that an `httpGet` of a hook or a probe stands for.
+
+Upstream: pkg/probe/http/request.go, pkg/probe/util.go
+
+The door of hooks to HTTP: one GET at a time to a container.
+
+Certificates are not checked (a container has one of its own making), no proxy is asked, no connection is kept, redirects
+are followed within the host only.
+
+Upstream: insecureContainerLifecycleHTTPClient in pkg/kubelet/kubelet.go, RedirectChecker in pkg/probe/http/http.go
+
+Why a connection was not opened, in the words of Go.
+
+Users of Kubernetes know them from events and statuses. Upstream: package net of Go.
+"""
+
+import os
+import re
+import socket
+import ssl
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import aiohttp
+from multidict import CIMultiDict
+from yarl import URL
+
+from pykubelet.api.field_errors import go_quote
+from pykubelet.api.generated.core import Container, EphemeralContainer, HTTPGetAction
+
+
+def host_port(host: str, port: int) -> str:
+    """Host and port as in a URL."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def dial_failure(host: str, port: int, error: OSError) -> str:
+    """Why no connection was opened."""
+    if isinstance(error, socket.gaierror):
+        return f"dial tcp: lookup {host}: no such host"
+    return f"dial tcp {host_port(host, port)}: connect: {errno_text(error)}"
+
+
+def errno_text(error: OSError) -> str:
+    """The system's word for an error: in small letters."""
+    text = os.strerror(error.errno) if error.errno else str(error) or type(error).__name__
+    return text[:1].lower() + text[1:]
+
+
+# The release whose behaviour is reproduced, as servers see it.
+KUBERNETES_VERSION = "1.34"
+
+Headers = tuple[tuple[str, str], ...]
+_SECRET = frozenset({"authorization", "cookie"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpGetRequest:
+    """A GET: the parts of its URL, and its headers, of which several may bear one name."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+    headers: Headers
+
+    @property
+    def host_port(self) -> str:
+        """Host and port as in a URL."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """The whole URL."""
+        slash = "" if self.path.startswith(("/", "?", "#")) or not self.path else "/"
+        return f"{self.scheme}://{self.host_port}{slash}{self.path}"
+
+
+def http_get_request(
+    action: HTTPGetAction, container: Container | EphemeralContainer, *, pod_ip: str, purpose: str
+) -> HttpGetRequest:
+    """What to ask for; `purpose` goes into the User-Agent. ValueError if the port is none."""
+    return HttpGetRequest(
+        scheme=action.scheme.lower() or "http",
+        host=action.host or pod_ip,
+        port=container_port(action.port, container),
+        path=action.path,
+        headers=_headers(tuple((header.name, header.value) for header in action.http_headers), purpose),
+    )
+
+
+def as_plain_http(request: HttpGetRequest) -> HttpGetRequest:
+    """The same without TLS; a secret meant for an encrypted connection stays behind."""
+    return replace(request, scheme="http", headers=_without_secrets(request.headers))
+
+
+def redirected_headers(headers: Headers, *, url: str, target: str) -> Headers:
+    """What goes along from one URL to the next; no secret goes from an encrypted connection to a plain one."""
+    is_laid_open = url.startswith("https:") and not target.startswith("https:")
+    return _without_secrets(headers) if is_laid_open else headers
+
+
+def _without_secrets(headers: Headers) -> Headers:
+    return tuple((name, value) for name, value in headers if name.lower() not in _SECRET)
+
+
+def container_port(port: int | str | None, container: Container | EphemeralContainer) -> int:
+    """The number of a port given by number or by a name the container gave it."""
+    number = port
+    if isinstance(port, str):
+        named = next((known.container_port for known in container.ports if known.name == port), None)
+        number = named if named is not None else _number(port)
+    if number is None:
+        raise ValueError("the port is missing")
+    if not 0 < int(number) < 65536:
+        raise ValueError(f"invalid port number: {number}")
+    return int(number)
+
+
+def _number(text: str) -> int:
+    if not re.fullmatch(r"[+-]?[0-9]+", text):
+        raise ValueError(f"strconv.Atoi: parsing {go_quote(text)}: invalid syntax")
+    return int(text)
+
+
+def _headers(given: Headers, purpose: str) -> Headers:
+    names = {name.lower() for name, _ in given}
+    headers = list(given)
+    if "user-agent" not in names:
+        headers.append(("User-Agent", f"kube-{purpose}/{KUBERNETES_VERSION}"))
+    if "accept" not in names:
+        headers.append(("Accept", "*/*"))
+    elif not next(value for name, value in given if name.lower() == "accept"):
+        # Given as empty it is not sent at all.
+        headers = [(name, value) for name, value in headers if name.lower() != "accept"]
+    return tuple(headers)
+
+
+_MAX_REQUESTS = 10
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+# What OpenSSL says when the other side does not speak TLS.
+_NOT_TLS = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"})
+
+
+class HttpFailure(Exception):
+    """There was no answer; says why without quoting headers. `is_plain_http`: asked for TLS, met something else."""
+
+    def __init__(self, message: str, *, is_plain_http: bool = False) -> None:
+        super().__init__(message)
+        self.is_plain_http = is_plain_http
+
+
+class HttpGetter(Protocol):
+    """Asks a server."""
+
+    async def get(self, request: HttpGetRequest) -> int:
+        """The status of the answer, whatever it is; HttpFailure if there is none."""
+
+
+class InsecureHttpClient:
+    """Asks containers; an HttpDoor."""
+
+    async def get(self, request: HttpGetRequest) -> int:
+        try:
+            # A session for each: hooks are rare, and an idle connection to a container that ends is worth nothing.
+            async with aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(ssl=False, force_close=True),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
+                skip_auto_headers={"Accept", "User-Agent"},
+            ) as session:
+                return await _status(session, request)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            told = f'Get "{request.url}": {request_failure(error)}'
+            raise HttpFailure(told, is_plain_http=_is_plain_http(error)) from error
+
+
+async def _status(session: aiohttp.ClientSession, request: HttpGetRequest) -> int:
+    url, headers = URL(request.url), request.headers
+    for _ in range(_MAX_REQUESTS):
+        async with session.get(url, headers=CIMultiDict(headers), allow_redirects=False) as response:
+            location = response.headers.get("Location")
+            target = url.join(URL(location)) if response.status in _REDIRECTS and location else None
+            if target is None or target.host != url.host or target.scheme not in {"http", "https"}:
+                return response.status
+            headers = redirected_headers(headers, url=str(url), target=str(target))
+            url = target
+    raise HttpFailure(f'Get "{url}": stopped after {_MAX_REQUESTS} redirects')
+
+
+def request_failure(error: Exception) -> str:
+    """Why a request got no answer, in the words of Go's client. Nothing of its headers is quoted: they may hold secrets."""
+    if isinstance(error, aiohttp.ClientConnectorError):
+        cause = error.os_error
+        if isinstance(cause, ssl.SSLError):
+            not_tls = _is_plain_http(error)
+            return "http: server gave HTTP response to HTTPS client" if not_tls else f"tls: {cause.reason}"
+        return dial_failure(error.host, error.port or 0, cause)
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "EOF"
+    if isinstance(error, aiohttp.ClientResponseError):
+        return "net/http: HTTP/1.x transport connection broken: malformed HTTP response"
+    if isinstance(error, OSError):
+        return f"read: {errno_text(error)}"
+    return "net/http: invalid request" if isinstance(error, ValueError) else type(error).__name__
+
+
+def _is_plain_http(error: Exception) -> bool:
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    return isinstance(cause, ssl.SSLError) and cause.reason in _NOT_TLS

@@ -1,0 +1,278 @@
+"""Warnings about IP addresses and networks that are not written in the one form they should have.
+
+Upstream: GetWarningsForIP and GetWarningsForCIDR in apimachinery/pkg/util/validation/ip.go
+
+Warnings about services, endpoints, ingresses, network policies and the networks of nodes.
+
+Upstream: pkg/api/service/warnings.go and the strategies in pkg/registry/{core,discovery,networking}
+
+Complaints about the addresses of endpoints: their form, and ranges that no endpoint can be in.
+
+Upstream: ValidateEndpointIP in pkg/apis/core/validation/validation.go, and IsValidIP and IsFullyQualifiedDomainName in
+staging/src/k8s.io/apimachinery/pkg/util/validation
+"""
+
+import re
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+
+from pykubelet.api.field_errors import FieldError, each_invalid, go_quote, invalid, required
+from pykubelet.api.names import (
+    Address,
+    Network,
+    dns1123_label_errors,
+    dns1123_subdomain_errors,
+    ip_errors,
+    parse_address,
+    parse_network,
+    unmapped,
+)
+from pykubelet.api.serializer import Document
+
+
+def endpoint_ip_errors(text: str, path: str) -> list[FieldError]:
+    """Whether an endpoint can have this address."""
+    address = parse_address(text)
+    if address is None:
+        return [invalid(path, text, "must be a valid IP address")]
+    found = unmapped(address)
+    problems = {
+        f"may not be unspecified ({text})": found.is_unspecified,
+        "may not be in the loopback range (127.0.0.0/8, ::1/128)": found.is_loopback,
+        "may not be in the link-local range (169.254.0.0/16, fe80::/10)": found.is_link_local,
+        "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)": _is_link_local_multicast(found),
+    }
+    return [invalid(path, text, problem) for problem, is_there in problems.items() if is_there]
+
+
+def canonical_ip_errors(text: str, path: str) -> list[FieldError]:
+    """Whether the text is an address in the one form that newer fields take."""
+    address = parse_address(text)
+    if address is None:
+        return each_invalid(path, text, ip_errors(text))
+    errors: list[FieldError] = []
+    if any(len(part) > 1 and part.startswith("0") for part in _dotted_parts(text)):
+        errors.append(invalid(path, text, "must not have leading 0s"))
+    elif isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        errors.append(invalid(path, text, "must not be an IPv4-mapped IPv6 address"))
+    if errors or text == str(address):
+        return errors
+    return [invalid(path, text, f"must be in canonical form ({go_quote(str(address))})")]
+
+
+def domain_name_errors(name: str, path: str) -> list[FieldError]:
+    """Whether the text is a domain name of two labels at least."""
+    if not name:
+        return [required(path)]
+    name = name.removesuffix(".")
+    if problems := dns1123_subdomain_errors(name):
+        return [invalid(path, name, ",".join(problems))]
+    if "." not in name:
+        return [invalid(path, name, "should be a domain with at least two segments separated by dots")]
+    for label in name.split("."):
+        if problems := dns1123_label_errors(label):
+            return [invalid(path, label, ",".join(problems))]
+    return []
+
+
+def _dotted_parts(text: str) -> list[str]:
+    return re.findall("[0-9]+", text.rpartition(":")[2]) if "." in text else []
+
+
+def _is_link_local_multicast(address: Address) -> bool:
+    if isinstance(address, IPv4Address):
+        return address.packed[:3] == b"\xe0\x00\x00"
+    return address.packed[0] == 0xFF and address.packed[1] & 0x0F == 0x02
+
+
+_OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+_PLAIN_IPV4 = re.compile(rf"{_OCTET}(?:\.{_OCTET}){{3}}")
+_PREFIX_LENGTH = re.compile("0|[1-9][0-9]{0,2}")
+_ONE_DAY = "will be considered invalid in a future Kubernetes release"
+# Within version 6 the addresses of version 4 are the last 32 of its 128 bits.
+_IPV4_STARTS_AT = 96
+
+
+def ip_warnings(text: str, path: str) -> list[str]:
+    """About an address; nothing about a text that is none."""
+    # Nearly all addresses are this plain, and every status of a pod has some.
+    if _PLAIN_IPV4.fullmatch(text):
+        return []
+    address = parse_address(text)
+    if address is None:
+        return []
+    plain, strict = unmapped(address), _strict_address(text)
+    if strict is None or plain is not address:
+        use = f"use {go_quote(str(plain))}"
+        return [f"{path}: non-standard IP address {go_quote(text)} {_ONE_DAY}: {use}"]
+    if str(strict) == text:
+        return []
+    return [f"{path}: IPv6 address {go_quote(text)} should be in RFC 5952 canonical format ({go_quote(str(strict))})"]
+
+
+def cidr_warnings(text: str, path: str) -> list[str]:
+    """About a network; nothing about a text that is none."""
+    network = parse_network(text)
+    if network is None:
+        return []
+    written, _, length = text.partition("/")
+    address = parse_address(written)
+    assert address is not None
+    shown = go_quote(_shown(network))
+    warnings: list[str] = []
+    if address != network.network_address:
+        single = go_quote(f"{unmapped(address)}/{network.max_prefixlen}")
+        warnings.append(
+            f"{path}: CIDR value {go_quote(text)} is ambiguous in this context (should be {shown} or {single}?)"
+        )
+    strict = _strict_address(written)
+    if strict is None or unmapped(address) is not address or not _PREFIX_LENGTH.fullmatch(length):
+        warnings.append(f"{path}: non-standard CIDR value {go_quote(text)} {_ONE_DAY}: use {shown}")
+    if not warnings and (canonical := f"{strict}/{length}") != text:
+        warnings.append(
+            f"{path}: IPv6 CIDR value {go_quote(text)} should be in RFC 5952 canonical format ({go_quote(canonical)})"
+        )
+    return warnings
+
+
+def _strict_address(text: str) -> Address | None:
+    """The address without leniency about zeros in front."""
+    try:
+        return ip_address(text)
+    except ValueError:
+        return None
+
+
+def _shown(network: Network) -> str:
+    """The network as Go shows it: of version 4 if its address is, however it is written."""
+    address, length = unmapped(network.network_address), network.prefixlen
+    if isinstance(network.network_address, IPv6Address) and isinstance(address, IPv4Address):
+        length = max(0, length - _IPV4_STARTS_AT)
+    return str(ip_network((address, length), strict=False))
+
+
+_HINTS, _TOPOLOGY_MODE = "service.kubernetes.io/topology-aware-hints", "service.kubernetes.io/topology-mode"
+_INGRESS_CLASS = "kubernetes.io/ingress.class"
+_EXTERNAL_NAME = "ExternalName"
+# Upstream's own controllers write no address that it would warn of, so theirs are not looked at.
+_ENDPOINTS_MANAGER = ("endpoints.kubernetes.io/managed-by", frozenset({"endpoint-controller"}))
+_SLICE_MANAGERS = (
+    "endpointslice.kubernetes.io/managed-by",
+    frozenset({"endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"}),
+)
+
+
+def service_warnings(document: Document) -> list[str]:
+    """About a Service."""
+    spec, annotations = document["spec"], document["metadata"].get("annotations", {})
+    warnings: list[str] = []
+    if _HINTS in annotations:
+        warnings.append(f"annotation {_HINTS} is deprecated, please use {_TOPOLOGY_MODE} instead")
+    if spec.get("clusterIP", "") not in ("", "None"):
+        warnings += _ips_warnings(spec.get("clusterIPs", ()), "spec.clusterIPs")
+    elif spec.get("clusterIP") == "None" and spec.get("type") == "ClusterIP":
+        warnings += _headless_warnings(spec)
+    external, balancer = spec.get("externalIPs", ()), spec.get("loadBalancerIP", "")
+    warnings += _ips_warnings(external, "spec.externalIPs")
+    warnings += ip_warnings(balancer, "spec.loadBalancerIP")
+    for index, cidr in enumerate(spec.get("loadBalancerSourceRanges", ())):
+        warnings += cidr_warnings(cidr, f"spec.loadBalancerSourceRanges[{index}]")
+    if spec.get("type") == _EXTERNAL_NAME:
+        return (
+            [*warnings, f'spec.externalIPs is ignored when spec.type is "{_EXTERNAL_NAME}"'] if external else warnings
+        )
+    if spec.get("externalName"):
+        warnings.append(f'spec.externalName is ignored when spec.type is not "{_EXTERNAL_NAME}"')
+    return warnings
+
+
+def load_balancer_warnings(document: Document, _old: Document) -> list[str]:
+    """About the addresses in the status of a Service or an Ingress."""
+    ingress = document.get("status", {}).get("loadBalancer", {}).get("ingress", ())
+    return _ips_warnings([each.get("ip", "") for each in ingress], "status.loadBalancer.ingress")
+
+
+def ingress_warnings(document: Document) -> list[str]:
+    """About a new Ingress."""
+    if _INGRESS_CLASS in document["metadata"].get("annotations", {}) and "ingressClassName" not in document["spec"]:
+        return [f"annotation \"{_INGRESS_CLASS}\" is deprecated, please use 'spec.ingressClassName' instead"]
+    return []
+
+
+def endpoints_warnings(document: Document) -> list[str]:
+    """About Endpoints."""
+    if _is_managed(document, *_ENDPOINTS_MANAGER):
+        return []
+    return [
+        warning
+        for index, subset in enumerate(document.get("subsets", ()))
+        for kind in ("addresses", "notReadyAddresses")
+        for place, address in enumerate(subset.get(kind, ()))
+        for warning in ip_warnings(address.get("ip", ""), f"subsets[{index}].{kind}[{place}].ip")
+    ]
+
+
+def endpoint_slice_warnings(document: Document) -> list[str]:
+    """About a new EndpointSlice; the path is upstream's."""
+    warnings = _slice_address_warnings(document)
+    is_old = document.get("addressType") == "FQDN"
+    return ["spec.addressType: FQDN endpoints are deprecated", *warnings] if is_old else warnings
+
+
+def endpoint_slice_change_warnings(new: Document, _old: Document) -> list[str]:
+    """About a changed EndpointSlice, whose type is what it was."""
+    return _slice_address_warnings(new)
+
+
+def _slice_address_warnings(document: Document) -> list[str]:
+    if _is_managed(document, *_SLICE_MANAGERS):
+        return []
+    return [
+        warning
+        for index, endpoint in enumerate(document.get("endpoints") or ())
+        for warning in _ips_warnings(endpoint.get("addresses", ()), f"endpoints[{index}].addresses")
+    ]
+
+
+def network_policy_warnings(document: Document) -> list[str]:
+    """About a NetworkPolicy."""
+    warnings: list[str] = []
+    for direction, peers in (("ingress", "from"), ("egress", "to")):
+        for index, rule in enumerate(document.get("spec", {}).get(direction, ())):
+            for place, peer in enumerate(rule.get(peers, ())):
+                if (block := peer.get("ipBlock")) is None:
+                    continue
+                path = f"spec.{direction}[{index}].{peers}[{place}].ipBlock"
+                warnings += cidr_warnings(block.get("cidr", ""), f"{path}.cidr")
+                for exception, cidr in enumerate(block.get("except", ())):
+                    warnings += cidr_warnings(cidr, f"{path}.except[{exception}]")
+    return warnings
+
+
+def node_warnings(document: Document) -> list[str]:
+    """About a Node."""
+    spec = document["spec"]
+    warnings: list[str] = []
+    if "configSource" in spec:
+        warnings.append("spec.configSource: the feature is removed")
+    if spec.get("externalID"):
+        warnings.append("spec.externalID: this field is deprecated, and is unused by Kubernetes")
+    for index, cidr in enumerate(spec.get("podCIDRs", ())):
+        warnings += cidr_warnings(cidr, f"spec.podCIDRs[{index}]")
+    return warnings
+
+
+def _headless_warnings(spec: Document) -> list[str]:
+    ignored = {
+        "loadBalancerIP": bool(spec.get("loadBalancerIP")),
+        "externalIPs": bool(spec.get("externalIPs")),
+        "SessionAffinity": spec.get("sessionAffinity", "") != "None",
+    }
+    return [f"spec.{name} is ignored for headless services" for name, is_set in ignored.items() if is_set]
+
+
+def _ips_warnings(texts: list[str] | tuple[str, ...], path: str) -> list[str]:
+    return [warning for index, text in enumerate(texts) for warning in ip_warnings(text, f"{path}[{index}]")]
+
+
+def _is_managed(document: Document, label: str, managers: frozenset[str]) -> bool:
+    return document["metadata"].get("labels", {}).get(label) in managers

@@ -1,0 +1,313 @@
+"""Validation of CertificateSigningRequests, when made and when approved, denied or signed.
+
+Upstream: pkg/apis/certificates/validation/validation.go
+
+Requests for certificates as rows.
+
+Upstream: printCertificateSigningRequest in pkg/printers/internalversion/printers.go
+
+The rules of CertificateSigningRequests: made by anybody, approved and signed through other doors.
+
+Who asks is written into the object by admission, which knows that; nothing of a request changes once it is made.
+
+Upstream: pkg/registry/certificates/certificates/strategy.go
+"""
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cryptography import x509
+
+from pykubelet.api.certificates import APPROVED, DENIED, FAILED, LEGACY_SIGNER, RequestError, signed_request
+from pykubelet.api.field_errors import (
+    FieldError,
+    TypedString,
+    duplicate,
+    forbidden,
+    go_quote,
+    invalid,
+    not_supported,
+    required,
+)
+from pykubelet.api.normal_form import normal_form
+from pykubelet.api.serializer import Document
+from pykubelet.api.times import Age, human_duration
+from pykubelet.kinds.columns import NONE, at, created, name_of
+from pykubelet.kinds.kind import Strategy, metadata_fields
+from pykubelet.kinds.metadata import metadata_errors, metadata_update_errors, signer_name_errors
+
+_USAGES = (
+    "any",
+    "cert sign",
+    "client auth",
+    "code signing",
+    "content commitment",
+    "crl sign",
+    "data encipherment",
+    "decipher only",
+    "digital signature",
+    "email protection",
+    "encipher only",
+    "ipsec end system",
+    "ipsec tunnel",
+    "ipsec user",
+    "key agreement",
+    "key encipherment",
+    "microsoft sgc",
+    "netscape sgc",
+    "ocsp signing",
+    "s/mime",
+    "server auth",
+    "signing",
+    "timestamping",
+)
+_SHORTEST_SECONDS = 600
+_CONDITIONS, _CERTIFICATE = "status.conditions", "status.certificate"
+_FINAL = (APPROVED, DENIED, FAILED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllowedChanges:
+    """What may be changed by a request; by the plain resource, nothing."""
+
+    approves: bool = False
+    signs: bool = False
+
+
+def request_errors(document: Document) -> list[FieldError]:
+    """What is wrong with a new object."""
+    return _object_errors(document, None)
+
+
+def request_update_errors(new: Document, old: Document, door: AllowedChanges) -> list[FieldError]:
+    """What is wrong with a changed object; what was wrong with it before is let be."""
+    errors = _object_errors(new, old)
+    for type in _FINAL:
+        if len(_of_type(new, type)) < len(_of_type(old, type)):
+            errors.append(forbidden(_CONDITIONS, f"updates may not remove a condition of type {go_quote(type)}"))
+    if not door.approves:
+        errors += _decision_errors(new, old)
+    if _certificate(new) != _certificate(old):
+        if not door.signs:
+            errors.append(forbidden(_CERTIFICATE, "updates may not set certificate content"))
+        elif _certificate(old):
+            errors.append(forbidden(_CERTIFICATE, "updates may not modify existing certificate content"))
+    return errors + metadata_update_errors(new["metadata"], old["metadata"])
+
+
+def _object_errors(new: Document, old: Document | None) -> list[FieldError]:
+    spec = new["spec"]
+    # Names are anybody's business.
+    errors = metadata_errors(new["metadata"], name_rule=lambda _name: [], namespaced=False)
+    try:
+        signed_request(_bytes(spec.get("request")))
+    except RequestError as error:
+        errors.append(invalid("spec.request", spec.get("request"), str(error)))
+    errors += _usages_errors(spec, old)
+    errors += _signer_errors(spec, old)
+    seconds = spec.get("expirationSeconds")
+    if seconds is not None and seconds < _SHORTEST_SECONDS:
+        detail = "may not specify a duration less than 600 seconds (10 minutes)"
+        errors.append(invalid("spec.expirationSeconds", seconds, detail))
+    errors += _conditions_errors(new, old)
+    return errors + _certificate_errors(new, old)
+
+
+def _usages_errors(spec: Document, old: Document | None) -> list[FieldError]:
+    usages = spec.get("usages", [])
+    before = old["spec"].get("usages", []) if old else []
+    errors = [] if usages else [required("spec.usages")]
+    if set(before) <= set(_USAGES):
+        errors += [
+            not_supported(f"spec.usages[{index}]", TypedString(usage), _USAGES)
+            for index, usage in enumerate(usages)
+            if usage not in _USAGES
+        ]
+    if len(before) == len(set(before)):
+        errors += [
+            duplicate(f"spec.usages[{index}]", TypedString(usage))
+            for index, usage in enumerate(usages)
+            if usage in usages[:index]
+        ]
+    return errors
+
+
+def _signer_errors(spec: Document, old: Document | None) -> list[FieldError]:
+    signer = spec.get("signerName", "")
+    if signer == LEGACY_SIGNER and (old is None or old["spec"].get("signerName") != LEGACY_SIGNER):
+        detail = "the legacy signerName is not allowed via this API version"
+        return [invalid("spec.signerName", signer, detail)]
+    return signer_name_errors(signer, "spec.signerName")
+
+
+def _conditions_errors(new: Document, old: Document | None) -> list[FieldError]:
+    errors: list[FieldError] = []
+    before = [condition.get("type", "") for condition in _conditions(old)] if old else []
+    was_both = {APPROVED, DENIED} <= set(before)
+    types: list[str] = []
+    for index, condition in enumerate(_conditions(new)):
+        path, type, status = f"{_CONDITIONS}[{index}]", condition.get("type", ""), condition.get("status", "")
+        if not type and "" not in before:
+            errors.append(required(f"{path}.type"))
+        allowed = ("True",) if type in _FINAL else ("False", "True", "Unknown")
+        if not status:
+            errors.append(required(f"{path}.status"))
+        elif status not in allowed:
+            errors.append(not_supported(f"{path}.status", TypedString(status), allowed))
+        other = {APPROVED: DENIED, DENIED: APPROVED}.get(type)
+        if other in types and not was_both:
+            detail = "Approved and Denied conditions are mutually exclusive"
+            errors.append(invalid(_CONDITIONS, TypedString(type), detail))
+        if type in types and len(before) == len(set(before)):
+            errors.append(duplicate(f"{path}.type", TypedString(type)))
+        types.append(type)
+    return errors
+
+
+def _decision_errors(new: Document, old: Document) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for type in (APPROVED, DENIED):
+        after, before = _of_type(new, type), _of_type(old, type)
+        word = "add" if len(after) > len(before) else "modify" if len(after) == len(before) and after != before else ""
+        if word:
+            errors.append(forbidden(_CONDITIONS, f"updates may not {word} a condition of type {go_quote(type)}"))
+    return errors
+
+
+def _certificate_errors(new: Document, old: Document | None) -> list[FieldError]:
+    text = _certificate(new)
+    if old is not None and (text == _certificate(old) or _certificate_problem(_certificate(old))):
+        return []
+    problem = _certificate_problem(text)
+    return [invalid(_CERTIFICATE, "<certificate data>", problem)] if problem else []
+
+
+def _certificate_problem(text: str) -> str:
+    if not text:
+        return ""
+    pem = _bytes(text)
+    kinds = [part.partition(b"-----")[0].decode(errors="replace") for part in pem.split(b"-----BEGIN ")[1:]]
+    if not kinds:
+        return "must contain at least one CERTIFICATE PEM block"
+    for kind in kinds:
+        if kind != "CERTIFICATE":
+            return f"only CERTIFICATE PEM blocks are allowed, found {go_quote(kind)}"
+    try:
+        x509.load_pem_x509_certificates(pem)
+    except ValueError:
+        return "x509: malformed certificate"
+    return ""
+
+
+def _conditions(document: Document) -> list[Document]:
+    found: list[Document] = (document.get("status") or {}).get("conditions") or []
+    return found
+
+
+def _of_type(document: Document, type: str) -> list[Document]:
+    return [condition for condition in _conditions(document) if condition.get("type") == type]
+
+
+def _certificate(document: Document) -> str:
+    found: str = (document.get("status") or {}).get("certificate") or ""
+    return found
+
+
+def _bytes(text: str | None) -> bytes:
+    """What base64 stands for; what is none was refused when the object was read."""
+    try:
+        return base64.b64decode(text or "", validate=True)
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def _default(document: Document) -> Document:
+    return normal_form(document, "certificates.v1.CertificateSigningRequest")
+
+
+def _prepare_create(document: Document) -> Document:
+    return {**document, "status": {}}
+
+
+def _prepare_update(new: Document, old: Document) -> Document:
+    return {**new, "spec": old["spec"], "status": old.get("status", {})}
+
+
+def _prepare_status(new: Document, old: Document) -> Document:
+    status = new.get("status") or {}
+    if "conditions" in status:
+        kept = _with_decisions_of(old, status["conditions"])
+        status = {**status, "conditions": kept}
+    return {**new, "spec": old["spec"], "status": status}
+
+
+def _prepare_approval(new: Document, old: Document) -> Document:
+    rest = {name: value for name, value in old.get("status", {}).items() if name != "conditions"}
+    conditions = (new.get("status") or {}).get("conditions")
+    return {**new, "spec": old["spec"], "status": rest | ({"conditions": conditions} if conditions else {})}
+
+
+def _with_decisions_of(old: Document, conditions: list[Document]) -> list[Document]:
+    """The conditions, those that decide as they were unless there are more or fewer, which validation refuses."""
+    before: list[Document] = (old.get("status") or {}).get("conditions") or []
+    for type in (APPROVED, DENIED):
+        kept = [condition for condition in before if condition.get("type") == type]
+        if len(kept) == sum(condition.get("type") == type for condition in conditions):
+            left = iter(kept)
+            conditions = [next(left) if condition.get("type") == type else condition for condition in conditions]
+    return conditions
+
+
+def _validate_update(new: Document, old: Document) -> list[FieldError]:
+    return request_update_errors(new, old, AllowedChanges())
+
+
+def _validate_status(new: Document, old: Document) -> list[FieldError]:
+    return request_update_errors(new, old, AllowedChanges(signs=True))
+
+
+def _validate_approval(new: Document, old: Document) -> list[FieldError]:
+    return request_update_errors(new, old, AllowedChanges(approves=True))
+
+
+def _fields(document: Document) -> Mapping[str, str]:
+    signer = document.get("spec", {}).get("signerName", "")
+    return {"metadata.name": metadata_fields(document)["metadata.name"], "spec.signerName": signer}
+
+
+CERTIFICATE_REQUESTS = Strategy(
+    default=_default,
+    prepare_create=_prepare_create,
+    validate_create=request_errors,
+    prepare_update=_prepare_update,
+    validate_update=_validate_update,
+    prepare_status=_prepare_status,
+    validate_status=_validate_status,
+    fields=_fields,
+)
+APPROVAL = Strategy(default=_default, prepare_update=_prepare_approval, validate_update=_validate_approval)
+
+
+def certificate_request_cells(document: Document, age: Age) -> list[Any]:
+    """Name, age, signer, requestor, requested duration, condition."""
+    spec = at(document, "spec")
+    seconds = spec.get("expirationSeconds")
+    return [
+        name_of(document),
+        created(document, age),
+        spec.get("signerName") or NONE,
+        spec.get("username", ""),
+        NONE if seconds is None else human_duration(seconds),
+        _condition(at(document, "status")),
+    ]
+
+
+def _condition(status: Document) -> str:
+    types = {condition.get("type") for condition in status.get("conditions") or ()}
+    words = ["Denied" if DENIED in types else "Approved" if APPROVED in types else "Pending"]
+    words += [FAILED] if FAILED in types else []
+    words += ["Issued"] if status.get("certificate") else []
+    return ",".join(words)

@@ -1,0 +1,121 @@
+"""The columns of each kind: name, type, format, description, priority.
+
+They stand in `generated/columns.json`, which is read when the first table is asked for.
+
+Upstream: pkg/printers/internalversion/printers.go (AddHandlers), staging/src/k8s.io/apiserver/pkg/registry/rest/table.go
+
+Texts that the cells of many kinds share: labels, selectors, lists that are cut, quantities.
+
+Upstream: staging/src/k8s.io/apimachinery/pkg/labels/labels.go, pkg/apis/meta/v1/helpers.go (FormatLabelSelector)
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import msgspec
+
+from pykubelet.aio.msgspec_types import register_type
+from pykubelet.api.labels import SelectorError, selector_from_document
+from pykubelet.api.quantity import QuantityError, parse_quantity
+from pykubelet.api.serializer import DecodeError, Document
+from pykubelet.api.times import Age
+
+NONE = "<none>"
+UNSET = "<unset>"
+UNKNOWN = "<unknown>"
+_SHOWN = 3
+_EMPTY: Document = {}
+
+
+def at(document: Document, *path: str) -> Document:
+    """The object at a path, or an empty one."""
+    for step in path:
+        document = document.get(step) or _EMPTY
+    return document
+
+
+def name_of(document: Document) -> str:
+    """The name of the object."""
+    name: str = at(document, "metadata").get("name", "")
+    return name
+
+
+def created(document: Document, age: Age) -> str:
+    """How old the object is."""
+    return age(at(document, "metadata").get("creationTimestamp"))
+
+
+def format_labels(labels: Mapping[str, str]) -> str:
+    """`a=b,c=d` in the order of the text."""
+    return ",".join(sorted(f"{key}={value}" for key, value in labels.items())) or NONE
+
+
+def format_selector(selector: Document | None) -> str:
+    """A label selector as it would be typed."""
+    return selector_text(selector, invalid="<error>") or NONE
+
+
+def selector_text(selector: Document | None, *, invalid: str) -> str:
+    """The same; empty if it selects everything or nothing."""
+    try:
+        return str(selector_from_document(selector))
+    except (SelectorError, DecodeError):
+        return invalid
+
+
+def first_few(texts: Sequence[str], *, empty: str) -> str:
+    """The first three, and how many more there are."""
+    if len(texts) > _SHOWN:
+        return f"{','.join(texts[:_SHOWN])} + {len(texts) - _SHOWN} more..."
+    return ",".join(texts) or empty
+
+
+def quantity_text(value: Any) -> str:
+    """A quantity in its canonical form; 0 if it is not there."""
+    try:
+        return str(parse_quantity(str(value))) if value is not None else "0"
+    except QuantityError:
+        return str(value)
+
+
+def joined(texts: Iterable[str]) -> str:
+    """`a, b`."""
+    return ", ".join(texts)
+
+
+SCALE = "scale"
+"""The columns of the scale subresource, whatever is scaled."""
+_DEFAULT = ""
+
+
+class _Data(msgspec.Struct, frozen=True):
+    texts: list[str]
+    columns: dict[str, list[tuple[str, str, str, int, int]]]
+
+
+@cache
+def _data() -> _Data:
+    text = resources.files("pykubelet.kinds.generated").joinpath("columns.json").read_bytes()
+    return msgspec.json.decode(text, type=register_type(_Data))
+
+
+@cache
+def columns_of(group_resource: str) -> list[Document]:
+    """The columns of a built-in kind; name and time of creation where it has none of its own. Shared: not to be changed."""
+    data = _data()
+    rows = data.columns.get(group_resource) or data.columns[_DEFAULT]
+    return [column(name, type, format, data.texts[text], priority) for name, type, format, text, priority in rows]
+
+
+def column(name: str, type: str, format: str, description: str, priority: int) -> Document:
+    """One column definition; columns with a priority above 0 are for `-o wide`."""
+    made: dict[str, Any] = {
+        "name": name,
+        "type": type,
+        "format": format,
+        "description": description,
+        "priority": priority,
+    }
+    return made

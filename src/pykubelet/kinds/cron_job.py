@@ -1,0 +1,118 @@
+"""The rules of CronJobs.
+
+Upstream: pkg/registry/batch/cronjob/strategy.go, pkg/apis/batch/v1/defaults.go, pkg/apis/batch/validation/validation.go
+"""
+
+from pykubelet.api.cron import schedule_problem
+from pykubelet.api.field_errors import FieldError, TypedString, invalid, not_supported, required
+from pykubelet.api.names import DNS1035_LABEL_MAX_LENGTH, byte_length, max_length_error
+from pykubelet.api.normal_form import normal_form
+from pykubelet.api.serializer import Document
+from pykubelet.api.times import is_time_zone, is_time_zone_syntax
+from pykubelet.kinds.go_values import label_selector_value
+from pykubelet.kinds.job.strategy import default_failure_policy
+from pykubelet.kinds.job.validation import job_spec_errors
+from pykubelet.kinds.kind import Strategy, Warnings, keep_spec, keep_status, without_status
+from pykubelet.kinds.metadata import metadata_errors, metadata_update_errors
+from pykubelet.kinds.pod_template import cron_job_change_warnings, cron_job_warnings, read_template
+from pykubelet.kinds.replicas import counts_errors
+
+_CONCURRENCY_POLICIES = ("Allow", "Forbid", "Replace")
+# The controller appends a dash and the time in minutes to make the name of a job.
+_SUFFIX_LENGTH = 11
+_DEFAULTS = {
+    "concurrencyPolicy": "Allow",
+    "suspend": False,
+    "successfulJobsHistoryLimit": 3,
+    "failedJobsHistoryLimit": 1,
+}
+
+
+def _default(document: Document) -> Document:
+    normal = normal_form(document, "batch.v1.CronJob")
+    spec = normal["spec"]
+    job = spec["jobTemplate"]
+    job_spec = {
+        **default_failure_policy(job["spec"]),
+        "template": read_template(job["spec"]["template"]),
+    }
+    return {**normal, "spec": {**_DEFAULTS, **spec, "jobTemplate": {**job, "spec": job_spec}}}
+
+
+def _validate_create(document: Document) -> list[FieldError]:
+    name = document["metadata"].get("name", "")
+    errors = metadata_errors(document["metadata"]) + _spec_errors(document["spec"], None, "spec")
+    longest = DNS1035_LABEL_MAX_LENGTH - _SUFFIX_LENGTH
+    if byte_length(name) > longest:
+        errors.append(invalid("metadata.name", name, max_length_error(longest)))
+    return errors
+
+
+def _validate_update(new: Document, old: Document) -> list[FieldError]:
+    errors = metadata_update_errors(new["metadata"], old["metadata"])
+    return errors + _spec_errors(new["spec"], old["spec"], "spec")
+
+
+def _spec_errors(spec: Document, before: Document | None, path: str) -> list[FieldError]:
+    zone = spec.get("timeZone")
+    had_zone = before is not None and "TZ" in before["schedule"]
+    errors = _schedule_errors(spec["schedule"], zone, f"{path}.schedule", had_zone=had_zone)
+    errors += counts_errors(spec, path, ("startingDeadlineSeconds",))
+    if zone is not None and (before is None or before.get("timeZone") != zone):
+        errors += _zone_errors(zone, f"{path}.timeZone")
+    policy = spec["concurrencyPolicy"]
+    if policy not in _CONCURRENCY_POLICIES:
+        errors.append(not_supported(f"{path}.concurrencyPolicy", TypedString(policy), _CONCURRENCY_POLICIES))
+    errors += _job_template_errors(spec["jobTemplate"]["spec"], f"{path}.jobTemplate.spec")
+    return errors + counts_errors(spec, path, ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"))
+
+
+def _schedule_errors(schedule: str, zone: str | None, path: str, *, had_zone: bool) -> list[FieldError]:
+    """Complaints about the schedule; one that named a time zone when that was possible may go on to."""
+    if not schedule:
+        return [required(path)]
+    problem = schedule_problem(schedule)
+    errors = [] if problem is None else [invalid(path, schedule, problem)]
+    if "TZ" not in schedule:
+        return errors
+    if not had_zone:
+        detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+        errors.append(invalid(path, schedule, detail))
+    elif zone is not None:
+        detail = "cannot use both timeZone field and TZ or CRON_TZ in schedule"
+        errors.append(invalid(path, schedule, detail))
+    return errors
+
+
+def _zone_errors(zone: str, path: str) -> list[FieldError]:
+    shown = TypedString(zone)
+    if not zone:
+        return [invalid(path, shown, "timeZone must be nil or non-empty string")]
+    if not is_time_zone_syntax(zone):
+        return [invalid(path, shown, f"unknown time zone {zone}")]
+    errors: list[FieldError] = []
+    if zone.lower() == "local":
+        detail = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+        errors.append(invalid(path, shown, detail))
+    return errors if is_time_zone(zone) else [*errors, invalid(path, shown, f"unknown time zone {zone}")]
+
+
+def _job_template_errors(spec: Document, path: str) -> list[FieldError]:
+    errors = job_spec_errors(spec, path)
+    if "selector" in spec:
+        shown = label_selector_value(spec["selector"])
+        errors.append(invalid(f"{path}.selector", shown, "`selector` will be auto-generated"))
+    if spec.get("manualSelector"):
+        errors.append(not_supported(f"{path}.manualSelector", True, ("nil", "false")))
+    return errors
+
+
+CRON_JOBS = Strategy(
+    default=_default,
+    prepare_create=without_status("batch.v1.CronJobStatus"),
+    validate_create=_validate_create,
+    prepare_update=keep_status,
+    validate_update=_validate_update,
+    prepare_status=keep_spec,
+    warnings=Warnings(create=cron_job_warnings, update=cron_job_change_warnings),
+)

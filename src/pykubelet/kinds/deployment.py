@@ -1,0 +1,171 @@
+"""The rules of Deployments.
+
+Upstream: pkg/registry/apps/deployment/strategy.go, pkg/apis/apps/v1/defaults.go and conversion.go,
+pkg/apis/apps/validation/validation.go
+"""
+
+from pykubelet.api.errors import BadRequest
+from pykubelet.api.field_errors import FieldError, forbidden, invalid, not_supported
+from pykubelet.api.int64 import int64_problem, parse_int64
+from pykubelet.api.normal_form import normal_form
+from pykubelet.api.serializer import Document
+from pykubelet.kinds.go_values import internal_form
+from pykubelet.kinds.kind import Strategy, Warnings, keep_status, next_generation, with_metadata, without_status
+from pykubelet.kinds.metadata import metadata_errors, metadata_update_errors, nonnegative_errors
+from pykubelet.kinds.pod_template import (
+    read_template,
+    replica_template_errors,
+    replicas_warnings,
+    selector_change_errors,
+    template_change_warnings,
+)
+from pykubelet.kinds.replicas import (
+    available_errors,
+    collision_count_errors,
+    counts_errors,
+    int_or_percent_errors,
+    int_or_percent_number,
+    over_100_percent_errors,
+    shown,
+    without_terminating_replicas,
+)
+
+ROLLBACK_ANNOTATION = "deprecated.deployment.rollback.to"
+_STRATEGY_TYPES = ("Recreate", "RollingUpdate")
+_ROLLING_UPDATE = {"maxUnavailable": "25%", "maxSurge": "25%"}
+_COUNTS = (
+    "observedGeneration",
+    "replicas",
+    "updatedReplicas",
+    "readyReplicas",
+    "availableReplicas",
+    "unavailableReplicas",
+    "terminatingReplicas",
+    "collisionCount",
+)
+
+
+def _default(document: Document) -> Document:
+    normal = normal_form(document, "apps.v1.Deployment")
+    spec = normal["spec"]
+    strategy = {"type": "RollingUpdate", **spec["strategy"]}
+    if strategy["type"] == "RollingUpdate":
+        strategy["rollingUpdate"] = {**_ROLLING_UPDATE, **strategy.get("rollingUpdate", {})}
+    filled = {
+        "replicas": 1,
+        "revisionHistoryLimit": 10,
+        "progressDeadlineSeconds": 600,
+        **spec,
+        "strategy": strategy,
+        "template": read_template(spec["template"]),
+    }
+    return {**normal, "metadata": _rollback_read(normal["metadata"]), "spec": filled}
+
+
+def _rollback_read(metadata: Document) -> Document:
+    """The metadata with the revision to roll back to, which is a number, in its plainest form."""
+    annotations = metadata.get("annotations", {})
+    text = annotations.get(ROLLBACK_ANNOTATION)
+    if text is None:
+        return metadata
+    revision = parse_int64(text)
+    if text and revision is None:
+        raise BadRequest(
+            'Deployment in version "v1" cannot be handled as a Deployment: failed to parse '
+            f"annotation[{ROLLBACK_ANNOTATION}]={text} as int64: {int64_problem(text)}"
+        )
+    kept = {key: value for key, value in annotations.items() if key != ROLLBACK_ANNOTATION}
+    if text:
+        kept[ROLLBACK_ANNOTATION] = str(revision)
+    rest = {key: value for key, value in metadata.items() if key != "annotations"}
+    return {**rest, "annotations": kept} if kept else rest
+
+
+def _prepare_update(new: Document, old: Document) -> Document:
+    kept = keep_status(new, old)
+    # Annotations are copied to the replica sets, so they count as part of what is wished for.
+    changed = any(
+        after != before
+        for after, before in (
+            (new["spec"], old["spec"]),
+            (new["metadata"].get("annotations", {}), old["metadata"].get("annotations", {})),
+        )
+    )
+    return next_generation(kept, old, changed=changed)
+
+
+def _prepare_status(new: Document, old: Document) -> Document:
+    return with_metadata(without_terminating_replicas(new, old), labels=old["metadata"].get("labels"))
+
+
+def _validate_create(document: Document) -> list[FieldError]:
+    return metadata_errors(document["metadata"]) + _spec_errors(document)
+
+
+def _validate_update(new: Document, old: Document) -> list[FieldError]:
+    return [
+        *metadata_update_errors(new["metadata"], old["metadata"]),
+        *_spec_errors(new),
+        *selector_change_errors(new, old),
+    ]
+
+
+def _spec_errors(document: Document) -> list[FieldError]:
+    spec = document["spec"]
+    errors = [
+        *nonnegative_errors(spec["replicas"], "spec.replicas"),
+        *replica_template_errors(spec, "spec", "deployment"),
+        *_strategy_errors(spec["strategy"], "spec.strategy"),
+        *counts_errors(spec, "spec", ("minReadySeconds", "revisionHistoryLimit")),
+    ]
+    if revision := document["metadata"].get("annotations", {}).get(ROLLBACK_ANNOTATION):
+        errors += nonnegative_errors(int(revision), "spec.rollback.version")
+    deadline = spec["progressDeadlineSeconds"]
+    errors += nonnegative_errors(deadline, "spec.progressDeadlineSeconds")
+    if deadline <= spec.get("minReadySeconds", 0):
+        errors.append(invalid("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds"))
+    return errors
+
+
+def _strategy_errors(strategy: Document, path: str) -> list[FieldError]:
+    match strategy["type"]:
+        case "Recreate":
+            if "rollingUpdate" not in strategy:
+                return []
+            return [forbidden(f"{path}.rollingUpdate", "may not be specified when strategy `type` is 'Recreate'")]
+        case "RollingUpdate":
+            return _rolling_update_errors(strategy["rollingUpdate"], f"{path}.rollingUpdate")
+        case _:
+            return [not_supported(path, internal_form(strategy, "apps.DeploymentStrategy"), _STRATEGY_TYPES)]
+
+
+def _rolling_update_errors(rolling: Document, path: str) -> list[FieldError]:
+    unavailable, surge = rolling["maxUnavailable"], rolling["maxSurge"]
+    errors = int_or_percent_errors(unavailable, f"{path}.maxUnavailable")
+    errors += int_or_percent_errors(surge, f"{path}.maxSurge")
+    if int_or_percent_number(unavailable) == 0 and int_or_percent_number(surge) == 0:
+        detail = "may not be 0 when `maxSurge` is 0"
+        errors.append(invalid(f"{path}.maxUnavailable", shown(unavailable), detail))
+    return errors + over_100_percent_errors(unavailable, f"{path}.maxUnavailable")
+
+
+def _validate_status(new: Document, old: Document) -> list[FieldError]:
+    status = new.get("status", {})
+    return [
+        *metadata_update_errors(new["metadata"], old["metadata"]),
+        *counts_errors(status, "status", _COUNTS),
+        *available_errors(status, "status", ("updatedReplicas", "readyReplicas", "availableReplicas")),
+        *collision_count_errors(status, old.get("status", {})),
+    ]
+
+
+DEPLOYMENTS = Strategy(
+    default=_default,
+    prepare_create=without_status("apps.v1.DeploymentStatus"),
+    validate_create=_validate_create,
+    prepare_update=_prepare_update,
+    validate_update=_validate_update,
+    prepare_status=_prepare_status,
+    validate_status=_validate_status,
+    warnings=Warnings(create=replicas_warnings, update=template_change_warnings),
+)

@@ -1,0 +1,199 @@
+"""The rules of EndpointSlices.
+
+Upstream: pkg/registry/discovery/endpointslice/strategy.go, pkg/apis/discovery/v1/defaults.go,
+pkg/apis/discovery/validation/validation.go
+"""
+
+from collections.abc import Callable, Sequence
+
+from pykubelet.api.field_errors import (
+    FieldError,
+    TypedString,
+    duplicate,
+    each_invalid,
+    invalid,
+    not_supported,
+    required,
+    too_many,
+)
+from pykubelet.api.names import (
+    dns1123_label_errors,
+    dns1123_subdomain_errors,
+    ip_errors,
+    label_value_errors,
+    parse_address,
+    qualified_name_errors,
+    unmapped,
+)
+from pykubelet.api.normal_form import normal_form
+from pykubelet.api.serializer import Document
+from pykubelet.kinds.addresses import (
+    canonical_ip_errors,
+    domain_name_errors,
+    endpoint_ip_errors,
+    endpoint_slice_change_warnings,
+    endpoint_slice_warnings,
+)
+from pykubelet.kinds.kind import Strategy, Warnings, first_generation, next_generation
+from pykubelet.kinds.metadata import immutable_errors, metadata_errors
+
+_ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
+_PROTOCOLS = ("SCTP", "TCP", "UDP")
+_MAX_ADDRESSES = 100
+_MAX_PORTS = 20_000
+_MAX_ENDPOINTS = 1000
+_MAX_HINTS = 8
+_PORT = {"name": "", "protocol": "TCP"}
+
+
+def _default(document: Document) -> Document:
+    normal = normal_form(document, "discovery.v1.EndpointSlice")
+    ports = [{**_PORT, **port} for port in normal["ports"]] if "ports" in normal else None
+    # Both lists are written even where there are none.
+    return {"endpoints": None, **normal, "ports": ports}
+
+
+def _without_topology(document: Document) -> Document:
+    """The slice without a field that went out with an older version of the API."""
+    if not any("deprecatedTopology" in endpoint for endpoint in document["endpoints"] or ()):
+        return document
+    endpoints = [
+        {name: value for name, value in endpoint.items() if name != "deprecatedTopology"}
+        for endpoint in document["endpoints"]
+    ]
+    return {**document, "endpoints": endpoints}
+
+
+def _prepare_create(document: Document) -> Document:
+    return _without_topology(first_generation(document))
+
+
+def _prepare_update(new: Document, old: Document) -> Document:
+    changed = _watched_part(new) != _watched_part(old)
+    return _without_topology(next_generation(new, old, changed=changed))
+
+
+def _watched_part(document: Document) -> Document:
+    """What those who use a slice look at: all but its metadata, and of that the labels."""
+    return {**document, "metadata": document["metadata"].get("labels", {})}
+
+
+def _validate_create(document: Document) -> list[FieldError]:
+    return _slice_errors(document) + _endpoints_errors(document)
+
+
+def _validate_update(new: Document, old: Document) -> list[FieldError]:
+    errors = _slice_errors(new)
+    # What an older server took for valid stays so.
+    if new["endpoints"] != old["endpoints"]:
+        errors += _endpoints_errors(new)
+    after, before = new["addressType"], old["addressType"]
+    return errors + immutable_errors(after, before, "addressType", shown=TypedString(after))
+
+
+def _slice_errors(document: Document) -> list[FieldError]:
+    kind = document["addressType"]
+    errors = metadata_errors(document["metadata"])
+    if not kind:
+        errors.append(required("addressType"))
+    elif kind not in _ADDRESS_TYPES:
+        errors.append(not_supported("addressType", TypedString(kind), _ADDRESS_TYPES))
+    return errors + _ports_errors(document["ports"] or (), "ports")
+
+
+def _ports_errors(ports: Sequence[Document], path: str) -> list[FieldError]:
+    if len(ports) > _MAX_PORTS:
+        return [too_many(path, len(ports), _MAX_PORTS)]
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for index, port in enumerate(ports):
+        at, name, protocol = f"{path}[{index}]", port["name"], port["protocol"]
+        if name:
+            errors += each_invalid(f"{at}.name", name, dns1123_label_errors(name))
+        if name in seen:
+            errors.append(duplicate(f"{at}.name", TypedString(name)))
+        seen.add(name)
+        if protocol not in _PROTOCOLS:
+            errors.append(not_supported(f"{at}.protocol", TypedString(protocol), _PROTOCOLS))
+        if (application := port.get("appProtocol")) is not None:
+            errors += each_invalid(f"{at}.appProtocol", application, qualified_name_errors(application))
+    return errors
+
+
+def _endpoints_errors(document: Document) -> list[FieldError]:
+    endpoints, path = document["endpoints"] or (), "endpoints"
+    if len(endpoints) > _MAX_ENDPOINTS:
+        return [too_many(path, len(endpoints), _MAX_ENDPOINTS)]
+    errors: list[FieldError] = []
+    for index, endpoint in enumerate(endpoints):
+        errors += _endpoint_errors(endpoint, document["addressType"], f"{path}[{index}]")
+    return errors
+
+
+def _endpoint_errors(endpoint: Document, kind: str, path: str) -> list[FieldError]:
+    addresses, at = endpoint.get("addresses", ()), f"{path}.addresses"
+    errors: list[FieldError] = []
+    if not addresses:
+        errors.append(required(at, "must contain at least 1 address"))
+    elif len(addresses) > _MAX_ADDRESSES:
+        errors.append(too_many(at, len(addresses), _MAX_ADDRESSES))
+    for index, address in enumerate(addresses):
+        errors += _address_errors(address, kind, at, index)
+    if (node := endpoint.get("nodeName")) is not None:
+        errors += each_invalid(f"{path}.nodeName", node, dns1123_subdomain_errors(node))
+    if (host := endpoint.get("hostname")) is not None:
+        errors += each_invalid(f"{path}.hostname", host, dns1123_label_errors(host))
+    return errors + _hints_errors(endpoint.get("hints", {}), f"{path}.hints")
+
+
+def _address_errors(address: str, kind: str, path: str, index: int) -> list[FieldError]:
+    at = f"{path}[{index}]"
+    match kind:
+        case "IPv4" | "IPv6":
+            form_errors = each_invalid(at, address, ip_errors(address))
+            if kind == "IPv6":
+                form_errors = canonical_ip_errors(address, at)
+            found = parse_address(address)
+            if form_errors or found is None:
+                return form_errors
+            errors = (
+                []
+                if f"IPv{unmapped(found).version}" == kind
+                else [invalid(path, address, f"must be an {kind} address")]
+            )
+            return errors + endpoint_ip_errors(address, at)
+        case "FQDN":
+            return domain_name_errors(address, at)
+        case _:
+            return []
+
+
+def _hints_errors(hints: Document, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    rules: dict[str, Callable[[str], list[str]]] = {
+        "forZones": label_value_errors,
+        "forNodes": dns1123_subdomain_errors,
+    }
+    for field, rule in rules.items():
+        items, at = hints.get(field, ()), f"{path}.{field}"
+        if len(items) > _MAX_HINTS:
+            return [*errors, too_many(at, len(items), _MAX_HINTS)]
+        names = [item["name"] for item in items]
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                errors.append(duplicate(f"{at}[{index}].name", name))
+            errors += each_invalid(f"{at}[{index}].name", name, rule(name))
+    return errors
+
+
+STRATEGIES: dict[str, Strategy] = {
+    "endpointslices.discovery.k8s.io": Strategy(
+        default=_default,
+        prepare_create=_prepare_create,
+        validate_create=_validate_create,
+        prepare_update=_prepare_update,
+        validate_update=_validate_update,
+        warnings=Warnings(create=endpoint_slice_warnings, update=endpoint_slice_change_warnings),
+    )
+}
+"""By group resource."""

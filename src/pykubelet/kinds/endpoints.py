@@ -1,0 +1,83 @@
+"""The rules of endpoints, the older form of where a service leads to.
+
+Upstream: pkg/registry/core/endpoint/strategy.go, ValidateEndpoints in pkg/apis/core/validation/validation.go
+"""
+
+from pykubelet.api.field_errors import FieldError, TypedString, each_invalid, not_supported, required
+from pykubelet.api.names import dns1123_label_errors, dns1123_subdomain_errors, ip_errors, port_number_errors
+from pykubelet.api.normal_form import normal_form
+from pykubelet.api.serializer import Document
+from pykubelet.kinds.addresses import endpoint_ip_errors, endpoints_warnings
+from pykubelet.kinds.kind import Strategy, Warnings
+from pykubelet.kinds.metadata import label_name_errors, metadata_errors, metadata_update_errors
+
+_PROTOCOLS = ("SCTP", "TCP", "UDP")
+
+
+def _default(document: Document) -> Document:
+    endpoints = normal_form(document, "core.v1.Endpoints")
+    if "subsets" not in endpoints:
+        return endpoints
+    return {**endpoints, "subsets": [_default_subset(subset) for subset in endpoints["subsets"]]}
+
+
+def _default_subset(subset: Document) -> Document:
+    if "ports" not in subset:
+        return subset
+    return {**subset, "ports": [{"protocol": "TCP", **port} for port in subset["ports"]]}
+
+
+def _validate(endpoints: Document) -> list[FieldError]:
+    return metadata_errors(endpoints["metadata"]) + _subsets_errors(endpoints)
+
+
+def _validate_update(new: Document, old: Document) -> list[FieldError]:
+    errors = metadata_update_errors(new["metadata"], old["metadata"]) + metadata_errors(new["metadata"])
+    # What was good enough for an older server may stay.
+    return errors if new.get("subsets") == old.get("subsets") else errors + _subsets_errors(new)
+
+
+def _subsets_errors(endpoints: Document) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, subset in enumerate(endpoints.get("subsets", ())):
+        at, ports = f"subsets[{index}]", subset.get("ports", ())
+        if not subset.get("addresses") and not subset.get("notReadyAddresses"):
+            errors.append(required(at, "must specify `addresses` or `notReadyAddresses`"))
+        for kind in ("addresses", "notReadyAddresses"):
+            for number, address in enumerate(subset.get(kind, ())):
+                errors += _address_errors(address, f"{at}.{kind}[{number}]")
+        for number, port in enumerate(ports):
+            errors += _port_errors(port, f"{at}.ports[{number}]", name_needed=len(ports) > 1)
+    return errors
+
+
+def _address_errors(address: Document, path: str) -> list[FieldError]:
+    text, name, node = address["ip"], address.get("hostname", ""), address.get("nodeName")
+    errors = each_invalid(f"{path}.ip", text, ip_errors(text))
+    if name:
+        errors += each_invalid(f"{path}.hostname", name, dns1123_label_errors(name))
+    if node is not None:
+        errors += each_invalid(f"{path}.nodeName", node, dns1123_subdomain_errors(node))
+    return errors + endpoint_ip_errors(text, f"{path}.ip")
+
+
+def _port_errors(port: Document, path: str, *, name_needed: bool) -> list[FieldError]:
+    name, protocol, app_protocol = port.get("name", ""), port["protocol"], port.get("appProtocol")
+    errors: list[FieldError] = []
+    if name:
+        errors += each_invalid(f"{path}.name", name, dns1123_label_errors(name))
+    elif name_needed:
+        errors.append(required(f"{path}.name"))
+    errors += each_invalid(f"{path}.port", port["port"], port_number_errors(port["port"]))
+    if protocol not in _PROTOCOLS:
+        errors.append(not_supported(f"{path}.protocol", TypedString(protocol), _PROTOCOLS))
+    return errors if app_protocol is None else errors + label_name_errors(app_protocol, f"{path}.appProtocol")
+
+
+ENDPOINTS = Strategy(
+    default=_default,
+    validate_create=_validate,
+    validate_update=_validate_update,
+    warnings=Warnings.always(endpoints_warnings),
+    allows_create_on_update=True,
+)

@@ -1,0 +1,203 @@
+"""The rules of events, in the forms of both groups that serve them.
+
+The older group takes what old recorders send; the newer one wants every field that makes sense of an event. Both check
+an event by the names of the older form, which the complaints therefore use.
+
+Upstream: pkg/registry/core/event/strategy.go, pkg/apis/core/validation/events.go
+
+Events in the forms of both groups that serve them; the older one is stored.
+
+In: an Event of `v1` or of `events.k8s.io/v1`. Out: the same event in the other form. There and back gives what was.
+
+Upstream: pkg/apis/events/v1/conversion.go
+"""
+
+from collections.abc import Mapping
+
+from pykubelet.api.field_errors import FieldError, TypedString, each_invalid, invalid, required
+from pykubelet.api.names import byte_length, dns1123_subdomain_errors
+from pykubelet.api.normal_form import normal_form
+from pykubelet.api.serializer import Document
+from pykubelet.kinds.kind import Strategy, metadata_fields
+from pykubelet.kinds.metadata import immutable_errors, label_name_errors, metadata_errors, metadata_update_errors
+
+_NEW_NAMES = {
+    "involvedObject": "regarding",
+    "message": "note",
+    "source": "deprecatedSource",
+    "firstTimestamp": "deprecatedFirstTimestamp",
+    "lastTimestamp": "deprecatedLastTimestamp",
+    "count": "deprecatedCount",
+    "reportingComponent": "reportingController",
+}
+_OLD_NAMES = {new: old for old, new in _NEW_NAMES.items()}
+
+
+def to_new_form(document: Document) -> Document:
+    """An event of `v1` as one of `events.k8s.io/v1`."""
+    return normal_form(_renamed(document, _NEW_NAMES, "events.k8s.io/v1"), "events.v1.Event")
+
+
+def to_old_form(document: Document) -> Document:
+    """An event of `events.k8s.io/v1` as one of `v1`."""
+    return normal_form(_renamed(document, _OLD_NAMES, "v1"), "core.v1.Event")
+
+
+def _renamed(document: Document, names: dict[str, str], api_version: str) -> Document:
+    renamed = {names.get(key, key): value for key, value in document.items() if key != "apiVersion"}
+    return {"kind": "Event", "apiVersion": api_version, **renamed}
+
+
+_NEW_TYPES = frozenset({"Normal", "Warning"})
+_REFERENCE_FIELDS = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+_REFERENCE_TITLES = ("Kind", "Namespace", "Name", "UID", "APIVersion", "ResourceVersion", "FieldPath")
+# In bytes.
+_LONGEST = {"reportingInstance": 128, "action": 128, "reason": 128, "message": 1024}
+
+
+def _default(document: Document) -> Document:
+    return normal_form(document, "core.v1.Event")
+
+
+def _default_new(document: Document) -> Document:
+    return normal_form(document, "events.v1.Event")
+
+
+def _validate(event: Document) -> list[FieldError]:
+    return _event_errors(event, "reportingComponent")
+
+
+def _validate_update(new: Document, _old: Document) -> list[FieldError]:
+    return _validate(new)
+
+
+def _validate_new(document: Document) -> list[FieldError]:
+    event = to_old_form(document)
+    errors = _event_errors(event, "reportingController")
+    errors += metadata_errors(event["metadata"])
+    errors += _series_errors(event)
+    if not event.get("eventTime"):
+        errors.append(required("eventTime"))
+    if (kind := event.get("type", "")) not in _NEW_TYPES:
+        errors.append(invalid("type", "", f"has invalid value: {kind}"))
+    for name in ("firstTimestamp", "lastTimestamp", "count", "source"):
+        if event.get(name):
+            errors.append(invalid(name, "", "needs to be unset"))
+    return errors
+
+
+def _validate_new_update(document: Document, old_document: Document) -> list[FieldError]:
+    new, old = to_old_form(document), to_old_form(old_document)
+    errors = _event_errors(new, "reportingController")
+    errors += metadata_update_errors(new["metadata"], old["metadata"])
+    if new.get("series") != old.get("series"):
+        errors += _series_errors(new)
+    errors += _same_errors(new, old, "involvedObject", _reference_value(new.get("involvedObject", {})))
+    for name in ("reason", "message"):
+        errors += _same_errors(new, old, name, new.get(name, ""))
+    source = new.get("source", {})
+    shown = {"Component": source.get("component", ""), "Host": source.get("host", "")}
+    errors += _same_errors(new, old, "source", shown)
+    for name in ("firstTimestamp", "lastTimestamp"):
+        errors += _same_errors(new, old, name, _time_value(new.get(name)))
+    errors += _same_errors(new, old, "count", new.get("count", 0))
+    for name in ("reason", "type"):
+        errors += _same_errors(new, old, name, new.get(name, ""))
+    errors += _same_errors(new, old, "eventTime", _time_value(new.get("eventTime")))
+    errors += _same_errors(new, old, "action", new.get("action", ""))
+    related = new.get("related")
+    errors += _same_errors(new, old, "related", None if related is None else _reference_value(related))
+    controller, before = (each.get("reportingComponent", "") for each in (new, old))
+    errors += immutable_errors(controller, before, "reportingController")
+    return errors + _same_errors(new, old, "reportingInstance", new.get("reportingInstance", ""))
+
+
+def _event_errors(event: Document, controller_name: str) -> list[FieldError]:
+    """What every event must obey; one with a time must tell who saw it do what."""
+    namespace = event["metadata"].get("namespace", "")
+    involved = event.get("involvedObject", {}).get("namespace", "")
+    errors: list[FieldError] = []
+    if event.get("eventTime"):
+        fits = bool(involved) or namespace in {"default", "kube-system"}
+    else:
+        fits = involved == namespace or (not involved and namespace == "default")
+    if not fits:
+        errors.append(invalid("involvedObject.namespace", involved, "does not match event.namespace"))
+    if event.get("eventTime"):
+        controller = event.get("reportingComponent", "")
+        errors += [] if controller else [required(controller_name)]
+        errors += label_name_errors(controller, controller_name)
+        for name, limit in _LONGEST.items():
+            value = event.get(name, "")
+            if not value and name != "message":
+                errors.append(required(name))
+            if byte_length(value) > limit:
+                errors.append(invalid(name, "", f"can have at most {limit} characters"))
+    return errors + each_invalid("namespace", namespace, dns1123_subdomain_errors(namespace))
+
+
+def _series_errors(event: Document) -> list[FieldError]:
+    series = event.get("series")
+    if series is None:
+        return []
+    errors: list[FieldError] = []
+    if series.get("count", 0) < 2:
+        errors.append(invalid("series.count", "", "should be at least 2"))
+    if not series.get("lastObservedTime"):
+        errors.append(required("series.lastObservedTime"))
+    return errors
+
+
+def _same_errors(new: Document, old: Document, name: str, shown: object) -> list[FieldError]:
+    return [] if new.get(name) == old.get(name) else [invalid(name, shown, "field is immutable")]
+
+
+def _reference_value(reference: Document) -> Document:
+    return {title: reference.get(name, "") for title, name in zip(_REFERENCE_TITLES, _REFERENCE_FIELDS, strict=True)}
+
+
+def _time_value(text: str | None) -> TypedString | None:
+    return None if text is None else TypedString(text)
+
+
+def _fields(event: Document) -> Mapping[str, str]:
+    component = event.get("reportingComponent", "")
+    return {
+        **metadata_fields(event),
+        **_reference_fields("involvedObject", event),
+        "reason": event.get("reason", ""),
+        "reportingComponent": component,
+        "source": event.get("source", {}).get("component") or component,
+        "type": event.get("type", ""),
+    }
+
+
+def _new_fields(event: Document) -> Mapping[str, str]:
+    return {
+        **metadata_fields(event),
+        **_reference_fields("regarding", event),
+        "reason": event.get("reason", ""),
+        "reportingController": event.get("reportingController", ""),
+        "type": event.get("type", ""),
+    }
+
+
+def _reference_fields(field: str, event: Document) -> Mapping[str, str]:
+    reference = event.get(field, {})
+    return {f"{field}.{name}": reference.get(name, "") for name in _REFERENCE_FIELDS}
+
+
+EVENTS = Strategy(
+    default=_default,
+    validate_create=_validate,
+    validate_update=_validate_update,
+    fields=_fields,
+    allows_create_on_update=True,
+)
+NEW_EVENTS = Strategy(
+    default=_default_new,
+    validate_create=_validate_new,
+    validate_update=_validate_new_update,
+    fields=_new_fields,
+    allows_create_on_update=True,
+)

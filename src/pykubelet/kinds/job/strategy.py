@@ -1,0 +1,261 @@
+"""The rules of Jobs.
+
+A job's pods are found by labels that no one else has: its uid and its name. They are put into the template, and with
+the uid into the selector, unless the user chooses a selector.
+
+Upstream: pkg/registry/batch/job/strategy.go, pkg/apis/batch/v1/defaults.go, pkg/apis/batch/validation/validation.go
+"""
+
+from collections.abc import Mapping
+
+from pykubelet.api.field_errors import FieldError, TypedString, invalid, required
+from pykubelet.api.names import dns1123_label_errors
+from pykubelet.api.normal_form import normal_form
+from pykubelet.api.serializer import Document
+from pykubelet.kinds.go_values import internal_form, label_selector_value, map_value
+from pykubelet.kinds.job.status import validate_job_status
+from pykubelet.kinds.job.validation import INDEXED, NON_INDEXED, job_spec_errors
+from pykubelet.kinds.kind import (
+    Strategy,
+    Warnings,
+    keep_spec,
+    keep_status,
+    metadata_fields,
+    with_metadata,
+    without_status,
+)
+from pykubelet.kinds.metadata import immutable_errors, label_selector_errors, metadata_errors, metadata_update_errors
+from pykubelet.kinds.pod_template import (
+    job_change_warnings,
+    job_warnings,
+    label_mismatch_errors,
+    parsed_selector,
+    read_template,
+    selector_change_errors,
+)
+
+CONTROLLER_UID, JOB_NAME = "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"
+LEGACY_CONTROLLER_UID, LEGACY_JOB_NAME = "controller-uid", "job-name"
+_NO_BACKOFF_LIMIT = 2**31 - 1
+_BACKOFF_LIMIT = 6
+# What may still change in the template of a job that is suspended and has never run, besides node affinity.
+_SCHEDULING_FIELDS = ("nodeSelector", "tolerations", "schedulingGates")
+_without_status = without_status("batch.v1.JobStatus")
+
+
+def default_failure_policy(spec: Document) -> Document:
+    """The spec with every pattern of pod conditions complete."""
+    policy = spec.get("podFailurePolicy")
+    if policy is None or not policy.get("rules"):
+        return spec
+    return {**spec, "podFailurePolicy": {**policy, "rules": [_default_rule(rule) for rule in policy["rules"]]}}
+
+
+def _default_rule(rule: Document) -> Document:
+    if "onPodConditions" not in rule:
+        return rule
+    patterns = [{**pattern, "status": pattern["status"] or "True"} for pattern in rule["onPodConditions"]]
+    return {**rule, "onPodConditions": patterns}
+
+
+def _default(document: Document) -> Document:
+    normal = normal_form(document, "batch.v1.Job")
+    spec = normal["spec"]
+    counts = (
+        {"parallelism": 1} if "parallelism" in spec or "completions" in spec else {"completions": 1, "parallelism": 1}
+    )
+    filled = {
+        **counts,
+        "backoffLimit": _NO_BACKOFF_LIMIT if "backoffLimitPerIndex" in spec else _BACKOFF_LIMIT,
+        "completionMode": NON_INDEXED,
+        "suspend": False,
+        "podReplacementPolicy": "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed",
+        "manualSelector": False,
+        **default_failure_policy(spec),
+        "template": read_template(spec["template"]),
+    }
+    return {**normal, "spec": filled}
+
+
+def _labelled(document: Document) -> Document:
+    """The job with its template's labels, if it has none; upstream does so whenever it reads a job."""
+    template_labels = document["spec"]["template"]["metadata"].get("labels")
+    if not template_labels or document["metadata"].get("labels"):
+        return document
+    return with_metadata(document, labels=template_labels)
+
+
+def _prepare_create(document: Document) -> Document:
+    generated = document if document["spec"]["manualSelector"] else _with_generated_selector(document)
+    return _labelled(_without_status(generated))
+
+
+def _with_generated_selector(document: Document) -> Document:
+    spec, template = document["spec"], document["spec"]["template"]
+    own = _own_labels(document["metadata"])
+    labels = own | template["metadata"].get("labels", {})
+    selector = spec.get("selector", {})
+    match_labels = {CONTROLLER_UID: own[CONTROLLER_UID], **selector.get("matchLabels", {})}
+    return {
+        **document,
+        "spec": {
+            **spec,
+            "selector": {**selector, "matchLabels": match_labels},
+            "template": {**template, "metadata": {**template["metadata"], "labels": labels}},
+        },
+    }
+
+
+def _own_labels(metadata: Document) -> dict[str, str]:
+    uid, name = metadata.get("uid", ""), metadata.get("name", "")
+    return {LEGACY_CONTROLLER_UID: uid, LEGACY_JOB_NAME: name, CONTROLLER_UID: uid, JOB_NAME: name}
+
+
+def _prepare_update(new: Document, old: Document) -> Document:
+    return _labelled(keep_status(new, old))
+
+
+def _prepare_status(new: Document, old: Document) -> Document:
+    return _labelled(keep_spec(new, old))
+
+
+def _validate_create(document: Document) -> list[FieldError]:
+    return _job_errors(document)
+
+
+def _validate_update(new: Document, old: Document) -> list[FieldError]:
+    return [
+        *_job_errors(new),
+        *metadata_update_errors(new["metadata"], old["metadata"]),
+        *_selected_spec_errors(new["spec"]),
+        *_change_errors(new, old),
+    ]
+
+
+def _job_errors(document: Document) -> list[FieldError]:
+    metadata, spec = document["metadata"], document["spec"]
+    errors = metadata_errors(metadata) + _generated_selector_errors(document) + _selected_spec_errors(spec)
+    completions = spec.get("completions") or 0
+    if spec["completionMode"] == INDEXED and completions > 0:
+        # The last pod's host name ends with the last index; where that is too long, no pod could be made.
+        name = metadata.get("name", "")
+        host = f"{name}-{completions - 1}"
+        if dns1123_label_errors(host):
+            detail = f"will not able to create pod with invalid DNS label: {host}"
+            errors.append(invalid("metadata.name", name, detail))
+    return errors
+
+
+def _generated_selector_errors(document: Document) -> list[FieldError]:
+    metadata, spec = document["metadata"], document["spec"]
+    if spec["manualSelector"] or "selector" not in spec:
+        return []
+    errors = [] if metadata.get("uid") else [required("metadata.uid")]
+    expected = _own_labels(metadata)
+    labels = spec["template"]["metadata"].get("labels", {})
+    for key, value in expected.items():
+        errors += _expected_label_errors(labels, key, value)
+    parsed = parsed_selector(spec["selector"])
+    if parsed is not None and not parsed.matches(expected):
+        shown = label_selector_value(spec["selector"])
+        errors.append(invalid("spec.selector", shown, "`selector` not auto-generated"))
+    return errors
+
+
+def _expected_label_errors(labels: Mapping[str, str], key: str, value: str) -> list[FieldError]:
+    path, detail = f"spec.template.metadata.labels[{key}]", f"must be '{value}'"
+    if key not in labels:
+        return [required(path, detail)]
+    return [] if labels[key] == value else [invalid(path, map_value(dict(labels)), detail)]
+
+
+def _selected_spec_errors(spec: Document) -> list[FieldError]:
+    selector = spec.get("selector")
+    errors = job_spec_errors(spec, "spec")
+    errors += [required("spec.selector")] if selector is None else label_selector_errors(selector, "spec.selector")
+    return errors + label_mismatch_errors(parsed_selector(selector), spec["template"], "spec.template")
+
+
+def _change_errors(new: Document, old: Document) -> list[FieldError]:
+    """Whether an update would change what is fixed while a job lives."""
+    after, before = new["spec"], old["spec"]
+    return [
+        *_completions_change_errors(after, before),
+        *selector_change_errors(new, old),
+        *_template_change_errors(new, old),
+        *_text_change_errors(after, before, "completionMode"),
+        *_policy_change_errors(after, before, "podFailurePolicy", "batch.PodFailurePolicy"),
+        *immutable_errors(
+            after.get("backoffLimitPerIndex"), before.get("backoffLimitPerIndex"), "spec.backoffLimitPerIndex"
+        ),
+        *_text_change_errors(after, before, "managedBy"),
+        *_policy_change_errors(after, before, "successPolicy", "batch.SuccessPolicy"),
+    ]
+
+
+def _completions_change_errors(after: Document, before: Document) -> list[FieldError]:
+    completions = after.get("completions")
+    if after["completionMode"] != INDEXED:
+        return immutable_errors(completions, before.get("completions"), "spec.completions")
+    if completions in (before.get("completions"), None, after["parallelism"]):
+        return []
+    return [invalid("spec.completions", completions, "can only be modified in tandem with spec.parallelism")]
+
+
+def _text_change_errors(after: Document, before: Document, name: str) -> list[FieldError]:
+    value = after.get(name)
+    return immutable_errors(
+        value, before.get(name), f"spec.{name}", shown=None if value is None else TypedString(value)
+    )
+
+
+def _policy_change_errors(after: Document, before: Document, name: str, kind: str) -> list[FieldError]:
+    value = after.get(name)
+    shown = None if value is None else internal_form(value, kind)
+    return immutable_errors(value, before.get(name), f"spec.{name}", shown=shown)
+
+
+def _template_change_errors(new: Document, old: Document) -> list[FieldError]:
+    after, before = new["spec"]["template"], old["spec"]["template"]
+    if old["spec"].get("suspend") and "startTime" not in old.get("status", {}):
+        before = _with_scheduling_of(before, after)
+    if after == before:
+        return []
+    return immutable_errors(after, before, "spec.template", shown=internal_form(after, "core.PodTemplateSpec"))
+
+
+def _with_scheduling_of(before: Document, after: Document) -> Document:
+    """The old template with what a suspended job may change taken from the new one."""
+    metadata = before["metadata"] | {name: after["metadata"].get(name) for name in ("labels", "annotations")}
+    spec = before["spec"] | {name: after["spec"].get(name) for name in _SCHEDULING_FIELDS}
+    spec["affinity"] = _affinity(before["spec"].get("affinity"), after["spec"].get("affinity"))
+    return {**before, "metadata": _without_nulls(metadata), "spec": _without_nulls(spec)}
+
+
+def _affinity(before: Document | None, after: Document | None) -> Document | None:
+    """The old affinity with the new one's for nodes."""
+    others = {name: value for name, value in (before or {}).items() if name != "nodeAffinity"}
+    if after is None:
+        return others or None
+    return others | ({"nodeAffinity": after["nodeAffinity"]} if "nodeAffinity" in after else {})
+
+
+def _without_nulls(document: Document) -> Document:
+    return {name: value for name, value in document.items() if value is not None}
+
+
+def _fields(document: Document) -> Mapping[str, str]:
+    return {**metadata_fields(document), "status.successful": str(document.get("status", {}).get("succeeded", 0))}
+
+
+JOBS = Strategy(
+    default=_default,
+    prepare_create=_prepare_create,
+    validate_create=_validate_create,
+    prepare_update=_prepare_update,
+    validate_update=_validate_update,
+    prepare_status=_prepare_status,
+    validate_status=validate_job_status,
+    warnings=Warnings(create=job_warnings, update=job_change_warnings),
+    fields=_fields,
+)

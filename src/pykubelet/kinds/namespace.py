@@ -1,0 +1,206 @@
+"""What a namespace that ends says about itself, and what is left to do for it.
+
+In: the namespace and the objects still in it. Out: the namespace with its conditions, or without the finalizer that
+stands for its content. Documents in, documents out: for the server that ends its namespaces itself, and for the
+controller that does it for a server that does not.
+
+Upstream: pkg/controller/namespace/deletion/status_condition_utils.go, namespaced_resources_deleter.go (finalizeNamespace)
+
+The rules of namespaces, and of the subresource that ends them.
+
+Upstream: pkg/registry/core/namespace/strategy.go, ValidateNamespace and its like in
+pkg/apis/core/validation/validation.go
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from pykubelet.api.field_errors import FieldError, TypedString, invalid
+from pykubelet.api.names import dns1123_label_errors
+from pykubelet.api.normal_form import normal_form
+from pykubelet.api.serializer import Document
+from pykubelet.kinds.kind import Strategy
+from pykubelet.kinds.metadata import finalizer_name_errors, metadata_errors, metadata_update_errors
+
+FINALIZER = "kubernetes"
+_FINE = {
+    "NamespaceDeletionDiscoveryFailure": ("ResourcesDiscovered", "All resources successfully discovered"),
+    "NamespaceDeletionGroupVersionParsingFailure": ("ParsedGroupVersions", "All legacy kube types successfully parsed"),
+    "NamespaceDeletionContentFailure": (
+        "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization",
+    ),
+    "NamespaceContentRemaining": ("ContentRemoved", "All content successfully removed"),
+    "NamespaceFinalizersRemaining": ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
+}
+
+
+class RemainingContent(NamedTuple):
+    """An object that is still there."""
+
+    resource: str
+    """`pods` or `replicasets.apps`."""
+    finalizers: Sequence[str]
+
+
+def with_remaining(
+    namespace: Document,
+    remaining: Collection[RemainingContent],
+    failures: Iterable[str],
+    now: str,
+    *,
+    undiscovered: str = "",
+) -> Document:
+    """The namespace with conditions about what is still in it, and what went wrong.
+
+    `undiscovered` says why not everything is known that may be in it.
+    """
+    wrong = _wrong(remaining, sorted(failures), undiscovered)
+    status = namespace.get("status", {})
+    conditions: list[Document] = list(status.get("conditions", ()))
+    for kind, fine in _FINE.items():
+        state = "True" if kind in wrong else "False"
+        reason, message = wrong.get(kind, fine)
+        place = next((place for place, one in enumerate(conditions) if one["type"] == kind), None)
+        since = now
+        if place is not None and conditions[place]["status"] == state:
+            since = conditions[place]["lastTransitionTime"]
+        new = {"type": kind, "status": state, "lastTransitionTime": since, "reason": reason, "message": message}
+        if place is None:
+            conditions.append(new)
+        else:
+            conditions[place] = new
+    return {**namespace, "status": {**status, "phase": "Terminating", "conditions": conditions}}
+
+
+def without_finalizer(namespace: Document) -> Document:
+    """The namespace once its content is gone."""
+    spec = namespace.get("spec", {})
+    finalizers = [name for name in spec.get("finalizers", ()) if name != FINALIZER]
+    rest = {key: value for key, value in spec.items() if key != "finalizers"}
+    return {**namespace, "spec": {**rest, "finalizers": finalizers} if finalizers else rest}
+
+
+def is_held(namespace: Document) -> bool:
+    """Whether somebody wants a namespace to stay that is being deleted."""
+    return bool(namespace.get("spec", {}).get("finalizers") or namespace["metadata"].get("finalizers"))
+
+
+def is_terminating(namespace: Document) -> bool:
+    """Whether the content of a namespace is to be deleted."""
+    ends = "deletionTimestamp" in namespace["metadata"]
+    return ends and FINALIZER in namespace.get("spec", {}).get("finalizers", ())
+
+
+def _wrong(
+    remaining: Collection[RemainingContent], failures: list[str], undiscovered: str
+) -> dict[str, tuple[str, str]]:
+    wrong: dict[str, tuple[str, str]] = {}
+    if undiscovered:
+        wrong["NamespaceDeletionDiscoveryFailure"] = ("DiscoveryFailed", undiscovered)
+    if failures:
+        text = f"Failed to delete all resource types, {len(failures)} remaining: {', '.join(failures)}"
+        wrong["NamespaceDeletionContentFailure"] = ("ContentDeletionFailed", text)
+    if remaining:
+        kinds = Counter(_resource_name(one.resource) for one in remaining)
+        shown = ", ".join(sorted(f"{kind} has {count} resource instances" for kind, count in kinds.items()))
+        wrong["NamespaceContentRemaining"] = ("SomeResourcesRemain", f"Some resources are remaining: {shown}")
+    if holders := Counter(name for one in remaining for name in one.finalizers):
+        shown = ", ".join(sorted(f"{name} in {count} resource instances" for name, count in holders.items()))
+        text = f"Some content in the namespace has finalizers remaining: {shown}"
+        wrong["NamespaceFinalizersRemaining"] = ("SomeFinalizersRemain", text)
+    return wrong
+
+
+def _resource_name(resource: str) -> str:
+    """`replicasets.apps`, and `pods.` with the dot that upstream writes before a group that has no name."""
+    return resource if "." in resource else f"{resource}."
+
+
+_NAME_LABEL = "kubernetes.io/metadata.name"
+_FINALIZER = "kubernetes"
+
+
+def _default(document: Document) -> Document:
+    namespace = normal_form(document, "core.v1.Namespace")
+    metadata = namespace["metadata"]
+    if name := metadata.get("name"):
+        metadata = {**metadata, "labels": {**metadata.get("labels", {}), _NAME_LABEL: name}}
+    return {**namespace, "metadata": metadata, "status": {"phase": "Active", **namespace["status"]}}
+
+
+def _prepare_create(namespace: Document) -> Document:
+    metadata, finalizers = namespace["metadata"], namespace["spec"].get("finalizers", [])
+    labels = {**metadata.get("labels", {}), _NAME_LABEL: metadata.get("name", "")}
+    kept = finalizers if _FINALIZER in finalizers else [*finalizers, _FINALIZER]
+    return {
+        **namespace,
+        "metadata": {**metadata, "labels": labels},
+        "spec": {**namespace["spec"], "finalizers": kept},
+        "status": {"phase": "Active"},
+    }
+
+
+def _prepare_update(new: Document, old: Document) -> Document:
+    spec = {key: value for key, value in new["spec"].items() if key != "finalizers"}
+    if "finalizers" in old["spec"]:
+        spec["finalizers"] = old["spec"]["finalizers"]
+    return {**new, "spec": spec, "status": old["status"]}
+
+
+def _prepare_status(new: Document, old: Document) -> Document:
+    return {**new, "spec": old["spec"]}
+
+
+def _prepare_finalize(new: Document, old: Document) -> Document:
+    return {**new, "status": old["status"]}
+
+
+def _validate(namespace: Document) -> list[FieldError]:
+    errors = metadata_errors(namespace["metadata"], name_rule=dns1123_label_errors, namespaced=False)
+    for name in namespace["spec"].get("finalizers", ()):
+        errors += finalizer_name_errors(name, "spec.finalizers")
+    return errors
+
+
+def _validate_update(new: Document, old: Document) -> list[FieldError]:
+    return _validate(new) + metadata_update_errors(new["metadata"], old["metadata"])
+
+
+def _validate_status(new: Document, old: Document) -> list[FieldError]:
+    errors = metadata_update_errors(new["metadata"], old["metadata"])
+    ending = "deletionTimestamp" in new["metadata"]
+    phase, expected = new["status"].get("phase", ""), "Terminating" if ending else "Active"
+    if phase == expected:
+        return errors
+    detail = f"may only be '{expected}' if `deletionTimestamp` is {'not ' if ending else ''}empty"
+    return [*errors, invalid("status.Phase", TypedString(phase), detail)]
+
+
+def _validate_finalize(new: Document, old: Document) -> list[FieldError]:
+    errors = metadata_update_errors(new["metadata"], old["metadata"])
+    for index, name in enumerate(new["spec"].get("finalizers", ())):
+        errors += finalizer_name_errors(name, f"spec.finalizers[{index}]")
+    return errors
+
+
+def _fields(namespace: Document) -> Mapping[str, str]:
+    return {
+        "metadata.name": namespace["metadata"].get("name", ""),
+        "status.phase": namespace["status"].get("phase", ""),
+    }
+
+
+NAMESPACES = Strategy(
+    default=_default,
+    prepare_create=_prepare_create,
+    validate_create=_validate,
+    prepare_update=_prepare_update,
+    validate_update=_validate_update,
+    prepare_status=_prepare_status,
+    validate_status=_validate_status,
+    fields=_fields,
+)
+FINALIZE = Strategy(default=_default, prepare_update=_prepare_finalize, validate_update=_validate_finalize)
+"""The rules of namespaces/finalize."""

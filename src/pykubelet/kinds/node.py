@@ -1,0 +1,218 @@
+"""The rules of nodes.
+
+Upstream: pkg/registry/core/node/strategy.go, ValidateNode and ValidateNodeUpdate in
+pkg/apis/core/validation/validation.go, plugin/pkg/admission/nodetaint/admission.go
+
+Warnings about labels of nodes that have a newer name.
+
+Upstream: pkg/api/node/util.go, pkg/api/storage/util.go
+"""
+
+from collections.abc import Mapping, Sequence
+
+from pykubelet.api.field_errors import (
+    ErrorType,
+    FieldError,
+    TypedString,
+    duplicate,
+    each_invalid,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
+from pykubelet.api.names import cidr_errors, label_value_errors
+from pykubelet.api.normal_form import normal_form
+from pykubelet.api.quantity import parse_quantity
+from pykubelet.api.serializer import Document
+from pykubelet.kinds.addresses import node_warnings
+from pykubelet.kinds.kind import Strategy, Warnings
+from pykubelet.kinds.metadata import label_name_errors, metadata_errors, metadata_update_errors
+from pykubelet.kinds.resources import amount_errors
+
+DEPRECATED_LABELS = {
+    "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
+    "beta.kubernetes.io/os": 'deprecated since v1.14; use "kubernetes.io/os" instead',
+    "failure-domain.beta.kubernetes.io/region": ('deprecated since v1.17; use "topology.kubernetes.io/region" instead'),
+    "failure-domain.beta.kubernetes.io/zone": 'deprecated since v1.17; use "topology.kubernetes.io/zone" instead',
+    "beta.kubernetes.io/instance-type": 'deprecated since v1.17; use "node.kubernetes.io/instance-type" instead',
+    "app.kubernetes.io/created-by": "deprecated since v1.9",
+    "scheduler.alpha.kubernetes.io/preferAvoidPods": "deprecated since v1.22; use Taints and Tolerations instead",
+    "node-role.kubernetes.io/master": 'use "node-role.kubernetes.io/control-plane" instead',
+}
+
+
+def selector_term_warnings(term: Document, path: str, *, checks_values: bool = False) -> list[str]:
+    """About a term that selects nodes; values that no label can have are an error elsewhere but where preferred."""
+    warnings: list[str] = []
+    for index, expression in enumerate(term.get("matchExpressions", ())):
+        at, key = f"{path}.matchExpressions[{index}]", expression.get("key", "")
+        if said := DEPRECATED_LABELS.get(key):
+            warnings.append(f"{at}.key: {key} is {said}")
+        if checks_values:
+            for place, value in enumerate(expression.get("values", ())):
+                warnings += [f"{at}.values[{place}]: {value} is invalid, {why}" for why in label_value_errors(value)]
+    return warnings
+
+
+def runtime_class_warnings(document: Document) -> list[str]:
+    """About a RuntimeClass; upstream does not name the label."""
+    selector = document.get("scheduling", {}).get("nodeSelector", {})
+    return [
+        f"scheduling.nodeSelector: {DEPRECATED_LABELS[key]}" for key in sorted(selector) if key in DEPRECATED_LABELS
+    ]
+
+
+def storage_class_warnings(document: Document) -> list[str]:
+    """About a StorageClass."""
+    return [
+        f"allowedTopologies[{index}].matchLabelExpressions[{place}].key: {said}"
+        for index, term in enumerate(document.get("allowedTopologies", ()))
+        for place, expression in enumerate(term.get("matchLabelExpressions", ()))
+        if (said := DEPRECATED_LABELS.get(expression.get("key", "")))
+    ]
+
+
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+
+
+def with_not_ready_taint(node: Document) -> Document:
+    """A new node as admission lets it in: nothing is put on it before somebody has found it ready."""
+    taints = node["spec"].get("taints", [])
+    if any((each.get("key"), each.get("effect")) == tuple(_NOT_READY.values()) for each in taints):
+        return node
+    return {**node, "spec": {**node["spec"], "taints": [*taints, _NOT_READY]}}
+
+
+def _default(document: Document) -> Document:
+    node = normal_form(document, "core.v1.Node")
+    spec, status = node["spec"], node["status"]
+    block, blocks = spec.get("podCIDR", ""), spec.get("podCIDRs", [])
+    if block and (not blocks or blocks[0] != block):
+        spec = {**spec, "podCIDRs": [block]}
+    elif blocks and blocks[0]:
+        spec = {**spec, "podCIDR": blocks[0]}
+    if "capacity" in status and "allocatable" not in status:
+        status = {**status, "allocatable": status["capacity"]}
+    return {**node, "spec": spec, "status": status}
+
+
+def _prepare_create(node: Document) -> Document:
+    # A node may come with its status; only what dynamic configuration left behind is gone.
+    return {**node, "spec": _without(node["spec"], "configSource"), "status": _without(node["status"], "config")}
+
+
+def _prepare_update(new: Document, old: Document) -> Document:
+    spec = new["spec"] if "configSource" in old["spec"] else _without(new["spec"], "configSource")
+    return {**new, "spec": spec, "status": old["status"]}
+
+
+def _prepare_status(new: Document, old: Document) -> Document:
+    return {**new, "spec": old["spec"], "status": _without(new["status"], "config")}
+
+
+def _validate(node: Document) -> list[FieldError]:
+    errors = metadata_errors(node["metadata"], namespaced=False)
+    errors += _taints_errors(node["spec"].get("taints", ()))
+    errors += _resources_errors(node["status"])
+    capacity = node["status"]["nodeInfo"].get("swap", {}).get("capacity")
+    if capacity is not None and capacity <= 0:
+        errors.append(invalid("metadata.nodeSwapStatus.capacity", capacity, "must be greater than 0"))
+    return errors + _blocks_errors(node["spec"].get("podCIDRs", []))
+
+
+def _validate_update(new: Document, old: Document) -> list[FieldError]:
+    return _validate(new) + _validate_status(new, old)
+
+
+def _validate_status(new: Document, old: Document) -> list[FieldError]:
+    """Upstream checks changes of spec and status alike, whichever door they came through."""
+    errors = metadata_update_errors(new["metadata"], old["metadata"])
+    errors += _resources_errors(new["status"])
+    seen: list[Document] = []
+    for index, address in enumerate(new["status"].get("addresses", ())):
+        if address in seen:
+            shown = {"Type": address["type"], "Address": address["address"]}
+            errors.append(duplicate(f"status.addresses[{index}]", shown))
+        seen.append(address)
+    spec, before = new["spec"], old["spec"]
+    errors += _block_change_errors(spec.get("podCIDRs", []), before.get("podCIDRs", []))
+    if before.get("providerID", spec.get("providerID")) != spec.get("providerID"):
+        detail = 'node updates may not change providerID except from "" to valid'
+        errors.append(forbidden("spec.providerID", detail))
+    errors += _taints_errors(spec.get("taints", ()))
+    if spec.get("externalID", "") != before.get("externalID", ""):
+        errors.append(forbidden("spec.externalID", "may not be updated"))
+    return errors
+
+
+def _block_change_errors(new: Sequence[str], old: Sequence[str]) -> list[FieldError]:
+    changes = 1 if len(new) != len(old) else sum(after != before for after, before in zip(new, old, strict=True))
+    complaint = forbidden("spec.podCIDRs", 'node updates may not change podCIDR except from "" to valid')
+    return [complaint] * changes if old else []
+
+
+def _blocks_errors(blocks: Sequence[str]) -> list[FieldError]:
+    at = "spec.podCIDRs"
+    errors = [
+        error for index, each in enumerate(blocks) for error in each_invalid(f"{at}[{index}]", each, cidr_errors(each))
+    ]
+    is_pair = len(blocks) == 2 and (":" in blocks[0]) != (":" in blocks[1])
+    if len(blocks) > 1 and not is_pair:
+        errors.append(invalid(at, list(blocks), "may specify no more than one CIDR for each IP family"))
+    return errors
+
+
+def _resources_errors(status: Document) -> list[FieldError]:
+    return [
+        error
+        for side in ("capacity", "allocatable")
+        for name, amount in status.get(side, {}).items()
+        for error in amount_errors(name, parse_quantity(amount), f"status.{side}.{name}")
+    ]
+
+
+def _taints_errors(taints: Sequence[Document]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    seen: set[tuple[str, str]] = set()
+    for index, taint in enumerate(taints):
+        # Upstream looks for them in the wrong place.
+        at = f"metadata.taints[{index}]"
+        key, value, effect = taint["key"], taint.get("value", ""), taint["effect"]
+        errors += label_name_errors(key, f"{at}.key")
+        if details := label_value_errors(value):
+            errors.append(invalid(f"{at}.value", value, ";".join(details)))
+        if not effect:
+            errors.append(required(f"{at}.effect"))
+        elif effect not in _EFFECTS:
+            errors.append(not_supported(f"{at}.effect", TypedString(effect), _EFFECTS))
+        if (key, effect) in seen:
+            shown = {"Key": key, "Value": value, "Effect": effect, "TimeAdded": taint.get("timeAdded")}
+            errors.append(FieldError(ErrorType.DUPLICATE, at, shown, "taints must be unique by key and effect pair"))
+        seen.add((key, effect))
+    return errors
+
+
+def _fields(node: Document) -> Mapping[str, str]:
+    return {
+        "metadata.name": node["metadata"].get("name", ""),
+        "spec.unschedulable": "true" if node["spec"].get("unschedulable") else "false",
+    }
+
+
+def _without(document: Document, name: str) -> Document:
+    return {key: value for key, value in document.items() if key != name} if name in document else document
+
+
+NODES = Strategy(
+    default=_default,
+    prepare_create=_prepare_create,
+    validate_create=_validate,
+    prepare_update=_prepare_update,
+    validate_update=_validate_update,
+    prepare_status=_prepare_status,
+    validate_status=_validate_status,
+    warnings=Warnings.always(node_warnings),
+    fields=_fields,
+)

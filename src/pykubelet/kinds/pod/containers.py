@@ -1,0 +1,442 @@
+"""Complaints about containers: regular, init and ephemeral ones.
+
+In: containers, and the parts of the pod they depend on. Out: complaints in the API server's order.
+
+Upstream: validateContainers, validateInitContainers, validateEphemeralContainers and validateContainerCommon in
+pkg/apis/core/validation/validation.go
+
+Complaints about where a container mounts volumes and maps devices.
+
+Upstream: ValidateVolumeMounts and ValidateVolumeDevices in pkg/apis/core/validation/validation.go
+
+Complaints about a container's environment: variables and where they come from.
+
+Upstream: ValidateEnv and ValidateEnvFrom in pkg/apis/core/validation/validation.go
+"""
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from pykubelet.api.field_errors import (
+    FieldError,
+    TypedString,
+    duplicate,
+    each_invalid,
+    forbidden,
+    invalid,
+    not_found,
+    not_supported,
+    required,
+)
+from pykubelet.api.names import (
+    dns1123_label_errors,
+    dns1123_subdomain_errors,
+    env_var_name_errors,
+    port_name_errors,
+    port_number_errors,
+    relaxed_env_var_name_errors,
+)
+from pykubelet.api.serializer import Document
+from pykubelet.kinds.go_values import resize_policies_value
+from pykubelet.kinds.metadata import NameRule
+from pykubelet.kinds.pod.features import PodValidationOptions
+from pykubelet.kinds.pod.probes import container_probes_errors, lifecycle_errors
+from pykubelet.kinds.pod.references import (
+    ENV_FIELDS,
+    backstep_errors,
+    descending_path_errors,
+    field_ref_errors,
+    file_key_ref_errors,
+    key_ref_errors,
+    resource_ref_errors,
+)
+from pykubelet.kinds.pod.security import container_security_errors
+from pykubelet.kinds.pod.volumes import pull_policy_errors
+from pykubelet.kinds.resources import container_resources_errors
+
+_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
+
+
+def env_errors(variables: Sequence[Document], path: str, *, relaxed_names: bool) -> list[FieldError]:
+    """What is wrong with the variables."""
+    name_rule = _name_rule(relaxed_names=relaxed_names)
+    errors: list[FieldError] = []
+    for index, variable in enumerate(variables):
+        name = variable.get("name", "")
+        if not name:
+            errors.append(required(f"{path}[{index}].name"))
+        elif details := name_rule(name):
+            errors += each_invalid(f"{path}[{index}].name", name, details)
+        if "valueFrom" in variable:
+            errors += _value_from_errors(variable, f"{path}[{index}].valueFrom")
+    return errors
+
+
+def env_from_errors(sources: Sequence[Document], path: str, *, relaxed_names: bool) -> list[FieldError]:
+    """What is wrong with the objects whose every key becomes a variable."""
+    name_rule = _name_rule(relaxed_names=relaxed_names)
+    errors: list[FieldError] = []
+    for index, source in enumerate(sources):
+        at = f"{path}[{index}]"
+        if prefix := source.get("prefix", ""):
+            errors += each_invalid(f"{at}.prefix", prefix, name_rule(prefix))
+        kinds = [kind for kind in ("configMapRef", "secretRef") if kind in source]
+        for kind in kinds:
+            name = source[kind].get("name", "")
+            where = f"{at}.{kind}.name"
+            errors += each_invalid(where, name, _masked_name_errors(name)) if name else [required(where)]
+        if not kinds:
+            errors.append(invalid(path, "", "must specify one of: `configMapRef` or `secretRef`"))
+        elif len(kinds) > 1:
+            errors.append(invalid(path, "", "may not have more than one field specified at a time"))
+    return errors
+
+
+def _name_rule(*, relaxed_names: bool) -> NameRule:
+    return relaxed_env_var_name_errors if relaxed_names else env_var_name_errors
+
+
+def _masked_name_errors(name: str) -> list[str]:
+    # Upstream checks these as if more characters could follow, so that a dash at the end goes through.
+    masked = name[:-2] + "a" if len(name) > 1 and name.endswith("-") else name
+    return dns1123_subdomain_errors(masked)
+
+
+def _value_from_errors(variable: Document, path: str) -> list[FieldError]:
+    source = variable["valueFrom"]
+    errors: list[FieldError] = []
+    kinds = [kind for kind in _SOURCES if kind in source]
+    for kind in kinds:
+        errors += _source_errors(kind, source[kind], f"{path}.{kind}")
+    if not kinds:
+        detail = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
+        errors.append(invalid(path, "", detail))
+    elif variable.get("value"):
+        errors.append(invalid(path, "", "may not be specified when `value` is not empty"))
+    elif len(kinds) > 1:
+        errors.append(invalid(path, "", "may not have more than one field specified at a time"))
+    return errors
+
+
+def _source_errors(kind: str, reference: Document, path: str) -> list[FieldError]:
+    match kind:
+        case "fieldRef":
+            return field_ref_errors(reference, ENV_FIELDS, path)
+        case "resourceFieldRef":
+            return resource_ref_errors(reference, path, in_volume=False)
+        case "fileKeyRef":
+            return file_key_ref_errors(reference, path)
+        case _:
+            return key_ref_errors(reference, path)
+
+
+_PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
+_RECURSIVE_READ_ONLY = ("Disabled", "Enabled", "IfPossible")
+
+
+def mounts_errors(container: Document, volumes: Mapping[str, Document], path: str) -> list[FieldError]:
+    """What is wrong with the mounts; `volumes` are those without fault."""
+    errors: list[FieldError] = []
+    devices = {device.get("name", ""): device.get("devicePath", "") for device in container.get("volumeDevices", ())}
+    seen: set[str] = set()
+    for index, mount in enumerate(container.get("volumeMounts", ())):
+        at, name, target = f"{path}[{index}]", mount.get("name", ""), mount.get("mountPath", "")
+        if not name:
+            errors.append(required(f"{at}.name"))
+        if name not in volumes:
+            errors.append(not_found(f"{at}.name", name))
+        if not target:
+            errors.append(required(f"{at}.mountPath"))
+        if target in seen:
+            errors.append(invalid(f"{at}.mountPath", target, "must be unique"))
+        seen.add(target)
+        if name in devices:
+            errors.append(invalid(f"{at}.name", name, "must not already exist in volumeDevices"))
+        if target in devices.values():
+            errors.append(invalid(f"{at}.mountPath", target, "must not already exist as a path in volumeDevices"))
+        errors += _sub_path_errors(mount, at, path)
+        errors += _propagation_errors(mount, container, f"{path}.mountPropagation")
+        errors += _recursive_read_only_errors(mount, f"{path}.recursiveReadOnly")
+    return errors
+
+
+def devices_errors(container: Document, volumes: Mapping[str, Document], path: str) -> list[FieldError]:
+    """What is wrong with the devices; `volumes` are those without fault."""
+    errors: list[FieldError] = []
+    mounts = {mount.get("name", ""): mount.get("mountPath", "") for mount in container.get("volumeMounts", ())}
+    names: set[str] = set()
+    targets: set[str] = set()
+    for index, device in enumerate(container.get("volumeDevices", ())):
+        at, name, target = f"{path}[{index}]", device.get("name", ""), device.get("devicePath", "")
+        errors += _device_name_errors(name, names, volumes, f"{at}.name")
+        errors += _device_path_errors(target, targets, f"{at}.devicePath")
+        if name in mounts:
+            errors.append(invalid(f"{at}.name", name, "must not already exist in volumeMounts"))
+        if target in mounts.values():
+            errors.append(invalid(f"{at}.devicePath", target, "must not already exist as a path in volumeMounts"))
+        if name:
+            names.add(name)
+    return errors
+
+
+def _sub_path_errors(mount: Document, path: str, list_path: str) -> list[FieldError]:
+    sub_path, expression = mount.get("subPath", ""), mount.get("subPathExpr", "")
+    errors = descending_path_errors(sub_path, f"{list_path}.subPath")
+    if expression and sub_path:
+        errors.append(invalid(f"{path}.subPathExpr", expression, "subPathExpr and subPath are mutually exclusive"))
+    return errors + descending_path_errors(expression, f"{list_path}.subPathExpr")
+
+
+def _propagation_errors(mount: Document, container: Document, path: str) -> list[FieldError]:
+    mode = mount.get("mountPropagation")
+    if mode is None:
+        return []
+    errors = [] if mode in _PROPAGATIONS else [not_supported(path, TypedString(mode), _PROPAGATIONS)]
+    if mode == "Bidirectional" and not container.get("securityContext", {}).get("privileged"):
+        errors.append(forbidden(path, "Bidirectional mount propagation is available only to privileged containers"))
+    return errors
+
+
+def _recursive_read_only_errors(mount: Document, path: str) -> list[FieldError]:
+    mode = mount.get("recursiveReadOnly")
+    if mode in {None, "Disabled"}:
+        return []
+    if mode not in _RECURSIVE_READ_ONLY:
+        return [not_supported(path, TypedString(mode), _RECURSIVE_READ_ONLY)]
+    errors = [] if mount.get("readOnly") else [forbidden(path, "may only be specified when readOnly is true")]
+    if mount.get("mountPropagation", "None") != "None":
+        errors.append(forbidden(path, "may only be specified when mountPropagation is None or not specified"))
+    return errors
+
+
+def _device_name_errors(name: str, names: set[str], volumes: Mapping[str, Document], path: str) -> list[FieldError]:
+    errors = [] if name else [required(path)]
+    if name in names:
+        errors.append(invalid(path, name, "must be unique"))
+    if name not in volumes:
+        return [*errors, not_found(path, name)]
+    if not {"persistentVolumeClaim", "ephemeral"} & set(volumes[name]):
+        detail = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
+        errors.append(invalid(path, name, detail))
+    return errors
+
+
+def _device_path_errors(target: str, targets: set[str], path: str) -> list[FieldError]:
+    """Complaints about one path; a good one goes into `targets`."""
+    errors = [] if target else [required(path)]
+    if target in targets:
+        errors.append(invalid(path, target, "must be unique"))
+    if backstep_errors(target, path):
+        errors.append(invalid(path, target, "can not contain backsteps ('..')"))
+    else:
+        targets.add(target)
+    return errors
+
+
+_MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
+_PROTOCOLS = ("SCTP", "TCP", "UDP")
+_RESIZE_RESOURCES = ("cpu", "memory")
+_RESIZE_POLICIES = ("NotRequired", "RestartContainer")
+_PROBES_AND_HOOKS = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
+_NOT_EPHEMERAL = (
+    "ports",
+    "resources",
+    "resizePolicy",
+    "restartPolicy",
+    "restartPolicyRules",
+    "livenessProbe",
+    "readinessProbe",
+    "startupProbe",
+    "lifecycle",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PodParts:
+    """What the rules of a container need to know of its pod."""
+
+    volumes: Mapping[str, Document]
+    claim_names: AbstractSet[str]
+    grace_seconds: int | None
+    os: Document | None
+    restart_policy: str
+    host_users: bool
+    options: PodValidationOptions
+
+
+def regular_containers_errors(containers: Sequence[Document], pod: PodParts, path: str) -> list[FieldError]:
+    """What is wrong with the regular containers, of which there must be one."""
+    if not containers:
+        return [required(path)]
+    errors: list[FieldError] = []
+    names: set[str] = set()
+    for index, container in enumerate(containers):
+        at, name = f"{path}[{index}]", container.get("name", "")
+        errors += _common_errors(container, pod, at)
+        if name in names:
+            errors.append(duplicate(f"{at}.name", name))
+        names.add(name)
+        errors += _running_errors(container, pod, at)
+        if "restartPolicy" in container:
+            errors.append(forbidden(f"{at}.restartPolicy", "may not be set for non-init containers"))
+    return errors + _host_ports_errors(containers, path)
+
+
+def init_containers_errors(
+    containers: Sequence[Document], regular: Sequence[Document], pod: PodParts, path: str
+) -> list[FieldError]:
+    """What is wrong with the init containers; only sidecars among them may be probed."""
+    errors: list[FieldError] = []
+    names = {container.get("name", "") for container in regular}
+    for index, container in enumerate(containers):
+        at, name, policy = f"{path}[{index}]", container.get("name", ""), container.get("restartPolicy")
+        errors += _common_errors(container, pod, at)
+        if policy not in {None, "Always"}:
+            errors.append(not_supported(f"{at}.restartPolicy", TypedString(policy), ("Always",)))
+        if name in names:
+            errors.append(duplicate(f"{at}.name", name))
+        elif name:
+            names.add(name)
+        # Upstream looks at one container at a time here and calls it the first.
+        errors += _host_ports_errors([container], path)
+        if policy == "Always":
+            errors += _running_errors(container, pod, at)
+        else:
+            detail = "may not be set for init containers without restartPolicy=Always"
+            errors += [forbidden(f"{at}.{field}", detail) for field in _PROBES_AND_HOOKS if field in container]
+        if not pod.options.sidecar_resize_policy and container.get("resizePolicy"):
+            shown = resize_policies_value(container["resizePolicy"])
+            errors.append(invalid(f"{at}.resizePolicy", shown, "must not be set for init containers"))
+    return errors
+
+
+def ephemeral_containers_errors(
+    containers: Sequence[Document], others: Sequence[Document], pod: PodParts, path: str
+) -> list[FieldError]:
+    """What is wrong with the ephemeral containers; `others` are the regular and init ones."""
+    errors: list[FieldError] = []
+    other_names = {container.get("name", "") for container in others}
+    names = set(other_names)
+    for index, container in enumerate(containers):
+        at, name = f"{path}[{index}]", container.get("name", "")
+        errors += _common_errors(container, pod, at)
+        errors += image_space_errors(container, at)
+        if name in names:
+            errors.append(duplicate(f"{at}.name", name))
+        names.add(name)
+        target = container.get("targetContainerName", "")
+        if target and target not in other_names:
+            errors.append(not_found(f"{at}.targetContainerName", target))
+        detail = "cannot be set for an Ephemeral Container"
+        errors += [forbidden(f"{at}.{field}", detail) for field in _NOT_EPHEMERAL if container.get(field)]
+        for number, mount in enumerate(container.get("volumeMounts", ())):
+            where = f"{at}.volumeMounts[{number}]"
+            errors += [
+                forbidden(f"{where}.{field}", detail) for field in ("subPath", "subPathExpr") if mount.get(field)
+            ]
+    return errors
+
+
+def image_space_errors(container: Document, path: str) -> list[FieldError]:
+    """Whether white space surrounds the image; templates may have it, pods may not."""
+    image = container.get("image", "")
+    if image == image.strip():
+        return []
+    return [invalid(f"{path}.image", image, "must not have leading or trailing whitespace")]
+
+
+def _common_errors(container: Document, pod: PodParts, path: str) -> list[FieldError]:
+    name, relaxed = container.get("name", ""), pod.options.relaxed_env_names
+    errors = each_invalid(f"{path}.name", name, dns1123_label_errors(name)) if name else [required(f"{path}.name")]
+    if not container.get("image"):
+        errors.append(required(f"{path}.image"))
+    policy = container.get("terminationMessagePolicy", "")
+    if not policy:
+        errors.append(required(f"{path}.terminationMessagePolicy"))
+    elif policy not in _MESSAGE_POLICIES:
+        errors.append(not_supported(f"{path}.terminationMessagePolicy", TypedString(policy), _MESSAGE_POLICIES))
+    errors += _ports_errors(container.get("ports", ()), f"{path}.ports")
+    errors += env_errors(container.get("env", ()), f"{path}.env", relaxed_names=relaxed)
+    errors += env_from_errors(container.get("envFrom", ()), f"{path}.envFrom", relaxed_names=relaxed)
+    errors += mounts_errors(container, pod.volumes, f"{path}.volumeMounts")
+    errors += devices_errors(container, pod.volumes, f"{path}.volumeDevices")
+    errors += pull_policy_errors(container.get("imagePullPolicy", ""), f"{path}.imagePullPolicy")
+    errors += container_resources_errors(container.get("resources", {}), pod.claim_names, f"{path}.resources")
+    errors += _resize_errors(container.get("resizePolicy", ()), pod.restart_policy, f"{path}.resizePolicy")
+    context = container.get("securityContext")
+    return errors + container_security_errors(context, f"{path}.securityContext", host_users=pod.host_users)
+
+
+def _running_errors(container: Document, pod: PodParts, path: str) -> list[FieldError]:
+    """What is wrong with the hooks and probes of a container that runs as long as its pod."""
+    zero_sleep, errors = pod.options.zero_sleep, list[FieldError]()
+    if "lifecycle" in container:
+        at = f"{path}.lifecycle"
+        errors += lifecycle_errors(container["lifecycle"], pod.grace_seconds, pod.os, at, zero_sleep=zero_sleep)
+    return errors + container_probes_errors(container, pod.grace_seconds, path, zero_sleep=zero_sleep)
+
+
+def _ports_errors(ports: Sequence[Document], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    names: set[str] = set()
+    for index, port in enumerate(ports):
+        at = f"{path}[{index}]"
+        errors += _port_name_errors(port.get("name", ""), names, f"{at}.name")
+        number, host_number, protocol = port.get("containerPort", 0), port.get("hostPort", 0), port.get("protocol", "")
+        if not number:
+            errors.append(required(f"{at}.containerPort"))
+        else:
+            errors += each_invalid(f"{at}.containerPort", number, port_number_errors(number))
+        if host_number:
+            errors += each_invalid(f"{at}.hostPort", host_number, port_number_errors(host_number))
+        if not protocol:
+            errors.append(required(f"{at}.protocol"))
+        elif protocol not in _PROTOCOLS:
+            errors.append(not_supported(f"{at}.protocol", TypedString(protocol), _PROTOCOLS))
+    return errors
+
+
+def _port_name_errors(name: str, names: set[str], path: str) -> list[FieldError]:
+    """Complaints about one name; a good one goes into `names`."""
+    if not name:
+        return []
+    if found := port_name_errors(name):
+        return each_invalid(path, name, found)
+    if name in names:
+        return [duplicate(path, name)]
+    names.add(name)
+    return []
+
+
+def _host_ports_errors(containers: Sequence[Document], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    taken: set[str] = set()
+    for index, container in enumerate(containers):
+        for number, port in enumerate(container.get("ports", ())):
+            if not port.get("hostPort"):
+                continue
+            key = f"{port.get('protocol', '')}/{port.get('hostIP', '')}/{port['hostPort']}"
+            if key in taken:
+                errors.append(duplicate(f"{path}[{index}].ports[{number}].hostPort", key))
+            taken.add(key)
+    return errors
+
+
+def _resize_errors(policies: Sequence[Document], restart_policy: str, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for index, policy in enumerate(policies):
+        resource, restart = policy.get("resourceName", ""), policy.get("restartPolicy", "")
+        if resource in seen:
+            errors.append(duplicate(f"{path}[{index}]", TypedString(resource)))
+        seen.add(resource)
+        for value, supported in ((resource, _RESIZE_RESOURCES), (restart, _RESIZE_POLICIES)):
+            if not value:
+                errors.append(required(path))
+            elif value not in supported:
+                errors.append(not_supported(path, TypedString(value), supported))
+        if restart_policy == "Never" and restart != "NotRequired":
+            detail = "must be 'NotRequired' when `restartPolicy` is 'Never'"
+            errors.append(invalid(path, TypedString(restart), detail))
+    return errors

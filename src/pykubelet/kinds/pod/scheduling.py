@@ -1,0 +1,276 @@
+"""Complaints about where a pod may run: tolerations, spread, gates.
+
+Upstream: ValidateTolerations, validateTopologySpreadConstraints and validateSchedulingGates in
+pkg/apis/core/validation/validation.go
+
+Complaints about affinity: to nodes, to pods, and away from pods.
+
+Upstream: validateAffinity and what it calls in pkg/apis/core/validation/validation.go
+"""
+
+from collections.abc import Sequence
+
+from pykubelet.api.field_errors import (
+    FieldError,
+    TypedString,
+    duplicate,
+    each_invalid,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
+from pykubelet.api.names import (
+    dns1123_label_errors,
+    dns1123_subdomain_errors,
+    label_value_errors,
+    qualified_name_errors,
+)
+from pykubelet.api.serializer import Document
+from pykubelet.kinds.metadata import label_name_errors, label_selector_errors, label_values_errors, operator_errors
+
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_SCHEDULE_ACTIONS = ("DoNotSchedule", "ScheduleAnyway")
+_NODE_POLICIES = ("Honor", "Ignore")
+_NEEDS_SELECTOR = "must not be specified when labelSelector is not set"
+
+
+def tolerations_errors(tolerations: Sequence[Document], path: str) -> list[FieldError]:
+    """What is wrong with the tolerations."""
+    errors: list[FieldError] = []
+    for index, toleration in enumerate(tolerations):
+        at = f"{path}[{index}]"
+        key, operator, effect = (toleration.get(name, "") for name in ("key", "operator", "effect"))
+        if key:
+            errors += label_name_errors(key, f"{at}.key")
+        elif operator != "Exists":
+            detail = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+            errors.append(invalid(f"{at}.operator", TypedString(operator), detail))
+        if "tolerationSeconds" in toleration and effect != "NoExecute":
+            detail = "effect must be 'NoExecute' when `tolerationSeconds` is set"
+            errors.append(invalid(f"{at}.effect", TypedString(effect), detail))
+        errors += _operator_errors(operator, toleration.get("value", ""), f"{at}.operator")
+        if effect and effect not in _EFFECTS:
+            errors.append(not_supported(f"{at}.effect", TypedString(effect), _EFFECTS))
+    return errors
+
+
+def readiness_gates_errors(gates: Sequence[Document], path: str) -> list[FieldError]:
+    """What is wrong with the conditions that readiness waits for."""
+    errors: list[FieldError] = []
+    for index, gate in enumerate(gates):
+        kind = gate.get("conditionType", "")
+        errors += each_invalid(f"{path}[{index}].conditionType", kind, qualified_name_errors(kind))
+    return errors
+
+
+def scheduling_gates_errors(gates: Sequence[Document], path: str) -> list[FieldError]:
+    """What is wrong with the gates that scheduling waits for."""
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for index, gate in enumerate(gates):
+        at, name = f"{path}[{index}]", gate.get("name", "")
+        errors += each_invalid(at, name, qualified_name_errors(name))
+        if name in seen:
+            errors.append(duplicate(at, name))
+        seen.add(name)
+    return errors
+
+
+def topology_spread_errors(constraints: Sequence[Document], path: str, *, merged_keys: bool) -> list[FieldError]:
+    """What is wrong with the constraints; `merged_keys` says that match keys become part of the selector."""
+    errors: list[FieldError] = []
+    for index, constraint in enumerate(constraints):
+        at, key, action = f"{path}[{index}]", constraint.get("topologyKey", ""), constraint.get("whenUnsatisfiable", "")
+        errors += _positive_errors(constraint.get("maxSkew", 0), f"{at}.maxSkew")
+        if not key:
+            errors.append(required(f"{at}.topologyKey", "can not be empty"))
+        if action not in _SCHEDULE_ACTIONS:
+            errors.append(not_supported(f"{at}.whenUnsatisfiable", TypedString(action), _SCHEDULE_ACTIONS))
+        later = constraints[index + 1 :]
+        if any((key, action) == (each.get("topologyKey", ""), each.get("whenUnsatisfiable", "")) for each in later):
+            errors.append(duplicate(f"{at}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}"))
+        errors += _min_domains_errors(constraint.get("minDomains"), action, f"{at}.minDomains")
+        for name in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
+            policy = constraint.get(name)
+            if policy is not None and policy not in _NODE_POLICIES:
+                errors.append(not_supported(f"{at}.{name}", TypedString(policy), _NODE_POLICIES))
+        match_keys, selector = constraint.get("matchLabelKeys", ()), constraint.get("labelSelector")
+        if merged_keys:
+            errors += selector_keys_errors(match_keys, (), selector, at)
+        else:
+            errors += _spread_keys_errors(match_keys, selector, f"{at}.matchLabelKeys")
+        errors += label_selector_errors(selector, f"{at}.labelSelector")
+    return errors
+
+
+def selector_keys_errors(
+    match_keys: Sequence[str], mismatch_keys: Sequence[str], selector: Document | None, path: str
+) -> list[FieldError]:
+    """What is wrong with keys whose values, taken from the pod's labels, are merged into the selector."""
+    errors = _label_keys_errors(match_keys, selector, f"{path}.matchLabelKeys")
+    errors += _label_keys_errors(mismatch_keys, selector, f"{path}.mismatchLabelKeys")
+    if selector is not None:
+        positions = {key: index for index, key in enumerate(match_keys)}
+        known = set(selector.get("matchLabels", {}))
+        for requirement in selector.get("matchExpressions", ()):
+            key = requirement.get("key", "")
+            if key in positions and key in known:
+                at = f"{path}[{positions[key]}]"
+                errors.append(invalid(at, key, "exists in both matchLabelKeys and labelSelector"))
+            known.add(key)
+    for index, key in enumerate(match_keys):
+        if key in mismatch_keys:
+            at = f"{path}.matchLabelKeys[{index}]"
+            errors.append(invalid(at, key, "exists in both matchLabelKeys and mismatchLabelKeys"))
+    return errors
+
+
+def _operator_errors(operator: str, value: str, path: str) -> list[FieldError]:
+    if operator in {"Equal", ""}:
+        found = label_value_errors(value)
+        return [invalid(path, value, ";".join(found))] if found else []
+    if operator == "Exists":
+        return [invalid(path, value, "value must be empty when `operator` is 'Exists'")] if value else []
+    return [not_supported(path, TypedString(operator), ("Equal", "Exists"))]
+
+
+def _positive_errors(value: int, path: str) -> list[FieldError]:
+    return [] if value > 0 else [invalid(path, value, "must be greater than zero")]
+
+
+def _min_domains_errors(count: int | None, action: str, path: str) -> list[FieldError]:
+    if count is None:
+        return []
+    errors = _positive_errors(count, path)
+    if action != "DoNotSchedule":
+        detail = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
+        errors.append(invalid(path, count, detail))
+    return errors
+
+
+def _label_keys_errors(keys: Sequence[str], selector: Document | None, path: str) -> list[FieldError]:
+    if not keys:
+        return []
+    if selector is None:
+        return [forbidden(path, _NEEDS_SELECTOR)]
+    return [error for index, key in enumerate(keys) for error in label_name_errors(key, f"{path}[{index}]")]
+
+
+def _spread_keys_errors(keys: Sequence[str], selector: Document | None, path: str) -> list[FieldError]:
+    if not keys:
+        return []
+    errors = [forbidden(path, _NEEDS_SELECTOR)] if selector is None else []
+    selector = selector or {}
+    known = {*selector.get("matchLabels", {}), *(each.get("key", "") for each in selector.get("matchExpressions", ()))}
+    for index, key in enumerate(keys):
+        errors += label_name_errors(key, f"{path}[{index}]")
+        if key in known:
+            errors.append(invalid(f"{path}[{index}]", key, "exists in both matchLabelKeys and labelSelector"))
+    return errors
+
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def affinity_errors(affinity: Document, path: str) -> list[FieldError]:
+    """What is wrong with the affinity of a pod."""
+    errors: list[FieldError] = []
+    if "nodeAffinity" in affinity:
+        errors += _node_affinity_errors(affinity["nodeAffinity"], f"{path}.nodeAffinity")
+    for kind in ("podAffinity", "podAntiAffinity"):
+        if kind in affinity:
+            errors += _pod_affinity_errors(affinity[kind], f"{path}.{kind}")
+    return errors
+
+
+def _node_affinity_errors(affinity: Document, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if _REQUIRED in affinity:
+        errors += node_selector_errors(affinity[_REQUIRED], f"{path}.{_REQUIRED}")
+    for index, term in enumerate(affinity.get(_PREFERRED, ())):
+        at = f"{path}.{_PREFERRED}[{index}]"
+        errors += _weight_errors(term, at)
+        # A preference that can match nothing is pointless but harmless, so its values are not looked at.
+        errors += _node_term_errors(term.get("preference", {}), f"{at}.preference", check_values=False)
+    return errors
+
+
+def node_selector_errors(selector: Document, path: str) -> list[FieldError]:
+    """What is wrong with a choice of nodes."""
+    terms, at = selector.get("nodeSelectorTerms", ()), f"{path}.nodeSelectorTerms"
+    if not terms:
+        return [required(at, "must have at least one node selector term")]
+    return [
+        error
+        for index, term in enumerate(terms)
+        for error in _node_term_errors(term, f"{at}[{index}]", check_values=True)
+    ]
+
+
+def _node_term_errors(term: Document, path: str, *, check_values: bool) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, requirement in enumerate(term.get("matchExpressions", ())):
+        at = f"{path}.matchExpressions[{index}]"
+        errors += _label_requirement_errors(requirement, at)
+        if check_values:
+            errors += label_values_errors(requirement.get("values", ()), f"{at}.values")
+    for index, requirement in enumerate(term.get("matchFields", ())):
+        errors += _field_requirement_errors(requirement, f"{path}.matchFields[{index}]")
+    return errors
+
+
+def _label_requirement_errors(requirement: Document, path: str) -> list[FieldError]:
+    if requirement.get("operator") not in {"Gt", "Lt"}:
+        errors = operator_errors(requirement, path)
+    elif len(requirement.get("values", ())) != 1:
+        detail = "must be specified single value when `operator` is 'Lt' or 'Gt'"
+        errors = [required(f"{path}.values", detail)]
+    else:
+        errors = []
+    return errors + label_name_errors(requirement.get("key", ""), f"{path}.key")
+
+
+def _field_requirement_errors(requirement: Document, path: str) -> list[FieldError]:
+    key, operator = requirement.get("key", ""), requirement.get("operator", "")
+    values: Sequence[str] = requirement.get("values", ())
+    errors: list[FieldError] = []
+    if operator not in {"In", "NotIn"}:
+        errors.append(invalid(f"{path}.operator", TypedString(operator), "not a valid selector operator"))
+    elif len(values) != 1:
+        detail = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
+        errors.append(required(f"{path}.values", detail))
+    if key != "metadata.name":
+        return [*errors, invalid(f"{path}.key", key, "not a valid field selector key")]
+    for index, value in enumerate(values):
+        errors += each_invalid(f"{path}.values[{index}]", value, dns1123_subdomain_errors(value))
+    return errors
+
+
+def _pod_affinity_errors(affinity: Document, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, term in enumerate(affinity.get(_REQUIRED, ())):
+        errors += _pod_term_errors(term, f"{path}.{_REQUIRED}[{index}]")
+    for index, weighted in enumerate(affinity.get(_PREFERRED, ())):
+        at = f"{path}.{_PREFERRED}[{index}]"
+        errors += _weight_errors(weighted, at)
+        errors += _pod_term_errors(weighted.get("podAffinityTerm", {}), f"{at}.podAffinityTerm")
+    return errors
+
+
+def _pod_term_errors(term: Document, path: str) -> list[FieldError]:
+    selector, topology_key = term.get("labelSelector"), term.get("topologyKey", "")
+    errors = label_selector_errors(selector, f"{path}.labelSelector")
+    errors += label_selector_errors(term.get("namespaceSelector"), f"{path}.namespaceSelector")
+    for namespace in term.get("namespaces", ()):
+        errors += each_invalid(f"{path}.namespace", namespace, dns1123_label_errors(namespace))
+    errors += selector_keys_errors(term.get("matchLabelKeys", ()), term.get("mismatchLabelKeys", ()), selector, path)
+    if not topology_key:
+        errors.append(required(f"{path}.topologyKey", "can not be empty"))
+    return errors + label_name_errors(topology_key, f"{path}.topologyKey")
+
+
+def _weight_errors(term: Document, path: str) -> list[FieldError]:
+    weight = term.get("weight", 0)
+    return [] if 1 <= weight <= 100 else [invalid(f"{path}.weight", weight, "must be in the range 1-100")]

@@ -1,0 +1,292 @@
+"""Complaints about the security contexts of pods and containers.
+
+Upstream: ValidateSecurityContext, validatePodSpecSecurityContext and validateHostUsers in
+pkg/apis/core/validation/validation.go; staging/src/k8s.io/component-helpers/node/util/sysctl/namespace.go
+
+Complaints about seccomp and AppArmor profiles, in fields and in annotations.
+
+Upstream: validateSeccompProfileField, ValidateAppArmorProfileField and their annotation twins in
+pkg/apis/core/validation/validation.go, ApparmorFieldForAnnotation in pkg/api/pod/util.go
+"""
+
+import re
+from collections.abc import Mapping
+
+from pykubelet.api.field_errors import (
+    FieldError,
+    TypedString,
+    duplicate,
+    each_invalid,
+    forbidden,
+    go_quote,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+)
+from pykubelet.api.names import byte_length, group_id_errors, user_id_errors
+from pykubelet.api.serializer import Document
+from pykubelet.kinds.go_values import profile_value, security_context_value
+from pykubelet.kinds.pod.references import descending_path_errors
+from pykubelet.kinds.pod.visitors import containers_with_paths
+from pykubelet.kinds.pod.windows import windows_options_errors
+
+SECCOMP_POD_ANNOTATION = "seccomp.security.alpha.kubernetes.io/pod"
+SECCOMP_CONTAINER_PREFIX = "container.seccomp.security.alpha.kubernetes.io/"
+APPARMOR_CONTAINER_PREFIX = "container.apparmor.security.beta.kubernetes.io/"
+_TYPES = ("Localhost", "RuntimeDefault", "Unconfined")
+_LOCALHOST = "localhost/"
+_SECCOMP_WORDS = {"Unconfined": {"unconfined"}, "RuntimeDefault": {"runtime/default", "docker/default"}}
+_APPARMOR_WORDS = {"Unconfined": {"unconfined"}, "RuntimeDefault": {"runtime/default"}}
+_MAX_PROFILE_BYTES = 4095  # the longest path, without the zero at its end
+
+
+def seccomp_errors(profile: Document | None, path: str) -> list[FieldError]:
+    """What is wrong with a seccomp profile."""
+    if profile is None:
+        return []
+    kind = profile.get("type", "")
+    errors: list[FieldError] = []
+    if not kind:
+        errors.append(required(f"{path}.type", "type is required when seccompProfile is set"))
+    elif kind not in _TYPES:
+        errors.append(not_supported(f"{path}.type", TypedString(kind), _TYPES))
+    name, at = profile.get("localhostProfile"), f"{path}.localhostProfile"
+    if kind != "Localhost":
+        if name is not None:
+            detail = "can only be set when seccomp type is Localhost"
+            errors.append(invalid(at, profile_value(profile), detail))
+        return errors
+    if name is None:
+        return [*errors, required(at, "must be set when seccomp type is Localhost")]
+    return errors + descending_path_errors(name, at)
+
+
+def apparmor_errors(profile: Document | None, path: str) -> list[FieldError]:
+    """What is wrong with an AppArmor profile."""
+    if profile is None:
+        return []
+    kind, name, at = profile.get("type", ""), profile.get("localhostProfile"), f"{path}.localhostProfile"
+    if not kind:
+        return [required(f"{path}.type", "type is required when appArmorProfile is set")]
+    if kind not in _TYPES:
+        return [not_supported(f"{path}.type", TypedString(kind), _TYPES)]
+    if kind != "Localhost":
+        detail = "can only be set when AppArmor type is Localhost"
+        return [] if name is None else [invalid(at, TypedString(name), detail)]
+    return _apparmor_name_errors(name, at)
+
+
+def profile_annotations_errors(annotations: Mapping[str, str], spec: Document, path: str) -> list[FieldError]:
+    """What is wrong with profiles that stand in annotations, where they were before they had fields."""
+    errors: list[FieldError] = []
+    if SECCOMP_POD_ANNOTATION in annotations:
+        value = annotations[SECCOMP_POD_ANNOTATION]
+        errors += _seccomp_text_errors(value, f"{path}.{SECCOMP_POD_ANNOTATION}")
+    for key, value in annotations.items():
+        if key.startswith(SECCOMP_CONTAINER_PREFIX):
+            errors += _seccomp_text_errors(value, f"{path}.{key}")
+    for key, value in annotations.items():
+        if not key.startswith(APPARMOR_CONTAINER_PREFIX):
+            continue
+        container = key.removeprefix(APPARMOR_CONTAINER_PREFIX)
+        if all(container != each.get("name", "") for each, _ in containers_with_paths(spec, "spec")):
+            errors.append(invalid(f"{path}[{key}]", container, "container not found"))
+        if value not in {"", "runtime/default", "unconfined"} and not value.startswith(_LOCALHOST):
+            errors.append(invalid(f"{path}[{key}]", value, f"invalid AppArmor profile name: {go_quote(value)}"))
+    return errors
+
+
+def apparmor_field(annotation: str) -> Document | None:
+    """The field that says the same as the annotation of a container; None if that says nothing known."""
+    name = annotation.removeprefix(_LOCALHOST)
+    if name and name != annotation:
+        return {"type": "Localhost", "localhostProfile": name}
+    return next(({"type": kind} for kind, words in _APPARMOR_WORDS.items() if annotation in words), None)
+
+
+def profile_match_errors(annotations: Mapping[str, str], spec: Document, path: str) -> list[FieldError]:
+    """Where a profile stands in an annotation and in a field, and both differ."""
+    if not any(".security." in key for key in annotations):
+        return []
+    context = spec.get("securityContext", {})
+    errors: list[FieldError] = []
+    if "seccompProfile" in context and SECCOMP_POD_ANNOTATION in annotations:
+        at = f"{path}.securityContext.seccompProfile"
+        errors += _seccomp_match_errors(annotations[SECCOMP_POD_ANNOTATION], context["seccompProfile"], at)
+    for container, at in containers_with_paths(spec, path):
+        own = container.get("securityContext", {}).get("seccompProfile")
+        key = f"{SECCOMP_CONTAINER_PREFIX}{container.get('name', '')}"
+        if own is not None and key in annotations:
+            errors += _seccomp_match_errors(annotations[key], own, f"{at}.securityContext.seccompProfile")
+    if spec.get("os", {}).get("name") == "windows":
+        return errors
+    for container, at in containers_with_paths(spec, path):
+        own = container.get("securityContext", {}).get("appArmorProfile", context.get("appArmorProfile"))
+        key = f"{APPARMOR_CONTAINER_PREFIX}{container.get('name', '')}"
+        if own is not None and key in annotations:
+            errors += _match_errors(annotations[key], own, f"{at}.securityContext.appArmorProfile", "apparmor")
+    return errors
+
+
+def _apparmor_name_errors(name: str | None, path: str) -> list[FieldError]:
+    missing = required(path, "must be set when AppArmor type is Localhost")
+    if name is None:
+        return [missing]
+    errors: list[FieldError] = []
+    if name != name.strip():
+        errors.append(invalid(path, name, "must not be padded with whitespace"))
+    elif not name:
+        errors.append(missing)
+    return [*errors, too_long(path, _MAX_PROFILE_BYTES)] if byte_length(name) > _MAX_PROFILE_BYTES else errors
+
+
+def _seccomp_text_errors(value: str, path: str) -> list[FieldError]:
+    if value in {"runtime/default", "docker/default", "unconfined"}:
+        return []
+    if value.startswith(_LOCALHOST):
+        return descending_path_errors(value.removeprefix(_LOCALHOST), path)
+    return [invalid(path, value, "must be a valid seccomp profile")]
+
+
+def _seccomp_match_errors(annotation: str, profile: Document, path: str) -> list[FieldError]:
+    return _match_errors(annotation, profile, path, "seccomp")
+
+
+def _match_errors(annotation: str, profile: Document, path: str, what: str) -> list[FieldError]:
+    kind = profile.get("type", "")
+    other_type = forbidden(f"{path}.type", f"{what} type in annotation and field must match")
+    if kind == "Localhost":
+        if not annotation.startswith(_LOCALHOST):
+            return [other_type]
+        same = annotation.removeprefix(_LOCALHOST) == profile.get("localhostProfile")
+        detail = f"{what} profile in annotation and field must match"
+        return [] if same else [forbidden(f"{path}.localhostProfile", detail)]
+    words = (_SECCOMP_WORDS if what == "seccomp" else _APPARMOR_WORDS).get(kind)
+    return [] if words is None or annotation in words else [other_type]
+
+
+_PROC_MOUNTS = ("Default", "Unmasked")
+_GROUP_CHANGES = ("Always", "OnRootMismatch")
+_SELINUX_CHANGES = ("MountOption", "Recursive")
+_GROUP_POLICIES = ("Merge", "Strict")
+_SEGMENT = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_SYSCTL_PATTERN = rf"^({_SEGMENT}[\./])*{_SEGMENT}$"
+_SYSCTL = re.compile(_SYSCTL_PATTERN.removesuffix("$") + r"\Z")
+_MAX_SYSCTL_BYTES = 253
+_IPC_SYSCTLS = frozenset(
+    f"kernel.{name}"
+    for name in ("sem", "shmall", "shmmax", "shmmni", "shm_rmid_forced", "shm", "msgmax", "msgmnb", "msgmni", "msg")
+)
+
+
+def container_security_errors(context: Document | None, path: str, *, host_users: bool) -> list[FieldError]:
+    """What is wrong with the security context of a container; privileged ones are allowed."""
+    if context is None:
+        return []
+    errors = _id_errors(context, path, ("runAsUser", "runAsGroup"))
+    mount = context.get("procMount")
+    if mount is not None and mount not in _PROC_MOUNTS:
+        errors.append(not_supported(f"{path}.procMount", TypedString(mount), _PROC_MOUNTS))
+    if mount == "Unmasked" and host_users:
+        errors.append(invalid(f"{path}.procMount", TypedString(mount), "`hostUsers` must be false to use `Unmasked`"))
+    errors += seccomp_errors(context.get("seccompProfile"), f"{path}.seccompProfile")
+    errors += _escalation_errors(context, path)
+    errors += windows_options_errors(context.get("windowsOptions"), f"{path}.windowsOptions")
+    return errors + apparmor_errors(context.get("appArmorProfile"), f"{path}.appArmorProfile")
+
+
+def pod_security_errors(spec: Document, path: str, *, only_recursive_selinux_change: bool) -> list[FieldError]:
+    """What is wrong with the security context of the pod."""
+    context = spec.get("securityContext", {})
+    errors = _id_errors(context, path, ("fsGroup", "runAsUser", "runAsGroup"))
+    for index, group in enumerate(context.get("supplementalGroups", ())):
+        errors += each_invalid(f"{path}.supplementalGroups[{index}]", group, group_id_errors(group))
+    if spec.get("shareProcessNamespace") and spec.get("hostPID"):
+        detail = "ShareProcessNamespace and HostPID cannot both be enabled"
+        errors.append(invalid(f"{path}.shareProcessNamespace", True, detail))
+    errors += _sysctls_errors(spec, f"{path}.sysctls")
+    errors += _choice_errors(context, "fsGroupChangePolicy", _GROUP_CHANGES, path)
+    errors += seccomp_errors(context.get("seccompProfile"), f"{path}.seccompProfile")
+    errors += windows_options_errors(context.get("windowsOptions"), f"{path}.windowsOptions")
+    errors += apparmor_errors(context.get("appArmorProfile"), f"{path}.appArmorProfile")
+    errors += _choice_errors(context, "supplementalGroupsPolicy", _GROUP_POLICIES, path)
+    changes = ("Recursive",) if only_recursive_selinux_change else _SELINUX_CHANGES
+    return errors + _choice_errors(context, "seLinuxChangePolicy", changes, path)
+
+
+def user_namespace_errors(spec: Document, path: str) -> list[FieldError]:
+    """What a pod in a user namespace of its own may not use."""
+    if spec.get("hostUsers", True):
+        return []
+    detail = "when `hostUsers` is false"
+    fields = (("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC"))
+    errors = [forbidden(f"{path}.{shown}", detail) for name, shown in fields if spec.get(name)]
+    return errors + [
+        forbidden(f"{at}.volumeDevices", detail)
+        for container, at in containers_with_paths(spec, path)
+        if container.get("volumeDevices")
+    ]
+
+
+def _id_errors(context: Document, path: str, names: tuple[str, ...]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for name in names:
+        if (number := context.get(name)) is not None:
+            rule = user_id_errors if name == "runAsUser" else group_id_errors
+            errors += each_invalid(f"{path}.{name}", number, rule(number))
+    return errors
+
+
+def _escalation_errors(context: Document, path: str) -> list[FieldError]:
+    if context.get("allowPrivilegeEscalation", True):
+        return []
+    shown = security_context_value(context)
+    errors: list[FieldError] = []
+    if context.get("privileged"):
+        detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
+        errors.append(invalid(path, shown, detail))
+    for capability in context.get("capabilities", {}).get("add", ()):
+        if capability == "CAP_SYS_ADMIN":
+            detail = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
+            errors.append(invalid(path, shown, detail))
+    return errors
+
+
+def _choice_errors(context: Document, name: str, choices: tuple[str, ...], path: str) -> list[FieldError]:
+    value = context.get(name)
+    if value is None or value in choices:
+        return []
+    return [not_supported(f"{path}.{name}", TypedString(value), choices)]
+
+
+def _sysctls_errors(spec: Document, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for index, sysctl in enumerate(spec.get("securityContext", {}).get("sysctls", ())):
+        at, name = f"{path}[{index}].name", sysctl.get("name", "")
+        if not name:
+            errors.append(required(at))
+        elif byte_length(name) > _MAX_SYSCTL_BYTES or not _SYSCTL.match(name):
+            detail = f"must have at most {_MAX_SYSCTL_BYTES} characters and match regex {_SYSCTL_PATTERN}"
+            errors.append(invalid(at, name, detail))
+        elif name in seen:
+            errors.append(duplicate(at, name))
+        errors += _host_sysctl_errors(name, spec, at)
+        seen.add(name)
+    return errors
+
+
+def _host_sysctl_errors(name: str, spec: Document, path: str) -> list[FieldError]:
+    dotted = _dotted(name).partition("*")[0]
+    if spec.get("hostNetwork") and dotted.startswith("net."):
+        return [invalid(path, name, "may not be specified when 'hostNetwork' is true")]
+    if spec.get("hostIPC") and (dotted in _IPC_SYSCTLS or dotted.startswith("fs.mqueue.")):
+        return [invalid(path, name, "may not be specified when 'hostIPC' is true")]
+    return []
+
+
+def _dotted(name: str) -> str:
+    """The name with dots between its parts; if a slash comes first, slashes are what separates, and dots are theirs."""
+    first = next((char for char in name if char in "./"), ".")
+    return name if first == "." else name.translate(str.maketrans("./", "/."))

@@ -1,0 +1,109 @@
+"""What a static pod refers to in the API, which its node may not be able to ask.
+
+In: a valid Pod document. Out: the kinds of objects it needs, in the words and the order of the kubelet.
+
+Upstream: HasAPIObjectReference, VisitPodSecretNames and VisitPodConfigmapNames in pkg/api/pod/util.go
+
+Every container of a pod, with its path.
+
+Upstream: VisitContainersWithPath in pkg/apis/core/pods/helpers.go
+"""
+
+from collections.abc import Iterator
+
+from pykubelet.api.field_errors import go_quote
+from pykubelet.api.serializer import Document
+
+
+def containers_with_paths(spec: Document, path: str) -> Iterator[tuple[Document, str]]:
+    """Every container of the pod with its path: init, regular, ephemeral."""
+    for kind in ("initContainers", "containers", "ephemeralContainers"):
+        for index, container in enumerate(spec.get(kind, ())):
+            yield container, f"{path}.{kind}[{index}]"
+
+
+_SECRET_REFS = {
+    "cephfs": "secretRef",
+    "cinder": "secretRef",
+    "flexVolume": "secretRef",
+    "rbd": "secretRef",
+    "scaleIO": "secretRef",
+    "iscsi": "secretRef",
+    "storageos": "secretRef",
+    "csi": "nodePublishSecretRef",
+}
+_VOLUMES = {
+    "configMap": "configmaps (via configmap volumes)",
+    "secret": "secrets (via secret volumes)",
+    "csi": "csidrivers (via CSI volumes)",
+    "glusterfs": "endpoints (via glusterFS volumes)",
+    "persistentVolumeClaim": "persistentvolumeclaims",
+    "ephemeral": "persistentvolumeclaims (via ephemeral volumes)",
+    "azureFile": "secrets (via azureFile volumes)",
+}
+_PROJECTIONS = {
+    "configMap": "configmaps (via projected volumes)",
+    "secret": "secrets (via projected volumes)",
+    "serviceAccountToken": "serviceaccounts (via projected volumes)",
+    "clusterTrustBundle": "clustertrustbundles",
+    "podCertificate": "podcertificates",
+}
+
+
+class UnknownVolumeError(ValueError):
+    """Nobody can say what a volume refers to."""
+
+
+def api_references(pod: Document) -> Iterator[str]:
+    """What the pod refers to, one text per kind and place; UnknownVolumeError where that cannot be said."""
+    spec = pod.get("spec", {})
+    if spec.get("serviceAccountName"):
+        yield "serviceaccounts"
+    if any(secret_names(spec)):
+        yield "secrets"
+    if any(config_map_names(spec)):
+        yield "configmaps"
+    if spec.get("resourceClaims"):
+        yield "resourceclaims"
+    for volume in spec.get("volumes", ()):
+        yield from (text for kind, text in _VOLUMES.items() if kind in volume)
+        for source in volume.get("projected", {}).get("sources", ()):
+            yield from _projection_references(source, volume.get("name", ""))
+
+
+def _projection_references(source: Document, volume_name: str) -> Iterator[str]:
+    found = [text for kind, text in _PROJECTIONS.items() if kind in source]
+    if not found and "downwardAPI" not in source:
+        raise UnknownVolumeError(f"unknown source for projected volume {go_quote(volume_name)}")
+    yield from found
+
+
+def secret_names(spec: Document) -> Iterator[str]:
+    """The secrets a pod's spec names; a place that names none gives an empty text."""
+    for reference in spec.get("imagePullSecrets", ()):
+        yield reference.get("name", "")
+    yield from _container_names(spec, "secretRef", "secretKeyRef")
+    for volume in spec.get("volumes", ()):
+        yield volume.get("azureFile", {}).get("secretName", "")
+        yield volume.get("secret", {}).get("secretName", "")
+        for kind, field in _SECRET_REFS.items():
+            yield volume.get(kind, {}).get(field, {}).get("name", "")
+        for source in volume.get("projected", {}).get("sources", ()):
+            yield source.get("secret", {}).get("name", "")
+
+
+def config_map_names(spec: Document) -> Iterator[str]:
+    """The config maps a pod's spec names; a place that names none gives an empty text."""
+    yield from _container_names(spec, "configMapRef", "configMapKeyRef")
+    for volume in spec.get("volumes", ()):
+        yield volume.get("configMap", {}).get("name", "")
+        for source in volume.get("projected", {}).get("sources", ()):
+            yield source.get("configMap", {}).get("name", "")
+
+
+def _container_names(spec: Document, from_field: str, key_field: str) -> Iterator[str]:
+    for container, _ in containers_with_paths(spec, "spec"):
+        for source in container.get("envFrom", ()):
+            yield source.get(from_field, {}).get("name", "")
+        for variable in container.get("env", ()):
+            yield variable.get("valueFrom", {}).get(key_field, {}).get("name", "")

@@ -1,0 +1,175 @@
+"""Complaints about volumes of storage systems: disks, clusters, networks.
+
+One rule for each kind of source; most only want some fields to be there.
+
+Upstream: the validate...VolumeSource functions in pkg/apis/core/validation/validation.go
+"""
+
+import re
+from collections.abc import Callable, Mapping
+
+from pykubelet.api.field_errors import FieldError, TypedString, each_invalid, invalid, not_supported, required
+from pykubelet.api.names import dns1123_label_errors, inclusive_range_error
+from pykubelet.api.serializer import Document
+
+_QUALIFIED_NAMES = {
+    "iqn": re.compile(r"iqn\.[0-9]{4}-[0-9]{2}\.[0-9A-Za-z.-]+:[^,;*&$|\t\n\f\r ]+\Z"),
+    "eui": re.compile(r"\Aeui.[0-9A-Za-z]{16}\Z"),
+    "naa": re.compile(r"\Anaa.[0-9A-Za-z]{32}\Z"),
+}
+_AZURE_CACHING = ("None", "ReadOnly", "ReadWrite")
+_AZURE_KINDS = ("Dedicated", "Managed", "Shared")
+_AZURE_MANAGED_URI = "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
+_AZURE_BLOB_URI = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
+_RESERVED_SUFFIXES = (".kubernetes.io", ".k8s.io")
+_HOST_PORTS = "must be a host:port pair or multiple pairs separated by commas"
+
+
+def _requires(*fields: str) -> Callable[[Document, str], list[FieldError]]:
+    def errors(source: Document, path: str) -> list[FieldError]:
+        return [required(f"{path}.{field}") for field in fields if not source.get(field)]
+
+    return errors
+
+
+def _iscsi_errors(source: Document, path: str) -> list[FieldError]:
+    errors = _requires("targetPortal", "iqn")(source, path)
+    if source.get("iqn"):
+        errors += _qualified_name_errors(source["iqn"], f"{path}.iqn")
+    lun = source.get("lun", 0)
+    if not 0 <= lun <= 255:
+        errors.append(invalid(f"{path}.lun", lun, inclusive_range_error(0, 255)))
+    if (source.get("chapAuthDiscovery") or source.get("chapAuthSession")) and "secretRef" not in source:
+        errors.append(required(f"{path}.secretRef"))
+    if "initiatorName" in source:
+        errors += _qualified_name_errors(source["initiatorName"], f"{path}.initiatorname")
+    return errors
+
+
+def _qualified_name_errors(name: str, path: str) -> list[FieldError]:
+    pattern = _QUALIFIED_NAMES.get(name[:3])
+    if pattern is None:
+        return [invalid(path, name, "must be valid format starting with iqn, eui, or naa")]
+    return [] if pattern.search(name) else [invalid(path, name, "must be valid format")]
+
+
+def _fc_errors(source: Document, path: str) -> list[FieldError]:
+    names, ids = source.get("targetWWNs", []), source.get("wwids", [])
+    errors: list[FieldError] = []
+    if not names and not ids:
+        errors.append(required(f"{path}.targetWWNs", "must specify either targetWWNs or wwids, but not both"))
+    if names and ids:
+        detail = "targetWWNs and wwids can not be specified simultaneously"
+        errors.append(invalid(f"{path}.targetWWNs", names, detail))
+    if names and "lun" not in source:
+        errors.append(required(f"{path}.lun", "lun is required if targetWWNs is specified"))
+    elif names and not 0 <= source["lun"] <= 255:
+        errors.append(invalid(f"{path}.lun", source["lun"], inclusive_range_error(0, 255)))
+    return errors
+
+
+def _disk_errors(id_field: str) -> Callable[[Document, str], list[FieldError]]:
+    def errors(source: Document, path: str) -> list[FieldError]:
+        found = _requires(id_field)(source, path)
+        partition = source.get("partition", 0)
+        if not 0 <= partition <= 255:
+            # Zero is let through, yet the text leaves it out: upstream's words.
+            found.append(invalid(f"{path}.partition", partition, inclusive_range_error(1, 255)))
+        return found
+
+    return errors
+
+
+def _quobyte_errors(source: Document, path: str) -> list[FieldError]:
+    registry = source.get("registry", "")
+    errors: list[FieldError] = []
+    if not registry:
+        errors.append(required(f"{path}.registry", _HOST_PORTS))
+    elif len(source.get("tenant", "").encode()) >= 65:
+        errors.append(required(f"{path}.tenant", "must be a UUID and may not exceed a length of 64 characters"))
+    else:
+        bad = [pair for pair in registry.split(",") if not _is_host_port(pair)]
+        errors += [invalid(f"{path}.registry", registry, _HOST_PORTS) for _ in bad]
+    return errors + _requires("volume")(source, path)
+
+
+def _is_host_port(text: str) -> bool:
+    if text.startswith("["):
+        host, bracket, port = text[1:].partition("]")
+        return bool(bracket) and port.startswith(":") and not set(host + port[1:]) & set("[]") and ":" not in port[1:]
+    host, colon, port = text.rpartition(":")
+    return bool(colon) and ":" not in host and not set(host + port) & set("[]")
+
+
+def _flocker_errors(source: Document, path: str) -> list[FieldError]:
+    name, uuid = source.get("datasetName", ""), source.get("datasetUUID", "")
+    errors: list[FieldError] = []
+    if not name and not uuid:
+        errors.append(required(path, "one of datasetName and datasetUUID is required"))
+    if name and uuid:
+        errors.append(invalid(path, "resource", "datasetName and datasetUUID can not be specified simultaneously"))
+    if "/" in name:
+        errors.append(invalid(f"{path}.datasetName", name, "must not contain '/'"))
+    return errors
+
+
+def _cinder_errors(source: Document, path: str) -> list[FieldError]:
+    return _requires("volumeID")(source, path) + _secret_ref_errors(source, path)
+
+
+def _secret_ref_errors(source: Document, path: str) -> list[FieldError]:
+    missing = "secretRef" in source and not source["secretRef"].get("name")
+    return [required(f"{path}.secretRef.name")] if missing else []
+
+
+def _flex_errors(source: Document, path: str) -> list[FieldError]:
+    errors = _requires("driver")(source, path)
+    for key in source.get("options", {}):
+        namespace = f".{key.partition('/')[0].lower()}"
+        if namespace.endswith(_RESERVED_SUFFIXES):
+            errors.append(invalid(f"{path}.options[{key}]", key, "kubernetes.io and k8s.io namespaces are reserved"))
+    return errors
+
+
+def _azure_disk_errors(source: Document, path: str) -> list[FieldError]:
+    errors = _requires("diskName", "diskURI")(source, path)
+    caching, kind, uri = source.get("cachingMode"), source.get("kind"), source.get("diskURI", "")
+    if caching is not None and caching not in _AZURE_CACHING:
+        errors.append(not_supported(f"{path}.cachingMode", TypedString(caching), _AZURE_CACHING))
+    if kind is not None and kind not in _AZURE_KINDS:
+        errors.append(not_supported(f"{path}.kind", TypedString(kind), _AZURE_KINDS))
+    if kind == "Managed" and not uri.startswith("/subscriptions/"):
+        errors.append(not_supported(f"{path}.diskURI", uri, (_AZURE_MANAGED_URI,)))
+    if kind is not None and kind != "Managed" and not uri.startswith("https://"):
+        errors.append(not_supported(f"{path}.diskURI", uri, (_AZURE_BLOB_URI,)))
+    return errors
+
+
+def _storageos_errors(source: Document, path: str) -> list[FieldError]:
+    errors = _requires("volumeName")(source, path)
+    for field in ("volumeName", "volumeNamespace"):
+        if name := source.get(field, ""):
+            errors += each_invalid(f"{path}.{field}", name, dns1123_label_errors(name))
+    return errors + _secret_ref_errors(source, path)
+
+
+STORAGE_SYSTEM_RULES: Mapping[str, Callable[[Document, str], list[FieldError]]] = {
+    "gcePersistentDisk": _disk_errors("pdName"),
+    "awsElasticBlockStore": _disk_errors("volumeID"),
+    "iscsi": _iscsi_errors,
+    "glusterfs": _requires("endpoints", "path"),
+    "flocker": _flocker_errors,
+    "rbd": _requires("monitors", "image"),
+    "cinder": _cinder_errors,
+    "cephfs": _requires("monitors"),
+    "quobyte": _quobyte_errors,
+    "fc": _fc_errors,
+    "flexVolume": _flex_errors,
+    "azureFile": _requires("secretName", "shareName"),
+    "vsphereVolume": _requires("volumePath"),
+    "photonPersistentDisk": _requires("pdID"),
+    "portworxVolume": _requires("volumeID"),
+    "azureDisk": _azure_disk_errors,
+    "storageos": _storageos_errors,
+    "scaleIO": _requires("gateway", "system", "volumeName"),
+}

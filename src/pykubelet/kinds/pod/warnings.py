@@ -1,0 +1,409 @@
+"""Warnings about pods and templates of pods.
+
+Upstream: pkg/api/pod/warnings.go, WarningsOnCreate, WarningsOnUpdate and applyAppArmorVersionSkew in
+pkg/registry/core/pod/strategy.go
+
+Warnings about the volumes of a pod: systems that are gone, and files over each other.
+
+Upstream: pkg/api/pod/warnings.go
+
+Warnings about the containers of a pod: annotations instead of fields, amounts, environment, ports.
+
+Upstream: pkg/api/pod/warnings.go
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from pykubelet.api.field_errors import go_quote
+from pykubelet.api.names import dns1123_label_errors
+from pykubelet.api.serializer import Document
+from pykubelet.kinds.addresses import ip_warnings
+from pykubelet.kinds.node import DEPRECATED_LABELS, selector_term_warnings
+from pykubelet.kinds.persistent_volume_claim import GONE_SYSTEMS, claim_spec_warnings, fraction_warnings
+from pykubelet.kinds.pod.security import (
+    APPARMOR_CONTAINER_PREFIX,
+    SECCOMP_CONTAINER_PREFIX,
+    SECCOMP_POD_ANNOTATION,
+    apparmor_errors,
+    apparmor_field,
+)
+from pykubelet.kinds.pod.visitors import containers_with_paths
+
+_BYTES = ("memory", "ephemeral-storage")
+USE_SECCOMP_FIELD = 'non-functional in v1.27+; use the "seccompProfile" field instead'
+USE_APPARMOR_FIELD = 'deprecated since v1.30; use the "appArmorProfile" field instead'
+
+
+def container_warnings(spec: Document, annotations: Mapping[str, str], prefix: str) -> list[str]:
+    """About all containers but for their ports; `prefix` leads to the pod, or to the template if there is one."""
+    warnings: list[str] = []
+    whole = spec.get("securityContext", {}).get("appArmorProfile")
+    for container, path in containers_with_paths(spec, f"{prefix}spec"):
+        if annotations:
+            keys = _keys_instead_of_fields(container, annotations, whole, is_template=bool(prefix))
+            warnings += [f"{prefix}metadata.annotations[{key}]: {said}" for key, said in keys.items()]
+        if resources := container.get("resources"):
+            for resource in _BYTES:
+                for kind in ("limits", "requests"):
+                    if resource in (amounts := resources.get(kind, ())):
+                        warnings += fraction_warnings(amounts, resource, f"{path}.resources.{kind}")
+        if len(env := container.get("env", ())) > 1:
+            warnings += _env_warnings(env, f"{path}.env")
+    return warnings
+
+
+def port_warnings(spec: Document, path: str) -> list[str]:
+    """About the ports of all containers together: first their numbers, then their names."""
+    ports = [
+        (port, f"{at}.ports[{index}]")
+        for container, at in containers_with_paths(spec, path)
+        if "ports" in container
+        for index, port in enumerate(container["ports"])
+    ]
+    # Most pods have but one, which is in nobody's way.
+    if len(ports) > 1 or (ports and "hostIP" in ports[0][0]):
+        return [*_number_warnings(ports), *_name_warnings(ports)]
+    return []
+
+
+def _keys_instead_of_fields(
+    container: Document, annotations: Mapping[str, str], whole: Document | None, *, is_template: bool
+) -> dict[str, str]:
+    context, name = container.get("securityContext", {}), container.get("name", "")
+    found: dict[str, str] = {}
+    if (key := f"{SECCOMP_CONTAINER_PREFIX}{name}") in annotations and "seccompProfile" not in context:
+        found[key] = USE_SECCOMP_FIELD
+    key = f"{APPARMOR_CONTAINER_PREFIX}{name}"
+    # Those of a pod itself become fields as it is read, and are told of then.
+    if is_template and key in annotations and "appArmorProfile" not in context:
+        profile = apparmor_field(annotations[key])
+        if profile is None or profile != whole:
+            found[key] = USE_APPARMOR_FIELD
+    return found
+
+
+def _env_warnings(env: list[Document], path: str) -> list[str]:
+    """About variables that are set again without making use of what they were."""
+    warnings: list[str] = []
+    names: set[str] = set()
+    for index, variable in enumerate(env):
+        name, value = variable.get("name", ""), variable.get("value", "")
+        if name not in names:
+            names.add(name)
+            continue
+        reference = f"$({name})"
+        if "valueFrom" in variable or value == reference or reference not in value:
+            warnings.append(
+                f"{path}[{index}]: hides previous definition of {go_quote(name)}, which may be dropped when using apply"
+            )
+    return warnings
+
+
+def _number_warnings(ports: list[tuple[Document, str]]) -> list[str]:
+    warnings: list[str] = []
+    seen: dict[tuple[int, str], list[tuple[Document, str]]] = {}
+    for port, path in ports:
+        if port.get("hostIP") and not port.get("hostPort"):
+            warnings.append(f"{path}: hostIP set without hostPort: {_shown(port)}")
+        others = seen.setdefault((port.get("containerPort", 0), port.get("protocol", "")), [])
+        warnings += [f"{path}: {said} with {at}" for other, at in others if (said := _collision(port, other))]
+        others.append((port, path))
+    return warnings
+
+
+def _collision(port: Document, other: Document) -> str:
+    """What is wrong with two ports of one number and protocol; nothing if the host tells them apart."""
+    (ip, host_port), (other_ip, other_host_port) = (
+        (each.get("hostIP", ""), each.get("hostPort", 0)) for each in (port, other)
+    )
+    if (ip, host_port) == (other_ip, other_host_port):
+        return "duplicate port definition"
+    if not host_port or not other_host_port:
+        return "overlapping port definition"
+    if host_port == other_host_port and (not ip or not other_ip):
+        return "dangerously ambiguous port definition"
+    return ""
+
+
+def _name_warnings(ports: list[tuple[Document, str]]) -> list[str]:
+    warnings: list[str] = []
+    first: dict[str, str] = {}
+    for port, path in ports:
+        if (name := port.get("name", "")) and (other := first.setdefault(name, path)) != path:
+            warnings.append(
+                f"{path}: duplicate port name {go_quote(name)} with {other}, services and probes that select ports by "
+                f"name will use {other}"
+            )
+    return warnings
+
+
+def _shown(port: Document) -> str:
+    """A port as Go prints its value."""
+    name, host_port, number = port.get("name", ""), port.get("hostPort", 0), port.get("containerPort", 0)
+    protocol, ip = port.get("protocol", ""), port.get("hostIP", "")
+    return f"{{Name:{name} HostPort:{host_port} ContainerPort:{number} Protocol:{protocol} HostIP:{ip}}}"
+
+
+# What makes files: its field in volumes and in projections, upstream's word for it, and the fields that name it.
+_OF_FILES = (
+    ("configMap", "ConfigMap", "name", "name"),
+    ("secret", "Secret", "secretName", "name"),
+    ("downwardAPI", "DownwardAPI", "", ""),
+)
+_CERTIFICATE_PATHS = {
+    "certificateChainPath": "PodCertificate chain",
+    "keyPath": "PodCertificate key",
+    "credentialBundlePath": "PodCertificate credential bundle",
+}
+_GONE = frozenset(GONE_SYSTEMS)
+
+
+class _File(NamedTuple):
+    """A path within a volume; what puts a file there, and the name of that, if there are several of its kind."""
+
+    path: str
+    kind: str = ""
+    name: str | None = None
+
+    def __str__(self) -> str:
+        return f"{go_quote(self.path)} ({_named(self.kind, self.name)})" if self.kind else go_quote(self.path)
+
+
+def pod_volume_warnings(volumes: list[Document], path: str) -> list[str]:
+    """About the volumes of a pod: first all systems, then all files."""
+    warnings: list[str] = []
+    for index, volume in enumerate(volumes):
+        if not _GONE.isdisjoint(volume):
+            warnings += [f"{path}[{index}].{said}" for kind, said in GONE_SYSTEMS.items() if kind in volume]
+        elif template := volume.get("ephemeral", {}).get("volumeClaimTemplate"):
+            at = f"{path}[{index}].ephemeral.volumeClaimTemplate.spec"
+            warnings += claim_spec_warnings(template.get("spec", {}), at)
+    for volume in volumes:
+        if (projected := volume.get("projected")) is not None:
+            warnings += _projected_warnings(projected, volume.get("name", ""))
+        else:
+            warnings += _overlap_warnings(volume)
+    return warnings
+
+
+def _overlap_warnings(volume: Document) -> list[str]:
+    for kind, shown, name_field, _ in _OF_FILES:
+        if len(items := (source := volume.get(kind, {})).get("items", ())) > 1:
+            overlaps = _overlaps([], [_File(item.get("path", "")) for item in items])
+            what = _named(shown, source.get(name_field, "") if name_field else None)
+            name = go_quote(volume.get("name", ""))
+            return [f"volume {name} ({what}): overlapping paths: {overlap}" for overlap in overlaps]
+    return []
+
+
+def _projected_warnings(projected: Document, name: str) -> list[str]:
+    warnings: list[str] = []
+    before: list[_File] = []
+    for source in projected.get("sources", ()):
+        if source:
+            overlaps = _overlaps(before, _projected_files(source))
+            warnings += [f"volume {go_quote(name)} (Projected): overlapping paths: {overlap}" for overlap in overlaps]
+        else:
+            warnings.append(f"volume {go_quote(name)} (Projected) has no sources provided")
+    return warnings
+
+
+def _projected_files(source: Document) -> list[_File]:
+    """The files of a source of a projected volume, which is of one kind."""
+    for kind, shown, _, name_field in _OF_FILES:
+        if kind in source and (items := source[kind].get("items")):
+            name = source[kind].get(name_field, "") if name_field else None
+            return [_File(item.get("path", ""), shown, name) for item in items]
+    if (token := source.get("serviceAccountToken")) is not None:
+        return [_File(token.get("path", ""), "ServiceAccountToken")]
+    if (bundle := source.get("clusterTrustBundle")) is not None:
+        name = bundle.get("name", bundle.get("signerName", ""))
+        return [_File(bundle.get("path", ""), "ClusterTrustBundle", name)]
+    certificate = source.get("podCertificate", {})
+    return [_File(certificate[key], shown) for key, shown in _CERTIFICATE_PATHS.items() if certificate.get(key)]
+
+
+def _overlaps(before: list[_File], files: list[_File]) -> list[str]:
+    """Each file with each earlier one that it is, holds or lies in; the files join the earlier ones."""
+    found: list[str] = []
+    for named in files:
+        file = named._replace(path=named.path.rstrip("/")) if named.path.endswith("/") else named
+        if file.path:
+            found += [f"{file} with {other}" for other in before if other.path and _is_over(file.path, other.path)]
+        before.append(file)
+    return found
+
+
+def _is_over(path: str, other: str) -> bool:
+    return path == other or path.startswith(f"{other}/") or other.startswith(f"{path}/")
+
+
+def _named(kind: str, name: str | None) -> str:
+    return kind if name is None else f"{kind} {go_quote(name)}"
+
+
+_DEPRECATED_ANNOTATIONS = {
+    "scheduler.alpha.kubernetes.io/critical-pod": (
+        'non-functional in v1.16+; use the "priorityClassName" field instead'
+    ),
+    "security.alpha.kubernetes.io/sysctls": 'non-functional in v1.11+; use the "sysctls" field instead',
+    "security.alpha.kubernetes.io/unsafe-sysctls": 'non-functional in v1.11+; use the "sysctls" field instead',
+}
+_REQUIRED, _PREFERRED = (
+    "requiredDuringSchedulingIgnoredDuringExecution",
+    "preferredDuringSchedulingIgnoredDuringExecution",
+)
+_MATCHES_NO_POD = "a null labelSelector results in matching no pod"
+_IN_POD = "this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended"
+_IN_PODS = (
+    "this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended"
+)
+# A pod that has nothing of this, as most have not, is asked about its containers only.
+_SCHEDULING = frozenset({"nodeSelector", "affinity", "topologySpreadConstraints"})
+_REFERENCES = frozenset({"hostAliases", "imagePullSecrets", "overhead"})
+
+
+def pod_warnings(pod: Document) -> list[str]:
+    """About a new pod."""
+    return name_warnings(pod, _IN_POD) + _warnings(pod, "")
+
+
+def template_warnings(template: Document, path: str) -> list[str]:
+    """About a template that stands at this path."""
+    return _warnings(template, f"{path}.")
+
+
+def name_warnings(document: Document, why: str = _IN_PODS) -> list[str]:
+    """About a name that goes into the names of pods, which are names of hosts."""
+    errors = dns1123_label_errors(document["metadata"].get("name", ""))
+    return [f"metadata.name: {why}: [{' '.join(errors)}]"] if errors else []
+
+
+def apparmor_warnings(pod: Document) -> list[str]:
+    """About a pod as it was received: annotations become fields, unless they are none or the pod says the same."""
+    annotations, spec = pod["metadata"].get("annotations", {}), pod["spec"]
+    if not any(key.startswith(APPARMOR_CONTAINER_PREFIX) for key in annotations):
+        return []
+    if spec.get("os", {}).get("name") == "windows":
+        return []
+    whole = spec.get("securityContext", {}).get("appArmorProfile")
+    warnings: list[str] = []
+    for container, _ in containers_with_paths(spec, ""):
+        key = f"{APPARMOR_CONTAINER_PREFIX}{container.get('name', '')}"
+        if key in annotations and "appArmorProfile" not in container.get("securityContext", {}):
+            profile = apparmor_field(annotations[key])
+            if profile is None or profile != whole or apparmor_errors(profile, ""):
+                warnings.append(f"metadata.annotations[{key}]: {USE_APPARMOR_FIELD}")
+    return warnings
+
+
+def pod_status_warnings(pod: Document, _old: Document) -> list[str]:
+    """About the addresses in the status of a pod."""
+    status = pod.get("status", {})
+    return [
+        warning
+        for kind in ("podIPs", "hostIPs")
+        for index, each in enumerate(status.get(kind, ()))
+        for warning in ip_warnings(each.get("ip", ""), f"status.{kind}[{index}].ip")
+    ]
+
+
+def _warnings(pod: Document, prefix: str) -> list[str]:
+    spec, annotations = pod.get("spec", {}), pod.get("metadata", {}).get("annotations", {})
+    path, annotations_at = f"{prefix}spec", f"{prefix}metadata.annotations"
+    warnings: list[str] = []
+    if not _SCHEDULING.isdisjoint(spec):
+        warnings += _node_warnings(spec, path)
+    if annotations:
+        warnings += [
+            f"{annotations_at}[{key}]: {said}" for key, said in _DEPRECATED_ANNOTATIONS.items() if key in annotations
+        ]
+    if volumes := spec.get("volumes"):
+        warnings += pod_volume_warnings(volumes, f"{path}.volumes")
+    if not _REFERENCES.isdisjoint(spec):
+        warnings += _reference_warnings(spec, path)
+    if SECCOMP_POD_ANNOTATION in annotations and "seccompProfile" not in spec.get("securityContext", {}):
+        warnings.append(f"{annotations_at}[{SECCOMP_POD_ANNOTATION}]: {USE_SECCOMP_FIELD}")
+    warnings += container_warnings(spec, annotations, prefix)
+    warnings += port_warnings(spec, path)
+    if spec.get("terminationGracePeriodSeconds", 0) < 0:
+        warnings.append(
+            f"{path}.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1"
+        )
+    if affinity := spec.get("affinity"):
+        warnings += _pod_affinity_warnings(affinity, f"{path}.affinity")
+    for index, server in enumerate(spec.get("dnsConfig", {}).get("nameservers", ())):
+        warnings += ip_warnings(server, f"{path}.dnsConfig.nameservers[{index}]")
+    for index, alias in enumerate(spec.get("hostAliases", ())):
+        warnings += ip_warnings(alias.get("ip", ""), f"{path}.hostAliases[{index}].ip")
+    return warnings
+
+
+def _node_warnings(spec: Document, path: str) -> list[str]:
+    """About how the pod chooses its node; upstream gives those about the selector in no order."""
+    selector = spec.get("nodeSelector", {})
+    warnings = [
+        f"{path}.nodeSelector[{key}]: {DEPRECATED_LABELS[key]}" for key in sorted(selector) if key in DEPRECATED_LABELS
+    ]
+    affinity, at = spec.get("affinity", {}).get("nodeAffinity", {}), f"{path}.affinity.nodeAffinity"
+    for index, term in enumerate(affinity.get(_REQUIRED, {}).get("nodeSelectorTerms", ())):
+        warnings += selector_term_warnings(term, f"{at}.{_REQUIRED}.nodeSelectorTerms[{index}]")
+    for index, term in enumerate(affinity.get(_PREFERRED, ())):
+        preference = term.get("preference", {})
+        warnings += selector_term_warnings(preference, f"{at}.{_PREFERRED}[{index}].preference", checks_values=True)
+    for index, constraint in enumerate(spec.get("topologySpreadConstraints", ())):
+        at, key = f"{path}.topologySpreadConstraints[{index}]", constraint.get("topologyKey", "")
+        if said := DEPRECATED_LABELS.get(key):
+            warnings.append(f"{at}.topologyKey: {key} is {said}")
+        if "labelSelector" not in constraint:
+            warnings.append(f"{at}.labelSelector: {_MATCHES_NO_POD}")
+    return warnings
+
+
+def _reference_warnings(spec: Document, path: str) -> list[str]:
+    secrets = [secret.get("name", "") for secret in spec.get("imagePullSecrets", ())]
+    warnings = [
+        f"{path}.hostAliases[{index}].ip: duplicate ip {go_quote(ip)}"
+        for index, ip in _repeated(alias.get("ip", "") for alias in spec.get("hostAliases", ()))
+    ]
+    warnings += [
+        f"{path}.imagePullSecrets[{index}].name: duplicate name {go_quote(name)}" for index, name in _repeated(secrets)
+    ]
+    warnings += [
+        f'{path}.imagePullSecrets[{index}].name: invalid empty name ""'
+        for index, name in enumerate(secrets)
+        if not name
+    ]
+    overhead = spec.get("overhead", {})
+    for resource in ("memory", "ephemeral-storage"):
+        warnings += fraction_warnings(overhead, resource, f"{path}.overhead")
+    return warnings
+
+
+def _repeated(values: Iterable[str]) -> list[tuple[int, str]]:
+    """The values that stood there before, with their places."""
+    seen: set[str] = set()
+    found: list[tuple[int, str]] = []
+    for index, value in enumerate(values):
+        if value in seen:
+            found.append((index, value))
+        seen.add(value)
+    return found
+
+
+def _pod_affinity_warnings(affinity: Document, path: str) -> list[str]:
+    warnings: list[str] = []
+    for kind in ("podAffinity", "podAntiAffinity"):
+        stated = affinity.get(kind, {})
+        warnings += [
+            f"{path}.{kind}.{_REQUIRED}[{index}].labelSelector: {_MATCHES_NO_POD}"
+            for index, term in enumerate(stated.get(_REQUIRED, ()))
+            if "labelSelector" not in term
+        ]
+        warnings += [
+            f"{path}.{kind}.{_PREFERRED}[{index}].podAffinityTerm.labelSelector: {_MATCHES_NO_POD}"
+            for index, term in enumerate(stated.get(_PREFERRED, ()))
+            if "labelSelector" not in term.get("podAffinityTerm", {})
+        ]
+    return warnings

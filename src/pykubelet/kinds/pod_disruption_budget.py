@@ -1,0 +1,120 @@
+"""Complaints about conditions of the form that newer kinds share.
+
+Upstream: ValidateConditions in staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go
+
+The rules of PodDisruptionBudgets.
+
+Upstream: pkg/registry/policy/poddisruptionbudget/strategy.go, pkg/apis/policy/validation/validation.go
+"""
+
+import re
+from collections.abc import Sequence
+
+from pykubelet.api.field_errors import FieldError, TypedString, duplicate, invalid, not_supported, required, too_long
+from pykubelet.api.names import byte_length, regex_error
+from pykubelet.api.normal_form import normal_form
+from pykubelet.api.serializer import Document
+from pykubelet.kinds.go_values import internal_form
+from pykubelet.kinds.kind import Strategy, keep_spec, keep_status, without_status
+from pykubelet.kinds.metadata import label_name_errors, label_selector_errors
+from pykubelet.kinds.replicas import counts_errors, int_or_percent_errors, over_100_percent_errors
+
+CONDITION_STATUSES = ("False", "True", "Unknown")
+_REASON = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
+_REASON_RULE = regex_error(
+    "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'",
+    _REASON,
+    "my_name",
+    "MY_NAME",
+    "MyName",
+    "ReasonA,ReasonB",
+    "ReasonA:ReasonB",
+)
+_MAX_REASON_BYTES = 1024
+_MAX_MESSAGE_BYTES = 32 * 1024
+
+
+def conditions_errors(conditions: Sequence[Document], path: str) -> list[FieldError]:
+    """What is wrong with the conditions; each type may stand once."""
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for index, condition in enumerate(conditions):
+        kind = condition.get("type", "")
+        if kind in seen:
+            errors.append(duplicate(f"{path}[{index}].type", kind))
+        seen.add(kind)
+        errors += _condition_errors(condition, f"{path}[{index}]")
+    return errors
+
+
+def _condition_errors(condition: Document, path: str) -> list[FieldError]:
+    errors = label_name_errors(condition.get("type", ""), f"{path}.type")
+    status, reason = condition.get("status", ""), condition.get("reason", "")
+    generation = condition.get("observedGeneration", 0)
+    if status not in CONDITION_STATUSES:
+        errors.append(not_supported(f"{path}.status", TypedString(status), CONDITION_STATUSES))
+    if generation < 0:
+        errors.append(
+            invalid(f"{path}.observedGeneration", generation, "must be greater than or equal to zero"),
+        )
+    if not condition.get("lastTransitionTime"):
+        errors.append(required(f"{path}.lastTransitionTime"))
+    if not reason:
+        errors.append(required(f"{path}.reason"))
+    elif not re.fullmatch(_REASON, reason):
+        errors.append(invalid(f"{path}.reason", reason, _REASON_RULE))
+    if byte_length(reason) > _MAX_REASON_BYTES:
+        errors.append(too_long(f"{path}.reason", _MAX_REASON_BYTES))
+    if byte_length(condition.get("message", "")) > _MAX_MESSAGE_BYTES:
+        errors.append(too_long(f"{path}.message", _MAX_MESSAGE_BYTES))
+    return errors
+
+
+_EVICTION_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
+
+
+def _default(document: Document) -> Document:
+    return normal_form(document, "policy.v1.PodDisruptionBudget")
+
+
+def _validate_create(document: Document) -> list[FieldError]:
+    spec = document["spec"]
+    errors: list[FieldError] = []
+    if "minAvailable" in spec and "maxUnavailable" in spec:
+        value = internal_form(spec, "policy.PodDisruptionBudgetSpec")
+        errors.append(invalid("spec", value, "minAvailable and maxUnavailable cannot be both set"))
+    for name in ("minAvailable", "maxUnavailable"):
+        if name in spec:
+            errors += int_or_percent_errors(spec[name], f"spec.{name}")
+            errors += over_100_percent_errors(spec[name], f"spec.{name}")
+    errors += label_selector_errors(spec.get("selector"), "spec.selector")
+    policy = spec.get("unhealthyPodEvictionPolicy")
+    if policy is not None and policy not in _EVICTION_POLICIES:
+        errors.append(not_supported("spec.unhealthyPodEvictionPolicy", TypedString(policy), _EVICTION_POLICIES))
+    return errors
+
+
+def _validate_update(new: Document, _old: Document) -> list[FieldError]:
+    return _validate_create(new)
+
+
+def _validate_status(new: Document, _old: Document) -> list[FieldError]:
+    status = new["status"]
+    errors = conditions_errors(status.get("conditions", ()), "status.conditions")
+    counts = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+    return errors + counts_errors(status, "status", counts)
+
+
+STRATEGIES: dict[str, Strategy] = {
+    "poddisruptionbudgets.policy": Strategy(
+        default=_default,
+        prepare_create=without_status("policy.v1.PodDisruptionBudgetStatus"),
+        validate_create=_validate_create,
+        prepare_update=keep_status,
+        validate_update=_validate_update,
+        prepare_status=keep_spec,
+        validate_status=_validate_status,
+        allows_unconditional_update=False,
+    )
+}
+"""By group resource."""

@@ -1,0 +1,73 @@
+"""The rules of PriorityClasses.
+
+Upstream: pkg/registry/scheduling/priorityclass/strategy.go, pkg/apis/scheduling/validation/validation.go,
+pkg/apis/scheduling/v1/defaults.go and helpers.go
+"""
+
+from pykubelet.api.field_errors import FieldError, TypedString, forbidden, not_supported, required
+from pykubelet.api.normal_form import normal_form
+from pykubelet.api.serializer import Document
+from pykubelet.kinds.kind import Strategy, first_generation, next_generation
+from pykubelet.kinds.metadata import immutable_errors, metadata_errors, metadata_update_errors
+
+HIGHEST_USER_PRIORITY = 1_000_000_000
+SYSTEM_CLASSES = {
+    "system-node-critical": 2 * HIGHEST_USER_PRIORITY + 1000,
+    "system-cluster-critical": 2 * HIGHEST_USER_PRIORITY,
+}
+"""The classes that every cluster has, with their values."""
+_SYSTEM_PREFIX = "system-"
+_PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
+
+
+def _default(document: Document) -> Document:
+    return {"preemptionPolicy": "PreemptLowerPriority", **normal_form(document, "scheduling.v1.PriorityClass")}
+
+
+def _prepare_update(new: Document, old: Document) -> Document:
+    return next_generation(new, old, changed=False)
+
+
+def _validate_create(document: Document) -> list[FieldError]:
+    name, value, policy = document["metadata"].get("name", ""), document["value"], document["preemptionPolicy"]
+    errors = metadata_errors(document["metadata"], namespaced=False)
+    if name.startswith(_SYSTEM_PREFIX):
+        if problem := _system_class_problem(name, value, is_default=document.get("globalDefault", False)):
+            detail = f"priority class names with '{_SYSTEM_PREFIX}' prefix are reserved for system use only. error: {problem}"
+            errors.append(forbidden("metadata.name", detail))
+    elif value > HIGHEST_USER_PRIORITY:
+        detail = f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}"
+        errors.append(forbidden("value", detail))
+    if not policy:
+        errors.append(required("preemptionPolicy"))
+    elif policy not in _PREEMPTION_POLICIES:
+        errors.append(not_supported("preemptionPolicy", TypedString(policy), _PREEMPTION_POLICIES))
+    return errors
+
+
+def _system_class_problem(name: str, value: int, *, is_default: bool) -> str:
+    if name not in SYSTEM_CLASSES:
+        return f"{name} is not a known system priority class"
+    if value != SYSTEM_CLASSES[name]:
+        return f"value of {name} PriorityClass must be {SYSTEM_CLASSES[name]}"
+    return f"globalDefault of {name} PriorityClass must be false" if is_default else ""
+
+
+def _validate_update(new: Document, old: Document) -> list[FieldError]:
+    errors = metadata_update_errors(new["metadata"], old["metadata"])
+    if new["value"] != old["value"]:
+        errors.append(forbidden("value", "may not be changed in an update."))
+    after, before = new["preemptionPolicy"], old["preemptionPolicy"]
+    return errors + immutable_errors(after, before, "preemptionPolicy", shown=TypedString(after))
+
+
+STRATEGIES: dict[str, Strategy] = {
+    "priorityclasses.scheduling.k8s.io": Strategy(
+        default=_default,
+        prepare_create=first_generation,
+        validate_create=_validate_create,
+        prepare_update=_prepare_update,
+        validate_update=_validate_update,
+    )
+}
+"""By group resource."""

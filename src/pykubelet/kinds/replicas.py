@@ -1,0 +1,85 @@
+"""What the counts in a status must obey, for kinds that keep a number of equal pods.
+
+Upstream: ValidateReplicaSetStatus, ValidateDeploymentStatus and their like in pkg/apis/apps/validation/validation.go
+
+Complaints about counts that are a number or a percentage.
+
+Upstream: ValidatePositiveIntOrPercent and IsNotMoreThan100Percent in pkg/apis/apps/validation/validation.go
+"""
+
+from collections.abc import Iterable
+
+from pykubelet.api.field_errors import FieldError, TypedString, each_invalid, invalid
+from pykubelet.api.int64 import parse_int64
+from pykubelet.api.names import percent_errors
+from pykubelet.api.serializer import Document
+from pykubelet.kinds.kind import keep_spec
+from pykubelet.kinds.metadata import nonnegative_errors
+
+IntOrString = int | str
+
+
+def int_or_percent_errors(value: IntOrString, path: str) -> list[FieldError]:
+    """Whether the value is a percentage, or a number that is not negative."""
+    if isinstance(value, str):
+        return each_invalid(path, TypedString(value), percent_errors(value))
+    return nonnegative_errors(value, path)
+
+
+def over_100_percent_errors(value: IntOrString, path: str) -> list[FieldError]:
+    """Whether the value is a percentage above 100."""
+    if not isinstance(value, str) or percent_errors(value) or int_or_percent_number(value) <= 100:
+        return []
+    return [invalid(path, TypedString(value), "must not be greater than 100%")]
+
+
+def int_or_percent_number(value: IntOrString) -> int:
+    """The number itself, or that before the percent sign; 0 for what is neither."""
+    if isinstance(value, int):
+        return value
+    return parse_int64(value.removesuffix("%")) or 0
+
+
+def shown(value: IntOrString) -> IntOrString:
+    """The value as messages show it."""
+    return TypedString(value) if isinstance(value, str) else value
+
+
+def available_errors(
+    status: Document, path: str, counts: Iterable[str], *, ready_name: str = "readyReplicas"
+) -> list[FieldError]:
+    """Whether some count is above that of all replicas, or more pods are available than ready.
+
+    `ready_name` is the field as the last complaint names it.
+    """
+    total, ready = status.get("replicas", 0), status.get("readyReplicas", 0)
+    errors = [
+        invalid(f"{path}.{name}", count, "cannot be greater than status.replicas")
+        for name in counts
+        if (count := status.get(name, 0)) > total
+    ]
+    if (available := status.get("availableReplicas", 0)) > ready:
+        errors.append(invalid(f"{path}.availableReplicas", available, f"cannot be greater than {ready_name}"))
+    return errors
+
+
+def counts_errors(status: Document, path: str, names: Iterable[str]) -> list[FieldError]:
+    """Whether some count is negative."""
+    return [error for name in names for error in nonnegative_errors(status.get(name, 0), f"{path}.{name}")]
+
+
+def without_terminating_replicas(new: Document, old: Document) -> Document:
+    """The status update without a count that 1.34 keeps only where it stands already."""
+    result = keep_spec(new, old)
+    if "terminatingReplicas" in old.get("status", {}) or "terminatingReplicas" not in result.get("status", {}):
+        return result
+    status = {key: value for key, value in result["status"].items() if key != "terminatingReplicas"}
+    return {**result, "status": status}
+
+
+def collision_count_errors(new: Document, old: Document) -> list[FieldError]:
+    """Whether a status takes back a collision of names that another had counted."""
+    before, after = old.get("collisionCount"), new.get("collisionCount")
+    if before is None or (after is not None and after >= before):
+        return []
+    return [invalid("status.collisionCount", after or 0, "cannot be decremented")]

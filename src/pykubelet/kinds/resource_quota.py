@@ -1,0 +1,167 @@
+"""The rules of resource quotas.
+
+Upstream: pkg/registry/core/resourcequota/strategy.go, ValidateResourceQuota and its like in
+pkg/apis/core/validation/validation.go, pkg/apis/core/helper/helpers.go
+"""
+
+from collections.abc import Mapping, Sequence
+
+from pykubelet.api.field_errors import FieldError, TypedString, invalid, required
+from pykubelet.api.normal_form import normal_form
+from pykubelet.api.quantity import parse_quantity
+from pykubelet.api.serializer import Document
+from pykubelet.kinds.kind import Strategy
+from pykubelet.kinds.metadata import metadata_errors, metadata_update_errors
+from pykubelet.kinds.resources import amount_errors, resource_name_errors
+
+_COMPUTE = frozenset(
+    f"{side}{name}" for side in ("", "limits.", "requests.") for name in ("cpu", "memory", "ephemeral-storage")
+)
+_COUNTS = frozenset(
+    {
+        "pods",
+        "resourcequotas",
+        "services",
+        "replicationcontrollers",
+        "secrets",
+        "persistentvolumeclaims",
+        "configmaps",
+        "services.nodeports",
+        "services.loadbalancers",
+    }
+)
+_QUOTA_RESOURCES = _COMPUTE | _COUNTS | {"requests.storage"}
+_POD_RESOURCES = frozenset({"pods"}) | {name for name in _COMPUTE if "ephemeral" not in name}
+_POD_SCOPES = frozenset(
+    {"Terminating", "NotTerminating", "NotBestEffort", "PriorityClass", "CrossNamespacePodAffinity"}
+)
+_SCOPES = {
+    **dict.fromkeys(_POD_SCOPES, _POD_RESOURCES),
+    "BestEffort": frozenset({"pods"}),
+    "VolumeAttributesClass": frozenset({"persistentvolumeclaims", "requests.storage"}),
+}
+_CONFLICTS = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"})
+_EXISTS_ONLY = frozenset({"BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "CrossNamespacePodAffinity"})
+
+
+def _default_quota(document: Document) -> Document:
+    return normal_form(document, "core.v1.ResourceQuota")
+
+
+def _prepare_quota_create(quota: Document) -> Document:
+    return {**quota, "status": {}}
+
+
+def _prepare_quota_update(new: Document, old: Document) -> Document:
+    return {**new, "status": old["status"]}
+
+
+def _prepare_quota_status(new: Document, old: Document) -> Document:
+    return {**new, "spec": old["spec"]}
+
+
+def _validate_quota(quota: Document) -> list[FieldError]:
+    return metadata_errors(quota["metadata"]) + _quota_spec_errors(quota["spec"])
+
+
+def _validate_quota_update(new: Document, old: Document) -> list[FieldError]:
+    errors = metadata_update_errors(new["metadata"], old["metadata"])
+    errors += _quota_spec_errors(new["spec"])
+    scopes = new["spec"].get("scopes", [])
+    if set(scopes) != set(old["spec"].get("scopes", ())):
+        errors.append(invalid("spec.scopes", scopes or None, "field is immutable"))
+    return errors
+
+
+def _validate_quota_status(new: Document, old: Document) -> list[FieldError]:
+    errors = metadata_update_errors(new["metadata"], old["metadata"])
+    for side in ("hard", "used"):
+        errors += _quota_amounts_errors(new["status"].get(side, {}), f"status.{side}")
+    return errors
+
+
+def _quota_spec_errors(spec: Document) -> list[FieldError]:
+    scopes = spec.get("scopes", [])
+    errors = _quota_amounts_errors(spec.get("hard", {}), "spec.hard")
+    for scope in scopes:
+        if scope not in _SCOPES:
+            errors.append(invalid("spec.scopes", scopes, "unsupported scope"))
+        errors += _unfit_errors(scope, spec, "spec.scopes", scopes)
+    errors += _conflicts_errors(scopes, spec, "spec.scopes")
+    return errors + _selector_errors(spec) if "scopeSelector" in spec else errors
+
+
+def _quota_amounts_errors(amounts: Mapping[str, str], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for name, amount in amounts.items():
+        at = f"{path}[{name}]"
+        errors += resource_name_errors(name, at)
+        if "/" not in name and not _is_quota_resource(name):
+            errors.append(invalid(at, TypedString(name), "must be a standard resource for quota"))
+        errors += amount_errors(name, parse_quantity(amount), at)
+    return errors
+
+
+def _is_quota_resource(name: str) -> bool:
+    return name in _QUOTA_RESOURCES or name.startswith(("hugepages-", "requests.hugepages-"))
+
+
+def _unfit_errors(scope: str, spec: Document, path: str, shown: object) -> list[FieldError]:
+    """Complaints about resources that pods or claims in this scope do not use."""
+    fit = _SCOPES.get(scope, _QUOTA_RESOURCES)
+    unfit = [name for name in sorted(spec.get("hard", ())) if name in _QUOTA_RESOURCES and name not in fit]
+    return [invalid(path, shown, "unsupported scope applied to resource") for _ in unfit]
+
+
+def _conflicts_errors(scopes: Sequence[str], spec: Document, path: str) -> list[FieldError]:
+    return [invalid(path, spec.get("scopes"), "conflicting scopes") for pair in _CONFLICTS if pair <= set(scopes)]
+
+
+def _selector_errors(spec: Document) -> list[FieldError]:
+    at, requirements = "spec.scopeSelector.matchExpressions", spec["scopeSelector"].get("matchExpressions", [])
+    shown = {"MatchExpressions": [_requirement_value(each) for each in requirements] or None}
+    errors: list[FieldError] = []
+    for requirement in requirements:
+        scope = requirement["scopeName"]
+        if scope not in _SCOPES:
+            errors.append(invalid(f"{at}.scopeName", TypedString(scope), "unsupported scope"))
+        errors += _unfit_errors(scope, spec, at, shown)
+        errors += _operator_errors(requirement, at)
+    return errors + _conflicts_errors([each["scopeName"] for each in requirements], spec, at)
+
+
+def _operator_errors(requirement: Document, path: str) -> list[FieldError]:
+    operator, values = requirement["operator"], requirement.get("values", [])
+    errors: list[FieldError] = []
+    if requirement["scopeName"] in _EXISTS_ONLY and operator != "Exists":
+        detail = "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
+        errors.append(invalid(f"{path}.operator", TypedString(operator), detail))
+    if operator in {"In", "NotIn"}:
+        if not values:
+            detail = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
+            errors.append(required(f"{path}.values", detail))
+    elif operator not in {"Exists", "DoesNotExist"}:
+        errors.append(invalid(f"{path}.operator", TypedString(operator), "not a valid selector operator"))
+    elif values:
+        detail = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
+        errors.append(invalid(f"{path}.values", values, detail))
+    return errors
+
+
+def _requirement_value(requirement: Document) -> Document:
+    return {
+        "ScopeName": requirement["scopeName"],
+        "Operator": requirement["operator"],
+        "Values": requirement.get("values"),
+    }
+
+
+RESOURCE_QUOTAS = Strategy(
+    default=_default_quota,
+    prepare_create=_prepare_quota_create,
+    validate_create=_validate_quota,
+    prepare_update=_prepare_quota_update,
+    validate_update=_validate_quota_update,
+    prepare_status=_prepare_quota_status,
+    validate_status=_validate_quota_status,
+)

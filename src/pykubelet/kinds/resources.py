@@ -1,0 +1,231 @@
+"""Complaints about requests, limits and claims.
+
+In: the resources of a container or of a whole pod, with quantities that parse.
+
+Upstream: validateResourceRequirements and validatePodResourceConsistency in pkg/apis/core/validation/validation.go,
+pkg/apis/core/helper/helpers.go
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+
+from pykubelet.api.field_errors import (
+    FieldError,
+    TypedString,
+    duplicate,
+    each_invalid,
+    forbidden,
+    invalid,
+    not_found,
+    not_supported,
+    required,
+)
+from pykubelet.api.names import dns1123_label_errors, qualified_name_errors
+from pykubelet.api.pod_resources import (
+    HUGE_PAGES_PREFIX,
+    POD_LEVEL_RESOURCES,
+    container_sums,
+    is_huge_page,
+    is_native,
+    is_overcommit_allowed,
+    is_pod_level,
+)
+from pykubelet.api.quantity import Quantity, QuantityError, parse_quantity
+from pykubelet.api.serializer import Document
+from pykubelet.kinds.metadata import NOT_NEGATIVE
+
+_ResourceNameRule = Callable[[str, str], list[FieldError]]
+
+_CONTAINER_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
+_COUNTED_RESOURCES = frozenset(
+    {
+        "pods",
+        "resourcequotas",
+        "services",
+        "replicationcontrollers",
+        "secrets",
+        "configmaps",
+        "persistentvolumeclaims",
+        "services.nodeports",
+        "services.loadbalancers",
+    }
+)
+_STANDARD_RESOURCES = (
+    _CONTAINER_RESOURCES
+    | _COUNTED_RESOURCES
+    | {f"{side}.{name}" for side in ("requests", "limits") for name in _CONTAINER_RESOURCES}
+    | {"storage", "requests.storage"}
+)
+_QUOTA_PREFIX = "requests."
+
+
+def container_resources_errors(resources: Document, claim_names: AbstractSet[str], path: str) -> list[FieldError]:
+    """What is wrong with the resources of a container."""
+    return _requirements_errors(resources, container_resource_name_errors, claim_names, path)
+
+
+def pod_resources_errors(spec: Document, claim_names: AbstractSet[str], path: str) -> list[FieldError]:
+    """What is wrong with the resources of a whole pod, also in relation to those of its containers."""
+    resources = spec.get("resources")
+    if resources is None:
+        return []
+    if spec.get("os", {}).get("name") == "windows":
+        return [forbidden(path, "may not be set for a windows pod")]
+    errors: list[FieldError] = []
+    if "claims" in resources:
+        errors.append(forbidden(f"{path}.claims", "claims may not be set for Resources at pod-level"))
+    errors += _requirements_errors(resources, _pod_name_errors, claim_names, path)
+    return errors + _consistency_errors(spec, resources, path)
+
+
+def claim_names_of(claims: Sequence[Document]) -> AbstractSet[str]:
+    """The names that containers may use for the pod's claims."""
+    return {claim["name"] for claim in claims if claim.get("name")}
+
+
+def _requirements_errors(
+    resources: Document, name_rule: _ResourceNameRule, claim_names: AbstractSet[str], path: str
+) -> list[FieldError]:
+    limits, requests = (
+        {name: parse_quantity(text) for name, text in resources.get(side, {}).items()}
+        for side in ("limits", "requests")
+    )
+    errors: list[FieldError] = []
+    for name, quantity in limits.items():
+        errors += _quantity_errors(name, quantity, name_rule, f"{path}.limits[{name}]")
+        errors += _huge_page_errors(name, quantity, f"{path}.limits[{name}]")
+    for name, quantity in requests.items():
+        errors += _quantity_errors(name, quantity, name_rule, f"{path}.requests[{name}]")
+        errors += _limit_errors(name, quantity, limits, path)
+        errors += _huge_page_errors(name, quantity, f"{path}.requests[{name}]")
+    names = [*limits, *requests]
+    if any(map(is_huge_page, names)) and not {"cpu", "memory"} & set(names):
+        errors.append(forbidden(path, "HugePages require cpu or memory"))
+    return errors + _claim_references_errors(resources.get("claims", ()), claim_names, f"{path}.claims")
+
+
+def _quantity_errors(name: str, quantity: Quantity, name_rule: _ResourceNameRule, path: str) -> list[FieldError]:
+    return name_rule(name, path) + amount_errors(name, quantity, path)
+
+
+def amount_errors(name: str, quantity: Quantity, path: str) -> list[FieldError]:
+    """What is wrong with so much of a resource: some come in whole numbers only, and none in less than nothing."""
+    errors: list[FieldError] = []
+    if quantity.unscaled < 0:
+        errors.append(invalid(path, str(quantity), NOT_NEGATIVE))
+    if (name in _COUNTED_RESOURCES or _is_extended(name)) and quantity.milli_value() % 1000:
+        errors.append(invalid(path, TypedString(quantity), "must be an integer"))
+    return errors
+
+
+def _limit_errors(name: str, quantity: Quantity, limits: Mapping[str, Quantity], path: str) -> list[FieldError]:
+    limit = limits.get(name)
+    if limit is None:
+        if is_overcommit_allowed(name):
+            return []
+        return [required(f"{path}.limits", "Limit must be set for non overcommitable resources")]
+    if quantity != limit and not is_overcommit_allowed(name):
+        return [invalid(f"{path}.requests", str(quantity), f"must be equal to {name} limit of {limit}")]
+    if quantity > limit:
+        return [invalid(f"{path}.requests", str(quantity), f"must be less than or equal to {name} limit of {limit}")]
+    return []
+
+
+def _huge_page_errors(name: str, quantity: Quantity, path: str) -> list[FieldError]:
+    if not is_huge_page(name) or _is_divisible(name, quantity):
+        return []
+    return [invalid(path, str(quantity), f"{quantity} is not positive integer multiple of {name}")]
+
+
+def _is_divisible(name: str, quantity: Quantity) -> bool:
+    try:
+        size = parse_quantity(name.removeprefix(HUGE_PAGES_PREFIX))
+    except QuantityError:
+        return False
+    return size.sign() > 0 and size.milli_value() % 1000 == 0 and quantity.value() % size.value() == 0
+
+
+def resource_name_errors(name: str, path: str) -> list[FieldError]:
+    """What is wrong with the name of a resource."""
+    errors = each_invalid(path, TypedString(name), qualified_name_errors(name))
+    if (
+        errors
+        or "/" in name
+        or name in _STANDARD_RESOURCES
+        or name.startswith((HUGE_PAGES_PREFIX, "requests.hugepages-"))
+    ):
+        return errors
+    return [invalid(path, TypedString(name), "must be a standard resource type or fully qualified")]
+
+
+def container_resource_name_errors(name: str, path: str) -> list[FieldError]:
+    """What is wrong with the name of a resource that containers ask for."""
+    errors = resource_name_errors(name, path)
+    if "/" not in name:
+        if name not in _CONTAINER_RESOURCES and not is_huge_page(name):
+            errors.append(invalid(path, TypedString(name), "must be a standard resource for containers"))
+    elif not is_native(name) and not _is_extended(name):
+        errors.append(invalid(path, TypedString(name), "doesn't follow extended resource name standard"))
+    return errors
+
+
+def _pod_name_errors(name: str, path: str) -> list[FieldError]:
+    errors = resource_name_errors(name, path)
+    if errors or is_pod_level(name):
+        return errors
+    return [not_supported(path, TypedString(name), POD_LEVEL_RESOURCES)]
+
+
+def _is_extended(name: str) -> bool:
+    """Whether the resource is someone else's; its name must leave room for the prefix that quotas put before it."""
+    if is_native(name) or name.startswith(_QUOTA_PREFIX):
+        return False
+    return not qualified_name_errors(f"{_QUOTA_PREFIX}{name}")
+
+
+def _claim_references_errors(claims: Sequence[Document], claim_names: AbstractSet[str], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for index, claim in enumerate(claims):
+        at, name = f"{path}[{index}]", claim.get("name", "")
+        if not name:
+            errors.append(required(at))
+            continue
+        errors += _repeated_claim_errors(name, claim.get("request", ""), seen, at)
+        if name not in claim_names:
+            known = f": {', '.join(sorted(claim_names))}" if claim_names else " which is empty"
+            errors.append(not_found(at, name, f"must be one of the names in pod.spec.resourceClaims{known}"))
+    return errors
+
+
+def _repeated_claim_errors(name: str, request: str, seen: set[str], path: str) -> list[FieldError]:
+    """A whole claim excludes its single requests, and each may be there once; what is new goes into `seen`."""
+    if name in seen:
+        return [duplicate(path, name)]
+    errors = each_invalid(f"{path}.request", request, dns1123_label_errors(request)) if request else []
+    key = f"{name}/{request}" if request else name
+    if key in seen:
+        errors.append(duplicate(path, key))
+    elif not request:
+        errors += [duplicate(path, name) for other in seen if other.startswith(f"{name}/")]
+    seen.add(key)
+    return errors
+
+
+def _consistency_errors(spec: Document, resources: Document, path: str) -> list[FieldError]:
+    limits, requests = resources.get("limits", {}), resources.get("requests", {})
+    errors: list[FieldError] = []
+    for name, total in container_sums(spec, "requests").items():
+        if name in requests and total > parse_quantity(requests[name]):
+            detail = f"must be greater than or equal to aggregate container requests of {total}"
+            errors.append(invalid(f"{path}.requests[{name}]", requests[name], detail))
+    for name, total in container_sums(spec, "limits").items():
+        if is_huge_page(name) and name in limits and total > parse_quantity(limits[name]):
+            detail = f"must be greater than or equal to aggregate container limits of {total}"
+            errors.append(invalid(f"{path}.limits[{name}]", limits[name], detail))
+    for index, container in enumerate(spec.get("containers", ())):
+        for name, text in container.get("resources", {}).get("limits", {}).items():
+            if name in limits and parse_quantity(text) > parse_quantity(limits[name]):
+                detail = f"must be less than or equal to pod limits of {limits[name]}"
+                errors.append(invalid(f"{path}.containers[{index}][{name}].limits", text, detail))
+    return errors

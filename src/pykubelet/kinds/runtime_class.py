@@ -1,0 +1,67 @@
+"""The rules of RuntimeClasses.
+
+Upstream: pkg/registry/node/runtimeclass/strategy.go, pkg/apis/node/validation/validation.go
+"""
+
+from pykubelet.api.field_errors import FieldError, duplicate, each_invalid
+from pykubelet.api.names import dns1123_label_errors
+from pykubelet.api.normal_form import normal_form
+from pykubelet.api.serializer import Document
+from pykubelet.kinds.go_values import internal_form
+from pykubelet.kinds.kind import Strategy, Warnings
+from pykubelet.kinds.metadata import immutable_errors, labels_errors, metadata_errors, metadata_update_errors
+from pykubelet.kinds.node import runtime_class_warnings
+from pykubelet.kinds.pod.scheduling import tolerations_errors
+from pykubelet.kinds.resources import container_resources_errors
+
+_TOLERATION_KEYS = ("key", "operator", "value", "effect")
+
+
+def _default(document: Document) -> Document:
+    return normal_form(document, "node.v1.RuntimeClass")
+
+
+def _validate_create(document: Document) -> list[FieldError]:
+    errors = metadata_errors(document["metadata"], namespaced=False)
+    errors += each_invalid("handler", document["handler"], dns1123_label_errors(document["handler"]))
+    if "overhead" in document:
+        fixed = document["overhead"].get("podFixed", {})
+        errors += container_resources_errors({"limits": fixed}, set(), "overhead")
+    if "scheduling" in document:
+        errors += _scheduling_errors(document["scheduling"], "scheduling")
+    return errors
+
+
+def _validate_update(new: Document, old: Document) -> list[FieldError]:
+    return [
+        *_validate_create(new),
+        *metadata_update_errors(new["metadata"], old["metadata"]),
+        *immutable_errors(new["handler"], old["handler"], "handler"),
+    ]
+
+
+def _scheduling_errors(scheduling: Document, path: str) -> list[FieldError]:
+    tolerations, at = scheduling.get("tolerations", ()), f"{path}.tolerations"
+    errors = labels_errors(scheduling.get("nodeSelector", {}), f"{path}.nodeSelector")
+    # Upstream names the field twice in the paths of these.
+    errors += tolerations_errors(tolerations, f"{at}.tolerations")
+    seen: set[tuple[str, ...]] = set()
+    for index, toleration in enumerate(tolerations):
+        key = tuple(toleration.get(name, "") for name in _TOLERATION_KEYS)
+        if key in seen:
+            errors.append(duplicate(f"{at}[{index}]", internal_form(toleration, "core.Toleration")))
+        seen.add(key)
+    return errors
+
+
+STRATEGIES: dict[str, Strategy] = {
+    "runtimeclasses.node.k8s.io": Strategy(
+        default=_default,
+        validate_create=_validate_create,
+        validate_update=_validate_update,
+        warnings=Warnings.always(runtime_class_warnings),
+        allows_create_on_update=True,
+        allows_unconditional_update=False,
+    )
+}
+"""By group resource."""

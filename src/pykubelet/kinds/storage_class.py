@@ -1,0 +1,107 @@
+"""The rules of StorageClasses.
+
+Upstream: pkg/registry/storage/storageclass/strategy.go, pkg/apis/storage/v1/defaults.go,
+pkg/apis/storage/validation/validation.go
+"""
+
+from collections.abc import Sequence
+
+from pykubelet.api.field_errors import (
+    FieldError,
+    TypedString,
+    duplicate,
+    each_invalid,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+)
+from pykubelet.api.names import byte_length, qualified_name_errors
+from pykubelet.api.normal_form import normal_form
+from pykubelet.api.serializer import Document
+from pykubelet.kinds.kind import Strategy, Warnings
+from pykubelet.kinds.metadata import immutable_errors, label_name_errors, metadata_errors, metadata_update_errors
+from pykubelet.kinds.node import storage_class_warnings
+
+_DEFAULTS = {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"}
+_RECLAIM_POLICIES = ("Delete", "Retain")
+_BINDING_MODES = ("Immediate", "WaitForFirstConsumer")
+_MAX_PARAMETERS = 512
+_MAX_PARAMETERS_BYTES = 256 * 1024
+_FIXED = ("parameters", "provisioner", "reclaimPolicy")
+
+
+def _default(document: Document) -> Document:
+    return {**_DEFAULTS, **normal_form(document, "storage.v1.StorageClass")}
+
+
+def _validate_create(document: Document) -> list[FieldError]:
+    provisioner, policy, mode = document["provisioner"], document["reclaimPolicy"], document["volumeBindingMode"]
+    errors = metadata_errors(document["metadata"], namespaced=False)
+    if provisioner:
+        lower = provisioner.lower()
+        errors += each_invalid("provisioner", lower, qualified_name_errors(lower))
+    else:
+        errors.append(required("provisioner"))
+    errors += _parameters_errors(document.get("parameters", {}), "parameters")
+    if policy and policy not in _RECLAIM_POLICIES:
+        errors.append(not_supported("reclaimPolicy", TypedString(policy), _RECLAIM_POLICIES))
+    if mode not in _BINDING_MODES:
+        errors.append(not_supported("volumeBindingMode", TypedString(mode), _BINDING_MODES))
+    return errors + _topologies_errors(document.get("allowedTopologies", ()), "allowedTopologies")
+
+
+def _validate_update(new: Document, old: Document) -> list[FieldError]:
+    errors = _validate_create(new) + metadata_update_errors(new["metadata"], old["metadata"])
+    errors += [
+        forbidden(name, f"updates to {name} are forbidden.") for name in _FIXED if new.get(name) != old.get(name)
+    ]
+    after, before = new["volumeBindingMode"], old["volumeBindingMode"]
+    return errors + immutable_errors(after, before, "volumeBindingMode", shown=TypedString(after))
+
+
+def _parameters_errors(parameters: dict[str, str], path: str) -> list[FieldError]:
+    if len(parameters) > _MAX_PARAMETERS:
+        return [too_long(path, _MAX_PARAMETERS)]
+    errors = [invalid(path, "", "field can not be empty.")] if "" in parameters else []
+    if sum(byte_length(key) + byte_length(value) for key, value in parameters.items()) > _MAX_PARAMETERS_BYTES:
+        errors.append(too_long(path, _MAX_PARAMETERS_BYTES))
+    return errors
+
+
+def _topologies_errors(terms: Sequence[Document], path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    # Upstream's list of terms starts with as many empty ones, so an empty term is always a duplicate.
+    seen: list[dict[str, set[str]]] = [{} for _ in terms]
+    for index, term in enumerate(terms):
+        at = f"{path}[{index}].matchLabelExpressions"
+        keys: dict[str, set[str]] = {}
+        for number, requirement in enumerate(term.get("matchLabelExpressions", ())):
+            key, values = requirement["key"], requirement.get("values", ())
+            errors += _requirement_errors(key, values, f"{at}[{number}]")
+            if key in keys:
+                errors.append(duplicate(f"{at}[{number}].key", key))
+            keys[key] = set(values)
+        errors += [duplicate(at, "") for other in seen if other == keys]
+        seen.append(keys)
+    return errors
+
+
+def _requirement_errors(key: str, values: Sequence[str], path: str) -> list[FieldError]:
+    errors = [] if values else [required(f"{path}.values")]
+    errors += [
+        duplicate(f"{path}.values[{index}]", value) for index, value in enumerate(values) if value in values[:index]
+    ]
+    return errors + label_name_errors(key, f"{path}.key")
+
+
+STRATEGIES: dict[str, Strategy] = {
+    "storageclasses.storage.k8s.io": Strategy(
+        default=_default,
+        validate_create=_validate_create,
+        validate_update=_validate_update,
+        warnings=Warnings.always(storage_class_warnings),
+    )
+}
+"""By group resource."""

@@ -1,0 +1,236 @@
+"""Merges one message of a source into the pods known from it.
+
+In: the stored pods of the source by UID, and the message. Out: a `Merged` that says what was added, changed and
+removed, and which entries to store. A message costs what it carries: ADD, UPDATE, DELETE, REMOVE and RESTORE look only
+at the pods in it; SET carries everything its source has and is compared as a whole.
+
+Upstream: pkg/kubelet/config/config.go (podStorage.merge). RESTORE was there until 1.18 and is kept; see `merge_update`.
+
+What an incoming pod changes about the one already known under its UID.
+
+In: the pod as stored and the pod as its source sends it now. Out: the kind of difference, and the pod to store.
+Pods are frozen, so a stored pod is never touched: a changed one is a new value that shares every unchanged part.
+
+Upstream: pkg/kubelet/config/config.go (checkAndUpdatePod).
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import Enum, auto
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from pykubelet.api.generated.core import Pod
+from pykubelet.api.pods import CONFIG_SEEN, CONFIG_SOURCE, LOCAL_ANNOTATIONS, pod_full_name
+from pykubelet.api.times import same_instant
+from pykubelet.kubelet.types import PodOperation, PodUpdate
+
+
+class PodDifference(Enum):
+    """What kind of change an incoming pod is."""
+
+    NONE = auto()
+    STATUS = auto()
+    """Only the status: the node knows better and will correct it."""
+    UPDATE = auto()
+    """What shall run has changed."""
+    DELETION = auto()
+    """What shall run has changed, and the pod is being deleted."""
+
+
+def compare_pods(existing: Pod, incoming: Pod) -> tuple[PodDifference, Pod]:
+    """How `incoming` differs from `existing`, and the pod to store from now on.
+
+    Name, namespace, UID, owners, finalizers and creation time stay as they were first seen; the generation moves only
+    together with a real change. Annotations that the node wrote itself are kept. The resource version moves with
+    whatever moves, unlike upstream: the status manager must tell which of two objects is newer.
+    """
+    if not _differs(existing, incoming):
+        if _same(existing.status, incoming.status):
+            return PodDifference.NONE, existing
+        metadata = replace(existing.metadata, resource_version=incoming.metadata.resource_version)
+        return PodDifference.STATUS, replace(existing, metadata=metadata, status=incoming.status)
+    metadata = replace(
+        existing.metadata,
+        labels=incoming.metadata.labels,
+        annotations=_with_local(incoming.metadata.annotations, existing.metadata.annotations),
+        deletion_timestamp=incoming.metadata.deletion_timestamp,
+        deletion_grace_period_seconds=incoming.metadata.deletion_grace_period_seconds,
+        generation=incoming.metadata.generation,
+        resource_version=incoming.metadata.resource_version,
+    )
+    pod = replace(existing, metadata=metadata, spec=incoming.spec, status=incoming.status)
+    deleting = incoming.metadata.deletion_timestamp is not None
+    return (PodDifference.DELETION if deleting else PodDifference.UPDATE), pod
+
+
+def _differs(existing: Pod, incoming: Pod) -> bool:
+    """Whether anything differs that decides what shall run; cheap questions first."""
+    old, new = existing.metadata, incoming.metadata
+    return not (
+        old.deletion_grace_period_seconds == new.deletion_grace_period_seconds
+        and same_instant(old.deletion_timestamp, new.deletion_timestamp)
+        and _same(old.labels, new.labels)
+        and _same_annotations(old.annotations, new.annotations)
+        and _same(existing.spec, incoming.spec)
+    )
+
+
+def _same(left: Any, right: Any) -> bool:
+    """Equality that is free for two views of one value, the usual case for a manifest read again."""
+    return left is right or bool(left == right)
+
+
+def _same_annotations(existing: Mapping[str, str], incoming: Mapping[str, str]) -> bool:
+    return existing is incoming or _foreign(existing) == _foreign(incoming)
+
+
+def _foreign(annotations: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in annotations.items() if key not in LOCAL_ANNOTATIONS}
+
+
+def _with_local(incoming: Mapping[str, str], existing: Mapping[str, str]) -> dict[str, str]:
+    return {**incoming, **{key: existing[key] for key in LOCAL_ANNOTATIONS if key in existing}}
+
+
+Pods = tuple[Pod, ...]
+
+
+class MergeResult(Struct, frozen=True, kw_only=True):
+    """What a message changed. A pod is in one of the lists, except where a message names a UID twice."""
+
+    stored: Mapping[str, Pod] = {}
+    """The entries to store, by UID."""
+    replaces: bool = False
+    """Whether `stored` is all the source has now; otherwise it goes on top of what there was, less `removes`."""
+    removes: Pods = ()
+    adds: Pods = ()
+    updates: Pods = ()
+    deletes: Pods = ()
+    reconciles: Pods = ()
+    restores: Pods = ()
+    duplicates: Pods = ()
+    """Dropped: an earlier pod of the same message has the same name and namespace."""
+
+
+NOTHING = MergeResult()
+
+
+def merge_update(stored: Mapping[str, Pod], update: PodUpdate, *, source: str, seen_at: str) -> MergeResult:
+    """What `update` changes about `stored`, the pods of `source`; neither is touched.
+
+    The operation only says how to read the list of pods; what comes out is decided by comparison, so an ADD of a known
+    pod may come out as an update, a graceful deletion, or nothing. A pod seen for the first time is stamped with
+    its source and with `seen_at`.
+
+    RESTORE brings pods remembered from an earlier run (of the API source, before the API server answers). Pods
+    unknown so far are stored and come out as restores; a known one is left alone, because what its source said in this
+    run is newer. It does not count as hearing from the source: the first SET does, and it removes what is gone.
+    """
+    match update.op:
+        case PodOperation.SET:
+            return _set(stored, update.pods, source, seen_at)
+        case PodOperation.ADD | PodOperation.UPDATE | PodOperation.DELETE:
+            return _applied(stored, update.pods, source, seen_at, replaces=False)
+        case PodOperation.REMOVE:
+            return MergeResult(removes=_known(stored, update.pods))
+        case PodOperation.RESTORE:
+            return _restored(stored, update.pods, source, seen_at)
+        case _:
+            return NOTHING
+
+
+def stored_after(stored: dict[str, Pod], merged: MergeResult) -> dict[str, Pod]:
+    """The pods of the source once `merged` is applied; `stored` is given up to it and may be changed in place."""
+    if merged.replaces:
+        return dict(merged.stored)
+    stored.update(merged.stored)
+    for pod in merged.removes:
+        del stored[pod.metadata.uid]
+    return stored
+
+
+class _Entry:
+    """A stored pod during a merge. Lists share it, so a UID named twice shows its last state in each of them."""
+
+    __slots__ = ("pod",)
+
+    def __init__(self, pod: Pod) -> None:
+        self.pod = pod
+
+
+def _set(stored: Mapping[str, Pod], pods: Pods, source: str, seen_at: str) -> MergeResult:
+    applied = _applied(stored, pods, source, seen_at, replaces=True)
+    return replace(applied, removes=tuple(pod for uid, pod in stored.items() if uid not in applied.stored))
+
+
+def _applied(stored: Mapping[str, Pod], pods: Pods, source: str, seen_at: str, *, replaces: bool) -> MergeResult:
+    """Compare each pod with the one of its UID; if the message `replaces`, pods new in it do not count as known."""
+    unique, duplicates = _unique(pods)
+    current: dict[str, _Entry] = {}
+    known = {} if replaces else current
+    adds: list[_Entry] = []
+    changed: dict[PodDifference, list[_Entry]] = {difference: [] for difference in PodDifference}
+    for pod in unique:
+        uid = pod.metadata.uid
+        if uid not in known and uid in stored:
+            known[uid] = _Entry(stored[uid])
+        if entry := known.get(uid):
+            difference, entry.pod = compare_pods(entry.pod, pod)
+            changed[difference].append(entry)
+        else:
+            entry = _Entry(_annotated(pod, {CONFIG_SOURCE: source, CONFIG_SEEN: seen_at}))
+            adds.append(entry)
+        current[uid] = entry
+    return MergeResult(
+        stored={uid: entry.pod for uid, entry in current.items()},
+        replaces=replaces,
+        adds=_pods(adds),
+        updates=_pods(changed[PodDifference.UPDATE]),
+        deletes=_pods(changed[PodDifference.DELETION]),
+        reconciles=_pods(changed[PodDifference.STATUS]),
+        duplicates=duplicates,
+    )
+
+
+def _restored(stored: Mapping[str, Pod], pods: Pods, source: str, seen_at: str) -> MergeResult:
+    unique, duplicates = _unique(pods)
+    # A pod that was stamped in the earlier run keeps that stamp: it is still when the node first saw it.
+    restored = {
+        pod.metadata.uid: _annotated(
+            pod, {CONFIG_SOURCE: source, CONFIG_SEEN: pod.metadata.annotations.get(CONFIG_SEEN, seen_at)}
+        )
+        for pod in unique
+        if pod.metadata.uid not in stored
+    }
+    return MergeResult(stored=restored, restores=tuple(restored.values()), duplicates=duplicates)
+
+
+def _unique(pods: Pods) -> tuple[Pods, Pods]:
+    """The first pod of each full name, and the others."""
+    if len(pods) < 2:
+        return pods, ()
+    first: dict[str, Pod] = {}
+    duplicates: list[Pod] = []
+    for pod in pods:
+        name = pod_full_name(pod)
+        if name in first:
+            duplicates.append(pod)
+        else:
+            first[name] = pod
+    return tuple(first.values()), tuple(duplicates)
+
+
+def _known(stored: Mapping[str, Pod], pods: Pods) -> Pods:
+    """The stored pods whose UIDs are named, each once."""
+    uids = dict.fromkeys(pod.metadata.uid for pod in pods)
+    return tuple(stored[uid] for uid in uids if uid in stored)
+
+
+def _annotated(pod: Pod, annotations: Mapping[str, str]) -> Pod:
+    return replace(pod, metadata=replace(pod.metadata, annotations={**pod.metadata.annotations, **annotations}))
+
+
+def _pods(entries: Iterable[_Entry]) -> Pods:
+    return tuple(entry.pod for entry in entries)

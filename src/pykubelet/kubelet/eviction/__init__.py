@@ -1,0 +1,1 @@
+"""What the machine is short of: measured, judged, told as conditions, relieved by evicting pods."""

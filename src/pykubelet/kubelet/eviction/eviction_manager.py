@@ -1,0 +1,266 @@
+"""Evicts pods: one at a time while the machine is short of something, and who is beyond its limits.
+
+In: what the watch concluded, what pods use. Out: dead containers and unused images removed, where that helps; else a pod
+that failed as Evicted, with an event. Who goes is decided in `eviction_plan.py` and `local_limits.py`. After an eviction it
+looks again as soon as nothing is left of the pod, for that may have been enough.
+
+Upstream: pkg/kubelet/eviction/eviction_manager.go
+
+Makes room on a disk that is full: removes dead containers, then images that nobody uses.
+
+Upstream: buildSignalToNodeReclaimFuncs in pkg/kubelet/eviction/helpers.go
+
+Which pods use more of the disk than they may: by an emptyDir, all together, or by one container.
+
+Pure. Upstream: localStorageEviction in pkg/kubelet/eviction/eviction_manager.go
+"""
+
+import asyncio
+import math
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Protocol
+
+from pykubelet.aio.log import get_logger
+from pykubelet.api.generated.core import Container, ObjectReference, Pod, Volume
+from pykubelet.api.pod_resources import container_sums
+from pykubelet.api.pods import EPHEMERAL_STORAGE, PodUid, is_critical_pod, pod_label
+from pykubelet.api.quantity import Quantity, add, parse_quantity
+from pykubelet.api.serializer import to_document
+from pykubelet.client.recorder import WARNING, AnnotatingRecorder, reference_to
+from pykubelet.kubelet.eviction.pod_usage import DiskUsage, PodUsage, PodUsageReader, PodUsages, ephemeral_storage
+from pykubelet.kubelet.eviction.pressure_monitor import PERIOD_SECONDS, PressureMonitor
+from pykubelet.kubelet.eviction.ranking import REASON, Eviction, StarvedResource, evicted, plan_eviction
+from pykubelet.kubelet.images.image_gc_manager import ImageGcManager
+from pykubelet.kubelet.kuberuntime.container_gc import ContainerGc
+from pykubelet.kubelet.types import KillPodOptions
+from pykubelet.runtimes.protocol import RuntimeFailure
+
+_NOTHING = DiskUsage()
+
+
+def is_limited(pod: Pod) -> bool:
+    """Whether a pod has any limit that can be exceeded; others need not be measured. One that is critical stays anyway."""
+    limits = (*map(_size_limit, pod.spec.volumes), *map(_container_limit, _containers(pod)))
+    return not is_critical_pod(pod) and any(limit is not None for limit in limits)
+
+
+def over_limits(pods: Iterable[Pod], uses: PodUsages, *, has_image_fs: bool) -> tuple[Eviction, ...]:
+    """Everybody who has to go for that; it is their own fault, so it is no disruption."""
+    found = []
+    for pod in pods:
+        use = uses.get(PodUid(pod.metadata.uid))
+        if use is None or is_critical_pod(pod):
+            continue
+        signal, message = _exceeded(pod, use, has_image_fs=has_image_fs)
+        if message:
+            found.append(Eviction(pod=pod, message=message, signal=signal, is_disruption=False))
+    return tuple(found)
+
+
+def _exceeded(pod: Pod, use: PodUsage, *, has_image_fs: bool) -> tuple[str, str]:
+    """The first limit that is exceeded, and what is said about it."""
+    for volume in pod.spec.volumes:
+        limit = _size_limit(volume)
+        if limit is not None and use.volumes.get(volume.name, _NOTHING).bytes > limit.value():
+            return "emptydirfs.limit", f'Usage of EmptyDir volume "{volume.name}" exceeds the limit "{limit}". '
+    whole = _pod_limit(pod)
+    if whole is not None and ephemeral_storage(pod, use).bytes > whole.value():
+        message = f"Pod ephemeral local storage usage exceeds the total limit of containers {whole}. "
+        return "ephemeralpodfs.limit", message
+    for container in pod.spec.containers:
+        limit, one = _container_limit(container), use.containers.get(container.name)
+        if limit is None or one is None or not limit.value():
+            continue
+        layer = one.layer if one.layer is not None and not has_image_fs else _NOTHING
+        if ((one.logs or _NOTHING) + layer).bytes > limit.value():
+            message = f'Container {container.name} exceeded its local ephemeral storage limit "{limit}". '
+            return "ephemeralcontainerfs.limit", message
+    return "", ""
+
+
+def _size_limit(volume: Volume) -> Quantity | None:
+    text = volume.empty_dir.size_limit if volume.empty_dir is not None else None
+    limit = parse_quantity(text) if text else None
+    return limit if limit is not None and limit.sign() > 0 else None
+
+
+def _pod_limit(pod: Pod) -> Quantity | None:
+    limit = container_sums(to_document(pod.spec), "limits").get(EPHEMERAL_STORAGE)
+    overhead = pod.spec.overhead.get(EPHEMERAL_STORAGE)
+    return add(limit, parse_quantity(overhead)) if limit is not None and overhead else limit
+
+
+def _container_limit(container: Container) -> Quantity | None:
+    text = container.resources.limits.get(EPHEMERAL_STORAGE)
+    return parse_quantity(text) if text is not None else None
+
+
+def _containers(pod: Pod) -> tuple[Container, ...]:
+    return (*pod.spec.containers, *pod.spec.init_containers)
+
+
+log = get_logger(__name__)
+
+LIMITS_PERIOD_SECONDS = 60.0
+"""How often disk limits are looked at: as often as upstream counts the files of a volume."""
+CLEANUP_SECONDS = 30.0
+_LOOK_SECONDS = 1.0
+
+
+class EvictionKiller(Protocol):
+    """Kills pods and waits for it."""
+
+    async def kill_now(self, pod: Pod, kill: KillPodOptions) -> None:
+        """Kill a pod; raises if that takes too long."""
+
+
+class EvictionPodLister(Protocol):
+    """The pods of this node, and how they end."""
+
+    def active_pods(self) -> tuple[Pod, ...]:
+        """Those that have not come to their end."""
+
+    def is_finished(self, uid: PodUid) -> bool:
+        """Whether nothing of a pod is left to be cleared up."""
+
+
+class Reclaimer(Protocol):
+    """Makes room on disk without touching what runs."""
+
+    async def reclaim(self) -> None:
+        """Remove what nobody uses; never raises."""
+
+
+class EvictionManager:
+    """Keeps one machine from running out of things. Without a reclaimer, there being no images, only pods go."""
+
+    def __init__(
+        self,
+        *,
+        watch: PressureMonitor,
+        meter: PodUsageReader,
+        pods: EvictionPodLister,
+        killer: EvictionKiller,
+        reclaimer: Reclaimer | None,
+        recorder: AnnotatingRecorder,
+        node: ObjectReference,
+        max_grace_seconds: int = 0,
+    ) -> None:
+        self._watch, self._meter, self._pods, self._killer = watch, meter, pods, killer
+        self._reclaimer, self._recorder, self._node = reclaimer, recorder, node
+        self._max_grace_seconds = max_grace_seconds
+        self._limits_due_at = -math.inf
+        self._stuck: set[PodUid] = set()
+        self._counts: dict[str, int] = {}
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How many pods were evicted, by signal."""
+        return self._counts
+
+    async def run(self, ready: asyncio.Event) -> None:
+        """Look and act until cancelled; `ready` is set after the first look."""
+        while True:
+            await self._watch.look()
+            ready.set()
+            gone = await self.act()
+            if gone:
+                await self._until_finished(gone)
+            else:
+                await asyncio.sleep(PERIOD_SECONDS)
+
+    async def act(self) -> tuple[Pod, ...]:
+        """Do what the last look calls for; the pods that were evicted."""
+        try:
+            return await self._enforce_limits() or await self._relieve()
+        except RuntimeFailure as failure:
+            log.warning("pods are not measured, so none is evicted", cause=failure.message)
+            return ()
+
+    async def _enforce_limits(self) -> tuple[Pod, ...]:
+        now = self._watch.judgement.at
+        if now < self._limits_due_at:
+            return ()
+        self._limits_due_at = now + LIMITS_PERIOD_SECONDS
+        pods = [pod for pod in self._candidates() if is_limited(pod)]
+        if not pods:
+            return ()
+        uses = await self._meter.measure(pods, with_disk=True)
+        evictions = over_limits(pods, uses, has_image_fs=self._watch.has_image_fs)
+        for eviction in evictions:
+            await self._evict(eviction)
+        return tuple(eviction.pod for eviction in evictions)
+
+    async def _relieve(self) -> tuple[Pod, ...]:
+        shortage = self._watch.shortage
+        if shortage is None:
+            return ()
+        resource = shortage.first.resource
+        log.warning("the node is short of something", resource=resource)
+        self._recorder.event(self._node, WARNING, "EvictionThresholdMet", f"Attempting to reclaim {resource}")
+        if await self._has_reclaimed(shortage):
+            log.info("there is enough again without evicting a pod", resource=resource)
+            return ()
+        pods = self._candidates()
+        uses = await self._meter.measure(pods, with_disk=shortage.needs_disk)
+        eviction = plan_eviction(shortage, pods, uses, max_grace_seconds=self._max_grace_seconds)
+        if eviction is None:
+            log.error("there is no pod that may be evicted", resource=resource, pods=len(pods))
+            return ()
+        await self._evict(eviction)
+        return (eviction.pod,)
+
+    def _candidates(self) -> tuple[Pod, ...]:
+        """The pods that may be chosen. Upstream chooses one that does not stop again and again, and nobody else."""
+        active = {PodUid(pod.metadata.uid): pod for pod in self._pods.active_pods()}
+        self._stuck &= active.keys()
+        return tuple(pod for uid, pod in active.items() if uid not in self._stuck)
+
+    async def _has_reclaimed(self, shortage: StarvedResource) -> bool:
+        if self._reclaimer is None or not shortage.is_for_reclaim:
+            return False
+        await self._reclaimer.reclaim()
+        return await self._watch.is_relieved()
+
+    async def _evict(self, eviction: Eviction) -> None:
+        pod = eviction.pod
+        log.warning("pod evicted", pod=pod_label(pod), signal=eviction.signal, why=eviction.message)
+        self._recorder.event(reference_to(pod), WARNING, REASON, eviction.message, eviction.annotations)
+        self._counts[eviction.signal] = self._counts.get(eviction.signal, 0) + 1
+        kill = KillPodOptions(
+            evict=True, grace_seconds=eviction.grace_seconds, change_status=partial(evicted, eviction)
+        )
+        try:
+            await self._killer.kill_now(pod, kill)
+        except Exception as error:  # noqa: BLE001  its worker goes on trying; others may have to go meanwhile
+            log.warning("evicted pod not stopped in time", pod=pod_label(pod), cause=str(error))
+            self._stuck.add(PodUid(pod.metadata.uid))
+
+    async def _until_finished(self, pods: tuple[Pod, ...]) -> None:
+        """Wait a while for volumes and logs to go: they may be what was needed."""
+        for _ in range(int(CLEANUP_SECONDS / _LOOK_SECONDS)):
+            await asyncio.sleep(_LOOK_SECONDS)
+            if all(self._pods.is_finished(PodUid(pod.metadata.uid)) for pod in pods):
+                return
+        log.warning("evicted pods not cleared up in time", pods=[pod_label(pod) for pod in pods])
+
+
+class DiskReclaimer:
+    """Both garbage collectors, in a hurry. A runtime without images has only the first."""
+
+    def __init__(self, *, containers: ContainerGc, images: ImageGcManager | None) -> None:
+        self._containers, self._images = containers, images
+
+    async def reclaim(self) -> None:
+        """Remove what nobody uses; what cannot be removed is only told."""
+        try:
+            await self._containers.collect(is_urgent=True)
+        except (RuntimeFailure, OSError) as error:
+            log.warning("dead containers not removed from a full disk", cause=str(error))
+        if self._images is None:
+            return
+        try:
+            await self._images.remove_unused()
+        except RuntimeFailure as failure:
+            log.warning("unused images not removed from a full disk", cause=failure.message)

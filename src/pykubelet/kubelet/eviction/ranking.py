@@ -1,0 +1,235 @@
+"""In which order pods go when the node is short of something.
+
+Pure. Short of memory or disk, those first that use more than they asked for, then the least important, then those that use
+most beyond what they asked for; short of process ids, the least important and then those with most processes. A pod that
+could not be measured goes before its equals. Upstream: the rank functions of pkg/kubelet/eviction/helpers.go
+
+Whom a node evicts when it is short of something, how fast, and what is said about it.
+
+Pure. In: thresholds that call for it, what was measured of the machine and of pods. Out: one eviction, or none.
+Upstream: synchronize and evictPod in pkg/kubelet/eviction/eviction_manager.go, evictionMessage in helpers.go
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from pykubelet.api.generated.core import Container, Pod, PodCondition, PodStatus
+from pykubelet.api.pods import EPHEMERAL_STORAGE, MEMORY, PodUid, amounts, is_critical_pod, pod_requests
+from pykubelet.api.quantity import Format, Quantity, parse_quantity
+from pykubelet.kubelet.eviction.pod_usage import ContainerUsage, PodUsage, PodUsages, disk_use
+from pykubelet.kubelet.eviction.thresholds import (
+    DISK_PRESSURE,
+    IMAGE_FS_AVAILABLE,
+    IMAGE_FS_INODES,
+    INODES,
+    MEMORY_AVAILABLE,
+    NODE_FS_AVAILABLE,
+    NODE_FS_INODES,
+    PID_AVAILABLE,
+    PIDS,
+    RESOURCES,
+    Observation,
+    Threshold,
+)
+
+_Rank: TypeAlias = tuple[int, ...]
+_RankOf: TypeAlias = Callable[[Pod, PodUsage | None], _Rank]
+
+
+def ranked(pods: Iterable[Pod], uses: PodUsages, signal: str, *, has_image_fs: bool) -> tuple[Pod, ...]:
+    """The pods, who goes first standing first; among equals nothing is changed."""
+    rank: _RankOf
+    if signal == MEMORY_AVAILABLE:
+        rank = _by_memory
+    elif signal == PID_AVAILABLE:
+        rank = _by_processes
+    else:
+        rank = partial(_by_disk, signal, has_image_fs)
+    return tuple(sorted(pods, key=lambda pod: rank(pod, uses.get(PodUid(pod.metadata.uid)))))
+
+
+def requested(pod: Pod, resource: str) -> int:
+    """How much a pod asked for; what it costs to run it counts only beside that."""
+    overhead = amounts(pod.spec.overhead).get(resource, 0)
+    whole = pod_requests(pod).get(resource, 0)
+    return whole if whole > overhead else 0
+
+
+def _by_memory(pod: Pod, use: PodUsage | None) -> _Rank:
+    if use is None:
+        return 0, 0, _priority(pod), 0
+    beyond = use.memory_bytes - requested(pod, MEMORY)
+    return 1, int(beyond <= 0), _priority(pod), -beyond
+
+
+def _by_processes(pod: Pod, use: PodUsage | None) -> _Rank:
+    return (_priority(pod), 0, 0) if use is None else (_priority(pod), 1, -use.processes)
+
+
+def _by_disk(signal: str, has_image_fs: bool, pod: Pod, use: PodUsage | None) -> _Rank:
+    if use is None:
+        return 0, 0, _priority(pod), 0
+    used, asked = disk_use(pod, use, signal, has_image_fs=has_image_fs), requested(pod, EPHEMERAL_STORAGE)
+    if RESOURCES[signal] == INODES:
+        # Nobody can ask for inodes. As upstream, the last word is the number less the bytes that were asked for.
+        return 1, int(used.inodes <= 0), _priority(pod), asked - used.inodes
+    return 1, int(used.bytes <= asked), _priority(pod), asked - used.bytes
+
+
+def _priority(pod: Pod) -> int:
+    return pod.spec.priority or 0
+
+
+REASON = "Evicted"
+DISRUPTION_TARGET = "DisruptionTarget"
+AT_ONCE_SECONDS = 1
+"""What a pod gets to end when there is no time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Eviction:
+    """A pod to evict. `is_disruption` if the pod is not to blame for it."""
+
+    pod: Pod
+    message: str
+    signal: str
+    grace_seconds: int = AT_ONCE_SECONDS
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    is_disruption: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StarvedResource:
+    """What the node is short of: thresholds that call for eviction, and what was measured. At least one is called for."""
+
+    starved: Sequence[Threshold]
+    observed: Mapping[str, Observation]
+    has_image_fs: bool = False
+    """Whether images and layers are not on the disk of volumes and logs."""
+
+    @property
+    def first(self) -> Threshold:
+        """The one to see to now: memory comes before everything else."""
+        return self._in_order()[0]
+
+    @property
+    def needs_disk(self) -> bool:
+        """Whether it matters what pods have on disk."""
+        return self.first.condition == DISK_PRESSURE
+
+    @property
+    def is_for_reclaim(self) -> bool:
+        """Whether dead containers and unused images take what is needed."""
+        images = {IMAGE_FS_AVAILABLE, IMAGE_FS_INODES}
+        disks = images if self.has_image_fs else images | {NODE_FS_AVAILABLE, NODE_FS_INODES}
+        return self.first.signal in disks
+
+    def words(self, resource: str) -> str:
+        """What is short, how much there should be and how much there is."""
+        said = f"The node was low on resource: {resource}. "
+        for one in self._in_order():
+            if one.resource == resource and one.signal in self.observed:
+                seen = self.observed[one.signal]
+                left = _written(seen.available, resource)
+                return f"{said}Threshold quantity: {one.needed(seen)}, available: {left}. "
+        return said
+
+    def _in_order(self) -> list[Threshold]:
+        return sorted(self.starved, key=lambda one: one.signal != MEMORY_AVAILABLE)
+
+
+def plan_eviction(
+    shortage: StarvedResource, pods: Iterable[Pod], uses: PodUsages, *, max_grace_seconds: int = 0
+) -> Eviction | None:
+    """Who goes; nobody if all that are left are critical: static pods would not come back, others the node needs."""
+    threshold = shortage.first
+    order = ranked(pods, uses, threshold.signal, has_image_fs=shortage.has_image_fs)
+    pod = next((pod for pod in order if not is_critical_pod(pod)), None)
+    if pod is None:
+        return None
+    message, annotations = _explained(shortage, pod, uses.get(PodUid(pod.metadata.uid)))
+    return Eviction(
+        pod=pod,
+        message=message,
+        signal=threshold.signal,
+        grace_seconds=AT_ONCE_SECONDS if threshold.is_hard else _soft_grace(pod, max_grace_seconds),
+        annotations=annotations,
+    )
+
+
+def evicted(eviction: Eviction, status: PodStatus) -> PodStatus:
+    """The status of a pod that is evicted."""
+    conditions = status.conditions
+    if eviction.is_disruption:
+        condition = PodCondition(
+            type=DISRUPTION_TARGET,
+            status="True",
+            reason="TerminationByKubelet",
+            message=eviction.message,
+            observed_generation=eviction.pod.metadata.generation,
+        )
+        conditions = (*(one for one in conditions if one.type != DISRUPTION_TARGET), condition)
+    return replace(status, phase="Failed", reason=REASON, message=eviction.message, conditions=conditions)
+
+
+def _soft_grace(pod: Pod, max_grace_seconds: int) -> int:
+    wanted = pod.spec.termination_grace_period_seconds
+    return max_grace_seconds if wanted is None else min(wanted, max_grace_seconds)
+
+
+def _explained(shortage: StarvedResource, pod: Pod, use: PodUsage | None) -> tuple[str, dict[str, str]]:
+    """The message, and the same for machines."""
+    resource = shortage.first.resource
+    message = shortage.words(resource)
+    if use is None:
+        return message, {}
+    annotations: dict[str, str] = {}
+    if resource == MEMORY and (asked := _pod_level_request(pod, resource)) is not None:
+        whole = _written(use.memory_bytes, resource)
+        message += _larger(f"Pod {pod.metadata.name}", whole, asked, resource)
+        annotations |= {"offending_pod": pod.metadata.name, "offending_pod_usage": str(whole)}
+    offenders: dict[str, str] = {}
+    for container in (*pod.spec.containers, *pod.spec.init_containers):
+        used, request = _used(use.containers.get(container.name), resource), _request(container, resource)
+        if used is not None and used > request:
+            message += _larger(f"Container {container.name}", used, request, resource)
+            offenders[container.name] = str(used)
+    annotations |= {
+        "offending_containers": ",".join(offenders),
+        "offending_containers_usage": ",".join(offenders.values()),
+        "starved_resource": resource,
+    }
+    return message, annotations
+
+
+def _larger(who: str, used: Quantity, request: Quantity, resource: str) -> str:
+    return f"{who} was using {used}, request is {request}, has larger consumption of {resource}. "
+
+
+def _pod_level_request(pod: Pod, resource: str) -> Quantity | None:
+    asked = pod.spec.resources.requests.get(resource) if pod.spec.resources is not None else None
+    return parse_quantity(asked) if asked is not None else None
+
+
+def _request(container: Container, resource: str) -> Quantity:
+    asked = container.resources.requests.get(resource)
+    return parse_quantity(asked) if asked is not None else Quantity()
+
+
+def _used(use: ContainerUsage | None, resource: str) -> Quantity | None:
+    """What one container uses of memory or disk; it is not counted of anything else."""
+    if use is None:
+        return None
+    if resource == MEMORY and use.memory_bytes is not None:
+        return _written(use.memory_bytes, resource)
+    if resource == EPHEMERAL_STORAGE and use.layer is not None and use.logs is not None:
+        return _written(use.layer.bytes + use.logs.bytes, resource)
+    return None
+
+
+def _written(number: int, resource: str) -> Quantity:
+    return Quantity(number, 0, Format.DECIMAL_SI if resource in {INODES, PIDS} else Format.BINARY_SI)

@@ -1,0 +1,206 @@
+"""Explains the pods of a node: finds everything that is known of one and has it judged.
+
+In: a name, from whoever asks the node's API. Out: an `Explanation`. Looks through the workers, so it costs a little for each
+pod of the node; people ask, not programs. Upstream has nothing like it.
+
+Explains a pod from the API server alone: it has no node, or its node does not tell.
+
+In: the pod, the events about it, its node. Out: a `Situation` whose trail are the events. Pure.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from pykubelet.aio.clock import Clock
+from pykubelet.api.generated.core import Event, Node, Pod, PodStatus
+from pykubelet.api.pods import PodUid, full_name, is_static_pod, pod_full_name
+from pykubelet.api.serializer import Document, to_document
+from pykubelet.api.times import parse_time
+from pykubelet.kubelet.explain.explanation import Blocked, BlockingStep, Explanation, PodSituation
+from pykubelet.kubelet.explain.terminating import blocked_by_finalizers
+from pykubelet.kubelet.explain.trail import EVENTS, PodTrails, TrailEntry, event_facts
+from pykubelet.kubelet.explain.waiting import waiting_for
+from pykubelet.kubelet.types import PodWorkerState
+
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def explain_from_api(pod: Pod, events: Iterable[Event], *, node_problem: str, now: datetime) -> Explanation:
+    """What can be said of a pod without asking its node."""
+    entries = event_trail(events)
+    seen = PodSituation(
+        pod=pod, status=pod.status, now=now, entries=entries, is_from_node=False, node_problem=node_problem
+    )
+    meta = pod.metadata
+    return Explanation(
+        meta.namespace,
+        meta.name,
+        waiting_for(seen),
+        uid=meta.uid,
+        phase=pod.status.phase,
+        node=pod.spec.node_name,
+        trail=entries,
+    )
+
+
+def with_api_finalizers(told: Explanation, pod: Pod) -> Explanation:
+    """What a node told, with what only the API knows: the finalizers that a pod has now."""
+    if told.waits_for.step is not BlockingStep.FINALIZER:
+        return told
+    return replace(told, waits_for=blocked_by_finalizers(pod))
+
+
+def event_trail(events: Iterable[Event]) -> tuple[TrailEntry, ...]:
+    """Events as entries of a trail, the newest last."""
+    entries = [_entry(event) for event in events]
+    return tuple(sorted(entries, key=lambda entry: entry.last_at or entry.at))
+
+
+def node_problem(node: Node | None) -> str:
+    """Why nothing can be expected of a node; empty if nothing is known against it."""
+    if node is None:
+        return "there is no such node"
+    ready = next((one for one in node.status.conditions if one.type == "Ready"), None)
+    if ready is not None and ready.status == "True":
+        return ""
+    return f"it is not ready: {ready.reason}: {ready.message}" if ready is not None else "it has never been ready"
+
+
+def _entry(event: Event) -> TrailEntry:
+    times = [
+        parse_time(text)
+        for text in (
+            event.first_timestamp,
+            event.event_time,
+            event.last_timestamp,
+            event.series.last_observed_time if event.series is not None else None,
+        )
+        if text
+    ] or [_LONG_AGO]
+    count = event.series.count if event.series is not None else event.count
+    first, last = min(times), max(times)
+    facts = tuple(event_facts(event.involved_object, event.message).items())
+    return TrailEntry(first, EVENTS, event.reason, facts, max(count, 1), last if last != first else None)
+
+
+class ExplainedPods(Protocol):
+    """The pods this node should run; a PodManager."""
+
+    def pod_by_name(self, namespace: str, name: str) -> Pod | None:
+        """The regular pod of this name."""
+
+
+class ExplainedStatuses(Protocol):
+    """What the node says about its pods; a StatusManager."""
+
+    def pod_status(self, uid: str) -> PodStatus | None:
+        """The newest status of a pod."""
+
+
+class ExplainedWorkers(Protocol):
+    """What is known of the worker of a pod."""
+
+    @property
+    def state(self) -> PodWorkerState:
+        """Where it is."""
+
+    @property
+    def pod(self) -> Pod | None:
+        """The pod, unless only the runtime knows it."""
+
+
+class ExplainedSourceProblem(Protocol):
+    """What is wrong with a manifest."""
+
+    @property
+    def where(self) -> str:
+        """Which."""
+
+    @property
+    def message(self) -> str:
+        """What."""
+
+
+class PodExplainer:
+    """Answers why a pod is where it is."""
+
+    def __init__(
+        self,
+        *,
+        node_name: str,
+        pods: ExplainedPods,
+        records: Mapping[PodUid, ExplainedWorkers],
+        statuses: ExplainedStatuses,
+        trail: PodTrails,
+        problems: Callable[[], Iterable[ExplainedSourceProblem]],
+        clock: Clock,
+    ) -> None:
+        self._node_name, self._pods, self._records, self._statuses = node_name, pods, records, statuses
+        self._trail, self._problems, self._clock = trail, problems, clock
+
+    def explain(self, namespace: str, name: str) -> Document | None:
+        """The document of an Explanation; None if the node has nothing to say about such a pod.
+
+        A static pod may be called as its manifest calls it.
+        """
+        for known in (name, f"{name}-{self._node_name.lower()}"):
+            pod = self._pods.pod_by_name(namespace, known) or self._ending(full_name(known, namespace))
+            if pod is not None:
+                return to_document(self._explained(pod))
+        problems = "; ".join(f"{one.where}: {one.message}" for one in self._problems())
+        if not problems:
+            return None
+        broken = Blocked(
+            BlockingStep.MANIFEST,
+            f"nobody knows such a pod; it may be in a manifest that makes no sense: {problems}",
+            "mend the manifest; it is looked at as soon as it changes",
+        )
+        return to_document(Explanation(namespace, name, broken, node=self._node_name, told_by=self._node_name))
+
+    def _explained(self, pod: Pod) -> Explanation:
+        uid = PodUid(pod.metadata.uid)
+        seen = self._situation(pod, holder=self._holder(pod))
+        return Explanation(
+            pod.metadata.namespace,
+            pod.metadata.name,
+            waiting_for(seen),
+            uid=uid,
+            phase=seen.status.phase,
+            node=self._node_name,
+            told_by=self._node_name,
+            trail=seen.entries,
+            left_out=self._trail.left_out(uid),
+        )
+
+    def _situation(self, pod: Pod, holder: PodSituation | None = None) -> PodSituation:
+        uid = PodUid(pod.metadata.uid)
+        record = self._records.get(uid)
+        return PodSituation(
+            pod=pod,
+            status=self._statuses.pod_status(uid) or pod.status,
+            now=self._clock.now(),
+            entries=self._trail.entries(uid),
+            waiting=self._trail.waiting(uid),
+            worker=record.state if record is not None else None,
+            holder=holder,
+        )
+
+    def _holder(self, pod: Pod) -> PodSituation | None:
+        """The static pod of the same name that has not ended yet."""
+        former = self._ending(pod_full_name(pod)) if is_static_pod(pod) else None
+        return self._situation(former) if former is not None and former is not pod else None
+
+    def _ending(self, name: str) -> Pod | None:
+        """A pod of this name that ends; its source may not name it any more."""
+        for record in self._records.values():
+            pod = record.pod
+            if (
+                pod is not None
+                and PodWorkerState.SYNC < record.state < PodWorkerState.FINISHED
+                and pod_full_name(pod) == name
+            ):
+                return pod
+        return None

@@ -1,0 +1,314 @@
+"""Sees to it that a container's image is on this machine: looks, pulls, backs off, and tells the user.
+
+In: a pod, a container and credentials, from the pod's worker. Out: the image's id, or RuntimeFailure with the waiting
+reason. What to do is decided in `image_plan.py`, the pulling is done by `pull_queue.py`. `run` must be running.
+Upstream: pkg/kubelet/images/image_manager.go.
+
+Images for a runtime that has none: whatever a container names is as good as here.
+
+Pulls images, a few at a time; whoever wants an image that is being pulled waits for that pull.
+
+In: names and credentials, from any task. Out: the image, or why not. A pull goes on when those who wait for it are
+cancelled, for the next one will want the image as well; one that nobody waits for any more is not begun.
+Upstream: pkg/kubelet/images/puller.go, which pulls an image once per container.
+
+Whether an image must be pulled, and what users are told about it: decisions and words.
+
+Values in, values out; pure. Upstream: pkg/kubelet/images/{image_manager,types}.go.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import TypeAlias
+
+from pykubelet.aio.backoff import KeyedBackoff
+from pykubelet.aio.clock import Clock
+from pykubelet.aio.tasks import start_supervised
+from pykubelet.api.field_errors import go_quote
+from pykubelet.api.generated.core import ObjectReference, Pod
+from pykubelet.api.pods import PodUid
+from pykubelet.api.times import format_duration
+from pykubelet.kinds.pod.image_names import with_default_tag
+from pykubelet.kubelet.events import NORMAL, WARNING, AnyContainer, EventReporter
+from pykubelet.runtimes.protocol import Image, Images, RegistryCredentials, RuntimeFailure
+
+ERR_IMAGE_PULL = "ErrImagePull"
+ERR_IMAGE_NEVER_PULL = "ErrImageNeverPull"
+IMAGE_INSPECT_ERROR = "ImageInspectError"
+IMAGE_PULL_BACK_OFF = "ImagePullBackOff"
+INVALID_IMAGE_NAME = "InvalidImageName"
+
+# What a runtime's error begins with where it knows more than that the pull failed.
+_KNOWN_CAUSES = {
+    "RegistryUnavailable": "the registry is unavailable",
+    "SignatureValidationFailed": "the signature validation failed",
+}
+
+
+class ImageStep(Enum):
+    """What to do about a container's image."""
+
+    USE = auto()
+    PULL = auto()
+    REFUSE = auto()
+
+
+def must_inspect(policy: str) -> bool:
+    """Whether it matters if the image is here already; a policy that is none of the three pulls."""
+    return policy in {"IfNotPresent", "Never"}
+
+
+def image_step(policy: str, *, is_here: bool) -> ImageStep:
+    """The step for an image; `is_here` says nothing if nobody had to look."""
+    if not must_inspect(policy):
+        return ImageStep.PULL
+    if is_here:
+        return ImageStep.USE
+    return ImageStep.REFUSE if policy == "Never" else ImageStep.PULL
+
+
+def pull_failure(image: str, error: str, reason: str = "") -> tuple[str, str]:
+    """The waiting reason and the message for a pull that failed; a reason the runtime gave goes first."""
+    for known, cause in _KNOWN_CAUSES.items():
+        if error.startswith(known):
+            return known, f"image pull failed for {image} because {cause}{error.removeprefix(known)}"
+    return reason or ERR_IMAGE_PULL, error
+
+
+def invalid_name_text(image: str, error: str) -> str:
+    return f"Failed to apply default image tag {go_quote(image)}: {error}"
+
+
+def not_inspected_text(image: str, error: str) -> str:
+    return f"Failed to inspect image {go_quote(image)}: {error}"
+
+
+def never_pulled_text(image: str) -> str:
+    return f"Container image {go_quote(image)} is not present with pull policy of Never"
+
+
+def already_here_text(image: str) -> str:
+    return f"Container image {go_quote(image)} already present on machine"
+
+
+def pulling_text(image: str) -> str:
+    return f"Pulling image {go_quote(image)}"
+
+
+def pulled_text(image: str, *, pull_seconds: float, total_seconds: float, size_bytes: int) -> str:
+    """Both durations in whole milliseconds: that of the pull itself, and that with the wait before it."""
+    pull, total = (format_duration(int(seconds * 1000) / 1000) for seconds in (pull_seconds, total_seconds))
+    return f"Successfully pulled image {go_quote(image)} in {pull} ({total} including waiting). Image size: {size_bytes} bytes."
+
+
+def not_pulled_text(image: str, error: str) -> str:
+    return f"Failed to pull image {go_quote(image)}: {error}"
+
+
+def back_off_text(image: str) -> str:
+    return f"Back-off pulling image {go_quote(image)}"
+
+
+# Other credentials may get another answer, so only those with the same share a pull.
+_Key: TypeAlias = tuple[str, tuple[RegistryCredentials, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class PulledImage:
+    """An image, and how long it took to fetch, without the wait before it."""
+
+    image: Image
+    seconds: float
+
+
+@dataclass(slots=True)
+class _Pull:
+    outcome: asyncio.Future[PulledImage | RuntimeFailure] = field(default_factory=asyncio.Future)
+    waiting: int = 0
+
+
+class PullQueue:
+    """At most `parallel` pulls at once; `run` does them."""
+
+    def __init__(self, *, images: Images, clock: Clock, parallel: int = 1) -> None:
+        self._images, self._clock, self._parallel = images, clock, parallel
+        self._pulls: dict[_Key, _Pull] = {}
+        self._queue: asyncio.Queue[_Key] = asyncio.Queue()
+
+    async def pull(self, name: str, credentials: Sequence[RegistryCredentials]) -> PulledImage:
+        """Fetch an image, or wait for a pull under way; RuntimeFailure if it cannot be had."""
+        key = (name, tuple(credentials))
+        pull = self._pulls.get(key)
+        if pull is None:
+            pull = self._pulls[key] = _Pull()
+            self._queue.put_nowait(key)
+        pull.waiting += 1
+        try:
+            outcome = await asyncio.shield(pull.outcome)
+        finally:
+            pull.waiting -= 1
+        if isinstance(outcome, RuntimeFailure):
+            raise RuntimeFailure(outcome.message, reason=outcome.reason) from outcome
+        return outcome
+
+    async def run(self, ready: asyncio.Event) -> None:
+        """Pull what is asked for, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for number in range(self._parallel):
+                start_supervised(group, f"image puller {number + 1}", self._work)
+            ready.set()
+
+    async def _work(self) -> None:
+        while True:
+            key = await self._queue.get()
+            pull = self._pulls[key]
+            if not pull.waiting:
+                del self._pulls[key]
+                continue
+            try:
+                outcome = await self._fetch(*key)
+            except BaseException:
+                # Nobody may wait for an answer that will not come.
+                pull.outcome.set_result(RuntimeFailure("the pull was interrupted"))
+                raise
+            else:
+                pull.outcome.set_result(outcome)
+            finally:
+                del self._pulls[key]
+
+    async def _fetch(self, name: str, credentials: Sequence[RegistryCredentials]) -> PulledImage | RuntimeFailure:
+        started = self._clock.monotonic()
+        try:
+            image = await self._images.pull(name, credentials)
+        except RuntimeFailure as failure:
+            return failure
+        return PulledImage(image, self._clock.monotonic() - started)
+
+
+class ImageManager:
+    """The images of all containers of a node; pulls one at a time unless told otherwise."""
+
+    def __init__(
+        self,
+        *,
+        images: Images,
+        events: EventReporter,
+        clock: Clock,
+        parallel: int = 1,
+        first_seconds: float = 10.0,
+        limit_seconds: float = 300.0,
+        pulled: Callable[[PodUid, float, float], None] = lambda *_: None,
+    ) -> None:
+        """`pulled` hears for which pod an image was pulled, from when to when on the monotonic clock."""
+        self._pulled = pulled
+        self._images, self._events, self._clock = images, events, clock
+        self._queue = PullQueue(images=images, clock=clock, parallel=parallel)
+        self._backoff: KeyedBackoff[tuple[str, str]] = KeyedBackoff(
+            first_seconds=first_seconds, limit_seconds=limit_seconds
+        )
+        self._last_failures: dict[tuple[str, str], str] = {}
+
+    async def run(self, ready: asyncio.Event) -> None:
+        """Pull what is asked for, until cancelled."""
+        await self._queue.run(ready)
+
+    async def ensure(
+        self,
+        pod: Pod,
+        container: AnyContainer,
+        involved: ObjectReference,
+        credentials: Sequence[RegistryCredentials] = (),
+    ) -> str:
+        """The id of the container's image, which is then here; events are about `involved`."""
+        image, policy = container.image, container.image_pull_policy
+        try:
+            name = with_default_tag(image)
+        except ValueError as error:
+            text = invalid_name_text(image, str(error))
+            raise self._failed(involved, "InspectFailed", text, INVALID_IMAGE_NAME) from error
+        found = await self._find(involved, image, name) if must_inspect(policy) else ""
+        step = image_step(policy, is_here=bool(found))
+        if step is ImageStep.REFUSE:
+            text = never_pulled_text(image)
+            raise self._failed(involved, ERR_IMAGE_NEVER_PULL, text, ERR_IMAGE_NEVER_PULL)
+        if step is ImageStep.USE:
+            self._events.event(involved, NORMAL, "Pulled", already_here_text(image))
+            return found
+        return await self._pull((pod.metadata.uid, image), name, involved, credentials)
+
+    async def user_of(self, container: AnyContainer) -> str | None:
+        """Whom the container's image runs as, number or name; None if the image has no say."""
+        found = await self._images.find(with_default_tag(container.image))
+        return found.user if found is not None else None
+
+    async def _find(self, involved: ObjectReference, image: str, name: str) -> str:
+        try:
+            found = await self._images.find(name)
+        except RuntimeFailure as failure:
+            text = not_inspected_text(image, failure.message)
+            raise self._failed(involved, "InspectFailed", text, IMAGE_INSPECT_ERROR) from failure
+        return found.id if found is not None else ""
+
+    async def _pull(
+        self, key: tuple[str, str], name: str, involved: ObjectReference, credentials: Sequence[RegistryCredentials]
+    ) -> str:
+        uid, image = key
+        until = self._backoff.waits_since_advance(key, self._clock.now())
+        if until is not None:
+            text = back_off_text(image)
+            self._events.event(involved, NORMAL, "BackOff", text)
+            message = f"{text}: {self._last_failures[key]}" if key in self._last_failures else text
+            raise RuntimeFailure(message, reason=IMAGE_PULL_BACK_OFF, retry_at=until)
+        self._last_failures.pop(key, None)
+        self._events.event(involved, NORMAL, "Pulling", pulling_text(image))
+        started = self._clock.monotonic()
+        try:
+            pulled = await self._queue.pull(name, credentials)
+        except RuntimeFailure as failure:
+            raise self._pull_failed(key, involved, failure) from failure
+        ended = self._clock.monotonic()
+        self._pulled(PodUid(uid), started, ended)
+        text = pulled_text(
+            image, pull_seconds=pulled.seconds, total_seconds=ended - started, size_bytes=pulled.image.size_bytes
+        )
+        self._events.event(involved, NORMAL, "Pulled", text)
+        self._prune()
+        return pulled.image.id
+
+    def _pull_failed(self, key: tuple[str, str], involved: ObjectReference, failure: RuntimeFailure) -> RuntimeFailure:
+        _, image = key
+        self._events.event(involved, WARNING, "Failed", not_pulled_text(image, failure.message))
+        now = self._clock.now()
+        if self._backoff.waits_since_advance(key, now) is None:
+            # Two containers of a pod that waited for one pull failed once, not twice.
+            self._backoff.advance(key, event_at=now, now=now)
+        reason, message = pull_failure(image, failure.message, failure.reason)
+        self._last_failures[key] = f"{reason}: {message}"
+        # When to try again is not told yet: the pod is to come here before, and to show that it backs off.
+        return RuntimeFailure(message, reason=reason)
+
+    def _failed(self, involved: ObjectReference, event_reason: str, message: str, reason: str) -> RuntimeFailure:
+        self._events.event(involved, WARNING, event_reason, message)
+        return RuntimeFailure(message, reason=reason)
+
+    def _prune(self) -> None:
+        self._backoff.prune(self._clock.now())
+        self._last_failures = {key: text for key, text in self._last_failures.items() if key in self._backoff}
+
+
+class NoImages:
+    """Nothing is pulled; a ContainerImages."""
+
+    async def ensure(
+        self,
+        pod: Pod,  # noqa: ARG002
+        container: AnyContainer,
+        involved: ObjectReference,  # noqa: ARG002
+        credentials: Sequence[RegistryCredentials] = (),  # noqa: ARG002
+    ) -> str:
+        return container.image
+
+    async def user_of(self, container: AnyContainer) -> str | None:  # noqa: ARG002
+        return None

@@ -1,0 +1,427 @@
+"""The environment of a container: what its pod asks for, resolved.
+
+In: the pod, and everything it refers to, already looked up. Out: variables, or a ConfigProblem that says what is
+missing. Variables of `envFrom` come first, then those of `env` in their order, then services that nobody has overridden.
+
+Upstream: makeEnvironmentVariables in pkg/kubelet/kubelet_pods.go. On purpose otherwise: a value that no process could be
+given (a NUL byte, or bytes that are no text) is refused here, by name, and not somewhere in the runtime.
+
+What a container runs with: command, environment and mounts.
+
+A `PodSettings` for the runtime: everything a container refers to is looked up, and what it mounts is made. Whatever is
+missing is a RuntimeFailure, which the user sees as the container waiting with CreateContainerConfigError.
+
+Upstream: GenerateRunContainerOptions in pkg/kubelet/kubelet_pods.go
+
+The name of a pod's host, and its hosts file.
+
+Upstream: GeneratePodHostNameAndDomain and managedHostsFileContent in pkg/kubelet/kubelet_pods.go
+
+The variables that tell a container where services are.
+
+Upstream: pkg/kubelet/envvars/envvars.go, getServiceEnvVarMap in pkg/kubelet/kubelet_pods.go
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from pykubelet.api.generated.core import (
+    ConfigMapKeySelector,
+    Container,
+    EnvFromSource,
+    EnvVarSource,
+    EphemeralContainer,
+    HostAlias,
+    Pod,
+    SecretKeySelector,
+    Service,
+)
+from pykubelet.api.names import dns1123_label_errors
+from pykubelet.api.pods import PodUid, is_static_pod
+from pykubelet.kubelet.expansion import expand, mapping_func_for
+from pykubelet.kubelet.kuberuntime.container import ContainerSettings
+from pykubelet.kubelet.objectcache.pod_objects import (
+    AwaitedObjects,
+    NodeFacts,
+    ObjectLookups,
+    PodObjects,
+    UsedObject,
+    found,
+)
+from pykubelet.kubelet.volumemanager import downward_api
+from pykubelet.kubelet.volumemanager.downward_api import Addresses, field_value
+from pykubelet.kubelet.volumemanager.errors import ContainerConfigError
+from pykubelet.kubelet.volumemanager.filesystem import Mounter
+from pykubelet.kubelet.volumemanager.mounts import (
+    HOSTS_PATH,
+    PlannedMount,
+    ReadyVolume,
+    absolute,
+    expand_all,
+    plan_mounts,
+    wants_hosts_file,
+)
+from pykubelet.kubelet.volumemanager.pod_dirs import PodDir, in_thread, make_termination_file, write_hosts_file
+from pykubelet.kubelet.volumemanager.subpath import bind_sub_path
+from pykubelet.runtimes.protocol import Mount, RuntimeFailure
+
+_NO_ADDRESS = frozenset({"", "None"})
+
+
+def service_variables(services: Iterable[Service], namespace: str, *, links: bool) -> dict[str, str]:
+    """Variables of the services that a pod of a namespace sees: its own if it wants links, and the API server."""
+    seen: dict[str, Service] = {}
+    for service in services:
+        name, home = service.metadata.name, service.metadata.namespace
+        if service.spec.cluster_ip in _NO_ADDRESS:
+            continue
+        if (home, name) == ("default", "kubernetes"):
+            seen.setdefault(name, service)
+        elif home == namespace and links:
+            seen[name] = service
+    return {name: value for key in sorted(seen) for name, value in _variables(seen[key])}
+
+
+def _variables(service: Service) -> Iterator[tuple[str, str]]:
+    name, address, ports = _variable_name(service.metadata.name), service.spec.cluster_ip, service.spec.ports
+    yield f"{name}_SERVICE_HOST", address
+    if not ports:
+        return
+    yield f"{name}_SERVICE_PORT", str(ports[0].port)
+    for port in ports:
+        if port.name:
+            yield f"{name}_SERVICE_PORT_{_variable_name(port.name)}", str(port.port)
+    host = f"[{address}]" if ":" in address else address
+    for port in ports:
+        protocol = port.protocol or "TCP"
+        url = f"{protocol.lower()}://{host}:{port.port}"
+        if port is ports[0]:
+            yield f"{name}_PORT", url
+        prefix = f"{name}_PORT_{port.port}_{protocol.upper()}"
+        yield prefix, url
+        yield f"{prefix}_PROTO", protocol.lower()
+        yield f"{prefix}_PORT", str(port.port)
+        yield f"{prefix}_ADDR", address
+
+
+def _variable_name(name: str) -> str:
+    return name.replace("-", "_").upper()
+
+
+AnyContainer = Container | EphemeralContainer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentSources:
+    """What a container's environment is made from, apart from its pod."""
+
+    lookups: ObjectLookups = field(default_factory=ObjectLookups)
+    services: tuple[Service, ...] | None = ()
+    """None: the API server has not told yet."""
+    addresses: Addresses = field(default_factory=Addresses)
+    allocatable: Mapping[str, str] = field(default_factory=dict)
+    """What the node has for pods."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReferencedNames:
+    """The objects that an environment needs."""
+
+    config_maps: frozenset[str]
+    secrets: frozenset[str]
+
+
+def wanted_names(container: AnyContainer) -> ReferencedNames:
+    """Whatever `environment` will look up for this container."""
+    sources = [variable.value_from for variable in container.env if variable.value_from and not variable.value]
+    return ReferencedNames(
+        frozenset(source.config_map_ref.name for source in container.env_from if source.config_map_ref)
+        | {source.config_map_key_ref.name for source in sources if source.config_map_key_ref},
+        frozenset(source.secret_ref.name for source in container.env_from if source.secret_ref)
+        | {source.secret_key_ref.name for source in sources if source.secret_key_ref},
+    )
+
+
+def make_environment(pod: Pod, container: AnyContainer, surroundings: EnvironmentSources) -> dict[str, str]:
+    """The variables of a container; ConfigProblem if one cannot be made."""
+    links = pod.spec.enable_service_links
+    if links is None:
+        raise ContainerConfigError("nil pod.spec.enableServiceLinks encountered, cannot construct envvars")
+    if surroundings.services is None and not is_static_pod(pod):
+        raise ContainerConfigError("services have not yet been read at least once, cannot construct envvars")
+    services = service_variables(surroundings.services or (), pod.metadata.namespace, links=links)
+    try:
+        variables = _declared(pod, container, surroundings, services)
+    except ContainerConfigError:
+        raise
+    except Exception as error:
+        raise ContainerConfigError(str(error)) from error
+    for name, value in variables.items():
+        if "\0" in name + value:
+            raise ContainerConfigError(f'environment variable "{name}" must not contain a NUL byte')
+    return variables | {name: value for name, value in services.items() if name not in variables}
+
+
+def _declared(
+    pod: Pod, container: AnyContainer, surroundings: EnvironmentSources, services: Mapping[str, str]
+) -> dict[str, str]:
+    variables: dict[str, str] = {}
+    for source in container.env_from:
+        variables.update(_from_object(source, surroundings.lookups))
+    # References see what is known so far, not what is defined further below.
+    value_of = mapping_func_for(variables, services)
+    for variable in container.env:
+        value: str | None = variable.value
+        if variable.value:
+            value = expand(variable.value, value_of)
+        elif variable.value_from:
+            value = _resolved(variable.value_from, pod, container, surroundings)
+        if value is not None:
+            variables[variable.name] = value
+    return variables
+
+
+def _from_object(source: EnvFromSource, lookups: ObjectLookups) -> Iterator[tuple[str, str]]:
+    if reference := source.config_map_ref:
+        config_map = found(lookups.config_maps, reference.name, optional=bool(reference.optional))
+        for key, text in config_map.data.items() if config_map else ():
+            yield source.prefix + key, text
+    elif secret_reference := source.secret_ref:
+        secret = found(lookups.secrets, secret_reference.name, optional=bool(secret_reference.optional))
+        for key, data in secret.data.items() if secret else ():
+            yield source.prefix + key, _text(data, key, secret_reference.name)
+
+
+def _resolved(source: EnvVarSource, pod: Pod, container: AnyContainer, surroundings: EnvironmentSources) -> str | None:
+    """The value that a source gives; None if there is none and none is needed."""
+    if source.field_ref:
+        return field_value(source.field_ref, pod, surroundings.addresses)
+    if source.resource_field_ref:
+        return downward_api.variable_value(source.resource_field_ref, pod, container, surroundings.allocatable)
+    if source.config_map_key_ref:
+        return _config_map_value(source.config_map_key_ref, pod.metadata.namespace, surroundings.lookups)
+    if source.secret_key_ref:
+        return _secret_value(source.secret_key_ref, pod.metadata.namespace, surroundings.lookups)
+    if source.file_key_ref:
+        raise ContainerConfigError("fileKeyRef is not supported by this node")
+    return ""
+
+
+def _config_map_value(reference: ConfigMapKeySelector, namespace: str, lookups: ObjectLookups) -> str | None:
+    config_map = found(lookups.config_maps, reference.name, optional=bool(reference.optional))
+    if config_map is not None and reference.key in config_map.data:
+        return config_map.data[reference.key]
+    if reference.optional:
+        return None
+    raise ContainerConfigError(f"couldn't find key {reference.key} in ConfigMap {namespace}/{reference.name}")
+
+
+def _secret_value(reference: SecretKeySelector, namespace: str, lookups: ObjectLookups) -> str | None:
+    secret = found(lookups.secrets, reference.name, optional=bool(reference.optional))
+    if secret is not None and reference.key in secret.data:
+        return _text(secret.data[reference.key], reference.key, reference.name)
+    if reference.optional:
+        return None
+    raise ContainerConfigError(f"couldn't find key {reference.key} in Secret {namespace}/{reference.name}")
+
+
+def _text(data: bytes, key: str, secret: str) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise ContainerConfigError(f"key {key} in Secret {secret} is not valid UTF-8, cannot be a variable") from None
+
+
+# What a label of DNS may have, and what the kernel has room for.
+_LONGEST_HOSTNAME = 63
+_LONGEST_NODENAME = 64
+_HEADER = "# Kubernetes-managed hosts file.\n"
+_HOST_NETWORK_HEADER = "# Kubernetes-managed hosts file (host network).\n"
+_LOCAL = (
+    "127.0.0.1\tlocalhost\n"
+    "::1\tlocalhost ip6-localhost ip6-loopback\n"
+    "fe00::0\tip6-localnet\n"
+    "fe00::0\tip6-mcastprefix\n"
+    "fe00::1\tip6-allnodes\n"
+    "fe00::2\tip6-allrouters\n"
+)
+
+
+class HostNames(NamedTuple):
+    """The short name of a pod's host and, if it has one, its domain."""
+
+    hostname: str
+    domain: str = ""
+
+
+def host_names(pod: Pod, cluster_domain: str) -> HostNames:
+    """What a pod's host is called; ConfigProblem if a name in its spec is none."""
+    spec = pod.spec
+    hostname = _truncated(pod, _label("Hostname", spec.hostname) or pod.metadata.name)
+    subdomain = _label("Subdomain", spec.subdomain)
+    return HostNames(hostname, f"{subdomain}.{pod.metadata.namespace}.svc.{cluster_domain}" if subdomain else "")
+
+
+def kernel_hostname(names: HostNames, *, as_fqdn: bool) -> str:
+    """What the kernel is told that the host is called; ConfigProblem if that is too long for it."""
+    if not (as_fqdn and names.domain):
+        return names.hostname
+    fqdn = f"{names.hostname}.{names.domain}"
+    if len(fqdn) > _LONGEST_NODENAME:
+        raise ContainerConfigError(
+            f"failed to construct FQDN from pod hostname and cluster domain, FQDN {fqdn} is too long "
+            f"({_LONGEST_NODENAME} characters is the max, {len(fqdn)} characters requested)"
+        )
+    return fqdn
+
+
+def hosts_file(names: HostNames, pod_ips: Sequence[str], aliases: Sequence[HostAlias]) -> str:
+    """The hosts file of a pod with a network of its own."""
+    own = f"{names.hostname}.{names.domain}\t{names.hostname}" if names.domain else names.hostname
+    return _HEADER + _LOCAL + "".join(f"{ip}\t{own}\n" for ip in pod_ips) + _alias_lines(aliases)
+
+
+def host_network_hosts_file(node_file: str, aliases: Sequence[HostAlias]) -> str:
+    """The hosts file of a pod that shares the node's network, from the node's own."""
+    return _HOST_NETWORK_HEADER + node_file + _alias_lines(aliases)
+
+
+def _alias_lines(aliases: Sequence[HostAlias]) -> str:
+    if not aliases:
+        return ""
+    lines = "".join(alias.ip + "\t" + "\t".join(alias.hostnames) + "\n" for alias in aliases)
+    return f"\n# Entries added by HostAliases.\n{lines}"
+
+
+def _label(field: str, value: str) -> str:
+    errors = dns1123_label_errors(value) if value else []
+    if errors:
+        raise ContainerConfigError(f'pod {field} "{value}" is not a valid DNS label: {";".join(errors)}')
+    return value
+
+
+def _truncated(pod: Pod, hostname: str) -> str:
+    if len(hostname) <= _LONGEST_HOSTNAME:
+        return hostname
+    # A name may end in neither, and the cut may have left one at the end.
+    short = hostname[:_LONGEST_HOSTNAME].rstrip("-.")
+    if not short:
+        raise ContainerConfigError(f'hostname for pod "{pod.metadata.name}" was invalid: "{hostname}"')
+    return short
+
+
+class ReadyPodVolumes(Protocol):
+    """The volumes of pods."""
+
+    def directory(self, uid: str) -> PodDir:
+        """Where the things of a pod are."""
+
+    def volumes(self, uid: PodUid) -> Mapping[str, ReadyVolume]:
+        """Those that are ready, by name."""
+
+
+class ServiceLister(Protocol):
+    """The services of the cluster."""
+
+    def services(self) -> tuple[Service, ...] | None:
+        """All of them; None as long as the API server has not told."""
+
+
+class RunContainerOptions:
+    """Settings of containers on this node. Owned by one loop; the disk is worked on in threads."""
+
+    def __init__(
+        self,
+        *,
+        volumes: ReadyPodVolumes,
+        objects: PodObjects,
+        awaited: AwaitedObjects,
+        services: ServiceLister,
+        node: NodeFacts,
+        mounter: Mounter,
+        cluster_domain: str,
+    ) -> None:
+        self._volumes, self._objects, self._services, self._node = volumes, objects, services, node
+        self._awaited = awaited
+        self._mounter, self._cluster_domain = mounter, cluster_domain
+
+    def hostname(self, pod: Pod) -> str:
+        """The name the pod's machine has in its own eyes; RuntimeFailure if its spec makes none."""
+        try:
+            names = host_names(pod, self._cluster_domain)
+            return kernel_hostname(names, as_fqdn=bool(pod.spec.set_hostname_as_fqdn))
+        except ContainerConfigError as problem:
+            raise RuntimeFailure(str(problem)) from problem
+
+    async def container(
+        self, pod: Pod, container: AnyContainer, ips: Sequence[str], *, attempt: int
+    ) -> ContainerSettings:
+        """What a container is to run with; RuntimeFailure if something it refers to is missing.
+
+        Makes the files it mounts, of which those for last words are one for each attempt.
+        """
+        try:
+            variables = await self._environment(pod, container, ips)
+            planned = plan_mounts(container, self._volumes.volumes(PodUid(pod.metadata.uid)), variables)
+            mounts = await in_thread(self._mounts, pod, container, tuple(ips), planned, attempt)
+        except (ContainerConfigError, OSError) as problem:
+            raise RuntimeFailure(str(problem)) from problem
+        return ContainerSettings(
+            command=expand_all(container.command, variables),
+            args=expand_all(container.args, variables),
+            environment=tuple(variables.items()),
+            mounts=mounts,
+        )
+
+    async def _environment(self, pod: Pod, container: AnyContainer, ips: Sequence[str]) -> dict[str, str]:
+        names, namespace, uid = wanted_names(container), pod.metadata.namespace, PodUid(pod.metadata.uid)
+        wanted = [
+            *(UsedObject("configmap", namespace, name) for name in names.config_maps),
+            *(UsedObject("secret", namespace, name) for name in names.secrets),
+        ]
+        self._awaited.expect(uid, container.name, wanted)
+        lookups = await self._objects.look_up(namespace, config_maps=names.config_maps, secrets=names.secrets)
+        surroundings = EnvironmentSources(
+            lookups=lookups,
+            services=self._services.services(),
+            addresses=Addresses(pod_ips=tuple(ips), host_ips=self._node.host_ips()),
+            allocatable=self._node.allocatable(),
+        )
+        variables = make_environment(pod, container, surroundings)
+        self._awaited.expect(uid, container.name, ())
+        return variables
+
+    def _mounts(
+        self,
+        pod: Pod,
+        container: AnyContainer,
+        ips: tuple[str, ...],
+        planned: tuple[PlannedMount, ...],
+        attempt: int,
+    ) -> tuple[Mount, ...]:
+        directory = self._volumes.directory(pod.metadata.uid)
+        mounts = [self._mount(directory, mount, container.name) for mount in planned]
+        if wants_hosts_file(pod, container, ips):
+            write_hosts_file(directory.hosts_file, self._hosts_text(pod, ips))
+            mounts.append(Mount(host_path=directory.hosts_file, container_path=HOSTS_PATH))
+        if container.termination_message_path:
+            path = directory.termination_file(container.name, attempt)
+            make_termination_file(path)
+            mounts.append(Mount(host_path=path, container_path=absolute(container.termination_message_path)))
+        return tuple(mounts)
+
+    def _mount(self, directory: PodDir, planned: PlannedMount, container: str) -> Mount:
+        is_whole = planned.sub_path in {"", "."}
+        return Mount(
+            host_path=planned.volume_path if is_whole else bind_sub_path(directory, planned, container, self._mounter),
+            container_path=planned.container_path,
+            read_only=planned.read_only,
+            propagation=planned.propagation,
+        )
+
+    def _hosts_text(self, pod: Pod, ips: tuple[str, ...]) -> str:
+        if pod.spec.host_network:
+            return host_network_hosts_file(Path(HOSTS_PATH).read_text(errors="replace"), pod.spec.host_aliases)
+        return hosts_file(host_names(pod, self._cluster_domain), ips, pod.spec.host_aliases)

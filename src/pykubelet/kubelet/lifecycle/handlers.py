@@ -1,0 +1,99 @@
+"""Runs the hooks of containers: a command in them, a request to them, or a nap.
+
+In: a hook of a container that runs. Out: nothing, or HookFailure with what to tell. Any answer to a request is good.
+
+Upstream: pkg/kubelet/lifecycle/handlers.go
+"""
+
+import asyncio
+from typing import Protocol
+
+from pykubelet.aio.log import get_logger
+from pykubelet.api.field_errors import go_quote
+from pykubelet.api.generated.core import ExecAction, HTTPGetAction, LifecycleHandler, Pod
+from pykubelet.api.pods import PodUid
+from pykubelet.httpserver.http_client import HttpFailure, HttpGetter, as_plain_http, http_get_request
+from pykubelet.kubelet.events import WARNING, AnyContainer, EventReporter, format_pod, pod_reference
+from pykubelet.runtimes.protocol import Commands, RuntimeFailure, RuntimePod
+
+log = get_logger(__name__)
+
+# More of its output than this no user reads in a message.
+_OUTPUT_BYTES = 10 * 1024
+
+
+class HookFailure(Exception):
+    """A hook did not do what it should; the message may hold what the container said, so no event quotes it."""
+
+
+class PodInspector(Protocol):
+    """Knows where a pod is; a Runtime does."""
+
+    async def inspect(self, uid: PodUid) -> RuntimePod | None:
+        """What there is of the pod."""
+
+
+class HandlerRunner:
+    """Runs hooks."""
+
+    def __init__(
+        self, *, commands: Commands | None, http: HttpGetter, pods: PodInspector, events: EventReporter
+    ) -> None:
+        """Without `commands`, the runtime being unable, hooks that run one fail."""
+        self._commands, self._http, self._pods, self._events = commands, http, pods, events
+
+    async def run(self, container_id: str, pod: Pod, container: AnyContainer, hook: LifecycleHandler) -> None:
+        """Run a hook to its end; HookFailure if it fails."""
+        where = f"for Container {go_quote(container.name)} in Pod {go_quote(format_pod(pod))} failed - error:"
+        if hook.exec is not None:
+            await self._run_command(container_id, hook.exec, where)
+        elif hook.http_get is not None:
+            try:
+                await self._request(pod, container, hook.http_get)
+            except (HttpFailure, RuntimeFailure, ValueError) as error:
+                raise HookFailure(f"HTTP lifecycle hook ({hook.http_get.path}) {where} {error}") from error
+        elif hook.sleep is not None:
+            await asyncio.sleep(hook.sleep.seconds)
+        else:
+            raise HookFailure("Cannot run handler: invalid handler: it has no action")
+
+    async def _run_command(self, container_id: str, action: ExecAction, where: str) -> None:
+        told = f"Exec lifecycle hook ([{' '.join(action.command)}]) {where}"
+        if self._commands is None:
+            raise HookFailure(f'{told} the runtime runs no commands, message: ""')
+        try:
+            outcome = await self._commands.run(
+                container_id, action.command, timeout_seconds=None, limit_bytes=_OUTPUT_BYTES
+            )
+        except RuntimeFailure as error:
+            raise HookFailure(f'{told} {error.message}, message: ""') from error
+        if outcome.exit_code != 0:
+            output, errors = (told.decode(errors="replace") for told in (outcome.output, outcome.errors))
+            ended = f"command '{' '.join(action.command)}' exited with {outcome.exit_code}: {errors}"
+            raise HookFailure(f"{told} {ended}, message: {go_quote(output)}")
+
+    async def _request(self, pod: Pod, container: AnyContainer, action: HTTPGetAction) -> None:
+        pod_ip = "" if action.host else await self._ip_of(pod)
+        request = http_get_request(action, container, pod_ip=pod_ip, purpose="lifecycle")
+        try:
+            await self._http.get(request)
+        except HttpFailure as failure:
+            if request.scheme != "https" or not failure.is_plain_http:
+                raise
+            log.info("https hook met plain http, trying that", pod=format_pod(pod), host=request.host_port)
+            try:
+                await self._http.get(as_plain_http(request))
+            except HttpFailure as second:
+                # The user asked for https: why that failed is what there is to tell.
+                raise failure from second
+            message = (
+                f"request to HTTPS lifecycle hook {request.host_port} got HTTP response, retry with HTTP succeeded"
+            )
+            self._events.event(pod_reference(pod), WARNING, "LifecycleHTTPFallback", message)
+
+    async def _ip_of(self, pod: Pod) -> str:
+        observed = await self._pods.inspect(PodUid(pod.metadata.uid))
+        ips = observed.sandboxes[0].ips if observed and observed.sandboxes else ()
+        if not ips:
+            raise ValueError("failed to find networking container: the pod has no IP")
+        return ips[0]

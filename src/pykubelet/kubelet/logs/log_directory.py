@@ -1,0 +1,152 @@
+"""The door to the directories where logs of containers are: made, linked to and removed here.
+
+All of it runs in a thread: the disk of logs is the one that fills up and stalls.
+
+Upstream: pkg/kubelet/kuberuntime/{kuberuntime_container,kuberuntime_gc,legacy}.go
+
+Where the logs of containers are, and whose they are, judged by their names.
+
+`<root>/<namespace>_<name>_<uid>/<container>/<attempt>.log`, and for collectors that know no pods a link
+`<name>_<namespace>_<container>-<id>.log` to it.
+
+Upstream: pkg/kubelet/kuberuntime/{helpers,legacy}.go
+"""
+
+import asyncio
+import shutil
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from pykubelet.aio.log import get_logger
+from pykubelet.api.generated.core import Pod
+from pykubelet.api.pods import PodUid
+from pykubelet.runtimes.protocol import RuntimePod
+
+# The longest name a file may have.
+_LONGEST_NAME = 255
+_LINK_SUFFIX = ".log"
+
+
+class PodNames(NamedTuple):
+    """What tells a pod from all others, in words for people and machines."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+def pod_names(pod: Pod | RuntimePod) -> PodNames:
+    """The names of a pod, wanted or running."""
+    if isinstance(pod, RuntimePod):
+        return PodNames(pod.namespace, pod.name, pod.uid)
+    return PodNames(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
+
+
+def pod_log_directory(root: str, pod: PodNames) -> str:
+    """Where all logs of a pod are."""
+    return f"{root}/{pod.namespace}_{pod.name}_{pod.uid}"
+
+
+def container_log_path(root: str, pod: PodNames, container: str, attempt: int) -> str:
+    """The log of one container."""
+    return f"{pod_log_directory(root, pod)}/{container}/{attempt}.log"
+
+
+def uid_of_directory(name: str) -> PodUid:
+    """The pod whose logs a directory of this name holds; older nodes named it by the UID alone."""
+    return PodUid(name.rpartition("_")[2])
+
+
+def log_link_name(pod: PodNames, container: str, container_id: str) -> str:
+    """The name of the link to a container's log."""
+    name = f"{pod.name}_{pod.namespace}_{container}-{container_id}"
+    return name[: _LONGEST_NAME - len(_LINK_SUFFIX)] + _LINK_SUFFIX
+
+
+def id_of_link(name: str) -> str:
+    """The container a link of this name leads to; empty if the name does not tell."""
+    container_id = name.removesuffix(_LINK_SUFFIX).rpartition("-")[2]
+    is_told = name.endswith(_LINK_SUFFIX) and len(container_id) >= 6
+    return container_id if is_told else ""
+
+
+log = get_logger(__name__)
+
+
+class LogDirectory:
+    """All logs of a node, below `root`; with `links`, a directory of links to them."""
+
+    def __init__(self, root: Path, *, links: Path | None = None) -> None:
+        self._root, self._links = root, links
+
+    def of_pod(self, pod: PodNames) -> str:
+        """Where all logs of a pod are."""
+        return pod_log_directory(str(self._root), pod)
+
+    def path(self, pod: PodNames, container: str, attempt: int) -> str:
+        """Where the log of one container is."""
+        return container_log_path(str(self._root), pod, container, attempt)
+
+    async def prepare(self, pod: PodNames, container: str) -> list[str]:
+        """Make the directory for a container's logs; what is in it already. OSError if it cannot be made."""
+        return await asyncio.to_thread(self._prepare, Path(self.of_pod(pod)) / container)
+
+    def _prepare(self, directory: Path) -> list[str]:
+        directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+        return [entry.name for entry in directory.iterdir() if not entry.is_dir()]
+
+    async def link(self, pod: PodNames, container: str, container_id: str, log_path: str) -> None:
+        """Link to a log, for collectors; a log that is not there gets no link."""
+        if self._links is not None:
+            link = self._links / log_link_name(pod, container, container_id)
+            await asyncio.to_thread(_make_link, link, Path(log_path))
+
+    async def remove(self, pod: PodNames, container: str, attempt: int, container_id: str) -> None:
+        """Remove the logs of one container, rotated ones too, and the link to them. OSError if that fails."""
+        link = self._links / log_link_name(pod, container, container_id) if self._links is not None else None
+        await asyncio.to_thread(_remove_logs, Path(self.path(pod, container, attempt)), link)
+
+    async def remove_pods(self, is_gone: Callable[[PodUid], bool]) -> None:
+        """Remove the logs of pods that are gone."""
+        names = await asyncio.to_thread(_names_in, self._root)
+        for name in [name for name in names if is_gone(uid_of_directory(name))]:
+            await asyncio.to_thread(shutil.rmtree, self._root / name, ignore_errors=True)
+
+    async def remove_dead_links(self, alive: Collection[str]) -> None:
+        """Remove links that lead nowhere, but those of containers `alive`: their logs may be in the middle of rotation."""
+        if self._links is not None:
+            await asyncio.to_thread(_remove_dead_links, self._links, alive)
+
+
+def _names_in(directory: Path) -> list[str]:
+    try:
+        return [entry.name for entry in directory.iterdir()]
+    except FileNotFoundError:
+        return []
+
+
+def _make_link(link: Path, target: Path) -> None:
+    if target.exists():
+        try:
+            link.parent.mkdir(parents=True, exist_ok=True)
+            with suppress(FileExistsError):
+                link.symlink_to(target)
+        except OSError as error:
+            log.warning("no link to the log of a container", link=link, cause=error.strerror)
+
+
+def _remove_logs(path: Path, link: Path | None) -> None:
+    for name in _names_in(path.parent):
+        if name == path.name or name.startswith(f"{path.name}."):
+            (path.parent / name).unlink(missing_ok=True)
+    if link is not None:
+        link.unlink(missing_ok=True)
+
+
+def _remove_dead_links(directory: Path, alive: Collection[str]) -> None:
+    for name in _names_in(directory):
+        link = directory / name
+        if name.endswith(".log") and not link.exists() and id_of_link(name) not in alive:
+            link.unlink(missing_ok=True)

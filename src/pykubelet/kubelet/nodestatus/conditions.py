@@ -1,0 +1,140 @@
+"""The conditions of a node: pressure of memory, disk and process ids, and whether it is ready.
+
+In: the conditions so far, what is wrong and what is short, the time. Out: the conditions now, in their old order, new
+ones behind (Ready last), those of others untouched; and the events that follow. Pure.
+
+Upstream: pkg/kubelet/nodestatus/setters.go
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from pykubelet.api.generated.core import NodeCondition
+from pykubelet.api.times import format_time
+
+READY = "Ready"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeProblems:
+    """What keeps a node from being ready, in words; `warning` does not, but is told."""
+
+    runtime: tuple[str, ...] = ()
+    network: tuple[str, ...] = ()
+    storage: tuple[str, ...] = ()
+    shutdown: tuple[str, ...] = ()
+    warning: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePressures:
+    """What the machine is short of."""
+
+    memory: bool = False
+    disk: bool = False
+    pid: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """How a pressure is called where it is there, and where it is not: reason, message, event."""
+
+    present: tuple[str, str, str]
+    absent: tuple[str, str, str]
+
+
+_WORDS = {
+    "MemoryPressure": _Words(
+        ("KubeletHasInsufficientMemory", "kubelet has insufficient memory available", "NodeHasInsufficientMemory"),
+        ("KubeletHasSufficientMemory", "kubelet has sufficient memory available", "NodeHasSufficientMemory"),
+    ),
+    "DiskPressure": _Words(
+        ("KubeletHasDiskPressure", "kubelet has disk pressure", "NodeHasDiskPressure"),
+        ("KubeletHasNoDiskPressure", "kubelet has no disk pressure", "NodeHasNoDiskPressure"),
+    ),
+    "PIDPressure": _Words(
+        ("KubeletHasInsufficientPID", "kubelet has insufficient PID available", "NodeHasInsufficientPID"),
+        ("KubeletHasSufficientPID", "kubelet has sufficient PID available", "NodeHasSufficientPID"),
+    ),
+}
+
+
+def node_conditions(
+    old: Sequence[NodeCondition], pressures: NodePressures, errors: Sequence[str], warning: str, now: datetime
+) -> tuple[tuple[NodeCondition, ...], tuple[str, ...]]:
+    """The conditions, and the reasons of the events to record, both in order."""
+    conditions = tuple(old)
+    events: list[str] = []
+    for kind, is_short in zip(_WORDS, (pressures.memory, pressures.disk, pressures.pid), strict=True):
+        known = find_condition(conditions, kind)
+        conditions = _put(conditions, pressure_condition(known, kind, is_short=is_short, now=now))
+        if known is None or known.status != ("True" if is_short else "False"):
+            words = _WORDS[kind]
+            events.append((words.present if is_short else words.absent)[2])
+    known = find_condition(conditions, READY)
+    ready = ready_condition(known, errors, warning, now)
+    if known is not None and known.status != ready.status:
+        events.append("NodeReady" if ready.status == "True" else "NodeNotReady")
+    return _put(conditions, ready), tuple(events)
+
+
+def pressure_condition(known: NodeCondition | None, kind: str, *, is_short: bool, now: datetime) -> NodeCondition:
+    """One pressure; reason and time only change with the status."""
+    at = format_time(now)
+    status = "True" if is_short else "False"
+    if known is not None and known.status == status:
+        return replace(known, last_heartbeat_time=at)
+    words = _WORDS[kind]
+    reason, message, _ = words.present if is_short else words.absent
+    return NodeCondition(
+        type=kind,
+        status=status,
+        reason=reason,
+        message=message,
+        last_heartbeat_time=at,
+        last_transition_time=at,
+    )
+
+
+def ready_condition(known: NodeCondition | None, errors: Sequence[str], warning: str, now: datetime) -> NodeCondition:
+    """Ready, or why not."""
+    at = format_time(now)
+    status = "False" if errors else "True"
+    message = aggregate_errors(errors) or "kubelet is posting ready status"
+    is_turning = known is None or known.status != status
+    return NodeCondition(
+        type=READY,
+        status=status,
+        reason="KubeletNotReady" if errors else "KubeletReady",
+        message=f"{message}. WARNING: {warning}" if warning else message,
+        last_heartbeat_time=at,
+        last_transition_time=at if is_turning or known is None else known.last_transition_time,
+    )
+
+
+def readiness_errors(problems: NodeProblems, capacity: Iterable[str]) -> tuple[str, ...]:
+    """All that keeps the node from being ready, missing capacities included."""
+    known = set(capacity)
+    missing = [name for name in ("cpu", "memory", "pods", "ephemeral-storage") if name not in known]
+    errors = (*problems.runtime, *problems.network, *problems.storage, *problems.shutdown)
+    return (*errors, f"missing node capacity for resources: {', '.join(missing)}") if missing else errors
+
+
+def aggregate_errors(errors: Iterable[str]) -> str:
+    """Several errors in one line, each once."""
+    texts = tuple(dict.fromkeys(errors))
+    return f"[{', '.join(texts)}]" if len(texts) > 1 else "".join(texts)
+
+
+def find_condition(conditions: Iterable[NodeCondition], kind: str) -> NodeCondition | None:
+    """The condition of this type."""
+    return next((condition for condition in conditions if condition.type == kind), None)
+
+
+def _put(conditions: tuple[NodeCondition, ...], new: NodeCondition) -> tuple[NodeCondition, ...]:
+    if find_condition(conditions, new.type) is None:
+        return (*conditions, new)
+    return tuple(new if condition.type == new.type else condition for condition in conditions)

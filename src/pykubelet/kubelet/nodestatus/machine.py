@@ -1,0 +1,175 @@
+"""Facts about the machine, read from where Linux keeps them.
+
+Out: a `Machine`. What cannot be read is empty or zero, and the node says what it misses by not being ready.
+
+Upstream: cAdvisor's machine info (github.com/google/cadvisor/machine) as pkg/kubelet/cadvisor and nodestatus use it
+
+What a node must know of its machine.
+
+Upstream: github.com/google/cadvisor/info/v1 (MachineInfo, VersionInfo)
+"""
+
+import ipaddress
+import os
+import platform
+import queue
+import re
+import socket
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineInfo:
+    """What a machine has and is. `huge_pages` is the bytes in pages of each size."""
+
+    cores: int = 0
+    memory_bytes: int = 0
+    swap_bytes: int = 0
+    storage_bytes: int = 0
+    huge_pages: Mapping[int, int] = field(default_factory=dict)
+    machine_id: str = ""
+    system_uuid: str = ""
+    boot_id: str = ""
+    kernel_version: str = ""
+    os_image: str = ""
+    operating_system: str = "linux"
+    architecture: str = ""
+    ip: str = ""
+    """The address that others reach the machine by, as far as it knows."""
+
+
+class MachineInfoReader(Protocol):
+    """Knows the machine."""
+
+    def read(self) -> MachineInfo:
+        """As it is now. May block for a moment; called in a thread."""
+
+
+# Go's names for what the kernel calls otherwise.
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386", "loongarch64": "loong64"}
+# Nothing is sent there: the kernel is only asked which of its own addresses it would use. (RFC 5737, RFC 3849)
+_FAR_AWAY = ((socket.AF_INET, "192.0.2.1"), (socket.AF_INET6, "2001:db8::1"))
+# A name server that does not answer is asked again by the resolver for ten seconds and more.
+_PATIENCE_SECONDS = 1.0
+
+
+class LinuxMachine:
+    """Reads /proc, /sys and /etc below `root`; storage is that of the file system with `data_dir`. MachineFacts."""
+
+    def __init__(self, *, name: str, data_dir: Path, root: Path = Path("/")) -> None:
+        self._name, self._data_dir, self._root = name, data_dir, root
+        self._ip = ""
+
+    def read(self) -> MachineInfo:
+        memory = dict(re.findall(r"^(\w+):\s+(\d+) kB$", self._text("proc/meminfo"), re.MULTILINE))
+        machine_id = self._first_text("etc/machine-id", "var/lib/dbus/machine-id")
+        architecture = platform.machine()
+        return MachineInfo(
+            cores=os.cpu_count() or 0,
+            memory_bytes=int(memory.get("MemTotal", 0)) * 1024,
+            swap_bytes=int(memory.get("SwapTotal", 0)) * 1024,
+            storage_bytes=_storage_bytes(self._data_dir),
+            huge_pages=self._huge_pages(),
+            machine_id=machine_id,
+            system_uuid=self._first_text("sys/class/dmi/id/product_uuid", "proc/device-tree/vm,uuid") or machine_id,
+            boot_id=self._text("proc/sys/kernel/random/boot_id"),
+            kernel_version=platform.release(),
+            os_image=_pretty_name(self._first_text("etc/os-release", "usr/lib/os-release")),
+            architecture=_ARCHITECTURES.get(architecture, architecture),
+            ip=self._address(),
+        )
+
+    def _address(self) -> str:
+        # A name may take long to resolve, and an address that is still ours is as good as any.
+        if not (self._ip and is_ours(self._ip)):
+            self._ip = node_ip(self._name)
+        return self._ip
+
+    def _huge_pages(self) -> Mapping[int, int]:
+        pages = {}
+        for folder in sorted(self._root.glob("sys/kernel/mm/hugepages/hugepages-*kB")):
+            size = int(folder.name.removeprefix("hugepages-").removesuffix("kB")) * 1024
+            count = self._text(f"sys/kernel/mm/hugepages/{folder.name}/nr_hugepages")
+            pages[size] = size * int(count) if count.isdecimal() else 0
+        return pages
+
+    def _first_text(self, *paths: str) -> str:
+        return next(filter(None, map(self._text, paths)), "")
+
+    def _text(self, path: str) -> str:
+        try:
+            return (self._root / path).read_text(errors="replace").strip("\0\n ")
+        except OSError:
+            return ""
+
+
+def node_ip(name: str) -> str:
+    """The machine's address: what its name resolves to, if that is one of its own, or that of its default route."""
+    usable = sorted(filter(is_ours, _resolved(name) if name else ()), key=lambda address: ":" in address)
+    return next(iter(usable), "") or _address_of_default_route()
+
+
+def _resolved(name: str) -> list[str]:
+    """What a name stands for, if that is found out soon: nothing can end a lookup, so it is left behind."""
+    answers: queue.SimpleQueue[list[str]] = queue.SimpleQueue()
+
+    def look_up() -> None:
+        try:
+            answers.put([str(entry[4][0]) for entry in socket.getaddrinfo(name, None, type=socket.SOCK_DGRAM)])
+        except (OSError, UnicodeError):
+            answers.put([])
+
+    threading.Thread(target=look_up, name=f"look up {name}", daemon=True).start()
+    try:
+        return answers.get(timeout=_PATIENCE_SECONDS)
+    except queue.Empty:
+        return []
+
+
+def is_usable(address: str) -> bool:
+    """Whether an address can be a node's: that of one interface, which others can reach."""
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    return not (ip.is_loopback or ip.is_multicast or ip.is_link_local or ip.is_unspecified)
+
+
+def is_ours(address: str) -> bool:
+    """Whether an interface of this machine has this address, and others can reach it."""
+    if not is_usable(address):
+        return False
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.bind((address, 0))
+    except OSError:
+        return False
+    return True
+
+
+def _address_of_default_route() -> str:
+    for family, target in _FAR_AWAY:
+        try:
+            with socket.socket(family, socket.SOCK_DGRAM) as asked:
+                asked.connect((target, 9))
+                address = str(asked.getsockname()[0])
+        except OSError:
+            continue
+        if is_usable(address):
+            return address
+    return ""
+
+
+def _storage_bytes(path: Path) -> int:
+    try:
+        found = os.statvfs(path)
+    except OSError:
+        return 0
+    return found.f_blocks * found.f_frsize
+
+
+def _pretty_name(os_release: str) -> str:
+    match = re.search(r"^PRETTY_NAME=(.*)$", os_release, re.MULTILINE)
+    return match[1].strip("\"'") if match else "Linux"

@@ -1,0 +1,1 @@
+"""Secrets, config maps and other objects that the pods of this node refer to."""

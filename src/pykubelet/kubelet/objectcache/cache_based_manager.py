@@ -1,0 +1,182 @@
+"""Secrets and config maps at hand for the pods that refer to them: one machine, three strategies.
+
+Pods are registered and unregistered; readers get objects by namespace and name. Upstream:
+pkg/kubelet/{secret,configmap} and pkg/kubelet/util/manager.
+
+Which registered pod refers to which objects; only differences reach the store.
+
+Pods in, `add_reference` and `delete_reference` out. Upstream: cacheBasedManager in
+pkg/kubelet/util/manager/cache_based_manager.go.
+
+Referenced objects read from the API server at every get.
+
+Upstream: simpleSecretManager in pkg/kubelet/secret/secret_manager.go and its twin for config maps.
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Generic, NamedTuple, Protocol
+
+from pykubelet.aio.queues import Broadcast, Subscription
+from pykubelet.api.generated.core import Pod
+from pykubelet.kubelet.objectcache.store import ObjectKey, ObjectSource, ObjectStore, T, TtlSeconds, TtlStore, no_ttl
+from pykubelet.kubelet.objectcache.watch_based_manager import WatchOptions, WatchStore
+
+
+class LiveStore(Generic[T]):
+    """Keeps nothing; references do not matter."""
+
+    def __init__(self, *, source: ObjectSource[T]) -> None:
+        self._source = source
+
+    def add_reference(self, key: ObjectKey, referrer: str) -> None:
+        """Nothing to do."""
+
+    def delete_reference(self, key: ObjectKey, referrer: str) -> None:
+        """Nothing to do."""
+
+    async def get(self, key: ObjectKey, *, timeout_seconds: float) -> T:  # noqa: ARG002  requests have their own
+        return await self._source.fetch(key)
+
+    async def run(self, ready: asyncio.Event) -> None:
+        """Nothing happens in the background."""
+        ready.set()
+
+
+class ReferenceCounter(Protocol):
+    """The part of a store that registration needs."""
+
+    def add_reference(self, key: ObjectKey, referrer: str) -> None:
+        """A pod refers to an object."""
+
+    def delete_reference(self, key: ObjectKey, referrer: str) -> None:
+        """It does so no more."""
+
+
+class _PodKey(NamedTuple):
+    """With the UID, so that a recreated pod of the same name does not cancel its predecessor."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+class Registration:
+    """The registered pods and the names they refer to."""
+
+    def __init__(self, *, names: Callable[[Pod], frozenset[str]], counter: ReferenceCounter) -> None:
+        self._names, self._counter = names, counter
+        self._registered: dict[_PodKey, frozenset[str]] = {}
+
+    def register_pod(self, pod: Pod) -> None:
+        """Take the references of a pod, new or changed. Unchanged ones are left alone."""
+        key = _key(pod)
+        before, now = self._registered.get(key, frozenset()), self._names(pod)
+        self._registered[key] = now
+        # Add before delete: an object that only moved to another field is never without a reference.
+        for name in sorted(now - before):
+            self._counter.add_reference(ObjectKey(key.namespace, name), key.uid)
+        self._release(key, before - now)
+
+    def unregister_pod(self, pod: Pod) -> None:
+        """Drop the references the pod was registered with, whatever its spec says now."""
+        key = _key(pod)
+        self._release(key, self._registered.pop(key, frozenset()))
+
+    def _release(self, key: _PodKey, names: frozenset[str]) -> None:
+        for name in sorted(names):
+            self._counter.delete_reference(ObjectKey(key.namespace, name), key.uid)
+
+
+def _key(pod: Pod) -> _PodKey:
+    return _PodKey(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
+
+
+PATIENCE_SECONDS = 1.0
+"""How long a reader waits for the first word of the API server unless it says otherwise."""
+
+
+class ChangeDetectionStrategy(StrEnum):
+    """How changes are noticed; the values are those of `configMapAndSecretChangeDetectionStrategy`."""
+
+    WATCH = "Watch"
+    TTL = "Cache"
+    GET = "Get"
+
+
+def parse_strategy(text: str) -> ChangeDetectionStrategy:
+    """The strategy a configuration names; ValueError if there is none of that name."""
+    try:
+        return ChangeDetectionStrategy(text)
+    except ValueError:
+        raise ValueError(f"unknown configmap and secret manager mode: {text}") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheOptions:
+    """What a cache may be told."""
+
+    strategy: str = ChangeDetectionStrategy.WATCH
+    sync_frequency_seconds: float = 60.0
+    """How often volumes are looked at: a watch of a single object is idle after five times that."""
+    ttl_seconds: TtlSeconds = no_ttl
+    """How long an object counts as fresh where no watch tells of changes; see `node_ttl`."""
+    max_streams: int = 100
+    """At most so many watches of single objects."""
+    single_object_watches: bool = False
+    """Never try to watch a namespace, as if the server had refused it."""
+
+
+class ReferenceCache(Generic[T]):
+    """The objects of one kind that registered pods refer to. Owned by one loop."""
+
+    def __init__(
+        self, *, source: ObjectSource[T], names: Callable[[Pod], frozenset[str]], options: CacheOptions
+    ) -> None:
+        """ValueError if the strategy is unknown."""
+        self._changes: Broadcast[ObjectKey] = Broadcast()
+        self._store = _store(source, self._changes.publish, options)
+        self._registration = Registration(names=names, counter=self._store)
+
+    def register_pod(self, pod: Pod) -> None:
+        """Keep what the pod refers to at hand from now on; never waits, may be called at every sync."""
+        self._registration.register_pod(pod)
+
+    def unregister_pod(self, pod: Pod) -> None:
+        """The pod needs its references no more; never waits, may be called again."""
+        self._registration.unregister_pod(pod)
+
+    async def get(self, namespace: str, name: str, *, timeout_seconds: float = PATIENCE_SECONDS) -> T:
+        """An object that a registered pod refers to.
+
+        NotFound if it does not exist, NotRegistered if no registered pod refers to it (strategy Get does not ask),
+        NotSynced if a watch has not told of it within the time given, ApiError if the request for it failed.
+        """
+        return await self._store.get(ObjectKey(namespace, name), timeout_seconds=timeout_seconds)
+
+    def subscribe(self) -> AbstractContextManager[Subscription[ObjectKey]]:
+        """Hear which objects may have changed: a hint to `get` them again. Lagged: any of them may have."""
+        return self._changes.subscribe()
+
+    async def run(self, ready: asyncio.Event) -> None:
+        """Keep watches open until cancelled; strategies without watches are done at once."""
+        await self._store.run(ready)
+
+
+def _store(source: ObjectSource[T], changed: Callable[[ObjectKey], None], options: CacheOptions) -> ObjectStore[T]:
+    match parse_strategy(options.strategy):
+        case ChangeDetectionStrategy.GET:
+            return LiveStore(source=source)
+        case ChangeDetectionStrategy.TTL:
+            return TtlStore(source=source, changed=changed, ttl_seconds=options.ttl_seconds)
+        case ChangeDetectionStrategy.WATCH:
+            watch_options = WatchOptions(
+                max_idle_seconds=5 * options.sync_frequency_seconds,
+                max_streams=options.max_streams,
+                single_object_watches=options.single_object_watches,
+                ttl_seconds=options.ttl_seconds,
+            )
+            return WatchStore(source=source, changed=changed, options=watch_options)

@@ -1,0 +1,225 @@
+"""What a store of referenced objects offers, and what it asks of the objects.
+
+`ObjectStore` is implemented by the three strategies: watch_store.py, ttl_store.py and live_store.py. `ObjectSource`
+bundles where their objects come from. Upstream: pkg/kubelet/util/manager/manager.go.
+
+Referenced objects fetched when asked for, and kept for a while.
+
+A failing API server does not take away what was fetched before. Upstream: objectStore in
+pkg/kubelet/util/manager/cache_based_manager.go.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from pykubelet.aio.clock import Clock
+from pykubelet.api.errors import ApiError, NotFound
+from pykubelet.api.generated.core import Node
+from pykubelet.api.generated.meta import ObjectMeta
+from pykubelet.api.scheme import TypedKind
+from pykubelet.client.reflector import ListerWatcher
+
+
+class ReferencedObject(Protocol):
+    """A secret or a config map, as far as a store looks at it."""
+
+    @property
+    def metadata(self) -> ObjectMeta: ...
+    @property
+    def immutable(self) -> bool | None: ...
+
+
+T = TypeVar("T", bound=ReferencedObject)
+T_co = TypeVar("T_co", bound=ReferencedObject, covariant=True)
+
+
+class ObjectKey(NamedTuple):
+    """Names an object."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class NotRegistered(LookupError):
+    """No registered pod refers to the object that was asked for."""
+
+    def __init__(self, key: ObjectKey) -> None:
+        super().__init__(f'object "{key.namespace}"/"{key.name}" not registered')
+
+
+class NotSynced(Exception):
+    """The API server has not told us of the object yet; asking again later may help."""
+
+    def __init__(self, noun: str) -> None:
+        super().__init__(f"failed to sync {noun} cache: timed out waiting for the condition")
+
+
+class ObjectStore(Protocol[T_co]):
+    """Keeps objects at hand while pods refer to them. Owned by one loop."""
+
+    def add_reference(self, key: ObjectKey, referrer: str) -> None:
+        """A pod (its UID) refers to an object from now on; never waits."""
+
+    def delete_reference(self, key: ObjectKey, referrer: str) -> None:
+        """Takes back one `add_reference` of the same pod; unknown ones are ignored. Never waits."""
+
+    async def get(self, key: ObjectKey, *, timeout_seconds: float) -> T_co:
+        """The object, waiting at most so long for the API server's first word on it.
+
+        NotFound if it does not exist, NotRegistered if nobody refers to it, NotSynced if nothing is known in time,
+        ApiError if the request for it failed and nothing older is at hand.
+        """
+
+    async def run(self, ready: asyncio.Event) -> None:
+        """Do what has to be done in the background, until cancelled."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectSource(Generic[T]):
+    """Where the objects of one kind come from."""
+
+    client: ListerWatcher
+    kind: TypedKind[T]
+    clock: Clock
+
+    @property
+    def noun(self) -> str:
+        """`secret` or `configmap`."""
+        return self.kind.resource.kind.lower()
+
+    async def fetch(self, key: ObjectKey, resource_version: str = "") -> T:
+        """One live request for an object."""
+        return await self.client.get(self.kind, key.name, namespace=key.namespace, resource_version=resource_version)
+
+    def not_found(self, key: ObjectKey) -> NotFound:
+        """The answer for an object that a watch says is not there."""
+        return NotFound(f'{self.noun} "{key.name}" not found', details={"name": key.name, "kind": self.noun})
+
+
+def revision(obj: ReferencedObject) -> int:
+    """The resource version as a number, 0 if it is none; for comparing two states of one object."""
+    version = obj.metadata.resource_version
+    return int(version) if version.isascii() and version.isdigit() else 0
+
+
+DEFAULT_TTL_SECONDS = 60.0
+TTL_ANNOTATION = "node.alpha.kubernetes.io/ttl"
+# Eighteen digits: what surely fits the 64 bits that upstream reads.
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+
+TtlSeconds = Callable[[], float | None]
+"""How long an object counts as fresh; None for the default."""
+
+
+def no_ttl() -> float | None:
+    """Always the default."""
+    return None
+
+
+def node_ttl(node: Callable[[], Node | None]) -> TtlSeconds:
+    """The time the Node's annotation asks for, if the Node can be read and it asks for a whole number of seconds."""
+
+    def ttl_seconds() -> float | None:
+        try:
+            found = node()
+        except ApiError:
+            return None
+        text = found.metadata.annotations.get(TTL_ANNOTATION, "") if found is not None else ""
+        return float(int(text)) if _INTEGER.fullmatch(text) else None
+
+    return ttl_seconds
+
+
+class LastRead(Generic[T]):
+    """What the API server last said of one object. Requests for it happen one after the other."""
+
+    def __init__(self, *, source: ObjectSource[T], key: ObjectKey, ttl_seconds: TtlSeconds) -> None:
+        self._source, self._key, self._ttl_seconds = source, key, ttl_seconds
+        self._object: T | None = None
+        self._missing: NotFound | None = None
+        self._answered_at = float("-inf")
+        self._turn = asyncio.Lock()
+
+    async def get(self) -> T:
+        """The object, asked for anew if the last answer is too old or was NotFound."""
+        async with self._turn:
+            if self._object is None or not self._is_fresh():
+                await self._refresh()
+            if self._object is None:
+                missing = self._missing or self._source.not_found(self._key)
+                # The same error may be raised for many readers; its traceback must not grow with each.
+                raise missing.with_traceback(None)
+            return self._object
+
+    def _is_fresh(self) -> bool:
+        ttl = self._ttl_seconds()
+        return self._source.clock.monotonic() < self._answered_at + (DEFAULT_TTL_SECONDS if ttl is None else ttl)
+
+    async def _refresh(self) -> None:
+        try:
+            # A mere refresh may come from the server's cache; what was missing must be read for certain.
+            found = await self._source.fetch(self._key, "" if self._object is None else "0")
+        except NotFound as error:
+            self._object, self._missing = None, error
+        except ApiError:
+            if self._object is None and self._missing is None:
+                raise
+            return
+        else:
+            if self._object is not None and revision(found) < revision(self._object):
+                return
+            self._object, self._missing = found, None
+        self._answered_at = self._source.clock.monotonic()
+
+
+class TtlStore(Generic[T]):
+    """Reference counts, and the last answer for each object; a new reference makes the next get ask anew."""
+
+    def __init__(
+        self, *, source: ObjectSource[T], changed: Callable[[ObjectKey], None], ttl_seconds: TtlSeconds = no_ttl
+    ) -> None:
+        self._source, self._changed, self._ttl_seconds = source, changed, ttl_seconds
+        self._references: dict[ObjectKey, int] = {}
+        self._answers: dict[ObjectKey, LastRead[T]] = {}
+        self._versions: dict[ObjectKey, str] = {}
+
+    def add_reference(self, key: ObjectKey, referrer: str) -> None:  # noqa: ARG002  counted, not named
+        self._references[key] = self._references.get(key, 0) + 1
+        self._answers.pop(key, None)
+
+    def delete_reference(self, key: ObjectKey, referrer: str) -> None:  # noqa: ARG002  likewise
+        left = self._references.pop(key, 0) - 1
+        if left > 0:
+            self._references[key] = left
+        else:
+            self._answers.pop(key, None)
+            self._versions.pop(key, None)
+
+    async def get(self, key: ObjectKey, *, timeout_seconds: float) -> T:  # noqa: ARG002  requests have their own
+        if key not in self._references:
+            raise NotRegistered(key)
+        answer = self._answers.get(key)
+        if answer is None:
+            answer = self._answers[key] = LastRead(source=self._source, key=key, ttl_seconds=self._ttl_seconds)
+        try:
+            found = await answer.get()
+        except NotFound:
+            self._note(key, "")
+            raise
+        self._note(key, found.metadata.resource_version)
+        return found
+
+    async def run(self, ready: asyncio.Event) -> None:
+        """Nothing happens in the background."""
+        ready.set()
+
+    def _note(self, key: ObjectKey, version: str) -> None:
+        if key in self._references and self._versions.get(key, "") != version:
+            self._versions[key] = version
+            self._changed(key)

@@ -1,0 +1,1 @@
+"""Probes of containers: whether they live, are ready, have started."""

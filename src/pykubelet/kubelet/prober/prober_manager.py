@@ -1,0 +1,264 @@
+"""Who is probed: a worker for every probe of every container of the pods this node runs.
+
+Others say which pods those are; whoever makes a status asks for what the probes say; what changes is told to `changed`.
+A worker is a task of its own, so a probe that hangs holds up nobody else.
+
+Upstream: pkg/kubelet/prober/prober_manager.go
+
+Whether each container of a pod has started and is ready, from what its probes say.
+
+In: the pod, its status as the runtime gives it, the results of probes. Out: the status with `started` and `ready`, and
+the containers whose readiness probe should run at once, because only it keeps them from being ready. Pure.
+
+Upstream: pkg/kubelet/prober/prober_manager.go (UpdatePodStatus)
+"""
+
+import asyncio
+from collections.abc import Callable, Container, Iterable, Mapping
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from pykubelet.aio.backoff import Random, system_random
+from pykubelet.aio.clock import Clock
+from pykubelet.aio.tasks import start_supervised
+from pykubelet.api.generated.core import Container as ApiContainer
+from pykubelet.api.generated.core import ContainerStatus, Pod, PodStatus
+from pykubelet.api.pods import PodUid, is_restartable_init_container
+from pykubelet.kubelet.prober.results import ResultsManager
+from pykubelet.kubelet.prober.worker import (
+    PodStatuses,
+    ProbeCounts,
+    ProbedContainer,
+    ProbeRunner,
+    ProbeWorker,
+    first_delay_seconds,
+    probe_of,
+    taken_over,
+)
+from pykubelet.kubelet.types import ProbeOutcome, ProbeResult, ProbeType
+
+
+class ProbeVerdicts(Protocol):
+    """What the probes of one pod say."""
+
+    def result(self, kind: ProbeType, container_id: str) -> ProbeOutcome | None:
+        """The result for a container, if there is one yet."""
+
+    def is_probed(self, kind: ProbeType, container_name: str) -> bool:
+        """Whether somebody probes the container."""
+
+
+def with_probe_results(pod: Pod, status: PodStatus, verdicts: ProbeVerdicts) -> tuple[PodStatus, tuple[str, ...]]:
+    """The status with what the probes say, and the names of containers to probe for readiness at once."""
+    sidecars = {container.name for container in pod.spec.init_containers if is_restartable_init_container(container)}
+    regular = tuple(_probed(one, verdicts) for one in status.container_statuses)
+    init = tuple(
+        _probed(one, verdicts) if one.name in sidecars else _plain_init(one, verdicts)
+        for one in status.init_container_statuses
+    )
+    ended = {container.name for container in pod.spec.init_containers} - sidecars
+    urgent = tuple(
+        one.name
+        for one in (*regular, *init)
+        if one.name not in ended
+        and one.started
+        and not one.ready
+        and one.state.running is not None
+        and verdicts.is_probed(ProbeType.READINESS, one.name)
+    )
+    return replace(status, container_statuses=regular, init_container_statuses=init), urgent
+
+
+def _probed(status: ContainerStatus, verdicts: ProbeVerdicts) -> ContainerStatus:
+    if not _has_started(status, verdicts):
+        return replace(status, started=False)
+    has_passed = verdicts.result(ProbeType.READINESS, status.container_id) == ProbeOutcome.SUCCESS
+    return replace(status, started=True, ready=has_passed or not verdicts.is_probed(ProbeType.READINESS, status.name))
+
+
+def _plain_init(status: ContainerStatus, verdicts: ProbeVerdicts) -> ContainerStatus:
+    terminated = status.state.terminated
+    is_done = terminated is not None and terminated.exit_code == 0
+    return replace(status, started=_has_started(status, verdicts), ready=status.ready or is_done)
+
+
+def _has_started(status: ContainerStatus, verdicts: ProbeVerdicts) -> bool:
+    if status.state.running is None:
+        return False
+    result = verdicts.result(ProbeType.STARTUP, status.container_id)
+    if result is not None:
+        return result == ProbeOutcome.SUCCESS
+    return not verdicts.is_probed(ProbeType.STARTUP, status.name)
+
+
+_Key = tuple[str, ProbeType]
+_ENDING = (ProbeType.LIVENESS, ProbeType.STARTUP)
+
+
+class ClosableProber(ProbeRunner, Protocol):
+    """Runs probes, and holds something that is let go of at the end."""
+
+    async def close(self) -> None:
+        """Let go of it."""
+
+
+class _Running:
+    """A worker and its task, which is there while the manager runs."""
+
+    def __init__(self, worker: ProbeWorker) -> None:
+        self.worker = worker
+        self.task: asyncio.Task[None] | None = None
+
+
+class ProberManager:
+    """The probes of this node's pods. All calls but `run` are answered at once."""
+
+    def __init__(
+        self,
+        *,
+        statuses: PodStatuses,
+        prober: ClosableProber,
+        changed: Callable[[ProbeResult], None],
+        clock: Clock,
+        rand: Random = system_random,
+    ) -> None:
+        self._statuses, self._prober, self._clock, self._rand = statuses, prober, clock, rand
+        self.counts = ProbeCounts()
+        """What was found so far, for pages of metrics."""
+        self._results = {kind: ResultsManager(kind, changed) for kind in ProbeType}
+        self._pods: dict[PodUid, dict[_Key, _Running]] = {}
+        self._group: asyncio.TaskGroup | None = None
+        self._started_at = clock.monotonic()
+
+    async def run(self, ready: asyncio.Event) -> None:
+        """Probe until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                for uid, workers in self._pods.items():
+                    for key, running in workers.items():
+                        self._start(uid, key, running)
+                ready.set()
+                # The group lives as long as this waits, with or without workers.
+                await asyncio.Event().wait()
+        finally:
+            self._group = None
+            await self._prober.close()
+
+    def add_pod(self, pod: Pod, shown: PodStatus | None = None) -> None:
+        """Probe a pod's containers from now on; nothing changes for a pod that is known.
+
+        `shown` is what the API shows of it, by default what the pod has itself (for a static pod hand over its
+        mirror's): a container that was ready or started before this agent was there stays so.
+        """
+        uid = PodUid(pod.metadata.uid)
+        if uid in self._pods:
+            return
+        workers: dict[_Key, _Running] = {}
+        for container in _probed_containers(pod):
+            for kind in ProbeType:
+                if (worker := self._worker(pod, container, kind, shown or pod.status)) is not None:
+                    workers[container.name, kind] = _Running(worker)
+        if workers:
+            self._pods[uid] = workers
+            for key, running in workers.items():
+                self._start(uid, key, running)
+
+    def stop_liveness_and_startup(self, pod: Pod) -> None:
+        """The pod ends: nothing of it is to be restarted. Readiness goes on, so that it can be told."""
+        regular = [container.name for container in pod.spec.containers]
+        self._stop(PodUid(pod.metadata.uid), [(name, kind) for name in regular for kind in _ENDING])
+
+    def remove_pod(self, pod: Pod) -> None:
+        """Probe nothing of this pod any more and forget what its probes said."""
+        self._forget(PodUid(pod.metadata.uid))
+
+    def clean_up(self, keep: Container[PodUid]) -> None:
+        """Forget every pod that is not to be kept."""
+        for uid in [uid for uid in self._pods if uid not in keep]:
+            self._forget(uid)
+
+    def with_results(self, pod: Pod, status: PodStatus) -> PodStatus:
+        """The status with `started` and `ready` of each container; what waits for its readiness probe is probed now."""
+        workers = self._pods.get(PodUid(pod.metadata.uid), {})
+        result, urgent = with_probe_results(pod, status, _Verdicts(self._results, workers))
+        for name in urgent:
+            workers[name, ProbeType.READINESS].worker.trigger()
+        return result
+
+    def passed(self, kind: ProbeType) -> Mapping[str, bool]:
+        """Whether each container passed, by its id at the runtime; a live view, without those still unknown."""
+        return self._results[kind].passed
+
+    def __len__(self) -> int:
+        """How many probes are run."""
+        return sum(map(len, self._pods.values()))
+
+    def _worker(self, pod: Pod, container: ApiContainer, kind: ProbeType, shown: PodStatus) -> ProbeWorker | None:
+        probe = probe_of(container, kind)
+        if probe is None:
+            return None
+        memory, verdict = taken_over(container.name, kind, shown)
+        if verdict is not None:
+            self._results[kind].put_silently(memory.container_id, verdict)
+        age_seconds = self._clock.monotonic() - self._started_at
+        return ProbeWorker(
+            subject=ProbedContainer(pod=pod, container=container, kind=kind, probe=probe),
+            memory=memory,
+            results=self._results[kind],
+            statuses=self._statuses,
+            prober=self._prober,
+            counts=self.counts,
+            clock=self._clock,
+            first_delay_seconds=first_delay_seconds(probe.period_seconds, age_seconds, self._rand()),
+        )
+
+    def _start(self, uid: PodUid, key: _Key, running: _Running) -> None:
+        if self._group is None:
+            return
+
+        async def run() -> None:
+            await running.worker.run()
+            self._end(uid, key, running)
+
+        running.task = start_supervised(self._group, f"{key[1]} probe of {uid} {key[0]}", run)
+
+    def _end(self, uid: PodUid, key: _Key, running: _Running) -> None:
+        """A worker has nothing left to ask."""
+        running.task = None
+        if self._pods.get(uid, {}).get(key) is running:
+            self._stop(uid, [key])
+
+    def _forget(self, uid: PodUid) -> None:
+        self._stop(uid, tuple(self._pods.get(uid, {})))
+
+    def _stop(self, uid: PodUid, keys: Iterable[_Key]) -> None:
+        workers = self._pods.get(uid, {})
+        for key in keys:
+            running = workers.pop(key, None)
+            if running is not None:
+                if running.task is not None:
+                    running.task.cancel()
+                running.worker.forget()
+        if not workers:
+            self._pods.pop(uid, None)
+
+
+class _Verdicts:
+    """What the probes of one pod say."""
+
+    def __init__(self, results: Mapping[ProbeType, ResultsManager], workers: Mapping[_Key, _Running]) -> None:
+        self._results, self._workers = results, workers
+
+    def result(self, kind: ProbeType, container_id: str) -> ProbeOutcome | None:
+        return self._results[kind].get(container_id)
+
+    def is_probed(self, kind: ProbeType, container_name: str) -> bool:
+        return (container_name, kind) in self._workers
+
+
+def _probed_containers(pod: Pod) -> Iterable[ApiContainer]:
+    """Regular containers and sidecars; a plain init container runs to its end."""
+    yield from pod.spec.containers
+    yield from (container for container in pod.spec.init_containers if is_restartable_init_container(container))

@@ -1,0 +1,366 @@
+"""Probes one container for one thing, period after period, until there is nothing left to ask.
+
+In: the pod's status, asked for at each look. Out: results. The decisions are those of `schedule.py`.
+Upstream: pkg/kubelet/prober/worker.go
+
+Counts what probes found, and how long those that found something good took. A collector of metrics.
+
+Upstream: ProberResults and ProberDuration in pkg/kubelet/prober/prober_manager.go
+
+When to probe a container, and what follows from what its probe found.
+
+In: what is probed, what is remembered of it, the pod's status, the time, the finding. Out: a `Step`: what to remember,
+whether to probe now, which results to set, whether to go on at all. Pure.
+
+Upstream: pkg/kubelet/prober/worker.go (doProbe). On purpose otherwise: a container that the API showed as ready or
+started before this agent was there stays so until its probe says otherwise.
+
+What each probe found the last times it was run, for people who look at a pod.
+
+In: findings as they come. Out: the last few of each probe. A finding takes one byte, so that many pods with probes cost
+next to nothing.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
+
+from pykubelet.aio.clock import Clock
+from pykubelet.aio.histogram import Histogram
+from pykubelet.api.generated.core import Container, ContainerStatus, Pod, PodStatus, Probe
+from pykubelet.api.pods import PodUid, is_restartable_init_container, is_terminal
+from pykubelet.api.times import parse_time
+from pykubelet.kubelet.prober.results import ResultsManager
+from pykubelet.kubelet.types import ProbeOutcome, ProbeType
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
+FINDINGS = 40
+"""So many of each probe are remembered."""
+_LETTERS = {ProbeOutcome.SUCCESS: b"s", ProbeOutcome.FAILURE: b"f", ProbeOutcome.UNKNOWN: b"u"}
+
+
+class RecentOutcomes(Struct, frozen=True, rename="camel"):
+    """The last findings of one probe, the newest last: a letter each, s for success, f for failure, u for unknown."""
+
+    container: str
+    kind: ProbeType
+    findings: str
+    last_seconds: float
+
+
+@dataclass(slots=True)
+class _Remembered:
+    letters: bytearray = field(default_factory=bytearray)
+    last_seconds: float = 0.0
+
+
+class ProbeHistory:
+    """The last findings of all probes that are run now."""
+
+    def __init__(self) -> None:
+        self._pods: dict[PodUid, dict[tuple[str, ProbeType], _Remembered]] = {}
+
+    def note(self, uid: PodUid, container: str, kind: ProbeType, found: ProbeOutcome, seconds: float) -> None:
+        """A probe was run, and took so long."""
+        known = self._pods.setdefault(uid, {}).setdefault((container, kind), _Remembered())
+        known.letters += _LETTERS[found]
+        del known.letters[:-FINDINGS]
+        known.last_seconds = seconds
+
+    def forget(self, uid: PodUid, container: str, kind: ProbeType) -> None:
+        """A probe is not run any more."""
+        probes = self._pods.get(uid, {})
+        probes.pop((container, kind), None)
+        if not probes:
+            self._pods.pop(uid, None)
+
+    def of_pod(self, uid: PodUid) -> tuple[RecentOutcomes, ...]:
+        """The findings of each probe of a pod."""
+        return tuple(
+            RecentOutcomes(container, kind, known.letters.decode(), known.last_seconds)
+            for (container, kind), known in self._pods.get(uid, {}).items()
+        )
+
+
+INITIAL_RESULTS = {
+    ProbeType.LIVENESS: ProbeOutcome.SUCCESS,
+    ProbeType.READINESS: ProbeOutcome.FAILURE,
+    ProbeType.STARTUP: ProbeOutcome.UNKNOWN,
+}
+"""What counts for a new container until its probe has said something."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbedContainer:
+    """One probe of one container."""
+
+    pod: Pod
+    container: Container
+    kind: ProbeType
+    probe: Probe
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeRecord:
+    """What is remembered from one look to the next; `run` is how often in a row the probe found `last`."""
+
+    container_id: str = ""
+    last: ProbeOutcome = ProbeOutcome.SUCCESS
+    run: int = 0
+    is_on_hold: bool = False
+    """Nothing is probed until there is a new container."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeStep:
+    """What follows from one look: forget the result of `forgotten`, then set `results`, all of the remembered container."""
+
+    memory: ProbeRecord
+    keep_going: bool = True
+    should_probe: bool = False
+    forgotten: str = ""
+    results: tuple[ProbeOutcome, ...] = ()
+
+
+def probe_of(container: Container, kind: ProbeType) -> Probe | None:
+    """The probe of this kind that a container has."""
+    if kind == ProbeType.LIVENESS:
+        return container.liveness_probe
+    return container.readiness_probe if kind == ProbeType.READINESS else container.startup_probe
+
+
+def examine(subject: ProbedContainer, memory: ProbeRecord, status: PodStatus | None, now: datetime) -> ProbeStep:
+    """One look at the pod's status, before any probing."""
+    if status is None:
+        return ProbeStep(memory=memory)
+    if is_terminal(status.phase):
+        return ProbeStep(memory=memory, keep_going=False)
+    container = _status_with_id(status, subject.container.name)
+    if container is None:
+        return ProbeStep(memory=memory)
+    if container.container_id == memory.container_id:
+        step = ProbeStep(memory=memory)
+    else:
+        known = replace(memory, container_id=container.container_id, is_on_hold=False)
+        step = ProbeStep(memory=known, forgotten=memory.container_id, results=(INITIAL_RESULTS[subject.kind],))
+    return step if step.memory.is_on_hold else _examine_container(subject, step, container, now)
+
+
+def conclude(subject: ProbedContainer, memory: ProbeRecord, found: ProbeOutcome) -> ProbeStep:
+    """What a finding changes: nothing until there were enough equal ones in a row."""
+    memory = replace(memory, last=found, run=memory.run + 1 if found == memory.last else 1)
+    is_failure = found == ProbeOutcome.FAILURE
+    threshold = subject.probe.failure_threshold if is_failure else subject.probe.success_threshold
+    if memory.run < threshold:
+        return ProbeStep(memory=memory)
+    if subject.kind == ProbeType.STARTUP or (subject.kind == ProbeType.LIVENESS and is_failure):
+        # The container will be restarted, or has started for good: either way this probe has no more to ask of it.
+        memory = replace(memory, is_on_hold=True, run=0)
+    return ProbeStep(memory=memory, results=(found,))
+
+
+def taken_over(name: str, kind: ProbeType, shown: PodStatus) -> tuple[ProbeRecord, ProbeOutcome | None]:
+    """What to begin with, and the result to go on from, if the API shows that a probe has succeeded already."""
+    container = _status_with_id(shown, name)
+    if container is None or container.state.running is None or kind == ProbeType.LIVENESS:
+        return ProbeRecord(), None
+    has_passed = container.ready if kind == ProbeType.READINESS else container.started
+    return (
+        (ProbeRecord(container_id=container.container_id), ProbeOutcome.SUCCESS)
+        if has_passed
+        else (ProbeRecord(), None)
+    )
+
+
+def first_delay_seconds(period_seconds: float, agent_age_seconds: float, random: float) -> float:
+    """How long a new probe waits; not at once for all if the agent has only just started."""
+    return random * period_seconds if period_seconds > agent_age_seconds else 0.0
+
+
+def next_tick(last: float, now: float, period_seconds: float) -> float:
+    """When the tick after `last` is due; of those missed meanwhile one is made up for, the others are left out."""
+    return last + max(int((now - last) // period_seconds), 1) * period_seconds
+
+
+def _status_with_id(status: PodStatus, name: str) -> ContainerStatus | None:
+    """The status of a container that was made; a regular one's comes first."""
+    return _find(status.container_statuses, name) or _find(status.init_container_statuses, name)
+
+
+def _find(statuses: Iterable[ContainerStatus], name: str) -> ContainerStatus | None:
+    found = next((status for status in statuses if status.name == name), None)
+    return found if found is not None and found.container_id else None
+
+
+def _examine_container(
+    subject: ProbedContainer, step: ProbeStep, container: ContainerStatus, now: datetime
+) -> ProbeStep:
+    running = container.state.running
+    if running is None:
+        has_ended = container.state.terminated is not None and not _may_restart(subject)
+        return replace(step, keep_going=not has_ended, results=(*step.results, ProbeOutcome.FAILURE))
+    is_readiness = subject.kind == ProbeType.READINESS
+    if subject.pod.metadata.deletion_timestamp is not None and not is_readiness:
+        # A last good word, so that nobody restarts what is going away.
+        return replace(step, keep_going=False, results=(*step.results, ProbeOutcome.SUCCESS))
+    if running.started_at is not None and _whole_seconds(running.started_at, now) < subject.probe.initial_delay_seconds:
+        return step
+    is_startup = subject.kind == ProbeType.STARTUP
+    # A startup probe asks until the container has started, the others from then on.
+    return replace(step, should_probe=is_startup != bool(container.started))
+
+
+def _may_restart(subject: ProbedContainer) -> bool:
+    pod, container = subject.pod, subject.container
+    if pod.spec.restart_policy != "Never":
+        return True
+    is_init = any(init.name == container.name for init in pod.spec.init_containers)
+    return is_init and is_restartable_init_container(container)
+
+
+def _whole_seconds(since: str, now: datetime) -> int:
+    return int((now - parse_time(since)).total_seconds())
+
+
+_RESULTS = {ProbeOutcome.SUCCESS: "successful", ProbeOutcome.FAILURE: "failed", ProbeOutcome.UNKNOWN: "unknown"}
+_LABELS = ("probe_type", "container", "pod", "namespace")
+_Key = tuple[str, ...]
+
+
+class ProbeCounts:
+    """The counts of the probes that are run now; those of a probe go with it."""
+
+    def __init__(self) -> None:
+        # By uid too: a pod of the same name may come before the one before has gone.
+        self._results: dict[tuple[_Key, str], Counter[ProbeOutcome]] = {}
+        self._durations: dict[tuple[_Key, str], Histogram] = {}
+        self.history = ProbeHistory()
+
+    def note(self, subject: ProbedContainer, found: ProbeOutcome, seconds: float) -> None:
+        """A probe was run; one that could not be carried out is not noted."""
+        key = _key(subject.pod, subject.container.name, subject.kind)
+        self._results.setdefault(key, Counter())[found] += 1
+        self.history.note(PodUid(subject.pod.metadata.uid), subject.container.name, subject.kind, found, seconds)
+        if found is not ProbeOutcome.FAILURE:
+            self._durations.setdefault(key, Histogram()).observe(seconds)
+
+    def forget(self, subject: ProbedContainer) -> None:
+        """A probe is not run any more."""
+        key = _key(subject.pod, subject.container.name, subject.kind)
+        self._results.pop(key, None)
+        self.history.forget(PodUid(subject.pod.metadata.uid), subject.container.name, subject.kind)
+        self._durations.pop(key, None)
+
+    def collect(self) -> "Iterator[Metric]":
+        """What Prometheus asks for."""
+        from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily
+
+        total = CounterMetricFamily(
+            "prober_probe_total", "Probes run, by what they found.", labels=(*_LABELS, "pod_uid", "result")
+        )
+        for (labels, uid), counts in self._results.items():
+            for found, count in counts.items():
+                total.add_metric((*labels, uid, _RESULTS[found]), count)
+        yield total
+        took = HistogramMetricFamily("prober_probe_duration_seconds", "How long probes took.", labels=_LABELS)
+        for (labels, _), histogram in self._durations.items():
+            took.add_metric(labels, buckets=histogram.buckets, sum_value=histogram.sum)
+        yield took
+
+
+def _key(pod: Pod, container: str, kind: ProbeType) -> tuple[_Key, str]:
+    return (kind.capitalize(), container, pod.metadata.name, pod.metadata.namespace), pod.metadata.uid
+
+
+class PodStatuses(Protocol):
+    """Knows the newest status of each pod."""
+
+    def pod_status(self, uid: str, /) -> PodStatus | None:
+        """The status of a pod, if there is one yet."""
+
+
+class ProbeRunner(Protocol):
+    """Runs a probe."""
+
+    async def probe(self, subject: ProbedContainer, status: PodStatus, container_id: str) -> ProbeOutcome | None:
+        """What it found; None if it could not be carried out. Takes about as long as the probe's timeout at most."""
+
+
+class ProbeWorker:
+    """One probe of one container."""
+
+    def __init__(
+        self,
+        *,
+        subject: ProbedContainer,
+        memory: ProbeRecord,
+        results: ResultsManager,
+        statuses: PodStatuses,
+        prober: ProbeRunner,
+        counts: ProbeCounts,
+        clock: Clock,
+        first_delay_seconds: float = 0.0,
+    ) -> None:
+        self._subject, self._memory, self._results = subject, memory, results
+        self._statuses, self._prober, self._counts, self._clock = statuses, prober, counts, clock
+        self._first_delay_seconds = first_delay_seconds
+        self._wanted_now = asyncio.Event()
+        self._uid = PodUid(subject.pod.metadata.uid)
+
+    def trigger(self) -> None:
+        """Probe at once instead of at the next tick; the period counts from then."""
+        self._wanted_now.set()
+
+    async def run(self) -> None:
+        """Probe until it is over. May be run again after a crash; what is remembered stays."""
+        loop = asyncio.get_running_loop()
+        period_seconds = max(self._subject.probe.period_seconds, 1)
+        tick = loop.time() + self._first_delay_seconds
+        while True:
+            if await self._is_triggered_before(tick):
+                tick = loop.time()
+            if not await self._look():
+                return
+            tick = next_tick(tick, loop.time(), period_seconds)
+
+    def forget(self) -> None:
+        """Drop the result; the worker is not run any more."""
+        self._counts.forget(self._subject)
+        if self._memory.container_id:
+            self._results.remove(self._memory.container_id)
+
+    async def _is_triggered_before(self, tick: float) -> bool:
+        try:
+            async with asyncio.timeout_at(tick):
+                await self._wanted_now.wait()
+        except TimeoutError:
+            return False
+        self._wanted_now.clear()
+        return True
+
+    async def _look(self) -> bool:
+        """One look, and one probe if it is time; whether to go on."""
+        status = self._statuses.pod_status(self._uid)
+        step = self._applied(examine(self._subject, self._memory, status, self._clock.now()))
+        if step.should_probe and status is not None:
+            began = self._clock.monotonic()
+            found = await self._prober.probe(self._subject, status, self._memory.container_id)
+            if found is not None:
+                self._counts.note(self._subject, found, self._clock.monotonic() - began)
+                step = self._applied(conclude(self._subject, self._memory, found))
+        return step.keep_going
+
+    def _applied(self, step: ProbeStep) -> ProbeStep:
+        self._memory = step.memory
+        if step.forgotten:
+            self._results.remove(step.forgotten)
+        for result in step.results:
+            self._results.set(self._memory.container_id, result, self._uid, self._subject.container.name)
+        return step

@@ -1,0 +1,285 @@
+"""Asks the API server whose a token is and what somebody may do; remembers the answers for a while.
+
+Upstream: staging/src/k8s.io/apiserver/plugin/pkg/{authenticator/token,authorizer}/webhook/webhook.go; the times are
+those of a kubelet's configuration.
+
+What every request passes before anything is done for it: who asks, and may they.
+
+Upstream: InstallAuthFilter in pkg/kubelet/server/server.go. There are no anonymous requests.
+
+Answers kept for a while, and never too many of them.
+
+Upstream: staging/src/k8s.io/apimachinery/pkg/util/cache/{lruexpirecache,expiring}.go
+
+Who calls, as certificates say it.
+
+Upstream: staging/src/k8s.io/apiserver/pkg/authentication/request/x509/x509.go (CommonNameUserConversion)
+
+What somebody must be allowed to do on the node's object for a request to be answered.
+
+In: the method and the path. Out: a verb and subresources of `nodes/<this one>`, any of which is enough.
+
+Upstream: pkg/kubelet/server/auth.go. On purpose otherwise: what runs commands or opens connections needs `create`, by
+whatever method it is asked for. Upstream takes the verb from the method, so over WebSocket, which begins with GET, the
+right to read a node is the right to run anything in its pods.
+"""
+
+import asyncio
+import hashlib
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from pykubelet.aio.clock import Clock
+from pykubelet.aio.log import get_logger
+from pykubelet.api.errors import ApiError
+from pykubelet.api.generated.authentication import TokenReview, TokenReviewSpec
+from pykubelet.api.generated.authorization import ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec
+from pykubelet.api.scheme import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS, TypedKind
+from pykubelet.httpserver.reply import HttpError
+
+_VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+# Tried first, with the general right to everything behind them.
+_FINE = {
+    "/pods": "pods",
+    "/healthz": "healthz",
+    "/configz": "configz",
+    "/runningpods": "pods",
+    "/pykubelet/why": "pods",
+}
+_OWN = {
+    "/stats": "stats",
+    "/metrics": "metrics",
+    "/logs": "log",
+    "/checkpoint": "checkpoint",
+    "/statusz": "statusz",
+    "/flagz": "configz",
+}
+_DOING = ("/exec", "/attach", "/portForward", "/run", "/checkpoint")
+
+
+class NodeAttributes(NamedTuple):
+    """A verb, and the subresources of the node of which one must be allowed."""
+
+    verb: str
+    subresources: tuple[str, ...]
+
+
+def attributes_of(method: str, path: str) -> NodeAttributes:
+    """What a request needs; every path has an answer."""
+    verb = "create" if _is_below(path, _DOING) else _VERBS.get(method, "")
+    fine = tuple(name for prefix, name in _FINE.items() if _is_below(path, (prefix,)))
+    own = tuple(name for prefix, name in _OWN.items() if _is_below(path, (prefix,)))
+    return NodeAttributes(verb, (*fine, *(own or ("proxy",))))
+
+
+def _is_below(path: str, prefixes: tuple[str, ...]) -> bool:
+    return any(path == prefix or path.startswith(f"{prefix}/") for prefix in prefixes)
+
+
+AUTHENTICATED = "system:authenticated"
+
+
+@dataclass(frozen=True, slots=True)
+class KubeletUser:
+    """A user with its groups."""
+
+    name: str
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What tells callers with different rights apart."""
+        return self.name, self.uid, self.groups, tuple(sorted(self.extra.items()))
+
+
+def user_of_certificate(certificate: bytes) -> KubeletUser | None:
+    """The user of a client certificate (DER) that TLS has checked; None if it names none."""
+    try:
+        subject = x509.load_der_x509_certificate(certificate).subject
+    except ValueError:
+        return None
+    names = [_text(found) for found in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    groups = [_text(found) for found in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
+    if not names or not names[-1]:
+        return None
+    return KubeletUser(names[-1], (*groups, *(() if AUTHENTICATED in groups else (AUTHENTICATED,))))
+
+
+def _text(attribute: x509.NameAttribute[str | bytes]) -> str:
+    value = attribute.value
+    return value if isinstance(value, str) else value.decode(errors="replace")
+
+
+T = TypeVar("T")
+
+
+class ExpiringCache(Generic[T]):
+    """At most `limit` answers, each until its time; the one not asked for the longest goes first."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._answers: OrderedDict[Hashable, tuple[float, T]] = OrderedDict()
+
+    def get(self, key: Hashable, now: float) -> T | None:
+        """The answer, if there is one that holds now."""
+        found = self._answers.get(key)
+        if found is None:
+            return None
+        until, answer = found
+        if now >= until:
+            del self._answers[key]
+            return None
+        self._answers.move_to_end(key)
+        return answer
+
+    def put(self, key: Hashable, answer: T, until: float) -> None:
+        """Keep an answer until a time."""
+        self._answers[key] = until, answer
+        self._answers.move_to_end(key)
+        while len(self._answers) > self._limit:
+            self._answers.popitem(last=False)
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+
+KNOWN_TOKEN_SECONDS = 120.0
+# Shorter than upstream: a token may become valid, and who guesses is slowed down anyway.
+UNKNOWN_TOKEN_SECONDS = 10.0
+ALLOWED_SECONDS = 300.0
+DENIED_SECONDS = 30.0
+REVIEW_SECONDS = 10.0
+_MOST_ANSWERS = 1024
+# The longest token that is asked about; a service account's has a kilobyte.
+_LONGEST_TOKEN = 16 * 1024
+
+
+class ReviewFailed(Exception):
+    """The API server gave no answer."""
+
+
+class ReviewClient(Protocol):
+    """Creates reviews; a Writer does."""
+
+    async def create(self, kind: TypedKind[T], body: T, *, namespace: str = "", name: str = "") -> T:
+        """What the server answers."""
+
+
+class ApiServerAccessReviewer:
+    """Authentication and authorization by an API server."""
+
+    def __init__(self, *, api: ReviewClient, node_name: str, clock: Clock) -> None:
+        self._api, self._node_name, self._clock = api, node_name, clock
+        self._callers: ExpiringCache[KubeletUser | bool] = ExpiringCache(_MOST_ANSWERS)
+        self._rights: ExpiringCache[bool] = ExpiringCache(_MOST_ANSWERS)
+
+    async def caller_of_token(self, token: str) -> KubeletUser | None:
+        """Whose token it is; None if nobody's. ReviewFailed if that cannot be found out."""
+        if len(token) > _LONGEST_TOKEN:
+            return None
+        # The token itself is kept nowhere.
+        key = hashlib.sha256(token.encode(errors="surrogateescape")).digest()
+        known = self._callers.get(key, self._clock.monotonic())
+        if known is None:
+            review = TokenReview(spec=TokenReviewSpec(token=token))
+            status = (await self._ask(TOKEN_REVIEWS, review)).status
+            user = status.user
+            known = KubeletUser(user.username, user.groups, user.uid, user.extra) if status.authenticated else False
+            seconds = KNOWN_TOKEN_SECONDS if known else UNKNOWN_TOKEN_SECONDS
+            self._callers.put(key, known, self._clock.monotonic() + seconds)
+        return known if isinstance(known, KubeletUser) else None
+
+    async def is_allowed(self, caller: KubeletUser, verb: str, subresource: str) -> bool:
+        """Whether somebody may do that to a subresource of this node. ReviewFailed if that cannot be found out."""
+        key = (*caller.key, verb, subresource)
+        known = self._rights.get(key, self._clock.monotonic())
+        if known is None:
+            asked = ResourceAttributes(
+                version="v1", resource="nodes", subresource=subresource, name=self._node_name, verb=verb
+            )
+            spec = SubjectAccessReviewSpec(
+                user=caller.name,
+                groups=caller.groups,
+                uid=caller.uid,
+                extra=caller.extra,
+                resource_attributes=asked,
+            )
+            status = (await self._ask(SUBJECT_ACCESS_REVIEWS, SubjectAccessReview(spec=spec))).status
+            known = status.allowed and not status.denied
+            seconds = ALLOWED_SECONDS if known else DENIED_SECONDS
+            self._rights.put(key, known, self._clock.monotonic() + seconds)
+        return known
+
+    async def _ask(self, kind: TypedKind[T], review: T) -> T:
+        try:
+            async with asyncio.timeout(REVIEW_SECONDS):
+                return await self._api.create(kind, review)
+        except (ApiError, TimeoutError) as error:
+            raise ReviewFailed(str(error) or "no answer") from error
+
+
+log = get_logger(__name__)
+
+
+class AccessReviewer(Protocol):
+    """Knows tokens and rights."""
+
+    async def caller_of_token(self, token: str) -> KubeletUser | None:
+        """Whose token it is; None if nobody's. ReviewFailed if that cannot be found out."""
+
+    async def is_allowed(self, caller: KubeletUser, verb: str, subresource: str) -> bool:
+        """Whether somebody may do that to a subresource of this node. ReviewFailed if that cannot be found out."""
+
+
+class CertificateOnlyAccess:
+    """Without an API server: whoever has a certificate of the authority may do everything, nobody else anything."""
+
+    async def caller_of_token(self, _token: str) -> KubeletUser | None:
+        return None
+
+    async def is_allowed(self, _caller: KubeletUser, _verb: str, _subresource: str) -> bool:
+        return True
+
+
+class KubeletAuth:
+    """Lets requests pass, or refuses them."""
+
+    def __init__(self, judge: AccessReviewer) -> None:
+        self._judge = judge
+
+    async def check(self, method: str, path: str, authorization: str, certificate: bytes | None) -> KubeletUser:
+        """Who asks; Refused unless they may. `certificate` is the client's, in DER, as far as TLS has checked it."""
+        caller = await self._caller(authorization, certificate)
+        if caller is None:
+            raise HttpError(401, "Unauthorized")
+        needed = attributes_of(method, path)
+        for subresource in needed.subresources:
+            what = f"user={caller.name}, verb={needed.verb}, resource=nodes"
+            try:
+                if await self._judge.is_allowed(caller, needed.verb, subresource):
+                    return caller
+            except ReviewFailed as error:
+                log.warning("authorization failed", cause=str(error), user=caller.name, subresource=subresource)
+                raise HttpError(500, f"Authorization error ({what}, subresource={subresource})") from error
+        raise HttpError(403, f"Forbidden ({what}, subresource(s)=[{' '.join(needed.subresources)}])\n")
+
+    async def _caller(self, authorization: str, certificate: bytes | None) -> KubeletUser | None:
+        if certificate is not None and (caller := user_of_certificate(certificate)):
+            return caller
+        scheme, _, token = authorization.strip().partition(" ")
+        token = token.strip()
+        # What is no text cannot be asked about.
+        if scheme.lower() != "bearer" or not token or not token.isascii():
+            return None
+        try:
+            return await self._judge.caller_of_token(token)
+        except ReviewFailed as error:
+            log.warning("authentication failed", cause=str(error))
+            return None

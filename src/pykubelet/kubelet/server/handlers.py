@@ -1,0 +1,212 @@
+"""From an HTTP request to what is answered: the one order in which everything is checked and done.
+
+    authenticate and authorize -> route -> page, log, or session
+
+Nothing here knows the HTTP library: `app.py` makes an `Asked` of its request and sends the `Outcome`.
+
+Upstream: pkg/kubelet/server/server.go
+
+The pages /pods and /runningpods: what should run, and what does.
+
+Upstream: GetPods and GetRunningPods in pkg/kubelet/kubelet_pods.go, ToAPIPod in pkg/kubelet/container/runtime.go
+
+The health page: all checks, or one alone.
+
+Upstream: InstallDefaultHandlers in pkg/kubelet/server/server.go
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from pykubelet.aio.log import get_logger
+from pykubelet.api.generated.core import Pod, PodStatus
+from pykubelet.api.pods import is_static_pod
+from pykubelet.api.serializer import Document, encode
+from pykubelet.httpserver.healthz import Check, health_of_all, health_of_one
+from pykubelet.httpserver.reply import NOT_FOUND, HttpError, Reply, text_reply
+from pykubelet.kubelet.server.auth import KubeletAuth
+from pykubelet.kubelet.server.container_logs import ContainerLogOutput, ContainerLogs
+from pykubelet.kubelet.server.pod_commands import PodCommands
+from pykubelet.kubelet.server.routes import KubeletEndpoint, KubeletRoute, KubeletTarget, pairs, read_target, route
+from pykubelet.kubelet.server.streaming.negotiation import (
+    Carrier,
+    StreamProtocol,
+    UpgradeOffer,
+    agree_on_command,
+    agree_on_forward,
+)
+from pykubelet.kubelet.server.streaming.session import CommandSession, ForwardSession
+from pykubelet.kubelet.stats.metrics import MetricsCollector, metric_page
+from pykubelet.kubelet.stats.provider import (
+    NodeRuntimePods,
+    PodExplanations,
+    PodStatusReader,
+    ServedPods,
+    StatsProvider,
+)
+from pykubelet.kubelet.stats.summary import running_containers
+from pykubelet.runtimes.protocol import RuntimeFailure, RuntimePod
+
+
+def health_page(check: str, query: Sequence[tuple[str, str]], checks: Mapping[str, Check]) -> Reply:
+    """The answer of all checks, or of the one that is named."""
+    if check and check not in checks:
+        return NOT_FOUND
+    found = health_of_one(check, checks) if check else health_of_all("healthz", query, checks)
+    return text_reply(found.code, found.text)
+
+
+def wanted_pods(pods: Iterable[Pod], status_of: Callable[[str], PodStatus | None]) -> Document:
+    """The list of the node's pods; of static ones, which no API server may know, with the node's own status."""
+    return _pod_list([_with_status(pod, status_of) for pod in pods])
+
+
+def running_pods(pods: Iterable[RuntimePod]) -> Document:
+    """The list of pods of which something runs, with no more than the runtime knows."""
+    return _pod_list([_running_pod(pod) for pod in pods if running_containers(pod)])
+
+
+def _pod_list(items: list[Pod] | list[Document]) -> Document:
+    return {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items}
+
+
+def _with_status(pod: Pod, status_of: Callable[[str], PodStatus | None]) -> Pod:
+    status = status_of(pod.metadata.uid) if is_static_pod(pod) else None
+    return pod if status is None else replace(pod, status=status)
+
+
+def _running_pod(pod: RuntimePod) -> Document:
+    containers = [{"name": one.name, "image": one.image, "resources": {}} for one in running_containers(pod)]
+    return {
+        "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid, "creationTimestamp": None},
+        "spec": {"containers": containers},
+        "status": {},
+    }
+
+
+log = get_logger(__name__)
+
+
+class KubeletRequest(NamedTuple):
+    """An HTTP request; its body is read only by who needs it."""
+
+    method: str
+    target: str
+    authorization: str
+    certificate: bytes | None
+    """The client's, in DER, if TLS has checked one."""
+    offer: UpgradeOffer
+    is_form: bool
+    read_body: Callable[[], Awaitable[bytes]]
+
+
+class StreamUpgrade(NamedTuple):
+    """A connection that goes on: what it is for, and what will be spoken over it."""
+
+    session: CommandSession | ForwardSession
+    agreement: StreamProtocol
+
+
+Outcome = Reply | ContainerLogOutput | StreamUpgrade
+
+
+class KubeletPages:
+    """The answers that are complete before they are sent."""
+
+    def __init__(
+        self,
+        *,
+        pods: ServedPods,
+        statuses: PodStatusReader,
+        runtime: NodeRuntimePods,
+        stats: StatsProvider,
+        checks: Mapping[str, Check],
+        explanations: PodExplanations,
+        collectors: Iterable[MetricsCollector] = (),
+        probe_collectors: Iterable[MetricsCollector] = (),
+    ) -> None:
+        """`checks` are those of /healthz; collectors tell something on /metrics and /metrics/probes."""
+        self._pods, self._statuses, self._runtime, self._stats = pods, statuses, runtime, stats
+        self._explanations = explanations
+        self._checks: dict[str, Check] = {"ping": lambda: "", "log": lambda: "", **checks}
+        self._collectors, self._probe_collectors = tuple(collectors), tuple(probe_collectors)
+
+    async def answer(self, found: KubeletRoute, target: KubeletTarget) -> Reply:
+        """A page; raises Refused or RuntimeFailure."""
+        match found.page:
+            case KubeletEndpoint.HEALTH:
+                return health_page(found.check, target.query, self._checks)
+            case KubeletEndpoint.PODS:
+                return Reply(200, encode(wanted_pods(self._pods.pods(), self._statuses.pod_status)))
+            case KubeletEndpoint.RUNNING_PODS:
+                return Reply(200, encode(running_pods(await self._runtime.pods())))
+            case KubeletEndpoint.WHY:
+                return self._why(found)
+            case KubeletEndpoint.SUMMARY:
+                return await self._stats.summary_page()
+            case KubeletEndpoint.RESOURCE_METRICS:
+                return await self._stats.resource_page()
+            case KubeletEndpoint.CADVISOR_METRICS:
+                return await self._stats.cadvisor_page()
+            case KubeletEndpoint.PROBE_METRICS:
+                return metric_page(self._probe_collectors, with_process=True)
+            case _:
+                return await self._stats.own_page(self._collectors)
+
+    def _why(self, found: KubeletRoute) -> Reply:
+        explanation = self._explanations.explain(found.namespace, found.pod)
+        if explanation is None:
+            raise HttpError(404, f"this node knows no pod {found.namespace}/{found.pod}\n")
+        return Reply(200, encode(explanation))
+
+
+class KubeletHandlers:
+    """Answers requests. With `debugging` off, nobody can look into pods or do something in them."""
+
+    def __init__(
+        self,
+        *,
+        gate: KubeletAuth,
+        pages: KubeletPages,
+        logs: ContainerLogs,
+        commands: PodCommands,
+        debugging: bool = True,
+    ) -> None:
+        self._gate, self._pages, self._logs, self._commands = gate, pages, logs, commands
+        self._debugging = debugging
+
+    async def answer(self, asked: KubeletRequest) -> Outcome:
+        """What to send; whatever goes wrong becomes a Reply."""
+        try:
+            target = read_target(asked.target)
+            await self._gate.check(asked.method, target.path, asked.authorization, asked.certificate)
+            found = route(asked.method, target.path, debugging=self._debugging)
+            return await self._outcome(asked, target, found)
+        except HttpError as refused:
+            return refused.reply
+        except RuntimeFailure as error:
+            return text_reply(500, error.message)
+        except Exception as error:  # noqa: BLE001  whatever it is, the client gets an answer and the node goes on
+            log.error("request failed", error=error, method=asked.method, target=asked.target[:200])
+            return text_reply(500, "Internal Server Error: see the node's log")
+
+    async def _outcome(self, asked: KubeletRequest, target: KubeletTarget, found: KubeletRoute) -> Outcome:
+        query = target.query
+        match found.page:
+            case KubeletEndpoint.LOGS:
+                return await self._logs.open(found, query)
+            case KubeletEndpoint.EXEC:
+                return StreamUpgrade(self._commands.exec(found, query), agree_on_command(asked.offer))
+            case KubeletEndpoint.ATTACH:
+                return StreamUpgrade(self._commands.attach(found, query), agree_on_command(asked.offer))
+            case KubeletEndpoint.PORT_FORWARD:
+                agreement = agree_on_forward(asked.offer)
+                has_channels = agreement.carrier is Carrier.CHANNELS
+                return StreamUpgrade(self._commands.forward(found, query, is_web_socket=has_channels), agreement)
+            case KubeletEndpoint.RUN:
+                form = pairs((await asked.read_body()).decode(errors="replace")) if asked.is_form else ()
+                return await self._commands.run(found, (*form, *query))
+            case _:
+                return await self._pages.answer(found, target)

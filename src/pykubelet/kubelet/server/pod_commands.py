@@ -1,0 +1,176 @@
+"""Exec, attach, port-forward and run: what is meant in the runtime, and what to do with a caller.
+
+Upstream: getExec, getAttach, getPortForward and getRun in pkg/kubelet/server/server.go; GetExec, GetAttach and
+RunInContainer in pkg/kubelet/kubelet_pods.go
+"""
+
+from typing import TypeVar
+
+from pykubelet.aio.log import get_logger
+from pykubelet.api.field_errors import go_quote
+from pykubelet.api.generated.core import Pod
+from pykubelet.api.pods import PodUid, pod_label
+from pykubelet.api.serializer import Document
+from pykubelet.httpserver.reply import JSON, HttpError, Reply
+from pykubelet.kubelet.server.container_logs import find_container
+from pykubelet.kubelet.server.routes import KubeletRoute
+from pykubelet.kubelet.server.streaming.session import (
+    SUCCESS,
+    ByteSink,
+    ByteSource,
+    CommandSession,
+    ForwardSession,
+    Query,
+    RemoteStreams,
+    carry_command,
+    carry_connection,
+    command_options,
+    exit_status,
+    failure_status,
+    first_value,
+    forward_ports,
+)
+from pykubelet.kubelet.stats.provider import PodCacheReader, ServedPods
+from pykubelet.runtimes.protocol import (
+    Commands,
+    ContainerState,
+    PortForwardConnection,
+    RuntimeFailure,
+    RuntimePod,
+    Streams,
+)
+
+log = get_logger(__name__)
+
+T = TypeVar("T")
+
+# As much as a runtime's answer over gRPC may hold.
+_RUN_OUTPUT_BYTES = 16 * 1024 * 1024
+
+
+class PodCommands:
+    """Prepares what callers do in pods. Without `streams` or `commands`, the runtime being unable, it refuses."""
+
+    def __init__(
+        self, *, pods: ServedPods, looks: PodCacheReader, streams: Streams | None, commands: Commands | None
+    ) -> None:
+        self._pods, self._looks, self._streams, self._commands = pods, looks, streams, commands
+
+    def exec(self, route: KubeletRoute, query: Query) -> CommandSession:
+        """A command to be run in a container; raises Refused."""
+        options = command_options(query)
+        command = [value for name, value in query if name == "command"]
+        container_id = self._container_id(self._pod(route), route)
+        streams = _able(self._streams)
+
+        async def run(console: RemoteStreams) -> Document:
+            try:
+                async with streams.execute(container_id, command, stdin=options.stdin, tty=options.tty) as session:
+                    return exit_status(command, await carry_command(session, console))
+            except (RuntimeFailure, OSError) as error:
+                return failure_status(f"error executing command in container: {error}")
+
+        return CommandSession(options, options.tty, run)
+
+    def attach(self, route: KubeletRoute, query: Query) -> CommandSession:
+        """The streams of a container; raises Refused."""
+        options = command_options(query)
+        pod = self._pod(route)
+        container_id = self._container_id(pod, route)
+        spec = find_container(pod, route.container)
+        if spec is None:
+            raise HttpError(500, f"container {route.container} not found in pod {pod_label(pod)}")
+        # A container whose input is for one caller only has seen all of it when that one has nothing more to say.
+        closes_stdin, tty = spec.stdin_once, spec.tty
+        streams = _able(self._streams)
+
+        async def run(console: RemoteStreams) -> Document:
+            try:
+                async with streams.attach(container_id, stdin=options.stdin and spec.stdin) as session:
+                    await carry_command(session, console, closes_stdin=closes_stdin)
+            except (RuntimeFailure, OSError) as error:
+                return failure_status(f"error attaching to container: {error}")
+            return SUCCESS
+
+        return CommandSession(options, tty, run)
+
+    def forward(self, route: KubeletRoute, query: Query, *, is_web_socket: bool) -> ForwardSession:
+        """Ports of a pod; raises Refused. `is_web_socket` if they are named in the query, not by each stream."""
+        ports = forward_ports(query) if is_web_socket else ()
+        pod = self._pod(route)
+        uid = PodUid(pod.metadata.uid)
+        if route.uid and self._pods.translate_pod_uid(route.uid) != uid:
+            raise HttpError(404, "pod not found")
+        streams = _able(self._streams)
+        self._sandbox_id(uid)
+
+        async def forward(port: int, source: ByteSource, sink: ByteSink) -> str:
+            try:
+                async with streams.connect(self._sandbox_id(uid), port) as connection:
+                    await _carry_or_reset(connection, source, sink)
+            except ConnectionResetError:
+                raise
+            except (RuntimeFailure, OSError, HttpError) as error:
+                log.info("port is not forwarded", pod=pod_label(pod), port=port, cause=str(error))
+                return f"error forwarding port {port} to pod {pod.metadata.name}, uid {uid}: {error}"
+            return ""
+
+        return ForwardSession(ports, forward)
+
+    async def run(self, route: KubeletRoute, query: Query) -> Reply:
+        """What a command prints; raises Refused."""
+        container_id = self._container_id(self._pod(route), route)
+        command = first_value(query, "cmd").split(" ")
+        try:
+            outcome = await _able(self._commands).run(
+                container_id, command, timeout_seconds=None, limit_bytes=_RUN_OUTPUT_BYTES
+            )
+        except RuntimeFailure as error:
+            raise HttpError(500, error.message) from error
+        if outcome.exit_code != 0:
+            errors = outcome.errors.decode(errors="replace")
+            raise HttpError(500, f"command '{' '.join(command)}' exited with {outcome.exit_code}: {errors}")
+        return Reply(200, outcome.output, JSON)
+
+    def _pod(self, route: KubeletRoute) -> Pod:
+        pod = self._pods.pod_by_name(route.namespace, route.pod)
+        if pod is None:
+            raise HttpError(404, "pod does not exist")
+        return pod
+
+    def _container_id(self, pod: Pod, route: KubeletRoute) -> str:
+        """The container of this name that runs."""
+        uid = PodUid(pod.metadata.uid)
+        is_meant = not route.uid or self._pods.translate_pod_uid(route.uid) == uid
+        containers = self._look(uid).containers if is_meant else ()
+        for container in containers:
+            if container.name == route.container and container.state is ContainerState.RUNNING:
+                return container.id
+        raise HttpError(500, f"container not found ({go_quote(route.container)})")
+
+    def _sandbox_id(self, uid: PodUid) -> str:
+        sandboxes = self._look(uid).sandboxes
+        for sandbox in sandboxes:
+            if sandbox.is_ready:
+                return sandbox.id
+        raise HttpError(500, f"failed to find sandboxes for pod with uid {go_quote(uid)}")
+
+    def _look(self, uid: PodUid) -> RuntimePod:
+        try:
+            return self._looks.get(uid)
+        except RuntimeFailure as error:
+            raise HttpError(500, error.message) from error
+
+
+async def _carry_or_reset(connection: PortForwardConnection, source: ByteSource, sink: ByteSink) -> None:
+    try:
+        await carry_connection(connection, source, sink)
+    except OSError as error:
+        # Once it stood, a connection that breaks is the pod's or the caller's business, and no failure to forward.
+        raise ConnectionResetError(str(error)) from error
+
+
+def _able(offered: T | None) -> T:
+    if offered is None:
+        raise HttpError(501, "the runtime of this node cannot do that")
+    return offered

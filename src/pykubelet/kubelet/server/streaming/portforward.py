@@ -1,0 +1,137 @@
+"""Port-forward: pairs of streams, for data and for what goes wrong, each a connection to a pod.
+
+Over SPDY a client opens as many pairs as it likes; a pair is known by its request's number. Over the channels of a
+WebSocket there is one pair for each port of the query.
+
+Upstream: staging/src/k8s.io/kubelet/pkg/cri/streaming/portforward/{httpstream,websocket}.go. On purpose otherwise: a
+connection that the pod resets is reset for the client, and no error: kubectl would end with it.
+"""
+
+import asyncio
+import struct
+from contextlib import suppress
+
+from pykubelet.aio.log import get_logger
+from pykubelet.aio.tasks import background_task
+from pykubelet.httpserver.spdy.connection import ByteLink, SpdyConnection, SpdyStream
+from pykubelet.httpserver.spdy.frames import Headers
+from pykubelet.kubelet.server.streaming.session import ForwardSession, stream_port
+from pykubelet.kubelet.server.streaming.wsstream import ChannelConnection, ChannelProtocol, MessageLink
+
+log = get_logger(__name__)
+
+STREAM_CREATION_SECONDS = 30.0
+# A connection to a pod that takes nothing for so long must not hold up the others.
+PATIENCE_SECONDS = 30.0
+
+_DATA, _ERROR = "data", "error"
+
+
+class _Pair:
+    """The two streams of one connection, as far as they are there."""
+
+    def __init__(self) -> None:
+        self.streams: dict[str, SpdyStream] = {}
+        self.complete = asyncio.Event()
+
+    def add(self, stream: SpdyStream) -> None:
+        self.streams[stream.headers["streamtype"]] = stream
+        if len(self.streams) == 2:
+            self.complete.set()
+
+
+class SpdyForward:
+    """Serves one client's pairs over SPDY."""
+
+    def __init__(self, session: ForwardSession, link: ByteLink) -> None:
+        self._session = session
+        self._connection = SpdyConnection(link, patience_seconds=PATIENCE_SECONDS)
+        self._pairs: dict[str, _Pair] = {}
+
+    async def serve(self) -> None:
+        """Until the client goes away; whoever has the link closes it."""
+        tasks: set[asyncio.Task[None]] = set()
+
+        def opened(stream: SpdyStream) -> None:
+            request_id = _request_id(stream)
+            pair = self._pairs.get(request_id)
+            if pair is None:
+                pair = self._pairs[request_id] = _Pair()
+                task = group.create_task(self._serve_pair(request_id, pair), name=f"port-forward {request_id}")
+                tasks.add(task)
+                task.add_done_callback(tasks.discard)
+            pair.add(stream)
+
+        async with asyncio.TaskGroup() as group:
+            await self._connection.run(self._is_wanted, opened)
+            for task in tuple(tasks):
+                task.cancel()
+        await self._connection.close()
+
+    def _is_wanted(self, headers: Headers) -> bool:
+        kind = headers.get("streamtype", "")
+        if kind not in (_DATA, _ERROR) or stream_port(headers.get("port", "")) is None:
+            return False
+        pair = self._pairs.get(headers.get("requestid", ""))
+        return pair is None or kind not in pair.streams
+
+    async def _serve_pair(self, request_id: str, pair: _Pair) -> None:
+        try:
+            async with asyncio.timeout(STREAM_CREATION_SECONDS):
+                await pair.complete.wait()
+        except TimeoutError:
+            await _tell(pair, f"(request={request_id}) timed out waiting for streams")
+        else:
+            await self._forward(pair)
+        finally:
+            # A client may use the number again for another connection.
+            self._pairs.pop(request_id, None)
+            for stream in pair.streams.values():
+                with suppress(ConnectionError):
+                    await stream.finish()
+
+    async def _forward(self, pair: _Pair) -> None:
+        task, data = asyncio.current_task(), pair.streams[_DATA]
+        assert task is not None
+        data.on_reset = task.cancel
+        try:
+            wrong = await self._session.forward(stream_port(data.headers["port"]) or 0, data, data)
+        except ConnectionError:
+            with suppress(ConnectionError):
+                await data.reset()
+        else:
+            await _tell(pair, wrong)
+
+
+async def _tell(pair: _Pair, wrong: str) -> None:
+    if _ERROR in pair.streams:
+        with suppress(ConnectionError):
+            await pair.streams[_ERROR].write(wrong.encode())
+
+
+def _request_id(stream: SpdyStream) -> str:
+    """The number of the connection a stream belongs to; old clients gave none, but opened the two in a row."""
+    given = stream.headers.get("requestid", "")
+    return given or f"#{stream.id if stream.headers['streamtype'] == _ERROR else stream.id - 2}"
+
+
+async def serve_channels(session: ForwardSession, link: MessageLink, protocol: ChannelProtocol) -> None:
+    """Forward the ports of a query over the channels of a WebSocket; whoever has the link closes it."""
+    places = range(len(session.ports))
+    connection = ChannelConnection(link, protocol, [2 * place for place in places])
+
+    async def forward(place: int, port: int) -> None:
+        data, error = 2 * place, 2 * place + 1
+        # The port, little-endian, is the first that comes on both channels.
+        for channel in (data, error):
+            await connection.write(channel, struct.pack("<H", port))
+        if wrong := await session.forward(port, connection.pipes[data], connection.sink(data)):
+            await connection.write(error, wrong.encode())
+
+    async def forward_or_end(place: int, port: int) -> None:
+        with suppress(ConnectionError):
+            await forward(place, port)
+
+    async with background_task(connection.run(), "port-forward: read"), asyncio.TaskGroup() as group:
+        for place, port in enumerate(session.ports):
+            group.create_task(forward_or_end(place, port), name=f"port-forward {port}")

@@ -1,0 +1,147 @@
+"""Messages of the channel protocols over WebSocket: a byte that says which channel, then the data.
+
+`v5` adds a message that closes one channel. The `base64` protocols have a digit for the channel and text for the data.
+
+Upstream: staging/src/k8s.io/apimachinery/pkg/util/httpstream/wsstream/conn.go
+
+A WebSocket with channels: what comes is sorted into pipes, what is written gets its channel.
+
+Upstream: staging/src/k8s.io/apimachinery/pkg/util/httpstream/wsstream/conn.go
+
+Connections that carry messages, and bytes over them.
+"""
+
+import base64
+import binascii
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import NamedTuple, Protocol
+
+from pykubelet.aio.log import get_logger
+from pykubelet.httpserver.spdy.connection import BytePipe
+
+CLOSE_CHANNEL = 255
+
+
+class ChannelProtocol(StrEnum):
+    """The subprotocols, by their names on the wire."""
+
+    NONE = ""
+    V1 = "channel.k8s.io"
+    V1_BASE64 = "base64.channel.k8s.io"
+    V4 = "v4.channel.k8s.io"
+    V4_BASE64 = "v4.base64.channel.k8s.io"
+    V5 = "v5.channel.k8s.io"
+
+    @property
+    def is_base64(self) -> bool:
+        """Whether messages are text."""
+        return "base64" in self.value
+
+
+class ChannelMessage(NamedTuple):
+    """What came for a channel; with `is_close`, that nothing more will come."""
+
+    channel: int
+    data: bytes
+    is_close: bool = False
+
+
+def read_message(protocol: ChannelProtocol, message: bytes) -> ChannelMessage | None:
+    """The meaning of a message; None for one without. ValueError if it breaks the protocol."""
+    if not message:
+        return None
+    channel, data = message[0], message[1:]
+    if protocol is ChannelProtocol.V5 and channel == CLOSE_CHANNEL:
+        if len(data) != 1:
+            raise ValueError("one channel is to follow the signal that closes it")
+        return ChannelMessage(data[0], b"", is_close=True)
+    if not protocol.is_base64:
+        return ChannelMessage(channel, data)
+    try:
+        return ChannelMessage(channel - ord("0"), base64.b64decode(data, validate=True))
+    except binascii.Error:
+        # Upstream passes over such a message, too.
+        return None
+
+
+def write_message(protocol: ChannelProtocol, channel: int, data: bytes) -> bytes:
+    """The message for a channel."""
+    if protocol.is_base64:
+        return bytes([ord("0") + channel]) + base64.b64encode(data)
+    return bytes([channel]) + data
+
+
+class MessageLink(Protocol):
+    """A connection that carries messages."""
+
+    async def receive(self) -> bytes | None:
+        """A message; None when the caller has closed the connection."""
+
+    async def send(self, message: bytes, *, is_text: bool = False) -> None:
+        """Send a message; ConnectionError if the caller is gone."""
+
+
+class MessageBytes:
+    """Bytes in messages: where one ends means nothing. ByteLink."""
+
+    def __init__(self, link: MessageLink) -> None:
+        self._link = link
+
+    async def read(self) -> bytes:
+        while True:
+            message = await self._link.receive()
+            if message is None:
+                return b""
+            if message:
+                return message
+
+    async def write(self, data: bytes) -> None:
+        await self._link.send(data)
+
+
+log = get_logger(__name__)
+
+
+class ChannelSink:
+    """Writes to one channel. ByteSink."""
+
+    def __init__(self, connection: "ChannelConnection", channel: int) -> None:
+        self._connection, self._channel = connection, channel
+
+    async def write(self, data: bytes) -> None:
+        await self._connection.write(self._channel, data)
+
+
+class ChannelConnection:
+    """The node's end; `run` reads it."""
+
+    def __init__(self, link: MessageLink, protocol: ChannelProtocol, readable: Iterable[int]) -> None:
+        self._link, self.protocol = link, protocol
+        self.pipes = {channel: BytePipe() for channel in readable}
+
+    def sink(self, channel: int) -> ChannelSink:
+        """Where to write for a channel."""
+        return ChannelSink(self, channel)
+
+    async def write(self, channel: int, data: bytes) -> None:
+        """Send to a channel; ConnectionError if the caller is gone."""
+        await self._link.send(write_message(self.protocol, channel, data), is_text=self.protocol.is_base64)
+
+    async def run(self) -> None:
+        """Read until the caller closes; what comes for channels nobody reads is dropped."""
+        try:
+            while (raw := await self._link.receive()) is not None:
+                message = read_message(self.protocol, raw)
+                pipe = self.pipes.get(message.channel) if message is not None else None
+                if message is None or pipe is None:
+                    continue
+                if message.is_close:
+                    pipe.end()
+                else:
+                    await pipe.feed(message.data)
+        except (ConnectionError, ValueError) as error:
+            log.debug("connection ended", why=str(error))
+        finally:
+            for pipe in self.pipes.values():
+                pipe.end()

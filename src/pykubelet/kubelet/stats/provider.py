@@ -1,0 +1,183 @@
+"""Reads what is used, and makes the pages about it.
+
+Upstream: pkg/kubelet/server/stats/handler.go, pkg/kubelet/metrics/collectors
+
+How fast something uses the processor, from two readings of how much it has used.
+
+Upstream: getAndUpdateContainerUsage in pkg/kubelet/stats/cri_stats_provider.go
+
+What the node's API asks of the rest of the node, as narrow as its use.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from pykubelet.aio.log import get_logger
+from pykubelet.api.generated.core import Pod, PodStatus
+from pykubelet.api.pods import PodUid
+from pykubelet.api.serializer import Document, encode
+from pykubelet.httpserver.reply import HttpError, Reply
+from pykubelet.kubelet.logs.log_directory import PodNames
+from pykubelet.kubelet.stats.machine_usage import MachineUsage
+from pykubelet.kubelet.stats.metrics import (
+    MetricFamilies,
+    MetricsCollector,
+    StatsReading,
+    cadvisor_families,
+    metric_page,
+    resource_families,
+)
+from pykubelet.kubelet.stats.summary import NODE_KEY, running_containers, summary
+from pykubelet.runtimes.protocol import ContainerResourceUsage, RuntimeFailure, RuntimePod, Usages
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
+
+class ServedPods(Protocol):
+    """The pods this node should run; a PodManager."""
+
+    def pods(self) -> Sequence[Pod]:
+        """All of them, static ones included, mirrors not."""
+
+    def pod_by_name(self, namespace: str, name: str) -> Pod | None:
+        """The one of this name."""
+
+    def translate_pod_uid(self, uid: str) -> PodUid:
+        """The UID the node works with, also for the UID of a mirror."""
+
+
+class PodStatusReader(Protocol):
+    """What the node says about its pods; a StatusManager."""
+
+    def pod_status(self, uid: str) -> PodStatus | None:
+        """The newest status of a pod."""
+
+
+class PodExplanations(Protocol):
+    """Why pods are where they are; a PodExplainer."""
+
+    def explain(self, namespace: str, name: str) -> Document | None:
+        """What was decided about a pod and what it waits for; None if there is no such pod."""
+
+
+class PodCacheReader(Protocol):
+    """What the runtime has of each pod; a PodCache."""
+
+    def get(self, uid: PodUid) -> RuntimePod:
+        """What there is of a pod, an empty one if nothing; RuntimeFailure if that is not known."""
+
+    async def until(self, uid: PodUid, is_so: Callable[[RuntimePod], bool]) -> None:
+        """Wait for a look at a pod that shows what is waited for."""
+
+
+class NodeRuntimePods(Protocol):
+    """Everything that runs; a Runtime."""
+
+    async def pods(self) -> Sequence[RuntimePod]:
+        """All pods it has; RuntimeFailure if it does not answer."""
+
+
+class LogPaths(Protocol):
+    """Where logs are; a LogDirectory."""
+
+    def path(self, pod: PodNames, container: str, attempt: int) -> str:
+        """Where the log of one container is."""
+
+
+class CpuRates:
+    """Remembers the reading before, by a name of the caller's choice."""
+
+    def __init__(self) -> None:
+        self._before: dict[str, ContainerResourceUsage] = {}
+        self._rates: dict[str, int] = {}
+
+    def nano_cores(self, key: str, usage: ContainerResourceUsage) -> int | None:
+        """Billionths of a core since the reading before; None for the first. Less than a second apart, as before."""
+        before = self._before.get(key)
+        if before is None or before.cpu_nanoseconds is None or usage.cpu_nanoseconds is None:
+            self._before[key] = usage
+            return None
+        seconds = (usage.at - before.at).total_seconds()
+        if seconds >= 1:
+            # A container that was started anew begins at nothing.
+            used = max(usage.cpu_nanoseconds - before.cpu_nanoseconds, 0)
+            self._before[key], self._rates[key] = usage, int(used / seconds)
+        return self._rates.get(key)
+
+    def keep(self, keys: Iterable[str]) -> None:
+        """Forget all others."""
+        kept = set(keys)
+        for gone in self._before.keys() - kept:
+            del self._before[gone]
+            self._rates.pop(gone, None)
+
+
+log = get_logger(__name__)
+
+
+class MachineUsageReader(Protocol):
+    """Measures the machine."""
+
+    def read(self) -> MachineUsage:
+        """Its usage now."""
+
+
+class StatsProvider:
+    """The pages about usage. Without `usages`, the runtime being unable, containers show only when they started."""
+
+    def __init__(
+        self, *, node_name: str, machine: MachineUsageReader, runtime: NodeRuntimePods, usages: Usages | None
+    ) -> None:
+        self._node_name, self._machine, self._runtime, self._usages = node_name, machine, runtime, usages
+        self._rates = CpuRates()
+
+    async def summary_page(self) -> Reply:
+        """The page /stats/summary; raises Refused."""
+        reading = await self._read()
+        if reading.has_failed:
+            raise HttpError(500, "failed to list pod stats: the runtime does not answer")
+        self._rates.keep([NODE_KEY, *(one.id for pod in reading.pods for one in running_containers(pod))])
+        rate = self._rates.nano_cores
+        return Reply(200, encode(summary(self._node_name, reading.machine, reading.pods, reading.usages, rate)))
+
+    async def resource_page(self) -> Reply:
+        """The page /metrics/resource."""
+        return metric_page([MetricFamilies(resource_families(await self._read()))])
+
+    async def cadvisor_page(self) -> Reply:
+        """The page /metrics/cadvisor."""
+        return metric_page([MetricFamilies(cadvisor_families(await self._read()))])
+
+    async def own_page(self, collectors: Iterable[MetricsCollector]) -> Reply:
+        """The page /metrics: this process, what runs, and what collectors tell."""
+        reading = await self._read()
+        own = MetricFamilies(_own_families(self._node_name, reading.pods))
+        return metric_page([own, *collectors], with_process=True)
+
+    async def _read(self) -> StatsReading:
+        machine = await asyncio.to_thread(self._machine.read)
+        pods: Sequence[RuntimePod] = ()
+        usages: Mapping[str, ContainerResourceUsage] = {}
+        try:
+            pods = await self._runtime.pods()
+            usages = await self._usages.usages() if self._usages is not None else {}
+        except RuntimeFailure as error:
+            log.warning("containers are not measured", cause=error.message)
+            return StatsReading(machine, pods, usages, has_failed=True)
+        return StatsReading(machine, pods, usages)
+
+
+def _own_families(node_name: str, pods: Iterable[RuntimePod]) -> "Iterable[Metric]":
+    from prometheus_client.metrics_core import GaugeMetricFamily
+
+    name = GaugeMetricFamily("kubelet_node_name", "The node's name, always 1.", labels=("node",))
+    name.add_metric((node_name,), 1)
+    states = Counter(container.state.value for pod in pods for container in pod.containers)
+    containers = GaugeMetricFamily("kubelet_running_containers", "Containers by state.", labels=("container_state",))
+    for state, count in sorted(states.items()):
+        containers.add_metric((state,), count)
+    running = sum(1 for pod in pods if any(sandbox.is_ready for sandbox in pod.sandboxes))
+    return name, containers, GaugeMetricFamily("kubelet_running_pods", "Pods with a sandbox that is ready.", running)

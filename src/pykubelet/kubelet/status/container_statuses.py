@@ -1,0 +1,307 @@
+"""The order of container statuses in a pod's status.
+
+Statuses in, statuses out; pure. Regular and ephemeral containers are sorted by name, init containers follow the spec.
+Upstream: pkg/kubelet/types/types.go.
+
+Remembers why containers could not be started, for their statuses; a thousand reasons at most.
+
+Only starts write here: one that failed leaves its reason, one that worked clears it. No clock, no I/O.
+Upstream: pkg/kubelet/reason_cache.go.
+
+The API's container statuses, from what the runtime has, what was reported and what failed to start.
+
+A container starts out waiting, with its past from the old status. What the runtime has of it goes before that: the
+newest gives the state, the one before it the last state. A container that is about to be started but failed to is
+waiting, and says why. Pure. Upstream: convertToAPIContainerStatuses in pkg/kubelet/kubelet_pods.go.
+
+The resources a container has, as its status shows them.
+
+A running container has what it was started with: where the spec was changed since, the status keeps saying what was
+reported of this container before. Pure. Upstream: convertContainerStatusResources in pkg/kubelet/kubelet_pods.go.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from msgspec.structs import replace
+
+from pykubelet.api.generated.core import (
+    Container,
+    ContainerStateRunning,
+    ContainerStateTerminated,
+    ContainerStateWaiting,
+    ContainerStatus,
+    EphemeralContainer,
+    Pod,
+    ResourceRequirements,
+    VolumeMount,
+    VolumeMountStatus,
+)
+from pykubelet.api.generated.core import ContainerState as CoreContainerState
+from pykubelet.api.pods import PodUid
+from pykubelet.api.times import format_time
+from pykubelet.kubelet.kuberuntime.pod_actions import SyncAction, SyncResult, should_restart
+from pykubelet.runtimes.protocol import ContainerState, RuntimeContainer, RuntimePod
+from pykubelet.runtimes.protocol import ContainerState as RuntimeState
+
+
+def reported_resources(
+    wanted: ResourceRequirements, state: ContainerState, container_id: str, old: ContainerStatus | None
+) -> ResourceRequirements:
+    """The resources of a container in this state; `old` is what was reported under its name before."""
+    is_same = old is not None and old.state.running is not None and old.container_id == container_id
+    if state != ContainerState.RUNNING or not is_same or old is None or old.resources is None:
+        return wanted
+    return replace(
+        wanted,
+        limits=_kept(wanted.limits, old.resources.limits, "cpu", "memory"),
+        # What memory is requested is no property of the container, so it can only be the spec's.
+        requests=_kept(wanted.requests, old.resources.requests, "cpu"),
+    )
+
+
+def _kept(wanted: Mapping[str, str], old: Mapping[str, str], *names: str) -> Mapping[str, str]:
+    return {**wanted, **{name: old[name] for name in names if name in old}} if wanted else wanted
+
+
+def sort_by_name(statuses: Iterable[ContainerStatus]) -> tuple[ContainerStatus, ...]:
+    """The statuses in ascending order of their names, bytewise as Go compares; equal names keep their order."""
+    return tuple(sorted(statuses, key=lambda status: status.name.encode()))
+
+
+def sort_init_statuses(pod: Pod, statuses: Iterable[ContainerStatus]) -> tuple[ContainerStatus, ...]:
+    """The statuses in the order of the pod's init containers, by selection and swap.
+
+    A status whose name the spec does not have ends up behind the others, where the swaps leave it.
+    """
+    ordered = list(statuses)
+    place = 0
+    for container in pod.spec.init_containers:
+        for candidate in range(place, len(ordered)):
+            if ordered[candidate].name == container.name:
+                ordered[place], ordered[candidate] = ordered[candidate], ordered[place]
+                place += 1
+                break
+    return tuple(ordered)
+
+
+def init_statuses_in_order(pod: Pod, by_name: Mapping[str, ContainerStatus]) -> tuple[ContainerStatus, ...]:
+    """A status for each init container that has one, in the order of the spec; others are dropped."""
+    names = (container.name for container in pod.spec.init_containers)
+    return tuple(by_name[name] for name in names if name in by_name)
+
+
+CONTAINER_CREATING, POD_INITIALIZING = "ContainerCreating", "PodInitializing"
+STATUS_UNKNOWN = "ContainerStatusUnknown"
+# What a killed process ends with: nobody knows, but it was no success.
+_UNKNOWN_EXIT_CODE = 137
+_GONE = ContainerStateTerminated(
+    reason=STATUS_UNKNOWN,
+    message="The container could not be located when the pod was deleted.  The container used to be Running",
+    exit_code=_UNKNOWN_EXIT_CODE,
+)
+_LOST = ContainerStateTerminated(
+    reason=STATUS_UNKNOWN,
+    message="The container could not be located when the pod was terminated",
+    exit_code=_UNKNOWN_EXIT_CODE,
+)
+
+AnyContainer = Container | EphemeralContainer
+Statuses = tuple[ContainerStatus, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StartFailure:
+    """Why a container could not be started the last time that was tried."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerObservations:
+    """What is known of a pod's containers: the runtime's view, by which name the runtime goes, what failed to start."""
+
+    runtime: RuntimePod
+    runtime_name: str
+    start_failures: Mapping[str, StartFailure] = field(default_factory=dict)
+
+
+def regular_statuses(pod: Pod, seen: ContainerObservations, old: Sequence[ContainerStatus]) -> Statuses:
+    """The statuses of the regular containers, by name."""
+    return sort_by_name(_statuses(pod, pod.spec.containers, seen, old).values())
+
+
+def init_statuses(pod: Pod, seen: ContainerObservations, old: Sequence[ContainerStatus]) -> Statuses:
+    """The statuses of the init containers, in the order of the spec."""
+    return init_statuses_in_order(pod, _statuses(pod, pod.spec.init_containers, seen, old))
+
+
+def ephemeral_statuses(pod: Pod, seen: ContainerObservations, old: Sequence[ContainerStatus]) -> Statuses:
+    """The statuses of the ephemeral containers, by name."""
+    return sort_by_name(_statuses(pod, pod.spec.ephemeral_containers, seen, old).values())
+
+
+def _statuses(
+    pod: Pod, containers: Sequence[AnyContainer], seen: ContainerObservations, old: Sequence[ContainerStatus]
+) -> Mapping[str, ContainerStatus]:
+    # Where a name occurs twice the last one counts.
+    before = {status.name: status for status in old}
+    newest_first = sorted(seen.runtime.containers, key=lambda one: one.created_at, reverse=True)
+    found = {}
+    for container in containers:
+        known = [one for one in newest_first if one.name == container.name][:2]
+        old_status = before.get(container.name)
+        status = _seen(container, known, seen, old_status) if known else _unseen(pod, container, old_status)
+        found[container.name] = _held_up(pod, container, status, seen)
+    return found
+
+
+def _unseen(pod: Pod, container: AnyContainer, old: ContainerStatus | None) -> ContainerStatus:
+    """A container the runtime knows nothing of: what was said of it last, or that it waits."""
+    if old is not None and old.state.terminated is not None:
+        return old
+    waiting = ContainerStateWaiting(reason=POD_INITIALIZING if pod.spec.init_containers else CONTAINER_CREATING)
+    status = ContainerStatus(
+        name=container.name,
+        image=container.image,
+        state=CoreContainerState(waiting=waiting),
+        volume_mounts=tuple(map(_mount_status, container.volume_mounts)),
+    )
+    if old is None:
+        return status
+    status = replace(status, restart_count=old.restart_count, last_state=old.last_state)
+    if old.state.running is None or old.last_state.terminated is not None:
+        return status
+    # It ran and is gone, so it has ended: without that the pod would fall back to Pending. If nobody deleted the pod,
+    # something will start it again.
+    is_restart = pod.metadata.deletion_timestamp is None
+    return replace(
+        status, last_state=CoreContainerState(terminated=_GONE), restart_count=old.restart_count + int(is_restart)
+    )
+
+
+def _seen(
+    container: AnyContainer, known: Sequence[RuntimeContainer], seen: ContainerObservations, old: ContainerStatus | None
+) -> ContainerStatus:
+    """What the runtime has of a container: the newest, and how the one before it ended."""
+    newest, *earlier = known
+    was_running = old is not None and old.state.running is not None
+    container_id = f"{seen.runtime_name}://{newest.id}"
+    status = ContainerStatus(
+        name=container.name,
+        image=newest.image,
+        image_id=newest.image_id,
+        container_id=container_id,
+        restart_count=newest.attempt,
+        state=_state(newest, container_id, was_running=was_running),
+        user=newest.user,
+        allocated_resources=container.resources.requests,
+        resources=reported_resources(container.resources, newest.state, container_id, old),
+        volume_mounts=old.volume_mounts if old is not None else (),
+    )
+    if old is not None and was_running and newest.state == RuntimeState.UNKNOWN:
+        # The runtime's count is of a container that it has lost.
+        status = replace(status, restart_count=old.restart_count + 1)
+    if earlier:
+        earlier_id = f"{seen.runtime_name}://{earlier[0].id}"
+        status = replace(status, last_state=_state(earlier[0], earlier_id, was_running=was_running))
+    return status
+
+
+def _state(container: RuntimeContainer, container_id: str, *, was_running: bool) -> CoreContainerState:
+    match container.state:
+        case RuntimeState.RUNNING:
+            return CoreContainerState(running=ContainerStateRunning(started_at=_time(container.started_at)))
+        case RuntimeState.EXITED:
+            ended = ContainerStateTerminated(
+                exit_code=container.exit_code,
+                reason=container.reason,
+                message=container.message,
+                started_at=_time(container.started_at),
+                finished_at=_time(container.finished_at),
+                container_id=container_id,
+            )
+            return CoreContainerState(terminated=ended)
+        case RuntimeState.UNKNOWN if was_running:
+            # Waiting would look as if it had never run, and a pod that is to run once would run twice.
+            return CoreContainerState(terminated=_LOST)
+        case _:
+            return CoreContainerState(waiting=ContainerStateWaiting())
+
+
+def _held_up(
+    pod: Pod, container: AnyContainer, status: ContainerStatus, seen: ContainerObservations
+) -> ContainerStatus:
+    """The status of a container that should start but failed to: waiting, and why."""
+    failure = seen.start_failures.get(container.name)
+    if failure is None or not _is_to_start(pod, container, seen.runtime):
+        return status
+    last_state = status.state if status.state.terminated is not None else status.last_state
+    waiting = ContainerStateWaiting(reason=failure.reason, message=failure.message)
+    return replace(status, state=CoreContainerState(waiting=waiting), last_state=last_state)
+
+
+def _is_to_start(pod: Pod, container: AnyContainer, runtime: RuntimePod) -> bool:
+    newest = runtime.newest(container.name)
+    is_init = any(container is one for one in pod.spec.init_containers)
+    if is_init and newest is not None and newest.state == RuntimeState.EXITED and newest.exit_code == 0:
+        return False
+    return should_restart(container.name, pod, runtime)
+
+
+def _mount_status(mount: VolumeMount) -> VolumeMountStatus:
+    return VolumeMountStatus(
+        name=mount.name,
+        mount_path=mount.mount_path,
+        read_only=mount.read_only,
+        # None of our runtimes makes what is mounted below a mount read-only too.
+        recursive_read_only="Disabled" if mount.read_only else None,
+    )
+
+
+def _time(at: datetime | None) -> str | None:
+    return format_time(at) if at is not None else None
+
+
+_MAX_ENTRIES = 1000
+
+
+class ReasonCache:
+    """The last failure to start of each container; the one used least recently goes first."""
+
+    def __init__(self, max_entries: int = _MAX_ENTRIES) -> None:
+        self._max_entries = max_entries
+        self._failures: dict[tuple[PodUid, str], StartFailure] = {}
+
+    def __len__(self) -> int:
+        return len(self._failures)
+
+    def update(self, uid: PodUid, results: Iterable[SyncResult]) -> None:
+        """Take note of what came of a sync."""
+        for step in results:
+            if step.action != SyncAction.START_CONTAINER:
+                continue
+            if step.reason:
+                self._put((uid, step.target), StartFailure(step.reason, step.message))
+            else:
+                self._failures.pop((uid, step.target), None)
+
+    def failures_of(self, pod: Pod) -> Mapping[str, StartFailure]:
+        """Why containers of a pod did not start, by name."""
+        uid, spec = PodUid(pod.metadata.uid), pod.spec
+        containers: tuple[Container | EphemeralContainer, ...]
+        containers = (*spec.init_containers, *spec.containers, *spec.ephemeral_containers)
+        names = (container.name for container in containers)
+        found = {name: self._failures[uid, name] for name in names if (uid, name) in self._failures}
+        for name, failure in found.items():
+            # Asking counts as using.
+            self._put((uid, name), failure)
+        return found
+
+    def _put(self, key: tuple[PodUid, str], failure: StartFailure) -> None:
+        self._failures.pop(key, None)
+        self._failures[key] = failure
+        if len(self._failures) > self._max_entries:
+            del self._failures[next(iter(self._failures))]

@@ -1,0 +1,335 @@
+"""Send one pod's status to the API server, and tell which pods have something to send.
+
+A status goes out as a patch against the newest object we know, with the pod's UID as precondition; the server is
+asked for the pod only if nothing is known of it, or if it refused the patch because of what it has. When a pod that
+is being deleted has ended and nothing of it is left here, its deletion in the API is completed.
+Upstream: pkg/kubelet/status/status_manager.go (syncBatch, syncPod, needsUpdate, needsReconcile, canBeDeleted).
+
+The patch that carries a status to the API server.
+
+UID, the status the server has and the one it shall have in, a strategic merge patch document out; pure. The UID is in
+every patch: the server refuses it if the name belongs to another pod by now. Upstream: pkg/util/pod/pod.go.
+
+What to send: the status the API server has, with the node's own put over it.
+
+In: the pod, the API's status (old), the node's (new), whether containers could still be running, and the time. Out:
+the status to send. What others own stays as they left it; an end is not reported before it is one. Pure.
+Upstream: pkg/kubelet/status/status_manager.go (mergePodStatus).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from pykubelet.aio.clock import Clock
+from pykubelet.aio.log import get_logger
+from pykubelet.api.errors import ApiError, Conflict, Invalid, NotFound
+from pykubelet.api.generated.core import Pod, PodStatus
+from pykubelet.api.patch.strategic_patch import diff_strategic
+from pykubelet.api.pods import NO_MIRROR, OWNED_CONDITIONS, MirrorUid, PodUid, is_mirror_pod, is_static_pod, is_terminal
+from pykubelet.api.scheme import PODS
+from pykubelet.api.serializer import Document, to_document
+from pykubelet.api.times import format_time
+from pykubelet.client.interface import now_if_uid
+from pykubelet.kubelet.status.cache import (
+    PodDeletionSafety,
+    StatusApi,
+    StatusObserver,
+    StatusPodManager,
+    StatusRecords,
+    VersionedStatus,
+)
+from pykubelet.kubelet.status.conditions import (
+    Conditions,
+    find_condition,
+    is_true,
+    replace_or_append,
+    unready_when_terminal,
+    with_transition_time,
+)
+from pykubelet.kubelet.status.normalize import equal_by_node, latch_phase, normalize_status
+
+_DISRUPTION = "DisruptionTarget"
+
+
+def merge_status(pod: Pod, old: PodStatus, new: PodStatus, *, could_run: bool, now: str) -> PodStatus:
+    """The status to send for `pod`; `could_run` says whether containers of it could still be running."""
+    ending = not is_terminal(old.phase) and is_terminal(new.phase)
+    new = stamp_disruption(old, new, could_run=could_run, now=now)
+    held_back = ending and could_run
+    said = old if held_back else new
+    merged = replace(
+        new,
+        conditions=_merge_conditions(old, new, takes_disruption=ending and not could_run),
+        resource_claim_statuses=old.resource_claim_statuses,
+        extended_resource_claim_status=old.extended_resource_claim_status,
+        phase=said.phase,
+        reason=said.reason,
+        message=said.message,
+    )
+    return _unready_if_terminal(pod, old, merged, now)
+
+
+def stamp_disruption(old: PodStatus, new: PodStatus, *, could_run: bool, now: str) -> PodStatus:
+    """The node's status, its DisruptionTarget dated anew on the step to the end.
+
+    The condition was held back until now, so the time at which it was first thought of would mislead.
+    """
+    if is_terminal(old.phase) or not is_terminal(new.phase) or could_run:
+        return new
+    return replace(new, conditions=with_transition_time(new.conditions, old.conditions, _DISRUPTION, now))
+
+
+def _merge_conditions(old: PodStatus, new: PodStatus, *, takes_disruption: bool) -> Conditions:
+    merged = tuple(condition for condition in old.conditions if condition.type not in OWNED_CONDITIONS)
+    for condition in new.conditions:
+        if condition.type in OWNED_CONDITIONS:
+            merged = (*merged, condition)
+        elif condition.type == _DISRUPTION and takes_disruption:
+            merged = replace_or_append(merged, find_condition(new.conditions, _DISRUPTION) or condition)
+    return merged
+
+
+def _unready_if_terminal(pod: Pod, old: PodStatus, status: PodStatus, now: str) -> PodStatus:
+    """No pod has ended and is ready, whatever the probes have had time to say."""
+    conditions = status.conditions
+    if not is_terminal(status.phase) or not (is_true(conditions, "Ready") or is_true(conditions, "ContainersReady")):
+        return status
+    for kind in ("ContainersReady", "Ready"):
+        before = find_condition(conditions, kind)
+        since = before.last_transition_time if before is not None and before.status == "False" else now
+        unready = replace(unready_when_terminal(pod, old, kind, status.phase), last_transition_time=since)
+        conditions = replace_or_append(conditions, unready)
+    return replace(status, conditions=conditions)
+
+
+def status_patch(uid: str, old: PodStatus, new: PodStatus) -> Document:
+    """What turns `old` into `new`, for the pod with this UID."""
+    wanted = {"metadata": {"uid": uid}, "status": to_document(new)}
+    return diff_strategic({"status": to_document(old)}, wanted, "core.v1.Pod")
+
+
+def is_unchanged(patch: Document) -> bool:
+    """Whether a status patch holds nothing but its precondition, so that nobody needs to see it."""
+    return patch.keys() == {"metadata"}
+
+
+log = get_logger(__name__)
+
+# A pod's volumes and cgroup go within seconds of its containers; the API need not learn of it any sooner.
+RECLAIM_POLL_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class StatusRetry:
+    """A status could not be sent, or a deletion not completed: try again, at the earliest after this time."""
+
+    after_seconds: float = 0.0
+
+
+class StatusSyncer:
+    """Sends statuses. Never call it twice at once for one pod; different pods may go side by side."""
+
+    def __init__(
+        self,
+        *,
+        client: StatusApi,
+        pods: StatusPodManager,
+        safety: PodDeletionSafety,
+        records: StatusRecords,
+        observer: StatusObserver | None,
+        clock: Clock,
+    ) -> None:
+        self._client = client
+        self._pods = pods
+        self._safety = safety
+        self._records = records
+        self._cache, self._view = records.cache, records.view
+        self._observer = observer
+        self._clock = clock
+        # The last version sent, by the UID that the API server knows: a mirror's for a static pod.
+        self._sent: dict[MirrorUid, int] = {}
+        # What was last compared and found to say the same: the API's object and our status, neither of which ever changes.
+        self._agreed: dict[PodUid, tuple[Pod, PodStatus]] = {}
+
+    def due(self, *, all: bool) -> tuple[PodUid, ...]:
+        """The pods to send now: those with a version not sent yet.
+
+        With `all` every pod is looked at, and those join whose status in the API is not ours, and those that can be
+        deleted; versions of pods that are gone are forgotten.
+        """
+        pod_to_mirror, mirror_to_pod = self._pods.uid_translations()
+        if all:
+            for known in tuple(self._sent):
+                if PodUid(known) not in self._cache and known not in mirror_to_pod:
+                    del self._sent[known]
+            for agreed in self._agreed.keys() - set(self._cache):
+                del self._agreed[agreed]
+            return tuple(uid for uid in self._cache if self._is_due(uid, pod_to_mirror))
+        # A mirror made anew has nothing of what was sent to the one before, and nobody marks that as unsent.
+        remirrored = (uid for uid in pod_to_mirror if uid in self._cache)
+        candidates: Iterable[PodUid] = dict.fromkeys((*self._cache.unsent, *remirrored))
+        return tuple(uid for uid in candidates if self._has_unsent(uid, pod_to_mirror))
+
+    def is_due(self, uid: PodUid) -> bool:
+        """Whether `due(all=True)` would name this pod; the others are not looked at."""
+        pod = self._pods.pod_by_uid(uid)
+        mirror = self._pods.mirror_pod_by_pod(pod) if pod is not None else None
+        if mirror is not None:
+            return self._is_due(uid, {uid: MirrorUid(mirror.metadata.uid)})
+        return self._is_due(uid, {uid: NO_MIRROR} if pod is not None and is_static_pod(pod) else {})
+
+    def needs_update(self, api_uid: MirrorUid, entry: VersionedStatus) -> bool:
+        """Whether the API has an older version than this, or the pod waits for its deletion."""
+        if self._sent.get(api_uid, 0) < entry.version:
+            return True
+        pod = self._pods.pod_by_uid(PodUid(api_uid))
+        return pod is not None and self.can_be_deleted(pod, entry)
+
+    def needs_reconcile(self, uid: PodUid, status: PodStatus) -> bool:
+        """Whether the API shows another status than ours, for whatever reason; ours is the truth."""
+        pod = self._pods.pod_by_uid(uid)
+        if pod is not None and is_static_pod(pod):
+            pod = self._pods.mirror_pod_by_pod(pod)
+        if pod is None:
+            return False
+        shown, ours = self._agreed.get(uid, (None, None))
+        if shown is pod and ours is status:
+            return False
+        differs = not equal_by_node(normalize_status(pod, pod.status), status)
+        if not differs:
+            self._agreed[uid] = pod, status
+        return differs
+
+    def can_be_deleted(self, pod: Pod, entry: VersionedStatus) -> bool:
+        """Whether the API may forget this pod: it ended there as well as here, and nothing of it is left."""
+        return _waits_for_deletion(pod, entry) and self._safety.pod_resources_are_reclaimed(pod, entry.status)
+
+    async def sync_pod(self, uid: PodUid) -> StatusRetry | None:
+        """Bring the API up to the newest version of this pod's status; None if nothing more can be done now.
+
+        A pod that the API does not have, or that is another one by now, is no failure. Raises nothing of the API's.
+        """
+        entry = self._cache.get(uid)
+        if entry is None or self._lacks_mirror(uid):
+            return None
+        facts = {"pod": f"{entry.namespace}/{entry.name}", "uid": uid, "version": entry.version}
+        try:
+            return await self._send(uid, entry)
+        except NotFound:
+            # Whoever forgets the pod will have its status dropped too.
+            log.debug("pod is not in the API", **facts)
+            return None
+        except ApiError as error:
+            log.warning("status not sent", reason=error.reason, why=error.message, **facts)
+            if self._observer is not None:
+                self._observer.status_not_sent(uid, error.message)
+            # What the server will not have is not worth asking often; the next reconcile pass does.
+            worth_repeating = error.retry or isinstance(error, Conflict)
+            return StatusRetry(error.retry_after_seconds or 0.0) if worth_repeating else None
+
+    async def _send(self, uid: PodUid, entry: VersionedStatus) -> StatusRetry | None:
+        pod = self._view.newest(uid, entry) or await self._read(uid, entry)
+        if self._is_another(uid, pod):
+            return None
+        try:
+            pod = await self._patch(uid, entry, pod)
+        except (Conflict, Invalid) as error:
+            if not _is_about_identity(error):
+                raise
+            pod = await self._read(uid, entry)
+            if self._is_another(uid, pod):
+                return None
+            pod = await self._patch(uid, entry, pod)
+        self._sent[MirrorUid(pod.metadata.uid)] = entry.version
+        self._cache.mark_sent(uid, entry.version)
+        if not _waits_for_deletion(pod, entry):
+            return None
+        if not self.can_be_deleted(pod, entry):
+            return StatusRetry(RECLAIM_POLL_SECONDS)
+        await self._delete(uid, entry, pod)
+        return None
+
+    async def _read(self, uid: PodUid, entry: VersionedStatus) -> Pod:
+        pod = await self._client.get(PODS, entry.name, namespace=entry.namespace)
+        self._learn(uid, pod)
+        return pod
+
+    async def _patch(self, uid: PodUid, entry: VersionedStatus, pod: Pod) -> Pod:
+        """Have the API take the status over; its answer, or `pod` if that has it already."""
+        could_run = self._safety.could_have_running_containers(uid)
+        now = format_time(self._clock.now())
+        status = stamp_disruption(pod.status, entry.status, could_run=could_run, now=now)
+        if status != entry.status:
+            self._cache.restamp(uid, entry.version, status)
+        latched = latch_phase(pod.status, status)
+        merged = merge_status(pod, pod.status, latched, could_run=could_run, now=now)
+        patch = status_patch(pod.metadata.uid, pod.status, merged)
+        if is_unchanged(patch):
+            return pod
+        answer = await self._client.patch(PODS, entry.name, patch, namespace=entry.namespace, subresource="status")
+        self._learn(uid, answer)
+        if self._observer is not None:
+            self._observer.status_sent(answer, self._clock.monotonic() - entry.unsent_since)
+        return answer
+
+    async def _delete(self, uid: PodUid, entry: VersionedStatus, pod: Pod) -> None:
+        try:
+            options = now_if_uid(pod.metadata.uid)
+            await self._client.delete(PODS, entry.name, namespace=entry.namespace, options=options)
+        except NotFound:
+            pass
+        except Conflict:
+            found = await self._read(uid, entry)
+            if found.metadata.uid == pod.metadata.uid:
+                raise
+        log.debug("pod gone from the API", pod=f"{entry.namespace}/{entry.name}", uid=uid)
+        self._records.drop(uid)
+
+    def _learn(self, uid: PodUid, pod: Pod) -> None:
+        # The pod may have been forgotten while we waited for the answer.
+        if uid in self._cache:
+            self._view.learn(uid, pod)
+
+    def _is_another(self, uid: PodUid, pod: Pod) -> bool:
+        """Whether the name belongs to another pod by now; then nobody needs the status of the one before."""
+        translated = self._pods.translate_pod_uid(pod.metadata.uid)
+        if not translated or translated == uid:
+            return False
+        log.info("pod was made anew, its old status is dropped", uid=uid, new_uid=translated)
+        self._records.drop(uid)
+        return True
+
+    def _lacks_mirror(self, uid: PodUid) -> bool:
+        pod = self._pods.pod_by_uid(uid)
+        return pod is not None and is_static_pod(pod) and self._pods.mirror_pod_by_pod(pod) is None
+
+    def _is_due(self, uid: PodUid, pod_to_mirror: Mapping[PodUid, MirrorUid]) -> bool:
+        entry = self._cache.get(uid)
+        api_uid = pod_to_mirror.get(uid, MirrorUid(uid))
+        if entry is None or api_uid == NO_MIRROR:
+            return False
+        if self.needs_update(api_uid, entry):
+            return True
+        if not self.needs_reconcile(uid, entry.status):
+            return False
+        self._sent.pop(api_uid, None)
+        self._cache.mark_unsent(uid)
+        return True
+
+    def _has_unsent(self, uid: PodUid, pod_to_mirror: Mapping[PodUid, MirrorUid]) -> bool:
+        entry = self._cache.get(uid)
+        api_uid = pod_to_mirror.get(uid, MirrorUid(uid))
+        return entry is not None and api_uid != NO_MIRROR and self._sent.get(api_uid, 0) < entry.version
+
+
+def _waits_for_deletion(pod: Pod, entry: VersionedStatus) -> bool:
+    """Whether a pod is to be deleted and has come to its end; mirrors are deleted by whoever keeps them."""
+    deleting = pod.metadata.deletion_timestamp is not None and not is_mirror_pod(pod)
+    return deleting and is_terminal(pod.status.phase) and entry.finished
+
+
+def _is_about_identity(error: Conflict | Invalid) -> bool:
+    """Whether the server may have refused a patch because the name belongs to another pod."""
+    return isinstance(error, Conflict) or any(cause.get("field") == "metadata.uid" for cause in error.causes)

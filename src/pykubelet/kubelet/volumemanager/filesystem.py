@@ -1,0 +1,291 @@
+"""Files and folders that somebody else may be changing: opened, listed and removed safely.
+
+Everything goes through open folders, one name at a time, and a link is never followed: what a container puts into its
+volume can neither lead out of it nor stop the node. Nothing is deleted beyond a mount, not even one of the same file
+system, and no depth of folders is too deep.
+
+Upstream: pkg/util/removeall/removeall.go, which tells mounts apart by file system alone
+
+The one door to mount(2).
+
+Mounting takes more rights than most users have: `NoRightToMount` says so, and callers decide what to do without.
+
+Upstream: k8s.io/mount-utils
+"""
+
+import ctypes
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, Self
+
+_MS_BIND = 4096
+_UMOUNT_NOFOLLOW = 8
+
+
+class NoRightToMount(PermissionError):
+    """This process may not mount anything."""
+
+
+class Mounter(Protocol):
+    """Mounts and unmounts; each call is done when it returns."""
+
+    def mount_memory(self, path: str, *, size_bytes: int, mode: int, group: int | None) -> None:
+        """Put a file system in memory over a folder; size 0 is the system's bound."""
+
+    def bind(self, source: str, target: str) -> None:
+        """Let a file or folder be seen at another place as well."""
+
+    def unmount(self, path: str) -> None:
+        """Take away what was mounted last at a path."""
+
+
+class SystemMounter:
+    """The kernel's mounts."""
+
+    def __init__(self) -> None:
+        self._libc = ctypes.CDLL(None, use_errno=True)
+
+    def mount_memory(self, path: str, *, size_bytes: int, mode: int, group: int | None) -> None:
+        options = [f"mode={mode:o}"]
+        options += [f"size={size_bytes}"] if size_bytes else []
+        options += [f"gid={group}"] if group is not None else []
+        try:
+            # What is in memory must not reach the disk by way of swap, where the kernel can promise that.
+            self._mount("tmpfs", path, "tmpfs", 0, ",".join([*options, "noswap"]))
+        except NoRightToMount:
+            raise
+        except OSError:
+            self._mount("tmpfs", path, "tmpfs", 0, ",".join(options))
+
+    def bind(self, source: str, target: str) -> None:
+        self._mount(source, target, "", _MS_BIND, "")
+
+    def unmount(self, path: str) -> None:
+        if self._libc.umount2(os.fsencode(path), _UMOUNT_NOFOLLOW) != 0:
+            raise _error(path)
+
+    def _mount(self, source: str, target: str, kind: str, flags: int, options: str) -> None:
+        arguments = (os.fsencode(source), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), options.encode())
+        if self._libc.mount(*arguments) != 0:
+            raise _error(target)
+
+
+def _error(path: str) -> OSError:
+    code = ctypes.get_errno()
+    kind = NoRightToMount if code in {errno.EPERM, errno.EACCES} else OSError
+    return kind(code, os.strerror(code), path)
+
+
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# Without O_NONBLOCK a pipe in the place of a file would hold us up for ever.
+FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_HANDLE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class CrossesMount(OSError):
+    """Something else is mounted there; it is not ours to delete."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(errno.EXDEV, "something is mounted there", path)
+
+
+@contextmanager
+def opened(path: str, flags: int = FOLDER, *, within: int | None = None) -> Iterator[int]:
+    """A file or folder for as long as the context lasts; `within` is the open folder that the path starts at."""
+    handle = os.open(path, flags, dir_fd=within)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def opened_below(folder: int, path: str, flags: int = FOLDER) -> Iterator[int]:
+    """What a relative path leads to, without following a link anywhere; an empty path is the folder itself."""
+    handle = os.dup(folder)
+    try:
+        names = path.split("/") if path else []
+        for index, name in enumerate(names):
+            inner = os.open(name, flags if index == len(names) - 1 else FOLDER, dir_fd=handle)
+            os.close(handle)
+            handle = inner
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def names_in(folder: int) -> list[str]:
+    """The names of all that is in an open folder, sorted."""
+    with os.scandir(folder) as entries:
+        return sorted(entry.name for entry in entries)
+
+
+def paths_below(folder: int, above: str = "") -> Iterator[str]:
+    """The relative paths of everything in a folder, links not followed; goes only as deep as the caller wants to know."""
+    with os.scandir(folder) as entries:
+        found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    for name, is_folder in found:
+        yield above + name
+        if is_folder:
+            with opened(name, within=folder) as inner:
+                yield from paths_below(inner, f"{above}{name}/")
+
+
+class Walk:
+    """Goes from folder to folder below a root, and opens each only once if it is shown paths in order.
+
+    With `make`, a folder that is not there is made by it first. No link is followed.
+    """
+
+    def __init__(self, root: int, make: Callable[[str, int], None] | None = None) -> None:
+        self._root, self._make = root, make
+        self._way: list[tuple[str, int]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._back_to(0)
+
+    def folder_of(self, path: str) -> int:
+        """The open folder that a path is in; good until the next question."""
+        names = path.split("/")[:-1]
+        shared = 0
+        while shared < min(len(names), len(self._way)) and names[shared] == self._way[shared][0]:
+            shared += 1
+        self._back_to(shared)
+        for name in names[shared:]:
+            here = self._way[-1][1] if self._way else self._root
+            if self._make is not None:
+                self._make(name, here)
+            self._way.append((name, os.open(name, FOLDER, dir_fd=here)))
+        return self._way[-1][1] if self._way else self._root
+
+    def _back_to(self, depth: int) -> None:
+        while len(self._way) > depth:
+            os.close(self._way.pop()[1])
+
+
+def read_at_most(handle: int, limit: int) -> bytes:
+    """The first bytes of an open file; OSError if it is none."""
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        raise OSError(errno.EINVAL, "not a regular file")
+    found = bytearray()
+    while len(found) < limit and (more := os.read(handle, limit - len(found))):
+        found += more
+    return bytes(found)
+
+
+def write_all(handle: int, data: bytes) -> None:
+    """Write everything; one call may take less."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(handle, rest) :]
+
+
+def mount_id(handle: int) -> str:
+    """Which mount an open file or folder belongs to; differs also where the file system is the same."""
+    facts = Path(f"/proc/self/fdinfo/{handle}").read_text(encoding="ascii").splitlines()
+    return next(fact.split()[1] for fact in facts if fact.startswith("mnt_id:"))
+
+
+def is_mount_point(path: str) -> bool:
+    """Whether something is mounted right there; OSError if there is nothing at all."""
+    with opened(path, _HANDLE) as here, opened(str(Path(path).parent)) as above:
+        return mount_id(here) != mount_id(above)
+
+
+@dataclass(slots=True)
+class _Level:
+    """A folder on the way down: its name, what it is, and the folders in it still to be removed."""
+
+    name: str
+    identity: tuple[int, int]
+    folders: list[str]
+
+
+def remove_tree(folder: int, name: str, *, with_files: bool = True) -> None:
+    """Remove what has this name in an open folder, and all below it; nothing there is fine.
+
+    Without `with_files` only folders go, and a file is an OSError. CrossesMount if something is mounted in it; what has
+    been removed by then stays removed.
+    """
+    try:
+        if not stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+            _remove_file(name, folder, allowed=with_files)
+            return
+    except FileNotFoundError:
+        return
+    handle = os.dup(folder)
+    try:
+        _Removal(mount_id(folder), with_files=with_files).run(handle, name)
+    finally:
+        os.close(handle)
+
+
+class _Removal:
+    """One removal. Holds one folder open at a time, however deep it goes: up again it finds its way by `..`."""
+
+    def __init__(self, mount: str, *, with_files: bool) -> None:
+        self._mount, self._with_files = mount, with_files
+        self._levels: list[_Level] = []
+
+    def run(self, start: int, name: str) -> None:
+        """Remove a folder; `start`, the one it is in, is left open, but is another one afterwards."""
+        top = _identity(start)
+        self._descend(start, name)
+        while self._levels:
+            level = self._levels[-1]
+            if level.folders:
+                self._descend(start, level.folders.pop())
+                continue
+            self._levels.pop()
+            above = self._levels[-1].identity if self._levels else top
+            _move(start, "..")
+            if _identity(start) != above:
+                # Somebody moved the folder while we were in it: this is not the way we came.
+                raise OSError(errno.EAGAIN, "a folder was moved while it was removed", level.name)
+            with suppress(FileNotFoundError):
+                os.rmdir(level.name, dir_fd=start)
+
+    def _descend(self, handle: int, name: str) -> None:
+        with opened(name, _HANDLE, within=handle) as target:
+            if mount_id(target) != self._mount:
+                raise CrossesMount(name)
+            found = os.fstat(target)
+            if stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_IRWXU != stat.S_IRWXU:
+                # Whoever made it may have locked even its owner out.
+                with suppress(PermissionError):
+                    Path(f"/proc/self/fd/{target}").chmod(stat.S_IRWXU)
+            with opened(".", FOLDER, within=target) as inner:
+                os.dup2(inner, handle, inheritable=False)
+        folders = []
+        with os.scandir(handle) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(entry.name)
+                else:
+                    _remove_file(entry.name, handle, allowed=self._with_files)
+        self._levels.append(_Level(name, _identity(handle), folders))
+
+
+def _move(handle: int, path: str) -> None:
+    with opened(path, FOLDER, within=handle) as other:
+        os.dup2(other, handle, inheritable=False)
+
+
+def _identity(handle: int) -> tuple[int, int]:
+    found = os.fstat(handle)
+    return found.st_dev, found.st_ino
+
+
+def _remove_file(name: str, folder: int, *, allowed: bool) -> None:
+    if not allowed:
+        raise OSError(errno.ENOTEMPTY, "a file is left there", name)
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=folder)

@@ -1,0 +1,145 @@
+"""What a container mounts where: its volume mounts, checked and resolved as far as no disk is needed.
+
+Upstream: makeMounts in pkg/kubelet/kubelet_pods.go
+
+References to variables in a container's command and in the paths of its mounts.
+
+Upstream: the Expand functions of pkg/kubelet/container/helpers.go
+"""
+
+import posixpath
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pykubelet.api.generated.core import Container, EphemeralContainer, Pod, VolumeMount
+from pykubelet.kubelet.expansion import expand, mapping_func_for
+from pykubelet.kubelet.volumemanager.errors import ContainerConfigError
+
+
+def expand_all(texts: Sequence[str], environment: Mapping[str, str]) -> tuple[str, ...]:
+    """A command or its arguments, expanded."""
+    value_of = mapping_func_for(environment)
+    return tuple(expand(text, value_of) for text in texts)
+
+
+def expand_sub_path(expression: str, environment: Mapping[str, str]) -> str:
+    """A path below a volume, expanded; ConfigProblem if a variable is missing or empty."""
+    missing: set[str] = set()
+
+    def value_of(name: str) -> str:
+        if not environment.get(name):
+            missing.add(name)
+        return environment.get(name, "")
+
+    expanded = expand(expression, value_of)
+    if missing:
+        raise ContainerConfigError(f"missing value for {', '.join(sorted(missing))}")
+    return expanded
+
+
+HOSTS_PATH = "/etc/hosts"
+_PROPAGATIONS = frozenset({"None", "HostToContainer", "Bidirectional"})
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyVolume:
+    """A volume that is there: where, and whether containers may only read it."""
+
+    path: str
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedMount:
+    """A volume, or a path below it, to be seen in a container."""
+
+    volume: str
+    index: int
+    """The how-manieth mount of its container it is."""
+    volume_path: str
+    sub_path: str
+    container_path: str
+    read_only: bool
+    propagation: str
+
+
+def plan_mounts(
+    container: Container | EphemeralContainer,
+    volumes: Mapping[str, ReadyVolume],
+    environment: Mapping[str, str],
+) -> tuple[PlannedMount, ...]:
+    """The mounts of a container; ConfigProblem if one is not possible."""
+    if device := next(iter(container.volume_devices), None):
+        raise ContainerConfigError(f'cannot find volume "{device.name}" to pass into container "{container.name}"')
+    return tuple(
+        _planned(index, mount, container.name, volumes, environment)
+        for index, mount in enumerate(container.volume_mounts)
+    )
+
+
+def wants_hosts_file(pod: Pod, container: Container | EphemeralContainer, pod_ips: tuple[str, ...]) -> bool:
+    """Whether a container gets the pod's hosts file: not if it mounts something of its own there."""
+    has_own = any(mount.mount_path == HOSTS_PATH for mount in container.volume_mounts)
+    return bool(pod_ips or pod.spec.host_network) and not has_own
+
+
+def absolute(path: str) -> str:
+    """A path in a container; a relative one starts at its root."""
+    return path if path.startswith("/") else f"/{path}"
+
+
+def _planned(
+    index: int,
+    mount: VolumeMount,
+    container: str,
+    volumes: Mapping[str, ReadyVolume],
+    environment: Mapping[str, str],
+) -> PlannedMount:
+    volume = volumes.get(mount.name)
+    if volume is None:
+        raise ContainerConfigError(f'cannot find volume "{mount.name}" to mount into container "{container}"')
+    sub_path = expand_sub_path(mount.sub_path_expr, environment) if mount.sub_path_expr else mount.sub_path
+    _check_sub_path(sub_path)
+    propagation = "None" if mount.mount_propagation is None else mount.mount_propagation
+    if propagation not in _PROPAGATIONS:
+        raise ContainerConfigError(f'invalid MountPropagation mode: "{propagation}"')
+    _check_recursive_read_only(mount)
+    if "\0" in mount.mount_path:
+        raise ContainerConfigError(f'the mountPath of volume "{mount.name}" must not contain a NUL byte')
+    return PlannedMount(
+        volume=mount.name,
+        index=index,
+        volume_path=volume.path,
+        sub_path=posixpath.normpath(sub_path) if sub_path else "",
+        container_path=absolute(mount.mount_path),
+        read_only=mount.read_only or volume.read_only,
+        propagation=propagation,
+    )
+
+
+def _check_sub_path(sub_path: str) -> None:
+    if sub_path.startswith("/"):
+        raise ContainerConfigError(f"error SubPath `{sub_path}` must not be an absolute path")
+    if ".." in sub_path.split("/"):
+        raise ContainerConfigError(f"unable to provision SubPath `{sub_path}`: must not contain '..'")
+    if "\0" in sub_path:
+        raise ContainerConfigError("unable to provision SubPath: must not contain a NUL byte")
+
+
+def _check_recursive_read_only(mount: VolumeMount) -> None:
+    """No runtime of ours can do it: asked for if possible, it is left out; asked for, it is a problem."""
+    mode = mount.recursive_read_only
+    if mode is None or mode == "Disabled":
+        return
+    words = f'volume "{mount.name}" requested recursive read-only mode, but it is not'
+    problem = ""
+    if not mount.read_only:
+        problem = f"{words} read-only"
+    elif mount.mount_propagation not in {None, "None"}:
+        problem = f'{words} compatible with propagation "{mount.mount_propagation}"'
+    elif mode == "Enabled":
+        problem = f"{words} supported by the runtime"
+    elif mode != "IfPossible":
+        problem = f'unknown recursive read-only mode "{mode}"'
+    if problem:
+        raise ContainerConfigError(f"failed to resolve recursive read-only mode: {problem}")

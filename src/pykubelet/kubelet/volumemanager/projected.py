@@ -1,0 +1,204 @@
+"""The files of config map, secret, downward API and projected volumes.
+
+A volume and everything it refers to in, files by path out, or a VolumeProblem with all that is missing.
+
+Upstream: MakePayload in pkg/volume/{configmap,secret}, CollectData in pkg/volume/downwardapi, collectData in
+pkg/volume/projected
+"""
+
+import hashlib
+import posixpath
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from pykubelet.api.generated.core import (
+    DownwardAPIVolumeFile,
+    KeyToPath,
+    Pod,
+    ServiceAccountTokenProjection,
+    Volume,
+    VolumeProjection,
+)
+from pykubelet.kubelet.objectcache.pod_objects import ObjectLookups, found
+from pykubelet.kubelet.volumemanager.desired_state_of_world import every_container
+from pykubelet.kubelet.volumemanager.downward_api import file_value, metadata_value
+from pykubelet.kubelet.volumemanager.errors import VolumeError, aggregate
+
+DEFAULT_MODE = 0o644
+# Whoever else may read the volume, a credential is its user's alone.
+CREDENTIAL_MODE = 0o600
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class FileContent:
+    """What a file holds, who may read it and, if it matters, whose it is; never shown."""
+
+    data: bytes
+    mode: int = DEFAULT_MODE
+    owner: int | None = None
+
+
+T = TypeVar("T")
+
+Payload = dict[str, FileContent]
+Tokens = Mapping[ServiceAccountTokenProjection, str | Exception]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PayloadInputs:
+    """What the files of a pod's volumes are made from, apart from the pod."""
+
+    lookups: ObjectLookups = field(default_factory=ObjectLookups)
+    tokens: Tokens = field(default_factory=dict)
+    allocatable: Mapping[str, str] = field(default_factory=dict)
+    """What the node has for pods."""
+
+
+@dataclass(frozen=True, slots=True)
+class PayloadSources:
+    """What the files of volumes are made from."""
+
+    config_maps: frozenset[str]
+    secrets: frozenset[str]
+    tokens: tuple[ServiceAccountTokenProjection, ...]
+
+
+def payload_sources(volumes: Iterable[Volume]) -> PayloadSources:
+    """Whatever `payload_of` will look up for these volumes."""
+    volumes = tuple(volumes)
+    sources = [source for volume in volumes if volume.projected for source in volume.projected.sources]
+    return PayloadSources(
+        frozenset(volume.config_map.name for volume in volumes if volume.config_map)
+        | {source.config_map.name for source in sources if source.config_map},
+        frozenset(volume.secret.secret_name for volume in volumes if volume.secret)
+        | {source.secret.name for source in sources if source.secret},
+        tuple(source.service_account_token for source in sources if source.service_account_token),
+    )
+
+
+def payload_of(volume: Volume, pod: Pod, inputs: PayloadInputs) -> Payload:
+    """The files of a volume; VolumeProblem if they cannot be had."""
+    if source := volume.config_map:
+        return _config_map_files(source.name, source.items, _mode(source.default_mode), inputs, bool(source.optional))
+    if secret := volume.secret:
+        return _secret_files(
+            secret.secret_name, secret.items, _mode(secret.default_mode), inputs, bool(secret.optional)
+        )
+    if downward := volume.downward_api:
+        return _downward_files(downward.items, _mode(downward.default_mode), pod, inputs)
+    assert volume.projected is not None
+    mode = _mode(volume.projected.default_mode)
+    payload: Payload = {}
+    problems: list[str] = []
+    for projection in volume.projected.sources:
+        try:
+            payload |= _projected_files(projection, mode, pod, inputs)
+        except VolumeError as problem:
+            problems.append(str(problem))
+    if problems:
+        raise VolumeError(aggregate(problems))
+    return payload
+
+
+def fingerprint(payload: Payload) -> bytes:
+    """Tells one content from another; modes do not count, as they do not for writing."""
+    digest = hashlib.blake2b(digest_size=16)
+    for path in sorted(payload):
+        name, data = path.encode(errors="surrogatepass"), payload[path].data
+        digest.update(b"%d %d " % (len(name), len(data)) + name + data)
+    return digest.digest()
+
+
+def file_user(pod: Pod) -> int | None:
+    """The user that owns a pod's credentials: the one that all its containers run as, if they say so."""
+    spec = pod.spec
+    default = spec.security_context.run_as_user if spec.security_context else None
+    contexts = [container.security_context for container in every_container(pod)]
+    users = {default if context is None or context.run_as_user is None else context.run_as_user for context in contexts}
+    return users.pop() if len(users) == 1 else None
+
+
+def file_group(pod: Pod) -> int | None:
+    """The group that may use all of a pod's volumes."""
+    return pod.spec.security_context.fs_group if pod.spec.security_context else None
+
+
+def _projected_files(projection: VolumeProjection, mode: int, pod: Pod, inputs: PayloadInputs) -> Payload:
+    if source := projection.config_map:
+        return _config_map_files(source.name, source.items, mode, inputs, bool(source.optional))
+    if secret := projection.secret:
+        return _secret_files(secret.name, secret.items, mode, inputs, bool(secret.optional))
+    if projection.downward_api:
+        return _downward_files(projection.downward_api.items, mode, pod, inputs)
+    if token := projection.service_account_token:
+        text = inputs.tokens[token]
+        if isinstance(text, Exception):
+            raise VolumeError(str(text))
+        user = file_user(pod)
+        is_private = user is not None or file_group(pod) is not None
+        return {token.path: FileContent(text.encode(), CREDENTIAL_MODE if is_private else mode, user)}
+    kind = "clusterTrustBundle" if projection.cluster_trust_bundle else "podCertificate"
+    raise VolumeError(f"{kind} projections are not supported by this node")
+
+
+def _config_map_files(
+    name: str, items: tuple[KeyToPath, ...], mode: int, inputs: PayloadInputs, optional: bool
+) -> Payload:
+    config_map = _found(lambda: found(inputs.lookups.config_maps, name, optional=optional))
+    texts = {key: text.encode() for key, text in config_map.data.items()} if config_map else {}
+    binaries = config_map.binary_data if config_map else {}
+    if not items:
+        return {key: FileContent(data, mode) for key, data in {**texts, **binaries}.items()}
+    missing = "configmap references non-existent config key: "
+    return dict(_chosen({**binaries, **texts}, items, mode, None if optional else missing))
+
+
+def _secret_files(name: str, items: tuple[KeyToPath, ...], mode: int, inputs: PayloadInputs, optional: bool) -> Payload:
+    secret = _found(lambda: found(inputs.lookups.secrets, name, optional=optional))
+    data = secret.data if secret else {}
+    if not items:
+        return {key: FileContent(value, mode) for key, value in data.items()}
+    return dict(_chosen(data, items, mode, None if optional else "references non-existent secret key: "))
+
+
+def _chosen(
+    data: Mapping[str, bytes], items: tuple[KeyToPath, ...], mode: int, complaint: str | None
+) -> Iterator[tuple[str, FileContent]]:
+    """The keys that are asked for, each at its path; a missing one is a complaint, if there is a word for it."""
+    for item in items:
+        if item.key in data:
+            yield item.path, FileContent(data[item.key], mode if item.mode is None else item.mode)
+        elif complaint is not None:
+            raise VolumeError(f"{complaint}{item.key}")
+
+
+def _downward_files(items: tuple[DownwardAPIVolumeFile, ...], mode: int, pod: Pod, inputs: PayloadInputs) -> Payload:
+    payload: Payload = {}
+    problems: list[str] = []
+    for item in items:
+        text = ""
+        try:
+            if item.field_ref:
+                text = metadata_value(item.field_ref.field_path, pod)
+            elif item.resource_field_ref:
+                text = file_value(item.resource_field_ref, pod, inputs.allocatable)
+        except ValueError as error:
+            problems.append(str(error))
+        path = posixpath.normpath(item.path)
+        payload[path] = FileContent(text.encode(), mode if item.mode is None else item.mode)
+    if problems:
+        raise VolumeError(aggregate(problems))
+    return payload
+
+
+def _found(look: Callable[[], T | None]) -> T | None:
+    """What was looked up; whatever kept it from being found is a problem of the volume."""
+    try:
+        return look()
+    except Exception as error:
+        raise VolumeError(str(error)) from error
+
+
+def _mode(default: int | None) -> int:
+    return DEFAULT_MODE if default is None else default

@@ -1,0 +1,282 @@
+"""Makes the volumes of pods ready, keeps their files up to date, and takes them away again.
+
+In: pods to mount and unmount, and hints that a config map or secret changed. Out: folders on disk, and events about
+what cannot be made. A pod whose volumes are not ready yet is tried again at once when something it needs changes.
+
+Upstream: pkg/kubelet/volumemanager. On purpose otherwise: a change of a config map or secret is in the files within a
+second and not at the pod's next resync, and a pod waiting for one starts as soon as it is there.
+"""
+
+import asyncio
+from collections.abc import Container, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from pykubelet.aio.backoff import Backoff, Retries
+from pykubelet.aio.clock import Clock
+from pykubelet.aio.log import get_logger
+from pykubelet.aio.queues import KeyedQueue
+from pykubelet.aio.tasks import start_supervised
+from pykubelet.api.generated.core import Pod, ServiceAccountTokenProjection, Volume
+from pykubelet.api.pods import PodUid
+from pykubelet.client.recorder import WARNING, EventRecorder, reference_to
+from pykubelet.kubelet.objectcache.pod_objects import NodeFacts, ObjectUsers, PodObjects, UsedObject
+from pykubelet.kubelet.token.token_manager import TokenManager, TokenRequestError
+from pykubelet.kubelet.volumemanager import operation_executor, pod_dirs
+from pykubelet.kubelet.volumemanager.desired_state_of_world import (
+    PAYLOAD_PLUGINS,
+    PlannedVolume,
+    VolumePlan,
+    plan_volumes,
+)
+from pykubelet.kubelet.volumemanager.errors import VolumeError, VolumesNotReady, VolumesNotRemoved, aggregate
+from pykubelet.kubelet.volumemanager.filesystem import Mounter
+from pykubelet.kubelet.volumemanager.mounts import ReadyVolume
+from pykubelet.kubelet.volumemanager.operation_executor import VolumeJob, VolumeOutcome, VolumeSetUp, fingerprints
+from pykubelet.kubelet.volumemanager.pod_dirs import PLUGINS, PodDir, PodLocks, in_thread, pod_dir
+from pykubelet.kubelet.volumemanager.projected import PayloadInputs, file_group, payload_of, payload_sources
+
+log = get_logger(__name__)
+
+# Upstream's, a little more than two minutes, so that the number is recognised.
+PATIENCE_SECONDS = 123.0
+# A change of what is missing is heard of at once; this is for what nobody tells us of.
+_RETRY = Backoff(first_seconds=0.5, limit_seconds=10)
+_WRITERS = 4
+# What was written is looked at on disk again only after this time: nobody but us should have touched it.
+_TRUST_SECONDS = 600.0
+
+
+@dataclass(slots=True)
+class _Record:
+    """What we know of a pod's volumes; gone with the pod."""
+
+    pod: Pod
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    ready: dict[str, ReadyVolume] = field(default_factory=dict)
+    problems: dict[str, str] = field(default_factory=dict)
+    is_mounted: bool = False
+    written: tuple[tuple[str, bytes], ...] | None = None
+    """Fingerprints of what was last written without a problem, at `written_at` of the clock that only grows."""
+    written_at: float = 0.0
+
+
+class VolumeManager:
+    """The volumes of this node's pods. Owned by one loop; the disk is worked on in threads, one per pod at a time."""
+
+    def __init__(
+        self,
+        *,
+        root: str,
+        objects: PodObjects,
+        tokens: TokenManager,
+        node: NodeFacts,
+        mounter: Mounter,
+        recorder: EventRecorder,
+        clock: Clock,
+    ) -> None:
+        self._root, self._objects, self._tokens, self._node = root, objects, tokens, node
+        self._mounter, self._recorder, self._clock = mounter, recorder, clock
+        self._records: dict[PodUid, _Record] = {}
+        self._interest: ObjectUsers[PodUid] = ObjectUsers()
+        self._turns = PodLocks()
+        self._outdated: KeyedQueue[PodUid, None] = KeyedQueue()
+        self._orphan_problems: dict[str, str] = {}
+
+    def directory(self, uid: str) -> PodDir:
+        """Where the things of a pod are."""
+        return pod_dir(self._root, uid)
+
+    def volumes(self, uid: PodUid) -> dict[str, ReadyVolume]:
+        """The volumes of a pod that are ready, by name."""
+        record = self._records.get(uid)
+        return dict(record.ready) if record else {}
+
+    async def make_directories(self, pod: Pod) -> None:
+        """The folders that every pod has; OSError if the disk refuses."""
+        uid = PodUid(pod.metadata.uid)
+        record = self._records.get(uid)
+        if record is not None and record.is_mounted and self._is_trusted(record):
+            # They were there when its volumes were made in them.
+            return
+        directory = self.directory(uid)
+        paths = (directory.path, directory.volumes, f"{directory.path}/{PLUGINS}")
+        async with self._turns.of(uid):
+            await in_thread(pod_dirs.make_pod_folders, *paths)
+
+    async def mount(self, pod: Pod, *, patience_seconds: float = PATIENCE_SECONDS) -> None:
+        """Make all volumes ready that the containers of a pod mount, and their files those of now.
+
+        Called at every sync. VolumesNotReady if some are not ready in time, or never can be; a volume that is ready
+        stays so when its files cannot be renewed, which an event tells.
+        """
+        uid = PodUid(pod.metadata.uid)
+        record = self._records.setdefault(uid, _Record(pod))
+        record.pod = pod
+        plan = plan_volumes(pod, self._node.allocatable())
+        self._interest.set(uid, _objects_of(pod, plan))
+        if plan.refusals:
+            names = [name for name in _names(plan) if name not in record.ready]
+            raise VolumesNotReady(unmounted=names, refused=plan.refusals, cause=aggregate(list(plan.refusals.values())))
+        retries = Retries(_RETRY)
+        try:
+            async with asyncio.timeout(patience_seconds):
+                while not await self._set_up(record, plan):
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(retries.next_delay_seconds()):
+                            await record.changed.wait()
+        except TimeoutError:
+            unready = [name for name in _names(plan) if name not in record.ready]
+            causes = [_set_up_failed(name, record.problems.get(name, "timed out")) for name in unready]
+            raise VolumesNotReady(unmounted=unready, refused=(), cause=aggregate(causes)) from None
+        record.is_mounted = True
+        if record.changed.is_set():
+            # Something changed while we wrote what it was before.
+            self._outdated.put(uid, None)
+
+    def leave(self, pod: Pod) -> None:
+        """Write nothing to the volumes of a pod any more: it ends, and often what it was made from goes with it."""
+        uid = PodUid(pod.metadata.uid)
+        self._interest.set(uid, ())
+        if record := self._records.get(uid):
+            record.is_mounted = False
+
+    async def unmount(self, pod: Pod) -> None:
+        """Take away all volumes of a pod; VolumesNotRemoved if some stay. May be called again."""
+        uid = PodUid(pod.metadata.uid)
+        self._records.pop(uid, None)
+        self._interest.set(uid, ())
+        self._tokens.forget(uid)
+        async with self._turns.of(uid):
+            await in_thread(operation_executor.tear_down_volumes, self.directory(uid), self._mounter)
+
+    async def has_volumes(self, uid: PodUid) -> bool:
+        """Whether there is still a volume of a pod on disk."""
+        return bool(await in_thread(operation_executor.volume_paths, self.directory(uid)))
+
+    async def remove_orphans(self, keep: Container[PodUid]) -> None:
+        """Remove the folders of all pods that are not to be kept: not wanted any more, and not running."""
+        on_disk = await in_thread(operation_executor.pods_on_disk, self._root)
+        for uid in map(PodUid, on_disk):
+            if uid in keep or uid in self._records:
+                continue
+            async with self._turns.of(uid):
+                # It may have been mounted while we waited.
+                if uid not in self._records:
+                    await self._remove_orphan(uid)
+        for gone in self._orphan_problems.keys() - set(on_disk):
+            del self._orphan_problems[gone]
+
+    async def run(self, ready: asyncio.Event) -> None:
+        """Rewrite files whose source changes, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for number in range(_WRITERS):
+                start_supervised(group, f"volumes: writer {number}", self._write_outdated)
+            start_supervised(group, "volumes: objects", lambda: self._objects.follow(self._changed, ready))
+
+    async def _remove_orphan(self, uid: PodUid) -> None:
+        try:
+            await in_thread(operation_executor.remove_pod_folder, self.directory(uid), self._mounter)
+        except (OSError, VolumesNotRemoved) as error:
+            # Tried again at every housekeeping, but told only once.
+            if self._orphan_problems.get(uid) != str(error):
+                log.warning("orphaned pod folder not removed", uid=uid, cause=str(error))
+            self._orphan_problems[uid] = str(error)
+        else:
+            log.info("orphaned pod folder removed", uid=uid)
+
+    def _changed(self, named: UsedObject | None) -> None:
+        for uid in self._interest.users(named):
+            if record := self._records.get(uid):
+                record.changed.set()
+                if record.is_mounted:
+                    self._outdated.put(uid, None)
+
+    async def _write_outdated(self) -> None:
+        while True:
+            uid, _ = await self._outdated.get()
+            try:
+                if (record := self._records.get(uid)) and record.is_mounted:
+                    await self._set_up(record, plan_volumes(record.pod, self._node.allocatable()))
+            finally:
+                self._outdated.done(uid)
+
+    async def _set_up(self, record: _Record, plan: VolumePlan) -> bool:
+        """One attempt; whether all volumes are ready now."""
+        pod, uid = record.pod, PodUid(record.pod.metadata.uid)
+        async with self._turns.of(uid):
+            # What changes from here on may have been missed.
+            record.changed.clear()
+            jobs = await self._jobs(pod, plan)
+            if self._records.get(uid) is not record:
+                return False
+            prints, now = fingerprints(jobs), self._clock.monotonic()
+            if prints is not None and prints == record.written and self._is_trusted(record):
+                return True
+            work = VolumeSetUp(
+                directory=self.directory(uid), group=file_group(pod), now=self._clock.now(), mounter=self._mounter
+            )
+            # Until it is done nobody knows what is on disk, and it may be interrupted.
+            record.written = None
+            outcomes = await in_thread(work.make_all, jobs) if jobs else {}
+        record.ready = {name: outcome.volume for name, outcome in outcomes.items() if outcome.volume}
+        self._report(record, outcomes)
+        if not record.problems:
+            record.written, record.written_at = prints, now
+        return len(record.ready) == len(outcomes)
+
+    def _is_trusted(self, record: _Record) -> bool:
+        """Whether what was written needs no look at the disk: it was without a problem, and not long ago."""
+        return record.written is not None and self._clock.monotonic() - record.written_at < _TRUST_SECONDS
+
+    async def _jobs(self, pod: Pod, plan: VolumePlan) -> list[VolumeJob]:
+        needed = payload_sources(_with_files(plan))
+        lookups = await self._objects.look_up(
+            pod.metadata.namespace, config_maps=needed.config_maps, secrets=needed.secrets
+        )
+        tokens: dict[ServiceAccountTokenProjection, str | Exception] = {}
+        for projection in needed.tokens:
+            try:
+                tokens[projection] = await self._tokens.get(pod, projection)
+            except TokenRequestError as problem:
+                tokens[projection] = problem
+        inputs = PayloadInputs(lookups=lookups, tokens=tokens, allocatable=self._node.allocatable())
+        return [_job(planned, pod, inputs) for planned in plan.volumes]
+
+    def _report(self, record: _Record, outcomes: dict[str, VolumeOutcome]) -> None:
+        """Tell what went wrong with a volume, when it is something new."""
+        pod = reference_to(record.pod)
+        for name, outcome in outcomes.items():
+            if outcome.problem and outcome.problem != record.problems.get(name):
+                self._recorder.event(pod, WARNING, "FailedMount", _set_up_failed(name, outcome.problem))
+            if outcome.is_on_disk_instead:
+                text = f'volume "{name}" is on disk: this node has no right to mount one of medium Memory'
+                self._recorder.event(pod, WARNING, "MemoryMediumUnavailable", text)
+        record.problems = {name: outcome.problem for name, outcome in outcomes.items() if outcome.problem}
+
+
+def _job(planned: PlannedVolume, pod: Pod, inputs: PayloadInputs) -> VolumeJob:
+    if planned.plugin not in PAYLOAD_PLUGINS:
+        return VolumeJob(planned=planned)
+    try:
+        return VolumeJob(planned=planned, payload=payload_of(planned.volume, pod, inputs))
+    except VolumeError as problem:
+        return VolumeJob(planned=planned, payload=problem)
+
+
+def _with_files(plan: VolumePlan) -> list[Volume]:
+    return [planned.volume for planned in plan.volumes if planned.plugin in PAYLOAD_PLUGINS]
+
+
+def _objects_of(pod: Pod, plan: VolumePlan) -> Iterable[UsedObject]:
+    needed, namespace = payload_sources(_with_files(plan)), pod.metadata.namespace
+    yield from (UsedObject("configmap", namespace, name) for name in needed.config_maps)
+    yield from (UsedObject("secret", namespace, name) for name in needed.secrets)
+
+
+def _names(plan: VolumePlan) -> list[str]:
+    return [*(planned.name for planned in plan.volumes), *plan.refusals]
+
+
+def _set_up_failed(name: str, problem: str) -> str:
+    return f'MountVolume.SetUp failed for volume "{name}" : {problem}'

@@ -1,1 +1,0 @@
-"""Who may ask the node for what."""

@@ -1,0 +1,1 @@
+"""Runs containers with whatever serves the Container Runtime Interface: containerd, CRI-O."""

@@ -1,0 +1,147 @@
+"""The one door to gRPC: calls to a container runtime over its socket.
+
+A request's type says which call it is. Failures are CriFailure, worded as the kubelet words them, for people search for
+these words.
+
+Upstream: k8s.io/cri-client/pkg/remote_runtime.go, remote_image.go
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Any, Self, TypeVar
+
+import grpc.aio
+from cri_api.v1 import api_pb2 as cri
+from google.protobuf.message import Message
+
+from pykubelet.aio.clock import Clock, SystemClock
+from pykubelet.runtimes.protocol import RuntimeFailure
+
+USUAL_SECONDS = 120.0
+"""How long a call may take that has nothing to wait for: the kubelet's --runtime-request-timeout."""
+
+NOT_FOUND = "NotFound"
+UNIMPLEMENTED = "Unimplemented"
+UNAVAILABLE = "Unavailable"
+UNKNOWN = "Unknown"
+DEADLINE_EXCEEDED = "DeadlineExceeded"
+# Go's gRPC spells it with one l.
+_CANCELLED, _CANCELED = "Cancelled", "Canceled"
+
+_AWAY = timedelta(seconds=2)
+"""A runtime that is started anew is soon back: whoever finds nobody tries again after this time."""
+_OPTIONS = (
+    # A runtime that was started anew is to be found soon.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    # Despite its name it is how long one attempt may take; a busy runtime needs its time.
+    ("grpc.min_reconnect_backoff_ms", 10_000),
+    ("grpc.max_reconnect_backoff_ms", 3000),
+    ("grpc.max_receive_message_length", 16 * 1024 * 1024),
+    ("grpc.max_send_message_length", 16 * 1024 * 1024),
+    ("grpc.enable_http_proxy", 0),
+    # Each channel has its own connection, so that closing one ends what it has under way.
+    ("grpc.use_local_subchannel_pool", 1),
+)
+_PATHS = {
+    method.input_type.full_name: f"/{service.full_name}/{method.name}"
+    for service in cri.DESCRIPTOR.services_by_name.values()
+    for method in service.methods
+}
+
+A = TypeVar("A", bound=Message)
+
+
+class CriFailure(RuntimeFailure):
+    """The runtime said no, or nothing. `details` is what it said, `code` the name of gRPC's code as in Go."""
+
+    def __init__(self, code: str, details: str, *, retry_at: datetime | None = None) -> None:
+        super().__init__(f"rpc error: code = {code} desc = {details}", retry_at=retry_at)
+        self.code, self.details = code, details
+
+    def plain(self) -> RuntimeFailure:
+        """The same in the runtime's words only, as the kubelet tells it of containers."""
+        return RuntimeFailure(self.details, retry_at=self.retry_at)
+
+
+class CriChannel:
+    """A connection to a runtime's socket, made when it is first needed and as often as it is lost."""
+
+    def __init__(self, endpoint: str, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._channel = grpc.aio.insecure_channel(endpoint, options=_OPTIONS)
+        self._calls: dict[str, Callable[..., Any]] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._channel.close()
+
+    async def ready(self) -> None:
+        """Returns once there is a connection."""
+        await self._channel.channel_ready()
+
+    async def ask(
+        self,
+        request: Message,
+        answer: type[A],
+        *,
+        timeout_seconds: float | None = USUAL_SECONDS,
+        finish_seconds: float = 0.0,
+    ) -> A:
+        """Make a call; whoever is cancelled while waiting cancels it, and the runtime hears of it.
+
+        Unless it is answered in so many seconds in which it may `finish`.
+        """
+        path = _PATHS[request.DESCRIPTOR.full_name]
+        call = self._calls.get(path)
+        if call is None:
+            call = self._calls[path] = self._channel.unary_unary(
+                path, request_serializer=type(request).SerializeToString, response_deserializer=answer.FromString
+            )
+        try:
+            made = call(request, timeout=timeout_seconds)
+            if finish_seconds:
+                await _done(made, finish_seconds)
+            answered: A = await made
+        except grpc.aio.AioRpcError as error:
+            raise self._failure(error) from error
+        return answered
+
+    async def listen(self, request: Message, answer: type[A]) -> AsyncIterator[A]:
+        """Make a call that is answered again and again."""
+        path = _PATHS[request.DESCRIPTOR.full_name]
+        async for data in self.listen_to(path, request.SerializeToString()):
+            yield answer.FromString(data)
+
+    async def listen_to(self, path: str, request: bytes) -> AsyncIterator[bytes]:
+        """The same for a call that CRI does not have."""
+        call = self._channel.unary_stream(path)(request)
+        try:
+            async for data in call:
+                yield data
+        except grpc.aio.AioRpcError as error:
+            raise self._failure(error) from error
+        finally:
+            call.cancel()
+
+    def _failure(self, error: grpc.aio.AioRpcError) -> CriFailure:
+        code = "".join(word.capitalize() for word in error.code().name.split("_"))
+        retry_at = self._clock.now() + _AWAY if code == UNAVAILABLE else None
+        return CriFailure(_CANCELED if code == _CANCELLED else code, error.details() or "", retry_at=retry_at)
+
+
+async def _done(call: grpc.aio.Call, finish_seconds: float) -> None:
+    """Return when a call is answered; who is cancelled waits for that so long."""
+    is_done = asyncio.Event()
+    call.add_done_callback(lambda _: is_done.set())
+    try:
+        await is_done.wait()
+    except asyncio.CancelledError:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(finish_seconds):
+                await is_done.wait()
+        call.cancel()
+        raise

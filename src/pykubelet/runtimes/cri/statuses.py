@@ -1,0 +1,156 @@
+"""What CRI tells of sandboxes, containers and itself, as the node sees it.
+
+Pure. Upstream: toKubeContainerStatus in pkg/kubelet/kuberuntime/kuberuntime_container.go, determinePodSandboxIPs in
+kuberuntime_sandbox.go, updateRuntimeUp in pkg/kubelet/kubelet.go
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from cri_api.v1 import api_pb2 as cri
+
+from pykubelet.api.generated.core import ContainerUser, LinuxContainerUser
+from pykubelet.api.pods import PodUid
+from pykubelet.runtimes.cri.configs import CONTAINER_NAME, HASH, POD_NAME, POD_NAMESPACE, POD_UID
+from pykubelet.runtimes.protocol import ContainerState, RuntimeContainer, RuntimePod, Sandbox
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_STATES = {
+    cri.CONTAINER_CREATED: ContainerState.CREATED,
+    cri.CONTAINER_RUNNING: ContainerState.RUNNING,
+    cri.CONTAINER_EXITED: ContainerState.EXITED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PodOwner:
+    """The pod that something belongs to."""
+
+    uid: PodUid
+    namespace: str
+    name: str
+
+
+def owner_of(listed: cri.PodSandbox | cri.Container) -> PodOwner | None:
+    """Whose it is; None for what no kubelet made."""
+    labels = listed.labels
+    if not labels.get(POD_UID):
+        return None
+    return PodOwner(PodUid(labels[POD_UID]), labels.get(POD_NAMESPACE, ""), labels.get(POD_NAME, ""))
+
+
+def sandbox_of(status: cri.PodSandboxStatus) -> Sandbox:
+    """A sandbox; its addresses are there as long as it is ready."""
+    first, more = status.network.ip, [one.ip for one in status.network.additional_ips]
+    return Sandbox(
+        id=status.id,
+        attempt=status.metadata.attempt,
+        is_ready=status.state == cri.SANDBOX_READY,
+        created_at=_time(status.created_at),
+        ips=tuple(ip for ip in (first, *more) if ip),
+        host_network=status.linux.namespaces.options.network == cri.NODE,
+    )
+
+
+def created_container(listed: cri.Container) -> RuntimeContainer:
+    """A container that was never started: all there is to know of it is in the list."""
+    return RuntimeContainer(
+        id=listed.id,
+        name=listed.labels.get(CONTAINER_NAME) or listed.metadata.name,
+        state=ContainerState.CREATED,
+        sandbox_id=listed.pod_sandbox_id,
+        attempt=listed.metadata.attempt,
+        image=listed.image.image,
+        image_id=listed.image_ref or listed.image_id,
+        hash=listed.annotations.get(HASH, ""),
+        created_at=_time(listed.created_at),
+    )
+
+
+def container_of(status: cri.ContainerStatus, sandbox_id: str) -> RuntimeContainer:
+    """A container."""
+    has_ended = status.state == cri.CONTAINER_EXITED
+    finished_at = _time(status.finished_at) if has_ended and status.finished_at > 0 else None
+    started_at = _time(status.started_at) if status.started_at > 0 else None
+    if finished_at is not None and (started_at is None or started_at > finished_at):
+        # It was never started, but one tried; or it ended before the runtime noted its start.
+        started_at = finished_at
+    return RuntimeContainer(
+        id=status.id,
+        name=status.labels.get(CONTAINER_NAME) or status.metadata.name,
+        state=_STATES.get(status.state, ContainerState.UNKNOWN),
+        sandbox_id=sandbox_id,
+        attempt=status.metadata.attempt,
+        image=status.image.image,
+        image_id=status.image_ref or status.image_id,
+        hash=status.annotations.get(HASH, ""),
+        created_at=_time(status.created_at),
+        started_at=started_at,
+        finished_at=finished_at,
+        exit_code=status.exit_code if has_ended else 0,
+        reason=_reason(status) if has_ended else "",
+        message=status.message if has_ended else "",
+        user=_user(status),
+    )
+
+
+def pods_of(
+    sandboxes: Iterable[tuple[PodOwner, Sandbox]], containers: Iterable[tuple[PodOwner, RuntimeContainer]]
+) -> list[RuntimePod]:
+    """Everything put together by pod, newest first."""
+    owners: dict[PodUid, PodOwner] = {}
+    boxes: dict[PodUid, list[Sandbox]] = {}
+    inside: dict[PodUid, list[RuntimeContainer]] = {}
+    for owner, sandbox in sandboxes:
+        owners.setdefault(owner.uid, owner)
+        boxes.setdefault(owner.uid, []).append(sandbox)
+    for owner, container in containers:
+        owners.setdefault(owner.uid, owner)
+        inside.setdefault(owner.uid, []).append(container)
+    return [
+        RuntimePod(
+            uid=uid,
+            namespace=owner.namespace,
+            name=owner.name,
+            sandboxes=tuple(sorted(boxes.get(uid, ()), key=_age, reverse=True)),
+            containers=tuple(sorted(inside.get(uid, ()), key=_age, reverse=True)),
+        )
+        for uid, owner in owners.items()
+    ]
+
+
+def runtime_condition_errors(status: cri.RuntimeStatus) -> tuple[str, str]:
+    """Why the runtime cannot run containers, and why pods get no network; empty if all is well."""
+    conditions = {condition.type: condition for condition in status.conditions}
+    return (
+        _complaint("container runtime not ready", conditions.get("RuntimeReady"), "RuntimeReady"),
+        _complaint("container runtime network not ready", conditions.get("NetworkReady"), "NetworkReady"),
+    )
+
+
+def _complaint(what: str, condition: cri.RuntimeCondition | None, name: str) -> str:
+    if condition is None:
+        return f"{what}: the runtime says nothing of {name}"
+    told = f"{name}=false reason:{condition.reason} message:{condition.message}"
+    return "" if condition.status else f"{what}: {told}"
+
+
+def _reason(status: cri.ContainerStatus) -> str:
+    return status.reason or ("Error" if status.exit_code else "Completed")
+
+
+def _user(status: cri.ContainerStatus) -> ContainerUser | None:
+    if not status.HasField("user") or not status.user.HasField("linux"):
+        return None
+    linux = status.user.linux
+    groups = tuple(linux.supplemental_groups)
+    return ContainerUser(linux=LinuxContainerUser(uid=linux.uid, gid=linux.gid, supplemental_groups=groups))
+
+
+def _age(one: Sandbox | RuntimeContainer) -> tuple[datetime, int]:
+    return one.created_at, one.attempt
+
+
+def _time(nanoseconds: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=nanoseconds // 1000)

@@ -1,0 +1,1 @@
+"""Containers as plain processes of the machine: supervision, not a sandbox."""

@@ -1,0 +1,129 @@
+"""Finds out which control groups this process may make, and makes the folder they go into. Blocks.
+
+Version 2: root uses a folder at the top, as upstream's kubepods; anybody else one beside its own group, where that is
+delegated. Version 1: a folder below our own group of each controller.
+
+The control groups of a container: its limits in the words of the kernel.
+
+A container without limits and requests has a group only for the number of its processes, if that is limited.
+
+Upstream: pkg/kubelet/cm/helpers_linux.go, calculateLinuxResources in pkg/kubelet/kuberuntime
+"""
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pykubelet.api.generated.core import ResourceRequirements
+from pykubelet.api.quantity import QuantityError, parse_quantity
+from pykubelet.runtimes.process.state import ControlGroup
+
+_PERIOD_MICROSECONDS = 100_000
+_MIN_QUOTA = 1000
+_MIN_SHARES, _MAX_SHARES = 2, 262_144
+MEMORY, CPU, PIDS = "memory", "cpu", "pids"
+CONTROLLERS = (MEMORY, CPU, PIDS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AvailableCgroups:
+    """The controllers that may be used, and the folder of each to make groups in; in version 2 all have one."""
+
+    version: int = 0
+    folders: Mapping[str, str] = field(default_factory=dict)
+
+
+NO_CGROUPS = AvailableCgroups()
+
+
+def plan_cgroups(
+    cgroups: AvailableCgroups, name: str, resources: ResourceRequirements, *, max_pids: int = 0
+) -> tuple[ControlGroup, ...]:
+    """The groups to make for a container, as far as they may be made; `max_pids` less than 1 is no limit."""
+    settings: dict[str, list[tuple[str, int | str]]] = {
+        MEMORY: _memory(cgroups.version, resources),
+        CPU: _cpu(cgroups.version, resources),
+        PIDS: [("pids.max", max_pids)] if max_pids > 0 else [],
+    }
+    values: dict[str, list[tuple[str, int | str]]] = {}
+    for controller, folder in cgroups.folders.items():
+        if settings[controller]:
+            values.setdefault(f"{folder}/{name}", []).extend(settings[controller])
+    return tuple(ControlGroup(path=path, values=tuple(found)) for path, found in values.items())
+
+
+def _memory(version: int, resources: ResourceRequirements) -> list[tuple[str, int | str]]:
+    limit = _amount(resources.limits, MEMORY, 1)
+    if not limit:
+        return []
+    return [("memory.max" if version == 2 else "memory.limit_in_bytes", limit)]
+
+
+def _cpu(version: int, resources: ResourceRequirements) -> list[tuple[str, int | str]]:
+    settings: list[tuple[str, int | str]] = []
+    limit = _amount(resources.limits, CPU, 1000)
+    if request := _amount(resources.requests, CPU, 1000) or limit:
+        shares = min(max(request * 1024 // 1000, _MIN_SHARES), _MAX_SHARES)
+        settings.append(("cpu.weight", _weight(shares)) if version == 2 else ("cpu.shares", shares))
+    if limit:
+        quota = max(limit * _PERIOD_MICROSECONDS // 1000, _MIN_QUOTA)
+        if version == 2:
+            settings.append(("cpu.max", f"{quota} {_PERIOD_MICROSECONDS}"))
+        else:
+            settings += [("cpu.cfs_period_us", _PERIOD_MICROSECONDS), ("cpu.cfs_quota_us", quota)]
+    return settings
+
+
+def _weight(shares: int) -> int:
+    """The range of version 1, 2 to 262144, on that of version 2, 1 to 10000."""
+    return 1 + (shares - _MIN_SHARES) * 9999 // (_MAX_SHARES - _MIN_SHARES)
+
+
+def _amount(quantities: Mapping[str, str], name: str, scale: int) -> int:
+    try:
+        quantity = parse_quantity(quantities[name])
+    except (KeyError, QuantityError):
+        return 0
+    return max(quantity.value() if scale == 1 else quantity.milli_value(), 0)
+
+
+_MOUNT = Path("/sys/fs/cgroup")
+_FOLDER = "pykubelet"
+
+
+def find_cgroups(mount: Path = _MOUNT, own: Path = Path("/proc/self/cgroup")) -> AvailableCgroups:
+    """What may be used; nothing if nothing may."""
+    try:
+        groups = [line.split(":", 2) for line in own.read_text().splitlines()]
+        if (mount / "cgroup.controllers").exists():
+            return _version_2(mount, next(path for _, names, path in groups if not names))
+        return _version_1(mount, {name: path for _, names, path in groups for name in names.split(",")})
+    except (OSError, ValueError, StopIteration):
+        return NO_CGROUPS
+
+
+def _version_2(mount: Path, own: str) -> AvailableCgroups:
+    above = mount if os.geteuid() == 0 else (mount / own.lstrip("/")).parent
+    folder = above / _FOLDER
+    folder.mkdir(exist_ok=True)
+    for group in (above, folder):
+        for controller in CONTROLLERS:
+            # It may be so already, or not ours to say.
+            with suppress(OSError):
+                (group / "cgroup.subtree_control").write_text(f"+{controller}")
+    usable = (folder / "cgroup.subtree_control").read_text().split()
+    return AvailableCgroups(version=2, folders={name: str(folder) for name in CONTROLLERS if name in usable})
+
+
+def _version_1(mount: Path, own: dict[str, str]) -> AvailableCgroups:
+    folders: dict[str, str] = {}
+    for controller in CONTROLLERS:
+        folder = mount / controller / own.get(controller, "/").lstrip("/") / _FOLDER
+        with suppress(OSError):
+            folder.mkdir(exist_ok=True)
+            # Owned by root, yet we may be in a container that has no say.
+            if os.access(folder, os.W_OK):
+                folders[controller] = str(folder)
+    return AvailableCgroups(version=1, folders=folders) if folders else NO_CGROUPS

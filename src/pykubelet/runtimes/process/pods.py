@@ -1,0 +1,144 @@
+"""What the runtime keeps in memory of pods: their sandboxes and containers, newest first.
+
+Owned by the runtime's loop. What is told of a pod is made anew only after a change of it.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from pykubelet.api.pods import PodUid
+from pykubelet.runtimes.process.shim.processes import ProcessIdentity
+from pykubelet.runtimes.process.state import (
+    ContainerExitRecord,
+    ContainerRecord,
+    ContainerStartRecord,
+    ProcessPodRecord,
+    SandboxRecord,
+    pod_uid,
+    runtime_container,
+)
+from pykubelet.runtimes.protocol import ContainerState, RuntimeContainer, RuntimePod
+
+NO_HANDLE = -1
+
+
+@dataclass(slots=True, eq=False)
+class ContainerEntry:
+    """One container."""
+
+    facts: ContainerRecord
+    state: ContainerStartRecord | None = None
+    exit: ContainerExitRecord | None = None
+    handle: int = NO_HANDLE
+    """Of its supervisor, while that lives."""
+    is_starting: bool = False
+    is_told_to_stop: bool = False
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def tell(self) -> RuntimeContainer:
+        """The container as others see it."""
+        return runtime_container(self.facts, self.state, self.exit)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether there is something to stop."""
+        return self.is_starting or (self.exit is None and self.tell().state == ContainerState.RUNNING)
+
+
+@dataclass(slots=True, eq=False)
+class PodEntry:
+    """All there is of one pod."""
+
+    facts: ProcessPodRecord
+    sandboxes: list[SandboxRecord] = field(default_factory=list)
+    containers: list[ContainerEntry] = field(default_factory=list)
+    told: RuntimePod | None = None
+
+    def in_sandbox(self, sandbox_id: str) -> list[ContainerEntry]:
+        """The containers of one sandbox."""
+        return [one for one in self.containers if one.facts.sandbox_id == sandbox_id]
+
+    def supervisors(self) -> list[int]:
+        """The processes that supervise its containers."""
+        states = [one.state for one in self.containers if one.exit is None]
+        return [state.supervisor.pid for state in states if state is not None and state.supervisor is not None]
+
+    def sandbox(self, sandbox_id: str) -> SandboxRecord | None:
+        """One sandbox."""
+        return next((one for one in self.sandboxes if one.id == sandbox_id), None)
+
+
+class ProcessPods:
+    """All pods; `boot_id` and `ips` are the machine's."""
+
+    def __init__(self, boot_id: str, ips: tuple[str, ...]) -> None:
+        self._boot_id, self._ips = boot_id, ips
+        self._pods: dict[PodUid, PodEntry] = {}
+        self._owners: dict[str, tuple[PodEntry, ContainerEntry | None]] = {}
+        """By the id of each sandbox and container."""
+
+    def pods(self) -> Iterator[RuntimePod]:
+        """All pods as others see them."""
+        return (self._tell(pod) for pod in self._pods.values())
+
+    def supervisors(self) -> dict[str, ProcessIdentity]:
+        """Who supervises each container that has not ended, by its id."""
+        started = ((one.facts.id, one.state) for pod in self._pods.values() for one in pod.containers if not one.exit)
+        return {id: state.supervisor for id, state in started if state is not None and state.supervisor is not None}
+
+    def pod(self, uid: PodUid) -> RuntimePod | None:
+        """One pod as others see it."""
+        pod = self._pods.get(uid)
+        return self._tell(pod) if pod is not None else None
+
+    def owner(self, id: str) -> tuple[PodEntry | None, ContainerEntry | None]:
+        """Whose a sandbox or container is, and the container if it is one."""
+        return self._owners.get(id, (None, None))
+
+    def put_sandbox(self, record: SandboxRecord) -> None:
+        """One that is new, or has changed."""
+        pod = self._pods.setdefault(pod_uid(record.pod), PodEntry(record.pod))
+        pod.sandboxes = [record, *(one for one in pod.sandboxes if one.id != record.id)]
+        pod.sandboxes.sort(key=lambda one: (one.created_at, one.attempt), reverse=True)
+        pod.told = None
+        self._owners[record.id] = pod, None
+
+    def put_container(self, entry: ContainerEntry) -> None:
+        """One that is new."""
+        pod = self._pods.setdefault(pod_uid(entry.facts.pod), PodEntry(entry.facts.pod))
+        pod.containers.insert(0, entry)
+        pod.containers.sort(key=lambda one: (one.facts.created_at, one.facts.attempt), reverse=True)
+        pod.told = None
+        self._owners[entry.facts.id] = pod, entry
+
+    def touch(self, entry: ContainerEntry) -> None:
+        """A container has changed."""
+        pod, _ = self.owner(entry.facts.id)
+        if pod is not None:
+            pod.told = None
+
+    def remove(self, id: str) -> None:
+        """Forget a container, or a sandbox with all in it."""
+        pod, container = self._owners.pop(id, (None, None))
+        if pod is None:
+            return
+        removed = [container] if container is not None else pod.in_sandbox(id)
+        for one in removed:
+            self._owners.pop(one.facts.id, None)
+        pod.containers = [one for one in pod.containers if one not in removed]
+        pod.sandboxes = [one for one in pod.sandboxes if one.id != id]
+        pod.told = None
+        if not pod.sandboxes and not pod.containers:
+            del self._pods[pod_uid(pod.facts)]
+
+    def _tell(self, pod: PodEntry) -> RuntimePod:
+        if pod.told is None:
+            pod.told = RuntimePod(
+                uid=pod_uid(pod.facts),
+                namespace=pod.facts.namespace,
+                name=pod.facts.name,
+                sandboxes=tuple(sandbox.tell(self._boot_id, self._ips) for sandbox in pod.sandboxes),
+                containers=tuple(container.tell() for container in pod.containers),
+            )
+        return pod.told

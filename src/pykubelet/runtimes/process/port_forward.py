@@ -1,0 +1,180 @@
+"""Connections to ports of pods that share the machine's network, where the pod itself listens.
+
+Finds out at which loopback addresses a port is served by a pod's own processes. Blocks.
+
+All pods share the machine's network here. Without this, the right to forward ports of one pod would be the right to reach
+everything that trusts loopback.
+
+Who would answer at a port of the machine's loopback addresses, by the kernel's tables.
+
+Pure. A socket bound to the address itself goes before one bound to all addresses, and an IPv4 one before one of IPv6
+that takes both.
+"""
+
+import asyncio
+import errno
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from pykubelet.httpserver.http_client import dial_failure
+from pykubelet.runtimes.process.stats import ProcessStat, members, parse_process
+from pykubelet.runtimes.protocol import RuntimeFailure
+
+ADDRESSES = ("127.0.0.1", "::1")
+_LISTENING = "0A"
+# Addresses as /proc/net has them, in the order in which the kernel prefers them: the table, and the address.
+_PREFERRED = {
+    "127.0.0.1": (
+        ("tcp", "0100007F"),
+        ("tcp", "00000000"),
+        ("tcp6", "0000000000000000FFFF00000100007F"),
+        ("tcp6", "0" * 32),
+    ),
+    "::1": (("tcp6", "00000000000000000000000001000000"), ("tcp6", "0" * 32)),
+}
+
+
+class Listener(NamedTuple):
+    """A socket that takes connections."""
+
+    table: str
+    address: str
+    port: int
+    inode: str
+
+
+def parse_listeners(table: str, text: str) -> list[Listener]:
+    """From /proc/net/tcp or tcp6, by its name."""
+    rows = [line.split() for line in text.splitlines()[1:]]
+    listening = [row for row in rows if len(row) > 9 and row[3] == _LISTENING]
+    return [Listener(table, *_place(row[1]), row[9]) for row in listening]
+
+
+def answering(listeners: list[Listener], port: int) -> dict[str, frozenset[str]]:
+    """The sockets (inodes) that would answer at each loopback address; one where nobody listens is missing."""
+    found: dict[str, frozenset[str]] = {}
+    for address, order in _PREFERRED.items():
+        for place in order:
+            inodes = frozenset(one.inode for one in listeners if (one.table, one.address, one.port) == (*place, port))
+            if inodes:
+                found[address] = inodes
+                break
+    return found
+
+
+def _place(text: str) -> tuple[str, int]:
+    address, _, port = text.partition(":")
+    return address, int(port, 16)
+
+
+_BLOCK_BYTES = 64 * 1024
+
+
+class _LocalPortReader:
+    """What comes from a port."""
+
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        self._reader = reader
+
+    async def read(self) -> bytes:
+        try:
+            return await self._reader.read(_BLOCK_BYTES)
+        except OSError:
+            return b""
+
+
+class _PortWriter:
+    """What goes to a port."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+
+    async def write(self, data: bytes) -> None:
+        with suppress(OSError):
+            self._writer.write(data)
+            await self._writer.drain()
+
+    async def close(self) -> None:
+        # Half closed: an answer may still come.
+        with suppress(OSError):
+            if self._writer.can_write_eof():
+                self._writer.write_eof()
+
+
+@dataclass(frozen=True, slots=True)
+class LocalConnection:
+    """A connection to a port of the machine."""
+
+    reader: _LocalPortReader
+    writer: _PortWriter
+
+
+@asynccontextmanager
+async def open_local_port(
+    port: int, addresses: Callable[[], Awaitable[Sequence[str]]]
+) -> AsyncIterator[LocalConnection]:
+    """Connect to a port of this machine at one of the addresses where a pod serves it; RuntimeFailure if there is none."""
+    reader, writer = await _opened(port, await addresses())
+    try:
+        yield LocalConnection(_LocalPortReader(reader), _PortWriter(writer))
+    finally:
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
+
+
+async def _opened(port: int, addresses: Sequence[str]) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    reasons = []
+    # By address: looking up a name may take its time, and several failures in one say nothing a person can read.
+    for address in ADDRESSES:
+        if address not in addresses:
+            # Somebody else may listen there, whom the pod has no business with.
+            reasons.append(dial_failure(address, port, ConnectionRefusedError(errno.ECONNREFUSED, "refused")))
+            continue
+        try:
+            return await asyncio.open_connection(address, port)
+        except OSError as error:
+            reasons.append(dial_failure(address, port, error))
+    raise RuntimeFailure(f"failed to connect to localhost:{port} inside the pod: {', '.join(reasons)}")
+
+
+_PROC = Path("/proc")
+
+
+def own_addresses(port: int, supervisors: Collection[int], proc: Path = _PROC) -> tuple[str, ...]:
+    """The loopback addresses where whoever is below these supervisors, and nobody else, answers at a port."""
+    found = answering([one for name in ("tcp", "tcp6") for one in _listeners(name, proc)], port)
+    if not found:
+        return ()
+    held = _sockets_below(supervisors, proc)
+    return tuple(address for address in ADDRESSES if address in found and found[address] <= held)
+
+
+def _listeners(name: str, proc: Path) -> list[Listener]:
+    with suppress(FileNotFoundError):
+        return parse_listeners(name, (proc / "self/net" / name).read_text())
+    return []
+
+
+def _sockets_below(supervisors: Collection[int], proc: Path) -> set[str]:
+    processes: dict[int, ProcessStat] = {}
+    for folder in proc.iterdir():
+        if folder.name.isdecimal():
+            # It may end at any moment.
+            with suppress(OSError):
+                processes[int(folder.name)] = parse_process((folder / "stat").read_text(errors="replace"))
+    held: set[str] = set()
+    for pids in members(processes, supervisors).values():
+        for pid in pids:
+            with suppress(OSError):
+                held |= {_inode(handle) for handle in (proc / str(pid) / "fd").iterdir()}
+    return held
+
+
+def _inode(handle: Path) -> str:
+    with suppress(OSError):
+        return str(handle.readlink()).removeprefix("socket:[").removesuffix("]")
+    return ""

@@ -1,0 +1,1 @@
+"""The supervisor of one container: a program of its own, which outlives the agent."""

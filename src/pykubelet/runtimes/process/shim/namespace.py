@@ -1,0 +1,233 @@
+"""A container's own view of the machine: made for its first process, joined by every later one.
+
+Root makes a mount namespace; an ordinary user makes a user namespace first, in which it stays who it is, where the machine
+lets it. Nothing here changes what anybody else sees.
+
+A view made by bubblewrap, for users whom the machine lets run it but not do the same themselves.
+
+It makes the namespaces with a program in them that waits; we join them, and the program is not needed any more. So all
+that follows is as with namespaces of our own. A bwrap that is setuid root makes namespaces that we cannot join: then it is
+of no use to us.
+"""
+
+import os
+import socket
+import stat
+from collections.abc import Sequence
+from contextlib import suppress
+
+from pykubelet.runtimes.process.shim import kernel, view
+from pykubelet.runtimes.process.shim.view import BY_BUBBLEWRAP, BY_ROOT, BY_USER, NO_NAMESPACE
+
+_PLACES = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap")
+# Tells its number, which is the same for everybody, and waits to be told to end.
+_HOLDER = ("/bin/sh", "-c", "echo $$; read line")
+
+
+def bubblewrap_arguments(steps: Sequence[view.ViewStep]) -> list[str]:
+    """The steps in the words of bwrap, whose root is in memory from the start. It cannot lock."""
+    words: list[str] = []
+    for step in steps:
+        match step.action:
+            case "memory":
+                words += ["--tmpfs", step.path] if step.path != "/" else []
+            case view.FOLDER:
+                words += ["--dir", step.path]
+            case view.LINK:
+                words += ["--symlink", step.source, step.path]
+            case "bind":
+                words += ["--ro-bind" if step.read_only else "--dev-bind", step.source, step.path]
+    return words
+
+
+class NamespaceHolder:
+    """A process that waits in new namespaces, for the length of a context; OSError if there is none."""
+
+    def __init__(self, steps: Sequence[view.ViewStep], hostname: str) -> None:
+        program = next((place for place in _PLACES if os.access(place, os.X_OK)), "")
+        if not program:
+            raise FileNotFoundError(2, "bubblewrap is not installed")
+        naming = ["--unshare-uts", "--hostname", hostname] if hostname else []
+        self._words = [program, "--unshare-user", *naming, *bubblewrap_arguments(steps), "--", *_HOLDER]
+        self._child = 0
+        self._end = -1
+
+    def __enter__(self) -> int:
+        """Its number."""
+        stdin, self._end = os.pipe()
+        answer, stdout = os.pipe()
+        self._child = os.fork()
+        if self._child == 0:
+            with suppress(OSError):
+                os.dup2(stdin, 0)
+                os.dup2(stdout, 1)
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+                os.execve(self._words[0], self._words, {})  # noqa: S606  a program of the system, not of a user
+            os._exit(127)
+        os.close(stdin)
+        os.close(stdout)
+        told = os.read(answer, 32)
+        os.close(answer)
+        if not told:
+            self.__exit__()
+            raise PermissionError(1, "bubblewrap cannot make namespaces")
+        return int(told)
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._end)
+        os.waitpid(self._child, 0)
+
+
+_FOLDER_FLAGS = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_KINDS = {"mnt": kernel.NEW_MOUNTS, "uts": kernel.NEW_HOST_NAME, "user": kernel.NEW_USERS}
+
+
+class HostDisk:
+    """The machine's files."""
+
+    def kind(self, path: str) -> str:
+        try:
+            mode = os.lstat(path).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return view.NOTHING
+        if stat.S_ISLNK(mode):
+            return view.LINK
+        return view.FOLDER if stat.S_ISDIR(mode) else view.FILE
+
+    def names(self, path: str) -> Sequence[str]:
+        return sorted(os.listdir(path))
+
+    def link(self, path: str) -> str:
+        return os.readlink(path)
+
+
+def find_namespace_method() -> str:
+    """How a mount namespace can be had here; tries it out in a process that ends at once."""
+    ways = (BY_ROOT, BY_USER) if os.geteuid() == 0 else (BY_USER, BY_BUBBLEWRAP)
+    return next((way for way in ways if _works(way)), NO_NAMESPACE)
+
+
+def _works(way: str) -> bool:
+    child = os.fork()
+    if child == 0:
+        try:
+            if way == BY_BUBBLEWRAP:
+                _borrow(view.plan_view([], HostDisk()), "test")
+            else:
+                _separate(way, with_host_name=True)
+        except BaseException:  # noqa: BLE001  whatever it was, it does not work
+            os._exit(1)
+        os._exit(0)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def make_namespace(
+    way: str, mounts: Sequence[view.ViewMount], *, spare: view.ViewMount, root: str, hostname: str, read_only: bool
+) -> None:
+    """Move this process into namespaces of its own; `root` is an empty folder of ours to build the new root on.
+
+    `spare` is mounted if there is nothing at its path. A host path that is missing becomes an empty folder, as with every
+    container runtime. OSError or ImpossibleView if that cannot be.
+    """
+    for mount in mounts:
+        if not os.path.lexists(mount.host_path):
+            os.makedirs(mount.host_path, 0o755, exist_ok=True)
+    real = [mount._replace(host_path=os.path.realpath(mount.host_path)) for mount in mounts]
+    steps = view.plan_view(real, HostDisk(), read_only=read_only, spare=spare)
+    if way == BY_BUBBLEWRAP:
+        _borrow(steps, hostname)
+        return
+    _separate(way, with_host_name=bool(hostname))
+    if hostname:
+        socket.sethostname(hostname)
+    for step in steps:
+        _do(step, root)
+    kernel.enter_root(root)
+
+
+def join_namespace(way: str, pid: int, *, with_host_name: bool) -> None:
+    """Move this process into the namespaces of another one, which must not end meanwhile."""
+    # User first, for it gives the right to join the others; all opened before, for then /proc may be another.
+    names = (*(["user"] if way != BY_ROOT else []), *(["uts"] if with_host_name else []), "mnt")
+    handles = [(name, os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)) for name in names]
+    for name, handle in handles:
+        kernel.join(handle, _KINDS[name])
+        os.close(handle)
+
+
+def _separate(way: str, *, with_host_name: bool) -> None:
+    if way == BY_USER:
+        user, group = os.geteuid(), os.getegid()
+        kernel.unshare(kernel.NEW_USERS)
+        _write("/proc/self/setgroups", "deny")
+        _write("/proc/self/uid_map", f"{user} {user} 1")
+        _write("/proc/self/gid_map", f"{group} {group} 1")
+    kernel.unshare(kernel.NEW_MOUNTS | (kernel.NEW_HOST_NAME if with_host_name else 0))
+    # What the machine mounts or unmounts later is seen; what happens here is not seen there.
+    kernel.mount("", "/", flags=kernel.SLAVE | kernel.RECURSIVE)
+
+
+def _borrow(steps: Sequence[view.ViewStep], hostname: str) -> None:
+    with NamespaceHolder(steps, hostname) as pid:
+        join_namespace(BY_BUBBLEWRAP, pid, with_host_name=bool(hostname))
+
+
+def _write(path: str, text: str) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(handle, text.encode())
+    finally:
+        os.close(handle)
+
+
+def _do(step: view.ViewStep, root: str) -> None:
+    path = root + step.path if step.path != "/" else root
+    match step.action:
+        case "memory":
+            _mount_memory(step.source, path)
+            if path == root:
+                # Else what is bound into it, of which it is a part, would hold it once more.
+                kernel.mount("", path, flags=kernel.UNBINDABLE)
+        case view.FOLDER | view.FILE:
+            _make(step.action, path, root)
+        case view.LINK:
+            os.symlink(step.source, path)
+        case "lock":
+            kernel.make_read_only(path, recursive=path != root)
+        case _:
+            kernel.mount(step.source, path, flags=kernel.BIND | kernel.RECURSIVE)
+            if step.is_private:
+                kernel.mount("", path, flags=kernel.PRIVATE | kernel.RECURSIVE)
+            if step.read_only:
+                kernel.make_read_only(path)
+
+
+def _make(kind: str, path: str, root: str) -> None:
+    """Make a folder or a file, which another container of the pod may do in a volume at the same time.
+
+    It may also put a link in the way there: none is followed, or something would be made elsewhere.
+    """
+    above, name = os.path.split(path)
+    handle = os.open(root, _FOLDER_FLAGS)
+    try:
+        for part in filter(None, above.removeprefix(root).split("/")):
+            inner = os.open(part, _FOLDER_FLAGS, dir_fd=handle)
+            os.close(handle)
+            handle = inner
+        with suppress(FileExistsError):
+            if kind == view.FOLDER:
+                os.mkdir(name, 0o755, dir_fd=handle)
+            else:
+                os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=handle))
+    finally:
+        os.close(handle)
+
+
+def _mount_memory(model: str, path: str) -> None:
+    found = os.stat(model)
+    kernel.mount("tmpfs", path, "tmpfs", 0, f"mode={stat.S_IMODE(found.st_mode):o}")
+    try:
+        os.chown(path, found.st_uid, found.st_gid)
+    except OSError:
+        # In a user namespace only its own user exists.
+        return

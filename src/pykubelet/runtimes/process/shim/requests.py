@@ -1,0 +1,213 @@
+"""What the agent asks of a supervisor: signals, a new log file, commands, a seat to watch from.
+
+Each connection is one request. Who closes it before the end of its command ends the command; nothing asked here ever
+ends the supervisor.
+"""
+
+import os
+import selectors
+import signal
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Protocol
+
+from pykubelet.runtimes.process.shim import wire
+from pykubelet.runtimes.process.shim.processes import signal_group
+from pykubelet.runtimes.process.shim.stdio import STDERR, STDOUT, AttachedOutput, ContainerLogFile, Stdio
+
+_BACKLOG = 128
+
+
+class ProgramStarter(Protocol):
+    """Starts programs in the container."""
+
+    def start(self, argv: list[str], *, files: list[int], is_terminal: bool) -> tuple[int, int]:
+        """The process, and where to read what kept it from starting."""
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the container."""
+
+
+class ShimExec:
+    """A program somebody started in the container, until it ends."""
+
+    def __init__(self, pid: int, failures: int, answer: Callable[[dict[str, Any]], None]) -> None:
+        self.pid, self._failures, self._answer = pid, failures, answer
+        self._is_settled = False
+
+    @property
+    def failures(self) -> int:
+        """Readable once it is known whether the program runs."""
+        return self._failures
+
+    def settle(self) -> bool:
+        """Tell whether it runs, if that is known."""
+        if not self._is_settled:
+            try:
+                failure = os.read(self._failures, 4096)
+            except BlockingIOError:
+                return False
+            self._is_settled = True
+            self._answer({"error": failure.decode(errors="replace")} if failure else {"started": True})
+        return True
+
+    def end(self, exit_code: int) -> None:
+        """It has ended."""
+        self.settle()
+        os.close(self._failures)
+        self._answer({"exit_code": exit_code})
+
+
+class ShimServer:
+    """Serves the agent, on a socket in the folder of the container."""
+
+    def __init__(
+        self, selector: selectors.BaseSelector, starter: ProgramStarter, stdio: Stdio, log: ContainerLogFile
+    ) -> None:
+        self._selector, self._starter, self._stdio, self._log = selector, starter, stdio, log
+        self._commands: dict[int, ShimExec] = {}
+        self._watching: dict[socket.socket, AttachedOutput] = {}
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with suppress(FileNotFoundError):
+            os.unlink(wire.CONTROL)
+        # Relative: a path may be longer than the address of a socket.
+        self._listener.bind(wire.CONTROL)
+        self._listener.listen(_BACKLOG)
+        self._listener.setblocking(False)
+        selector.register(self._listener, selectors.EVENT_READ, self._accept)
+
+    def note_end(self, pid: int, exit_code: int) -> None:
+        """A process has ended that may be a command."""
+        command = self._commands.pop(pid, None)
+        if command is not None:
+            with suppress(KeyError):
+                self._selector.unregister(command.failures)
+            command.end(exit_code)
+
+    def close(self, exit_code: int) -> None:
+        """The container has ended; whoever watches is told."""
+        for connection, viewer in self._watching.items():
+            viewer.close()
+            _answer(connection, {"exit_code": exit_code})
+        with suppress(OSError):
+            os.unlink(wire.CONTROL)
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            connection, _ = self._listener.accept()
+            connection.setblocking(False)
+            self._listen_to(connection, lambda: self._begin(connection))
+
+    def _listen_to(self, connection: socket.socket, then: Callable[[], None]) -> None:
+        with suppress(KeyError):
+            self._selector.unregister(connection)
+        self._selector.register(connection, selectors.EVENT_READ, then)
+
+    def _hang_up(self, connection: socket.socket) -> None:
+        with suppress(KeyError):
+            self._selector.unregister(connection)
+        connection.close()
+
+    def _begin(self, connection: socket.socket) -> None:
+        message, files = _receive(connection)
+        match message:
+            case {"op": "exec", "argv": [*argv], "tty": bool(tty)}:
+                self._execute(connection, argv, files, is_terminal=tty)
+                return
+            case {"op": "attach", "stdin": bool(stdin)}:
+                self._attach(connection, files, with_input=stdin)
+                return
+            case {"op": "signal", "signal": int(number)}:
+                self._starter.signal(number)
+                _answer(connection, {})
+            case {"op": "reopen"}:
+                _answer(connection, self._reopen())
+        _close_all(files)
+        self._hang_up(connection)
+
+    def _reopen(self) -> dict[str, Any]:
+        try:
+            self._log.reopen()
+        except OSError as error:
+            return {"error": str(error.strerror)}
+        return {}
+
+    def _execute(self, connection: socket.socket, argv: list[str], files: list[int], *, is_terminal: bool) -> None:
+        try:
+            pid, failures = self._starter.start(argv, files=files, is_terminal=is_terminal)
+        except OSError as error:
+            _answer(connection, {"error": str(error.strerror)})
+            self._hang_up(connection)
+            return
+        finally:
+            _close_all(files)
+        command = ShimExec(pid, failures, lambda answer: self._tell(connection, answer))
+        self._commands[pid] = command
+        self._selector.register(failures, selectors.EVENT_READ, lambda: self._settle(command))
+        self._listen_to(connection, lambda: self._check_command(connection, pid))
+
+    def _settle(self, command: ShimExec) -> None:
+        if command.settle():
+            self._selector.unregister(command.failures)
+
+    def _tell(self, connection: socket.socket, answer: dict[str, Any]) -> None:
+        _answer(connection, answer)
+        if "exit_code" in answer:
+            self._hang_up(connection)
+
+    def _check_command(self, connection: socket.socket, pid: int) -> None:
+        message, files = _receive(connection)
+        _close_all(files)
+        if message is None:
+            with suppress(KeyError):
+                self._selector.unregister(connection)
+            if pid in self._commands:
+                signal_group(pid, signal.SIGKILL)
+
+    def _attach(self, connection: socket.socket, files: list[int], *, with_input: bool) -> None:
+        if with_input:
+            self._stdio.feed(files.pop(0))
+        streams = [STDOUT] if self._stdio.is_terminal else [STDOUT, STDERR]
+        # Those beyond what this container has are closed: there is nothing to come.
+        _close_all(files[len(streams) :])
+        viewer = AttachedOutput(dict(zip(streams, files, strict=False)), lambda _: self._detach(connection))
+        self._watching[connection] = viewer
+        self._stdio.viewers.append(viewer)
+        self._listen_to(connection, lambda: self._check_viewer(connection))
+        _answer(connection, {"started": True})
+
+    def _check_viewer(self, connection: socket.socket) -> None:
+        message, files = _receive(connection)
+        _close_all(files)
+        match message:
+            case None:
+                self._detach(connection)
+            case {"resize": [int(columns), int(rows)]}:
+                self._stdio.resize(columns, rows)
+
+    def _detach(self, connection: socket.socket) -> None:
+        viewer = self._watching.pop(connection, None)
+        if viewer is not None:
+            self._stdio.viewers.remove(viewer)
+            viewer.close()
+        self._hang_up(connection)
+
+
+def _receive(connection: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
+    """The next message; whoever sends what is none has left, as far as we are concerned."""
+    try:
+        return wire.receive(connection)
+    except (OSError, ValueError):
+        return None, []
+
+
+def _answer(connection: socket.socket, message: dict[str, Any]) -> None:
+    # Who does not wait for the answer does not get it.
+    with suppress(OSError):
+        wire.send(connection, message)
+
+
+def _close_all(files: list[int]) -> None:
+    for file in files:
+        os.close(file)

@@ -1,0 +1,226 @@
+"""What the API server has that the page shows in tables: pods, nodes, events.
+
+In: a client, and the first browser, from which on they are followed. Out: rows of nodes and events, pods by key, and hints when one changed. What may not be read is said.
+
+The rows that every browser has, and what changed in them since it was last told.
+
+In: rows, one at a time. Out: changes. What goes back to where it was is no change; the newest of several counts.
+
+So many of the newest, by a time: a cluster has more events than anybody reads.
+
+In: keys with their times. Out: which keys are to go. Costs the same for each, taken over many.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
+
+from msgspec import Struct
+
+from pykubelet.aio.clock import Clock
+from pykubelet.aio.tasks import start_supervised
+from pykubelet.api.errors import ApiError, Forbidden
+from pykubelet.api.generated.core import Event, Node, Pod
+from pykubelet.api.scheme import EVENTS, NODES, PODS, TypedKind
+from pykubelet.client.interface import EVERYTHING, Selection
+from pykubelet.client.reflector import ListerWatcher, Reflector, ResourceEventHandler
+from pykubelet.web.rows import EventRow, NodeRow, event_at, event_row, node_row, pod_key
+
+
+class NewestKeys:
+    """Keeps at least `limit` of the newest keys, and at most twice as many."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._times: dict[str, str] = {}
+
+    def note(self, key: str, at: str) -> tuple[str, ...]:
+        """This one is of that time now; the keys that are too old for the room there is, it may be among them."""
+        self._times[key] = at
+        if len(self._times) <= 2 * self._limit:
+            return ()
+        by_age = sorted(self._times, key=lambda one: self._times[one])
+        old = tuple(by_age[: -self._limit])
+        for one in old:
+            del self._times[one]
+        return old
+
+    def forget(self, key: str) -> None:
+        """It is gone."""
+        self._times.pop(key, None)
+
+
+class Keyed(Protocol):
+    """A row."""
+
+    @property
+    def key(self) -> str:
+        """What tells it from others."""
+
+
+Row = TypeVar("Row", bound=Keyed)
+
+
+class RowChanges(Struct, Generic[Row], frozen=True):
+    """Rows that are new or different, and the keys of those that went."""
+
+    rows: tuple[Row, ...] = ()
+    gone: tuple[str, ...] = ()
+
+
+class RowTable(Generic[Row]):
+    """The rows of one kind, by key; owned by one task."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, Row] = {}
+        self._before: dict[str, Row | None] = {}
+
+    def put(self, row: Row) -> Row | None:
+        """A row is so now; the one before it."""
+        return self._replace(row.key, row)
+
+    def drop(self, key: str) -> Row | None:
+        """A row is gone; the one there was."""
+        return self._replace(key, None)
+
+    def get(self, key: str) -> Row | None:
+        """The row of this key."""
+        return self._rows.get(key)
+
+    def keys(self) -> tuple[str, ...]:
+        """All there are."""
+        return tuple(self._rows)
+
+    def rows(self) -> tuple[Row, ...]:
+        """All there are."""
+        return tuple(self._rows.values())
+
+    def take(self) -> RowChanges[Row] | None:
+        """What changed since this was last asked; None if nothing did."""
+        before, self._before = self._before, {}
+        rows = tuple(self._rows[key] for key, old in before.items() if key in self._rows and self._rows[key] != old)
+        gone = tuple(key for key, old in before.items() if key not in self._rows and old is not None)
+        return RowChanges(rows, gone) if rows or gone else None
+
+    def _replace(self, key: str, row: Row | None) -> Row | None:
+        old = self._rows.get(key)
+        if old == row:
+            return old
+        # What the browsers have is what was there when the changes were last taken.
+        self._before.setdefault(key, old)
+        if row is None:
+            del self._rows[key]
+        else:
+            self._rows[key] = row
+        return old
+
+
+T = TypeVar("T")
+MOST_EVENTS = 500
+
+
+class ApiTables:
+    """The tables; without a client they stay empty. With `node_name` only what a node may read is asked for."""
+
+    def __init__(self, *, client: ListerWatcher | None, clock: Clock, node_name: str = "") -> None:
+        self._client, self._clock, self._node_name = client, clock, node_name
+        self.nodes: RowTable[NodeRow] = RowTable()
+        self.events: RowTable[EventRow] = RowTable()
+        self._pods: dict[str, Pod] = {}
+        self._newest = NewestKeys(MOST_EVENTS)
+        self._hint: Callable[[str], None] = _nobody
+        self.cannot: dict[str, str] = {} if client is not None else dict.fromkeys(("nodes", "events"), _NO_SERVER)
+        """By table, why it is empty."""
+
+    def on_pod(self, hint: Callable[[str], None]) -> None:
+        """Have somebody hear of pods that changed."""
+        self._hint = hint
+
+    def pod(self, key: str) -> Pod | None:
+        """A pod as the API server shows it."""
+        return self._pods.get(key)
+
+    def pod_keys(self) -> tuple[str, ...]:
+        """All that the API server shows."""
+        return tuple(self._pods)
+
+    async def run(self, wanted: asyncio.Event) -> None:
+        """Follow from when it is wanted until cancelled."""
+        client = self._client
+        if client is None:
+            return
+        await wanted.wait()
+        own = Selection(fields=f"metadata.name={self._node_name}") if self._node_name else EVERYTHING
+        async with asyncio.TaskGroup() as group:
+            if not self._node_name:
+                sink = _Sink(self._pod_is, self._pod_is_gone)
+                start_supervised(group, "page: pods", lambda: self._follow(client, PODS, sink, EVERYTHING))
+            nodes = _Sink(self._node_is, lambda node: self.nodes.drop(node.metadata.name))
+            start_supervised(group, "page: nodes", lambda: self._follow(client, NODES, nodes, own))
+            events = _Sink(self._event_is, self._event_is_gone)
+            start_supervised(group, "page: events", lambda: self._follow(client, EVENTS, events, EVERYTHING))
+
+    async def _follow(
+        self, client: ListerWatcher, kind: TypedKind[T], sink: ResourceEventHandler[T], selection: Selection
+    ) -> None:
+        reflector = Reflector(
+            client=client, kind=kind, sink=sink, clock=self._clock, selection=selection, give_up_on_forbidden=True
+        )
+        try:
+            await reflector.run(asyncio.Event())
+        except Forbidden as error:
+            self.cannot = self.cannot | {kind.resource.plural: _words(error)}
+
+    def _pod_is(self, pod: Pod) -> None:
+        key = pod_key(pod.metadata.namespace, pod.metadata.name)
+        self._pods[key] = pod
+        self._hint(key)
+
+    def _pod_is_gone(self, pod: Pod) -> None:
+        key = pod_key(pod.metadata.namespace, pod.metadata.name)
+        self._pods.pop(key, None)
+        self._hint(key)
+
+    def _node_is(self, node: Node) -> None:
+        self.nodes.put(node_row(node))
+
+    def _event_is(self, event: Event) -> None:
+        row = event_row(event)
+        self.events.put(row)
+        for old in self._newest.note(row.key, event_at(event)):
+            self.events.drop(old)
+
+    def _event_is_gone(self, event: Event) -> None:
+        key = f"{event.metadata.namespace}/{event.metadata.name}"
+        self._newest.forget(key)
+        self.events.drop(key)
+
+
+class _Sink(Generic[T]):
+    """Hears of objects; new or changed is the same to it."""
+
+    def __init__(self, put: Callable[[T], object], drop: Callable[[T], object]) -> None:
+        self._put, self._drop = put, drop
+
+    def added(self, obj: T, /) -> None:
+        self._put(obj)
+
+    def modified(self, obj: T, /) -> None:
+        self._put(obj)
+
+    def deleted(self, obj: T, /) -> None:
+        self._drop(obj)
+
+    def synced(self) -> None:
+        """Nothing to do: rows are told as they come."""
+
+
+_NO_SERVER = "this node runs without an API server"
+
+
+def _words(error: ApiError) -> str:
+    return f"the API server does not let this node read them: {error.message}"
+
+
+def _nobody(_: str) -> None:
+    """Nobody listens."""
