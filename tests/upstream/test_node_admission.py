@@ -26,7 +26,6 @@ from pykubelet.api.generated.core import (
     Toleration,
 )
 from pykubelet.api.generated.meta import ObjectMeta
-from pykubelet.kubelet.types import is_active
 from pykubelet.kubelet.lifecycle.predicate import (
     AdmissionNodeInfo,
     AllocatedResources,
@@ -36,7 +35,7 @@ from pykubelet.kubelet.lifecycle.predicate import (
     preemption_victims,
 )
 from pykubelet.kubelet.sysctl import SysctlAllowlist, safe_sysctls
-from pykubelet.kubelet.types import PodWorkerState
+from pykubelet.kubelet.types import PodWorkerState, is_active
 from pykubelet.testing.build import container, pod, static_pod
 
 SAFE = SysctlAllowlist(safe_sysctls((6, 1)))
