@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from pykubelet.api.scheme import DEPLOYMENTS, REPLICA_SETS
 from pykubelet.api.serializer import to_document
-from pykubelet.client.indexer import manager_of
+from pykubelet.client.indexer import controller_of
 from pykubelet.client.interface import PatchType
 from pykubelet.controllers.deployment.replica_sets import (
     REVISION,
@@ -232,14 +232,17 @@ async def test_sets_are_adopted_and_released_by_their_labels(tmp_path: Path) -> 
         await world.patch({"spec": {"paused": False}})
         found = await world.until(is_rolled_out)
         made = (await world.sets())["one"]
-        manager = manager_of(made)
+        manager = controller_of(made)
         assert manager is not None
         assert (made.metadata.name, manager.uid) == ("by-hand", found.metadata.uid)
         labels = {"metadata": {"labels": {"app": "other"}}}
         await world.client.patch(REPLICA_SETS, "by-hand", labels, namespace=NAMESPACE)
         await asyncio.sleep(10)
         listed = (await world.client.list(REPLICA_SETS, namespace=NAMESPACE)).items
-        assert {one.metadata.name == "by-hand": manager_of(one) is None for one in listed} == {True: True, False: False}
+        assert {one.metadata.name == "by-hand": controller_of(one) is None for one in listed} == {
+            True: True,
+            False: False,
+        }
         assert len([pod for pod in await world.pods() if is_pod_active(pod)]) == 4
 
 

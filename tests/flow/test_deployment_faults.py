@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pykubelet.api.scheme import DEPLOYMENTS
-from pykubelet.client.indexer import manager_of
+from pykubelet.client.indexer import controller_of
 from pykubelet.testing.faults import Fault, FaultyClient
 from rollout_rig import NAMESPACE, Cluster, cluster, is_rolled_out
 
@@ -43,7 +43,7 @@ async def test_rollout_gets_there_despite_a_fault(tmp_path: Path, fault: Fault) 
             world.created.clear()
             async with world.controllers(client):
                 await roll_out(world, name)
-                assert all(manager_of(pod) is not None for pod in await world.pods())
+                assert all(controller_of(pod) is not None for pod in await world.pods())
                 assert len(world.created) == 4
                 assert max(moment.active for moment in world.seen) == 3
                 assert min(moment.available for moment in world.seen) == 2

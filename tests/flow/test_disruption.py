@@ -10,14 +10,13 @@ from typing import Any
 import pytest
 
 from controller_rig import Bench
-from manifest_rig import AnyClient
 from pykubelet.api import scheme
 from pykubelet.api.errors import TooManyRequests
 from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.generated.policy import Eviction
 from pykubelet.api.schema import DEPLOYMENTS, JOBS, POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS, Resource
 from pykubelet.api.serializer import Document
-from pykubelet.client.interface import NOW
+from pykubelet.client.interface import NOW, ControllerClient
 from pykubelet.controllers.disruption.budget import ScaleFinder
 from pykubelet.controllers.disruption.disruption import DisruptionController, StaleDisruptionController
 from pykubelet.testing.faults import Fault, FaultyClient
@@ -31,7 +30,7 @@ TEMPLATE: Document = {"metadata": {"labels": LABELS}, "spec": {"containers": [{"
 class Budgets(Bench):
     """Budgets, pods, their owners and the controllers."""
 
-    def __init__(self, client: Any, api: AnyClient) -> None:
+    def __init__(self, client: Any, api: ControllerClient) -> None:
         super().__init__(client, plain=api)
         self.api = api
 

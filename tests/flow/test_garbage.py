@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from garbage_rig import Owners, reference, survivors
-from manifest_rig import DEFINITIONS, WIDGET_DEFINITION, WIDGETS, AnyClient
+from manifest_rig import DEFINITIONS, WIDGET_DEFINITION, WIDGETS
 from pykubelet.api.schema import CONFIG_MAPS, NAMESPACES, NODES, PODS, REPLICA_SETS, SECRETS
 from pykubelet.api.scheme import as_documents
 from pykubelet.api.yaml.read import read_yaml
-from pykubelet.client.interface import PatchType
+from pykubelet.client.interface import ControllerClient, PatchType
 from pykubelet.testing.local_api import local_api
 
 MAPS = as_documents(CONFIG_MAPS)
@@ -29,7 +29,7 @@ GRAPHS: dict[str, dict[str, list[str]]] = {
 
 
 @pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[AnyClient]:
+async def client(tmp_path: Path) -> AsyncIterator[ControllerClient]:
     async with local_api(tmp_path) as api:
         yield api.client
 
@@ -38,7 +38,7 @@ async def client(tmp_path: Path) -> AsyncIterator[AnyClient]:
 @pytest.mark.parametrize("policy", ["Background", "Foreground", "Orphan"])
 @pytest.mark.parametrize("graph", GRAPHS.values(), ids=GRAPHS)
 async def test_deleted_owner_takes_along_exactly_what_is_nobody_elses(
-    client: AnyClient, graph: dict[str, list[str]], policy: str, blocking: bool
+    client: ControllerClient, graph: dict[str, list[str]], policy: str, blocking: bool
 ) -> None:
     """What goes is gone, what stays names only owners that are there; and no finalizer is left behind."""
     owners = Owners(client)
@@ -51,7 +51,7 @@ async def test_deleted_owner_takes_along_exactly_what_is_nobody_elses(
 
 
 @pytest.mark.parametrize("policy", ["Background", "Foreground"])
-async def test_ring_of_which_all_are_deleted_at_once_goes(client: AnyClient, policy: str) -> None:
+async def test_ring_of_which_all_are_deleted_at_once_goes(client: ControllerClient, policy: str) -> None:
     """Each waits for the other; one of them is let go all the same."""
     owners = Owners(client)
     await owners.make_all({"a": ["c"], "b": ["a"], "c": ["b"]})
@@ -62,7 +62,7 @@ async def test_ring_of_which_all_are_deleted_at_once_goes(client: AnyClient, pol
         assert await owners.left() == {}
 
 
-async def test_owner_deleted_in_the_foreground_goes_after_what_blocks_it(client: AnyClient) -> None:
+async def test_owner_deleted_in_the_foreground_goes_after_what_blocks_it(client: ControllerClient) -> None:
     """It is there, with its finalizer, as long as a dependent takes to end."""
     owners = Owners(client)
     owner = await owners.make("owner")
@@ -82,7 +82,7 @@ async def test_owner_deleted_in_the_foreground_goes_after_what_blocks_it(client:
         assert await owners.left() == {}
 
 
-async def test_dependent_that_comes_while_its_owner_waits_goes_as_well(client: AnyClient) -> None:
+async def test_dependent_that_comes_while_its_owner_waits_goes_as_well(client: ControllerClient) -> None:
     """Otherwise the owner would wait for it for ever."""
     owners = Owners(client)
     owner = await owners.make("owner")
@@ -95,7 +95,7 @@ async def test_dependent_that_comes_while_its_owner_waits_goes_as_well(client: A
         assert set(await owners.left()) == {"owner", "slow"}
 
 
-async def test_garbage_from_before_the_collector_is_found(client: AnyClient) -> None:
+async def test_garbage_from_before_the_collector_is_found(client: ControllerClient) -> None:
     """Owners that went while nobody looked, an orphaning and a foreground deletion that were begun."""
     owners = Owners(client)
     await owners.make_all({"a": [], "b": ["a"], "c": ["b"], "o": [], "p": ["o"], "f": [], "g": ["f"]})
@@ -107,7 +107,7 @@ async def test_garbage_from_before_the_collector_is_found(client: AnyClient) -> 
         assert await owners.left() == {"p": set()}
 
 
-async def test_custom_resource_owns_and_is_owned(client: AnyClient) -> None:
+async def test_custom_resource_owns_and_is_owned(client: ControllerClient) -> None:
     """Of a kind that comes while the collector runs; its objects are patched the way they can be."""
     owners = Owners(client)
     async with owners.collecting():
@@ -130,7 +130,7 @@ async def test_custom_resource_owns_and_is_owned(client: AnyClient) -> None:
 
 
 async def test_dependents_of_a_kind_that_goes_are_collected_and_those_of_an_unknown_one_kept(
-    client: AnyClient,
+    client: ControllerClient,
 ) -> None:
     """With its definition go the objects of a kind, and then what they owned; of a kind nobody knows nothing is said."""
     owners = Owners(client)
@@ -146,7 +146,7 @@ async def test_dependents_of_a_kind_that_goes_are_collected_and_those_of_an_unkn
         assert set(await owners.left()) == {"of-stranger"}
 
 
-async def test_reference_into_another_namespace_is_told_and_counts_as_dangling(client: AnyClient) -> None:
+async def test_reference_into_another_namespace_is_told_and_counts_as_dangling(client: ControllerClient) -> None:
     """An owner is looked for where its dependent is, or outside of all namespaces."""
     owners = Owners(client)
     owner = await owners.make("owner")
@@ -162,7 +162,7 @@ async def test_reference_into_another_namespace_is_told_and_counts_as_dangling(c
         assert ("OwnerRefInvalidNamespace", message) in await owners.events()
 
 
-async def test_reference_with_the_wrong_name_or_kind_harms_only_its_own_object(client: AnyClient) -> None:
+async def test_reference_with_the_wrong_name_or_kind_harms_only_its_own_object(client: ControllerClient) -> None:
     """Of two that mean different objects by the same UID the right one stays, whichever was seen first."""
     owners = Owners(client)
     owner = await owners.make("owner")
@@ -177,7 +177,7 @@ async def test_reference_with_the_wrong_name_or_kind_harms_only_its_own_object(c
         assert await owners.left(SECRETS) == {}
 
 
-async def test_object_without_a_namespace_that_names_an_owner_with_one_is_kept(client: AnyClient) -> None:
+async def test_object_without_a_namespace_that_names_an_owner_with_one_is_kept(client: ControllerClient) -> None:
     """Nobody can say which object it means."""
     owners = Owners(client)
     owner = await owners.make("owner")
@@ -187,7 +187,7 @@ async def test_object_without_a_namespace_that_names_an_owner_with_one_is_kept(c
         assert "shop" in await owners.left(NAMESPACES)
 
 
-async def test_finalizer_of_the_dependent_decides_how_it_goes(client: AnyClient) -> None:
+async def test_finalizer_of_the_dependent_decides_how_it_goes(client: ControllerClient) -> None:
     """One that is to orphan its own dependents does so when it is garbage."""
     owners = Owners(client)
     owner = await owners.make("owner")
@@ -199,7 +199,7 @@ async def test_finalizer_of_the_dependent_decides_how_it_goes(client: AnyClient)
         assert await owners.left() == {"leaf": set()}
 
 
-async def test_replica_set_takes_its_pods_along_with_their_grace(client: AnyClient) -> None:
+async def test_replica_set_takes_its_pods_along_with_their_grace(client: ControllerClient) -> None:
     """Garbage ends as everything ends: a pod that is bound is marked, and its node ends it."""
     owners = Owners(client)
     labels = {"app": "web"}

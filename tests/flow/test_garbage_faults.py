@@ -10,11 +10,11 @@ from typing import TypeVar
 import pytest
 
 from garbage_rig import Owners, survivors
-from manifest_rig import AnyClient
 from pykubelet.api.schema import CONFIG_MAPS, Resource
 from pykubelet.api.scheme import TypedKind
 from pykubelet.api.serializer import Document
-from pykubelet.client.interface import EVERYTHING, Listing, Selection, WatchEvent
+from pykubelet.client.discovery import Discovery
+from pykubelet.client.interface import EVERYTHING, ControllerClient, Listing, Selection, WatchEvent
 from pykubelet.testing.faults import Fault, FaultyClient
 from pykubelet.testing.local_api import local_api
 
@@ -31,12 +31,20 @@ SCENES: dict[tuple[str, str], dict[str, list[str]]] = {
 class Faulty(FaultyClient):
     """A client that knows the kinds; lists and watches, which are many and all alike, only fail for config maps."""
 
-    def __init__(self, inner: AnyClient, fault: Fault, *, at: int) -> None:
+    def __init__(self, inner: ControllerClient, fault: Fault, *, at: int) -> None:
         super().__init__(inner, fault, at=at)
         self._all = inner
 
     async def served(self) -> tuple[Resource, ...]:
         return await self._all.served()
+
+    async def discover(self, verbs: frozenset[str]) -> Discovery:
+        return await self._all.discover(verbs)
+
+    async def replace(
+        self, resource: Resource, name: str, body: Document, *, namespace: str = "", subresource: str = ""
+    ) -> Document:
+        return await self._all.replace(resource, name, body, namespace=namespace, subresource=subresource)
 
     async def apply(self, resource: Resource, body: Document, *, namespace: str = "", field_manager: str) -> Document:
         return await self._all.apply(resource, body, namespace=namespace, field_manager=field_manager)
@@ -69,7 +77,7 @@ class Faulty(FaultyClient):
             yield events
 
 
-async def is_injected_in_a_life(client: AnyClient, fault: Fault, at: int) -> bool:
+async def is_injected_in_a_life(client: ControllerClient, fault: Fault, at: int) -> bool:
     """Owners are deleted in every way; whether there was a call for the fault to hit."""
     owners, faulty = Owners(client), Faulty(client, fault, at=at)
     for graph in SCENES.values():

@@ -6,12 +6,13 @@ from typing import TypeVar
 
 import pytest
 
-from manifest_rig import AnyClient, Cluster, config_map, namespace
+from manifest_rig import Cluster, config_map, namespace
 from pykubelet.api.errors import NotReached
 from pykubelet.api.schema import CONFIG_MAPS, NAMESPACES, Resource
 from pykubelet.api.scheme import TypedKind
 from pykubelet.api.serializer import Document
-from pykubelet.client.interface import EVERYTHING, Listing, Selection
+from pykubelet.client.discovery import Discovery
+from pykubelet.client.interface import EVERYTHING, ControllerClient, Listing, Selection
 from pykubelet.testing.faults import CALL_FAULTS, Fault, FaultyClient
 from pykubelet.testing.local_api import local_api
 
@@ -21,7 +22,7 @@ T = TypeVar("T")
 class Faulty(FaultyClient):
     """A client that can apply, too; lists, which are many and all alike, go well unless the server is away."""
 
-    def __init__(self, inner: AnyClient, fault: Fault = Fault.REFUSED, *, at: int = 2**62) -> None:
+    def __init__(self, inner: ControllerClient, fault: Fault = Fault.REFUSED, *, at: int = 2**62) -> None:
         super().__init__(inner, fault, at=at)
         self._all = inner
         self.is_away = False
@@ -43,13 +44,21 @@ class Faulty(FaultyClient):
     async def served(self) -> tuple[Resource, ...]:
         return await self._all.served()
 
+    async def discover(self, verbs: frozenset[str]) -> Discovery:
+        return await self._all.discover(verbs)
+
+    async def replace(
+        self, resource: Resource, name: str, body: Document, *, namespace: str = "", subresource: str = ""
+    ) -> Document:
+        return await self._all.replace(resource, name, body, namespace=namespace, subresource=subresource)
+
     async def apply(self, resource: Resource, body: Document, *, namespace: str = "", field_manager: str) -> Document:
         due = await self._before()
         made = await self._all.apply(resource, body, namespace=namespace, field_manager=field_manager)
         return self._after(made, due=due)
 
 
-async def is_injected_in_a_life(client: AnyClient, fault: Fault, at: int, folder: Path) -> bool:
+async def is_injected_in_a_life(client: ControllerClient, fault: Fault, at: int, folder: Path) -> bool:
     """Objects are made, changed and deleted, one of them adopted; whether there was a call for the fault to hit."""
     faulty, plain, space, old = Faulty(client, fault, at=at), Cluster(client), f"shop-{at}", f"old-{at}"
     await plain.put(old, "0")

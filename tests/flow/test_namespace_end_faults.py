@@ -13,9 +13,8 @@ from namespace_rig import Spaces, spaces
 from pykubelet.api.schema import CONFIG_MAPS, NAMESPACES, PODS, Resource
 from pykubelet.api.scheme import TypedKind
 from pykubelet.api.serializer import Document
-from pykubelet.app.controllers import ControllerClient
 from pykubelet.client.discovery import Discovery
-from pykubelet.client.interface import EVERYTHING, Listing, Selection, WatchEvent
+from pykubelet.client.interface import EVERYTHING, ControllerClient, Listing, Selection, WatchEvent
 from pykubelet.testing.faults import WATCH_FAULTS, Fault, FaultyClient
 
 T = TypeVar("T")

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from manifest_rig import AnyClient
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.tasks import running, with_ready_event
 from pykubelet.api.errors import NotFound
@@ -14,7 +13,7 @@ from pykubelet.api.generated.meta import DeleteOptions
 from pykubelet.api.schema import CONFIG_MAPS, EVENTS, Resource
 from pykubelet.api.scheme import as_documents
 from pykubelet.api.serializer import Document
-from pykubelet.client.interface import PatchType
+from pykubelet.client.interface import ControllerClient, PatchType
 from pykubelet.client.recorder import Recorder
 from pykubelet.controllers.garbagecollector.garbagecollector import GarbageCollector
 from pykubelet.testing.virtual_time import VirtualClock
@@ -23,11 +22,11 @@ from pykubelet.testing.virtual_time import VirtualClock
 class Owners:
     """A server, and config maps that own each other."""
 
-    def __init__(self, client: AnyClient, *, clock: Clock | None = None) -> None:
+    def __init__(self, client: ControllerClient, *, clock: Clock | None = None) -> None:
         self.client, self._clock = client, clock or VirtualClock()
 
     @asynccontextmanager
-    async def collecting(self, client: AnyClient | None = None) -> AsyncIterator[None]:
+    async def collecting(self, client: ControllerClient | None = None) -> AsyncIterator[None]:
         """The collector at work, all objects known to it; by another client than ours, if given."""
         recorder = Recorder(sink=self.client, source=EventSource(component="garbage"), clock=self._clock)
         collector = GarbageCollector(client=client or self.client, recorder=recorder, clock=self._clock)

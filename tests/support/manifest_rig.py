@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pykubelet.aio.tasks import running, with_ready_event
 from pykubelet.api.errors import NotFound
 from pykubelet.api.schema import CONFIG_MAPS, NAMESPACES, Resource
 from pykubelet.api.scheme import as_documents
 from pykubelet.api.serializer import Document
-from pykubelet.client.interface import Applier, Client
+from pykubelet.client.interface import ControllerClient
 from pykubelet.client.manifests.last_known_good import SourceProblem
 from pykubelet.controllers.manifests.controller import ManifestController
 
@@ -65,14 +65,10 @@ class Told:
         del self.open[Path(where).name]
 
 
-class AnyClient(Client, Applier, Protocol):
-    """Everything a client can do."""
-
-
 class Cluster:
     """A server, its objects, and controllers that come and go."""
 
-    def __init__(self, client: AnyClient) -> None:
+    def __init__(self, client: ControllerClient) -> None:
         self.client = client
         self.told = Told()
 

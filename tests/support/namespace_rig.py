@@ -9,8 +9,7 @@ from pykubelet.api.schema import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, PODS
 from pykubelet.api.scheme import PODS as POD_KIND
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver.storage.interfaces import StoreChange
-from pykubelet.app.controllers import ControllerClient
-from pykubelet.client.interface import NOW
+from pykubelet.client.interface import NOW, ControllerClient
 from pykubelet.controllers.namespace.namespace_controller import NamespaceController
 from pykubelet.testing.local_api import LocalApi, local_api
 

@@ -20,7 +20,7 @@ from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.scheme import DEPLOYMENTS, POD_BINDINGS, PODS, REPLICA_SETS, ApiObject, TypedKind, as_documents
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import format_time
-from pykubelet.client.indexer import manager_of
+from pykubelet.client.indexer import controller_of
 from pykubelet.client.informers import Informers
 from pykubelet.client.interface import NOW, Client, PatchType
 from pykubelet.client.recorder import Recorder
@@ -198,7 +198,7 @@ class Cluster:
 
     async def _collect(self, kind: TypedKind[T], alive: set[str]) -> None:
         for one in (await self.client.list(kind, namespace=NAMESPACE)).items:
-            manager = manager_of(one)
+            manager = controller_of(one)
             if manager is not None and manager.uid not in alive:
                 await self.client.delete(kind, one.metadata.name, namespace=NAMESPACE)
 

@@ -32,6 +32,7 @@ from pykubelet.controllers.framework.expectations import CountingExpectations, U
 from pykubelet.controllers.framework.ownership import ClaimedPods, PodControllerRefManager, new_controller_ref
 from pykubelet.controllers.framework.pod_control import DeleteFailedError, PodControl, slow_start_batch, template_hash
 from pykubelet.testing import build
+from pykubelet.testing.fake_pod_control import FakePodControl
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock
 
@@ -422,16 +423,6 @@ def test_index_gives_the_pods_of_an_owner() -> None:
             index.of_owner(owner(**meta))
 
 
-class Patches:
-    """Remembers patches."""
-
-    def __init__(self) -> None:
-        self.seen: list[tuple[str, Any]] = []
-
-    async def patch_pod(self, namespace: str, name: str, patch: Any) -> None:
-        self.seen.append((name, patch))
-
-
 def candidate(name: str, *references: OwnerReference, app: str = "x", **meta: Any) -> Pod:
     fields = {"name": name, "namespace": "default", "uid": f"uid-{name}", "labels": {"app": app}, **meta}
     return Pod(metadata=ObjectMeta(owner_references=references, **fields))
@@ -440,7 +431,7 @@ def candidate(name: str, *references: OwnerReference, app: str = "x", **meta: An
 async def claim(
     by: ReplicaSet, *pods: Pod, finalizers: tuple[str, ...] = ()
 ) -> tuple[ClaimedPods, list[tuple[str, Any]]]:
-    patches = Patches()
+    patches = FakePodControl()
 
     async def can_adopt() -> None:
         return None
@@ -452,7 +443,7 @@ async def claim(
         can_adopt=can_adopt,
         finalizers=finalizers,
     )
-    return await owning.claim_pods(pods), patches.seen
+    return await owning.claim_pods(pods), patches.patches
 
 
 AT = "2026-01-01T00:00:00Z"

@@ -18,6 +18,7 @@ from pykubelet.controllers.framework import active_pods
 from pykubelet.controllers.framework.expectations import UidTrackingExpectations
 from pykubelet.controllers.framework.ownership import PodControllerRefManager
 from pykubelet.controllers.framework.pod_control import pod_from_template, slow_start_batch, validate_controller_ref
+from pykubelet.testing.fake_pod_control import FakePodControl
 
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parent / "vectors/pod-control.json").read_text())["cases"]
 
@@ -154,15 +155,16 @@ ANSWERS: dict[str, type[ApiError]] = {
 }
 
 
-class Patcher:
+class Patcher(FakePodControl):
     """Records patches and answers as the case says."""
 
     def __init__(self, answers: dict[str, str]) -> None:
-        self.answers, self.patches = answers, list[dict[str, Any]]()
+        super().__init__()
+        self.answers, self.requests = answers, list[dict[str, Any]]()
 
     async def patch_pod(self, namespace: str, name: str, patch: Any) -> None:
         released = "$patch" in patch["metadata"]["ownerReferences"][0]
-        self.patches.append({"pod": name, "kind": "release" if released else "adopt", "patch": patch})
+        self.requests.append({"pod": name, "kind": "release" if released else "adopt", "patch": patch})
         if answer := self.answers.get(name):
             raise ANSWERS[answer](f"{answer} {name}")
 
@@ -189,7 +191,7 @@ async def test_pods_are_claimed(case: dict[str, Any]) -> None:
     claimed = await ownership.claim_pods([serializer.from_document(pod, Pod) for pod in case["pods"]])
 
     assert [pod.metadata.name for pod in claimed.pods] == case["claimed"]
-    assert patcher.patches == case["patches"]
+    assert patcher.requests == case["patches"]
     assert asked == case["can_adopt_calls"]
     assert (claimed.error is not None) == (case["error"] is not None)
     if claimed.error and not case["patch_errors"]:

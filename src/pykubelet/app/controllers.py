@@ -34,7 +34,7 @@ from pykubelet.app import program
 from pykubelet.app.program import Say, read_rest_config, tune_garbage_collection
 from pykubelet.app.settings import CannotStart, ControllersSettings
 from pykubelet.client.informers import Informers, PodsByNode
-from pykubelet.client.interface import Applier, Client, Discoverer, Replacer
+from pykubelet.client.interface import ControllerClient
 from pykubelet.client.leaderelection import LeaderElector, identity_of
 from pykubelet.client.recorder import Recorder
 from pykubelet.client.rest import RestClient, RestClientLimits
@@ -70,10 +70,6 @@ from pykubelet.scheduler.schedule_one import SCHEDULER_NAME, Scheduler
 
 NAMESPACE = "namespace"
 """The one that our own API server does not need: it ends namespaces itself, as soon as they are empty."""
-
-
-class ControllerClient(Client, Replacer, Discoverer, Applier, Protocol):
-    """All that controllers ask of an API server."""
 
 
 class Controller(Protocol):

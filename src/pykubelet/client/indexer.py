@@ -30,7 +30,7 @@ def key_of(obj: ApiObject) -> str:
     return f"{obj.metadata.namespace}/{obj.metadata.name}"
 
 
-def manager_of(obj: ApiObject) -> OwnerReference | None:
+def controller_of(obj: ApiObject) -> OwnerReference | None:
     """The one owner that manages the object, if any."""
     return next((reference for reference in obj.metadata.owner_references if reference.controller), None)
 
@@ -51,7 +51,7 @@ class ObjectIndex(Generic[T]):
         old, key = self.remove(obj), key_of(obj)
         self._by_key[key] = obj
         self._by_namespace.setdefault(obj.metadata.namespace, {})[key] = obj
-        if manager := manager_of(obj):
+        if manager := controller_of(obj):
             self._by_manager.setdefault(manager.uid, {})[key] = obj
         else:
             self._orphans.setdefault(obj.metadata.namespace, {})[key] = obj
@@ -63,7 +63,7 @@ class ObjectIndex(Generic[T]):
         old = self._by_key.pop(key, None)
         if old is not None:
             _drop(self._by_namespace, old.metadata.namespace, key)
-            if manager := manager_of(old):
+            if manager := controller_of(old):
                 _drop(self._by_manager, manager.uid, key)
             else:
                 _drop(self._orphans, old.metadata.namespace, key)
@@ -214,7 +214,7 @@ _Key = tuple[str, ...]
 
 def _key_of(pod: Pod) -> _Key:
     """Namespace, kind, name and UID of the managing owner, or the namespace alone for an orphan."""
-    owner = manager_of(pod)
+    owner = controller_of(pod)
     namespace = pod.metadata.namespace
     return (namespace,) if owner is None else (namespace, owner.kind, owner.name, owner.uid)
 

@@ -160,3 +160,7 @@ class Applier(Protocol):
         Fields that others own are taken from them. Invalid or BadRequest if the document breaks a rule or has a field
         that its kind does not.
         """
+
+
+class ControllerClient(Client, Replacer, Discoverer, Applier, Protocol):
+    """Everything that controllers use of an API server."""

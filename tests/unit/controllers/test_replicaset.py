@@ -15,9 +15,9 @@ from pykubelet.api.generated.core import ObjectReference, Pod, PodCondition, Pod
 from pykubelet.api.generated.meta import LabelSelector, LabelSelectorRequirement, ObjectMeta, OwnerReference
 from pykubelet.api.scheme import PODS, REPLICA_SETS
 from pykubelet.api.times import format_time
-from pykubelet.client.indexer import ObjectIndex, PodIndex
+from pykubelet.client.indexer import ObjectIndex, PodIndex, controller_of
 from pykubelet.client.interface import Client
-from pykubelet.controllers.framework.active_pods import controller_of, is_pod_active
+from pykubelet.controllers.framework.active_pods import is_pod_active
 from pykubelet.controllers.framework.expectations import UidTrackingExpectations
 from pykubelet.controllers.framework.ownership import new_controller_ref
 from pykubelet.controllers.framework.pod_control import PodControl

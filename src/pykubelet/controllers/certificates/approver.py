@@ -13,9 +13,8 @@ from pykubelet.api.generated.certificates import CertificateSigningRequest
 from pykubelet.api.scheme import CERTIFICATE_SIGNING_REQUESTS, SUBJECT_ACCESS_REVIEWS
 from pykubelet.client.indexer import ObjectIndex
 from pykubelet.client.informers import Informers
-from pykubelet.client.interface import PatchType
+from pykubelet.client.interface import Client, PatchType
 from pykubelet.controllers.certificates.certificate_controller import (
-    CertificateRequestClient,
     CertificateRequestQueue,
     csr_recognizers,
     new_access_review,
@@ -35,7 +34,7 @@ class NotPermitted(Exception):
 class CertificateApprover:
     """Syncs requests by name."""
 
-    def __init__(self, *, client: CertificateRequestClient, requests: ObjectIndex[CertificateSigningRequest]) -> None:
+    def __init__(self, *, client: Client, requests: ObjectIndex[CertificateSigningRequest]) -> None:
         self._client, self._queue = client, CertificateRequestQueue(requests, retry=_RETRY)
 
     def listen(self, informers: Informers) -> None:

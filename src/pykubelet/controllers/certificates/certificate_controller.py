@@ -16,7 +16,7 @@ What controllers of certificate requests share: they hear of every request, and 
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple
 
 from cryptography import x509
 
@@ -39,39 +39,13 @@ from pykubelet.api.generated.authorization import ResourceAttributes, SubjectAcc
 from pykubelet.api.generated.certificates import CertificateSigningRequest
 from pykubelet.api.generated.meta import DeleteOptions, Preconditions
 from pykubelet.api.schema import CERTIFICATE_SIGNING_REQUESTS as SCHEMA_CERTIFICATE_SIGNING_REQUESTS
-from pykubelet.api.scheme import CERTIFICATE_SIGNING_REQUESTS, TypedKind
+from pykubelet.api.scheme import CERTIFICATE_SIGNING_REQUESTS
 from pykubelet.api.serializer import Document, to_document
 from pykubelet.api.times import parse_time
 from pykubelet.client.indexer import ObjectIndex
 from pykubelet.client.informers import Informers
-from pykubelet.client.interface import PatchType
+from pykubelet.client.interface import Client
 from pykubelet.controllers.framework.work_queue import RETRY, WorkQueue
-
-T = TypeVar("T")
-
-
-class CertificateRequestClient(Protocol):
-    """What is needed of an API server."""
-
-    async def create(self, kind: TypedKind[T], body: T, *, namespace: str = "") -> T:
-        """Create an object."""
-
-    async def patch(
-        self,
-        kind: TypedKind[T],
-        name: str,
-        body: Any,
-        *,
-        namespace: str = "",
-        patch_type: PatchType = PatchType.STRATEGIC,
-        subresource: str = "",
-    ) -> T:
-        """Change an object or its subresource."""
-
-    async def delete(
-        self, kind: TypedKind[T], name: str, *, namespace: str = "", options: DeleteOptions | None = None
-    ) -> None:
-        """Delete an object."""
 
 
 class CertificateRequestQueue:
@@ -203,9 +177,7 @@ def _types(request: CertificateSigningRequest) -> set[str]:
 class CertificateCleaner:
     """Syncs requests by name."""
 
-    def __init__(
-        self, *, client: CertificateRequestClient, requests: ObjectIndex[CertificateSigningRequest], clock: Clock
-    ) -> None:
+    def __init__(self, *, client: Client, requests: ObjectIndex[CertificateSigningRequest], clock: Clock) -> None:
         self._client, self._queue, self._clock = client, CertificateRequestQueue(requests), clock
 
     def listen(self, informers: Informers) -> None:

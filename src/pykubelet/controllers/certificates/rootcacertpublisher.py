@@ -9,16 +9,14 @@ The config map that holds the certificates the API server is known by.
 Pure. Upstream: pkg/controller/certificates/rootcacertpublisher/publisher.go.
 """
 
-from typing import Any, Protocol, TypeVar
-
 from pykubelet.api.errors import ApiError, NotFound
 from pykubelet.api.generated.core import ConfigMap, Namespace
 from pykubelet.api.generated.meta import ObjectMeta
-from pykubelet.api.scheme import CONFIG_MAPS, NAMESPACES, TypedKind
+from pykubelet.api.scheme import CONFIG_MAPS, NAMESPACES
 from pykubelet.api.serializer import Document
 from pykubelet.client.indexer import ObjectIndex
 from pykubelet.client.informers import Informers
-from pykubelet.client.interface import PatchType
+from pykubelet.client.interface import PatchType, Writer
 from pykubelet.controllers.framework.pod_control import NAMESPACE_TERMINATING
 from pykubelet.controllers.framework.work_queue import WorkQueue
 
@@ -47,31 +45,10 @@ def correction(found: ConfigMap, root_ca: str) -> Document | None:
     return {"metadata": {**metadata, "annotations": {ANNOTATION: DESCRIPTION}}, "data": data}
 
 
-T = TypeVar("T")
-
-
-class RootCaConfigMapClient(Protocol):
-    """What is needed of an API server."""
-
-    async def create(self, kind: TypedKind[T], body: T, *, namespace: str = "") -> T:
-        """Create an object; AlreadyExists if the name is taken."""
-
-    async def patch(
-        self,
-        kind: TypedKind[T],
-        name: str,
-        body: Any,
-        *,
-        namespace: str = "",
-        patch_type: PatchType = PatchType.STRATEGIC,
-    ) -> T:
-        """Change an object."""
-
-
 class RootCaPublisher:
     """Syncs namespaces by name."""
 
-    def __init__(self, *, client: RootCaConfigMapClient, maps: ObjectIndex[ConfigMap], root_ca: str) -> None:
+    def __init__(self, *, client: Writer, maps: ObjectIndex[ConfigMap], root_ca: str) -> None:
         """`root_ca` is the PEM text of the certificates."""
         self._client, self._maps, self._root_ca = client, maps, root_ca
         self.queue = WorkQueue()

@@ -37,9 +37,8 @@ from pykubelet.api.generated.certificates import CertificateSigningRequest
 from pykubelet.api.scheme import CERTIFICATE_SIGNING_REQUESTS
 from pykubelet.client.indexer import ObjectIndex
 from pykubelet.client.informers import Informers
-from pykubelet.client.interface import PatchType
+from pykubelet.client.interface import Client, PatchType
 from pykubelet.controllers.certificates.certificate_controller import (
-    CertificateRequestClient,
     CertificateRequestQueue,
     csr_problem,
     is_to_sign,
@@ -133,7 +132,7 @@ class CertificateSigner:
     def __init__(
         self,
         *,
-        client: CertificateRequestClient,
+        client: Client,
         requests: ObjectIndex[CertificateSigningRequest],
         authority: CertificateAuthority,
         clock: Clock,

@@ -10,7 +10,6 @@ their start, and a job at work that a former controller did not live to write do
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
-from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -22,9 +21,9 @@ from pykubelet.api.generated.batch import CronJob, CronJobStatus, Job
 from pykubelet.api.generated.meta import DeleteOptions, Preconditions
 from pykubelet.api.scheme import CRON_JOBS, JOBS
 from pykubelet.api.times import format_time, parse_time, time_zone
-from pykubelet.client.indexer import ObjectIndex, key_of, manager_of
+from pykubelet.client.indexer import ObjectIndex, controller_of, key_of
 from pykubelet.client.informers import Informers
-from pykubelet.client.interface import Writer
+from pykubelet.client.interface import Client
 from pykubelet.client.recorder import NORMAL, WARNING, EventRecorder, reference_to
 from pykubelet.controllers.cronjob.schedule import (
     MANY_MISSED,
@@ -42,16 +41,12 @@ from pykubelet.controllers.cronjob.schedule import (
     seconds_to_next,
     without_active,
 )
-from pykubelet.controllers.framework.ownership import OwnerClient, explicit, patch_status
+from pykubelet.controllers.framework.ownership import explicit, patch_status
 from pykubelet.controllers.framework.pod_control import NAMESPACE_TERMINATING
 from pykubelet.controllers.framework.work_queue import WorkQueue
 
 _ZONE_ADVICE = "see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
 _MANY_MISSED = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
-
-
-class CronClient(OwnerClient, Writer, Protocol):
-    """The part of a client that this controller uses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +64,7 @@ class CronJobController:
     def __init__(
         self,
         *,
-        client: CronClient,
+        client: Client,
         recorder: EventRecorder,
         crons: ObjectIndex[CronJob],
         jobs: ObjectIndex[Job],
@@ -105,14 +100,14 @@ class CronJobController:
 
     def job_changed(self, job: Job) -> None:
         """A job is new, or gone."""
-        if cron := self._crons.resolve(job.metadata.namespace, manager_of(job)):
+        if cron := self._crons.resolve(job.metadata.namespace, controller_of(job)):
             self.queue.add(key_of(cron))
 
     def job_updated(self, old: Job, new: Job) -> None:
         """A job has changed, perhaps its owner too."""
         if old.metadata.resource_version == new.metadata.resource_version:
             return
-        if manager_of(old) != manager_of(new):
+        if controller_of(old) != controller_of(new):
             self.job_changed(old)
         self.job_changed(new)
 
@@ -245,7 +240,7 @@ class CronJobController:
         except AlreadyExists:
             # Perhaps made by us and not written down.
             found = await self._client.get(JOBS, job_name(cron, start), namespace=namespace)
-            manager = manager_of(found)
+            manager = controller_of(found)
             return found if manager is not None and manager.uid == cron.metadata.uid else None
         except ApiError as error:
             if not error.has_cause(NAMESPACE_TERMINATING):

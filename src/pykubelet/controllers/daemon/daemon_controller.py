@@ -22,8 +22,9 @@ from pykubelet.api.generated.core import Node, Pod
 from pykubelet.api.generated.meta import LabelSelector
 from pykubelet.api.labels import SelectorError, selector_from_object
 from pykubelet.api.scheme import CONTROLLER_REVISIONS, DAEMON_SETS, NODES, PODS, ApiObject
-from pykubelet.client.indexer import ObjectIndex, PodIndex, key_of, manager_of
+from pykubelet.client.indexer import ObjectIndex, PodIndex, controller_of, key_of
 from pykubelet.client.informers import Informers
+from pykubelet.client.interface import Client
 from pykubelet.client.recorder import NORMAL, WARNING, EventRecorder, reference_to
 from pykubelet.controllers.daemon.placement import (
     BURST_DAEMONS,
@@ -41,7 +42,6 @@ from pykubelet.controllers.daemon.placement import (
 from pykubelet.controllers.daemon.pods import DaemonPods, FailedPodBackoff
 from pykubelet.controllers.daemon.update import DaemonSetHistory, DaemonSetRevisions, plan_rolling_update
 from pykubelet.controllers.framework.active_pods import earliest_availability_seconds, ready_condition
-from pykubelet.controllers.framework.controller_history import RevisionClient
 from pykubelet.controllers.framework.expectations import CountingExpectations
 from pykubelet.controllers.framework.ownership import explicit, store_status
 from pykubelet.controllers.framework.pod_control import PodControlInterface
@@ -85,7 +85,7 @@ class DaemonSetEventHandlers:
         """A pod is new to us. One that is being deleted already was never the creation we wait for."""
         if pod.metadata.deletion_timestamp is not None:
             self.pod_deleted(pod)
-        elif manager_of(pod) is None:
+        elif controller_of(pod) is None:
             self._wake_selecting(pod)
         elif daemon_set := self._manager(pod):
             self._expectations.creation_observed(key_of(daemon_set))
@@ -132,7 +132,7 @@ class DaemonSetEventHandlers:
 
     def revision_added(self, revision: ControllerRevision) -> None:
         """A revision is new; nobody waits for those that sets have made."""
-        if manager_of(revision) is None:
+        if controller_of(revision) is None:
             self._wake_selecting(revision)
 
     def revision_updated(self, old: ControllerRevision, new: ControllerRevision) -> None:
@@ -147,17 +147,17 @@ class DaemonSetEventHandlers:
 
     def _wake_changed(self, old: ApiObject, new: ApiObject) -> None:
         """Wake who manages the object and who did, or who may adopt it now."""
-        manager_changed = manager_of(old) != manager_of(new)
+        manager_changed = controller_of(old) != controller_of(new)
         if manager_changed and (former := self._manager(old)):
             self._queue.add(key_of(former))
-        if manager_of(new) is None:
+        if controller_of(new) is None:
             if manager_changed or old.metadata.labels != new.metadata.labels:
                 self._wake_selecting(new)
         elif daemon_set := self._manager(new):
             self._queue.add(key_of(daemon_set))
 
     def _manager(self, obj: ApiObject) -> DaemonSet | None:
-        return self._sets.resolve(obj.metadata.namespace, manager_of(obj))
+        return self._sets.resolve(obj.metadata.namespace, controller_of(obj))
 
     def _wake_selecting(self, orphan: ApiObject) -> None:
         """An orphan may be adopted by any set that selects it."""
@@ -214,7 +214,7 @@ class DaemonSetController:
     def __init__(
         self,
         *,
-        client: RevisionClient,
+        client: Client,
         pod_control: PodControlInterface,
         recorder: EventRecorder,
         view: DaemonSetInformers,

@@ -18,10 +18,10 @@ from pykubelet.api.generated.core import Pod
 from pykubelet.api.labels import selector_from_object
 from pykubelet.api.scheme import DAEMON_SETS
 from pykubelet.client.indexer import PodIndex, key_of
+from pykubelet.client.interface import Client
 from pykubelet.controllers.daemon.placement import DaemonPodRevision, template_for
 from pykubelet.controllers.framework.expectations import CountingExpectations
 from pykubelet.controllers.framework.ownership import (
-    OwnerClient,
     PodControllerRefManager,
     may_adopt,
     new_controller_ref,
@@ -84,7 +84,7 @@ class DaemonPods:
     def __init__(
         self,
         *,
-        client: OwnerClient,
+        client: Client,
         pod_control: PodControlInterface,
         pods: PodIndex,
         expectations: CountingExpectations,

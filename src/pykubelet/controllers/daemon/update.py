@@ -19,6 +19,7 @@ from pykubelet.api.generated.core import Node, Pod
 from pykubelet.api.labels import selector_from_object
 from pykubelet.api.scheme import DAEMON_SETS
 from pykubelet.client.indexer import ObjectIndex
+from pykubelet.client.interface import Client
 from pykubelet.controllers.daemon.placement import (
     DaemonPodRevision,
     PodsByNode,
@@ -32,7 +33,6 @@ from pykubelet.controllers.framework.controller_history import (
     DEFAULT_HISTORY_LIMIT,
     REVISION_LABEL,
     ControllerRevisions,
-    RevisionClient,
     RevisionNaming,
     is_same_data,
     new_revision,
@@ -58,7 +58,7 @@ class DaemonSetRevisions:
 class DaemonSetHistory:
     """The versions of all sets."""
 
-    def __init__(self, *, client: RevisionClient, revisions: ObjectIndex[ControllerRevision], pods: DaemonPods) -> None:
+    def __init__(self, *, client: Client, revisions: ObjectIndex[ControllerRevision], pods: DaemonPods) -> None:
         self._revisions = ControllerRevisions(client=client, kind=DAEMON_SETS, revisions=revisions)
         self._pods = pods
 

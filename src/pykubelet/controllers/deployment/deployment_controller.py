@@ -14,7 +14,7 @@ Upstream: pkg/controller/deployment/deployment_controller.go.
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
@@ -24,11 +24,11 @@ from pykubelet.api.generated.core import Pod
 from pykubelet.api.generated.meta import DeleteOptions, LabelSelector, Preconditions
 from pykubelet.api.labels import SelectorError, selector_from_object
 from pykubelet.api.pods import is_terminal
-from pykubelet.api.scheme import DEPLOYMENTS, PODS, REPLICA_SETS, TypedKind
+from pykubelet.api.scheme import DEPLOYMENTS, PODS, REPLICA_SETS
 from pykubelet.api.serializer import Document
-from pykubelet.client.indexer import ObjectIndex, PodIndex, key_of, manager_of
+from pykubelet.client.indexer import ObjectIndex, PodIndex, controller_of, key_of
 from pykubelet.client.informers import Informers
-from pykubelet.client.interface import PatchType
+from pykubelet.client.interface import Client, PatchType
 from pykubelet.client.recorder import NORMAL, WARNING, EventRecorder, reference_to
 from pykubelet.controllers.deployment import progress as conditions
 from pykubelet.controllers.deployment.progress import (
@@ -63,7 +63,6 @@ from pykubelet.controllers.deployment.rolling import (
 )
 from pykubelet.controllers.framework.ownership import (
     ControllerRefManager,
-    OwnerClient,
     explicit,
     may_adopt,
     patch_status,
@@ -72,20 +71,7 @@ from pykubelet.controllers.framework.pod_control import NAMESPACE_TERMINATING
 from pykubelet.controllers.framework.work_queue import WorkQueue
 from pykubelet.controllers.replicaset.replica_set import wanted_replicas
 
-T = TypeVar("T")
 SCALING = "ScalingReplicaSet"
-
-
-class ReplicaSetClient(OwnerClient, Protocol):
-    """The part of a client that makes and deletes sets, and patches what there is."""
-
-    async def create(self, kind: TypedKind[T], body: T, *, namespace: str = "") -> T:
-        """Create an object; AlreadyExists if its name is taken."""
-
-    async def delete(
-        self, kind: TypedKind[T], name: str, *, namespace: str = "", options: DeleteOptions | None = None
-    ) -> None:
-        """Delete an object; Conflict if a precondition fails."""
 
 
 class DeploymentSync:
@@ -94,7 +80,7 @@ class DeploymentSync:
     def __init__(
         self,
         *,
-        client: ReplicaSetClient,
+        client: Client,
         recorder: EventRecorder,
         clock: Clock,
         pods: PodIndex,
@@ -225,7 +211,7 @@ class DeploymentSync:
         """The set that has the name already, if it is what was to be made; otherwise the next one is called otherwise."""
         deployment = self._deployment
         found = await self._client.get(REPLICA_SETS, body.metadata.name, namespace=body.metadata.namespace)
-        manager = manager_of(found)
+        manager = controller_of(found)
         is_ours = manager is not None and manager.uid == deployment.metadata.uid
         if is_ours and is_same_template(found.spec.template, deployment.spec.template):
             return found
@@ -302,7 +288,7 @@ class DeploymentController:
     def __init__(
         self,
         *,
-        client: ReplicaSetClient,
+        client: Client,
         recorder: EventRecorder,
         clock: Clock,
         deployments: ObjectIndex[Deployment],
@@ -340,7 +326,7 @@ class DeploymentController:
         """A set is new to us."""
         if replica_set.metadata.deletion_timestamp is not None:
             self.set_deleted(replica_set)
-        elif manager_of(replica_set) is None:
+        elif controller_of(replica_set) is None:
             self._wake_selecting(replica_set)
         else:
             self._wake_manager(replica_set)
@@ -349,10 +335,10 @@ class DeploymentController:
         """A set has changed."""
         if old.metadata.resource_version == new.metadata.resource_version:
             return
-        manager_changed = manager_of(old) != manager_of(new)
+        manager_changed = controller_of(old) != controller_of(new)
         if manager_changed:
             self._wake_manager(old)
-        if manager_of(new) is not None:
+        if controller_of(new) is not None:
             self._wake_manager(new)
         elif manager_changed or old.metadata.labels != new.metadata.labels:
             self._wake_selecting(new)
@@ -363,7 +349,7 @@ class DeploymentController:
 
     def pod_deleted(self, pod: Pod) -> None:
         """A pod is gone. Recreating waits for the last one, for which no set has anything to tell any more."""
-        replica_set = self._sets.resolve(pod.metadata.namespace, manager_of(pod))
+        replica_set = self._sets.resolve(pod.metadata.namespace, controller_of(pod))
         deployment = self._manager(replica_set) if replica_set is not None else None
         if deployment is not None and deployment.spec.strategy.type == RECREATE:
             self.queue.add(key_of(deployment))
@@ -436,7 +422,7 @@ class DeploymentController:
             await patch_status(self._client, DEPLOYMENTS, deployment, status)
 
     def _manager(self, replica_set: ReplicaSet) -> Deployment | None:
-        return self._deployments.resolve(replica_set.metadata.namespace, manager_of(replica_set))
+        return self._deployments.resolve(replica_set.metadata.namespace, controller_of(replica_set))
 
     def _wake_manager(self, replica_set: ReplicaSet) -> None:
         if deployment := self._manager(replica_set):

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from dataclasses import replace as dataclasses_replace
 from datetime import datetime, timedelta
-from typing import Protocol, TypeVar
 
 from msgspec.structs import replace
 
@@ -26,7 +25,8 @@ from pykubelet.api.schema import Resource
 from pykubelet.api.scheme import TypedKind
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import format_time, parse_time
-from pykubelet.client.indexer import ObjectIndex, manager_of
+from pykubelet.client.indexer import ObjectIndex, controller_of
+from pykubelet.client.interface import ControllerClient
 from pykubelet.controllers.framework.active_pods import ready_condition
 from pykubelet.controllers.framework.ownership import explicit
 
@@ -166,19 +166,7 @@ def _with_condition(conditions: tuple[Condition, ...], new: Condition, now: date
     return tuple(new if one is old else one for one in conditions)
 
 
-T = TypeVar("T")
-
 _SET_GROUPS = ("apps", "extensions")
-
-
-class ScaleClient(Protocol):
-    """What is needed of an API server."""
-
-    async def served(self) -> tuple[Resource, ...]:
-        """Every resource whose objects can be listed and patched."""
-
-    async def get(self, kind: TypedKind[T], name: str, *, namespace: str = "") -> T:
-        """One object; NotFound if there is none."""
 
 
 class NoScaleError(Exception):
@@ -191,7 +179,7 @@ class ScaleFinder:
     def __init__(
         self,
         *,
-        client: ScaleClient,
+        client: ControllerClient,
         deployments: ObjectIndex[Deployment],
         replica_sets: ObjectIndex[ReplicaSet],
         stateful_sets: ObjectIndex[StatefulSet],
@@ -217,7 +205,7 @@ class ScaleFinder:
         replica_set = self._replica_sets.resolve(namespace, owner)
         if replica_set is None:
             return None
-        manager = manager_of(replica_set)
+        manager = controller_of(replica_set)
         if manager is None or manager.kind != "Deployment":
             return _wish(replica_set.metadata.uid, replica_set.spec.replicas)
         deployment = self._deployments.resolve(namespace, manager)

@@ -17,7 +17,6 @@ nonTerminatingPodHasStaleDisruptionCondition in pkg/controller/disruption/disrup
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Protocol
 
 from pykubelet.aio.clock import Clock
 from pykubelet.api.errors import ApiError, Conflict
@@ -29,12 +28,14 @@ from pykubelet.api.pods import condition_of, is_terminal
 from pykubelet.api.scheme import POD_DISRUPTION_BUDGETS, PODS
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import format_time, parse_time
-from pykubelet.client.indexer import LabelIndex, ObjectIndex, PodIndex, SelectorIndex, key_of
+from pykubelet.client.indexer import LabelIndex, ObjectIndex, PodIndex, SelectorIndex, controller_of, key_of
 from pykubelet.client.informers import Informers
+from pykubelet.client.interface import Client
 from pykubelet.client.recorder import NORMAL, WARNING, EventRecorder, reference_to
 from pykubelet.controllers.disruption.budget import (
     DisruptedPods,
     NoScaleError,
+    ScaleFinder,
     disrupted_pods,
     expectation,
     failed_status,
@@ -44,16 +45,8 @@ from pykubelet.controllers.disruption.budget import (
     selector_text,
     status_document,
 )
-from pykubelet.controllers.framework.active_pods import controller_of
-from pykubelet.controllers.framework.ownership import OwnerClient, patch_status
+from pykubelet.controllers.framework.ownership import patch_status
 from pykubelet.controllers.framework.work_queue import WorkQueue
-
-
-class OwnerScales(Protocol):
-    """Knows how many pods an owner wants."""
-
-    async def of(self, namespace: str, owner: OwnerReference) -> tuple[str, int] | None:
-        """UID and wish of who decides for this owner; None if it is gone. NoScaleError if it has no scale."""
 
 
 class DisruptionController:
@@ -62,11 +55,11 @@ class DisruptionController:
     def __init__(
         self,
         *,
-        client: OwnerClient,
+        client: Client,
         recorder: EventRecorder,
         clock: Clock,
         budgets: ObjectIndex[PodDisruptionBudget],
-        scales: OwnerScales,
+        scales: ScaleFinder,
     ) -> None:
         self._client, self._recorder, self._clock = client, recorder, clock
         self._budgets, self._scales = budgets, scales
@@ -271,7 +264,7 @@ def disruption_target_removal_patch(pod: Pod, now: datetime) -> Document:
 class StaleDisruptionController:
     """Syncs pods by key."""
 
-    def __init__(self, *, client: OwnerClient, pods: PodIndex, clock: Clock) -> None:
+    def __init__(self, *, client: Client, pods: PodIndex, clock: Clock) -> None:
         self._client, self._pods, self._clock = client, pods, clock
         self.queue = WorkQueue()
 

@@ -13,7 +13,7 @@ Upstream: pkg/controller/endpoint/endpoints_controller.go.
 import math
 from collections.abc import Hashable, Iterable
 from contextlib import suppress
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -28,11 +28,11 @@ from pykubelet.api.generated.core import (
     Service,
 )
 from pykubelet.api.generated.meta import ObjectMeta
-from pykubelet.api.scheme import ENDPOINTS, TypedKind
+from pykubelet.api.scheme import ENDPOINTS
 from pykubelet.api.serializer import Document, to_document
 from pykubelet.client.indexer import ObjectIndex, key_of
 from pykubelet.client.informers import Informers
-from pykubelet.client.interface import PatchType
+from pykubelet.client.interface import PatchType, Writer
 from pykubelet.client.recorder import WARNING, EventRecorder, reference_to
 from pykubelet.controllers.endpointslice.reconciler import HEADLESS_LABEL, merge_map
 from pykubelet.controllers.endpointslice.service_pods import (
@@ -186,31 +186,8 @@ def _comparable(subsets: tuple[EndpointSubset, ...]) -> list[Document]:
     return documents
 
 
-T = TypeVar("T")
-
 _LEADER = "control-plane.alpha.kubernetes.io/leader"
 """Endpoints with this annotation are somebody's lock, and need no service."""
-
-
-class EndpointsClient(Protocol):
-    """What is needed of an API server."""
-
-    async def create(self, kind: TypedKind[T], body: T, *, namespace: str = "") -> T:
-        """Create an object."""
-
-    async def patch(
-        self,
-        kind: TypedKind[T],
-        name: str,
-        body: Any,
-        *,
-        namespace: str = "",
-        patch_type: PatchType = PatchType.STRATEGIC,
-    ) -> T:
-        """Change an object."""
-
-    async def delete(self, kind: TypedKind[T], name: str, *, namespace: str = "") -> None:
-        """Delete an object; NotFound if there is none."""
 
 
 class EndpointsController:
@@ -219,7 +196,7 @@ class EndpointsController:
     def __init__(
         self,
         *,
-        client: EndpointsClient,
+        client: Writer,
         recorder: EventRecorder,
         services: ObjectIndex[Service],
         service_pods: ServicePods,

@@ -11,7 +11,6 @@ k8s.io/endpointslice/util/endpointslice_tracker.go.
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import Any, Protocol, TypeVar
 
 from msgspec.structs import replace
 
@@ -20,10 +19,10 @@ from pykubelet.api.errors import ApiError, NotFound
 from pykubelet.api.generated.core import Node, Pod, Service
 from pykubelet.api.generated.discovery import EndpointSlice
 from pykubelet.api.generated.meta import DeleteOptions, Preconditions
-from pykubelet.api.scheme import ENDPOINT_SLICES, TypedKind
+from pykubelet.api.scheme import ENDPOINT_SLICES
 from pykubelet.client.indexer import LabelIndex, ObjectIndex, key_of
 from pykubelet.client.informers import Informers
-from pykubelet.client.interface import PatchType
+from pykubelet.client.interface import PatchType, Writer
 from pykubelet.client.recorder import WARNING, EventRecorder, reference_to
 from pykubelet.controllers.endpointslice.reconciler import (
     CONTROLLER,
@@ -89,34 +88,9 @@ class EndpointSliceTracker:
         self._generations.pop(service_key, None)
 
 
-T = TypeVar("T")
-
 RETRY = Backoff(first_seconds=1.0, limit_seconds=1000)
 SETTLE_SECONDS = 1.0
 """So long after a slice has changed its service is looked at: several may change together."""
-
-
-class SliceClient(Protocol):
-    """What is needed of an API server."""
-
-    async def create(self, kind: TypedKind[T], body: T, *, namespace: str = "") -> T:
-        """Create an object; the answer is what the server stored."""
-
-    async def patch(
-        self,
-        kind: TypedKind[T],
-        name: str,
-        body: Any,
-        *,
-        namespace: str = "",
-        patch_type: PatchType = PatchType.STRATEGIC,
-    ) -> T:
-        """Change an object."""
-
-    async def delete(
-        self, kind: TypedKind[T], name: str, *, namespace: str = "", options: DeleteOptions | None = None
-    ) -> None:
-        """Delete an object; Conflict if a precondition fails."""
 
 
 class MissingNodeError(Exception):
@@ -129,7 +103,7 @@ class EndpointSliceController:
     def __init__(
         self,
         *,
-        client: SliceClient,
+        client: Writer,
         recorder: EventRecorder,
         services: ObjectIndex[Service],
         service_pods: ServicePods,

@@ -9,18 +9,13 @@ from datetime import datetime, timedelta
 from functools import cmp_to_key
 
 from pykubelet.api.generated.core import Pod, PodCondition
-from pykubelet.api.generated.meta import OwnerReference
 from pykubelet.api.labels import Selector
 from pykubelet.api.pods import is_restartable_init_container, is_terminal
 from pykubelet.api.times import nanoseconds, parse_time
+from pykubelet.client.indexer import controller_of
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 _PHASE_ORDER = {"Pending": 0, "Unknown": 1, "Running": 2}
-
-
-def controller_of(pod: Pod) -> OwnerReference | None:
-    """The one owner that manages the pod, if any."""
-    return next((ref for ref in pod.metadata.owner_references if ref.controller), None)
 
 
 def is_pod_active(pod: Pod) -> bool:

@@ -12,22 +12,22 @@ Upstream: realHistory in pkg/controller/history/controller_history.go.
 import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from pykubelet.api import serializer
 from pykubelet.api.errors import AlreadyExists, NotFound
 from pykubelet.api.generated.apps import ControllerRevision
 from pykubelet.api.generated.core import PodTemplateSpec
-from pykubelet.api.generated.meta import DeleteOptions, ObjectMeta
+from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.labels import Selector
 from pykubelet.api.patch.errors import PatchError
 from pykubelet.api.patch.strategic_patch import apply_strategic
 from pykubelet.api.scheme import CONTROLLER_REVISIONS, ApiObject, TypedKind
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import nanoseconds
-from pykubelet.client.indexer import ObjectIndex, manager_of
-from pykubelet.client.interface import PatchType
-from pykubelet.controllers.framework.ownership import ControllerRefManager, OwnerClient, may_adopt, new_controller_ref
+from pykubelet.client.indexer import ObjectIndex, controller_of
+from pykubelet.client.interface import Client, PatchType
+from pykubelet.controllers.framework.ownership import ControllerRefManager, may_adopt, new_controller_ref
 from pykubelet.controllers.framework.pod_control import safe_encode
 from pykubelet.kinds.pod.defaults import default_pod_template_spec
 
@@ -138,27 +138,12 @@ def surplus_revisions(
 
 
 T = TypeVar("T", bound=ApiObject)
-K = TypeVar("K")
-
-
-class RevisionClient(OwnerClient, Protocol):
-    """The part of a client that controllers with a history use."""
-
-    async def create(self, kind: TypedKind[K], body: K, *, namespace: str = "") -> K:
-        """Create an object; the answer is what the server stored."""
-
-    async def delete(
-        self, kind: TypedKind[K], name: str, *, namespace: str = "", options: DeleteOptions | None = None
-    ) -> None:
-        """Delete an object; Conflict if a precondition fails."""
 
 
 class ControllerRevisions(Generic[T]):
     """The revisions of all workloads of one kind."""
 
-    def __init__(
-        self, *, client: RevisionClient, kind: TypedKind[T], revisions: ObjectIndex[ControllerRevision]
-    ) -> None:
+    def __init__(self, *, client: Client, kind: TypedKind[T], revisions: ObjectIndex[ControllerRevision]) -> None:
         self._client, self._kind, self._revisions = client, kind, revisions
         # What was written and has not been seen yet: per owner, name and number. Numbers are given by looking at all
         # others, so a revision that is not seen would share its number with the next.
@@ -194,7 +179,7 @@ class ControllerRevisions(Generic[T]):
                 return self._written(made), collision_count
             except AlreadyExists:
                 found = await self._client.get(CONTROLLER_REVISIONS, wanted.metadata.name, namespace=namespace)
-            manager = manager_of(found)
+            manager = controller_of(found)
             # A revision of another owner, of a namesake that was deleted say, is going to go with that one.
             if is_same_data(found, wanted.data) and (manager is None or manager.uid == owner.metadata.uid):
                 return self._written(found), collision_count
@@ -231,7 +216,7 @@ class ControllerRevisions(Generic[T]):
         return tuple(known.values())
 
     def _written(self, revision: ControllerRevision) -> ControllerRevision:
-        if manager := manager_of(revision):
+        if manager := controller_of(revision):
             self._unseen.setdefault(manager.uid, {})[revision.metadata.name] = revision.revision
         return revision
 

@@ -12,7 +12,7 @@ Upstream: updateReplicaSetStatus, storeDaemonSetStatus and RecheckDeletionTimest
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -23,30 +23,11 @@ from pykubelet.api.generated.meta import OwnerReference
 from pykubelet.api.labels import Selector
 from pykubelet.api.scheme import ApiObject, TypedKind
 from pykubelet.api.serializer import Document, to_document
-from pykubelet.client.indexer import manager_of
-from pykubelet.client.interface import PatchType
+from pykubelet.client.indexer import controller_of
+from pykubelet.client.interface import Client, PatchType
+from pykubelet.controllers.framework.pod_control import PodControlInterface
 
 T = TypeVar("T", bound=ApiObject)
-K = TypeVar("K")
-
-
-class OwnerClient(Protocol):
-    """The part of a client that controllers use on the objects they own the status of."""
-
-    async def get(self, kind: TypedKind[K], name: str, *, namespace: str = "") -> K:
-        """One object, as it is now."""
-
-    async def patch(
-        self,
-        kind: TypedKind[K],
-        name: str,
-        body: Any,
-        *,
-        namespace: str = "",
-        patch_type: PatchType = PatchType.STRATEGIC,
-        subresource: str = "",
-    ) -> K:
-        """Change an object or its subresource."""
 
 
 class OwnerGoneError(Exception):
@@ -67,13 +48,13 @@ def _explicit(value: Any, document: Any) -> Any:
 
 
 async def patch_status(
-    client: OwnerClient, kind: TypedKind[T], owner: T, status: Document, *, annotations: Mapping[str, str] | None = None
+    client: Client, kind: TypedKind[T], owner: T, status: Document, *, annotations: Mapping[str, str] | None = None
 ) -> T:
     """Change the status of the object as it was read, and perhaps annotations; Conflict if it has changed since."""
     return await _patch(client, kind, owner, status, owner.metadata.resource_version, annotations)
 
 
-async def store_status(client: OwnerClient, kind: TypedKind[T], owner: T, status: Document) -> T:
+async def store_status(client: Client, kind: TypedKind[T], owner: T, status: Document) -> T:
     """Change the status; if that fails, once more on the object as it is now, with the same values."""
     try:
         return await patch_status(client, kind, owner, status)
@@ -82,7 +63,7 @@ async def store_status(client: OwnerClient, kind: TypedKind[T], owner: T, status
         return await _patch(client, kind, owner, status, fresh.metadata.resource_version)
 
 
-def may_adopt(client: OwnerClient, kind: TypedKind[T], owner: T) -> Callable[[], Awaitable[None]]:
+def may_adopt(client: Client, kind: TypedKind[T], owner: T) -> Callable[[], Awaitable[None]]:
     """A check that the owner still exists and is not being deleted; it raises OwnerGoneError if not."""
     namespace, name, uid = owner.metadata.namespace, owner.metadata.name, owner.metadata.uid
 
@@ -102,7 +83,7 @@ def may_adopt(client: OwnerClient, kind: TypedKind[T], owner: T) -> Callable[[],
 
 
 async def _patch(
-    client: OwnerClient,
+    client: Client,
     kind: TypedKind[T],
     owner: T,
     status: Document,
@@ -118,13 +99,6 @@ async def _patch(
     return await client.patch(
         kind, meta.name, body, namespace=meta.namespace, patch_type=PatchType.MERGE, subresource="status"
     )
-
-
-class PodPatcher(Protocol):
-    """The part of PodControl that ownership needs."""
-
-    async def patch_pod(self, namespace: str, name: str, patch: Any) -> None:
-        """Apply a strategic merge patch to a pod."""
 
 
 class CannotAdoptError(Exception):
@@ -164,7 +138,7 @@ def new_controller_ref(owner: ApiObject) -> OwnerReference:
 
 def plan_claim(obj: ApiObject, owner: ApiObject, *, matches: bool) -> ClaimAction:
     """What `owner` should do about an object that matches its selector or not."""
-    controller = manager_of(obj)
+    controller = controller_of(obj)
     owner_leaves = owner.metadata.deletion_timestamp is not None
     if controller is not None:
         if controller.uid != owner.metadata.uid:
@@ -296,7 +270,7 @@ class PodControllerRefManager(ControllerRefManager[Pod]):
     def __init__(
         self,
         *,
-        pod_control: PodPatcher,
+        pod_control: PodControlInterface,
         owner: ApiObject,
         selector: Selector,
         can_adopt: Callable[[], Awaitable[None]],

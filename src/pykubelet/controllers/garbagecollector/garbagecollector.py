@@ -27,8 +27,9 @@ from pykubelet.api.generated.core import ObjectReference
 from pykubelet.api.generated.meta import OwnerReference
 from pykubelet.api.schema import Resource
 from pykubelet.api.scheme import PartialMeta, PartialObjectMetadata, metadata_of
+from pykubelet.client.interface import ControllerClient
 from pykubelet.client.recorder import WARNING, EventRecorder
-from pykubelet.client.reflector import ListerWatcher, Reflector
+from pykubelet.client.reflector import Reflector
 from pykubelet.controllers.framework.pod_control import attempt_all
 from pykubelet.controllers.framework.work_queue import WorkQueue
 from pykubelet.controllers.garbagecollector.graph import (
@@ -41,7 +42,6 @@ from pykubelet.controllers.garbagecollector.graph import (
 )
 from pykubelet.controllers.garbagecollector.operations import (
     MisplacedOwnerError,
-    ObjectClient,
     ObjectOperations,
     OwnerState,
     decide_collection,
@@ -56,13 +56,6 @@ SETTLE_SECONDS = 1.0
 """So long after a definition has changed its kind is served, and the other definitions of a manifest are there."""
 _IGNORED = frozenset({"events", "events.events.k8s.io"})
 _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
-
-
-class KindClient(ListerWatcher, Protocol):
-    """What is needed of an API server."""
-
-    async def served(self) -> tuple[Resource, ...]:
-        """Every resource whose objects can be listed and patched; of each group the preferred version first."""
 
 
 class MonitorHandler(Protocol):
@@ -90,7 +83,7 @@ def resources_to_monitor(served: Iterable[Resource]) -> dict[str, Resource]:
 class GraphBuilderMonitors:
     """A reflector for every kind."""
 
-    def __init__(self, *, client: KindClient, clock: Clock, seen: MonitorHandler) -> None:
+    def __init__(self, *, client: ControllerClient, clock: Clock, seen: MonitorHandler) -> None:
         self._client, self._clock, self._seen = client, clock, seen
         self._kinds: dict[tuple[str, str], Resource] = {}
         self._running: dict[Resource, tuple[_Monitor, asyncio.Task[None]]] = {}
@@ -194,15 +187,11 @@ LOOK_AGAIN = Backoff(first_seconds=0.1, limit_seconds=1000)
 """At an owner that is there, but was not seen by a monitor yet."""
 
 
-class CollectorClient(KindClient, ObjectClient, Protocol):
-    """What is needed of an API server."""
-
-
 class GarbageCollector:
     """The graph, who feeds it, and the workers who act on it."""
 
     def __init__(
-        self, *, client: CollectorClient, recorder: EventRecorder, clock: Clock, workers: int = WORKERS
+        self, *, client: ControllerClient, recorder: EventRecorder, clock: Clock, workers: int = WORKERS
     ) -> None:
         self._recorder, self._workers = recorder, workers
         self._graph = OwnerGraph()

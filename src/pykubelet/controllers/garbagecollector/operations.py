@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -28,7 +28,7 @@ from pykubelet.api.generated.meta import DeleteOptions, OwnerReference, Precondi
 from pykubelet.api.schema import Resource
 from pykubelet.api.scheme import PartialMeta, PartialObjectMetadata, TypedKind, metadata_of
 from pykubelet.api.serializer import Document, to_document
-from pykubelet.client.interface import PatchType
+from pykubelet.client.interface import Client, PatchType
 from pykubelet.controllers.framework.ownership import release_patch
 from pykubelet.controllers.garbagecollector.graph import GraphNode, ObjectIdentity
 from pykubelet.kinds.metadata import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
@@ -119,32 +119,6 @@ def decide_collection(
     return CollectionDecision(delete="Foreground" if FOREGROUND_FINALIZER in finalizers else "Background")
 
 
-T = TypeVar("T")
-
-
-class ObjectClient(Protocol):
-    """What is needed of an API server."""
-
-    async def get(self, kind: TypedKind[T], name: str, *, namespace: str = "") -> T:
-        """One object; NotFound if there is none."""
-
-    async def patch(
-        self,
-        kind: TypedKind[T],
-        name: str,
-        body: Any,
-        *,
-        namespace: str = "",
-        patch_type: PatchType = PatchType.STRATEGIC,
-    ) -> T:
-        """Change an object; `metadata.uid` in the body is a precondition."""
-
-    async def delete(
-        self, kind: TypedKind[T], name: str, *, namespace: str = "", options: DeleteOptions | None = None
-    ) -> None:
-        """Delete an object; Conflict if a precondition fails."""
-
-
 class UnknownKindError(Exception):
     """The server has no such kind: perhaps not yet, perhaps for ever."""
 
@@ -156,7 +130,7 @@ class MisplacedOwnerError(Exception):
 class ObjectOperations:
     """What the collector does to the server's objects."""
 
-    def __init__(self, *, client: ObjectClient, resource_of: Callable[[str, str], Resource | None]) -> None:
+    def __init__(self, *, client: Client, resource_of: Callable[[str, str], Resource | None]) -> None:
         """`resource_of` gives the resource that shows objects of an API version and kind."""
         self._client, self._resource_of = client, resource_of
 

@@ -24,12 +24,11 @@ from pykubelet.api.generated.meta import LabelSelector
 from pykubelet.api.labels import selector_from_object
 from pykubelet.api.scheme import JOBS, PODS
 from pykubelet.api.times import format_time
-from pykubelet.client.indexer import ObjectIndex, PodIndex, key_of
+from pykubelet.client.indexer import ObjectIndex, PodIndex, controller_of, key_of
 from pykubelet.client.informers import Informers
+from pykubelet.client.interface import Client
 from pykubelet.client.recorder import NORMAL, WARNING, EventRecorder, reference_to
-from pykubelet.controllers.framework.active_pods import controller_of
 from pykubelet.controllers.framework.ownership import (
-    OwnerClient,
     PodControllerRefManager,
     explicit,
     may_adopt,
@@ -186,7 +185,7 @@ class JobController:
     def __init__(
         self,
         *,
-        client: OwnerClient,
+        client: Client,
         pod_control: PodControlInterface,
         recorder: EventRecorder,
         pods: PodIndex,

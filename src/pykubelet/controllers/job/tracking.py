@@ -12,7 +12,6 @@ Upstream: syncOrphanPod in pkg/controller/job/job_controller.go.
 
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 from msgspec.structs import replace
 
@@ -21,8 +20,8 @@ from pykubelet.api.errors import NotFound
 from pykubelet.api.generated.batch import Job, JobCondition, JobStatus, UncountedTerminatedPods
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.pods import pod_label
-from pykubelet.client.indexer import ObjectIndex, PodIndex
-from pykubelet.controllers.framework.active_pods import controller_of
+from pykubelet.client.indexer import ObjectIndex, PodIndex, controller_of
+from pykubelet.controllers.framework.pod_control import PodControlInterface
 from pykubelet.controllers.framework.work_queue import WorkQueue
 from pykubelet.controllers.job.pods import REMOVE_FINALIZER
 from pykubelet.controllers.job.policies import match_pod_failure_policy
@@ -43,17 +42,10 @@ from pykubelet.controllers.job.status import (
 _RETRY = Backoff(first_seconds=1, limit_seconds=60)
 
 
-class OrphanPodPatcher(Protocol):
-    """The part of PodControl that this needs."""
-
-    async def patch_pod(self, namespace: str, name: str, patch: Any) -> None:
-        """Apply a strategic merge patch to a pod."""
-
-
 class OrphanPodReleaser:
     """The pods to free, by `namespace/name`."""
 
-    def __init__(self, *, pod_control: OrphanPodPatcher, pods: PodIndex, jobs: ObjectIndex[Job]) -> None:
+    def __init__(self, *, pod_control: PodControlInterface, pods: PodIndex, jobs: ObjectIndex[Job]) -> None:
         self._pod_control, self._pods, self._jobs = pod_control, pods, jobs
         self.queue = WorkQueue(_RETRY)
 

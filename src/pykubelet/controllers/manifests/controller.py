@@ -24,7 +24,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -33,10 +33,8 @@ from pykubelet.aio.backoff import Backoff, Retries
 from pykubelet.aio.tasks import start_supervised
 from pykubelet.api.errors import ApiError, Conflict, NotFound
 from pykubelet.api.generated.meta import DeleteOptions, Preconditions
-from pykubelet.api.schema import Resource
-from pykubelet.api.scheme import TypedKind, as_documents
-from pykubelet.api.serializer import Document
-from pykubelet.client.interface import EVERYTHING, Listing, PatchType, Selection
+from pykubelet.api.scheme import as_documents
+from pykubelet.client.interface import ControllerClient, PatchType, Selection
 from pykubelet.client.manifests.follower import ManifestContent, ManifestFollower
 from pykubelet.client.manifests.last_known_good import (
     FileClaim,
@@ -246,34 +244,6 @@ _NOT_SEARCHED = {"pods", "events", "events.events.k8s.io"}
 _THE_SERVER = "API server"
 
 
-class ManifestObjectClient(Protocol):
-    """What is needed of an API server."""
-
-    async def served(self) -> tuple[Resource, ...]:
-        """Every resource whose objects can be listed and patched."""
-
-    async def get(self, kind: TypedKind[Document], name: str, *, namespace: str = "") -> Document:
-        """One object; NotFound if there is none."""
-
-    async def list(
-        self, kind: TypedKind[Document], *, namespace: str = "", selection: Selection = EVERYTHING
-    ) -> Listing[Document]:
-        """All objects that are selected."""
-
-    async def apply(self, resource: Resource, body: Document, *, namespace: str = "", field_manager: str) -> Document:
-        """Server-side apply, by force."""
-
-    async def patch(
-        self, kind: TypedKind[Document], name: str, body: Any, *, namespace: str = "", patch_type: PatchType
-    ) -> Document:
-        """Change an object; `metadata.uid` in the body is a precondition."""
-
-    async def delete(
-        self, kind: TypedKind[Document], name: str, *, namespace: str = "", options: DeleteOptions | None = None
-    ) -> None:
-        """Delete an object; Conflict if a precondition fails."""
-
-
 class ManifestController:
     """Follows some paths; one task reads files, another one talks to the server."""
 
@@ -281,7 +251,7 @@ class ManifestController:
         self,
         *,
         paths: Sequence[str | Path],
-        client: ManifestObjectClient,
+        client: ControllerClient,
         problems: ProblemReporter,
         say: Callable[[str], None] = lambda _line: None,
     ) -> None:

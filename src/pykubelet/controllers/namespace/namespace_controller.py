@@ -23,7 +23,6 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
 
 from pykubelet.aio.backoff import Backoff
 from pykubelet.aio.clock import Clock
@@ -32,13 +31,12 @@ from pykubelet.api.errors import ApiError, NotFound
 from pykubelet.api.generated.core import Namespace, Pod
 from pykubelet.api.generated.meta import DeleteOptions
 from pykubelet.api.schema import PODS, Resource
-from pykubelet.api.scheme import NAMESPACES, PartialMeta, TypedKind, as_documents, metadata_of
+from pykubelet.api.scheme import NAMESPACES, PartialMeta, as_documents, metadata_of
 from pykubelet.api.scheme import PODS as SCHEME_PODS
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import format_time, parse_time
-from pykubelet.client.discovery import Discovery
 from pykubelet.client.informers import Informers
-from pykubelet.client.interface import Reader, Replacer
+from pykubelet.client.interface import ControllerClient
 from pykubelet.controllers.framework.work_queue import WorkQueue
 from pykubelet.kinds.namespace import RemainingContent, is_terminating, with_remaining, without_finalizer
 
@@ -126,29 +124,15 @@ def look_again_seconds(left: Iterable[UndeletedObject], now: datetime) -> float:
     return min(longest, LONGEST_SECONDS) / 2 + 1
 
 
-T = TypeVar("T")
-
 VERBS = frozenset({"delete", "list"})
 _PAGE = 500
 _BACKGROUND = DeleteOptions(propagation_policy="Background")
 
 
-class NamespaceContentClient(Reader, Protocol):
-    """What is needed of an API server."""
-
-    async def discover(self, verbs: frozenset[str]) -> Discovery:
-        """Every resource that has all these verbs; of each group the preferred version first."""
-
-    async def delete(
-        self, kind: TypedKind[T], name: str, *, namespace: str = "", options: DeleteOptions | None = None
-    ) -> None:
-        """Delete an object; NotFound if there is none."""
-
-
 class NamespaceContentDeleter:
     """What is in namespaces."""
 
-    def __init__(self, *, client: NamespaceContentClient) -> None:
+    def __init__(self, *, client: ControllerClient) -> None:
         self._client = client
 
     async def delete(self, namespace: str) -> DeletionPass:
@@ -220,13 +204,6 @@ RETRY = Backoff(first_seconds=0.5, limit_seconds=60)
 _DOCUMENTS = as_documents(NAMESPACES.resource)
 
 
-class NamespaceClient(NamespaceContentClient, Replacer, Protocol):
-    """What is needed of an API server."""
-
-    async def patch(self, kind: TypedKind[T], name: str, body: Any, *, subresource: str = "") -> T:
-        """Change a subresource; `metadata.uid` in the body is a precondition."""
-
-
 class ContentRemainsError(Exception):
     """Not all content could be deleted; the message says why."""
 
@@ -234,7 +211,7 @@ class ContentRemainsError(Exception):
 class NamespaceController:
     """Syncs namespaces by name. The owner of which ones are being emptied."""
 
-    def __init__(self, *, client: NamespaceClient, clock: Clock) -> None:
+    def __init__(self, *, client: ControllerClient, clock: Clock) -> None:
         self._client, self._clock = client, clock
         self._content = NamespaceContentDeleter(client=client)
         self._emptied: set[str] = set()

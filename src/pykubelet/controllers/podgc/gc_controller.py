@@ -10,7 +10,6 @@ Pure. Upstream: pkg/controller/podgc/gc_controller.go.
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Protocol
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
@@ -20,7 +19,7 @@ from pykubelet.api.pods import condition_patch, is_terminal, phase_patch, pod_la
 from pykubelet.api.scheme import NODES, PODS
 from pykubelet.api.times import nanoseconds
 from pykubelet.client.informers import Informers, PodsByNode
-from pykubelet.client.interface import Reader, Writer, now_if_uid
+from pykubelet.client.interface import Client, now_if_uid
 from pykubelet.controllers.framework.pod_control import attempt_all
 from pykubelet.controllers.nodelifecycle.node_health import OUT_OF_SERVICE, is_ready
 
@@ -78,17 +77,13 @@ log = get_logger(__name__)
 CHECK_SECONDS = 20.0
 
 
-class PodCollectorClient(Reader, Writer, Protocol):
-    """The part of a client that the collector uses."""
-
-
 class PodGCController:
     """Looks at what is left behind every twenty seconds."""
 
     def __init__(
         self,
         *,
-        client: PodCollectorClient,
+        client: Client,
         pods_by_node: PodsByNode,
         clock: Clock,
         terminated_threshold: int = TERMINATED_THRESHOLD,

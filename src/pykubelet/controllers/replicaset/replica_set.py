@@ -26,10 +26,10 @@ from pykubelet.api.labels import Selector, SelectorError, selector_from_labels, 
 from pykubelet.api.pods import pod_label
 from pykubelet.api.scheme import PODS, REPLICA_SETS
 from pykubelet.api.times import format_time
-from pykubelet.client.indexer import ObjectIndex, PodIndex, key_of, manager_of
+from pykubelet.client.indexer import ObjectIndex, PodIndex, controller_of, key_of
 from pykubelet.client.informers import Informers
+from pykubelet.client.interface import Client
 from pykubelet.controllers.framework.active_pods import (
-    controller_of,
     earliest_availability_seconds,
     is_claimed,
     is_pod_active,
@@ -40,7 +40,6 @@ from pykubelet.controllers.framework.active_pods import (
 )
 from pykubelet.controllers.framework.expectations import UidTrackingExpectations
 from pykubelet.controllers.framework.ownership import (
-    OwnerClient,
     PodControllerRefManager,
     explicit,
     may_adopt,
@@ -137,7 +136,7 @@ class ReplicaSetController:
     def __init__(
         self,
         *,
-        client: OwnerClient,
+        client: Client,
         pod_control: PodControlInterface,
         pods: PodIndex,
         sets: ObjectIndex[ReplicaSet],
@@ -319,7 +318,7 @@ class ReplicaSetController:
 
     def _related_pods(self, replica_set: ReplicaSet) -> tuple[Pod, ...]:
         """The pods of all sets that the same owner manages: the versions of one Deployment, say."""
-        manager = manager_of(replica_set)
+        manager = controller_of(replica_set)
         found: dict[str, Pod] = {}
         for related in self._sets.managed_by(manager.uid) if manager is not None else ():
             try:

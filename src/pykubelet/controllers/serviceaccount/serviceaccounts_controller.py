@@ -5,34 +5,25 @@ Upstream: pkg/controller/serviceaccount/serviceaccounts_controller.go.
 """
 
 from contextlib import suppress
-from typing import Protocol, TypeVar
 
 from pykubelet.api.errors import AlreadyExists, ApiError
 from pykubelet.api.generated.core import Namespace, ServiceAccount
 from pykubelet.api.generated.meta import ObjectMeta
-from pykubelet.api.scheme import NAMESPACES, SERVICE_ACCOUNTS, TypedKind
+from pykubelet.api.scheme import NAMESPACES, SERVICE_ACCOUNTS
 from pykubelet.client.indexer import ObjectIndex
 from pykubelet.client.informers import Informers
+from pykubelet.client.interface import Writer
 from pykubelet.controllers.framework.pod_control import NAMESPACE_TERMINATING
 from pykubelet.controllers.framework.work_queue import WorkQueue
 
-T = TypeVar("T")
-
 NAMES = ("default",)
-
-
-class ServiceAccountClient(Protocol):
-    """What is needed of an API server."""
-
-    async def create(self, kind: TypedKind[T], body: T, *, namespace: str = "") -> T:
-        """Create an object; AlreadyExists if the name is taken."""
 
 
 class ServiceAccountsController:
     """Syncs namespaces by name."""
 
     def __init__(
-        self, *, client: ServiceAccountClient, namespaces: ObjectIndex[Namespace], accounts: ObjectIndex[ServiceAccount]
+        self, *, client: Writer, namespaces: ObjectIndex[Namespace], accounts: ObjectIndex[ServiceAccount]
     ) -> None:
         self._client, self._namespaces, self._accounts = client, namespaces, accounts
         self.queue = WorkQueue()

@@ -16,9 +16,8 @@ from pykubelet.api.generated.meta import DeleteOptions, Preconditions
 from pykubelet.api.scheme import PERSISTENT_VOLUME_CLAIMS, PODS
 from pykubelet.api.serializer import to_document
 from pykubelet.client.indexer import ObjectIndex, key_of
-from pykubelet.client.interface import PatchType
+from pykubelet.client.interface import Client, PatchType
 from pykubelet.client.recorder import NORMAL, WARNING, EventRecorder, reference_to
-from pykubelet.controllers.framework.controller_history import RevisionClient
 from pykubelet.controllers.framework.pod_control import NAMESPACE_TERMINATING, AggregateError
 from pykubelet.controllers.statefulset.identity import claims_of, correction, has_other_manager, owners_to_set
 from pykubelet.controllers.statefulset.stateful_set_control import PodAction, PodStep
@@ -31,9 +30,7 @@ class VolumeClaimError(Exception):
 class StatefulPodControl:
     """Carries out steps."""
 
-    def __init__(
-        self, *, client: RevisionClient, recorder: EventRecorder, claims: ObjectIndex[PersistentVolumeClaim]
-    ) -> None:
+    def __init__(self, *, client: Client, recorder: EventRecorder, claims: ObjectIndex[PersistentVolumeClaim]) -> None:
         self._client, self._recorder, self._claims = client, recorder, claims
 
     async def take(self, stateful_set: StatefulSet, step: PodStep) -> None:

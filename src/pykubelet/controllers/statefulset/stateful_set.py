@@ -28,15 +28,15 @@ from pykubelet.api.generated.meta import LabelSelector
 from pykubelet.api.labels import Selector, SelectorError, selector_from_object
 from pykubelet.api.scheme import CONTROLLER_REVISIONS, PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS, ApiObject
 from pykubelet.api.serializer import Document
-from pykubelet.client.indexer import ObjectIndex, PodIndex, key_of, manager_of
+from pykubelet.client.indexer import ObjectIndex, PodIndex, controller_of, key_of
 from pykubelet.client.informers import Informers
+from pykubelet.client.interface import Client
 from pykubelet.client.recorder import EventRecorder
 from pykubelet.controllers.framework.active_pods import earliest_availability_seconds, is_pod_available, ready_condition
 from pykubelet.controllers.framework.controller_history import (
     DEFAULT_HISTORY_LIMIT,
     REVISION_LABEL,
     ControllerRevisions,
-    RevisionClient,
     RevisionNaming,
     data_hash,
     is_same_data,
@@ -86,7 +86,7 @@ class StatefulSetRevisions:
 class StatefulSetHistory:
     """The versions of all sets."""
 
-    def __init__(self, *, client: RevisionClient, revisions: ObjectIndex[ControllerRevision]) -> None:
+    def __init__(self, *, client: Client, revisions: ObjectIndex[ControllerRevision]) -> None:
         self._revisions = ControllerRevisions(client=client, kind=STATEFUL_SETS, revisions=revisions)
 
     async def claim(self, stateful_set: StatefulSet, selector: Selector) -> tuple[ControllerRevision, ...]:
@@ -194,9 +194,7 @@ def stateful_set_informers(informers: Informers) -> StatefulSetInformers:
 class StatefulSetController:
     """Syncs StatefulSets by key. Events only put keys into `queue`; `sync` acts."""
 
-    def __init__(
-        self, *, client: RevisionClient, recorder: EventRecorder, view: StatefulSetInformers, clock: Clock
-    ) -> None:
+    def __init__(self, *, client: Client, recorder: EventRecorder, view: StatefulSetInformers, clock: Clock) -> None:
         self._client, self._view, self._clock = client, view, clock
         self._pods = StatefulPodControl(client=client, recorder=recorder, claims=view.claims)
         self._history = StatefulSetHistory(client=client, revisions=view.revisions)
@@ -229,7 +227,7 @@ class StatefulSetController:
 
     def pod_added(self, pod: Pod) -> None:
         """A pod is new to us."""
-        if manager_of(pod) is not None:
+        if controller_of(pod) is not None:
             self._wake_manager(pod)
         elif pod.metadata.deletion_timestamp is None:
             self._wake_selecting(pod)
@@ -238,10 +236,10 @@ class StatefulSetController:
         """A pod has changed."""
         if old.metadata.resource_version == new.metadata.resource_version:
             return
-        manager_changed = manager_of(old) != manager_of(new)
+        manager_changed = controller_of(old) != controller_of(new)
         if manager_changed:
             self._wake_manager(old)
-        if manager_of(new) is not None:
+        if controller_of(new) is not None:
             self._wake_manager(new)
         elif manager_changed or old.metadata.labels != new.metadata.labels:
             self._wake_selecting(new)
@@ -374,7 +372,7 @@ class StatefulSetController:
             await store_status(self._client, STATEFUL_SETS, stateful_set, document)
 
     def _manager(self, obj: ApiObject) -> StatefulSet | None:
-        return self._view.sets.resolve(obj.metadata.namespace, manager_of(obj))
+        return self._view.sets.resolve(obj.metadata.namespace, controller_of(obj))
 
     def _wake_manager(self, obj: ApiObject) -> None:
         if stateful_set := self._manager(obj):

@@ -10,7 +10,6 @@ Pure. Upstream: pkg/controller/ttlafterfinished/ttlafterfinished_controller.go.
 """
 
 from datetime import datetime, timedelta
-from typing import Protocol
 
 from pykubelet.aio.clock import Clock
 from pykubelet.api.errors import NotFound
@@ -20,7 +19,7 @@ from pykubelet.api.scheme import JOBS
 from pykubelet.api.times import parse_time
 from pykubelet.client.indexer import ObjectIndex, key_of
 from pykubelet.client.informers import Informers
-from pykubelet.client.interface import Reader, Writer
+from pykubelet.client.interface import Client
 from pykubelet.controllers.framework.work_queue import WorkQueue
 from pykubelet.controllers.job.status import COMPLETE, FAILED
 
@@ -36,14 +35,10 @@ def expires_at(job: Job) -> datetime | None:
     return None if finished is None else parse_time(finished) + timedelta(seconds=seconds)
 
 
-class JobClient(Reader, Writer, Protocol):
-    """The part of a client that this controller uses."""
-
-
 class TtlAfterFinishedController:
     """Syncs jobs by key. Events only put keys into `queue`; `sync` acts."""
 
-    def __init__(self, *, client: JobClient, jobs: ObjectIndex[Job], clock: Clock) -> None:
+    def __init__(self, *, client: Client, jobs: ObjectIndex[Job], clock: Clock) -> None:
         self._client, self._jobs, self._clock = client, jobs, clock
         self.queue = WorkQueue()
 
