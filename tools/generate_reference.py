@@ -1,6 +1,6 @@
-"""Writes `docs/reference` from the code: the commands with their options and exit codes, the settings behind them.
+"""Generates `docs/reference` from the code: commands with options and exit codes, settings, environment, files.
 
-Run it with the development environment: `python tools/generate_reference.py`. With `--check` it only says what is stale.
+Run `python tools/generate_reference.py` in the development environment. `--check` lists the stale pages and changes nothing.
 """
 
 import ast
@@ -29,16 +29,21 @@ _READ = re.compile(
 
 
 def commands_page() -> str:
-    """Every command, in the order of the alphabet."""
+    """The page of all commands, sorted by name."""
     lines = ["# Commands", "", _NOTE]
-    lines += ["`-h` or `--help` behind any command tells the same. `pykubelet --version` tells the version.", ""]
+    lines += ["`pykubelet COMMAND --help` prints the same text. `pykubelet --version` prints the version.", ""]
     for path, command in _commands("pykubelet", pykubelet):
         lines += _command(path, command)
     return "\n".join(lines).rstrip() + "\n"
 
 
 def _commands(path: str, group: click.Group) -> Iterator[tuple[str, click.Command]]:
-    for name, command in sorted(group.commands.items()):
+    """The commands of a group with their full names; a lazy group has them only through `get_command`."""
+    context = click.Context(group, info_name=path)
+    for name in sorted(group.list_commands(context)):
+        command = group.get_command(context, name)
+        if command is None:
+            sys.exit(f"{path} lists the command {name} but does not have it")
         if command.hidden:
             continue
         if isinstance(command, click.Group):
@@ -56,8 +61,6 @@ def _command(path: str, command: click.Command) -> list[str]:
         rows = [_option(option, context) for option in options]
         lines += [*_table(("option", "default", "meaning"), rows), ""]
     lines += _paragraphs(command.epilog)
-    if codes := _exit_codes(command):
-        lines += [codes, ""]
     return lines
 
 
@@ -93,14 +96,6 @@ def _value(option: click.Option, context: click.Context) -> str:
     if isinstance(kind, click.IntRange) and option.metavar is None:
         return f"{kind.min}..{'' if kind.max is None else kind.max}"
     return option.make_metavar(context)
-
-
-def _exit_codes(command: click.Command) -> str:
-    """What the docstring of a command's module says about them."""
-    module = inspect.getmodule(command.callback) if command.callback else None
-    paragraphs = inspect.cleandoc(module.__doc__ or "").split("\n\n") if module else []
-    found = next((each for each in paragraphs if each.startswith("Exit code")), "")
-    return " ".join(found.splitlines())
 
 
 def settings_page() -> str:
