@@ -12,15 +12,15 @@ from pykubelet.apiserver.authorization.authorizer import Authorizer
 from pykubelet.apiserver.authorization.bootstrappolicy import node_rules
 from pykubelet.apiserver.authorization.node import NodeAuthorizer
 from pykubelet.apiserver.authorization.rbac import RbacAuthorizer
+from pykubelet.apiserver.registry import BUILT_IN_KINDS
 from pykubelet.apiserver.request import ALL_AUTHENTICATED, ApiRequest, AuthorizationAttributes, UserInfo
 from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
 from pykubelet.apiserver.storage.interfaces import StoreKey
 from pykubelet.kinds.kind import Kind
-from pykubelet.kinds.registry import KINDS
 from pykubelet.testing.virtual_time import VirtualClock
 
 RBAC = "rbac.authorization.k8s.io"
-SERVED: Mapping[str, Kind] = {served.resource.group_resource: served for served in KINDS}
+SERVED: Mapping[str, Kind] = {served.resource.group_resource: served for served in BUILT_IN_KINDS}
 ALICE = UserInfo("alice", (ALL_AUTHENTICATED,))
 NODE = UserInfo("system:node:n1", ("system:nodes", ALL_AUTHENTICATED))
 ADMIN = UserInfo("root", ("system:masters", ALL_AUTHENTICATED))

@@ -19,7 +19,9 @@ from pykubelet.api.patch.strategic_patch import apply_strategic
 from pykubelet.apiserver.admission.pods import with_default_tolerations, with_old_priority, with_priority
 from pykubelet.kinds.metadata import metadata_update_errors
 from pykubelet.kinds.node import with_not_ready_taint
-from pykubelet.kinds.registry import CORE_STRATEGIES
+from pykubelet.kinds.registry import KINDS
+
+_STRATEGIES = {kind.resource.group_resource: kind.strategy for kind in KINDS}
 
 _TRANSCRIPTS = Path(__file__).parent / "transcripts"
 _NAMES = (
@@ -70,7 +72,7 @@ class _Play:
         return self._update(resource, patched, old, by_node=subresource == "status")
 
     def _create(self, resource: str, namespace: str, body: dict[str, Any]) -> Any:
-        strategy = CORE_STRATEGIES[resource]
+        strategy = _STRATEGIES[resource]
         metadata = {**body.get("metadata", {}), **_system(namespace)}
         if "generateName" in metadata:
             metadata["name"] = f"{metadata['generateName']}x"
@@ -81,7 +83,7 @@ class _Play:
         return self._result(resource, new, strategy.validate_create(new))
 
     def _update(self, resource: str, patched: dict[str, Any], old: dict[str, Any], *, by_node: bool) -> Any:
-        strategy = CORE_STRATEGIES[resource]
+        strategy = _STRATEGIES[resource]
         new = strategy.default(patched)
         if resource == "pods" and not by_node:
             new = with_old_priority(with_default_tolerations(new), old)

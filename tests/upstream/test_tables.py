@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
+from pykubelet.apiserver.registry import BUILT_IN_KINDS
 from pykubelet.apiserver.tables.table import as_partial_list, as_table
-from pykubelet.kinds.registry import KINDS
 
 _TRANSCRIPTS = Path(__file__).parent / "transcripts"
 _NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 _CREATED = "2026-11-15T11:59:00Z"
 _AGE = re.compile(r"(\d+[smhdy])+")
-_KINDS = {(f"/{served.resource.path().strip('/')}"): served for served in KINDS}
+_KINDS = {(f"/{served.resource.path().strip('/')}"): served for served in BUILT_IN_KINDS}
 
 
 def _served(path: str) -> tuple[Any, str]:

@@ -16,11 +16,11 @@ import pytest
 from pykubelet.api.field_errors import FieldError, aggregate_text
 from pykubelet.api.patch.json_merge_patch import apply_merge
 from pykubelet.api.patch.strategic_patch import apply_strategic
-from pykubelet.kinds import registry
 from pykubelet.kinds.kind import Strategy
+from pykubelet.kinds.registry import KINDS
 
 _TRANSCRIPTS = Path(__file__).parent / "transcripts"
-_STRATEGIES: dict[str, Strategy] = {**registry.APPS_STRATEGIES, **registry.BATCH_STRATEGIES}
+_STRATEGIES = {kind.resource.group_resource: kind.strategy for kind in KINDS}
 _PATH = re.compile(r"/apis/(\w+)/v1/namespaces/\$\{ns\}/(\w+)(?:/(\w+))?(?:/(\w+))?")
 _UID = "0f3c7d1e-94f4-4f0a-8d1a-6a52a1c1a001"
 _SYSTEM = {"namespace": "default", "uid": _UID, "resourceVersion": "1", "creationTimestamp": "2026-01-01T00:00:00Z"}

@@ -194,7 +194,7 @@ def _resource_rows(served: Kind) -> list[Document]:
     resource = served.resource
     row: Document = {
         "name": resource.plural,
-        "singularName": served.singular,
+        "singularName": served.singular_name,
         "namespaced": resource.namespaced,
         "kind": resource.kind,
         "verbs": list(served.verbs),
@@ -226,7 +226,7 @@ def _aggregated_resource(served: Kind) -> Document:
         "resource": resource.plural,
         "responseKind": {"group": "", "version": "", "kind": resource.kind},
         "scope": "Namespaced" if resource.namespaced else "Cluster",
-        "singularResource": served.singular,
+        "singularResource": served.singular_name,
         "verbs": list(served.verbs),
     }
     if served.short_names:

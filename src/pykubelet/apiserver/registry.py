@@ -2,7 +2,12 @@
 
 from collections.abc import Iterable
 
+from pykubelet.apiserver.apiextensions import customresourcedefinition
 from pykubelet.kinds.kind import Kind
+from pykubelet.kinds.registry import KINDS
+
+BUILT_IN_KINDS: tuple[Kind, ...] = (*KINDS, customresourcedefinition.KIND)
+"""Every kind that is served when the server starts."""
 
 
 class ServedKinds:

@@ -86,7 +86,7 @@ class Server:
     async def handle(self, call: ApiRequest) -> ApiResponse | WatchStream:
         """Do what is asked; ApiError if it cannot or must not be done. All of these carry the warnings."""
         told = call.warnings
-        told += call.served.warnings
+        told += call.served.deprecation_warnings
         try:
             answer = await self._answered(call)
         except ApiError as error:

@@ -53,7 +53,7 @@ from pykubelet.apiserver.loopback import LoopbackClient
 from pykubelet.apiserver.namespaces import NamespaceTerminator, ensure_first_objects
 from pykubelet.apiserver.nonresource import NonResourceHandler
 from pykubelet.apiserver.podproxy.handler import PROXIED, NodeProxy, UpgradeAwareHandler
-from pykubelet.apiserver.registry import ServedKinds
+from pykubelet.apiserver.registry import BUILT_IN_KINDS, ServedKinds
 from pykubelet.apiserver.request import UserInfo
 from pykubelet.apiserver.secure_serving import ApiHttpServer, read_body
 from pykubelet.apiserver.server import Handlers, Server
@@ -64,7 +64,6 @@ from pykubelet.app import program
 from pykubelet.app.program import KUBECONFIG, Say, make_private_folder, tune_garbage_collection
 from pykubelet.app.settings import ApiServerSettings, CannotStart
 from pykubelet.httpserver.listener import listen, local_url, public_host, with_port
-from pykubelet.kinds.registry import KINDS
 
 _DATABASE = "state.db"
 
@@ -107,7 +106,7 @@ async def serving(
         with _explained(settings):
             ground = await _ground(settings, clock, stack)
         store = ground.store
-        registry = ServedKinds(KINDS)
+        registry = ServedKinds(BUILT_IN_KINDS)
         tokens = ServiceAccountTokens(ground.pki.signing_key, store, clock=clock, ids=ids)
         authenticator = Authenticator(tokens, clock=clock, static=ground.static, newest=store.newest)
         authorizer = Authorizer(NodeAuthorizer(store, node_rules()), RbacAuthorizer(store))

@@ -33,10 +33,11 @@ from pykubelet.api.field_errors import (
     required,
 )
 from pykubelet.api.normal_form import normal_form
+from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import Age, human_duration
 from pykubelet.kinds.columns import NONE, at, created, name_of
-from pykubelet.kinds.kind import Strategy, metadata_fields
+from pykubelet.kinds.kind import Kind, Strategy, metadata_fields
 from pykubelet.kinds.metadata import metadata_errors, metadata_update_errors, signer_name_errors
 
 _USAGES = (
@@ -278,20 +279,7 @@ def _fields(document: Document) -> Mapping[str, str]:
     return {"metadata.name": metadata_fields(document)["metadata.name"], "spec.signerName": signer}
 
 
-CERTIFICATE_REQUESTS = Strategy(
-    default=_default,
-    prepare_create=_prepare_create,
-    validate_create=request_errors,
-    prepare_update=_prepare_update,
-    validate_update=_validate_update,
-    prepare_status=_prepare_status,
-    validate_status=_validate_status,
-    fields=_fields,
-)
-APPROVAL = Strategy(default=_default, prepare_update=_prepare_approval, validate_update=_validate_approval)
-
-
-def certificate_request_cells(document: Document, age: Age) -> list[Any]:
+def request_cells(document: Document, age: Age) -> list[Any]:
     """Name, age, signer, requestor, requested duration, condition."""
     spec = at(document, "spec")
     seconds = spec.get("expirationSeconds")
@@ -311,3 +299,27 @@ def _condition(status: Document) -> str:
     words += [FAILED] if FAILED in types else []
     words += ["Issued"] if status.get("certificate") else []
     return ",".join(words)
+
+
+KIND = Kind(
+    resource=Resource(
+        "certificates.k8s.io", "v1", "certificatesigningrequests", "CertificateSigningRequest", namespaced=False
+    ),
+    definition="certificates.v1.CertificateSigningRequest",
+    short_names=("csr",),
+    subresources=("approval", "status"),
+    strategy=Strategy(
+        default=_default,
+        prepare_create=_prepare_create,
+        validate_create=request_errors,
+        prepare_update=_prepare_update,
+        validate_update=_validate_update,
+        prepare_status=_prepare_status,
+        validate_status=_validate_status,
+        fields=_fields,
+    ),
+    subresource_strategies={
+        "approval": Strategy(default=_default, prepare_update=_prepare_approval, validate_update=_validate_approval)
+    },
+    cells=request_cells,
+)

@@ -3,10 +3,15 @@
 Upstream: pkg/registry/apps/controllerrevision/strategy.go, pkg/apis/apps/validation/validation.go
 """
 
+from typing import Any
+
 from pykubelet.api.field_errors import FieldError, required
 from pykubelet.api.normal_form import normal_form
+from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
-from pykubelet.kinds.kind import Strategy
+from pykubelet.api.times import Age
+from pykubelet.kinds.columns import NONE, at, created, name_of
+from pykubelet.kinds.kind import Kind, Strategy
 from pykubelet.kinds.metadata import immutable_errors, metadata_errors, metadata_update_errors, nonnegative_errors
 
 
@@ -36,8 +41,25 @@ def _revision_errors(document: Document) -> list[FieldError]:
     return metadata_errors(document["metadata"]) + nonnegative_errors(document["revision"], "revision")
 
 
-CONTROLLER_REVISIONS = Strategy(
-    default=_default,
-    validate_create=_validate_create,
-    validate_update=_validate_update,
+def _cells(document: Document, age: Age) -> list[Any]:
+    """Name, controller, revision, age."""
+    owners = at(document, "metadata").get("ownerReferences") or ()
+    owner = next((each for each in owners if each.get("controller")), None)
+    controller = NONE
+    if owner is not None:
+        group = owner.get("apiVersion", "").rpartition("/")[0]
+        kind = f"{owner.get('kind', '')}.{group}" if group else owner.get("kind", "")
+        controller = f"{kind.lower()}/{owner.get('name', '')}"
+    return [name_of(document), controller, document.get("revision", 0), created(document, age)]
+
+
+KIND = Kind(
+    resource=Resource("apps", "v1", "controllerrevisions", "ControllerRevision"),
+    definition="apps.v1.ControllerRevision",
+    strategy=Strategy(
+        default=_default,
+        validate_create=_validate_create,
+        validate_update=_validate_update,
+    ),
+    cells=_cells,
 )

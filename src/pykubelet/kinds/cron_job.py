@@ -3,18 +3,31 @@
 Upstream: pkg/registry/batch/cronjob/strategy.go, pkg/apis/batch/v1/defaults.go, pkg/apis/batch/validation/validation.go
 """
 
+from typing import Any
+
 from pykubelet.api.cron import schedule_problem
 from pykubelet.api.field_errors import FieldError, TypedString, invalid, not_supported, required
 from pykubelet.api.names import DNS1035_LABEL_MAX_LENGTH, byte_length, max_length_error
 from pykubelet.api.normal_form import normal_form
+from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
-from pykubelet.api.times import is_time_zone, is_time_zone_syntax
+from pykubelet.api.times import Age, is_time_zone, is_time_zone_syntax
+from pykubelet.kinds.columns import NONE, UNSET, at, created, format_selector, name_of
 from pykubelet.kinds.go_values import label_selector_value
-from pykubelet.kinds.job.strategy import default_failure_policy
+from pykubelet.kinds.job.strategy import default_failure_policy, job_spec_warnings
 from pykubelet.kinds.job.validation import job_spec_errors
-from pykubelet.kinds.kind import Strategy, Warnings, keep_spec, keep_status, without_status
+from pykubelet.kinds.kind import (
+    Kind,
+    Strategy,
+    Warnings,
+    generation_changed,
+    keep_spec,
+    keep_status,
+    without_status,
+)
 from pykubelet.kinds.metadata import metadata_errors, metadata_update_errors
-from pykubelet.kinds.pod_template import cron_job_change_warnings, cron_job_warnings, read_template
+from pykubelet.kinds.pod.warnings import name_warnings
+from pykubelet.kinds.pod_template import container_cells, read_template
 from pykubelet.kinds.replicas import counts_errors
 
 _CONCURRENCY_POLICIES = ("Allow", "Forbid", "Replace")
@@ -26,6 +39,10 @@ _DEFAULTS = {
     "successfulJobsHistoryLimit": 3,
     "failedJobsHistoryLimit": 1,
 }
+_ZONE_IN_SCHEDULE = (
+    "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see "
+    "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
+)
 
 
 def _default(document: Document) -> Document:
@@ -107,12 +124,54 @@ def _job_template_errors(spec: Document, path: str) -> list[FieldError]:
     return errors
 
 
-CRON_JOBS = Strategy(
-    default=_default,
-    prepare_create=without_status("batch.v1.CronJobStatus"),
-    validate_create=_validate_create,
-    prepare_update=keep_status,
-    validate_update=_validate_update,
-    prepare_status=keep_spec,
-    warnings=Warnings(create=cron_job_warnings, update=cron_job_change_warnings),
+def _cells(document: Document, age: Age) -> list[Any]:
+    """Name, schedule, timezone, suspend, active, last schedule, age, containers, images, selector."""
+    spec, status = at(document, "spec"), at(document, "status")
+    suspend = spec.get("suspend")
+    last = status.get("lastScheduleTime")
+    job = at(spec, "jobTemplate", "spec")
+    return [
+        name_of(document),
+        spec.get("schedule", ""),
+        spec.get("timeZone") if spec.get("timeZone") is not None else NONE,
+        UNSET if suspend is None else str(suspend),
+        len(status.get("active") or ()),
+        age(last) if last else NONE,
+        created(document, age),
+        *container_cells(job.get("template", {})),
+        format_selector(job.get("selector")),
+    ]
+
+
+def cron_job_warnings(document: Document) -> list[str]:
+    """About a new CronJob."""
+    return name_warnings(document) + _cron_job_spec_warnings(document)
+
+
+def cron_job_change_warnings(new: Document, old: Document) -> list[str]:
+    """About a changed CronJob; a new one with a time zone in its schedule would be refused."""
+    warnings = _cron_job_spec_warnings(new) if generation_changed(new, old) else []
+    return [*warnings, _ZONE_IN_SCHEDULE] if "TZ" in new["spec"].get("schedule", "") else warnings
+
+
+def _cron_job_spec_warnings(document: Document) -> list[str]:
+    return job_spec_warnings(document["spec"]["jobTemplate"]["spec"], "spec.jobTemplate.spec")
+
+
+KIND = Kind(
+    resource=Resource("batch", "v1", "cronjobs", "CronJob"),
+    definition="batch.v1.CronJob",
+    short_names=("cj",),
+    categories=("all",),
+    subresources=("status",),
+    strategy=Strategy(
+        default=_default,
+        prepare_create=without_status("batch.v1.CronJobStatus"),
+        validate_create=_validate_create,
+        prepare_update=keep_status,
+        validate_update=_validate_update,
+        prepare_status=keep_spec,
+        warnings=Warnings(create=cron_job_warnings, update=cron_job_change_warnings),
+    ),
+    cells=_cells,
 )

@@ -6,17 +6,30 @@ Upstream: pkg/registry/apps/daemonset/strategy.go, pkg/apis/apps/v1/defaults.go 
 pkg/apis/apps/validation/validation.go
 """
 
+from typing import Any
+
 from pykubelet.api.errors import BadRequest
 from pykubelet.api.field_errors import FieldError, invalid, not_supported, required
 from pykubelet.api.int64 import int64_problem, parse_int64
 from pykubelet.api.normal_form import normal_form
+from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
+from pykubelet.api.times import Age
+from pykubelet.kinds.columns import at, created, format_labels, format_selector, name_of
 from pykubelet.kinds.go_values import internal_form
-from pykubelet.kinds.kind import Strategy, Warnings, keep_spec, keep_status, with_metadata, without_status
+from pykubelet.kinds.kind import (
+    Kind,
+    Strategy,
+    Warnings,
+    keep_spec,
+    keep_status,
+    with_metadata,
+    without_status,
+)
 from pykubelet.kinds.metadata import label_selector_errors, metadata_errors, metadata_update_errors
+from pykubelet.kinds.pod.warnings import template_warnings
 from pykubelet.kinds.pod_template import (
-    daemon_set_change_warnings,
-    daemon_set_warnings,
+    container_cells,
     empty_selector_errors,
     label_mismatch_errors,
     parsed_selector,
@@ -154,13 +167,48 @@ def _validate_status(new: Document, old: Document) -> list[FieldError]:
     ]
 
 
-DAEMON_SETS = Strategy(
-    default=_default,
-    prepare_create=_prepare_create,
-    validate_create=_validate_create,
-    prepare_update=_prepare_update,
-    validate_update=_validate_update,
-    prepare_status=_prepare_status,
-    validate_status=_validate_status,
-    warnings=Warnings(create=daemon_set_warnings, update=daemon_set_change_warnings),
+def _cells(document: Document, age: Age) -> list[Any]:
+    """Name, desired, current, ready, up-to-date, available, node selector, age, containers, images, selector."""
+    spec, status = at(document, "spec"), at(document, "status")
+    return [
+        name_of(document),
+        status.get("desiredNumberScheduled", 0),
+        status.get("currentNumberScheduled", 0),
+        status.get("numberReady", 0),
+        status.get("updatedNumberScheduled", 0),
+        status.get("numberAvailable", 0),
+        format_labels(at(spec, "template", "spec", "nodeSelector")),
+        created(document, age),
+        *container_cells(spec.get("template", {})),
+        format_selector(spec.get("selector")),
+    ]
+
+
+def daemon_set_warnings(document: Document) -> list[str]:
+    """About a new DaemonSet."""
+    return template_warnings(document["spec"]["template"], "spec.template")
+
+
+def daemon_set_change_warnings(new: Document, old: Document) -> list[str]:
+    """About a changed DaemonSet, if its template changed."""
+    return daemon_set_warnings(new) if new["spec"]["template"] != old["spec"]["template"] else []
+
+
+KIND = Kind(
+    resource=Resource("apps", "v1", "daemonsets", "DaemonSet"),
+    definition="apps.v1.DaemonSet",
+    short_names=("ds",),
+    categories=("all",),
+    subresources=("status",),
+    strategy=Strategy(
+        default=_default,
+        prepare_create=_prepare_create,
+        validate_create=_validate_create,
+        prepare_update=_prepare_update,
+        validate_update=_validate_update,
+        prepare_status=_prepare_status,
+        validate_status=_validate_status,
+        warnings=Warnings(create=daemon_set_warnings, update=daemon_set_change_warnings),
+    ),
+    cells=_cells,
 )

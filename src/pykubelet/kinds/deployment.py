@@ -4,15 +4,29 @@ Upstream: pkg/registry/apps/deployment/strategy.go, pkg/apis/apps/v1/defaults.go
 pkg/apis/apps/validation/validation.go
 """
 
+from typing import Any
+
 from pykubelet.api.errors import BadRequest
 from pykubelet.api.field_errors import FieldError, forbidden, invalid, not_supported
 from pykubelet.api.int64 import int64_problem, parse_int64
 from pykubelet.api.normal_form import normal_form
+from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
+from pykubelet.api.times import Age
+from pykubelet.kinds.columns import at, created, name_of, selector_text
 from pykubelet.kinds.go_values import internal_form
-from pykubelet.kinds.kind import Strategy, Warnings, keep_status, next_generation, with_metadata, without_status
+from pykubelet.kinds.kind import (
+    Kind,
+    Strategy,
+    Warnings,
+    keep_status,
+    next_generation,
+    with_metadata,
+    without_status,
+)
 from pykubelet.kinds.metadata import metadata_errors, metadata_update_errors, nonnegative_errors
 from pykubelet.kinds.pod_template import (
+    container_cells,
     read_template,
     replica_template_errors,
     replicas_warnings,
@@ -159,13 +173,35 @@ def _validate_status(new: Document, old: Document) -> list[FieldError]:
     ]
 
 
-DEPLOYMENTS = Strategy(
-    default=_default,
-    prepare_create=without_status("apps.v1.DeploymentStatus"),
-    validate_create=_validate_create,
-    prepare_update=_prepare_update,
-    validate_update=_validate_update,
-    prepare_status=_prepare_status,
-    validate_status=_validate_status,
-    warnings=Warnings(create=replicas_warnings, update=template_change_warnings),
+def _cells(document: Document, age: Age) -> list[Any]:
+    """Name, ready, up-to-date, available, age, containers, images, selector."""
+    spec, status = at(document, "spec"), at(document, "status")
+    return [
+        name_of(document),
+        f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 0)}",
+        status.get("updatedReplicas", 0),
+        status.get("availableReplicas", 0),
+        created(document, age),
+        *container_cells(spec.get("template", {})),
+        selector_text(spec.get("selector"), invalid="<invalid>"),
+    ]
+
+
+KIND = Kind(
+    resource=Resource("apps", "v1", "deployments", "Deployment"),
+    definition="apps.v1.Deployment",
+    short_names=("deploy",),
+    categories=("all",),
+    subresources=("scale", "status"),
+    strategy=Strategy(
+        default=_default,
+        prepare_create=without_status("apps.v1.DeploymentStatus"),
+        validate_create=_validate_create,
+        prepare_update=_prepare_update,
+        validate_update=_validate_update,
+        prepare_status=_prepare_status,
+        validate_status=_validate_status,
+        warnings=Warnings(create=replicas_warnings, update=template_change_warnings),
+    ),
+    cells=_cells,
 )

@@ -5,6 +5,7 @@ pkg/apis/discovery/validation/validation.go
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from pykubelet.api.field_errors import (
     FieldError,
@@ -26,15 +27,12 @@ from pykubelet.api.names import (
     unmapped,
 )
 from pykubelet.api.normal_form import normal_form
+from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
-from pykubelet.kinds.addresses import (
-    canonical_ip_errors,
-    domain_name_errors,
-    endpoint_ip_errors,
-    endpoint_slice_change_warnings,
-    endpoint_slice_warnings,
-)
-from pykubelet.kinds.kind import Strategy, Warnings, first_generation, next_generation
+from pykubelet.api.times import Age
+from pykubelet.kinds.addresses import canonical_ip_errors, domain_name_errors, endpoint_ip_errors, ips_warnings
+from pykubelet.kinds.columns import UNSET, created, first_few, name_of
+from pykubelet.kinds.kind import Kind, Strategy, Warnings, first_generation, next_generation
 from pykubelet.kinds.metadata import immutable_errors, metadata_errors
 
 _ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
@@ -44,6 +42,9 @@ _MAX_PORTS = 20_000
 _MAX_ENDPOINTS = 1000
 _MAX_HINTS = 8
 _PORT = {"name": "", "protocol": "TCP"}
+# Upstream's own controllers write no address that it would warn about, so their objects are not checked.
+_MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
+_MANAGERS = frozenset({"endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"})
 
 
 def _default(document: Document) -> Document:
@@ -186,14 +187,57 @@ def _hints_errors(hints: Document, path: str) -> list[FieldError]:
     return errors
 
 
-STRATEGIES: dict[str, Strategy] = {
-    "endpointslices.discovery.k8s.io": Strategy(
+def _cells(document: Document, age: Age) -> list[Any]:
+    """Name, address type, ports, endpoints, age."""
+    ports = [_slice_port(port) for port in document.get("ports") or ()]
+    addresses = [address for each in document.get("endpoints") or () for address in each.get("addresses") or ()]
+    return [
+        name_of(document),
+        document.get("addressType", ""),
+        first_few(ports, empty=UNSET),
+        first_few(addresses, empty=UNSET),
+        created(document, age),
+    ]
+
+
+def _slice_port(port: Document) -> str:
+    if port.get("port") is not None:
+        return str(port["port"])
+    return "*" if port.get("name") is None else str(port["name"])
+
+
+def endpoint_slice_warnings(document: Document) -> list[str]:
+    """About a new EndpointSlice; the path is upstream's."""
+    warnings = _slice_address_warnings(document)
+    is_old = document.get("addressType") == "FQDN"
+    return ["spec.addressType: FQDN endpoints are deprecated", *warnings] if is_old else warnings
+
+
+def endpoint_slice_change_warnings(new: Document, _old: Document) -> list[str]:
+    """About a changed EndpointSlice, whose type is what it was."""
+    return _slice_address_warnings(new)
+
+
+def _slice_address_warnings(document: Document) -> list[str]:
+    if document["metadata"].get("labels", {}).get(_MANAGED_BY) in _MANAGERS:
+        return []
+    return [
+        warning
+        for index, endpoint in enumerate(document.get("endpoints") or ())
+        for warning in ips_warnings(endpoint.get("addresses", ()), f"endpoints[{index}].addresses")
+    ]
+
+
+KIND = Kind(
+    resource=Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice"),
+    definition="discovery.v1.EndpointSlice",
+    strategy=Strategy(
         default=_default,
         prepare_create=_prepare_create,
         validate_create=_validate_create,
         prepare_update=_prepare_update,
         validate_update=_validate_update,
         warnings=Warnings(create=endpoint_slice_warnings, update=endpoint_slice_change_warnings),
-    )
-}
-"""By group resource."""
+    ),
+    cells=_cells,
+)

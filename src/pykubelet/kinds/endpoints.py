@@ -3,15 +3,22 @@
 Upstream: pkg/registry/core/endpoint/strategy.go, ValidateEndpoints in pkg/apis/core/validation/validation.go
 """
 
+from typing import Any
+
 from pykubelet.api.field_errors import FieldError, TypedString, each_invalid, not_supported, required
 from pykubelet.api.names import dns1123_label_errors, dns1123_subdomain_errors, ip_errors, port_number_errors
 from pykubelet.api.normal_form import normal_form
+from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
-from pykubelet.kinds.addresses import endpoint_ip_errors, endpoints_warnings
-from pykubelet.kinds.kind import Strategy, Warnings
+from pykubelet.api.times import Age
+from pykubelet.kinds.addresses import endpoint_ip_errors, ip_warnings
+from pykubelet.kinds.columns import NONE, created, first_few, name_of
+from pykubelet.kinds.kind import Kind, Strategy, Warnings
 from pykubelet.kinds.metadata import label_name_errors, metadata_errors, metadata_update_errors
 
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
+# Upstream's own controllers write no address that it would warn about, so their objects are not checked.
+_MANAGED_BY, _MANAGERS = "endpoints.kubernetes.io/managed-by", frozenset({"endpoint-controller"})
 
 
 def _default(document: Document) -> Document:
@@ -74,10 +81,48 @@ def _port_errors(port: Document, path: str, *, name_needed: bool) -> list[FieldE
     return errors if app_protocol is None else errors + label_name_errors(app_protocol, f"{path}.appProtocol")
 
 
-ENDPOINTS = Strategy(
-    default=_default,
-    validate_create=_validate,
-    validate_update=_validate_update,
-    warnings=Warnings.always(endpoints_warnings),
-    allows_create_on_update=True,
+def _cells(document: Document, age: Age) -> list[Any]:
+    """Name, endpoints, age."""
+    subsets = document.get("subsets")
+    return [
+        name_of(document),
+        first_few([text for each in subsets for text in _subset(each)], empty="") if subsets else NONE,
+        created(document, age),
+    ]
+
+
+def _subset(subset: Document) -> list[str]:
+    addresses = [each.get("ip", "") for each in subset.get("addresses") or ()]
+    ports = [port.get("port", 0) for port in subset.get("ports") or ()]
+    if not ports:
+        return addresses
+    return [f"{f'[{ip}]' if ':' in ip else ip}:{port}" for port in ports for ip in addresses]
+
+
+def endpoints_warnings(document: Document) -> list[str]:
+    """About Endpoints."""
+    if document["metadata"].get("labels", {}).get(_MANAGED_BY) in _MANAGERS:
+        return []
+    return [
+        warning
+        for index, subset in enumerate(document.get("subsets", ()))
+        for kind in ("addresses", "notReadyAddresses")
+        for place, address in enumerate(subset.get(kind, ()))
+        for warning in ip_warnings(address.get("ip", ""), f"subsets[{index}].{kind}[{place}].ip")
+    ]
+
+
+KIND = Kind(
+    resource=Resource("", "v1", "endpoints", "Endpoints"),
+    definition="core.v1.Endpoints",
+    short_names=("ep",),
+    strategy=Strategy(
+        default=_default,
+        validate_create=_validate,
+        validate_update=_validate_update,
+        warnings=Warnings.always(endpoints_warnings),
+        allows_create_on_update=True,
+    ),
+    cells=_cells,
+    deprecation_warnings=("v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",),
 )

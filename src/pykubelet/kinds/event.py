@@ -13,12 +13,16 @@ Upstream: pkg/apis/events/v1/conversion.go
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from pykubelet.api.field_errors import FieldError, TypedString, each_invalid, invalid, required
 from pykubelet.api.names import byte_length, dns1123_subdomain_errors
 from pykubelet.api.normal_form import normal_form
+from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
-from pykubelet.kinds.kind import Strategy, metadata_fields
+from pykubelet.api.times import Age
+from pykubelet.kinds.columns import name_of
+from pykubelet.kinds.kind import Kind, StoredForm, Strategy, metadata_fields
 from pykubelet.kinds.metadata import immutable_errors, label_name_errors, metadata_errors, metadata_update_errors
 
 _NEW_NAMES = {
@@ -31,6 +35,11 @@ _NEW_NAMES = {
     "reportingComponent": "reportingController",
 }
 _OLD_NAMES = {new: old for old, new in _NEW_NAMES.items()}
+_NEW_TYPES = frozenset({"Normal", "Warning"})
+_REFERENCE_FIELDS = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+_REFERENCE_TITLES = ("Kind", "Namespace", "Name", "UID", "APIVersion", "ResourceVersion", "FieldPath")
+# In bytes.
+_LONGEST = {"reportingInstance": 128, "action": 128, "reason": 128, "message": 1024}
 
 
 def to_new_form(document: Document) -> Document:
@@ -46,13 +55,6 @@ def to_old_form(document: Document) -> Document:
 def _renamed(document: Document, names: dict[str, str], api_version: str) -> Document:
     renamed = {names.get(key, key): value for key, value in document.items() if key != "apiVersion"}
     return {"kind": "Event", "apiVersion": api_version, **renamed}
-
-
-_NEW_TYPES = frozenset({"Normal", "Warning"})
-_REFERENCE_FIELDS = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
-_REFERENCE_TITLES = ("Kind", "Namespace", "Name", "UID", "APIVersion", "ResourceVersion", "FieldPath")
-# In bytes.
-_LONGEST = {"reportingInstance": 128, "action": 128, "reason": 128, "message": 1024}
 
 
 def _default(document: Document) -> Document:
@@ -187,17 +189,63 @@ def _reference_fields(field: str, event: Document) -> Mapping[str, str]:
     return {f"{field}.{name}": reference.get(name, "") for name in _REFERENCE_FIELDS}
 
 
-EVENTS = Strategy(
-    default=_default,
-    validate_create=_validate,
-    validate_update=_validate_update,
-    fields=_fields,
-    allows_create_on_update=True,
+def _cells(document: Document, age: Age) -> list[Any]:
+    """Last seen, type, reason, object, subobject, source, message, first seen, count, name; of either group's form."""
+
+    def either(old: str, new: str) -> Any:
+        return document.get(old) or document.get(new)
+
+    first = age(either("firstTimestamp", "deprecatedFirstTimestamp") or document.get("eventTime"))
+    last_time = either("lastTimestamp", "deprecatedLastTimestamp")
+    last = age(last_time) if last_time else first
+    count = either("count", "deprecatedCount") or 1
+    if series := document.get("series"):
+        last, count = age(series.get("lastObservedTime")), series.get("count", 0)
+    about = either("involvedObject", "regarding") or {}
+    kind = about.get("kind", "").lower()
+    source = either("source", "deprecatedSource") or {}
+    host = source.get("host") or document.get("reportingInstance") or ""
+    component = source.get("component") or either("reportingComponent", "reportingController") or ""
+    return [
+        last,
+        document.get("type", ""),
+        document.get("reason", ""),
+        f"{kind}/{about['name']}" if about.get("name") else kind,
+        about.get("fieldPath", ""),
+        f"{component}, {host}" if host else component,
+        (either("message", "note") or "").strip(),
+        first,
+        count,
+        name_of(document),
+    ]
+
+
+CORE_EVENT = Kind(
+    resource=Resource("", "v1", "events", "Event"),
+    definition="core.v1.Event",
+    short_names=("ev",),
+    strategy=Strategy(
+        default=_default,
+        validate_create=_validate,
+        validate_update=_validate_update,
+        fields=_fields,
+        allows_create_on_update=True,
+    ),
+    cells=_cells,
+    keeps_history=False,
 )
-NEW_EVENTS = Strategy(
-    default=_default_new,
-    validate_create=_validate_new,
-    validate_update=_validate_new_update,
-    fields=_new_fields,
-    allows_create_on_update=True,
+EVENT = Kind(
+    resource=Resource("events.k8s.io", "v1", "events", "Event"),
+    definition="events.v1.Event",
+    short_names=("ev",),
+    strategy=Strategy(
+        default=_default_new,
+        validate_create=_validate_new,
+        validate_update=_validate_new_update,
+        fields=_new_fields,
+        allows_create_on_update=True,
+    ),
+    cells=_cells,
+    stored=StoredForm(collection="events", to_served=to_new_form, to_stored=to_old_form),
+    keeps_history=False,
 )

@@ -39,22 +39,8 @@ from pykubelet.api.field_errors import go_escaped, go_json
 from pykubelet.api.serializer import Document
 
 _HEADER_LINES = 2
-
-
-def go_diff(old: Document, new: Document) -> str:
-    """The changes that lead from the old object to the new."""
-    lines = list(unified_diff(_lines(old), _lines(new), n=3))
-    return "".join(lines[_HEADER_LINES:])
-
-
-def _lines(value: Document) -> list[str]:
-    text = go_escaped(json.dumps(value, indent=1, ensure_ascii=False))
-    return [f"{line}\n" for line in text.split("\n")]
-
-
 # Each field: Go's name, the wire's name, what stands for absent, and the fields of an object in it.
 _Fields = tuple[tuple[str, str, Any, "_Fields | None"], ...]
-
 _PROFILE: _Fields = (("Type", "type", "", None), ("LocalhostProfile", "localhostProfile", None, None))
 _SELINUX: _Fields = tuple((name.capitalize(), name, "", None) for name in ("user", "role", "type", "level"))
 _WINDOWS: _Fields = (
@@ -90,6 +76,22 @@ _TRUST_BUNDLE: _Fields = (
     ("Path", "path", "", None),
 )
 _RESIZE_POLICY: _Fields = (("ResourceName", "resourceName", "", None), ("RestartPolicy", "restartPolicy", "", None))
+_EMPTY = {"string": "", "integer": 0, "boolean": False, "quantity": "0", "int-or-string": 0, "time": None, "any": None}
+# The internal type keeps these with the security context, the wire beside it.
+_HOST_FIELDS = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers")
+# From here on JSON has an exponent.
+_LONGEST_WHOLE = 1e21
+
+
+def go_diff(old: Document, new: Document) -> str:
+    """The changes that lead from the old object to the new."""
+    lines = list(unified_diff(_lines(old), _lines(new), n=3))
+    return "".join(lines[_HEADER_LINES:])
+
+
+def _lines(value: Document) -> list[str]:
+    text = go_escaped(json.dumps(value, indent=1, ensure_ascii=False))
+    return [f"{line}\n" for line in text.split("\n")]
 
 
 def profile_value(profile: Document) -> Document:
@@ -124,11 +126,6 @@ def _internal(document: Document, fields: _Fields) -> Document:
         else document.get(wire_name, absent)
         for go_name, wire_name, absent, nested in fields
     }
-
-
-_EMPTY = {"string": "", "integer": 0, "boolean": False, "quantity": "0", "int-or-string": 0, "time": None, "any": None}
-# The internal type keeps these with the security context, the wire beside it.
-_HOST_FIELDS = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers")
 
 
 @cache
@@ -180,10 +177,6 @@ def _value(value: Any, kind: str) -> Any:
         # Nobody has looked at the types of managed fields, which stand in templates of claims too.
         return value
     return internal_form(value or {}, kind)
-
-
-# From here on JSON has an exponent.
-_LONGEST_WHOLE = 1e21
 
 
 def printed(value: Any) -> str:

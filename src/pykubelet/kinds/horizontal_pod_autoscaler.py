@@ -27,10 +27,11 @@ from pykubelet.api.field_errors import (
 from pykubelet.api.names import dns1123_label_errors, path_segment_errors
 from pykubelet.api.normal_form import normal_form
 from pykubelet.api.quantity import parse_quantity
+from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import Age
 from pykubelet.kinds.columns import NONE, UNKNOWN, UNSET, at, created, joined, name_of, quantity_text
-from pykubelet.kinds.kind import Strategy, with_part_of
+from pykubelet.kinds.kind import Kind, Strategy, with_part_of
 from pykubelet.kinds.metadata import metadata_errors, metadata_update_errors
 from pykubelet.kinds.replicas import counts_errors
 from pykubelet.kinds.resources import container_resource_name_errors
@@ -40,6 +41,33 @@ _TARGET_TYPES = ("Utilization", "Value", "AverageValue")
 # In the order in which upstream looks for them; only the first that is there is looked at.
 _SOURCES = ("object", "external", "pods", "resource", "containerResource")
 _EITHER_VALUE = "must set either a target value for metric or a per-pod target"
+_MAX_PERIOD_SECONDS = 1800
+_MAX_WINDOW_SECONDS = 3600
+_SELECT_POLICIES = ("Disabled", "Max", "Min")
+_POLICY_TYPES = ("Percent", "Pods")
+_CPU = {
+    "type": "Resource",
+    "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
+}
+# What is measured is written even where there is nothing.
+_NO_METRICS: Document = {"currentMetrics": None}
+_SCALE_UP = {
+    "stabilizationWindowSeconds": 0,
+    "selectPolicy": "Max",
+    "policies": [
+        {"type": "Pods", "value": 4, "periodSeconds": 15},
+        {"type": "Percent", "value": 100, "periodSeconds": 15},
+    ],
+}
+_SCALE_DOWN = {"selectPolicy": "Max", "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}]}
+_AUTOSCALER_ROW_SOURCES = {
+    "External": "external",
+    "Pods": "pods",
+    "Object": "object",
+    "Resource": "resource",
+    "ContainerResource": "containerResource",
+}
+_SHOWN = 2
 
 
 def metrics_errors(metrics: Sequence[Document], min_replicas: int | None, path: str) -> list[FieldError]:
@@ -180,27 +208,6 @@ _RULES: dict[str, Callable[[Document, str], list[FieldError]]] = {
 }
 
 
-_MAX_PERIOD_SECONDS = 1800
-_MAX_WINDOW_SECONDS = 3600
-_SELECT_POLICIES = ("Disabled", "Max", "Min")
-_POLICY_TYPES = ("Percent", "Pods")
-_CPU = {
-    "type": "Resource",
-    "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
-}
-# What is measured is written even where there is nothing.
-_NO_METRICS: Document = {"currentMetrics": None}
-_SCALE_UP = {
-    "stabilizationWindowSeconds": 0,
-    "selectPolicy": "Max",
-    "policies": [
-        {"type": "Pods", "value": 4, "periodSeconds": 15},
-        {"type": "Percent", "value": 100, "periodSeconds": 15},
-    ],
-}
-_SCALE_DOWN = {"selectPolicy": "Max", "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}]}
-
-
 def _default(document: Document) -> Document:
     normal = normal_form(document, "autoscaling.v2.HorizontalPodAutoscaler")
     filled = {"minReplicas": 1, "metrics": [_CPU], **normal["spec"]}
@@ -305,31 +312,7 @@ def _validate_status(new: Document, old: Document) -> list[FieldError]:
     return errors + counts_errors(new["status"], "status", ("currentReplicas", "desiredReplicas"))
 
 
-STRATEGIES: dict[str, Strategy] = {
-    "horizontalpodautoscalers.autoscaling": Strategy(
-        default=_default,
-        prepare_create=_prepare_create,
-        validate_create=_validate_create,
-        prepare_update=_prepare_update,
-        validate_update=_validate_update,
-        prepare_status=_prepare_status,
-        validate_status=_validate_status,
-    )
-}
-"""By group resource."""
-
-
-_AUTOSCALER_ROW_SOURCES = {
-    "External": "external",
-    "Pods": "pods",
-    "Object": "object",
-    "Resource": "resource",
-    "ContainerResource": "containerResource",
-}
-_SHOWN = 2
-
-
-def autoscaler_cells(document: Document, age: Age) -> list[Any]:
+def _cells(document: Document, age: Age) -> list[Any]:
     """Name, reference, targets, min pods, max pods, replicas, age."""
     spec, status = at(document, "spec"), at(document, "status")
     target = at(spec, "scaleTargetRef")
@@ -384,3 +367,22 @@ def _percent(values: Document, missing: str) -> str:
 
 def _amount(value: Any) -> str:
     return "<nil>" if value is None else quantity_text(value)
+
+
+KIND = Kind(
+    resource=Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler"),
+    definition="autoscaling.v2.HorizontalPodAutoscaler",
+    short_names=("hpa",),
+    categories=("all",),
+    subresources=("status",),
+    strategy=Strategy(
+        default=_default,
+        prepare_create=_prepare_create,
+        validate_create=_validate_create,
+        prepare_update=_prepare_update,
+        validate_update=_validate_update,
+        prepare_status=_prepare_status,
+        validate_status=_validate_status,
+    ),
+    cells=_cells,
+)

@@ -4,6 +4,7 @@ Upstream: pkg/registry/networking/ingress/strategy.go, pkg/apis/networking/valid
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from pykubelet.api.field_errors import FieldError, TypedString, each_invalid, invalid, not_supported, required
 from pykubelet.api.names import (
@@ -17,9 +18,12 @@ from pykubelet.api.names import (
     wildcard_dns1123_subdomain_errors,
 )
 from pykubelet.api.normal_form import normal_form
+from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
-from pykubelet.kinds.addresses import ingress_warnings, load_balancer_warnings
-from pykubelet.kinds.kind import Strategy, Warnings, keep_spec, keep_status, without_status
+from pykubelet.api.times import Age
+from pykubelet.kinds.addresses import load_balancer_addresses, load_balancer_warnings
+from pykubelet.kinds.columns import NONE, at, created, name_of
+from pykubelet.kinds.kind import Kind, Strategy, Warnings, keep_spec, keep_status, without_status
 from pykubelet.kinds.metadata import metadata_errors, metadata_update_errors
 
 CLASS_ANNOTATION = "kubernetes.io/ingress.class"
@@ -27,6 +31,8 @@ _PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
 _BAD_SEQUENCES = ("//", "/./", "/../", "%2f", "%2F")
 _BAD_ENDINGS = ("/..", "/.")
 _NOT_AN_ADDRESS = "must be a DNS name, not an IP address"
+_SHOWN_HOSTS = 3
+_INGRESS_CLASS = "kubernetes.io/ingress.class"
 
 
 def _default(document: Document) -> Document:
@@ -172,8 +178,43 @@ def _points(document: Document) -> Sequence[Document]:
     return points
 
 
-STRATEGIES: dict[str, Strategy] = {
-    "ingresses.networking.k8s.io": Strategy(
+def _cells(document: Document, age: Age) -> list[Any]:
+    """Name, class, hosts, address, ports, age."""
+    spec = at(document, "spec")
+    name = spec.get("ingressClassName")
+    return [
+        name_of(document),
+        NONE if name is None else name,
+        _hosts(spec.get("rules") or []),
+        load_balancer_addresses(document),
+        "80, 443" if spec.get("tls") else "80",
+        created(document, age),
+    ]
+
+
+def _hosts(rules: list[Document]) -> str:
+    hosts: list[str] = []
+    for rule in rules:
+        if len(hosts) == _SHOWN_HOSTS:
+            return f"{','.join(hosts)} + {len(rules) - _SHOWN_HOSTS} more..."
+        if host := rule.get("host"):
+            hosts.append(host)
+    return ",".join(hosts) or "*"
+
+
+def ingress_warnings(document: Document) -> list[str]:
+    """About a new Ingress."""
+    if _INGRESS_CLASS in document["metadata"].get("annotations", {}) and "ingressClassName" not in document["spec"]:
+        return [f"annotation \"{_INGRESS_CLASS}\" is deprecated, please use 'spec.ingressClassName' instead"]
+    return []
+
+
+KIND = Kind(
+    resource=Resource("networking.k8s.io", "v1", "ingresses", "Ingress"),
+    definition="networking.v1.Ingress",
+    short_names=("ing",),
+    subresources=("status",),
+    strategy=Strategy(
         default=_default,
         prepare_create=without_status("networking.v1.IngressStatus"),
         validate_create=_validate_create,
@@ -182,6 +223,6 @@ STRATEGIES: dict[str, Strategy] = {
         prepare_status=keep_spec,
         validate_status=_validate_status,
         warnings=Warnings(create=ingress_warnings, status=load_balancer_warnings),
-    )
-}
-"""By group resource."""
+    ),
+    cells=_cells,
+)

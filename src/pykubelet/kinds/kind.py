@@ -1,80 +1,83 @@
-"""What the server knows of a resource it serves: names, and the rules that differ from kind to kind.
+"""A kind as the API server serves it: its names, and the rules that differ from kind to kind.
 
-One generic path serves all kinds (`verbs/`). What is special about a kind is a row of `kinds.py` with a `Strategy`:
-small pure functions on documents. Upstream: the strategies in pkg/registry.
+One generic path serves all kinds (`apiserver/handlers`). A kind's own file builds a `Kind` whose `Strategy` consists of
+pure functions on documents; `registry.py` lists the built-in kinds, and apiextensions makes a `Kind` of each version of
+a CustomResourceDefinition while the server runs.
 
-What kinds with a spec and a status have in common: who writes which, when the generation moves.
+The functions at the end serve kinds with a spec and a status. Users write the spec and controllers the status, each
+through its own endpoint; a change that arrives through the other one is dropped. `metadata.generation` counts the
+changes of the spec, so that a status can say which spec it describes.
 
-Users write the spec, controllers the status, each through its own door; whatever comes through the wrong one is put
-back. The generation counts the changes of the spec, so that a status can say which spec it has seen.
-
-Upstream: PrepareForCreate and PrepareForUpdate of the strategies in pkg/registry
+Upstream: staging/src/k8s.io/apiserver/pkg/registry/rest/create.go, staging/src/k8s.io/apiserver/pkg/registry/rest/update.go, pkg/registry
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from pykubelet.api.field_errors import FieldError
 from pykubelet.api.normal_form import normal_form
 from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
-from pykubelet.apiserver.apiextensions.customresource import CustomKind
+from pykubelet.api.times import Age
 
 Change = Callable[[Document], Document]
-"""Gives a changed document; never changes the one it is given."""
-Step = Callable[[Document, Document], Document]
-"""The same with the stored document as its second argument: `(new, old)`."""
+"""Returns a changed document and leaves its argument as it is."""
+UpdateChange = Callable[[Document, Document], Document]
+"""Returns the new document changed, given `(new, old)`."""
 Check = Callable[[Document], list[FieldError]]
-StepCheck = Callable[[Document, Document], list[FieldError]]
+UpdateCheck = Callable[[Document, Document], list[FieldError]]
 Warn = Callable[[Document], list[str]]
-StepWarn = Callable[[Document, Document], list[str]]
+UpdateWarn = Callable[[Document, Document], list[str]]
+Cells = Callable[[Document, Age], list[Any]]
+"""Returns the cells of an object's table row, in the order of the kind's columns."""
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
-def _same(document: Document) -> Document:
+def _unchanged(document: Document) -> Document:
     return document
 
 
-def _new(new: Document, _old: Document) -> Document:
+def _new_unchanged(new: Document, _old: Document) -> Document:
     return new
 
 
-def _fine(_document: Document) -> list[FieldError]:
+def _no_errors(_document: Document) -> list[FieldError]:
     return []
 
 
-def _still_fine(_new: Document, _old: Document) -> list[FieldError]:
+def _no_update_errors(_new: Document, _old: Document) -> list[FieldError]:
     return []
 
 
-def _none(_document: Document) -> list[str]:
+def _no_warnings(_document: Document) -> list[str]:
     return []
 
 
-def _still_none(_new: Document, _old: Document) -> list[str]:
+def _no_update_warnings(_new: Document, _old: Document) -> list[str]:
     return []
 
 
 def metadata_fields(document: Document) -> Mapping[str, str]:
-    """The fields every resource can be selected by."""
+    """The fields that a field selector can use for every kind."""
     metadata = document.get("metadata", {})
     return {"metadata.name": metadata.get("name", ""), "metadata.namespace": metadata.get("namespace", "")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Warnings:
-    """What whoever writes objects of a kind is warned of, once they passed validation."""
+    """The warnings that a valid write of an object returns to the client."""
 
-    received: Warn = _none
-    """Of a new object before it is prepared and validated, so that a refusal comes with it too."""
-    create: Warn = _none
-    update: StepWarn = _still_none
-    status: StepWarn = _still_none
+    received: Warn = _no_warnings
+    """For a new object before it is prepared and validated, so that a rejection carries the warnings too."""
+    create: Warn = _no_warnings
+    update: UpdateWarn = _no_update_warnings
+    status: UpdateWarn = _no_update_warnings
 
     @classmethod
-    def always(cls, warn: Warn, *, status: StepWarn = _still_none) -> "Warnings":
-        """The same for a new and for a changed object."""
+    def always(cls, warn: Warn, *, status: UpdateWarn = _no_update_warnings) -> "Warnings":
+        """The same warnings for a new and for a changed object."""
         return cls(create=warn, update=lambda new, _old: warn(new), status=status)
 
 
@@ -85,34 +88,32 @@ class Strategy:
     create: default, (admission), prepare_create, validate_create.
     update and patch: default, (admission), prepare_update, validate_update.
     through the status subresource: default, (admission), prepare_status, validate_status.
-    `prepare_*` puts back what a client may not change (status on create and update, everything else through status)
-    and moves `metadata.generation` where the kind does so. `validate_*` gives Kubernetes' own field errors, in its order.
+    `prepare_*` restores what a client may not change (the status on create and update, everything else through status)
+    and increments `metadata.generation`. `validate_*` returns Kubernetes' own field errors, in its order.
 
     As upstream, `validate_*` includes the metadata with the kind's own rule for names (`metadata_errors`, on update
-    `metadata_update_errors`). What holds for every kind is checked besides: system fields, that the name can stand in a
-    path, what an update may not change; so a complaint about metadata appears twice on update, as upstream.
+    `metadata_update_errors`). The handlers check what holds for every kind as well (system fields, names that are valid
+    in a path, immutable metadata), so an update reports an error of the metadata twice, as upstream.
     """
 
-    default: Change = _same
-    default_patched: Step | None = None
-    """`default` for a patched object, where that can leave alone what the patch did not touch: what is the very same
-    value in the stored object."""
-    prepare_create: Change = _same
-    validate_create: Check = _fine
-    prepare_update: Step = _new
-    validate_update: StepCheck = _still_fine
-    prepare_status: Step = _new
-    validate_status: StepCheck = _still_fine
+    default: Change = _unchanged
+    default_patched: UpdateChange | None = None
+    """`default` for a patched object, where it can skip what the patch left as the identical value of the stored one."""
+    prepare_create: Change = _unchanged
+    validate_create: Check = _no_errors
+    prepare_update: UpdateChange = _new_unchanged
+    validate_update: UpdateCheck = _no_update_errors
+    prepare_status: UpdateChange = _new_unchanged
+    validate_status: UpdateCheck = _no_update_errors
     warnings: Warnings = Warnings()
     fields: Callable[[Document], Mapping[str, str]] = metadata_fields
-    """What a field selector may ask for; an unknown field is answered 400."""
-    grace_seconds: Callable[[Document, int | None], int] = field(default=lambda _document, _asked: 0)
-    """How long a deletion waits, given the grace period asked for (None: the object's own); 0 removes at once."""
-    prepare_delete: Change = _same
-    """What the object becomes when its deletion is first asked for. It has its deletionTimestamp by then; a finalizer
-    that is added here keeps it from being removed at once."""
-    unknown: Callable[[Document], list[str]] = _none
-    """The paths of fields that the kind does not have. For custom resources; others are checked against the schema."""
+    """The values that a field selector can match; a selector of any other field is answered with 400."""
+    grace_seconds: Callable[[Document, int | None], int] = field(default=lambda _document, _requested: 0)
+    """How long a deletion waits, given the requested grace period (None: the object's own); 0 removes at once."""
+    prepare_delete: Change = _unchanged
+    """The object at its first deletion request, with its deletionTimestamp. A finalizer added here keeps the object."""
+    unknown: Callable[[Document], list[str]] = _no_warnings
+    """The paths of unknown fields of a custom resource; built-in kinds are checked against the schema."""
     allows_create_on_update: bool = False
     allows_unconditional_update: bool = True
 
@@ -127,33 +128,59 @@ class ScalePaths:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoredForm:
+    """How the stored form of an object differs from the one that its kind serves."""
+
+    collection: str = ""
+    """The collection that objects are stored in; empty for the kind's own."""
+    to_served: Change
+    to_stored: Change
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """One resource, as discovery names it and as the verbs treat it."""
+    """One resource: its names in discovery, its schema, its rules and its table columns."""
 
     resource: Resource
-    singular: str
+    definition: str = ""
+    """The schema definition (`core.v1.Pod`); empty for a custom resource."""
+    structural: Document | None = None
+    """The OpenAPI schema of a custom resource, as its CustomResourceDefinition states it."""
+    singular: str | None = None
+    """None for the kind in lower case."""
+    list_kind: str = ""
+    """Empty for the kind followed by `List`."""
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ALL_VERBS
     subresources: tuple[str, ...] = ()
     """`status`, `scale`, and those with a handler of their own: `binding`, `eviction`, `token`, `log` ..."""
-    definition: str = ""
-    """The schema definition (`core.v1.Pod`); empty for a custom resource."""
-    structural: Document | None = None
-    """The OpenAPI schema of a custom resource, as its definition states it."""
-    custom: CustomKind | None = None
-    """What else is special about a custom resource: pruning, columns, scale, versions."""
     strategy: Strategy = field(default_factory=Strategy)
-    warnings: tuple[str, ...] = ()
-    """What everybody who uses it is told: that this version is deprecated, and what to use instead."""
-    keeps_history: bool = True
-    """False for what changes all the time and nobody resumes a watch of: events and leases."""
+    subresource_strategies: Mapping[str, Strategy] = field(default_factory=dict)
+    """The rules of subresources that update the object itself; their `update` rules apply."""
     scale: ScalePaths = ScalePaths()
-    """For those with a subresource `scale`."""
+    """For kinds with the subresource `scale`."""
+    columns: Sequence[Document] | None = None
+    """The column definitions; None for those in `generated/columns.json`."""
+    cells: Cells | None = None
+    """None shows the name and the time of creation."""
+    row_conditions: Callable[[Document], list[Document] | None] | None = None
+    """The conditions of an object's table row."""
+    stored: StoredForm | None = None
+    """None if objects are stored as they are served."""
+    deprecation_warnings: tuple[str, ...] = ()
+    """Warnings that every request for this version returns."""
+    keeps_history: bool = True
+    """False for events and leases, which change often and whose watches are not resumed from old revisions."""
+
+    @property
+    def singular_name(self) -> str:
+        """The name of one object, as discovery shows it."""
+        return self.resource.kind.lower() if self.singular is None else self.singular
 
 
 def with_metadata(document: Document, **fields: object) -> Document:
-    """The document with these fields of its metadata; None takes a field out."""
+    """The document with these fields of its metadata; None removes a field."""
     metadata = {key: value for key, value in document["metadata"].items() if key not in fields}
     return {**document, "metadata": metadata | {key: value for key, value in fields.items() if value is not None}}
 
@@ -164,7 +191,7 @@ def first_generation(document: Document) -> Document:
 
 
 def without_status(status_definition: str) -> Change:
-    """The change that a new object goes through: no status yet, but what is always written."""
+    """Returns a `prepare_create` that resets the status to the fields that are always written."""
 
     def prepare(document: Document) -> Document:
         return {**first_generation(document), "status": normal_form({}, status_definition)}
@@ -173,22 +200,27 @@ def without_status(status_definition: str) -> Change:
 
 
 def keep_status(new: Document, old: Document) -> Document:
-    """An update by a user: the status stays, the generation moves if the spec does."""
+    """Prepares an update: restores the status, and increments the generation if the spec changed."""
     return with_part_of(next_generation(new, old, changed=new.get("spec") != old.get("spec")), old, "status")
 
 
 def keep_spec(new: Document, old: Document) -> Document:
-    """An update of the status: the spec stays."""
+    """Prepares an update of the status: restores the spec."""
     return with_part_of(next_generation(new, old, changed=False), old, "spec")
 
 
 def next_generation(new: Document, old: Document, *, changed: bool) -> Document:
-    """The new document with the old one's generation, or the one after it; requests cannot set it."""
+    """The new document with the old generation, or the one after it; requests cannot set it."""
     generation = old["metadata"].get("generation", 0) + changed
     return with_metadata(new, generation=generation or None)
 
 
+def generation_changed(new: Document, old: Document) -> bool:
+    """Whether an update that was prepared changes the spec."""
+    return bool(new["metadata"].get("generation") != old["metadata"].get("generation"))
+
+
 def with_part_of(new: Document, old: Document, part: str) -> Document:
-    """The new document with a field as it was."""
+    """The new document with a field of the old one."""
     rest = {key: value for key, value in new.items() if key != part}
     return {**rest, part: old[part]} if part in old else rest

@@ -3,10 +3,15 @@
 Upstream: pkg/registry/coordination/lease/strategy.go, pkg/apis/coordination/validation/validation.go
 """
 
+from typing import Any
+
 from pykubelet.api.field_errors import FieldError, invalid
 from pykubelet.api.normal_form import normal_form
+from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
-from pykubelet.kinds.kind import Strategy
+from pykubelet.api.times import Age
+from pykubelet.kinds.columns import at, created, name_of
+from pykubelet.kinds.kind import Kind, Strategy
 from pykubelet.kinds.metadata import NOT_NEGATIVE, metadata_errors, metadata_update_errors
 
 # Elections by version: their gate is off.
@@ -45,12 +50,23 @@ def _spec_errors(spec: Document) -> list[FieldError]:
     return errors
 
 
-LEASES = Strategy(
-    default=_default,
-    prepare_create=_prepare_create,
-    validate_create=_validate,
-    prepare_update=_prepare_update,
-    validate_update=_validate_update,
-    allows_create_on_update=True,
-    allows_unconditional_update=False,
+def _cells(document: Document, age: Age) -> list[Any]:
+    """Name, holder, age."""
+    return [name_of(document), at(document, "spec").get("holderIdentity", ""), created(document, age)]
+
+
+KIND = Kind(
+    resource=Resource("coordination.k8s.io", "v1", "leases", "Lease"),
+    definition="coordination.v1.Lease",
+    strategy=Strategy(
+        default=_default,
+        prepare_create=_prepare_create,
+        validate_create=_validate,
+        prepare_update=_prepare_update,
+        validate_update=_validate_update,
+        allows_create_on_update=True,
+        allows_unconditional_update=False,
+    ),
+    cells=_cells,
+    keeps_history=False,
 )

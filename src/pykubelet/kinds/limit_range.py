@@ -11,12 +11,22 @@ from pykubelet.api.names import qualified_name_errors
 from pykubelet.api.normal_form import normal_form
 from pykubelet.api.pod_resources import is_overcommit_allowed
 from pykubelet.api.quantity import Quantity, parse_quantity
+from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
-from pykubelet.kinds.kind import Strategy
+from pykubelet.kinds.kind import Kind, Strategy
 from pykubelet.kinds.metadata import metadata_errors
 from pykubelet.kinds.resources import container_resource_name_errors, resource_name_errors
 
 _LIMIT_TYPES = frozenset({"Pod", "Container", "PersistentVolumeClaim"})
+# Each pair that must be in order, how messages call both, the field at fault, and whose value they show.
+_ORDER = (
+    ("min", "max", "min value", "max value", "min", "min"),
+    ("min", "defaultRequest", "min value", "default request value", "defaultRequest", "defaultRequest"),
+    ("defaultRequest", "max", "default request value", "max value", "defaultRequest", "defaultRequest"),
+    ("defaultRequest", "default", "default request value", "default limit value", "defaultRequest", "defaultRequest"),
+    ("min", "default", "min value", "default value", "default", "min"),
+    ("default", "max", "default value", "max value", "default", "max"),
+)
 
 
 def _default(document: Document) -> Document:
@@ -85,17 +95,6 @@ def _limit_errors(limit: Document, path: str) -> list[FieldError]:
     return errors
 
 
-# Each pair that must be in order, how messages call both, the field at fault, and whose value they show.
-_ORDER = (
-    ("min", "max", "min value", "max value", "min", "min"),
-    ("min", "defaultRequest", "min value", "default request value", "defaultRequest", "defaultRequest"),
-    ("defaultRequest", "max", "default request value", "max value", "defaultRequest", "defaultRequest"),
-    ("defaultRequest", "default", "default request value", "default limit value", "defaultRequest", "defaultRequest"),
-    ("min", "default", "min value", "default value", "default", "min"),
-    ("default", "max", "default value", "max value", "default", "max"),
-)
-
-
 def _order_errors(name: str, values: Mapping[str, Quantity], path: str) -> list[FieldError]:
     """Complaints about amounts of one resource that contradict each other."""
     errors = [
@@ -128,9 +127,14 @@ def _ratio_errors(values: Mapping[str, Quantity], path: str) -> list[FieldError]
     return errors
 
 
-LIMIT_RANGES = Strategy(
-    default=_default,
-    validate_create=_validate,
-    validate_update=_validate_update,
-    allows_create_on_update=True,
+KIND = Kind(
+    resource=Resource("", "v1", "limitranges", "LimitRange"),
+    definition="core.v1.LimitRange",
+    short_names=("limits",),
+    strategy=Strategy(
+        default=_default,
+        validate_create=_validate,
+        validate_update=_validate_update,
+        allows_create_on_update=True,
+    ),
 )

@@ -14,13 +14,16 @@ pkg/apis/core/validation/validation.go
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pykubelet.api.field_errors import FieldError, TypedString, invalid
 from pykubelet.api.names import dns1123_label_errors
 from pykubelet.api.normal_form import normal_form
+from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
-from pykubelet.kinds.kind import Strategy
+from pykubelet.api.times import Age
+from pykubelet.kinds.columns import at, created, name_of
+from pykubelet.kinds.kind import ALL_VERBS, Kind, Strategy
 from pykubelet.kinds.metadata import finalizer_name_errors, metadata_errors, metadata_update_errors
 
 FINALIZER = "kubernetes"
@@ -34,6 +37,8 @@ _FINE = {
     "NamespaceContentRemaining": ("ContentRemoved", "All content successfully removed"),
     "NamespaceFinalizersRemaining": ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
 }
+_NAME_LABEL = "kubernetes.io/metadata.name"
+_FINALIZER = "kubernetes"
 
 
 class RemainingContent(NamedTuple):
@@ -118,10 +123,6 @@ def _resource_name(resource: str) -> str:
     return resource if "." in resource else f"{resource}."
 
 
-_NAME_LABEL = "kubernetes.io/metadata.name"
-_FINALIZER = "kubernetes"
-
-
 def _default(document: Document) -> Document:
     namespace = normal_form(document, "core.v1.Namespace")
     metadata = namespace["metadata"]
@@ -192,15 +193,29 @@ def _fields(namespace: Document) -> Mapping[str, str]:
     }
 
 
-NAMESPACES = Strategy(
-    default=_default,
-    prepare_create=_prepare_create,
-    validate_create=_validate,
-    prepare_update=_prepare_update,
-    validate_update=_validate_update,
-    prepare_status=_prepare_status,
-    validate_status=_validate_status,
-    fields=_fields,
+def _cells(document: Document, age: Age) -> list[Any]:
+    """Name, status, age."""
+    return [name_of(document), at(document, "status").get("phase", ""), created(document, age)]
+
+
+KIND = Kind(
+    resource=Resource("", "v1", "namespaces", "Namespace", namespaced=False),
+    definition="core.v1.Namespace",
+    short_names=("ns",),
+    verbs=tuple(verb for verb in ALL_VERBS if verb != "deletecollection"),
+    subresources=("finalize", "status"),
+    strategy=Strategy(
+        default=_default,
+        prepare_create=_prepare_create,
+        validate_create=_validate,
+        prepare_update=_prepare_update,
+        validate_update=_validate_update,
+        prepare_status=_prepare_status,
+        validate_status=_validate_status,
+        fields=_fields,
+    ),
+    subresource_strategies={
+        "finalize": Strategy(default=_default, prepare_update=_prepare_finalize, validate_update=_validate_finalize)
+    },
+    cells=_cells,
 )
-FINALIZE = Strategy(default=_default, prepare_update=_prepare_finalize, validate_update=_validate_finalize)
-"""The rules of namespaces/finalize."""

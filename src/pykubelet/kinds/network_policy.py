@@ -4,6 +4,8 @@ Upstream: pkg/registry/networking/networkpolicy/strategy.go, pkg/apis/networking
 pkg/apis/networking/validation/validation.go
 """
 
+from typing import Any
+
 from pykubelet.api.field_errors import (
     FieldError,
     TypedString,
@@ -15,9 +17,12 @@ from pykubelet.api.field_errors import (
 )
 from pykubelet.api.names import Network, cidr_errors, parse_network, port_name_errors, port_number_errors
 from pykubelet.api.normal_form import normal_form
+from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
-from pykubelet.kinds.addresses import network_policy_warnings
-from pykubelet.kinds.kind import Strategy, Warnings, first_generation, next_generation
+from pykubelet.api.times import Age
+from pykubelet.kinds.addresses import cidr_warnings
+from pykubelet.kinds.columns import at, created, format_selector, name_of
+from pykubelet.kinds.kind import Kind, Strategy, Warnings, first_generation, next_generation
 from pykubelet.kinds.metadata import label_selector_errors, metadata_errors, metadata_update_errors
 
 _PROTOCOLS = ("TCP", "UDP", "SCTP")
@@ -130,14 +135,37 @@ def _is_strictly_inside(hole: Network, network: Network) -> bool:
     return same_family and hole.network_address in network and hole.prefixlen > network.prefixlen
 
 
-STRATEGIES: dict[str, Strategy] = {
-    "networkpolicies.networking.k8s.io": Strategy(
+def _cells(document: Document, age: Age) -> list[Any]:
+    """Name, pod selector, age."""
+    return [name_of(document), format_selector(at(document, "spec", "podSelector")), created(document, age)]
+
+
+def network_policy_warnings(document: Document) -> list[str]:
+    """About a NetworkPolicy."""
+    warnings: list[str] = []
+    for direction, peers in (("ingress", "from"), ("egress", "to")):
+        for index, rule in enumerate(document.get("spec", {}).get(direction, ())):
+            for place, peer in enumerate(rule.get(peers, ())):
+                if (block := peer.get("ipBlock")) is None:
+                    continue
+                path = f"spec.{direction}[{index}].{peers}[{place}].ipBlock"
+                warnings += cidr_warnings(block.get("cidr", ""), f"{path}.cidr")
+                for exception, cidr in enumerate(block.get("except", ())):
+                    warnings += cidr_warnings(cidr, f"{path}.except[{exception}]")
+    return warnings
+
+
+KIND = Kind(
+    resource=Resource("networking.k8s.io", "v1", "networkpolicies", "NetworkPolicy"),
+    definition="networking.v1.NetworkPolicy",
+    short_names=("netpol",),
+    strategy=Strategy(
         default=_default,
         prepare_create=first_generation,
         validate_create=_validate_create,
         prepare_update=_prepare_update,
         validate_update=_validate_update,
         warnings=Warnings.always(network_policy_warnings),
-    )
-}
-"""By group resource."""
+    ),
+    cells=_cells,
+)

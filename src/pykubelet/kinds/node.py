@@ -9,6 +9,7 @@ Upstream: pkg/api/node/util.go, pkg/api/storage/util.go
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pykubelet.api.field_errors import (
     ErrorType,
@@ -24,9 +25,12 @@ from pykubelet.api.field_errors import (
 from pykubelet.api.names import cidr_errors, label_value_errors
 from pykubelet.api.normal_form import normal_form
 from pykubelet.api.quantity import parse_quantity
+from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
-from pykubelet.kinds.addresses import node_warnings
-from pykubelet.kinds.kind import Strategy, Warnings
+from pykubelet.api.times import UNKNOWN, Age
+from pykubelet.kinds.addresses import cidr_warnings
+from pykubelet.kinds.columns import NONE, at, created, name_of
+from pykubelet.kinds.kind import Kind, Strategy, Warnings
 from pykubelet.kinds.metadata import label_name_errors, metadata_errors, metadata_update_errors
 from pykubelet.kinds.resources import amount_errors
 
@@ -40,6 +44,10 @@ DEPRECATED_LABELS = {
     "scheduler.alpha.kubernetes.io/preferAvoidPods": "deprecated since v1.22; use Taints and Tolerations instead",
     "node-role.kubernetes.io/master": 'use "node-role.kubernetes.io/control-plane" instead',
 }
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+_ROLE_PREFIX = "node-role.kubernetes.io/"
+_ROLE_LABEL = "kubernetes.io/role"
 
 
 def selector_term_warnings(term: Document, path: str, *, checks_values: bool = False) -> list[str]:
@@ -53,28 +61,6 @@ def selector_term_warnings(term: Document, path: str, *, checks_values: bool = F
             for place, value in enumerate(expression.get("values", ())):
                 warnings += [f"{at}.values[{place}]: {value} is invalid, {why}" for why in label_value_errors(value)]
     return warnings
-
-
-def runtime_class_warnings(document: Document) -> list[str]:
-    """About a RuntimeClass; upstream does not name the label."""
-    selector = document.get("scheduling", {}).get("nodeSelector", {})
-    return [
-        f"scheduling.nodeSelector: {DEPRECATED_LABELS[key]}" for key in sorted(selector) if key in DEPRECATED_LABELS
-    ]
-
-
-def storage_class_warnings(document: Document) -> list[str]:
-    """About a StorageClass."""
-    return [
-        f"allowedTopologies[{index}].matchLabelExpressions[{place}].key: {said}"
-        for index, term in enumerate(document.get("allowedTopologies", ()))
-        for place, expression in enumerate(term.get("matchLabelExpressions", ()))
-        if (said := DEPRECATED_LABELS.get(expression.get("key", "")))
-    ]
-
-
-_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-_NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 
 
 def with_not_ready_taint(node: Document) -> Document:
@@ -205,14 +191,64 @@ def _without(document: Document, name: str) -> Document:
     return {key: value for key, value in document.items() if key != name} if name in document else document
 
 
-NODES = Strategy(
-    default=_default,
-    prepare_create=_prepare_create,
-    validate_create=_validate,
-    prepare_update=_prepare_update,
-    validate_update=_validate_update,
-    prepare_status=_prepare_status,
-    validate_status=_validate_status,
-    warnings=Warnings.always(node_warnings),
-    fields=_fields,
+def _cells(document: Document, age: Age) -> list[Any]:
+    """Name, status, roles, age, version, internal IP, external IP, OS image, kernel version, container runtime."""
+    info = at(document, "status", "nodeInfo")
+    addresses = at(document, "status").get("addresses") or ()
+    return [
+        name_of(document),
+        _node_status(document),
+        _roles(at(document, "metadata", "labels")) or NONE,
+        created(document, age),
+        info.get("kubeletVersion", ""),
+        *(
+            next((each.get("address", "") for each in addresses if each.get("type") == type), NONE)
+            for type in ("InternalIP", "ExternalIP")
+        ),
+        *(info.get(key) or UNKNOWN for key in ("osImage", "kernelVersion", "containerRuntimeVersion")),
+    ]
+
+
+def _node_status(document: Document) -> str:
+    conditions = at(document, "status").get("conditions") or ()
+    ready = {each.get("type"): each.get("status") for each in conditions}.get("Ready")
+    status = "Unknown" if ready is None else "Ready" if ready == "True" else "NotReady"
+    return f"{status},SchedulingDisabled" if at(document, "spec").get("unschedulable") else status
+
+
+def _roles(labels: dict[str, str]) -> str:
+    named = {key.removeprefix(_ROLE_PREFIX) for key in labels if key.startswith(_ROLE_PREFIX)}
+    return ",".join(sorted((named | {labels.get(_ROLE_LABEL, "")}) - {""}))
+
+
+def node_warnings(document: Document) -> list[str]:
+    """About a Node."""
+    spec = document["spec"]
+    warnings: list[str] = []
+    if "configSource" in spec:
+        warnings.append("spec.configSource: the feature is removed")
+    if spec.get("externalID"):
+        warnings.append("spec.externalID: this field is deprecated, and is unused by Kubernetes")
+    for index, cidr in enumerate(spec.get("podCIDRs", ())):
+        warnings += cidr_warnings(cidr, f"spec.podCIDRs[{index}]")
+    return warnings
+
+
+KIND = Kind(
+    resource=Resource("", "v1", "nodes", "Node", namespaced=False),
+    definition="core.v1.Node",
+    short_names=("no",),
+    subresources=("proxy", "status"),
+    strategy=Strategy(
+        default=_default,
+        prepare_create=_prepare_create,
+        validate_create=_validate,
+        prepare_update=_prepare_update,
+        validate_update=_validate_update,
+        prepare_status=_prepare_status,
+        validate_status=_validate_status,
+        warnings=Warnings.always(node_warnings),
+        fields=_fields,
+    ),
+    cells=_cells,
 )

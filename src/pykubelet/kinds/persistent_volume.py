@@ -4,7 +4,7 @@ Upstream: pkg/registry/core/{persistentvolume,persistentvolumeclaim}/strategy.go
 ValidatePersistentVolumeClaim and their like in pkg/apis/core/validation/validation.go
 """
 
-from collections.abc import Sequence
+from typing import Any
 
 from pykubelet.api.field_errors import (
     FieldError,
@@ -18,21 +18,39 @@ from pykubelet.api.field_errors import (
 from pykubelet.api.names import dns1123_subdomain_errors
 from pykubelet.api.normal_form import normal_form
 from pykubelet.api.quantity import parse_quantity
+from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
+from pykubelet.api.times import Age
+from pykubelet.kinds.columns import UNSET, at, created, name_of, quantity_text
 from pykubelet.kinds.go_values import go_diff, internal_form
-from pykubelet.kinds.kind import Strategy, Warnings
+from pykubelet.kinds.kind import Kind, Strategy, Warnings
 from pykubelet.kinds.metadata import immutable_errors, metadata_errors, metadata_update_errors
-from pykubelet.kinds.persistent_volume_claim import claim_spec_errors, claim_warnings, volume_warnings
+from pykubelet.kinds.node import selector_term_warnings
+from pykubelet.kinds.persistent_volume_claim import (
+    STORAGE_CLASS_ANNOTATION,
+    STORAGE_CLASS_WARNING,
+    VOLUME_MODES,
+    access_modes_errors,
+    shown_access_modes,
+    shown_phase,
+    shown_storage_class,
+)
 from pykubelet.kinds.pod.defaults import default_volume_source
 from pykubelet.kinds.pod.references import backstep_errors
 from pykubelet.kinds.pod.scheduling import node_selector_errors
-from pykubelet.kinds.pod.volume_sources import STORAGE_SYSTEM_RULES
+from pykubelet.kinds.pod.volume_sources import GONE_SYSTEMS, STORAGE_SYSTEM_RULES
 from pykubelet.kinds.pod.volumes import csi_driver_errors, host_path_errors, nfs_errors
 
-_ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
-_VOLUME_MODES = ("Block", "Filesystem")
 _RECLAIM_POLICIES = ("Delete", "Recycle", "Retain")
-_BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
+_DEPRECATED_ANNOTATIONS = {
+    STORAGE_CLASS_ANNOTATION: STORAGE_CLASS_WARNING,
+    "volume.beta.kubernetes.io/mount-options": 'deprecated since v1.31; use "mountOptions" attribute instead',
+}
+_RECYCLE = (
+    "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended approach is "
+    "to use dynamic provisioning."
+)
+_OF_VOLUMES = ("cephfs", "photonPersistentDisk", "scaleIO", "storageos", "glusterfs", "rbd")
 
 
 def _local_errors(source: Document, path: str) -> list[FieldError]:
@@ -77,7 +95,7 @@ _SOURCES = {
 }
 
 
-def _default_volume(document: Document) -> Document:
+def _default(document: Document) -> Document:
     volume = normal_form(document, "core.v1.PersistentVolume")
     spec = {"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem", **volume["spec"]}
     for name in _SOURCES:
@@ -86,7 +104,7 @@ def _default_volume(document: Document) -> Document:
     return {**volume, "spec": spec, "status": {"phase": "Pending", **volume["status"]}}
 
 
-def _prepare_volume_create(volume: Document) -> Document:
+def _prepare_create(volume: Document) -> Document:
     status = {"phase": "Pending", "lastPhaseTransitionTime": volume["metadata"].get("creationTimestamp")}
     return {**volume, "status": {name: value for name, value in status.items() if value is not None}}
 
@@ -95,23 +113,19 @@ def _keep_status(new: Document, old: Document) -> Document:
     return {**new, "status": old["status"]}
 
 
-def _keep_spec(new: Document, old: Document) -> Document:
-    return {**new, "spec": old["spec"]}
-
-
-def _prepare_volume_status(new: Document, old: Document) -> Document:
+def _prepare_status(new: Document, old: Document) -> Document:
     status, before = new["status"], old["status"]
     if status.get("phase") == before.get("phase") and "lastPhaseTransitionTime" in before:
         status = {"lastPhaseTransitionTime": before["lastPhaseTransitionTime"], **status}
     return {**new, "spec": old["spec"], "status": status}
 
 
-def _validate_volume(volume: Document) -> list[FieldError]:
+def _validate(volume: Document) -> list[FieldError]:
     spec = volume["spec"]
     modes = spec.get("accessModes", [])
     errors = metadata_errors(volume["metadata"], namespaced=False)
     errors += [] if modes else [required("spec.accessModes")]
-    errors += _modes_errors(modes)
+    errors += access_modes_errors(modes, "spec.accessModes")
     errors += _capacity_errors(spec.get("capacity", {}))
     policy = spec["persistentVolumeReclaimPolicy"]
     if policy not in _RECLAIM_POLICIES:
@@ -124,18 +138,9 @@ def _validate_volume(volume: Document) -> list[FieldError]:
         errors.append(forbidden("spec.persistentVolumeReclaimPolicy", detail))
     if name := spec.get("storageClassName", ""):
         errors += each_invalid("spec.storageClassName", name, dns1123_subdomain_errors(name))
-    if spec["volumeMode"] not in _VOLUME_MODES:
-        errors.append(not_supported("spec.volumeMode", TypedString(spec["volumeMode"]), _VOLUME_MODES))
+    if spec["volumeMode"] not in VOLUME_MODES:
+        errors.append(not_supported("spec.volumeMode", TypedString(spec["volumeMode"]), VOLUME_MODES))
     return errors + _attributes_class_errors(spec)
-
-
-def _modes_errors(modes: Sequence[str]) -> list[FieldError]:
-    at = "spec.accessModes"
-    errors = [not_supported(at, TypedString(mode), _ACCESS_MODES) for mode in modes if mode not in _ACCESS_MODES]
-    known = set(modes) & set(_ACCESS_MODES)
-    if "ReadWriteOncePod" in known and len(known) > 1:
-        errors.append(forbidden(at, "may not use ReadWriteOncePod with other access modes"))
-    return errors
 
 
 def _capacity_errors(capacity: Document) -> list[FieldError]:
@@ -179,9 +184,9 @@ def _attributes_class_errors(spec: Document) -> list[FieldError]:
     return errors if "csi" in spec else [*errors, missing]
 
 
-def _validate_volume_update(new: Document, old: Document) -> list[FieldError]:
+def _validate_update(new: Document, old: Document) -> list[FieldError]:
     spec, before = new["spec"], old["spec"]
-    errors = _validate_volume(new) * 2
+    errors = _validate(new) * 2
     source, old_source = ({name: each[name] for name in _SOURCES if name in each} for each in (spec, before))
     if (
         "controllerExpandSecretRef" not in old_source.get("csi", {"controllerExpandSecretRef": None})
@@ -205,110 +210,57 @@ def _validate_volume_update(new: Document, old: Document) -> list[FieldError]:
     return errors
 
 
-def _validate_metadata_update(new: Document, old: Document) -> list[FieldError]:
+def _validate_status(new: Document, old: Document) -> list[FieldError]:
     return metadata_update_errors(new["metadata"], old["metadata"])
 
 
-def _default_claim(document: Document) -> Document:
-    claim = normal_form(document, "core.v1.PersistentVolumeClaim")
-    spec = {"volumeMode": "Filesystem", **claim["spec"]}
-    return {**claim, "spec": spec, "status": {"phase": "Pending", **claim["status"]}}
+def _cells(document: Document, age: Age) -> list[Any]:
+    """Name, capacity, access modes, reclaim policy, status, claim, classes, reason, age, volume mode."""
+    spec, status = at(document, "spec"), at(document, "status")
+    claim = spec.get("claimRef")
+    return [
+        name_of(document),
+        quantity_text(at(spec, "capacity").get("storage")),
+        shown_access_modes(spec.get("accessModes") or ()),
+        spec.get("persistentVolumeReclaimPolicy", ""),
+        shown_phase(document),
+        f"{claim.get('namespace', '')}/{claim.get('name', '')}" if claim is not None else "",
+        shown_storage_class(document),
+        spec.get("volumeAttributesClassName", UNSET),
+        status.get("reason", ""),
+        created(document, age),
+        spec.get("volumeMode", UNSET),
+    ]
 
 
-def _prepare_claim_create(claim: Document) -> Document:
-    return {**claim, "spec": _with_data_sources(claim["spec"], {}), "status": {"phase": "Pending"}}
+def volume_warnings(document: Document) -> list[str]:
+    """About a PersistentVolume."""
+    spec, annotations = document["spec"], document["metadata"].get("annotations", {})
+    warnings = [
+        f"metadata.annotations[{key}]: {said}" for key, said in _DEPRECATED_ANNOTATIONS.items() if key in annotations
+    ]
+    if spec.get("persistentVolumeReclaimPolicy") == "Recycle":
+        warnings.append(_RECYCLE)
+    terms = spec.get("nodeAffinity", {}).get("required", {}).get("nodeSelectorTerms", ())
+    for index, term in enumerate(terms):
+        warnings += selector_term_warnings(term, f"spec.nodeAffinity.required.nodeSelectorTerms[{index}]")
+    return warnings + [f"spec.{GONE_SYSTEMS[kind]}" for kind in _OF_VOLUMES if kind in spec]
 
 
-def _prepare_claim_update(new: Document, old: Document) -> Document:
-    return {**new, "spec": _with_data_sources(new["spec"], old["spec"]), "status": old["status"]}
-
-
-def _with_data_sources(spec: Document, old: Document) -> Document:
-    """The spec with its source of data under both names; the older one knows claims and snapshots only."""
-    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
-    if source is not None and reference is None:
-        known = {("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot")}
-        if (source.get("apiGroup", ""), source["kind"]) in known or "dataSource" in old or "dataSourceRef" in old:
-            return {**spec, "dataSourceRef": source}
-        return {name: value for name, value in spec.items() if name != "dataSource"}
-    if reference is not None and source is None and not reference.get("namespace"):
-        return {**spec, "dataSource": {name: value for name, value in reference.items() if name != "namespace"}}
-    return spec
-
-
-def _validate_claim(claim: Document) -> list[FieldError]:
-    return metadata_errors(claim["metadata"]) + claim_spec_errors(claim["spec"], "spec")
-
-
-def _validate_claim_update(new: Document, old: Document) -> list[FieldError]:
-    spec, before, is_bound = new["spec"], old["spec"], old["status"].get("phase") == "Bound"
-    errors = [*_validate_claim(new), *metadata_update_errors(new["metadata"], old["metadata"]), *_validate_claim(new)]
-    annotations, old_annotations = (each["metadata"].get("annotations", {}) for each in (new, old))
-    if annotations.get(_BETA_CLASS, "") != old_annotations.get(_BETA_CLASS, ""):
-        at = f"metadata.annotations.{_BETA_CLASS}"
-        errors.append(invalid(at, annotations.get(_BETA_CLASS, ""), "field is immutable"))
-    kept = _comparable(spec, before, is_bound=is_bound)
-    fixed = (
-        before if "volumeName" in before or "volumeName" not in spec else {**before, "volumeName": spec["volumeName"]}
-    )
-    if kept != fixed:
-        sides = (internal_form(each, "core.PersistentVolumeClaimSpec") for each in (fixed, kept))
-        text = (
-            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
-        )
-        errors.append(forbidden("spec", f"{text}\n{go_diff(*sides)}"))
-    size, old_size = (
-        parse_quantity(each["resources"].get("requests", {}).get("storage", "0")) for each in (spec, before)
-    )
-    if size < old_size and size <= parse_quantity(old["status"].get("capacity", {}).get("storage", "0")):
-        errors.append(forbidden("spec.resources.requests.storage", "field can not be less than status.capacity"))
-    mode = spec["volumeMode"]
-    return errors + immutable_errors(mode, before["volumeMode"], "volumeMode", shown=TypedString(mode))
-
-
-def _comparable(spec: Document, before: Document, *, is_bound: bool) -> Document:
-    """The new spec with the changes taken back that are allowed."""
-    kept = dict(spec)
-    if "storageClassName" not in before:
-        # A class may be chosen late, once there is a default one.
-        kept.pop("storageClassName", None)
-    if not is_bound:
-        return kept
-    kept.pop("volumeAttributesClassName", None)
-    if "volumeAttributesClassName" in before:
-        kept["volumeAttributesClassName"] = before["volumeAttributesClassName"]
-    requests, old_requests = (each["resources"].get("requests", {}) for each in (spec, before))
-    if requests:
-        kept["resources"] = {**spec["resources"], "requests": {**requests, "storage": old_requests.get("storage", "0")}}
-    return kept
-
-
-def _validate_claim_status(new: Document, old: Document) -> list[FieldError]:
-    errors = metadata_update_errors(new["metadata"], old["metadata"])
-    for field in ("capacity", "allocatedResources"):
-        for name, text in new["status"].get(field, {}).items():
-            if (amount := parse_quantity(text).value()) < 0:
-                errors.append(invalid(f"status.{field}[{name}]", amount, "must be a valid resource quantity"))
-    return errors
-
-
-PERSISTENT_VOLUMES = Strategy(
-    default=_default_volume,
-    prepare_create=_prepare_volume_create,
-    validate_create=_validate_volume,
-    prepare_update=_keep_status,
-    validate_update=_validate_volume_update,
-    prepare_status=_prepare_volume_status,
-    validate_status=_validate_metadata_update,
-    warnings=Warnings.always(volume_warnings),
-)
-PERSISTENT_VOLUME_CLAIMS = Strategy(
-    default=_default_claim,
-    prepare_create=_prepare_claim_create,
-    validate_create=_validate_claim,
-    prepare_update=_prepare_claim_update,
-    validate_update=_validate_claim_update,
-    prepare_status=_keep_spec,
-    validate_status=_validate_claim_status,
-    warnings=Warnings.always(claim_warnings),
+KIND = Kind(
+    resource=Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False),
+    definition="core.v1.PersistentVolume",
+    short_names=("pv",),
+    subresources=("status",),
+    strategy=Strategy(
+        default=_default,
+        prepare_create=_prepare_create,
+        validate_create=_validate,
+        prepare_update=_keep_status,
+        validate_update=_validate_update,
+        prepare_status=_prepare_status,
+        validate_status=_validate_status,
+        warnings=Warnings.always(volume_warnings),
+    ),
+    cells=_cells,
 )

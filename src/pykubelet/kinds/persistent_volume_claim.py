@@ -8,28 +8,39 @@ Warnings about volumes, claims and amounts of bytes.
 Upstream: pkg/api/persistentvolume/util.go, pkg/api/persistentvolumeclaim/util.go
 """
 
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Sequence
+from typing import Any
 
 from pykubelet.api.field_errors import (
     FieldError,
     TypedString,
     each_invalid,
     forbidden,
-    go_quote,
     invalid,
     not_supported,
     required,
 )
-from pykubelet.api.int64 import MAX_INT64, MIN_INT64
 from pykubelet.api.names import dns1123_label_errors, dns1123_subdomain_errors
-from pykubelet.api.quantity import Format, parse_quantity
+from pykubelet.api.normal_form import normal_form
+from pykubelet.api.quantity import parse_quantity
+from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
-from pykubelet.kinds.metadata import annotations_errors, label_selector_errors, labels_errors
-from pykubelet.kinds.node import selector_term_warnings
+from pykubelet.api.times import Age
+from pykubelet.kinds.columns import UNSET, at, created, name_of, quantity_text
+from pykubelet.kinds.go_values import go_diff, internal_form
+from pykubelet.kinds.kind import Kind, Strategy, Warnings
+from pykubelet.kinds.metadata import (
+    annotations_errors,
+    immutable_errors,
+    label_selector_errors,
+    labels_errors,
+    metadata_errors,
+    metadata_update_errors,
+)
+from pykubelet.kinds.resources import fraction_warnings
 
-_ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
-_VOLUME_MODES = ("Block", "Filesystem")
+ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+VOLUME_MODES = ("Block", "Filesystem")
 # Go's names of the fields that a template may not set, in Go's order, with the wire's names.
 _FORBIDDEN_METADATA = (
     ("name", "name"),
@@ -46,6 +57,14 @@ _FORBIDDEN_METADATA = (
     ("finalizers", "finalizers"),
     ("managedFields", "managedFields"),
 )
+STORAGE_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
+STORAGE_CLASS_WARNING = 'deprecated since v1.8; use "storageClassName" attribute instead'
+_SHORT_ACCESS_MODES = {
+    "ReadWriteOnce": "RWO",
+    "ReadOnlyMany": "ROX",
+    "ReadWriteMany": "RWX",
+    "ReadWriteOncePod": "RWOP",
+}
 
 
 def claim_template_errors(template: Document, path: str) -> list[FieldError]:
@@ -62,21 +81,23 @@ def claim_spec_errors(spec: Document, path: str) -> list[FieldError]:
     modes = spec.get("accessModes", ())
     errors = [] if modes else [required(f"{path}.accessModes", "at least 1 access mode is required")]
     errors += label_selector_errors(spec.get("selector"), f"{path}.selector")
-    errors += [
-        not_supported(f"{path}.accessModes", TypedString(mode), _ACCESS_MODES)
-        for mode in modes
-        if mode not in _ACCESS_MODES
-    ]
-    known = set(modes) & set(_ACCESS_MODES)
-    if "ReadWriteOncePod" in known and len(known) > 1:
-        errors.append(forbidden(f"{path}.accessModes", "may not use ReadWriteOncePod with other access modes"))
+    errors += access_modes_errors(modes, f"{path}.accessModes")
     errors += _storage_errors(spec.get("resources", {}).get("requests", {}), f"{path}.resources[storage]")
     errors += _class_name_errors(spec.get("storageClassName", ""), f"{path}.storageClassName")
     mode = spec.get("volumeMode")
-    if mode is not None and mode not in _VOLUME_MODES:
-        errors.append(not_supported(f"{path}.volumeMode", TypedString(mode), _VOLUME_MODES))
+    if mode is not None and mode not in VOLUME_MODES:
+        errors.append(not_supported(f"{path}.volumeMode", TypedString(mode), VOLUME_MODES))
     errors += _data_sources_errors(spec, path)
     return errors + _class_name_errors(spec.get("volumeAttributesClassName", ""), f"{path}.volumeAttributesClassName")
+
+
+def access_modes_errors(modes: Sequence[str], path: str) -> list[FieldError]:
+    """Validates the access modes of a claim or a volume."""
+    errors = [not_supported(path, TypedString(mode), ACCESS_MODES) for mode in modes if mode not in ACCESS_MODES]
+    known = set(modes) & set(ACCESS_MODES)
+    if "ReadWriteOncePod" in known and len(known) > 1:
+        errors.append(forbidden(path, "may not use ReadWriteOncePod with other access modes"))
+    return errors
 
 
 def _storage_errors(requests: Document, path: str) -> list[FieldError]:
@@ -120,55 +141,13 @@ def _data_source_errors(source: Document, path: str) -> list[FieldError]:
     return errors
 
 
-_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
-_DEPRECATED_ANNOTATIONS = {
-    _STORAGE_CLASS: 'deprecated since v1.8; use "storageClassName" attribute instead',
-    "volume.beta.kubernetes.io/mount-options": 'deprecated since v1.31; use "mountOptions" attribute instead',
-}
-_RECYCLE = (
-    "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended approach is "
-    "to use dynamic provisioning."
-)
-GONE_SYSTEMS = {
-    "photonPersistentDisk": "photonPersistentDisk: deprecated in v1.11, non-functional in v1.16+",
-    "gitRepo": "gitRepo: deprecated in v1.11, and disabled by default in v1.33+",
-    "scaleIO": "scaleIO: deprecated in v1.16, non-functional in v1.22+",
-    "flocker": "flocker: deprecated in v1.22, non-functional in v1.25+",
-    # The warning names the field of the Go type.
-    "storageos": "storageOS: deprecated in v1.22, non-functional in v1.25+",
-    "quobyte": "quobyte: deprecated in v1.22, non-functional in v1.25+",
-    "glusterfs": "glusterfs: deprecated in v1.25, non-functional in v1.26+",
-    "cephfs": "cephfs: deprecated in v1.28, non-functional in v1.31+",
-    "rbd": "rbd: deprecated in v1.28, non-functional in v1.31+",
-}
-"""Storage that is supported no more, by the field of a volume that asks for it."""
-_OF_VOLUMES = ("cephfs", "photonPersistentDisk", "scaleIO", "storageos", "glusterfs", "rbd")
-# Numbers of so many digits upstream multiplies by powers of ten one by one, but for these powers.
-_FEW_DIGITS = 18
-_POWERS_AT_ONCE = frozenset({1, 2, 3, 6, 9})
-
-
-def volume_warnings(document: Document) -> list[str]:
-    """About a PersistentVolume."""
-    spec, annotations = document["spec"], document["metadata"].get("annotations", {})
-    warnings = [
-        f"metadata.annotations[{key}]: {said}" for key, said in _DEPRECATED_ANNOTATIONS.items() if key in annotations
-    ]
-    if spec.get("persistentVolumeReclaimPolicy") == "Recycle":
-        warnings.append(_RECYCLE)
-    terms = spec.get("nodeAffinity", {}).get("required", {}).get("nodeSelectorTerms", ())
-    for index, term in enumerate(terms):
-        warnings += selector_term_warnings(term, f"spec.nodeAffinity.required.nodeSelectorTerms[{index}]")
-    return warnings + [f"spec.{GONE_SYSTEMS[kind]}" for kind in _OF_VOLUMES if kind in spec]
-
-
 def claim_warnings(document: Document) -> list[str]:
     """About a PersistentVolumeClaim."""
     annotations = document["metadata"].get("annotations", {})
     warnings = claim_spec_warnings(document["spec"], "spec")
-    if _STORAGE_CLASS not in annotations:
+    if STORAGE_CLASS_ANNOTATION not in annotations:
         return warnings
-    return [f"metadata.annotations[{_STORAGE_CLASS}]: {_DEPRECATED_ANNOTATIONS[_STORAGE_CLASS]}", *warnings]
+    return [f"metadata.annotations[{STORAGE_CLASS_ANNOTATION}]: {STORAGE_CLASS_WARNING}", *warnings]
 
 
 def claim_spec_warnings(spec: Document, path: str) -> list[str]:
@@ -181,24 +160,140 @@ def claim_spec_warnings(spec: Document, path: str) -> list[str]:
     ]
 
 
-def fraction_warnings(amounts: Mapping[str, str], resource: str, path: str) -> list[str]:
-    """About the amount of a resource that is counted in bytes."""
-    text = amounts.get(resource)
-    if text is None or not _is_fractional(text):
-        return []
-    shown = go_quote(str(parse_quantity(text)))
-    return [f"{path}[{resource}]: fractional byte value {shown} is invalid, must be an integer"]
+def _cells(document: Document, age: Age) -> list[Any]:
+    """Name, status, volume, capacity, access modes, classes, age, volume mode."""
+    spec, status = at(document, "spec"), at(document, "status")
+    bound = spec.get("volumeName", "")
+    return [
+        name_of(document),
+        shown_phase(document),
+        bound,
+        quantity_text(at(status, "capacity").get("storage")) if bound else "",
+        shown_access_modes(status.get("accessModes") or ()) if bound else "",
+        shown_storage_class(document),
+        spec.get("volumeAttributesClassName", UNSET),
+        created(document, age),
+        spec.get("volumeMode", UNSET),
+    ]
 
 
-@lru_cache(maxsize=1024)
-def _is_fractional(text: str) -> bool:
-    quantity = parse_quantity(text)
-    thousandths = quantity.milli_value()
-    if MIN_INT64 < thousandths < MAX_INT64:
-        return thousandths % 1000 != 0
-    # Upstream counts thousandths in 64 bits: those of larger amounts (10Pi) wrap around, or count as none (10P).
-    power = quantity.scale + 3
-    has_few_digits = quantity.format is not Format.BINARY_SI and len(str(abs(quantity.unscaled))) <= _FEW_DIGITS
-    if power > _FEW_DIGITS or (has_few_digits and power not in _POWERS_AT_ONCE):
-        return False
-    return bool(((quantity.unscaled * 10**power - MIN_INT64) % 2**64 + MIN_INT64) % 1000)
+def shown_phase(document: Document) -> str:
+    if at(document, "metadata").get("deletionTimestamp"):
+        return "Terminating"
+    return str(at(document, "status").get("phase", ""))
+
+
+def shown_storage_class(document: Document) -> str:
+    annotations = at(document, "metadata", "annotations")
+    found = annotations.get(STORAGE_CLASS_ANNOTATION)
+    return str(at(document, "spec").get("storageClassName", "") if found is None else found)
+
+
+def shown_access_modes(modes: Sequence[str]) -> str:
+    return ",".join(short for mode, short in _SHORT_ACCESS_MODES.items() if mode in modes)
+
+
+def _keep_spec(new: Document, old: Document) -> Document:
+    return {**new, "spec": old["spec"]}
+
+
+def _default(document: Document) -> Document:
+    claim = normal_form(document, "core.v1.PersistentVolumeClaim")
+    spec = {"volumeMode": "Filesystem", **claim["spec"]}
+    return {**claim, "spec": spec, "status": {"phase": "Pending", **claim["status"]}}
+
+
+def _prepare_create(claim: Document) -> Document:
+    return {**claim, "spec": _with_data_sources(claim["spec"], {}), "status": {"phase": "Pending"}}
+
+
+def _prepare_update(new: Document, old: Document) -> Document:
+    return {**new, "spec": _with_data_sources(new["spec"], old["spec"]), "status": old["status"]}
+
+
+def _with_data_sources(spec: Document, old: Document) -> Document:
+    """The spec with its source of data under both names; the older one knows claims and snapshots only."""
+    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    if source is not None and reference is None:
+        known = {("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot")}
+        if (source.get("apiGroup", ""), source["kind"]) in known or "dataSource" in old or "dataSourceRef" in old:
+            return {**spec, "dataSourceRef": source}
+        return {name: value for name, value in spec.items() if name != "dataSource"}
+    if reference is not None and source is None and not reference.get("namespace"):
+        return {**spec, "dataSource": {name: value for name, value in reference.items() if name != "namespace"}}
+    return spec
+
+
+def _validate(claim: Document) -> list[FieldError]:
+    return metadata_errors(claim["metadata"]) + claim_spec_errors(claim["spec"], "spec")
+
+
+def _validate_update(new: Document, old: Document) -> list[FieldError]:
+    spec, before, is_bound = new["spec"], old["spec"], old["status"].get("phase") == "Bound"
+    errors = [*_validate(new), *metadata_update_errors(new["metadata"], old["metadata"]), *_validate(new)]
+    annotations, old_annotations = (each["metadata"].get("annotations", {}) for each in (new, old))
+    if annotations.get(STORAGE_CLASS_ANNOTATION, "") != old_annotations.get(STORAGE_CLASS_ANNOTATION, ""):
+        at = f"metadata.annotations.{STORAGE_CLASS_ANNOTATION}"
+        errors.append(invalid(at, annotations.get(STORAGE_CLASS_ANNOTATION, ""), "field is immutable"))
+    kept = _comparable(spec, before, is_bound=is_bound)
+    fixed = (
+        before if "volumeName" in before or "volumeName" not in spec else {**before, "volumeName": spec["volumeName"]}
+    )
+    if kept != fixed:
+        sides = (internal_form(each, "core.PersistentVolumeClaimSpec") for each in (fixed, kept))
+        text = (
+            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+        )
+        errors.append(forbidden("spec", f"{text}\n{go_diff(*sides)}"))
+    size, old_size = (
+        parse_quantity(each["resources"].get("requests", {}).get("storage", "0")) for each in (spec, before)
+    )
+    if size < old_size and size <= parse_quantity(old["status"].get("capacity", {}).get("storage", "0")):
+        errors.append(forbidden("spec.resources.requests.storage", "field can not be less than status.capacity"))
+    mode = spec["volumeMode"]
+    return errors + immutable_errors(mode, before["volumeMode"], "volumeMode", shown=TypedString(mode))
+
+
+def _comparable(spec: Document, before: Document, *, is_bound: bool) -> Document:
+    """The new spec with the changes taken back that are allowed."""
+    kept = dict(spec)
+    if "storageClassName" not in before:
+        # A class may be chosen late, once there is a default one.
+        kept.pop("storageClassName", None)
+    if not is_bound:
+        return kept
+    kept.pop("volumeAttributesClassName", None)
+    if "volumeAttributesClassName" in before:
+        kept["volumeAttributesClassName"] = before["volumeAttributesClassName"]
+    requests, old_requests = (each["resources"].get("requests", {}) for each in (spec, before))
+    if requests:
+        kept["resources"] = {**spec["resources"], "requests": {**requests, "storage": old_requests.get("storage", "0")}}
+    return kept
+
+
+def _validate_status(new: Document, old: Document) -> list[FieldError]:
+    errors = metadata_update_errors(new["metadata"], old["metadata"])
+    for field in ("capacity", "allocatedResources"):
+        for name, text in new["status"].get(field, {}).items():
+            if (amount := parse_quantity(text).value()) < 0:
+                errors.append(invalid(f"status.{field}[{name}]", amount, "must be a valid resource quantity"))
+    return errors
+
+
+KIND = Kind(
+    resource=Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim"),
+    definition="core.v1.PersistentVolumeClaim",
+    short_names=("pvc",),
+    subresources=("status",),
+    strategy=Strategy(
+        default=_default,
+        prepare_create=_prepare_create,
+        validate_create=_validate,
+        prepare_update=_prepare_update,
+        validate_update=_validate_update,
+        prepare_status=_keep_spec,
+        validate_status=_validate_status,
+        warnings=Warnings.always(claim_warnings),
+    ),
+    cells=_cells,
+)

@@ -9,13 +9,17 @@ Upstream: pkg/registry/policy/poddisruptionbudget/strategy.go, pkg/apis/policy/v
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from pykubelet.api.field_errors import FieldError, TypedString, duplicate, invalid, not_supported, required, too_long
 from pykubelet.api.names import byte_length, regex_error
 from pykubelet.api.normal_form import normal_form
+from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
+from pykubelet.api.times import Age
+from pykubelet.kinds.columns import at, created, name_of
 from pykubelet.kinds.go_values import internal_form
-from pykubelet.kinds.kind import Strategy, keep_spec, keep_status, without_status
+from pykubelet.kinds.kind import Kind, Strategy, keep_spec, keep_status, without_status
 from pykubelet.kinds.metadata import label_name_errors, label_selector_errors
 from pykubelet.kinds.replicas import counts_errors, int_or_percent_errors, over_100_percent_errors
 
@@ -32,6 +36,7 @@ _REASON_RULE = regex_error(
 )
 _MAX_REASON_BYTES = 1024
 _MAX_MESSAGE_BYTES = 32 * 1024
+_EVICTION_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
 
 
 def conditions_errors(conditions: Sequence[Document], path: str) -> list[FieldError]:
@@ -70,9 +75,6 @@ def _condition_errors(condition: Document, path: str) -> list[FieldError]:
     return errors
 
 
-_EVICTION_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
-
-
 def _default(document: Document) -> Document:
     return normal_form(document, "policy.v1.PodDisruptionBudget")
 
@@ -105,8 +107,24 @@ def _validate_status(new: Document, _old: Document) -> list[FieldError]:
     return errors + counts_errors(status, "status", counts)
 
 
-STRATEGIES: dict[str, Strategy] = {
-    "poddisruptionbudgets.policy": Strategy(
+def _cells(document: Document, age: Age) -> list[Any]:
+    """Name, min available, max unavailable, allowed disruptions, age."""
+    spec = at(document, "spec")
+    bounds = (spec.get(name) for name in ("minAvailable", "maxUnavailable"))
+    return [
+        name_of(document),
+        *("N/A" if bound is None else str(bound) for bound in bounds),
+        at(document, "status").get("disruptionsAllowed", 0),
+        created(document, age),
+    ]
+
+
+KIND = Kind(
+    resource=Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"),
+    definition="policy.v1.PodDisruptionBudget",
+    short_names=("pdb",),
+    subresources=("status",),
+    strategy=Strategy(
         default=_default,
         prepare_create=without_status("policy.v1.PodDisruptionBudgetStatus"),
         validate_create=_validate_create,
@@ -115,6 +133,6 @@ STRATEGIES: dict[str, Strategy] = {
         prepare_status=keep_spec,
         validate_status=_validate_status,
         allows_unconditional_update=False,
-    )
-}
-"""By group resource."""
+    ),
+    cells=_cells,
+)

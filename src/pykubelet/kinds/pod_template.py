@@ -19,13 +19,32 @@ pkg/apis/apps/validation/validation.go
 """
 
 from dataclasses import replace
+from typing import Any
 
 from pykubelet.api.field_errors import FieldError, TypedString, forbidden, invalid, not_supported, required
 from pykubelet.api.labels import Selector, SelectorError, selector_from_document
+from pykubelet.api.normal_form import normal_form
+from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
+from pykubelet.api.times import Age
+from pykubelet.kinds.columns import at, format_labels, name_of
 from pykubelet.kinds.go_values import label_selector_value, map_value
-from pykubelet.kinds.metadata import annotations_errors, immutable_errors, label_selector_errors, labels_errors
-from pykubelet.kinds.persistent_volume_claim import claim_spec_warnings
+from pykubelet.kinds.kind import (
+    Kind,
+    Strategy,
+    Warnings,
+    first_generation,
+    generation_changed,
+    next_generation,
+)
+from pykubelet.kinds.metadata import (
+    annotations_errors,
+    immutable_errors,
+    label_selector_errors,
+    labels_errors,
+    metadata_errors,
+    metadata_update_errors,
+)
 from pykubelet.kinds.pod.defaults import default_pod_template_spec
 from pykubelet.kinds.pod.features import API_SERVER_OPTIONS, without_disabled_fields
 from pykubelet.kinds.pod.security import profile_match_errors
@@ -33,6 +52,7 @@ from pykubelet.kinds.pod.validation import pod_annotations_errors, validate_pod_
 from pykubelet.kinds.pod.warnings import name_warnings, template_warnings
 
 _OPTIONS = replace(API_SERVER_OPTIONS, resource_is_pod=False)
+_MISMATCH = "`selector` does not match template `labels`"
 
 
 def pod_template_errors(template: Document, path: str) -> list[FieldError]:
@@ -56,9 +76,6 @@ def template_metadata_errors(template: Document, path: str) -> list[FieldError]:
         *annotations_errors(annotations, f"{path}.annotations"),
         *pod_annotations_errors(annotations, template.get("spec", {}), f"{path}.annotations"),
     ]
-
-
-_MISMATCH = "`selector` does not match template `labels`"
 
 
 def replica_template_errors(spec: Document, path: str, owner: str) -> list[FieldError]:
@@ -124,35 +141,15 @@ def label_mismatch_errors(selector: Selector | None, template: Document, path: s
     return [invalid(f"{path}.metadata.labels", map_value(labels), _MISMATCH)]
 
 
-_TEMPLATE = "spec.template"
-_MANY_COMPLETIONS = 100_000
-_MUCH_PARALLELISM = 10_000
-_TOO_MANY_INDEXES = (
-    "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes might "
-    "not be able to track completedIndexes when a big number of indexes fail"
-)
-_KEEPS_ALL = "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended"
-_ZONE_IN_SCHEDULE = (
-    "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see "
-    "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
-)
-
-
 def replicas_warnings(document: Document) -> list[str]:
     """About a new Deployment, ReplicaSet or ReplicationController; the last may be without a template."""
     template = document["spec"].get("template")
-    return name_warnings(document) + (template_warnings(template, _TEMPLATE) if template is not None else [])
+    return name_warnings(document) + (template_warnings(template, "spec.template") if template is not None else [])
 
 
 def template_change_warnings(new: Document, old: Document) -> list[str]:
     """About a changed Deployment, ReplicaSet or StatefulSet, if what is wished for changed."""
-    return template_warnings(new["spec"]["template"], _TEMPLATE) if _is_another(new, old) else []
-
-
-def replication_controller_change_warnings(new: Document, old: Document) -> list[str]:
-    """About a changed ReplicationController: upstream looks at the template that it had before."""
-    template = old["spec"].get("template")
-    return template_warnings(template, _TEMPLATE) if template is not None and _is_another(new, old) else []
+    return template_warnings(new["spec"]["template"], "spec.template") if generation_changed(new, old) else []
 
 
 def pod_template_warnings(document: Document) -> list[str]:
@@ -162,79 +159,55 @@ def pod_template_warnings(document: Document) -> list[str]:
 
 def pod_template_change_warnings(new: Document, old: Document) -> list[str]:
     """About a changed PodTemplate."""
-    return pod_template_warnings(new) if _is_another(new, old) else []
-
-
-def daemon_set_warnings(document: Document) -> list[str]:
-    """About a new DaemonSet."""
-    return template_warnings(document["spec"]["template"], _TEMPLATE)
-
-
-def daemon_set_change_warnings(new: Document, old: Document) -> list[str]:
-    """About a changed DaemonSet, if its template changed."""
-    return daemon_set_warnings(new) if new["spec"]["template"] != old["spec"]["template"] else []
-
-
-def stateful_set_warnings(document: Document) -> list[str]:
-    """About a new StatefulSet."""
-    return template_warnings(document["spec"]["template"], _TEMPLATE) + _set_warnings(document["spec"], "")
-
-
-def stateful_set_change_warnings(new: Document, old: Document) -> list[str]:
-    """About a changed StatefulSet; paths into its claims are upstream's own here."""
-    return template_change_warnings(new, old) + _set_warnings(new["spec"], ".Spec")
-
-
-def job_warnings(document: Document) -> list[str]:
-    """About a new Job."""
-    return name_warnings(document) + _job_spec_warnings(document["spec"], "spec")
-
-
-def job_change_warnings(new: Document, old: Document) -> list[str]:
-    """About a changed Job."""
-    return _job_spec_warnings(new["spec"], "spec") if _is_another(new, old) else []
-
-
-def cron_job_warnings(document: Document) -> list[str]:
-    """About a new CronJob."""
-    return name_warnings(document) + _cron_job_spec_warnings(document)
-
-
-def cron_job_change_warnings(new: Document, old: Document) -> list[str]:
-    """About a changed CronJob; a new one with a time zone in its schedule would be refused."""
-    warnings = _cron_job_spec_warnings(new) if _is_another(new, old) else []
-    return [*warnings, _ZONE_IN_SCHEDULE] if "TZ" in new["spec"].get("schedule", "") else warnings
-
-
-def _is_another(new: Document, old: Document) -> bool:
-    """Whether what is wished for changed."""
-    return bool(new["metadata"].get("generation") != old["metadata"].get("generation"))
-
-
-def _set_warnings(spec: Document, step: str) -> list[str]:
-    warnings = [
-        warning
-        for index, claim in enumerate(spec.get("volumeClaimTemplates", ()))
-        for warning in claim_spec_warnings(claim.get("spec", {}), f"spec.volumeClaimTemplates[{index}]{step}")
-    ]
-    return [*warnings, _KEEPS_ALL] if spec.get("revisionHistoryLimit", 0) < 0 else warnings
-
-
-def _cron_job_spec_warnings(document: Document) -> list[str]:
-    return _job_spec_warnings(document["spec"]["jobTemplate"]["spec"], "spec.jobTemplate.spec")
-
-
-def _job_spec_warnings(spec: Document, path: str) -> list[str]:
-    warnings = template_warnings(spec["template"], f"{path}.template")
-    is_large = spec.get("completions", 0) > _MANY_COMPLETIONS and spec.get("parallelism", 0) > _MUCH_PARALLELISM
-    return (
-        [f"{path}: {_TOO_MANY_INDEXES}", *warnings]
-        if is_large and spec.get("completionMode") == "Indexed"
-        else warnings
-    )
+    return pod_template_warnings(new) if generation_changed(new, old) else []
 
 
 def read_template(template: Document) -> Document:
     """The template as a workload keeps it."""
     filled = default_pod_template_spec(template)
     return {**filled, "spec": without_disabled_fields(filled["spec"])}
+
+
+def _cells(document: Document, _age: Age) -> list[Any]:
+    """Name, containers, images, pod labels."""
+    template = at(document, "template")
+    return [name_of(document), *container_cells(template), format_labels(at(template, "metadata", "labels"))]
+
+
+def container_cells(template: Document) -> tuple[str, str]:
+    """Names and images of the containers of a pod template."""
+    containers = at(template, "spec").get("containers") or ()
+    return ",".join(each.get("name", "") for each in containers), ",".join(each.get("image", "") for each in containers)
+
+
+def _default_template(document: Document) -> Document:
+    normal = normal_form(document, "core.v1.PodTemplate")
+    return {**normal, "template": read_template(normal["template"])}
+
+
+def _prepare_template_update(new: Document, old: Document) -> Document:
+    return next_generation(new, old, changed=new["template"] != old["template"])
+
+
+def _validate_template(document: Document) -> list[FieldError]:
+    return metadata_errors(document["metadata"]) + pod_template_errors(document["template"], "template")
+
+
+def _validate_template_update(new: Document, old: Document) -> list[FieldError]:
+    errors = metadata_update_errors(new["metadata"], old["metadata"])
+    return errors + pod_template_errors(new["template"], "template")
+
+
+KIND = Kind(
+    resource=Resource("", "v1", "podtemplates", "PodTemplate"),
+    definition="core.v1.PodTemplate",
+    strategy=Strategy(
+        default=_default_template,
+        prepare_create=first_generation,
+        validate_create=_validate_template,
+        prepare_update=_prepare_template_update,
+        validate_update=_validate_template_update,
+        warnings=Warnings(create=pod_template_warnings, update=pod_template_change_warnings),
+    ),
+    cells=_cells,
+)

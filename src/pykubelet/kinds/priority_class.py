@@ -4,10 +4,15 @@ Upstream: pkg/registry/scheduling/priorityclass/strategy.go, pkg/apis/scheduling
 pkg/apis/scheduling/v1/defaults.go and helpers.go
 """
 
+from typing import Any
+
 from pykubelet.api.field_errors import FieldError, TypedString, forbidden, not_supported, required
 from pykubelet.api.normal_form import normal_form
+from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
-from pykubelet.kinds.kind import Strategy, first_generation, next_generation
+from pykubelet.api.times import Age
+from pykubelet.kinds.columns import created, name_of
+from pykubelet.kinds.kind import Kind, Strategy, first_generation, next_generation
 from pykubelet.kinds.metadata import immutable_errors, metadata_errors, metadata_update_errors
 
 HIGHEST_USER_PRIORITY = 1_000_000_000
@@ -61,13 +66,27 @@ def _validate_update(new: Document, old: Document) -> list[FieldError]:
     return errors + immutable_errors(after, before, "preemptionPolicy", shown=TypedString(after))
 
 
-STRATEGIES: dict[str, Strategy] = {
-    "priorityclasses.scheduling.k8s.io": Strategy(
+def _cells(document: Document, age: Age) -> list[Any]:
+    """Name, value, global default, age, preemption policy."""
+    return [
+        name_of(document),
+        document.get("value", 0),
+        document.get("globalDefault", False),
+        created(document, age),
+        document.get("preemptionPolicy", ""),
+    ]
+
+
+KIND = Kind(
+    resource=Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False),
+    definition="scheduling.v1.PriorityClass",
+    short_names=("pc",),
+    strategy=Strategy(
         default=_default,
         prepare_create=first_generation,
         validate_create=_validate_create,
         prepare_update=_prepare_update,
         validate_update=_validate_update,
-    )
-}
-"""By group resource."""
+    ),
+    cells=_cells,
+)

@@ -3,19 +3,25 @@
 Upstream: pkg/registry/apps/replicaset/strategy.go, pkg/apis/apps/v1/defaults.go, pkg/apis/apps/validation/validation.go
 """
 
+from typing import Any
+
 from pykubelet.api.field_errors import FieldError
 from pykubelet.api.normal_form import normal_form
+from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
-from pykubelet.kinds.kind import Strategy, Warnings, keep_status, without_status
+from pykubelet.api.times import Age
+from pykubelet.kinds.columns import at, format_selector
+from pykubelet.kinds.kind import Kind, Strategy, Warnings, keep_status, without_status
 from pykubelet.kinds.metadata import metadata_errors, metadata_update_errors
 from pykubelet.kinds.pod_template import (
+    container_cells,
     read_template,
     replica_template_errors,
     replicas_warnings,
     selector_change_errors,
     template_change_warnings,
 )
-from pykubelet.kinds.replicas import available_errors, counts_errors, without_terminating_replicas
+from pykubelet.kinds.replicas import available_errors, counts_errors, replica_cells, without_terminating_replicas
 
 _COUNTS = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration")
 
@@ -56,13 +62,30 @@ def _validate_status(new: Document, old: Document) -> list[FieldError]:
     ]
 
 
-REPLICA_SETS = Strategy(
-    default=_default,
-    prepare_create=without_status("apps.v1.ReplicaSetStatus"),
-    validate_create=_validate_create,
-    prepare_update=keep_status,
-    validate_update=_validate_update,
-    prepare_status=without_terminating_replicas,
-    validate_status=_validate_status,
-    warnings=Warnings(create=replicas_warnings, update=template_change_warnings),
+def _cells(document: Document, age: Age) -> list[Any]:
+    """Name, desired, current, ready, age, containers, images, selector."""
+    return [
+        *replica_cells(document, age),
+        *container_cells(at(document, "spec", "template")),
+        format_selector(at(document, "spec").get("selector")),
+    ]
+
+
+KIND = Kind(
+    resource=Resource("apps", "v1", "replicasets", "ReplicaSet"),
+    definition="apps.v1.ReplicaSet",
+    short_names=("rs",),
+    categories=("all",),
+    subresources=("scale", "status"),
+    strategy=Strategy(
+        default=_default,
+        prepare_create=without_status("apps.v1.ReplicaSetStatus"),
+        validate_create=_validate_create,
+        prepare_update=keep_status,
+        validate_update=_validate_update,
+        prepare_status=without_terminating_replicas,
+        validate_status=_validate_status,
+        warnings=Warnings(create=replicas_warnings, update=template_change_warnings),
+    ),
+    cells=_cells,
 )

@@ -8,11 +8,14 @@ Upstream: ValidatePositiveIntOrPercent and IsNotMoreThan100Percent in pkg/apis/a
 """
 
 from collections.abc import Iterable
+from typing import Any
 
 from pykubelet.api.field_errors import FieldError, TypedString, each_invalid, invalid
 from pykubelet.api.int64 import parse_int64
 from pykubelet.api.names import percent_errors
 from pykubelet.api.serializer import Document
+from pykubelet.api.times import Age
+from pykubelet.kinds.columns import at, created, name_of
 from pykubelet.kinds.kind import keep_spec
 from pykubelet.kinds.metadata import nonnegative_errors
 
@@ -83,3 +86,14 @@ def collision_count_errors(new: Document, old: Document) -> list[FieldError]:
     if before is None or (after is not None and after >= before):
         return []
     return [invalid("status.collisionCount", after or 0, "cannot be decremented")]
+
+
+def replica_cells(document: Document, age: Age) -> list[Any]:
+    status = at(document, "status")
+    return [
+        name_of(document),
+        at(document, "spec").get("replicas", 0),
+        status.get("replicas", 0),
+        status.get("readyReplicas", 0),
+        created(document, age),
+    ]

@@ -5,33 +5,36 @@ ValidatePodTemplate in pkg/apis/core/validation/validation.go
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from pykubelet.api.field_errors import FieldError, required
 from pykubelet.api.labels import selector_from_labels
 from pykubelet.api.normal_form import normal_form
+from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
+from pykubelet.api.times import Age
+from pykubelet.kinds.columns import at, format_labels
 from pykubelet.kinds.kind import (
+    Kind,
     Strategy,
     Warnings,
-    first_generation,
+    generation_changed,
     keep_spec,
     keep_status,
     metadata_fields,
-    next_generation,
     without_status,
 )
 from pykubelet.kinds.metadata import metadata_errors, metadata_update_errors
+from pykubelet.kinds.pod.warnings import template_warnings
 from pykubelet.kinds.pod_template import (
+    container_cells,
     label_mismatch_errors,
-    pod_template_change_warnings,
     pod_template_errors,
-    pod_template_warnings,
     read_template,
     replicas_warnings,
-    replication_controller_change_warnings,
     running_template_errors,
 )
-from pykubelet.kinds.replicas import available_errors, counts_errors
+from pykubelet.kinds.replicas import available_errors, counts_errors, replica_cells
 
 _SHARES = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
 _COUNTS = ("replicas", *_SHARES, "observedGeneration")
@@ -83,40 +86,37 @@ def _fields(controller: Document) -> Mapping[str, str]:
     return {**metadata_fields(controller), "status.replicas": str(controller["status"].get("replicas", 0))}
 
 
-def _default_template(document: Document) -> Document:
-    normal = normal_form(document, "core.v1.PodTemplate")
-    return {**normal, "template": read_template(normal["template"])}
+def _cells(document: Document, age: Age) -> list[Any]:
+    """The same; the selector is a plain map."""
+    return [
+        *replica_cells(document, age),
+        *container_cells(at(document, "spec", "template")),
+        format_labels(at(document, "spec", "selector")),
+    ]
 
 
-def _prepare_template_update(new: Document, old: Document) -> Document:
-    return next_generation(new, old, changed=new["template"] != old["template"])
+def replication_controller_change_warnings(new: Document, old: Document) -> list[str]:
+    """About a changed ReplicationController: upstream looks at the template that it had before."""
+    template = old["spec"].get("template")
+    return template_warnings(template, "spec.template") if template is not None and generation_changed(new, old) else []
 
 
-def _validate_template(document: Document) -> list[FieldError]:
-    return metadata_errors(document["metadata"]) + pod_template_errors(document["template"], "template")
-
-
-def _validate_template_update(new: Document, old: Document) -> list[FieldError]:
-    errors = metadata_update_errors(new["metadata"], old["metadata"])
-    return errors + pod_template_errors(new["template"], "template")
-
-
-REPLICATION_CONTROLLERS = Strategy(
-    default=_default,
-    prepare_create=without_status("core.v1.ReplicationControllerStatus"),
-    validate_create=_validate,
-    prepare_update=keep_status,
-    validate_update=_validate_update,
-    prepare_status=keep_spec,
-    validate_status=_validate_status,
-    warnings=Warnings(create=replicas_warnings, update=replication_controller_change_warnings),
-    fields=_fields,
-)
-POD_TEMPLATES = Strategy(
-    default=_default_template,
-    prepare_create=first_generation,
-    validate_create=_validate_template,
-    prepare_update=_prepare_template_update,
-    validate_update=_validate_template_update,
-    warnings=Warnings(create=pod_template_warnings, update=pod_template_change_warnings),
+KIND = Kind(
+    resource=Resource("", "v1", "replicationcontrollers", "ReplicationController"),
+    definition="core.v1.ReplicationController",
+    short_names=("rc",),
+    categories=("all",),
+    subresources=("scale", "status"),
+    strategy=Strategy(
+        default=_default,
+        prepare_create=without_status("core.v1.ReplicationControllerStatus"),
+        validate_create=_validate,
+        prepare_update=keep_status,
+        validate_update=_validate_update,
+        prepare_status=keep_spec,
+        validate_status=_validate_status,
+        warnings=Warnings(create=replicas_warnings, update=replication_controller_change_warnings),
+        fields=_fields,
+    ),
+    cells=_cells,
 )

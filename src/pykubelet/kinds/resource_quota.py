@@ -5,12 +5,16 @@ pkg/apis/core/validation/validation.go, pkg/apis/core/helper/helpers.go
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pykubelet.api.field_errors import FieldError, TypedString, invalid, required
 from pykubelet.api.normal_form import normal_form
 from pykubelet.api.quantity import parse_quantity
+from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
-from pykubelet.kinds.kind import Strategy
+from pykubelet.api.times import Age
+from pykubelet.kinds.columns import at, created, joined, name_of, quantity_text
+from pykubelet.kinds.kind import Kind, Strategy
 from pykubelet.kinds.metadata import metadata_errors, metadata_update_errors
 from pykubelet.kinds.resources import amount_errors, resource_name_errors
 
@@ -156,12 +160,29 @@ def _requirement_value(requirement: Document) -> Document:
     }
 
 
-RESOURCE_QUOTAS = Strategy(
-    default=_default_quota,
-    prepare_create=_prepare_quota_create,
-    validate_create=_validate_quota,
-    prepare_update=_prepare_quota_update,
-    validate_update=_validate_quota_update,
-    prepare_status=_prepare_quota_status,
-    validate_status=_validate_quota_status,
+def _cells(document: Document, age: Age) -> list[Any]:
+    """Name, request, limit, age: used of hard for each resource."""
+    hard, used = at(document, "status", "hard"), at(document, "status", "used")
+    texts: dict[bool, list[str]] = {False: [], True: []}
+    for resource in sorted(hard):
+        is_limit = resource.startswith("limits.")
+        texts[is_limit].append(f"{resource}: {quantity_text(used.get(resource))}/{quantity_text(hard[resource])}")
+    return [name_of(document), joined(texts[False]), joined(texts[True]), created(document, age)]
+
+
+KIND = Kind(
+    resource=Resource("", "v1", "resourcequotas", "ResourceQuota"),
+    definition="core.v1.ResourceQuota",
+    short_names=("quota",),
+    subresources=("status",),
+    strategy=Strategy(
+        default=_default_quota,
+        prepare_create=_prepare_quota_create,
+        validate_create=_validate_quota,
+        prepare_update=_prepare_quota_update,
+        validate_update=_validate_quota_update,
+        prepare_status=_prepare_quota_status,
+        validate_status=_validate_quota_status,
+    ),
+    cells=_cells,
 )

@@ -8,6 +8,7 @@ pkg/apis/core/helper/helpers.go
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 
 from pykubelet.api.field_errors import (
     FieldError,
@@ -15,11 +16,13 @@ from pykubelet.api.field_errors import (
     duplicate,
     each_invalid,
     forbidden,
+    go_quote,
     invalid,
     not_found,
     not_supported,
     required,
 )
+from pykubelet.api.int64 import MAX_INT64, MIN_INT64
 from pykubelet.api.names import dns1123_label_errors, qualified_name_errors
 from pykubelet.api.pod_resources import (
     HUGE_PAGES_PREFIX,
@@ -30,12 +33,11 @@ from pykubelet.api.pod_resources import (
     is_overcommit_allowed,
     is_pod_level,
 )
-from pykubelet.api.quantity import Quantity, QuantityError, parse_quantity
+from pykubelet.api.quantity import Format, Quantity, QuantityError, parse_quantity
 from pykubelet.api.serializer import Document
 from pykubelet.kinds.metadata import NOT_NEGATIVE
 
 _ResourceNameRule = Callable[[str, str], list[FieldError]]
-
 _CONTAINER_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
 _COUNTED_RESOURCES = frozenset(
     {
@@ -57,6 +59,9 @@ _STANDARD_RESOURCES = (
     | {"storage", "requests.storage"}
 )
 _QUOTA_PREFIX = "requests."
+# Numbers of so many digits upstream multiplies by powers of ten one by one, but for these powers.
+_FEW_DIGITS = 18
+_POWERS_AT_ONCE = frozenset({1, 2, 3, 6, 9})
 
 
 def container_resources_errors(resources: Document, claim_names: AbstractSet[str], path: str) -> list[FieldError]:
@@ -229,3 +234,26 @@ def _consistency_errors(spec: Document, resources: Document, path: str) -> list[
                 detail = f"must be less than or equal to pod limits of {limits[name]}"
                 errors.append(invalid(f"{path}.containers[{index}][{name}].limits", text, detail))
     return errors
+
+
+def fraction_warnings(amounts: Mapping[str, str], resource: str, path: str) -> list[str]:
+    """About the amount of a resource that is counted in bytes."""
+    text = amounts.get(resource)
+    if text is None or not _is_fractional(text):
+        return []
+    shown = go_quote(str(parse_quantity(text)))
+    return [f"{path}[{resource}]: fractional byte value {shown} is invalid, must be an integer"]
+
+
+@lru_cache(maxsize=1024)
+def _is_fractional(text: str) -> bool:
+    quantity = parse_quantity(text)
+    thousandths = quantity.milli_value()
+    if MIN_INT64 < thousandths < MAX_INT64:
+        return thousandths % 1000 != 0
+    # Upstream counts thousandths in 64 bits: those of larger amounts (10Pi) wrap around, or count as none (10P).
+    power = quantity.scale + 3
+    has_few_digits = quantity.format is not Format.BINARY_SI and len(str(abs(quantity.unscaled))) <= _FEW_DIGITS
+    if power > _FEW_DIGITS or (has_few_digits and power not in _POWERS_AT_ONCE):
+        return False
+    return bool(((quantity.unscaled * 10**power - MIN_INT64) % 2**64 + MIN_INT64) % 1000)

@@ -5,18 +5,16 @@ As upstream, an update is looked at twice with the rules of a new object, so eac
 Upstream: pkg/registry/rbac/*/strategy.go, pkg/apis/rbac/v1/defaults.go, pkg/apis/rbac/validation/validation.go
 """
 
-from pykubelet.api.field_errors import FieldError, each_invalid, invalid, not_supported, required
-from pykubelet.api.names import dns1123_subdomain_errors, path_segment_errors
+from pykubelet.api.field_errors import FieldError, invalid, required
+from pykubelet.api.names import path_segment_errors
 from pykubelet.api.normal_form import normal_form
+from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
-from pykubelet.kinds.go_values import internal_form
-from pykubelet.kinds.kind import Check, Strategy
+from pykubelet.kinds.kind import Kind, Strategy
 from pykubelet.kinds.metadata import label_selector_errors, metadata_errors, metadata_update_errors
 from pykubelet.kinds.pod_template import parsed_selector
 
 GROUP = "rbac.authorization.k8s.io"
-_GROUP_OF_SUBJECT = {"User": GROUP, "Group": GROUP}
-_SUBJECT_KINDS = ("ServiceAccount", "User", "Group")
 
 
 def _role_strategy(kind: str, *, namespaced: bool) -> Strategy:
@@ -31,7 +29,7 @@ def _role_strategy(kind: str, *, namespaced: bool) -> Strategy:
         return errors if namespaced else errors + _aggregation_errors(document.get("aggregationRule"))
 
     def validate_update(new: Document, old: Document) -> list[FieldError]:
-        return _twice(validate, new) + metadata_update_errors(new["metadata"], old["metadata"])
+        return validate(new) * 2 + metadata_update_errors(new["metadata"], old["metadata"])
 
     return Strategy(
         default=default,
@@ -39,45 +37,6 @@ def _role_strategy(kind: str, *, namespaced: bool) -> Strategy:
         validate_update=validate_update,
         allows_create_on_update=True,
     )
-
-
-def _binding_strategy(kind: str, role_kinds: tuple[str, ...], *, namespaced: bool) -> Strategy:
-    def default(document: Document) -> Document:
-        normal = normal_form(document, f"rbac.v1.{kind}")
-        role = normal["roleRef"]
-        result = {**normal, "roleRef": {**role, "apiGroup": role["apiGroup"] or GROUP}}
-        if "subjects" in normal:
-            result["subjects"] = [_default_subject(subject) for subject in normal["subjects"]]
-        return result
-
-    def validate(document: Document) -> list[FieldError]:
-        errors = metadata_errors(document["metadata"], name_rule=path_segment_errors, namespaced=namespaced)
-        errors += _role_reference_errors(document["roleRef"], role_kinds)
-        for index, subject in enumerate(document.get("subjects", ())):
-            errors += _subject_errors(subject, f"subjects[{index}]", namespaced=namespaced)
-        return errors
-
-    def validate_update(new: Document, old: Document) -> list[FieldError]:
-        errors = _twice(validate, new) + metadata_update_errors(new["metadata"], old["metadata"])
-        if new["roleRef"] != old["roleRef"]:
-            errors.append(invalid("roleRef", internal_form(new["roleRef"], "rbac.RoleRef"), "cannot change roleRef"))
-        return errors
-
-    return Strategy(
-        default=default,
-        validate_create=validate,
-        validate_update=validate_update,
-        allows_create_on_update=True,
-    )
-
-
-def _twice(check: Check, document: Document) -> list[FieldError]:
-    return check(document) * 2
-
-
-def _default_subject(subject: Document) -> Document:
-    group = subject.get("apiGroup") or _GROUP_OF_SUBJECT.get(subject["kind"])
-    return {**subject, "apiGroup": group} if group else subject
 
 
 def _rule_errors(rule: Document, path: str, *, namespaced: bool) -> list[FieldError]:
@@ -111,38 +70,13 @@ def _aggregation_errors(rule: Document | None) -> list[FieldError]:
     return errors
 
 
-def _role_reference_errors(role: Document, kinds: tuple[str, ...]) -> list[FieldError]:
-    group, kind, name = role["apiGroup"], role["kind"], role["name"]
-    errors: list[FieldError] = []
-    if group != GROUP:
-        errors.append(not_supported("roleRef.apiGroup", group, (GROUP,)))
-    if kind not in kinds:
-        errors.append(not_supported("roleRef.kind", kind, kinds))
-    if not name:
-        return [*errors, required("roleRef.name")]
-    return errors + each_invalid("roleRef.name", name, path_segment_errors(name))
-
-
-def _subject_errors(subject: Document, path: str, *, namespaced: bool) -> list[FieldError]:
-    kind, name, group = subject["kind"], subject["name"], subject.get("apiGroup", "")
-    errors = [] if name else [required(f"{path}.name")]
-    if kind not in _SUBJECT_KINDS:
-        return [*errors, not_supported(f"{path}.kind", kind, _SUBJECT_KINDS)]
-    if kind != "ServiceAccount":
-        return errors if group == GROUP else [*errors, not_supported(f"{path}.apiGroup", group, (GROUP,))]
-    if name:
-        errors += each_invalid(f"{path}.name", name, dns1123_subdomain_errors(name))
-    if group:
-        errors.append(not_supported(f"{path}.apiGroup", group, ("",)))
-    if not namespaced and not subject.get("namespace"):
-        errors.append(required(f"{path}.namespace"))
-    return errors
-
-
-STRATEGIES: dict[str, Strategy] = {
-    f"clusterrolebindings.{GROUP}": _binding_strategy("ClusterRoleBinding", ("ClusterRole",), namespaced=False),
-    f"clusterroles.{GROUP}": _role_strategy("ClusterRole", namespaced=False),
-    f"rolebindings.{GROUP}": _binding_strategy("RoleBinding", ("Role", "ClusterRole"), namespaced=True),
-    f"roles.{GROUP}": _role_strategy("Role", namespaced=True),
-}
-"""By group resource, such as `roles.rbac.authorization.k8s.io`."""
+CLUSTER_ROLE = Kind(
+    resource=Resource("rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False),
+    definition="rbac.v1.ClusterRole",
+    strategy=_role_strategy("ClusterRole", namespaced=False),
+)
+ROLE = Kind(
+    resource=Resource("rbac.authorization.k8s.io", "v1", "roles", "Role"),
+    definition="rbac.v1.Role",
+    strategy=_role_strategy("Role", namespaced=True),
+)

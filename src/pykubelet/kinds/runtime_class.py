@@ -3,14 +3,19 @@
 Upstream: pkg/registry/node/runtimeclass/strategy.go, pkg/apis/node/validation/validation.go
 """
 
+from typing import Any
+
 from pykubelet.api.field_errors import FieldError, duplicate, each_invalid
 from pykubelet.api.names import dns1123_label_errors
 from pykubelet.api.normal_form import normal_form
+from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
+from pykubelet.api.times import Age
+from pykubelet.kinds.columns import created, name_of
 from pykubelet.kinds.go_values import internal_form
-from pykubelet.kinds.kind import Strategy, Warnings
+from pykubelet.kinds.kind import Kind, Strategy, Warnings
 from pykubelet.kinds.metadata import immutable_errors, labels_errors, metadata_errors, metadata_update_errors
-from pykubelet.kinds.node import runtime_class_warnings
+from pykubelet.kinds.node import DEPRECATED_LABELS
 from pykubelet.kinds.pod.scheduling import tolerations_errors
 from pykubelet.kinds.resources import container_resources_errors
 
@@ -54,14 +59,29 @@ def _scheduling_errors(scheduling: Document, path: str) -> list[FieldError]:
     return errors
 
 
-STRATEGIES: dict[str, Strategy] = {
-    "runtimeclasses.node.k8s.io": Strategy(
+def _cells(document: Document, age: Age) -> list[Any]:
+    """Name, handler, age."""
+    return [name_of(document), document.get("handler", ""), created(document, age)]
+
+
+def runtime_class_warnings(document: Document) -> list[str]:
+    """About a RuntimeClass; upstream does not name the label."""
+    selector = document.get("scheduling", {}).get("nodeSelector", {})
+    return [
+        f"scheduling.nodeSelector: {DEPRECATED_LABELS[key]}" for key in sorted(selector) if key in DEPRECATED_LABELS
+    ]
+
+
+KIND = Kind(
+    resource=Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False),
+    definition="node.v1.RuntimeClass",
+    strategy=Strategy(
         default=_default,
         validate_create=_validate_create,
         validate_update=_validate_update,
         warnings=Warnings.always(runtime_class_warnings),
         allows_create_on_update=True,
         allows_unconditional_update=False,
-    )
-}
-"""By group resource."""
+    ),
+    cells=_cells,
+)

@@ -7,14 +7,26 @@ Warnings about service accounts, and about secrets that hold a certificate with 
 Upstream: pkg/registry/core/serviceaccount/strategy.go, pkg/registry/core/secret/strategy.go
 """
 
-from base64 import b64decode
-from collections.abc import Iterator
-from typing import NamedTuple
+import json
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
+from pykubelet.api.field_errors import FieldError, TypedString, each_invalid, invalid, required, too_long
+from pykubelet.api.names import config_map_key_errors
+from pykubelet.api.normal_form import normal_form
+from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
+from pykubelet.api.times import Age
+from pykubelet.kinds.columns import at, created, name_of
+from pykubelet.kinds.config_map import MAX_DATA_BYTES, decoded_bytes, immutable_data_errors
+from pykubelet.kinds.kind import Kind, Strategy, Warnings, metadata_fields
+from pykubelet.kinds.metadata import immutable_errors, metadata_errors, metadata_update_errors
 
 _BEGIN, _END, _DASHES = b"\n-----BEGIN ", b"\n-----END ", b"-----"
 _CERTIFICATE, _PRIVATE_KEY = "CERTIFICATE", "PRIVATE KEY"
+_ACCOUNT_NAME = "kubernetes.io/service-account.name"
+_DOCKER_CONFIGS = {"kubernetes.io/dockercfg": ".dockercfg", "kubernetes.io/dockerconfigjson": ".dockerconfigjson"}
 
 
 class _Block(NamedTuple):
@@ -116,23 +128,6 @@ def _mismatch(certificate: bytes, key: bytes) -> str:
     return "" if own == public else "tls: private key does not match public key"
 
 
-_MOUNTABLE = "kubernetes.io/enforce-mountable-secrets"
-_PREFER_NAMESPACES = (
-    f"metadata.annotations[{_MOUNTABLE}]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted "
-    "secrets"
-)
-
-
-def service_account_warnings(document: Document) -> list[str]:
-    """About a new ServiceAccount."""
-    return [_PREFER_NAMESPACES] if _MOUNTABLE in document["metadata"].get("annotations", {}) else []
-
-
-def service_account_change_warnings(new: Document, old: Document) -> list[str]:
-    """About a changed ServiceAccount, if it did not have the annotation before."""
-    return [] if service_account_warnings(old) else service_account_warnings(new)
-
-
 def secret_warnings(document: Document) -> list[str]:
     """About a Secret."""
     if document.get("type") != "kubernetes.io/tls":
@@ -141,3 +136,93 @@ def secret_warnings(document: Document) -> list[str]:
     certificate, key = (b64decode(data.get(name, "")) for name in ("tls.crt", "tls.key"))
     problem = key_pair_problem(certificate, key)
     return [problem] if problem else []
+
+
+def _cells(document: Document, age: Age) -> list[Any]:
+    """Name, type, data, age."""
+    return [name_of(document), document.get("type", ""), len(at(document, "data")), created(document, age)]
+
+
+def _default_secret(document: Document) -> Document:
+    secret = {"type": "Opaque", **normal_form(document, "core.v1.Secret")}
+    # Plain text is for writing only; the other data is what it becomes.
+    if texts := secret.pop("stringData", None):
+        encoded = {key: b64encode(value.encode()).decode() for key, value in texts.items()}
+        secret["data"] = {**secret.get("data", {}), **encoded}
+    return secret
+
+
+def _validate_secret(secret: Document) -> list[FieldError]:
+    errors = metadata_errors(secret["metadata"])
+    data = secret.get("data", {})
+    for key in data:
+        errors += each_invalid(f"data[{key}]", key, config_map_key_errors(key))
+    if decoded_bytes(data.values()) > MAX_DATA_BYTES:
+        errors.append(too_long("data", MAX_DATA_BYTES))
+    kind = secret["type"]
+    if kind == "kubernetes.io/service-account-token":
+        if not secret["metadata"].get("annotations", {}).get(_ACCOUNT_NAME):
+            errors.append(required(f"metadata.annotations[{_ACCOUNT_NAME}]"))
+    elif kind in _DOCKER_CONFIGS:
+        errors += _docker_config_errors(data, _DOCKER_CONFIGS[kind])
+    else:
+        errors += [required(f"data[{key}]") for key in _missing_keys(kind, data)]
+    return errors
+
+
+def _missing_keys(kind: str, data: Mapping[str, str]) -> Iterable[str]:
+    match kind:
+        case "kubernetes.io/basic-auth":
+            return () if "username" in data or "password" in data else ("username", "password")
+        case "kubernetes.io/ssh-auth":
+            return () if data.get("ssh-privatekey") else ("ssh-privatekey",)
+        case "kubernetes.io/tls":
+            return [key for key in ("tls.crt", "tls.key") if key not in data]
+        case _:
+            return ()
+
+
+def _docker_config_errors(data: Mapping[str, str], key: str) -> list[FieldError]:
+    if key not in data:
+        return [required(f"data[{key}]")]
+    try:
+        config = json.loads(b64decode(data[key]))
+    except (ValueError, RecursionError) as error:
+        problem = str(error)
+    else:
+        if isinstance(config, dict) or config is None:
+            return []
+        problem = "the configuration is not an object"
+    return [invalid(f"data[{key}]", "<secret contents redacted>", problem)]
+
+
+def _prepare_secret_update(new: Document, old: Document) -> Document:
+    return new if new.get("type") else {**new, "type": old.get("type", "")}
+
+
+def _validate_secret_update(new: Document, old: Document) -> list[FieldError]:
+    return [
+        *metadata_update_errors(new["metadata"], old["metadata"]),
+        *immutable_errors(new["type"], old["type"], "type", shown=TypedString(new["type"])),
+        *immutable_data_errors(new, old, ("data",)),
+        *_validate_secret(new),
+    ]
+
+
+def _secret_fields(secret: Document) -> Mapping[str, str]:
+    return {**metadata_fields(secret), "type": secret.get("type", "")}
+
+
+KIND = Kind(
+    resource=Resource("", "v1", "secrets", "Secret"),
+    definition="core.v1.Secret",
+    strategy=Strategy(
+        default=_default_secret,
+        validate_create=_validate_secret,
+        prepare_update=_prepare_secret_update,
+        validate_update=_validate_secret_update,
+        warnings=Warnings.always(secret_warnings),
+        fields=_secret_fields,
+    ),
+    cells=_cells,
+)

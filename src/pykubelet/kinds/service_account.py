@@ -3,12 +3,22 @@
 Upstream: pkg/registry/core/serviceaccount/strategy.go
 """
 
+from typing import Any
+
 from pykubelet.api.field_errors import FieldError
 from pykubelet.api.normal_form import normal_form
+from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
-from pykubelet.kinds.kind import Strategy, Warnings
+from pykubelet.api.times import Age
+from pykubelet.kinds.columns import created, name_of
+from pykubelet.kinds.kind import Kind, Strategy, Warnings
 from pykubelet.kinds.metadata import metadata_errors, metadata_update_errors
-from pykubelet.kinds.secret import service_account_change_warnings, service_account_warnings
+
+_MOUNTABLE = "kubernetes.io/enforce-mountable-secrets"
+_PREFER_NAMESPACES = (
+    f"metadata.annotations[{_MOUNTABLE}]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted "
+    "secrets"
+)
 
 
 def _default(document: Document) -> Document:
@@ -35,11 +45,33 @@ def _validate_update(new: Document, old: Document) -> list[FieldError]:
     return metadata_update_errors(new["metadata"], old["metadata"]) + _validate(new)
 
 
-SERVICE_ACCOUNTS = Strategy(
-    default=_default,
-    prepare_create=_prepare_create,
-    validate_create=_validate,
-    prepare_update=_prepare_update,
-    validate_update=_validate_update,
-    warnings=Warnings(create=service_account_warnings, update=service_account_change_warnings),
+def _cells(document: Document, age: Age) -> list[Any]:
+    """Name, secrets, age."""
+    return [name_of(document), len(document.get("secrets") or ()), created(document, age)]
+
+
+def service_account_warnings(document: Document) -> list[str]:
+    """About a new ServiceAccount."""
+    return [_PREFER_NAMESPACES] if _MOUNTABLE in document["metadata"].get("annotations", {}) else []
+
+
+def service_account_change_warnings(new: Document, old: Document) -> list[str]:
+    """About a changed ServiceAccount, if it did not have the annotation before."""
+    return [] if service_account_warnings(old) else service_account_warnings(new)
+
+
+KIND = Kind(
+    resource=Resource("", "v1", "serviceaccounts", "ServiceAccount"),
+    definition="core.v1.ServiceAccount",
+    short_names=("sa",),
+    subresources=("token",),
+    strategy=Strategy(
+        default=_default,
+        prepare_create=_prepare_create,
+        validate_create=_validate,
+        prepare_update=_prepare_update,
+        validate_update=_validate_update,
+        warnings=Warnings(create=service_account_warnings, update=service_account_change_warnings),
+    ),
+    cells=_cells,
 )

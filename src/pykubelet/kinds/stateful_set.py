@@ -4,6 +4,8 @@ Upstream: pkg/registry/apps/statefulset/strategy.go, pkg/apis/apps/v1/defaults.g
 pkg/apis/apps/validation/validation.go
 """
 
+from typing import Any
+
 from pykubelet.api.field_errors import (
     FieldError,
     TypedString,
@@ -15,20 +17,24 @@ from pykubelet.api.field_errors import (
 )
 from pykubelet.api.names import dns1123_label_errors
 from pykubelet.api.normal_form import normal_form
+from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
+from pykubelet.api.times import Age
+from pykubelet.kinds.columns import at, created, name_of
 from pykubelet.kinds.go_values import internal_form, label_selector_value
-from pykubelet.kinds.kind import Strategy, Warnings, keep_spec, keep_status, without_status
+from pykubelet.kinds.kind import Kind, Strategy, Warnings, keep_spec, keep_status, without_status
 from pykubelet.kinds.metadata import metadata_errors, metadata_update_errors, nonnegative_errors
-from pykubelet.kinds.persistent_volume_claim import claim_spec_errors
+from pykubelet.kinds.persistent_volume_claim import claim_spec_errors, claim_spec_warnings
+from pykubelet.kinds.pod.warnings import template_warnings
 from pykubelet.kinds.pod_template import (
+    container_cells,
     label_mismatch_errors,
     parsed_selector,
     pod_template_errors,
     read_template,
     running_template_errors,
     set_selector_errors,
-    stateful_set_change_warnings,
-    stateful_set_warnings,
+    template_change_warnings,
     template_metadata_errors,
 )
 from pykubelet.kinds.replicas import (
@@ -59,6 +65,7 @@ _IMMUTABLE_DETAIL = "updates to statefulset spec for fields other than 'replicas
 _SCALED = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
 _COUNTS = ("replicas", *_SCALED, "observedGeneration", "collisionCount")
 _without_status = without_status("apps.v1.StatefulSetStatus")
+_KEEPS_ALL = "spec.revisionHistoryLimit: a negative value retains all historical revisions; a value >= 0 is recommended"
 
 
 def _default(document: Document) -> Document:
@@ -225,13 +232,47 @@ def _validate_status(new: Document, old: Document) -> list[FieldError]:
     ]
 
 
-STATEFUL_SETS = Strategy(
-    default=_default,
-    prepare_create=_prepare_create,
-    validate_create=_validate_create,
-    prepare_update=_prepare_update,
-    validate_update=_validate_update,
-    prepare_status=keep_spec,
-    validate_status=_validate_status,
-    warnings=Warnings(create=stateful_set_warnings, update=stateful_set_change_warnings),
+def _cells(document: Document, age: Age) -> list[Any]:
+    """Name, ready, age, containers, images."""
+    spec, status = at(document, "spec"), at(document, "status")
+    ready = f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 0)}"
+    return [name_of(document), ready, created(document, age), *container_cells(spec.get("template", {}))]
+
+
+def stateful_set_warnings(document: Document) -> list[str]:
+    """About a new StatefulSet."""
+    return template_warnings(document["spec"]["template"], "spec.template") + _set_warnings(document["spec"], "")
+
+
+def stateful_set_change_warnings(new: Document, old: Document) -> list[str]:
+    """About a changed StatefulSet; paths into its claims are upstream's own here."""
+    return template_change_warnings(new, old) + _set_warnings(new["spec"], ".Spec")
+
+
+def _set_warnings(spec: Document, step: str) -> list[str]:
+    warnings = [
+        warning
+        for index, claim in enumerate(spec.get("volumeClaimTemplates", ()))
+        for warning in claim_spec_warnings(claim.get("spec", {}), f"spec.volumeClaimTemplates[{index}]{step}")
+    ]
+    return [*warnings, _KEEPS_ALL] if spec.get("revisionHistoryLimit", 0) < 0 else warnings
+
+
+KIND = Kind(
+    resource=Resource("apps", "v1", "statefulsets", "StatefulSet"),
+    definition="apps.v1.StatefulSet",
+    short_names=("sts",),
+    categories=("all",),
+    subresources=("scale", "status"),
+    strategy=Strategy(
+        default=_default,
+        prepare_create=_prepare_create,
+        validate_create=_validate_create,
+        prepare_update=_prepare_update,
+        validate_update=_validate_update,
+        prepare_status=keep_spec,
+        validate_status=_validate_status,
+        warnings=Warnings(create=stateful_set_warnings, update=stateful_set_change_warnings),
+    ),
+    cells=_cells,
 )

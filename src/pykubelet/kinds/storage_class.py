@@ -5,6 +5,7 @@ pkg/apis/storage/validation/validation.go
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from pykubelet.api.field_errors import (
     FieldError,
@@ -19,10 +20,13 @@ from pykubelet.api.field_errors import (
 )
 from pykubelet.api.names import byte_length, qualified_name_errors
 from pykubelet.api.normal_form import normal_form
+from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
-from pykubelet.kinds.kind import Strategy, Warnings
+from pykubelet.api.times import Age
+from pykubelet.kinds.columns import at, created, name_of
+from pykubelet.kinds.kind import Kind, Strategy, Warnings
 from pykubelet.kinds.metadata import immutable_errors, label_name_errors, metadata_errors, metadata_update_errors
-from pykubelet.kinds.node import storage_class_warnings
+from pykubelet.kinds.node import DEPRECATED_LABELS
 
 _DEFAULTS = {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"}
 _RECLAIM_POLICIES = ("Delete", "Retain")
@@ -30,6 +34,7 @@ _BINDING_MODES = ("Immediate", "WaitForFirstConsumer")
 _MAX_PARAMETERS = 512
 _MAX_PARAMETERS_BYTES = 256 * 1024
 _FIXED = ("parameters", "provisioner", "reclaimPolicy")
+_DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 
 
 def _default(document: Document) -> Document:
@@ -96,12 +101,39 @@ def _requirement_errors(key: str, values: Sequence[str], path: str) -> list[Fiel
     return errors + label_name_errors(key, f"{path}.key")
 
 
-STRATEGIES: dict[str, Strategy] = {
-    "storageclasses.storage.k8s.io": Strategy(
+def _cells(document: Document, age: Age) -> list[Any]:
+    """Name, provisioner, reclaim policy, volume binding mode, allow volume expansion, age."""
+    annotations = at(document, "metadata", "annotations")
+    is_default = any(annotations.get(key) == "true" for key in _DEFAULT_CLASS)
+    return [
+        f"{name_of(document)} (default)" if is_default else name_of(document),
+        document.get("provisioner", ""),
+        document.get("reclaimPolicy", "Delete"),
+        document.get("volumeBindingMode", "Immediate"),
+        document.get("allowVolumeExpansion", False),
+        created(document, age),
+    ]
+
+
+def storage_class_warnings(document: Document) -> list[str]:
+    """About a StorageClass."""
+    return [
+        f"allowedTopologies[{index}].matchLabelExpressions[{place}].key: {said}"
+        for index, term in enumerate(document.get("allowedTopologies", ()))
+        for place, expression in enumerate(term.get("matchLabelExpressions", ()))
+        if (said := DEPRECATED_LABELS.get(expression.get("key", "")))
+    ]
+
+
+KIND = Kind(
+    resource=Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False),
+    definition="storage.v1.StorageClass",
+    short_names=("sc",),
+    strategy=Strategy(
         default=_default,
         validate_create=_validate_create,
         validate_update=_validate_update,
         warnings=Warnings.always(storage_class_warnings),
-    )
-}
-"""By group resource."""
+    ),
+    cells=_cells,
+)

@@ -25,11 +25,10 @@ from pykubelet.apiserver.apiextensions.controller import CustomResources
 from pykubelet.apiserver.handlers.write import allow_all
 from pykubelet.apiserver.loopback import LoopbackClient
 from pykubelet.apiserver.namespaces import NamespaceTerminator, ensure_first_objects
-from pykubelet.apiserver.registry import ServedKinds
+from pykubelet.apiserver.registry import BUILT_IN_KINDS, ServedKinds
 from pykubelet.apiserver.server import Server
 from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
 from pykubelet.apiserver.storage.interfaces import StoreSettings
-from pykubelet.kinds.registry import KINDS
 from pykubelet.testing.virtual_time import VirtualClock
 
 
@@ -76,7 +75,7 @@ async def local_api(
     One that does not end namespaces leaves that to a controller, as Kubernetes' own does.
     """
     clock = clock or VirtualClock()
-    registry = ServedKinds(KINDS)
+    registry = ServedKinds(BUILT_IN_KINDS)
     async with open_store(folder / "state.db", clock=clock, settings=settings) as store:
         server = Server(
             store=store,

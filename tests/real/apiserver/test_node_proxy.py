@@ -15,11 +15,11 @@ from pykubelet.api.errors import ApiError, ServiceUnavailable
 from pykubelet.api.serializer import encode
 from pykubelet.apiserver.podproxy.handler import NodeProxy, UpgradeAwareHandler, request_head
 from pykubelet.apiserver.podproxy.location import ProxyTarget
+from pykubelet.apiserver.registry import BUILT_IN_KINDS
 from pykubelet.apiserver.request import ANONYMOUS, ApiRequest
 from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey
-from pykubelet.kinds.registry import KINDS
 
-PODS = next(served for served in KINDS if served.resource.group_resource == "pods")
+PODS = next(served for served in BUILT_IN_KINDS if served.resource.group_resource == "pods")
 CALL = ApiRequest(user=ANONYMOUS, verb="get", served=PODS, namespace="ns", name="web", subresource="log")
 
 

@@ -12,12 +12,14 @@ from pykubelet.apiserver.admission.interfaces import AdmissionAttributes
 from pykubelet.apiserver.admission.noderestriction import NodeTaint
 from pykubelet.apiserver.admission.pods import PriorityAndTolerations, with_default_tolerations
 from pykubelet.apiserver.admission.services import ServiceAllocation
+from pykubelet.apiserver.registry import BUILT_IN_KINDS
 from pykubelet.apiserver.request import UserInfo
 from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey
-from pykubelet.kinds.registry import KINDS
-from pykubelet.kinds.service.strategy import SERVICES
+from pykubelet.kinds.service import strategy as service
 
-_SERVED = {served.resource.group_resource: served for served in KINDS}
+SERVICES = service.KIND.strategy
+
+_SERVED = {served.resource.group_resource: served for served in BUILT_IN_KINDS}
 _TAINTS = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"]
 _CLASSES = {
     "high": {"value": 1000, "preemptionPolicy": "Never"},

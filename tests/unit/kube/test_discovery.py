@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from pykubelet.api.errors import InternalError
 from pykubelet.api.schema import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, PODS, Resource
 from pykubelet.apiserver.discovery import aggregated
+from pykubelet.apiserver.registry import BUILT_IN_KINDS
 from pykubelet.client.discovery import APPLIED_VERBS, Discovery, read_catalogue, read_discovery
-from pykubelet.kinds.registry import KINDS
 from pykubelet.testing.local_api import local_api
 
 
 def served(*, legacy: bool) -> bytes:
-    return json.dumps(aggregated(KINDS, legacy=legacy)).encode()
+    return json.dumps(aggregated(BUILT_IN_KINDS, legacy=legacy)).encode()
 
 
 async def test_discovery_over_http_and_within_the_process_agree(tmp_path: Path) -> None:

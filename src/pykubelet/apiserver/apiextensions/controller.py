@@ -38,7 +38,7 @@ from pykubelet.apiserver.apiextensions.schema.structural import Structural, comp
 from pykubelet.apiserver.apiextensions.status import CrdCondition, is_true, with_accepted_names, with_condition
 from pykubelet.apiserver.storage.interfaces import CommitFeed, Store, StoreChange, StoreEntry, StoreKey
 from pykubelet.apiserver.tables.custom_columns import custom_columns
-from pykubelet.kinds.kind import Kind, ScalePaths
+from pykubelet.kinds.kind import Kind, ScalePaths, StoredForm
 
 _IN_PROGRESS = CrdCondition(
     "Terminating", "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress"
@@ -102,12 +102,12 @@ def _row(definition: Document, version: Document) -> Kind:
     kind = CustomKind(
         api_version=resource.api_version,
         stored_api_version=f"{group}/{_stored(spec)}",
-        list_kind=names.get("listKind") or f"{names['kind']}List",
         schema=_schema(encode(structural)),
-        columns=custom_columns(version.get("additionalPrinterColumns", ())),
         scale=rules,
-        passes_through=len(spec["versions"]) == 1 and definition["metadata"].get("generation", 1) == 1,
     )
+    columns = custom_columns(version.get("additionalPrinterColumns", ()))
+    # The stored text is what this version serves if there is but one version, and it never changed.
+    passes_through = len(spec["versions"]) == 1 and definition["metadata"].get("generation", 1) == 1
     return Kind(
         resource=resource,
         singular=names.get("singular", ""),
@@ -116,7 +116,10 @@ def _row(definition: Document, version: Document) -> Kind:
         verbs=VERBS,
         subresources=tuple(name for name in ("status", "scale") if subresources.get(name) is not None),
         structural=structural,
-        custom=kind,
+        list_kind=names.get("listKind") or f"{names['kind']}List",
+        columns=columns.headers,
+        cells=columns.cells,
+        stored=None if passes_through else StoredForm(to_served=kind.from_store, to_stored=kind.to_store),
         strategy=custom_strategy(
             kind,
             resource,
@@ -124,7 +127,7 @@ def _row(definition: Document, version: Document) -> Kind:
             selectable=[each.get("jsonPath", "") for each in version.get("selectableFields", ())],
             is_terminating=is_true(definition, "Terminating"),
         ),
-        warnings=_deprecation(spec, version),
+        deprecation_warnings=_deprecation(spec, version),
         scale=_scale_paths(rules),
     )
 
@@ -242,7 +245,7 @@ class CustomResources:
         for row in rows:
             place = (row.resource.group, row.resource.version, row.resource.plural)
             existing = self._registry.find(*place)
-            if existing is not None and existing.custom is None:
+            if existing is not None and existing.definition:
                 # Kinds of our own are never replaced.
                 continue
             now.add(place)

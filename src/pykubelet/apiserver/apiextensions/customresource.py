@@ -27,7 +27,6 @@ from pykubelet.apiserver.apiextensions.schema.objectmeta import (
     with_plain_metadata,
 )
 from pykubelet.apiserver.apiextensions.schema.structural import Structural
-from pykubelet.apiserver.tables.custom_columns import CustomColumns
 
 _MAX_INT32 = 2**31 - 1
 _GO_TYPES = {bool: "bool", int: "int64", str: "string", float: "float64", list: "[]interface {}"}
@@ -103,12 +102,8 @@ class CustomKind:
 
     api_version: str
     stored_api_version: str
-    list_kind: str
     schema: Structural
-    columns: CustomColumns
     scale: ScaleRules | None = None
-    passes_through: bool = True
-    """Whether the stored text is what this version shows: there is but one version, and it never changed."""
 
     def unknown_fields(self, document: Document) -> list[str]:
         """The paths of the fields that would be dropped, but for the object's own metadata."""

@@ -9,11 +9,12 @@ from typing import Any
 from pykubelet.api.errors import BadRequest
 from pykubelet.api.field_errors import FieldError
 from pykubelet.api.normal_form import normal_form
+from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
 from pykubelet.api.strict import check_object
 from pykubelet.apiserver.apiextensions.formats import format_change_warnings, format_warnings
 from pykubelet.apiserver.apiextensions.status import CrdCondition, with_condition
-from pykubelet.kinds.kind import Strategy, Warnings
+from pykubelet.kinds.kind import Kind, Strategy, Warnings
 from pykubelet.kinds.metadata import metadata_update_errors
 
 COLLECTION = "customresourcedefinitions.apiextensions.k8s.io"
@@ -153,8 +154,15 @@ def _prepare_delete(document: Document) -> Document:
     return with_condition(document, _DELETION_PENDING, metadata.get("deletionTimestamp", ""))
 
 
-STRATEGIES: dict[str, Strategy] = {
-    COLLECTION: Strategy(
+KIND = Kind(
+    resource=Resource(
+        "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
+    ),
+    definition="apiextensions.v1.CustomResourceDefinition",
+    short_names=("crd", "crds"),
+    categories=("api-extensions",),
+    subresources=("status",),
+    strategy=Strategy(
         default=_default,
         prepare_create=_prepare_create,
         validate_create=_validate_create,
@@ -165,6 +173,5 @@ STRATEGIES: dict[str, Strategy] = {
         prepare_delete=_prepare_delete,
         warnings=Warnings(create=format_warnings, update=format_change_warnings),
         allows_unconditional_update=False,
-    )
-}
-"""By group resource."""
+    ),
+)

@@ -39,16 +39,15 @@ from pykubelet.apiserver.request import ApiRequest, ApiResponse
 from pykubelet.apiserver.serializer.decoder import decode_in_thread
 from pykubelet.apiserver.storage.codec import key_of, served_document, served_text, stored_form
 from pykubelet.apiserver.storage.interfaces import StoreEntry
-from pykubelet.kinds.kind import Kind, Step, StepCheck, StepWarn
-from pykubelet.kinds.registry import SUBRESOURCES
+from pykubelet.kinds.kind import Kind, UpdateChange, UpdateCheck, UpdateWarn
 
 
 class UpdateStrategy(NamedTuple):
     """What becomes of a changed object before it is stored, what is wrong with it, and what is only unwise."""
 
-    prepare: Step
-    validate: StepCheck
-    warnings: StepWarn
+    prepare: UpdateChange
+    validate: UpdateCheck
+    warnings: UpdateWarn
 
 
 def update_strategy(served: Kind, subresource: str) -> UpdateStrategy:
@@ -57,7 +56,7 @@ def update_strategy(served: Kind, subresource: str) -> UpdateStrategy:
     if subresource == "status":
         return UpdateStrategy(strategy.prepare_status, strategy.validate_status, strategy.warnings.status)
     if subresource:
-        strategy = SUBRESOURCES.get((served.resource.group_resource, subresource), strategy)
+        strategy = served.subresource_strategies.get(subresource, strategy)
     return UpdateStrategy(strategy.prepare_update, strategy.validate_update, strategy.warnings.update)
 
 

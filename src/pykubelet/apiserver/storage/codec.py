@@ -13,7 +13,6 @@ from typing import NamedTuple
 from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document, decode_document, encode
 from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey
-from pykubelet.kinds.event import to_new_form, to_old_form
 from pykubelet.kinds.kind import Change, Kind
 
 _METADATA = b'"metadata":'
@@ -34,22 +33,15 @@ def _form(resource: Resource, list_kind: str, *, is_custom: bool) -> _VersionCon
     head = f'{{"kind":"{resource.kind}","apiVersion":"{resource.api_version}",'.encode()
     list_kind = list_kind or f"{resource.kind}List"
     list_head = f'{{"kind":"{list_kind}","apiVersion":"{resource.api_version}","metadata":'.encode()
-    is_new_event = resource.group_resource == "events.events.k8s.io"
-    return _VersionConversion(
-        "events" if is_new_event else resource.group_resource,
-        head if is_custom else b"{",
-        list_head,
-        to_new_form if is_new_event else None,
-        to_old_form if is_new_event else None,
-    )
+    return _VersionConversion(resource.group_resource, head if is_custom else b"{", list_head, None, None)
 
 
 def _form_of(served: Kind) -> _VersionConversion:
-    custom = served.custom
-    form = _form(served.resource, "" if custom is None else custom.list_kind, is_custom=not served.definition)
-    if custom is None or custom.passes_through:
+    form = _form(served.resource, served.list_kind, is_custom=not served.definition)
+    if (stored := served.stored) is None:
         return form
-    return form._replace(to_served=custom.from_store, to_stored=custom.to_store)
+    collection = stored.collection or form.collection
+    return form._replace(collection=collection, to_served=stored.to_served, to_stored=stored.to_stored)
 
 
 def collection_of(served: Kind) -> str:

@@ -18,10 +18,8 @@ from pykubelet.api.field_errors import go_quote
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import Age, ages_at, format_time, parse_time
 from pykubelet.apiserver.tables.custom_columns import scale_columns
-from pykubelet.kinds.columns import SCALE, columns_of
-from pykubelet.kinds.kind import Kind
-from pykubelet.kinds.pod.columns import pod_conditions
-from pykubelet.kinds.registry import CELLS, Cells
+from pykubelet.kinds.columns import SCALE, at, columns_of, created, name_of
+from pykubelet.kinds.kind import Cells, Kind
 
 META_GROUP = "meta.k8s.io"
 
@@ -100,22 +98,23 @@ def as_table(
 
 def _printer(served: Kind, document: Document) -> tuple[Sequence[Document], Cells]:
     is_scale = document.get("kind") == "Scale" and document.get("apiVersion") == "autoscaling/v1"
-    if served.custom is not None:
-        custom = scale_columns() if is_scale else served.custom.columns
+    if is_scale:
+        if served.definition:
+            return columns_of(SCALE), scale_cells
+        custom = scale_columns()
         return custom.headers, custom.cells
-    name = SCALE if is_scale else served.resource.group_resource
-    return columns_of(name), CELLS.get(name, _default_cells)
+    columns = columns_of(served.resource.group_resource) if served.columns is None else served.columns
+    return columns, served.cells or _default_cells
 
 
 def _rows(
     items: Sequence[Document], served: Kind, cells: Cells, *, include: str, age: Age, version: str
 ) -> list[Document]:
     resource = served.resource
-    is_pods = resource.group_resource == "pods"
     rows: list[Document] = []
     for item in items:
         row: dict[str, Any] = {"cells": cells(item, age)}
-        if is_pods and (conditions := pod_conditions(item)):
+        if served.row_conditions is not None and (conditions := served.row_conditions(item)):
             row["conditions"] = conditions
         if include == "Object":
             row["object"] = {"kind": resource.kind, "apiVersion": resource.api_version, **item}
@@ -137,3 +136,9 @@ def _default_cells(document: Document, _age: Age) -> list[Any]:
     metadata = document.get("metadata", {})
     created = metadata.get("creationTimestamp")
     return [metadata.get("name", ""), format_time(parse_time(created)) if created else _NEVER]
+
+
+def scale_cells(document: Document, age: Age) -> list[Any]:
+    """Name, desired, available, age: the scale subresource of anything."""
+    spec, status = at(document, "spec"), at(document, "status")
+    return [name_of(document), spec.get("replicas", 0), status.get("replicas", 0), created(document, age)]

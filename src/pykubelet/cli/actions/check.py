@@ -28,10 +28,10 @@ from msgspec import Struct
 from pykubelet.aio.msgspec_types import register_type
 from pykubelet.api.manifest import ManifestError, ManifestItem, ManifestProblem, read_manifest
 from pykubelet.api.serializer import Document
+from pykubelet.apiserver.registry import BUILT_IN_KINDS
 from pykubelet.app.node_record import FILE, CisFacts, CisFile, FileFacts, NodeRecord, ServerFacts
 from pykubelet.app.settings import CannotStart
 from pykubelet.httpserver.listener import CIPHERS
-from pykubelet.kinds.registry import KINDS
 
 _SECONDS = 10.0
 _MOST_BYTES = 1 << 20
@@ -342,7 +342,7 @@ _ITEMS: tuple[tuple[str, str, _Rule], ...] = (
 )
 
 
-_STRATEGIES = {(served.resource.api_version, served.resource.kind): served for served in KINDS}
+_STRATEGIES = {(served.resource.api_version, served.resource.kind): served for served in BUILT_IN_KINDS}
 _ANY_UID = "00000000-0000-0000-0000-000000000000"
 
 

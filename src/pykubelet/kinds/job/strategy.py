@@ -7,17 +7,23 @@ Upstream: pkg/registry/batch/job/strategy.go, pkg/apis/batch/v1/defaults.go, pkg
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from pykubelet.api.field_errors import FieldError, TypedString, invalid, required
 from pykubelet.api.names import dns1123_label_errors
 from pykubelet.api.normal_form import normal_form
+from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
+from pykubelet.api.times import Age, human_duration, parse_time
+from pykubelet.kinds.columns import at, created, format_selector, name_of
 from pykubelet.kinds.go_values import internal_form, label_selector_value, map_value
 from pykubelet.kinds.job.status import validate_job_status
 from pykubelet.kinds.job.validation import INDEXED, NON_INDEXED, job_spec_errors
 from pykubelet.kinds.kind import (
+    Kind,
     Strategy,
     Warnings,
+    generation_changed,
     keep_spec,
     keep_status,
     metadata_fields,
@@ -25,9 +31,9 @@ from pykubelet.kinds.kind import (
     without_status,
 )
 from pykubelet.kinds.metadata import immutable_errors, label_selector_errors, metadata_errors, metadata_update_errors
+from pykubelet.kinds.pod.warnings import name_warnings, template_warnings
 from pykubelet.kinds.pod_template import (
-    job_change_warnings,
-    job_warnings,
+    container_cells,
     label_mismatch_errors,
     parsed_selector,
     read_template,
@@ -41,6 +47,20 @@ _BACKOFF_LIMIT = 6
 # What may still change in the template of a job that is suspended and has never run, besides node affinity.
 _SCHEDULING_FIELDS = ("nodeSelector", "tolerations", "schedulingGates")
 _without_status = without_status("batch.v1.JobStatus")
+_JOB_STATES = (
+    ("Complete", "Complete"),
+    ("Failed", "Failed"),
+    ("", "Terminating"),
+    ("Suspended", "Suspended"),
+    ("FailureTarget", "FailureTarget"),
+    ("SuccessCriteriaMet", "SuccessCriteriaMet"),
+)
+_MANY_COMPLETIONS = 100_000
+_MUCH_PARALLELISM = 10_000
+_TOO_MANY_INDEXES = (
+    "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes might "
+    "not be able to track completedIndexes when a big number of indexes fail"
+)
 
 
 def default_failure_policy(spec: Document) -> Document:
@@ -248,14 +268,81 @@ def _fields(document: Document) -> Mapping[str, str]:
     return {**metadata_fields(document), "status.successful": str(document.get("status", {}).get("succeeded", 0))}
 
 
-JOBS = Strategy(
-    default=_default,
-    prepare_create=_prepare_create,
-    validate_create=_validate_create,
-    prepare_update=_prepare_update,
-    validate_update=_validate_update,
-    prepare_status=_prepare_status,
-    validate_status=validate_job_status,
-    warnings=Warnings(create=job_warnings, update=job_change_warnings),
-    fields=_fields,
+def _cells(document: Document, age: Age) -> list[Any]:
+    """Name, status, completions, duration, age, containers, images, selector."""
+    spec = at(document, "spec")
+    return [
+        name_of(document),
+        _job_state(document),
+        _completions(spec, at(document, "status").get("succeeded", 0)),
+        _job_duration(at(document, "status"), age),
+        created(document, age),
+        *container_cells(spec.get("template", {})),
+        format_selector(spec.get("selector")),
+    ]
+
+
+def _completions(spec: Document, succeeded: int) -> str:
+    if (wanted := spec.get("completions")) is not None:
+        return f"{succeeded}/{wanted}"
+    parallelism = spec.get("parallelism") or 0
+    return f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
+
+
+def _job_state(document: Document) -> str:
+    conditions = at(document, "status").get("conditions") or ()
+    # The first of a type counts.
+    states = {each.get("type"): each.get("status") for each in reversed(conditions)}
+    for type, state in _JOB_STATES:
+        if states.get(type) == "True" if type else at(document, "metadata").get("deletionTimestamp"):
+            return state
+    return "Running"
+
+
+def _job_duration(status: Document, age: Age) -> str:
+    started, completed = status.get("startTime"), status.get("completionTime")
+    if not started:
+        return ""
+    if not completed:
+        return age(started)
+    return human_duration((parse_time(completed) - parse_time(started)).total_seconds())
+
+
+def job_warnings(document: Document) -> list[str]:
+    """About a new Job."""
+    return name_warnings(document) + job_spec_warnings(document["spec"], "spec")
+
+
+def job_change_warnings(new: Document, old: Document) -> list[str]:
+    """About a changed Job."""
+    return job_spec_warnings(new["spec"], "spec") if generation_changed(new, old) else []
+
+
+def job_spec_warnings(spec: Document, path: str) -> list[str]:
+    warnings = template_warnings(spec["template"], f"{path}.template")
+    is_large = spec.get("completions", 0) > _MANY_COMPLETIONS and spec.get("parallelism", 0) > _MUCH_PARALLELISM
+    return (
+        [f"{path}: {_TOO_MANY_INDEXES}", *warnings]
+        if is_large and spec.get("completionMode") == "Indexed"
+        else warnings
+    )
+
+
+KIND = Kind(
+    resource=Resource("batch", "v1", "jobs", "Job"),
+    definition="batch.v1.Job",
+    categories=("all",),
+    subresources=("status",),
+    strategy=Strategy(
+        default=_default,
+        prepare_create=_prepare_create,
+        validate_create=_validate_create,
+        prepare_update=_prepare_update,
+        validate_update=_validate_update,
+        prepare_status=_prepare_status,
+        validate_status=validate_job_status,
+        warnings=Warnings(create=job_warnings, update=job_change_warnings),
+        fields=_fields,
+    ),
+    cells=_cells,
 )

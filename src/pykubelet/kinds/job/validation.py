@@ -41,6 +41,32 @@ from pykubelet.kinds.metadata import nonnegative_errors
 from pykubelet.kinds.pod_template import pod_template_errors
 
 Interval = tuple[int, int]
+_ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
+_OPERATORS = ("In", "NotIn")
+_STATUSES = ("False", "True", "Unknown")
+_MAX_RULES = 20
+_MAX_EXIT_CODES = 255
+_MAX_PATTERNS = 20
+_MAX_INDEXES_BYTES = 64 * 1024
+INDEXED, NON_INDEXED = "Indexed", "NonIndexed"
+_COMPLETION_MODES = (NON_INDEXED, INDEXED)
+_REPLACEMENT_POLICIES = ("Failed", "TerminatingOrFailed")
+_COUNTS = (
+    "parallelism",
+    "completions",
+    "activeDeadlineSeconds",
+    "backoffLimit",
+    "ttlSecondsAfterFinished",
+    "backoffLimitPerIndex",
+)
+_HTTP_PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
+_MAX_MANAGED_BY_BYTES = 63
+# These bound the length of the texts that name a job's indexes.
+_MAX_PARALLELISM = 100_000
+_MAX_FAILED_INDEXES = 100_000
+_MANY_COMPLETIONS = 100_000
+_MAX_PARALLELISM_OF_MANY = 10_000
+_MAX_FAILED_INDEXES_OF_MANY = 10_000
 
 
 class IndexesError(ValueError):
@@ -105,15 +131,6 @@ def _index(text: str, completions: int) -> int:
     if number >= completions:
         raise IndexesError(f"too large index: {go_quote(text)}")
     return number
-
-
-_ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
-_OPERATORS = ("In", "NotIn")
-_STATUSES = ("False", "True", "Unknown")
-_MAX_RULES = 20
-_MAX_EXIT_CODES = 255
-_MAX_PATTERNS = 20
-_MAX_INDEXES_BYTES = 64 * 1024
 
 
 def failure_policy_errors(spec: Document, path: str) -> list[FieldError]:
@@ -233,27 +250,6 @@ def _success_rule_errors(rule: Document, completions: int, path: str) -> list[Fi
 def _choices(values: tuple[str, ...]) -> str:
     """The values as Go prints a list of quoted texts."""
     return "[" + " ".join(f'"{value}"' for value in values) + "]"
-
-
-INDEXED, NON_INDEXED = "Indexed", "NonIndexed"
-_COMPLETION_MODES = (NON_INDEXED, INDEXED)
-_REPLACEMENT_POLICIES = ("Failed", "TerminatingOrFailed")
-_COUNTS = (
-    "parallelism",
-    "completions",
-    "activeDeadlineSeconds",
-    "backoffLimit",
-    "ttlSecondsAfterFinished",
-    "backoffLimitPerIndex",
-)
-_HTTP_PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
-_MAX_MANAGED_BY_BYTES = 63
-# These bound the length of the texts that name a job's indexes.
-_MAX_PARALLELISM = 100_000
-_MAX_FAILED_INDEXES = 100_000
-_MANY_COMPLETIONS = 100_000
-_MAX_PARALLELISM_OF_MANY = 10_000
-_MAX_FAILED_INDEXES_OF_MANY = 10_000
 
 
 def job_spec_errors(spec: Document, path: str) -> list[FieldError]:

@@ -56,6 +56,24 @@ from pykubelet.kinds.pod.volumes import pull_policy_errors
 from pykubelet.kinds.resources import container_resources_errors
 
 _SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
+_PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
+_RECURSIVE_READ_ONLY = ("Disabled", "Enabled", "IfPossible")
+_MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
+_PROTOCOLS = ("SCTP", "TCP", "UDP")
+_RESIZE_RESOURCES = ("cpu", "memory")
+_RESIZE_POLICIES = ("NotRequired", "RestartContainer")
+_PROBES_AND_HOOKS = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
+_NOT_EPHEMERAL = (
+    "ports",
+    "resources",
+    "resizePolicy",
+    "restartPolicy",
+    "restartPolicyRules",
+    "livenessProbe",
+    "readinessProbe",
+    "startupProbe",
+    "lifecycle",
+)
 
 
 def env_errors(variables: Sequence[Document], path: str, *, relaxed_names: bool) -> list[FieldError]:
@@ -129,10 +147,6 @@ def _source_errors(kind: str, reference: Document, path: str) -> list[FieldError
             return file_key_ref_errors(reference, path)
         case _:
             return key_ref_errors(reference, path)
-
-
-_PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
-_RECURSIVE_READ_ONLY = ("Disabled", "Enabled", "IfPossible")
 
 
 def mounts_errors(container: Document, volumes: Mapping[str, Document], path: str) -> list[FieldError]:
@@ -232,24 +246,6 @@ def _device_path_errors(target: str, targets: set[str], path: str) -> list[Field
     else:
         targets.add(target)
     return errors
-
-
-_MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
-_PROTOCOLS = ("SCTP", "TCP", "UDP")
-_RESIZE_RESOURCES = ("cpu", "memory")
-_RESIZE_POLICIES = ("NotRequired", "RestartContainer")
-_PROBES_AND_HOOKS = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
-_NOT_EPHEMERAL = (
-    "ports",
-    "resources",
-    "resizePolicy",
-    "restartPolicy",
-    "restartPolicyRules",
-    "livenessProbe",
-    "readinessProbe",
-    "startupProbe",
-    "lifecycle",
-)
 
 
 @dataclass(frozen=True, slots=True)

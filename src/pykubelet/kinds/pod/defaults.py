@@ -36,6 +36,27 @@ from pykubelet.api.serializer import Document
 from pykubelet.kinds.pod.image_names import LATEST, parse_image_name
 from pykubelet.kinds.spec_cache import SpecCache
 
+_CONTAINER = {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}
+_PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
+_HTTP_GET = {"path": "/", "scheme": "HTTP"}
+_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+_HOOKS = ("postStart", "preStop")
+_FILE_MODE = {"defaultMode": 0o644}
+_TOKEN_SECONDS = 3600
+_SPEC = {
+    "dnsPolicy": "ClusterFirst",
+    "restartPolicy": "Always",
+    "terminationGracePeriodSeconds": 30,
+    "schedulerName": "default-scheduler",
+}
+# Init containers stood in annotations once; kubelets of that time must not find them there.
+_DROPPED_ANNOTATIONS = frozenset(
+    f"pod.{stage}.kubernetes.io/{name}"
+    for stage in ("alpha", "beta")
+    for name in ("init-containers", "init-container-statuses")
+)
+_families = SpecCache[Document]()
+
 
 def default_pull_policy(image: str) -> str:
     """The pull policy of a container that names none."""
@@ -43,13 +64,6 @@ def default_pull_policy(image: str) -> str:
         return "Always" if parse_image_name(image).tag == LATEST else "IfNotPresent"
     except ValueError:
         return "IfNotPresent"
-
-
-_CONTAINER = {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}
-_PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
-_HTTP_GET = {"path": "/", "scheme": "HTTP"}
-_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
-_HOOKS = ("postStart", "preStop")
 
 
 def default_container(container: Document) -> Document:
@@ -88,10 +102,6 @@ def _variable(variable: Document) -> Document:
     if "fileKeyRef" in source:
         source = {**source, "fileKeyRef": {"optional": False, **source["fileKeyRef"]}}
     return {**variable, "valueFrom": source}
-
-
-_FILE_MODE = {"defaultMode": 0o644}
-_TOKEN_SECONDS = 3600
 
 
 def default_volume(volume: Document) -> Document:
@@ -160,21 +170,6 @@ _SOURCES: Mapping[str, Callable[[Document], Document]] = {
     "scaleIO": _filled(storageMode="ThinProvisioned", fsType="xfs"),
     "ephemeral": _ephemeral,
 }
-
-
-_SPEC = {
-    "dnsPolicy": "ClusterFirst",
-    "restartPolicy": "Always",
-    "terminationGracePeriodSeconds": 30,
-    "schedulerName": "default-scheduler",
-}
-# Init containers stood in annotations once; kubelets of that time must not find them there.
-_DROPPED_ANNOTATIONS = frozenset(
-    f"pod.{stage}.kubernetes.io/{name}"
-    for stage in ("alpha", "beta")
-    for name in ("init-containers", "init-container-statuses")
-)
-_families = SpecCache[Document]()
 
 
 def default_pod(document: Document) -> Document:

@@ -20,6 +20,9 @@ from typing import Any
 
 from pykubelet.api.serializer import Document
 
+_CONTAINER_LISTS = ("containers", "initContainers", "ephemeralContainers")
+_PROJECTIONS = ("clusterTrustBundle", "podCertificate")
+
 
 @dataclass(frozen=True, slots=True)
 class PodValidationOptions:
@@ -36,6 +39,8 @@ class PodValidationOptions:
 
 
 KUBELET_OPTIONS = PodValidationOptions()
+
+
 API_SERVER_OPTIONS = PodValidationOptions(
     resource_is_pod=True,
     relaxed_env_names=True,
@@ -46,10 +51,6 @@ API_SERVER_OPTIONS = PodValidationOptions(
     sidecar_resize_policy=True,
     merged_spread_keys=True,
 )
-
-
-_CONTAINER_LISTS = ("containers", "initContainers", "ephemeralContainers")
-_PROJECTIONS = ("clusterTrustBundle", "podCertificate")
 
 
 def without_disabled_fields(spec: Document) -> Document:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pykubelet.api.field_errors import go_quote
 
 LATEST = "latest"
-
 # Possessive throughout, so that no text makes the search look at a character many times.
 _DOMAIN_PART = r"[a-zA-Z0-9]++(?:-++[a-zA-Z0-9]++)*+"
 _DOMAIN = rf"(?:{_DOMAIN_PART}(?:\.{_DOMAIN_PART})*+|\[[a-fA-F0-9:]+\])(?::[0-9]++)?+"

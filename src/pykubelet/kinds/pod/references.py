@@ -25,6 +25,31 @@ from pykubelet.api.quantity import parse_quantity
 from pykubelet.api.serializer import Document
 
 _MAX_MODE = 0o777
+ENV_FIELDS = frozenset(
+    {
+        "metadata.name",
+        "metadata.namespace",
+        "metadata.uid",
+        "spec.nodeName",
+        "spec.serviceAccountName",
+        "status.hostIP",
+        "status.hostIPs",
+        "status.podIP",
+        "status.podIPs",
+    }
+)
+VOLUME_FIELDS = frozenset(
+    {"metadata.name", "metadata.namespace", "metadata.labels", "metadata.annotations", "metadata.uid"}
+)
+_KNOWN_FIELDS = (ENV_FIELDS | VOLUME_FIELDS) | {"spec.restartPolicy", "spec.schedulerName", "status.phase"}
+_RESOURCES = frozenset(
+    f"{side}.{resource}" for side in ("limits", "requests") for resource in ("cpu", "memory", "ephemeral-storage")
+)
+_HUGE_PAGES = ("requests.hugepages-", "limits.hugepages-")
+_CPU_DIVISORS = frozenset({"1m", "1"})
+_BYTE_DIVISOR_LIST = ("1", *(f"1{unit}" for unit in "kMGTPE"), *(f"1{unit}i" for unit in "KMGTPE"))
+_BYTE_DIVISORS = frozenset(_BYTE_DIVISOR_LIST)
+_RESOURCE_TITLES = {"memory": "memory", "ephemeral-storage": "local ephemeral storage"}
 
 
 def descending_path_errors(target: str, path: str) -> list[FieldError]:
@@ -51,33 +76,6 @@ def mode_errors(mode: int | None, path: str) -> list[FieldError]:
     if mode is None or 0 <= mode <= _MAX_MODE:
         return []
     return [invalid(path, mode, "must be a number between 0 and 0777 (octal), both inclusive")]
-
-
-ENV_FIELDS = frozenset(
-    {
-        "metadata.name",
-        "metadata.namespace",
-        "metadata.uid",
-        "spec.nodeName",
-        "spec.serviceAccountName",
-        "status.hostIP",
-        "status.hostIPs",
-        "status.podIP",
-        "status.podIPs",
-    }
-)
-VOLUME_FIELDS = frozenset(
-    {"metadata.name", "metadata.namespace", "metadata.labels", "metadata.annotations", "metadata.uid"}
-)
-_KNOWN_FIELDS = (ENV_FIELDS | VOLUME_FIELDS) | {"spec.restartPolicy", "spec.schedulerName", "status.phase"}
-_RESOURCES = frozenset(
-    f"{side}.{resource}" for side in ("limits", "requests") for resource in ("cpu", "memory", "ephemeral-storage")
-)
-_HUGE_PAGES = ("requests.hugepages-", "limits.hugepages-")
-_CPU_DIVISORS = frozenset({"1m", "1"})
-_BYTE_DIVISOR_LIST = ("1", *(f"1{unit}" for unit in "kMGTPE"), *(f"1{unit}i" for unit in "KMGTPE"))
-_BYTE_DIVISORS = frozenset(_BYTE_DIVISOR_LIST)
-_RESOURCE_TITLES = {"memory": "memory", "ephemeral-storage": "local ephemeral storage"}
 
 
 def field_ref_errors(reference: Document, fields: AbstractSet[str], path: str) -> list[FieldError]:

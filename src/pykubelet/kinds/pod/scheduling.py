@@ -33,6 +33,8 @@ _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _SCHEDULE_ACTIONS = ("DoNotSchedule", "ScheduleAnyway")
 _NODE_POLICIES = ("Honor", "Ignore")
 _NEEDS_SELECTOR = "must not be specified when labelSelector is not set"
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def tolerations_errors(tolerations: Sequence[Document], path: str) -> list[FieldError]:
@@ -168,10 +170,6 @@ def _spread_keys_errors(keys: Sequence[str], selector: Document | None, path: st
         if key in known:
             errors.append(invalid(f"{path}[{index}]", key, "exists in both matchLabelKeys and labelSelector"))
     return errors
-
-
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def affinity_errors(affinity: Document, path: str) -> list[FieldError]:

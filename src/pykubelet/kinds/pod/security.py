@@ -39,6 +39,18 @@ _LOCALHOST = "localhost/"
 _SECCOMP_WORDS = {"Unconfined": {"unconfined"}, "RuntimeDefault": {"runtime/default", "docker/default"}}
 _APPARMOR_WORDS = {"Unconfined": {"unconfined"}, "RuntimeDefault": {"runtime/default"}}
 _MAX_PROFILE_BYTES = 4095  # the longest path, without the zero at its end
+_PROC_MOUNTS = ("Default", "Unmasked")
+_GROUP_CHANGES = ("Always", "OnRootMismatch")
+_SELINUX_CHANGES = ("MountOption", "Recursive")
+_GROUP_POLICIES = ("Merge", "Strict")
+_SEGMENT = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_SYSCTL_PATTERN = rf"^({_SEGMENT}[\./])*{_SEGMENT}$"
+_SYSCTL = re.compile(_SYSCTL_PATTERN.removesuffix("$") + r"\Z")
+_MAX_SYSCTL_BYTES = 253
+_IPC_SYSCTLS = frozenset(
+    f"kernel.{name}"
+    for name in ("sem", "shmall", "shmmax", "shmmni", "shm_rmid_forced", "shm", "msgmax", "msgmnb", "msgmni", "msg")
+)
 
 
 def seccomp_errors(profile: Document | None, path: str) -> list[FieldError]:
@@ -164,20 +176,6 @@ def _match_errors(annotation: str, profile: Document, path: str, what: str) -> l
         return [] if same else [forbidden(f"{path}.localhostProfile", detail)]
     words = (_SECCOMP_WORDS if what == "seccomp" else _APPARMOR_WORDS).get(kind)
     return [] if words is None or annotation in words else [other_type]
-
-
-_PROC_MOUNTS = ("Default", "Unmasked")
-_GROUP_CHANGES = ("Always", "OnRootMismatch")
-_SELINUX_CHANGES = ("MountOption", "Recursive")
-_GROUP_POLICIES = ("Merge", "Strict")
-_SEGMENT = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
-_SYSCTL_PATTERN = rf"^({_SEGMENT}[\./])*{_SEGMENT}$"
-_SYSCTL = re.compile(_SYSCTL_PATTERN.removesuffix("$") + r"\Z")
-_MAX_SYSCTL_BYTES = 253
-_IPC_SYSCTLS = frozenset(
-    f"kernel.{name}"
-    for name in ("sem", "shmall", "shmmax", "shmmni", "shm_rmid_forced", "shm", "msgmax", "msgmnb", "msgmni", "msg")
-)
 
 
 def container_security_errors(context: Document | None, path: str, *, host_users: bool) -> list[FieldError]:

@@ -13,8 +13,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from pykubelet.api.pod_resources import qos_class
+from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
-from pykubelet.kinds.kind import Strategy, Warnings
+from pykubelet.kinds.kind import Kind, Strategy, Warnings
+from pykubelet.kinds.pod.columns import pod_cells, pod_conditions
 from pykubelet.kinds.pod.defaults import default_patched_pod, default_pod
 from pykubelet.kinds.pod.features import without_disabled_fields
 from pykubelet.kinds.pod.security import APPARMOR_CONTAINER_PREFIX, apparmor_errors, apparmor_field
@@ -30,6 +32,26 @@ from pykubelet.kinds.pod.warnings import apparmor_warnings, pod_status_warnings,
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _KEYS = (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn"))
+_CONTAINER_LISTS = ("containers", "initContainers", "ephemeralContainers")
+_STATUS_LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+_FINISHED = frozenset({"Failed", "Succeeded"})
+_GATED = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "SchedulingGated",
+    "message": "Scheduling is blocked due to non-empty scheduling gates",
+    "lastProbeTime": None,
+}
+# What a subresource that changes the spec leaves as it is.
+_KEPT_METADATA = (
+    "deletionTimestamp",
+    "generation",
+    "selfLink",
+    "labels",
+    "annotations",
+    "finalizers",
+    "ownerReferences",
+)
 
 
 def with_label_keys(spec: Document, labels: Mapping[str, str]) -> Document:
@@ -71,28 +93,6 @@ def _merged(term: Document, labels: Mapping[str, str]) -> Document:
         **term,
         "labelSelector": {**selector, "matchExpressions": [*selector.get("matchExpressions", ()), *added]},
     }
-
-
-_CONTAINER_LISTS = ("containers", "initContainers", "ephemeralContainers")
-_STATUS_LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
-_FINISHED = frozenset({"Failed", "Succeeded"})
-_GATED = {
-    "type": "PodScheduled",
-    "status": "False",
-    "reason": "SchedulingGated",
-    "message": "Scheduling is blocked due to non-empty scheduling gates",
-    "lastProbeTime": None,
-}
-# What a subresource that changes the spec leaves as it is.
-_KEPT_METADATA = (
-    "deletionTimestamp",
-    "generation",
-    "selfLink",
-    "labels",
-    "annotations",
-    "finalizers",
-    "ownerReferences",
-)
 
 
 def prepare_create(pod: Document) -> Document:
@@ -239,24 +239,45 @@ def _without(document: Document, *names: str) -> Document:
     return {key: value for key, value in document.items() if key not in names}
 
 
-PODS = Strategy(
-    default=default_pod,
-    default_patched=default_patched_pod,
-    prepare_create=prepare_create,
-    validate_create=validate_pod_create,
-    prepare_update=prepare_update,
-    validate_update=pod_update_errors,
-    prepare_status=prepare_status,
-    validate_status=pod_status_update_errors,
-    warnings=Warnings(received=apparmor_warnings, create=pod_warnings, status=pod_status_warnings),
-    fields=fields,
-    grace_seconds=grace_seconds,
+KIND = Kind(
+    resource=Resource("", "v1", "pods", "Pod"),
+    definition="core.v1.Pod",
+    short_names=("po",),
+    categories=("all",),
+    subresources=(
+        "attach",
+        "binding",
+        "ephemeralcontainers",
+        "eviction",
+        "exec",
+        "log",
+        "portforward",
+        "proxy",
+        "resize",
+        "status",
+    ),
+    strategy=Strategy(
+        default=default_pod,
+        default_patched=default_patched_pod,
+        prepare_create=prepare_create,
+        validate_create=validate_pod_create,
+        prepare_update=prepare_update,
+        validate_update=pod_update_errors,
+        prepare_status=prepare_status,
+        validate_status=pod_status_update_errors,
+        warnings=Warnings(received=apparmor_warnings, create=pod_warnings, status=pod_status_warnings),
+        fields=fields,
+        grace_seconds=grace_seconds,
+    ),
+    subresource_strategies={
+        "ephemeralcontainers": Strategy(
+            default=default_pod,
+            prepare_update=prepare_ephemeral_containers,
+            validate_update=ephemeral_containers_update_errors,
+        ),
+        "resize": Strategy(default=default_pod, prepare_update=prepare_resize, validate_update=pod_resize_errors),
+    },
+    cells=pod_cells,
+    row_conditions=pod_conditions,
 )
-EPHEMERAL_CONTAINERS = Strategy(
-    default=default_pod,
-    prepare_update=prepare_ephemeral_containers,
-    validate_update=ephemeral_containers_update_errors,
-)
-"""The rules of pods/ephemeralcontainers."""
-RESIZE = Strategy(default=default_pod, prepare_update=prepare_resize, validate_update=pod_resize_errors)
-"""The rules of pods/resize."""
+BINDING = Kind(resource=Resource("", "v1", "bindings", "Binding"), definition="core.v1.Binding", verbs=("create",))

@@ -48,6 +48,19 @@ from pykubelet.kinds.pod.validation import MIRROR_ANNOTATION, pod_annotation_cha
 
 _RESIZABLE = ("cpu", "memory")
 _ONLY_BOTH = "only cpu and memory resources are mutable"
+_SYSTEM_CONDITIONS = frozenset({"PodScheduled", "Ready", "Initialized"})
+_NOT_NEGATIVE = "must be a non-negative integer"
+_STATUS_LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_MAX_SECONDS = 2**31 - 1
+_UPDATABLE = (
+    "`spec.containers[*].image`",
+    "`spec.initContainers[*].image`",
+    "`spec.activeDeadlineSeconds`",
+    "`spec.tolerations` (only additions to existing tolerations)",
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)",
+)
+_CHECKED = frozenset({"activeDeadlineSeconds", "schedulingGates", "tolerations", "containers", "initContainers"})
 
 
 def pod_resize_errors(new: Document, old: Document) -> list[FieldError]:
@@ -151,11 +164,6 @@ def _without_containers(spec: Document) -> Document:
     return {name: value for name, value in spec.items() if name not in {"containers", "initContainers"}}
 
 
-_SYSTEM_CONDITIONS = frozenset({"PodScheduled", "Ready", "Initialized"})
-_NOT_NEGATIVE = "must be a non-negative integer"
-_STATUS_LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
-
-
 def pod_status_update_errors(new: Document, old: Document) -> list[FieldError]:
     """What is wrong with an update of a pod's status."""
     status, before, spec = new["status"], old["status"], old["spec"]
@@ -256,17 +264,6 @@ def _users_errors(statuses: Sequence[Document], system: str, path: str) -> list[
             for number, group in enumerate(user.get("supplementalGroups", ())):
                 errors += each_invalid(f"{at}.supplementalGroups[{number}]", group, group_id_errors(group))
     return errors
-
-
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_MAX_SECONDS = 2**31 - 1
-_UPDATABLE = (
-    "`spec.containers[*].image`",
-    "`spec.initContainers[*].image`",
-    "`spec.activeDeadlineSeconds`",
-    "`spec.tolerations` (only additions to existing tolerations)",
-    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)",
-)
 
 
 def pod_update_errors(new: Document, old: Document) -> list[FieldError]:
@@ -375,9 +372,6 @@ def _fixed_fields_errors(new: Document, old: Document) -> list[FieldError]:
     difference = go_diff(internal_form(old, "core.PodSpec"), internal_form(rest, "core.PodSpec"))
     detail = f"pod updates may not change fields other than {','.join(_UPDATABLE)}\n{difference}"
     return [*errors, forbidden("spec", detail)]
-
-
-_CHECKED = frozenset({"activeDeadlineSeconds", "schedulingGates", "tolerations", "containers", "initContainers"})
 
 
 def _with_old_images(new: Sequence[Document], old: Sequence[Document]) -> list[Document]:

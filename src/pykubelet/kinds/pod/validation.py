@@ -77,6 +77,15 @@ _MAX_NAMESERVERS = 3
 _MAX_SEARCHES = 32
 _MAX_SEARCH_BYTES = 2048
 _MAX_HOSTNAME_BYTES = 64
+MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+TOLERATIONS_ANNOTATION = "scheduler.alpha.kubernetes.io/tolerations"
+DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
+_DELETION_COST = re.compile("0|-[0-9]+|[1-9][0-9]*")
+_TOLERATION_FIELDS = ("key", "operator", "value", "effect", "tolerationSeconds")
+_RESTART_POLICIES = ("Always", "OnFailure", "Never")
+_PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
+_MAX_DEADLINE_SECONDS = 2**31 - 1
+_families = SpecCache[tuple[FieldError, ...]]()
 
 
 def dns_policy_errors(policy: str, path: str) -> list[FieldError]:
@@ -170,13 +179,6 @@ def _searches_errors(searches: Sequence[str], path: str, *, relaxed: bool) -> li
     return errors
 
 
-MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
-TOLERATIONS_ANNOTATION = "scheduler.alpha.kubernetes.io/tolerations"
-DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
-_DELETION_COST = re.compile("0|-[0-9]+|[1-9][0-9]*")
-_TOLERATION_FIELDS = ("key", "operator", "value", "effect", "tolerationSeconds")
-
-
 def pod_annotations_errors(annotations: Mapping[str, str], spec: Document, path: str) -> list[FieldError]:
     """What is wrong with annotations that the system itself reads."""
     errors: list[FieldError] = []
@@ -225,11 +227,6 @@ def _toleration(document: dict[str, Any]) -> Document:
     return {wire_names[name.lower()]: value for name, value in document.items() if name.lower() in wire_names}
 
 
-_RESTART_POLICIES = ("Always", "OnFailure", "Never")
-_PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
-_MAX_DEADLINE_SECONDS = 2**31 - 1
-
-
 def validate_pod_create(document: Document, options: PodValidationOptions = API_SERVER_OPTIONS) -> list[FieldError]:
     """What is wrong with a pod that is to be created."""
     spec = document.get("spec", {})
@@ -263,9 +260,6 @@ class _Setting(NamedTuple):
     pod_name: str
     """Empty where no volume is named after the pod: then all pods of this spec are alike."""
     is_static: bool
-
-
-_families = SpecCache[tuple[FieldError, ...]]()
 
 
 def validate_pod_spec(spec: Document, metadata: Document, path: str, options: PodValidationOptions) -> list[FieldError]:

@@ -14,14 +14,6 @@ from collections.abc import Iterator
 from pykubelet.api.field_errors import go_quote
 from pykubelet.api.serializer import Document
 
-
-def containers_with_paths(spec: Document, path: str) -> Iterator[tuple[Document, str]]:
-    """Every container of the pod with its path: init, regular, ephemeral."""
-    for kind in ("initContainers", "containers", "ephemeralContainers"):
-        for index, container in enumerate(spec.get(kind, ())):
-            yield container, f"{path}.{kind}[{index}]"
-
-
 _SECRET_REFS = {
     "cephfs": "secretRef",
     "cinder": "secretRef",
@@ -48,6 +40,13 @@ _PROJECTIONS = {
     "clusterTrustBundle": "clustertrustbundles",
     "podCertificate": "podcertificates",
 }
+
+
+def containers_with_paths(spec: Document, path: str) -> Iterator[tuple[Document, str]]:
+    """Every container of the pod with its path: init, regular, ephemeral."""
+    for kind in ("initContainers", "containers", "ephemeralContainers"):
+        for index, container in enumerate(spec.get(kind, ())):
+            yield container, f"{path}.{kind}[{index}]"
 
 
 class UnknownVolumeError(ValueError):

@@ -23,6 +23,19 @@ _AZURE_MANAGED_URI = "/subscriptions/{sub-id}/resourcegroups/{group-name}/provid
 _AZURE_BLOB_URI = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
 _RESERVED_SUFFIXES = (".kubernetes.io", ".k8s.io")
 _HOST_PORTS = "must be a host:port pair or multiple pairs separated by commas"
+GONE_SYSTEMS = {
+    "photonPersistentDisk": "photonPersistentDisk: deprecated in v1.11, non-functional in v1.16+",
+    "gitRepo": "gitRepo: deprecated in v1.11, and disabled by default in v1.33+",
+    "scaleIO": "scaleIO: deprecated in v1.16, non-functional in v1.22+",
+    "flocker": "flocker: deprecated in v1.22, non-functional in v1.25+",
+    # The warning names the field of the Go type.
+    "storageos": "storageOS: deprecated in v1.22, non-functional in v1.25+",
+    "quobyte": "quobyte: deprecated in v1.22, non-functional in v1.25+",
+    "glusterfs": "glusterfs: deprecated in v1.25, non-functional in v1.26+",
+    "cephfs": "cephfs: deprecated in v1.28, non-functional in v1.31+",
+    "rbd": "rbd: deprecated in v1.28, non-functional in v1.31+",
+}
+"""Storage that is supported no more, by the field of a volume that asks for it."""
 
 
 def _requires(*fields: str) -> Callable[[Document, str], list[FieldError]]:

@@ -44,13 +44,28 @@ from pykubelet.kinds.pod.volume_sources import STORAGE_SYSTEM_RULES
 
 # A source, its own path, the volume's path, and the paths that files of earlier sources took.
 ProjectionRule = Callable[[Document, str, str, set[str]], list[FieldError]]
-
 _MIN_TOKEN_SECONDS = 10 * 60
 _MAX_TOKEN_SECONDS = 2**32
 _KEY_TYPES = ("RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519")
 _MIN_CERTIFICATE_SECONDS = 3600
 _MAX_CERTIFICATE_SECONDS = 91 * 24 * 60 * 60
 _MAX_KUBERNETES_CERTIFICATE_SECONDS = 24 * 60 * 60
+SourceRule = Callable[[Document, str], list[FieldError]]
+PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+_HOST_PATH_TYPES = (
+    "",
+    "BlockDevice",
+    "CharDevice",
+    "Directory",
+    "DirectoryOrCreate",
+    "File",
+    "FileOrCreate",
+    "Socket",
+)
+_MAX_ISCSI_NAME_BYTES = 64
+# Upstream names these differently where there are two sources, and gcePersistentDisk also where it has a fault.
+_SECOND_SOURCE_NAMES = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
+_FAULT_NAMES = {"gcePersistentDisk": "persistentDisk"}
 
 
 def projected_errors(source: Document, path: str) -> list[FieldError]:
@@ -200,25 +215,6 @@ _RULES: dict[str, ProjectionRule] = {
     "clusterTrustBundle": _trust_bundle_errors,
     "podCertificate": _certificate_errors,
 }
-
-
-SourceRule = Callable[[Document, str], list[FieldError]]
-
-PULL_POLICIES = ("Always", "IfNotPresent", "Never")
-_HOST_PATH_TYPES = (
-    "",
-    "BlockDevice",
-    "CharDevice",
-    "Directory",
-    "DirectoryOrCreate",
-    "File",
-    "FileOrCreate",
-    "Socket",
-)
-_MAX_ISCSI_NAME_BYTES = 64
-# Upstream names these differently where there are two sources, and gcePersistentDisk also where it has a fault.
-_SECOND_SOURCE_NAMES = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
-_FAULT_NAMES = {"gcePersistentDisk": "persistentDisk"}
 
 
 def volumes_errors(

@@ -20,7 +20,7 @@ from pykubelet.api.names import dns1123_label_errors
 from pykubelet.api.serializer import Document
 from pykubelet.kinds.addresses import ip_warnings
 from pykubelet.kinds.node import DEPRECATED_LABELS, selector_term_warnings
-from pykubelet.kinds.persistent_volume_claim import GONE_SYSTEMS, claim_spec_warnings, fraction_warnings
+from pykubelet.kinds.persistent_volume_claim import claim_spec_warnings
 from pykubelet.kinds.pod.security import (
     APPARMOR_CONTAINER_PREFIX,
     SECCOMP_CONTAINER_PREFIX,
@@ -29,10 +29,43 @@ from pykubelet.kinds.pod.security import (
     apparmor_field,
 )
 from pykubelet.kinds.pod.visitors import containers_with_paths
+from pykubelet.kinds.pod.volume_sources import GONE_SYSTEMS
+from pykubelet.kinds.resources import fraction_warnings
 
 _BYTES = ("memory", "ephemeral-storage")
 USE_SECCOMP_FIELD = 'non-functional in v1.27+; use the "seccompProfile" field instead'
 USE_APPARMOR_FIELD = 'deprecated since v1.30; use the "appArmorProfile" field instead'
+# What makes files: its field in volumes and in projections, upstream's word for it, and the fields that name it.
+_OF_FILES = (
+    ("configMap", "ConfigMap", "name", "name"),
+    ("secret", "Secret", "secretName", "name"),
+    ("downwardAPI", "DownwardAPI", "", ""),
+)
+_CERTIFICATE_PATHS = {
+    "certificateChainPath": "PodCertificate chain",
+    "keyPath": "PodCertificate key",
+    "credentialBundlePath": "PodCertificate credential bundle",
+}
+_GONE = frozenset(GONE_SYSTEMS)
+_DEPRECATED_ANNOTATIONS = {
+    "scheduler.alpha.kubernetes.io/critical-pod": (
+        'non-functional in v1.16+; use the "priorityClassName" field instead'
+    ),
+    "security.alpha.kubernetes.io/sysctls": 'non-functional in v1.11+; use the "sysctls" field instead',
+    "security.alpha.kubernetes.io/unsafe-sysctls": 'non-functional in v1.11+; use the "sysctls" field instead',
+}
+_REQUIRED, _PREFERRED = (
+    "requiredDuringSchedulingIgnoredDuringExecution",
+    "preferredDuringSchedulingIgnoredDuringExecution",
+)
+_MATCHES_NO_POD = "a null labelSelector results in matching no pod"
+_IN_POD = "this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended"
+_IN_PODS = (
+    "this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended"
+)
+# A pod that has nothing of this, as most have not, is asked about its containers only.
+_SCHEDULING = frozenset({"nodeSelector", "affinity", "topologySpreadConstraints"})
+_REFERENCES = frozenset({"hostAliases", "imagePullSecrets", "overhead"})
 
 
 def container_warnings(spec: Document, annotations: Mapping[str, str], prefix: str) -> list[str]:
@@ -145,20 +178,6 @@ def _shown(port: Document) -> str:
     return f"{{Name:{name} HostPort:{host_port} ContainerPort:{number} Protocol:{protocol} HostIP:{ip}}}"
 
 
-# What makes files: its field in volumes and in projections, upstream's word for it, and the fields that name it.
-_OF_FILES = (
-    ("configMap", "ConfigMap", "name", "name"),
-    ("secret", "Secret", "secretName", "name"),
-    ("downwardAPI", "DownwardAPI", "", ""),
-)
-_CERTIFICATE_PATHS = {
-    "certificateChainPath": "PodCertificate chain",
-    "keyPath": "PodCertificate key",
-    "credentialBundlePath": "PodCertificate credential bundle",
-}
-_GONE = frozenset(GONE_SYSTEMS)
-
-
 class _File(NamedTuple):
     """A path within a volume; what puts a file there, and the name of that, if there are several of its kind."""
 
@@ -241,27 +260,6 @@ def _is_over(path: str, other: str) -> bool:
 
 def _named(kind: str, name: str | None) -> str:
     return kind if name is None else f"{kind} {go_quote(name)}"
-
-
-_DEPRECATED_ANNOTATIONS = {
-    "scheduler.alpha.kubernetes.io/critical-pod": (
-        'non-functional in v1.16+; use the "priorityClassName" field instead'
-    ),
-    "security.alpha.kubernetes.io/sysctls": 'non-functional in v1.11+; use the "sysctls" field instead',
-    "security.alpha.kubernetes.io/unsafe-sysctls": 'non-functional in v1.11+; use the "sysctls" field instead',
-}
-_REQUIRED, _PREFERRED = (
-    "requiredDuringSchedulingIgnoredDuringExecution",
-    "preferredDuringSchedulingIgnoredDuringExecution",
-)
-_MATCHES_NO_POD = "a null labelSelector results in matching no pod"
-_IN_POD = "this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended"
-_IN_PODS = (
-    "this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended"
-)
-# A pod that has nothing of this, as most have not, is asked about its containers only.
-_SCHEDULING = frozenset({"nodeSelector", "affinity", "topologySpreadConstraints"})
-_REFERENCES = frozenset({"hostAliases", "imagePullSecrets", "overhead"})
 
 
 def pod_warnings(pod: Document) -> list[str]:

@@ -7,9 +7,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from pykubelet.api.normal_form import normal_form
+from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
-from pykubelet.kinds.addresses import load_balancer_warnings, service_warnings
-from pykubelet.kinds.kind import Strategy, Warnings, metadata_fields
+from pykubelet.api.times import Age
+from pykubelet.kinds.addresses import (
+    cidr_warnings,
+    ip_warnings,
+    ips_warnings,
+    load_balancer_addresses,
+    load_balancer_warnings,
+)
+from pykubelet.kinds.columns import NONE, UNKNOWN, at, created, format_labels, name_of
+from pykubelet.kinds.kind import Kind, Strategy, Warnings, metadata_fields
 from pykubelet.kinds.service.validation import (
     is_externally_accessible,
     needs_health_check,
@@ -21,6 +30,8 @@ from pykubelet.kinds.service.validation import (
 _AFFINITY_SECONDS = 10800
 _ROUTED_TYPES = frozenset({"ClusterIP", "LoadBalancer", "NodePort"})
 _WITH_NODE_PORTS = frozenset({"LoadBalancer", "NodePort"})
+_HINTS, _TOPOLOGY_MODE = "service.kubernetes.io/topology-aware-hints", "service.kubernetes.io/topology-mode"
+_EXTERNAL_NAME = "ExternalName"
 
 
 def _default(document: Document) -> Document:
@@ -111,15 +122,92 @@ def _fields(service: Document) -> Mapping[str, str]:
     }
 
 
-SERVICES = Strategy(
-    default=_default,
-    prepare_create=_prepare_create,
-    validate_create=service_create_errors,
-    prepare_update=_prepare_update,
-    validate_update=service_update_errors,
-    prepare_status=_prepare_status,
-    validate_status=service_status_errors,
-    warnings=Warnings.always(service_warnings, status=load_balancer_warnings),
-    fields=_fields,
-    allows_create_on_update=True,
+def _cells(document: Document, age: Age) -> list[Any]:
+    """Name, type, cluster IP, external IP, ports, age, selector."""
+    spec = at(document, "spec")
+    cluster_ips = spec.get("clusterIPs")
+    return [
+        name_of(document),
+        spec.get("type", ""),
+        cluster_ips[0] if cluster_ips else NONE,
+        _external_ip(document),
+        ",".join(map(_service_port, spec.get("ports") or ())) or NONE,
+        created(document, age),
+        format_labels(at(spec, "selector")),
+    ]
+
+
+def _external_ip(document: Document) -> str:
+    spec = at(document, "spec")
+    external: list[str] = spec.get("externalIPs") or []
+    match spec.get("type"):
+        case "ClusterIP" | "NodePort":
+            return ",".join(external) or NONE
+        case "LoadBalancer":
+            balancer = load_balancer_addresses(document)
+            return ",".join([balancer, *external] if balancer else external) or "<pending>"
+        case "ExternalName":
+            return str(spec.get("externalName", ""))
+        case _:
+            return UNKNOWN
+
+
+def _service_port(port: Document) -> str:
+    number, node_port = port.get("port", 0), port.get("nodePort", 0)
+    shown = f"{number}:{node_port}" if node_port > 0 else str(number)
+    return f"{shown}/{port.get('protocol', '')}"
+
+
+def service_warnings(document: Document) -> list[str]:
+    """About a Service."""
+    spec, annotations = document["spec"], document["metadata"].get("annotations", {})
+    warnings: list[str] = []
+    if _HINTS in annotations:
+        warnings.append(f"annotation {_HINTS} is deprecated, please use {_TOPOLOGY_MODE} instead")
+    if spec.get("clusterIP", "") not in ("", "None"):
+        warnings += ips_warnings(spec.get("clusterIPs", ()), "spec.clusterIPs")
+    elif spec.get("clusterIP") == "None" and spec.get("type") == "ClusterIP":
+        warnings += _headless_warnings(spec)
+    external, balancer = spec.get("externalIPs", ()), spec.get("loadBalancerIP", "")
+    warnings += ips_warnings(external, "spec.externalIPs")
+    warnings += ip_warnings(balancer, "spec.loadBalancerIP")
+    for index, cidr in enumerate(spec.get("loadBalancerSourceRanges", ())):
+        warnings += cidr_warnings(cidr, f"spec.loadBalancerSourceRanges[{index}]")
+    if spec.get("type") == _EXTERNAL_NAME:
+        return (
+            [*warnings, f'spec.externalIPs is ignored when spec.type is "{_EXTERNAL_NAME}"'] if external else warnings
+        )
+    if spec.get("externalName"):
+        warnings.append(f'spec.externalName is ignored when spec.type is not "{_EXTERNAL_NAME}"')
+    return warnings
+
+
+def _headless_warnings(spec: Document) -> list[str]:
+    ignored = {
+        "loadBalancerIP": bool(spec.get("loadBalancerIP")),
+        "externalIPs": bool(spec.get("externalIPs")),
+        "SessionAffinity": spec.get("sessionAffinity", "") != "None",
+    }
+    return [f"spec.{name} is ignored for headless services" for name, is_set in ignored.items() if is_set]
+
+
+KIND = Kind(
+    resource=Resource("", "v1", "services", "Service"),
+    definition="core.v1.Service",
+    short_names=("svc",),
+    categories=("all",),
+    subresources=("proxy", "status"),
+    strategy=Strategy(
+        default=_default,
+        prepare_create=_prepare_create,
+        validate_create=service_create_errors,
+        prepare_update=_prepare_update,
+        validate_update=service_update_errors,
+        prepare_status=_prepare_status,
+        validate_status=service_status_errors,
+        warnings=Warnings.always(service_warnings, status=load_balancer_warnings),
+        fields=_fields,
+        allows_create_on_update=True,
+    ),
+    cells=_cells,
 )

@@ -41,6 +41,17 @@ NO_ADDRESS = "None"
 _FAMILIES = ("IPv4", "IPv6")
 _FAMILY_POLICIES = ("PreferDualStack", "RequireDualStack", "SingleStack")
 _FIXED = "may not change once set"
+_PROTOCOLS = ("SCTP", "TCP", "UDP")
+_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+_AFFINITIES = ("ClientIP", "None")
+_TRAFFIC_POLICIES = ("Cluster", "Local")
+_DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
+_IP_MODES = ("Proxy", "VIP")
+_ROUTED_TYPES = frozenset({"ClusterIP", "LoadBalancer", "NodePort"})
+_MAX_AFFINITY_SECONDS = 86400
+_ONLY_BALANCED = "may only be used when `type` is 'LoadBalancer'"
+_TOPOLOGY_MODE = "service.kubernetes.io/topology-mode"
+_TOPOLOGY_HINTS = "service.kubernetes.io/topology-aware-hints"
 
 
 def is_headless(spec: Document) -> bool:
@@ -153,19 +164,6 @@ def _released_errors(spec: Document, what: str) -> list[FieldError]:
         return []
     shown = None if policy is None else TypedString(policy)
     return [invalid("spec.ipFamilyPolicy", shown, f"must be set to 'SingleStack' when releasing the secondary {what}")]
-
-
-_PROTOCOLS = ("SCTP", "TCP", "UDP")
-_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-_AFFINITIES = ("ClientIP", "None")
-_TRAFFIC_POLICIES = ("Cluster", "Local")
-_DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
-_IP_MODES = ("Proxy", "VIP")
-_ROUTED_TYPES = frozenset({"ClusterIP", "LoadBalancer", "NodePort"})
-_MAX_AFFINITY_SECONDS = 86400
-_ONLY_BALANCED = "may only be used when `type` is 'LoadBalancer'"
-_TOPOLOGY_MODE = "service.kubernetes.io/topology-mode"
-_TOPOLOGY_HINTS = "service.kubernetes.io/topology-aware-hints"
 
 
 def service_create_errors(service: Document) -> list[FieldError]:

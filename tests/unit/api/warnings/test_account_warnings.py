@@ -15,12 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.apiserver.apiextensions.customresource_strategy import finalizer_change_warnings, finalizer_warnings
-from pykubelet.kinds.secret import (
-    key_pair_problem,
-    secret_warnings,
-    service_account_change_warnings,
-    service_account_warnings,
-)
+from pykubelet.kinds.secret import key_pair_problem, secret_warnings
+from pykubelet.kinds.service_account import service_account_change_warnings, service_account_warnings
 
 _AVOIDS = "to avoid accidental conflicts with other finalizer writers"
 Key = ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey | ed448.Ed448PrivateKey

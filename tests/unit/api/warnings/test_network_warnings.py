@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from pykubelet.kinds import addresses
+from pykubelet.kinds import addresses, endpoint_slice, endpoints, ingress, network_policy, node
+from pykubelet.kinds.service import strategy as service
 
 
 def _bad_ip(path: str) -> str:
@@ -47,13 +48,13 @@ def _bad_cidr(path: str) -> str:
 )  # fmt: skip
 def test_service_warns(spec: dict[str, Any], warnings: list[str]) -> None:
     """About addresses, and about fields that are ignored."""
-    assert addresses.service_warnings({"metadata": {}, "spec": spec}) == warnings
+    assert service.service_warnings({"metadata": {}, "spec": spec}) == warnings
 
 
 def test_service_with_the_old_annotation_warns() -> None:
     """It has a new name."""
     metadata = {"annotations": {"service.kubernetes.io/topology-aware-hints": "auto"}}
-    assert addresses.service_warnings({"metadata": metadata, "spec": {}}) == [
+    assert service.service_warnings({"metadata": metadata, "spec": {}}) == [
         (
             "annotation service.kubernetes.io/topology-aware-hints is deprecated, please use "
             "service.kubernetes.io/topology-mode instead"
@@ -72,23 +73,23 @@ def test_addresses_of_load_balancers_warn() -> None:
 def test_ingress_with_the_old_annotation_warns_unless_the_field_is_set() -> None:
     """The field has taken its place."""
     metadata = {"annotations": {"kubernetes.io/ingress.class": "nginx"}}
-    assert addresses.ingress_warnings({"metadata": metadata, "spec": {}}) == [
+    assert ingress.ingress_warnings({"metadata": metadata, "spec": {}}) == [
         "annotation \"kubernetes.io/ingress.class\" is deprecated, please use 'spec.ingressClassName' instead"
     ]
-    assert addresses.ingress_warnings({"metadata": metadata, "spec": {"ingressClassName": "x"}}) == []
-    assert addresses.ingress_warnings({"metadata": {}, "spec": {}}) == []
+    assert ingress.ingress_warnings({"metadata": metadata, "spec": {"ingressClassName": "x"}}) == []
+    assert ingress.ingress_warnings({"metadata": {}, "spec": {}}) == []
 
 
 def test_endpoints_warn_unless_their_controller_wrote_them() -> None:
     """Both kinds of addresses."""
     subset = {"addresses": [{"ip": "01.2.3.4"}], "notReadyAddresses": [{"ip": "1.2.3.4"}, {"ip": "01.2.3.4"}]}
     document = {"metadata": {}, "subsets": [subset]}
-    assert addresses.endpoints_warnings(document) == [
+    assert endpoints.endpoints_warnings(document) == [
         _bad_ip("subsets[0].addresses[0].ip"),
         _bad_ip("subsets[0].notReadyAddresses[1].ip"),
     ]
     managed = {"labels": {"endpoints.kubernetes.io/managed-by": "endpoint-controller"}}
-    assert addresses.endpoints_warnings(document | {"metadata": managed}) == []
+    assert endpoints.endpoints_warnings(document | {"metadata": managed}) == []
 
 
 @pytest.mark.parametrize("manager", ["endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"])
@@ -96,17 +97,17 @@ def test_endpoint_slice_warns_unless_a_controller_wrote_it(manager: str) -> None
     """About a type that is old, only when it is new."""
     document = {"metadata": {}, "addressType": "FQDN", "endpoints": [{}, {"addresses": ["x", "01.2.3.4"]}]}
     old, address = "spec.addressType: FQDN endpoints are deprecated", _bad_ip("endpoints[1].addresses[1]")
-    assert addresses.endpoint_slice_warnings(document) == [old, address]
-    assert addresses.endpoint_slice_change_warnings(document, document) == [address]
+    assert endpoint_slice.endpoint_slice_warnings(document) == [old, address]
+    assert endpoint_slice.endpoint_slice_change_warnings(document, document) == [address]
     managed = document | {"metadata": {"labels": {"endpointslice.kubernetes.io/managed-by": manager}}}
-    assert addresses.endpoint_slice_warnings(managed) == [old]
+    assert endpoint_slice.endpoint_slice_warnings(managed) == [old]
 
 
 def test_network_policy_warns_about_both_directions() -> None:
     """Exceptions too."""
     block = {"ipBlock": {"cidr": "1.2.3.4/24", "except": ["1.2.3.0/25", "1.2.3.4/24"]}}
     spec = {"ingress": [{"from": [{"podSelector": {}}, block]}], "egress": [{"to": [block]}]}
-    assert addresses.network_policy_warnings({"metadata": {}, "spec": spec}) == [
+    assert network_policy.network_policy_warnings({"metadata": {}, "spec": spec}) == [
         _bad_cidr(f"spec.{path}.ipBlock.{field}")
         for path in ("ingress[0].from[1]", "egress[0].to[0]")
         for field in ("cidr", "except[1]")
@@ -126,4 +127,4 @@ def test_network_policy_warns_about_both_directions() -> None:
 )
 def test_node_warns(spec: dict[str, Any], warnings: list[str]) -> None:
     """About fields nobody reads, and its networks."""
-    assert addresses.node_warnings({"metadata": {}, "spec": spec}) == warnings
+    assert node.node_warnings({"metadata": {}, "spec": spec}) == warnings

@@ -6,8 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.kinds.node import runtime_class_warnings, storage_class_warnings
-from pykubelet.kinds.persistent_volume_claim import claim_warnings, fraction_warnings, volume_warnings
+from pykubelet.kinds.persistent_volume import volume_warnings
+from pykubelet.kinds.persistent_volume_claim import claim_warnings
+from pykubelet.kinds.resources import fraction_warnings
+from pykubelet.kinds.runtime_class import runtime_class_warnings
+from pykubelet.kinds.storage_class import storage_class_warnings
 
 _CLASS = "metadata.annotations[volume.beta.kubernetes.io/storage-class]: deprecated since v1.8; "
 _USE_CLASS = f'{_CLASS}use "storageClassName" attribute instead'

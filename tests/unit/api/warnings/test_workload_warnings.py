@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from pykubelet.kinds import pod_template
+from pykubelet.kinds import cron_job, daemon_set, pod_template, replication_controller, stateful_set
+from pykubelet.kinds.job import strategy as job
 
 Warn = Callable[[dict[str, Any]], list[str]]
 Change = Callable[[dict[str, Any], dict[str, Any]], list[str]]
@@ -34,10 +35,10 @@ def _cron(template: Any = None, *, schedule: str = "* * * * *", **metadata: Any)
         pytest.param(pod_template.replicas_warnings, _set(_BAD), [f"spec.template.{_GRACE}"], id="deployment"),
         pytest.param(pod_template.replicas_warnings, _set(name="a.b"), [_NAME], id="name"),
         pytest.param(pod_template.replicas_warnings, {"metadata": {"name": "a"}, "spec": {}}, [], id="no template"),
-        pytest.param(pod_template.daemon_set_warnings, _set(_BAD, name="a.b"), [f"spec.template.{_GRACE}"], id="daemon set"),
-        pytest.param(pod_template.stateful_set_warnings, _set(_BAD), [f"spec.template.{_GRACE}"], id="stateful set"),
+        pytest.param(daemon_set.daemon_set_warnings, _set(_BAD, name="a.b"), [f"spec.template.{_GRACE}"], id="daemon set"),
+        pytest.param(stateful_set.stateful_set_warnings, _set(_BAD), [f"spec.template.{_GRACE}"], id="stateful set"),
         pytest.param(
-            pod_template.stateful_set_warnings,
+            stateful_set.stateful_set_warnings,
             _set(revisionHistoryLimit=-1, volumeClaimTemplates=[{"spec": {"resources": {"requests": {"storage": "1m"}}}}]),
             [
                 ('spec.volumeClaimTemplates[0].resources.requests[storage]: fractional byte value "1m" is invalid, must be '
@@ -46,9 +47,9 @@ def _cron(template: Any = None, *, schedule: str = "* * * * *", **metadata: Any)
             ],
             id="claims and history",
         ),
-        pytest.param(pod_template.job_warnings, _set(_BAD, name="a.b"), [_NAME, f"spec.template.{_GRACE}"], id="job"),
+        pytest.param(job.job_warnings, _set(_BAD, name="a.b"), [_NAME, f"spec.template.{_GRACE}"], id="job"),
         pytest.param(
-            pod_template.job_warnings,
+            job.job_warnings,
             _set(completionMode="Indexed", completions=100_001, parallelism=10_001),
             [
                 ("spec: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, "
@@ -56,14 +57,14 @@ def _cron(template: Any = None, *, schedule: str = "* * * * *", **metadata: Any)
             ],
             id="many indexes",
         ),
-        pytest.param(pod_template.job_warnings, _set(completions=100_001, parallelism=10_001), [], id="no indexes"),
+        pytest.param(job.job_warnings, _set(completions=100_001, parallelism=10_001), [], id="no indexes"),
         pytest.param(
-            pod_template.job_warnings,
+            job.job_warnings,
             _set(completionMode="Indexed", completions=100_001, parallelism=10_000),
             [],
             id="not too many at once",
         ),
-        pytest.param(pod_template.cron_job_warnings, _cron(_BAD), [f"spec.jobTemplate.spec.template.{_GRACE}"], id="cron job"),
+        pytest.param(cron_job.cron_job_warnings, _cron(_BAD), [f"spec.jobTemplate.spec.template.{_GRACE}"], id="cron job"),
         pytest.param(
             pod_template.pod_template_warnings, {"metadata": {}, "template": _BAD}, [f"template.{_GRACE}"], id="template"
         ),
@@ -78,9 +79,9 @@ def test_new_object_warns(warn: Warn, document: dict[str, Any], warnings: list[s
     ("warn", "make", "path"),
     [
         pytest.param(pod_template.template_change_warnings, _set, "spec.template.", id="deployment"),
-        pytest.param(pod_template.stateful_set_change_warnings, _set, "spec.template.", id="stateful set"),
-        pytest.param(pod_template.job_change_warnings, _set, "spec.template.", id="job"),
-        pytest.param(pod_template.cron_job_change_warnings, _cron, "spec.jobTemplate.spec.template.", id="cron job"),
+        pytest.param(stateful_set.stateful_set_change_warnings, _set, "spec.template.", id="stateful set"),
+        pytest.param(job.job_change_warnings, _set, "spec.template.", id="job"),
+        pytest.param(cron_job.cron_job_change_warnings, _cron, "spec.jobTemplate.spec.template.", id="cron job"),
         pytest.param(
             pod_template.pod_template_change_warnings,
             lambda template, generation: {"metadata": {"generation": generation}, "template": template},
@@ -98,13 +99,13 @@ def test_changed_object_warns_when_its_generation_moved(warn: Change, make: Call
 
 def test_changed_daemon_set_warns_when_its_template_changed() -> None:
     """Not when anything else did."""
-    assert pod_template.daemon_set_change_warnings(_set(_BAD, generation=2), _set(_BAD)) == []
-    assert pod_template.daemon_set_change_warnings(_set(_BAD), _set()) == [f"spec.template.{_GRACE}"]
+    assert daemon_set.daemon_set_change_warnings(_set(_BAD, generation=2), _set(_BAD)) == []
+    assert daemon_set.daemon_set_change_warnings(_set(_BAD), _set()) == [f"spec.template.{_GRACE}"]
 
 
 def test_changed_replication_controller_warns_about_what_it_was() -> None:
     """As upstream does."""
-    warn = pod_template.replication_controller_change_warnings
+    warn = replication_controller.replication_controller_change_warnings
     assert warn(_set(generation=2), _set(_BAD)) == [f"spec.template.{_GRACE}"]
     assert warn(_set(_BAD, generation=2), _set()) == []
     assert warn(_set(_BAD), _set(_BAD)) == []
@@ -115,7 +116,7 @@ def test_changed_stateful_set_warns_about_claims_by_another_path() -> None:
     """Also when nothing changed."""
     claims = [{"spec": {"resources": {"limits": {"storage": "1m"}}}}]
     document = _set(volumeClaimTemplates=claims)
-    assert pod_template.stateful_set_change_warnings(document, document) == [
+    assert stateful_set.stateful_set_change_warnings(document, document) == [
         (
             'spec.volumeClaimTemplates[0].Spec.resources.limits[storage]: fractional byte value "1m" is invalid, must be an '
             "integer"
@@ -126,7 +127,7 @@ def test_changed_stateful_set_warns_about_claims_by_another_path() -> None:
 def test_changed_cron_job_warns_about_a_time_zone_in_its_schedule() -> None:
     """It may have had that before it was refused."""
     document = _cron(schedule="TZ=UTC * * * * *")
-    assert pod_template.cron_job_change_warnings(document, document) == [
+    assert cron_job.cron_job_change_warnings(document, document) == [
         (
             "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see "
             "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"

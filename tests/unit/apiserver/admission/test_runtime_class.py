@@ -11,9 +11,9 @@ from pykubelet.api.serializer import encode
 from pykubelet.apiserver.admission.interfaces import AdmissionAttributes
 from pykubelet.apiserver.admission.pods import merged_tolerations, with_runtime_class
 from pykubelet.apiserver.admission.runtime_class import RuntimeClassAdmission
+from pykubelet.apiserver.registry import BUILT_IN_KINDS
 from pykubelet.apiserver.request import UserInfo
 from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey
-from pykubelet.kinds.registry import KINDS
 
 SANDBOXED = {
     "metadata": {"name": "sandboxed"},
@@ -21,7 +21,7 @@ SANDBOXED = {
     "overhead": {"podFixed": {"cpu": "100m"}},
     "scheduling": {"nodeSelector": {"kind": "vm"}, "tolerations": [{"key": "vm", "operator": "Exists"}]},
 }
-PODS = next(served for served in KINDS if served.resource.group_resource == "pods")
+PODS = next(served for served in BUILT_IN_KINDS if served.resource.group_resource == "pods")
 TOLERATIONS = st.fixed_dictionaries(
     {},
     optional={

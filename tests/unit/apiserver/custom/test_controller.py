@@ -9,7 +9,7 @@ import pytest
 
 from pykubelet.api.schema import Resource
 from pykubelet.apiserver.apiextensions.controller import CustomResources
-from pykubelet.apiserver.apiextensions.customresourcedefinition import COLLECTION, STRATEGIES
+from pykubelet.apiserver.apiextensions.customresourcedefinition import COLLECTION, KIND
 from pykubelet.apiserver.apiextensions.status import find_condition, is_true, with_accepted_names
 from pykubelet.apiserver.registry import ServedKinds
 from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
@@ -122,7 +122,7 @@ async def test_objects_go_before_their_definition(store: DurableStore, registry:
     await _put(store, _WIDGET, held)
     await _put(store, _WIDGET._replace(name="free"), widget())
     metadata = {**established["metadata"], "deletionTimestamp": NOW}
-    await _put(store, _KEY, STRATEGIES[COLLECTION].prepare_delete({**established, "metadata": metadata}))
+    await _put(store, _KEY, KIND.strategy.prepare_delete({**established, "metadata": metadata}))
     marked = await _until(store, _WIDGET, lambda found: bool(found and found["metadata"].get("deletionTimestamp")))
     assert marked
     assert store.get(_WIDGET._replace(name="free")) is None
@@ -142,7 +142,7 @@ async def test_definition_that_others_hold_stays_when_its_objects_are_gone(
     """It says that they are, and was never established in vain."""
     stuck = definition()
     stuck["metadata"] |= {"deletionTimestamp": NOW, "finalizers": ["example.com/mine"]}
-    await _put(store, _KEY, STRATEGIES[COLLECTION].prepare_delete(stuck))
+    await _put(store, _KEY, KIND.strategy.prepare_delete(stuck))
     found = await _until(store, _KEY, lambda found: found is not None and len(found["metadata"]["finalizers"]) == 1)
     assert found
     condition = find_condition(found, "Terminating")

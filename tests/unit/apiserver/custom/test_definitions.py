@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pykubelet.api.errors import BadRequest
 from pykubelet.apiserver.apiextensions.controller import served_rows
-from pykubelet.apiserver.apiextensions.customresourcedefinition import CLEANUP, COLLECTION, STRATEGIES
+from pykubelet.apiserver.apiextensions.customresourcedefinition import CLEANUP, KIND
 from pykubelet.apiserver.apiextensions.status import with_accepted_names
 from pykubelet.apiserver.apiextensions.validation.customresourcedefinition import (
     definition_errors,
@@ -17,7 +17,7 @@ from pykubelet.apiserver.apiextensions.validation.customresourcedefinition impor
 )
 from widgets import NOW, definition, schema, version
 
-RULES = STRATEGIES[COLLECTION]
+RULES = KIND.strategy
 _AT = "spec.validation.openAPIV3Schema"
 _FIELD = f"{_AT}.properties[spec].properties[x]"
 _STRUCTURAL_TYPE = "Required value: must not be empty for specified object fields"

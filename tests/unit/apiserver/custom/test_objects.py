@@ -44,8 +44,8 @@ def test_rows_carry_the_names_and_subresources_of_the_definition() -> None:
     assert first.scale == ScalePaths("spec.size", "status.size", "status.sel")
     assert first.structural == version()["schema"]["openAPIV3Schema"]
     assert not first.resource.namespaced
-    assert first.custom
-    assert (first.custom.list_kind, first.custom.passes_through) == ("WidgetList", False)
+    assert first.list_kind == "WidgetList"
+    assert first.stored is not None
 
 
 def test_definition_that_is_not_established_serves_nothing() -> None:
@@ -57,13 +57,13 @@ def test_versions_share_objects_in_the_storage_version() -> None:
     """Each shows them with its own name, fields and defaults."""
     wide = {"openAPIV3Schema": schema(size={"type": "integer"}, more={"type": "string", "default": "m"})}
     old, new = _served(version(), version("v2", storage=False, schema=wide))
-    assert old.custom
-    assert new.custom
-    shown = new.custom.from_store(widget(size=1, junk=2))
+    assert old.stored
+    assert new.stored
+    shown = new.stored.to_served(widget(size=1, junk=2))
     assert (shown["apiVersion"], shown["spec"]) == ("example.com/v2", {"size": 1, "more": "m"})
-    assert new.custom.to_store(shown)["apiVersion"] == "example.com/v1"
+    assert new.stored.to_stored(shown)["apiVersion"] == "example.com/v1"
     stored = widget()
-    assert old.custom.to_store(stored) is stored
+    assert old.stored.to_stored(stored) is stored
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_versions_share_objects_in_the_storage_version() -> None:
 def test_deprecated_version_warns(own: Any, others: list[str], warnings: tuple[str, ...]) -> None:
     """And names a better one, if there is one."""
     rows = _served(version("v1beta1", **own), *(version(name, storage=False) for name in others))
-    assert rows[0].warnings == warnings
+    assert rows[0].deprecation_warnings == warnings
 
 
 def test_status_without_a_subresource_is_part_of_the_object() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from pykubelet.apiserver.fieldmanager.fieldpath import NOTHING
 from pykubelet.apiserver.fieldmanager.typeconverter import DEDUCED, FieldType, MergeSchema, schema_of, structural_schema
-from pykubelet.kinds.registry import KINDS
+from pykubelet.apiserver.registry import BUILT_IN_KINDS
 
 
 def at(schema: MergeSchema, path: str) -> FieldType:
@@ -59,7 +59,7 @@ def test_empty_object_is_what_go_writes_of_nothing(definition: str, empty: objec
 
 def test_every_kind_has_a_schema() -> None:
     """No row of the table lacks one, and those with a status know who may not write it."""
-    for served in KINDS:
+    for served in BUILT_IN_KINDS:
         schema = schema_of(served.definition)
         assert schema.kind == served.resource.kind
         assert ("status" in schema.resets) == ("status" in served.subresources)

@@ -15,7 +15,7 @@ from pykubelet.apiserver.discovery import (
     storage_version_hash,
     version_rank,
 )
-from pykubelet.kinds.registry import KINDS
+from pykubelet.apiserver.registry import BUILT_IN_KINDS
 
 RECORDED = json.loads((Path(__file__).parents[3] / "upstream/transcripts/discovery.json").read_text())
 STEPS = {step["id"]: step for step in RECORDED["steps"]}
@@ -27,7 +27,7 @@ STEPS = {step["id"]: step for step in RECORDED["steps"]}
 )
 def test_resource_list_is_the_recorded_one_where_both_serve_a_resource(step: str, group: str, version: str) -> None:
     """Every resource the real server names is named here with the same words."""
-    ours: Any = api_resource_list(KINDS, group, version)
+    ours: Any = api_resource_list(BUILT_IN_KINDS, group, version)
     recorded = STEPS[step]["expect"]["body"]
     assert {key: value for key, value in ours.items() if key != "resources"} == {
         key: value for key, value in recorded.items() if key != "resources"
@@ -38,22 +38,22 @@ def test_resource_list_is_the_recorded_one_where_both_serve_a_resource(step: str
 
 def test_groups_name_their_versions_and_the_core_group_is_not_among_them() -> None:
     """/apis lists named groups only; each has a preferred version."""
-    groups = api_group_list(KINDS)["groups"]
+    groups = api_group_list(BUILT_IN_KINDS)["groups"]
     assert [group["name"] for group in groups if not group["name"]] == []
     assert groups[0]["name"] == "apps"
     assert all(group["preferredVersion"] == group["versions"][0] for group in groups)
-    assert api_group(KINDS, "apps") == {"kind": "APIGroup", "apiVersion": "v1", **groups[0]}
-    assert api_group(KINDS, "nope") is None
-    assert api_resource_list(KINDS, "apps", "v9") is None
+    assert api_group(BUILT_IN_KINDS, "apps") == {"kind": "APIGroup", "apiVersion": "v1", **groups[0]}
+    assert api_group(BUILT_IN_KINDS, "nope") is None
+    assert api_resource_list(BUILT_IN_KINDS, "apps", "v9") is None
 
 
 def test_aggregated_discovery_says_the_same_as_the_single_documents() -> None:
     """The one-document form holds every resource and verb of the others."""
     for legacy in (True, False):
-        for group in aggregated(KINDS, legacy=legacy)["items"]:
+        for group in aggregated(BUILT_IN_KINDS, legacy=legacy)["items"]:
             name = group["metadata"].get("name", "")
             for version in group["versions"]:
-                single: Any = api_resource_list(KINDS, name, version["version"])
+                single: Any = api_resource_list(BUILT_IN_KINDS, name, version["version"])
                 whole = {row["name"]: row["verbs"] for row in single["resources"]}
                 found = {row["resource"]: row["verbs"] for row in version["resources"]}
                 for row in version["resources"]:

@@ -21,7 +21,7 @@ from pykubelet.apiserver.filters.limits import MAX_WRITES_IN_FLIGHT, REQUEST_SEC
 from pykubelet.apiserver.filters.metrics import ApiServerMetrics, StorageFigures
 from pykubelet.apiserver.handlers.responsewriters import HttpResponse
 from pykubelet.apiserver.nonresource import NonResourceHandler
-from pykubelet.apiserver.registry import ServedKinds
+from pykubelet.apiserver.registry import BUILT_IN_KINDS, ServedKinds
 from pykubelet.apiserver.request import (
     ANONYMOUS,
     MASTERS,
@@ -33,7 +33,6 @@ from pykubelet.apiserver.request import (
     UserInfo,
     WatchStream,
 )
-from pykubelet.kinds.registry import KINDS
 from pykubelet.testing.virtual_time import VirtualClock
 
 ADMIN = UserInfo("admin", (MASTERS,))
@@ -55,7 +54,7 @@ class World:
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
         self.in_flight = MaxInFlight()
-        registry = ServedKinds(KINDS)
+        registry = ServedKinds(BUILT_IN_KINDS)
         counters = ApiServerMetrics(self.in_flight, StorageFigures(objects=dict, size_bytes=lambda: 0))
         self.page = counters.page
         self.front = HandlerChain(

@@ -7,16 +7,15 @@ import pytest
 from pykubelet.api.errors import MethodNotAllowed, NotAcceptable
 from pykubelet.apiserver.handlers.responsewriters import HttpResponse
 from pykubelet.apiserver.nonresource import NonResourceHandler, NonResourceRequest
-from pykubelet.apiserver.registry import ServedKinds
+from pykubelet.apiserver.registry import BUILT_IN_KINDS, ServedKinds
 from pykubelet.httpserver.request_target import read_target
-from pykubelet.kinds.registry import KINDS
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
 
 def make_pages() -> NonResourceHandler:
     return NonResourceHandler(
-        kinds=ServedKinds(KINDS),
+        kinds=ServedKinds(BUILT_IN_KINDS),
         address="192.0.2.7:6443",
         checks={"ping": lambda: "", "etcd": lambda: "broken"},
         metrics_page=lambda: b"up 1\n",
@@ -81,7 +80,7 @@ async def test_aggregated_discovery_is_sent_once_to_a_client_that_remembers_it()
 
 async def test_discovery_follows_the_kinds() -> None:
     """A kind that is served no longer is gone from what was made before."""
-    registry = ServedKinds(KINDS)
+    registry = ServedKinds(BUILT_IN_KINDS)
     pages = NonResourceHandler(kinds=registry, address="", checks={}, metrics_page=bytes, more={})
     before = await pages.answer(visit("/apis/apps/v1"))
     registry.remove("apps", "v1", "deployments")

@@ -23,10 +23,10 @@ from pykubelet.apiserver.handlers.responsewriters import (
     view_of,
     watch_lines,
 )
+from pykubelet.apiserver.registry import BUILT_IN_KINDS
 from pykubelet.apiserver.request import ApiResponse, SerializedEvent
-from pykubelet.kinds.registry import KINDS
 
-CONFIG_MAPS = next(served for served in KINDS if served.resource.plural == "configmaps")
+CONFIG_MAPS = next(served for served in BUILT_IN_KINDS if served.resource.plural == "configmaps")
 OBJECT = {
     "kind": "ConfigMap",
     "apiVersion": "v1",

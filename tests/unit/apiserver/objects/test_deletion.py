@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from pykubelet.api.times import format_time, parse_time
 from pykubelet.apiserver.handlers.delete import DeleteOptions, decide_deletion, decide_namespace_deletion
 from pykubelet.apiserver.handlers.write import has_nothing_left
+from pykubelet.apiserver.registry import BUILT_IN_KINDS
 from pykubelet.kinds.namespace import is_held, is_terminating, without_finalizer
-from pykubelet.kinds.registry import KINDS
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
-SERVED = {served.resource.group_resource: served for served in KINDS}
+SERVED = {served.resource.group_resource: served for served in BUILT_IN_KINDS}
 FINALIZERS = st.lists(st.sampled_from(["orphan", "foregroundDeletion", "example.com/a"]), max_size=3, unique=True)
 OPTIONS = st.builds(
     DeleteOptions,

@@ -19,13 +19,13 @@ from pykubelet.apiserver.handlers.write import (
     without_repeated_owners,
     without_system_fields,
 )
+from pykubelet.apiserver.registry import BUILT_IN_KINDS
 from pykubelet.apiserver.storage.codec import collection_of, item_text, list_head, served_text, stored_form
 from pykubelet.apiserver.storage.interfaces import StoreChange, StoreEntry, StoreKey
 from pykubelet.kinds.event import to_new_form, to_old_form
 from pykubelet.kinds.kind import ScalePaths
-from pykubelet.kinds.registry import KINDS
 
-SERVED = {served.resource.group_resource: served for served in KINDS}
+SERVED = {served.resource.group_resource: served for served in BUILT_IN_KINDS}
 MAPS, EVENTS, NEW_EVENTS = SERVED["configmaps"], SERVED["events"], SERVED["events.events.k8s.io"]
 TEXTS = st.text(max_size=8)
 LABELS = st.dictionaries(st.sampled_from("ab"), st.sampled_from("12"), max_size=2)

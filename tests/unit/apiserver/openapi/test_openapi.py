@@ -8,8 +8,8 @@ import pytest
 from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import decode_document
 from pykubelet.apiserver.openapi.handler import V2_PROTOBUF_SENT, OpenApi
+from pykubelet.apiserver.registry import BUILT_IN_KINDS
 from pykubelet.kinds.kind import Kind
-from pykubelet.kinds.registry import KINDS
 
 WIDGETS = Kind(
     resource=Resource("example.com", "v1", "widgets", "Widget"),
@@ -44,7 +44,7 @@ def dangling(value: Any, prefix: str, known: Any) -> list[str]:
 
 @pytest.fixture
 def openapi() -> OpenApi:
-    return OpenApi(Kinds((*KINDS, WIDGETS)))
+    return OpenApi(Kinds((*BUILT_IN_KINDS, WIDGETS)))
 
 
 async def test_every_group_has_a_v3_document_without_dangling_references(openapi: OpenApi) -> None:
@@ -131,13 +131,13 @@ async def test_protobuf_form_holds_the_same_definitions(openapi: OpenApi) -> Non
 
 async def test_documents_are_made_once_until_kinds_change() -> None:
     """The same bytes are given until a custom kind comes; its address in the index changes with its schema."""
-    kinds = Kinds(KINDS)
+    kinds = Kinds(BUILT_IN_KINDS)
     openapi = OpenApi(kinds)
     first = await openapi.v3()
     assert await openapi.v3() is first
-    kinds.served, kinds.generation = (*KINDS, WIDGETS), 2
+    kinds.served, kinds.generation = (*BUILT_IN_KINDS, WIDGETS), 2
     second = decode_document((await openapi.v3()).text)["paths"]
-    kinds.served, kinds.generation = (*KINDS, replace(WIDGETS, structural={"type": "object"})), 3
+    kinds.served, kinds.generation = (*BUILT_IN_KINDS, replace(WIDGETS, structural={"type": "object"})), 3
     third = decode_document((await openapi.v3()).text)["paths"]
     changed = {path for path in third if third[path] != second[path]}
     assert changed == {"apis/example.com/v1"}

@@ -6,10 +6,9 @@ from hypothesis import strategies as st
 
 from pykubelet.api.errors import ApiError
 from pykubelet.apiserver.filters.requestinfo import RequestInfo, request_info, served_at
-from pykubelet.apiserver.registry import ServedKinds
-from pykubelet.kinds.registry import KINDS
+from pykubelet.apiserver.registry import BUILT_IN_KINDS, ServedKinds
 
-REGISTRY = ServedKinds(KINDS)
+REGISTRY = ServedKinds(BUILT_IN_KINDS)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +114,7 @@ def test_every_path_is_routed_or_refused(method: str, path: str, query: dict[str
 
 def test_registry_follows_what_is_served() -> None:
     """Rows come and go; each change moves the generation."""
-    registry = ServedKinds(KINDS)
+    registry = ServedKinds(BUILT_IN_KINDS)
     before = registry.generation
     row = registry.find("apps", "v1", "deployments")
     assert row is not None

@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from pykubelet.kinds.role import GROUP, STRATEGIES
+from pykubelet.kinds.role import CLUSTER_ROLE, GROUP, ROLE
+from pykubelet.kinds.role_binding import CLUSTER_ROLE_BINDING, ROLE_BINDING
 from strategy_play import create, update
 
-_ROLES, _CLUSTER_ROLES = STRATEGIES[f"roles.{GROUP}"], STRATEGIES[f"clusterroles.{GROUP}"]
-_BINDINGS, _CLUSTER_BINDINGS = STRATEGIES[f"rolebindings.{GROUP}"], STRATEGIES[f"clusterrolebindings.{GROUP}"]
+_ROLES, _CLUSTER_ROLES = ROLE.strategy, CLUSTER_ROLE.strategy
+_BINDINGS, _CLUSTER_BINDINGS = ROLE_BINDING.strategy, CLUSTER_ROLE_BINDING.strategy
 _RULE = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}
 _REF = {"kind": "ClusterRole", "name": "view"}
 

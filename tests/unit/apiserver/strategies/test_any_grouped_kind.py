@@ -12,10 +12,10 @@ from pykubelet.api.field_errors import aggregate_text
 from pykubelet.api.normal_form import normal_form
 from pykubelet.api.schema import Field, definitions
 from pykubelet.api.serializer import without_nulls
-from pykubelet.kinds import registry
 from pykubelet.kinds.kind import Strategy
+from pykubelet.kinds.registry import KINDS
 
-_STRATEGIES = {**registry.APPS_STRATEGIES, **registry.BATCH_STRATEGIES, **registry.OTHER_STRATEGIES}
+_STRATEGIES = {kind.resource.group_resource: kind.strategy for kind in KINDS}
 _DEFINITIONS = {
     "clusterrolebindings.rbac.authorization.k8s.io": "rbac.v1.ClusterRoleBinding",
     "clusterroles.rbac.authorization.k8s.io": "rbac.v1.ClusterRole",

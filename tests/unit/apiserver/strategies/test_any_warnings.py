@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from any_document import any_document
+from pykubelet.apiserver.registry import BUILT_IN_KINDS
 from pykubelet.kinds.kind import Kind, Warnings
-from pykubelet.kinds.registry import KINDS
 
 _KINDS = [
     pytest.param(served, id=served.resource.group_resource)
-    for served in KINDS
+    for served in BUILT_IN_KINDS
     if served.strategy.warnings != Warnings() and served.resource.group != "apiextensions.k8s.io"
 ]
 

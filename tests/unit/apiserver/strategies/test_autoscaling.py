@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from pykubelet.kinds.horizontal_pod_autoscaler import STRATEGIES
+from pykubelet.kinds.horizontal_pod_autoscaler import KIND
 from strategy_play import create, update, update_status
 
-_HPA = STRATEGIES["horizontalpodautoscalers.autoscaling"]
+_HPA = KIND.strategy
 _TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
 
 

@@ -9,8 +9,11 @@ from hypothesis import strategies as st
 
 from certificate_lab import a_key, certificate_pem, request_pem
 from pykubelet.client.certificates.csr import client_template
-from pykubelet.kinds.certificate_signing_request import APPROVAL, CERTIFICATE_REQUESTS, certificate_request_cells
+from pykubelet.kinds import certificate_signing_request
 from strategy_play import create, update, update_status
+
+APPROVAL = certificate_signing_request.KIND.subresource_strategies["approval"]
+CERTIFICATE_REQUESTS = certificate_signing_request.KIND.strategy
 
 WISH = client_template("n1")
 PEM = request_pem(WISH, a_key())
@@ -130,10 +133,10 @@ def test_requests_are_selected_by_signer() -> None:
     assert fields == {"metadata.name": "x", "spec.signerName": SIGNER}
     held = stored(APPROVED, certificate=CERTIFICATE)
     held["spec"] |= {"username": "me", "expirationSeconds": 3600}
-    cells = certificate_request_cells(held, lambda _time: "5s")
+    cells = certificate_signing_request.request_cells(held, lambda _time: "5s")
     assert cells == ["x", "5s", SIGNER, "me", "60m", "Approved,Issued"]
     denied = stored(APPROVED | {"type": "Denied"}, APPROVED | {"type": "Failed"})
-    assert certificate_request_cells(denied, lambda _time: "5s")[3:] == ["", "<none>", "Denied,Failed"]
+    assert certificate_signing_request.request_cells(denied, lambda _time: "5s")[3:] == ["", "<none>", "Denied,Failed"]
 
 
 _CONDITION = st.fixed_dictionaries(

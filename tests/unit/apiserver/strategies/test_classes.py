@@ -7,9 +7,9 @@ import pytest
 from pykubelet.kinds import priority_class, runtime_class, storage_class
 from strategy_play import create, update
 
-_PRIORITIES = priority_class.STRATEGIES["priorityclasses.scheduling.k8s.io"]
-_RUNTIMES = runtime_class.STRATEGIES["runtimeclasses.node.k8s.io"]
-_STORAGE = storage_class.STRATEGIES["storageclasses.storage.k8s.io"]
+_PRIORITIES = priority_class.KIND.strategy
+_RUNTIMES = runtime_class.KIND.strategy
+_STORAGE = storage_class.KIND.strategy
 _RESERVED = (
     "metadata.name: Forbidden: priority class names with 'system-' prefix are reserved for system use only. error: "
 )

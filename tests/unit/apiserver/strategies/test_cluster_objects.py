@@ -4,11 +4,16 @@ from typing import Any
 
 import pytest
 
-from pykubelet.kinds.event import EVENTS, NEW_EVENTS
-from pykubelet.kinds.lease import LEASES
-from pykubelet.kinds.namespace import FINALIZE, NAMESPACES
-from pykubelet.kinds.node import NODES, with_not_ready_taint
+from pykubelet.kinds import event, lease, namespace, node
+from pykubelet.kinds.node import with_not_ready_taint
 from strategy_play import create, update, update_status
+
+EVENTS = event.CORE_EVENT.strategy
+NEW_EVENTS = event.EVENT.strategy
+LEASES = lease.KIND.strategy
+FINALIZE = namespace.KIND.subresource_strategies["finalize"]
+NAMESPACES = namespace.KIND.strategy
+NODES = node.KIND.strategy
 
 _ENDING = {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
 _EVENT = {"apiVersion": "v1", "kind": "Event", "involvedObject": {"namespace": "default"}}

@@ -7,8 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.kinds.config_map import CONFIG_MAPS, SECRETS
+from pykubelet.kinds import config_map, secret
 from strategy_play import create, update
+
+CONFIG_MAPS = config_map.KIND.strategy
+SECRETS = secret.KIND.strategy
 
 
 def _base64(text: str) -> str:

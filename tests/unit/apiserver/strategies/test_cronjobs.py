@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
-from pykubelet.kinds.cron_job import CRON_JOBS
+from pykubelet.kinds import cron_job
 from strategy_play import POD_SPEC, create, update, update_status
+
+CRON_JOBS = cron_job.KIND.strategy
 
 
 def _cron_job(job: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:

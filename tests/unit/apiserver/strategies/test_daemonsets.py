@@ -5,9 +5,12 @@ from typing import Any
 import pytest
 
 from pykubelet.api.errors import BadRequest
-from pykubelet.kinds.controller_revision import CONTROLLER_REVISIONS
-from pykubelet.kinds.daemon_set import DAEMON_SETS, TEMPLATE_GENERATION
+from pykubelet.kinds import controller_revision, daemon_set
+from pykubelet.kinds.daemon_set import TEMPLATE_GENERATION
 from strategy_play import SELECTOR, TEMPLATE, create, update, update_status
+
+CONTROLLER_REVISIONS = controller_revision.KIND.strategy
+DAEMON_SETS = daemon_set.KIND.strategy
 
 _SPEC = {"selector": SELECTOR, "template": TEMPLATE}
 _DAEMON_SET = {"apiVersion": "apps/v1", "kind": "DaemonSet", "spec": _SPEC}

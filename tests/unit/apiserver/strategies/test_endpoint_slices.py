@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from pykubelet.kinds.endpoint_slice import STRATEGIES
+from pykubelet.kinds.endpoint_slice import KIND
 from strategy_play import create, update
 
-_SLICES = STRATEGIES["endpointslices.discovery.k8s.io"]
+_SLICES = KIND.strategy
 
 
 def _slice(*addresses: str, kind: str = "IPv4", **fields: Any) -> dict[str, Any]:

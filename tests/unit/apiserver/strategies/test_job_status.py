@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
-from pykubelet.kinds.job.strategy import JOBS
+from pykubelet.kinds.job import strategy as job
 from strategy_play import POD_SPEC, create, update_status
+
+JOBS = job.KIND.strategy
 
 _START, _END = "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"
 _INDEXED = {"completionMode": "Indexed", "completions": 4, "backoffLimitPerIndex": 1}

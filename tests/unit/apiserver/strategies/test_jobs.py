@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.kinds.job.strategy import JOBS
+from pykubelet.kinds.job import strategy as job
 from strategy_play import POD_SPEC, UID, create, update, update_status
+
+JOBS = job.KIND.strategy
 
 _POD = {**POD_SPEC, "restartPolicy": "Never"}
 _OWN_LABELS = {

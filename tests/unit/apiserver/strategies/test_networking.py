@@ -7,8 +7,8 @@ import pytest
 from pykubelet.kinds import ingress, network_policy
 from strategy_play import create, update, update_status
 
-_INGRESSES = ingress.STRATEGIES["ingresses.networking.k8s.io"]
-_POLICIES = network_policy.STRATEGIES["networkpolicies.networking.k8s.io"]
+_INGRESSES = ingress.KIND.strategy
+_POLICIES = network_policy.KIND.strategy
 _SERVICE = {"service": {"name": "web", "port": {"number": 80}}}
 
 

@@ -4,10 +4,13 @@ from typing import Any
 
 import pytest
 
-from pykubelet.kinds.endpoints import ENDPOINTS
-from pykubelet.kinds.replication_controller import POD_TEMPLATES, REPLICATION_CONTROLLERS
-from pykubelet.kinds.service_account import SERVICE_ACCOUNTS
+from pykubelet.kinds import endpoints, pod_template, replication_controller, service_account
 from strategy_play import TEMPLATE, create, update, update_status
+
+ENDPOINTS = endpoints.KIND.strategy
+REPLICATION_CONTROLLERS = replication_controller.KIND.strategy
+POD_TEMPLATES = pod_template.KIND.strategy
+SERVICE_ACCOUNTS = service_account.KIND.strategy
 
 _SUBSET = {"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 80}]}
 

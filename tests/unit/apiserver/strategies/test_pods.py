@@ -7,8 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.patch.json_merge_patch import apply_merge
-from pykubelet.kinds.pod.strategy import EPHEMERAL_CONTAINERS, PODS, RESIZE, fields, grace_seconds
+from pykubelet.kinds.pod import strategy as pod
+from pykubelet.kinds.pod.strategy import fields, grace_seconds
 from strategy_play import create, update, update_status
+
+EPHEMERAL_CONTAINERS = pod.KIND.subresource_strategies["ephemeralcontainers"]
+PODS = pod.KIND.strategy
+RESIZE = pod.KIND.subresource_strategies["resize"]
 
 _CONTAINER = {"name": "c", "image": "x:1"}
 _MIRROR = {"annotations": {"kubernetes.io/config.mirror": "h"}}

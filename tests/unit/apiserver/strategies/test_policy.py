@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from pykubelet.kinds.pod_disruption_budget import STRATEGIES
+from pykubelet.kinds.pod_disruption_budget import KIND
 from strategy_play import create, update, update_status
 
-_BUDGETS = STRATEGIES["poddisruptionbudgets.policy"]
+_BUDGETS = KIND.strategy
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,12 @@ from typing import Any
 import pytest
 
 from pykubelet.api.errors import BadRequest
-from pykubelet.kinds.deployment import DEPLOYMENTS, ROLLBACK_ANNOTATION
-from pykubelet.kinds.replica_set import REPLICA_SETS
+from pykubelet.kinds import deployment, replica_set
+from pykubelet.kinds.deployment import ROLLBACK_ANNOTATION
 from strategy_play import SELECTOR, TEMPLATE, create, update, update_status
+
+DEPLOYMENTS = deployment.KIND.strategy
+REPLICA_SETS = replica_set.KIND.strategy
 
 _SPEC = {"selector": SELECTOR, "template": TEMPLATE}
 _REPLICA_SET = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "spec": _SPEC}

@@ -14,8 +14,10 @@ from pykubelet.apiserver.admission.services import (
     allocate,
     allocations_of,
 )
-from pykubelet.kinds.service.strategy import SERVICES
+from pykubelet.kinds.service import strategy as service
 from strategy_play import SYSTEM, create, texts, update, update_status
+
+SERVICES = service.KIND.strategy
 
 _PORT = {"port": 80}
 

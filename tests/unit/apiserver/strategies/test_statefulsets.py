@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
-from pykubelet.kinds.stateful_set import STATEFUL_SETS
+from pykubelet.kinds import stateful_set
 from strategy_play import SELECTOR, TEMPLATE, create, update, update_status
+
+STATEFUL_SETS = stateful_set.KIND.strategy
 
 _SPEC = {"selector": SELECTOR, "template": TEMPLATE}
 _CLAIM = {

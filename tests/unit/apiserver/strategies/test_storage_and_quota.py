@@ -4,10 +4,13 @@ from typing import Any
 
 import pytest
 
-from pykubelet.kinds.limit_range import LIMIT_RANGES
-from pykubelet.kinds.persistent_volume import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
-from pykubelet.kinds.resource_quota import RESOURCE_QUOTAS
+from pykubelet.kinds import limit_range, persistent_volume, persistent_volume_claim, resource_quota
 from strategy_play import create, update, update_status
+
+LIMIT_RANGES = limit_range.KIND.strategy
+PERSISTENT_VOLUMES = persistent_volume.KIND.strategy
+PERSISTENT_VOLUME_CLAIMS = persistent_volume_claim.KIND.strategy
+RESOURCE_QUOTAS = resource_quota.KIND.strategy
 
 _VOLUME = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/data"}}
 _CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}

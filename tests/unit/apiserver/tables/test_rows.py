@@ -6,8 +6,11 @@ from typing import Any
 import pytest
 
 from pykubelet.api.times import ages_at
+from pykubelet.apiserver.tables.table import scale_cells
 from pykubelet.kinds.columns import SCALE, columns_of
-from pykubelet.kinds.registry import CELLS, KINDS
+from pykubelet.kinds.registry import KINDS
+
+CELLS = {kind.resource.group_resource: kind.cells for kind in KINDS if kind.cells} | {SCALE: scale_cells}
 
 _AGE = ages_at(datetime(2026, 11, 15, 12, tzinfo=UTC))
 _META = {"name": "n", "creationTimestamp": "2026-11-15T11:59:00Z"}
@@ -96,9 +99,7 @@ def test_row_of_an_empty_object_has_a_cell_for_each_column(kind: str) -> None:
     assert len(CELLS[kind]({}, _AGE)) == len(columns_of(kind))
 
 
-def test_every_row_belongs_to_a_kind() -> None:
-    """The table of rows names real kinds, and every column has all it needs."""
-    served = {each.resource.group_resource for each in KINDS} | {SCALE}
-    assert set(CELLS) <= served
+def test_every_column_has_all_fields() -> None:
+    """A column definition without a field would not decode in Go."""
     keys = {"name", "type", "format", "description", "priority"}
     assert all(set(column) == keys for kind in (*CELLS, "") for column in columns_of(kind))
