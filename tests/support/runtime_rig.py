@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Self
 
 from pykubelet.api.generated.core import ObjectReference, Pod
-from pykubelet.api.pods import PodUid
-from pykubelet.kubelet.events import AnyContainer
+from pykubelet.api.pods import AnyContainer, PodUid
 from pykubelet.kubelet.images.image_manager import ImageManager
 from pykubelet.kubelet.kuberuntime.container import ContainerSettings, ContainerStarter
 from pykubelet.kubelet.kuberuntime.container_gc import ContainerRemoval, ContainerRemover, dead_beyond
@@ -89,23 +88,25 @@ class Rig:
         self.images = images or SimImages()
         self.puller = ImageManager(images=self.images, events=self.events, clock=self.clock)
         self.logs = LogDirectory(logs / "pods", links=logs / "containers")
-        hooks = HandlerRunner(commands=self.commands, http=SimHttpClient(self.sim), pods=self.sim, events=self.events)
+        hooks = HandlerRunner(
+            commands=self.commands, http=SimHttpClient(self.sim), runtime=self.sim, events=self.events
+        )
         self.killer = ContainerKiller(runtime=self.sim, hooks=hooks, events=self.events, clock=self.clock)
         self.remover = ContainerRemover(runtime=self.sim, logs=self.logs, killer=self.killer)
         starter = ContainerStarter(
             runtime=self.sim,
             images=self.puller,
-            settings=self.settings,
+            helper=self.settings,
             logs=self.logs,
             hooks=hooks,
             killer=self.killer,
             events=self.events,
         )
-        self.applier = PodActionsExecutor(
+        self.executor = PodActionsExecutor(
             sandboxes=SandboxCreator(
                 runtime=self.sim,
-                settings=self.settings,
-                handlers=RuntimeClasses(client=None),
+                helper=self.settings,
+                runtime_classes=RuntimeClasses(client=None),
                 logs=self.logs,
                 events=self.events,
             ),
@@ -133,7 +134,7 @@ class Rig:
     async def sync(self, pod: Pod, probes: ProbeResults | None = None) -> tuple[SyncResult, ...]:
         """One step of a pod, as its worker does it."""
         observed = await self.observed(pod)
-        return await self.applier.apply(pod, observed, compute_pod_actions(pod, observed, probes or ProbeResults()))
+        return await self.executor.execute(pod, observed, compute_pod_actions(pod, observed, probes or ProbeResults()))
 
     async def prune(self, observed: RuntimePod) -> None:
         """Remove what is dead beyond the newest of each name."""

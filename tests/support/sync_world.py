@@ -106,7 +106,7 @@ class World:
         self.step("secrets")
         return (), self.missing
 
-    async def heard(self, pod: Pod, observed: RuntimePod) -> RuntimePod:
+    async def fill(self, pod: Pod, observed: RuntimePod) -> RuntimePod:
         return observed
 
     def add_pod(self, pod: Pod) -> None:

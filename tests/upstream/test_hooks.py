@@ -19,6 +19,7 @@ from pykubelet.api.pods import PodUid
 from pykubelet.httpserver.http_client import HttpFailure, HttpGetRequest
 from pykubelet.kubelet.lifecycle.handlers import HandlerRunner, HookFailure
 from pykubelet.runtimes.protocol import CommandResult, RuntimeFailure, RuntimePod, Sandbox
+from pykubelet.runtimes.sim import SimRuntime
 from pykubelet.testing.build import container, pod
 from pykubelet.testing.virtual_time import EPOCH, VirtualClock
 from runtime_rig import Rig, SeenCommands, SeenEvents
@@ -44,10 +45,11 @@ class SeenHttp:
         return answer
 
 
-class OnePod:
-    """Knows where the pod is."""
+class OnePod(SimRuntime):
+    """Every pod has these addresses."""
 
     def __init__(self, *ips: str) -> None:
+        super().__init__(clock=VirtualClock())
         self.ips = ips
 
     async def inspect(self, uid: PodUid) -> RuntimePod | None:
@@ -60,7 +62,7 @@ class Play:
 
     def __init__(self, *answers: int | HttpFailure, ips: Sequence[str] = ("10.0.0.1",)) -> None:
         self.http, self.commands, self.events = SeenHttp(*answers), SeenCommands(), SeenEvents()
-        self._hooks = HandlerRunner(commands=self.commands, http=self.http, pods=OnePod(*ips), events=self.events)
+        self._hooks = HandlerRunner(commands=self.commands, http=self.http, runtime=OnePod(*ips), events=self.events)
 
     async def run(self, hook: LifecycleHandler) -> str:
         """Why the hook failed; empty if it did not."""
@@ -216,6 +218,6 @@ async def test_sleep_hook_sleeps() -> None:
 
 @pytest.mark.case("6.24-56 exec on a runtime that runs no commands is a failure")
 async def test_exec_hook_needs_a_runtime_that_can() -> None:
-    hooks = HandlerRunner(commands=None, http=SeenHttp(), pods=OnePod(), events=SeenEvents())
+    hooks = HandlerRunner(commands=None, http=SeenHttp(), runtime=OnePod(), events=SeenEvents())
     with pytest.raises(HookFailure, match="the runtime runs no commands"):
         await hooks.run("id", WEB, MAIN, LifecycleHandler(exec=ExecAction(command=("ls",))))

@@ -95,7 +95,7 @@ class Unreadable(SimRuntime):
 @asynccontextmanager
 async def _watched(runtime: Unreadable) -> AsyncIterator[PodLifecycleEventGenerator]:
     """A watchdog that has no feed to hint at changes."""
-    dog = PodLifecycleEventGenerator(runtime=runtime, clock=VirtualClock(), rhythm=RelistPolicy(looks_at_once=2))
+    dog = PodLifecycleEventGenerator(runtime=runtime, clock=VirtualClock(), policy=RelistPolicy(parallel_inspections=2))
     async with asyncio.TaskGroup() as group:
         task = group.create_task(dog.run(asyncio.Event()))
         yield dog
@@ -193,14 +193,14 @@ async def test_health_depends_on_the_last_relist(runtime: Unreadable) -> None:
     runtime.listing_fails = True
     async with _watched(runtime) as dog:
         await asyncio.sleep(10)
-        assert dog.complaint() == "pleg has yet to be successful"
+        assert dog.health_error() == "pleg has yet to be successful"
         runtime.listing_fails = False
         await asyncio.sleep(2)
-        assert dog.complaint() is None
+        assert dog.health_error() is None
         runtime.listing_fails = True
         await asyncio.sleep(180)
         # The last relist began up to a second before.
         await asyncio.sleep(2)
-        complaint = dog.complaint()
+        complaint = dog.health_error()
         assert complaint is not None
         assert complaint.endswith("ago; threshold is 3m0s")

@@ -21,7 +21,7 @@ from pykubelet.kubelet.kuberuntime.pod_actions import (
     container_hash,
     kill_grace_seconds,
     next_attempt,
-    restarts_in_logs,
+    restart_count_from_logs,
     should_restart,
 )
 from pykubelet.runtimes.protocol import ContainerState, RuntimeContainer, RuntimeFailure, RuntimePod
@@ -92,9 +92,9 @@ def started(
     backoff: CrashBackoff, wanted: Pod, spec: Container, known: RuntimePod, now: datetime
 ) -> RuntimeFailure | None:
     """Start a container if its back-off lets it; why not, otherwise."""
-    failure = backoff.hold_back(wanted, spec, known, now)
+    failure = backoff.check(wanted, spec, known, now)
     if failure is None:
-        backoff.note_start(wanted, spec, known, now)
+        backoff.record_start(wanted, spec, known, now)
     return failure
 
 
@@ -214,9 +214,9 @@ def test_crash_backoff_begins_anew_for_another_container(change: dict[str, Any])
 def test_crash_backoff_looks_only_at_exits_of_the_name() -> None:
     backoff, wanted, spec = CrashBackoff(), pod(), container()
     created = RuntimeContainer(id="new", name=spec.name, state=ContainerState.CREATED, created_at=EPOCH)
-    backoff.note_start(wanted, spec, observed(exited(spec.name, 0)), at(0))
-    assert backoff.hold_back(wanted, spec, observed(created, exited("other", 0)), at(1)) is None
-    assert backoff.hold_back(wanted, spec, observed(created, exited(spec.name, 0)), at(1)) is not None
+    backoff.record_start(wanted, spec, observed(exited(spec.name, 0)), at(0))
+    assert backoff.check(wanted, spec, observed(created, exited("other", 0)), at(1)) is None
+    assert backoff.check(wanted, spec, observed(created, exited(spec.name, 0)), at(1)) is not None
 
 
 @pytest.mark.case("6.24-61 the event of a start that is put off")
@@ -242,7 +242,7 @@ def test_back_off_event_names_container_and_pod() -> None:
     ids=lambda value: f"6.24-63 {value}" if isinstance(value, list) else "",
 )
 def test_restart_count_is_read_from_the_names_of_logs(names: list[str], count: int) -> None:
-    assert restarts_in_logs(names) == count
+    assert restart_count_from_logs(names) == count
     assert next_attempt("main", observed(), names) == count
 
 

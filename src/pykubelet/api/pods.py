@@ -34,6 +34,9 @@ from pykubelet.api.quantity import Quantity, add, parse_quantity
 from pykubelet.api.serializer import Document, to_document
 from pykubelet.api.times import format_time
 
+AnyContainer = Container | EphemeralContainer
+"""A container of a pod spec, whatever its list."""
+
 ANNOTATION_PREFIX = "container.apparmor.security.beta.kubernetes.io/"
 _LOCALHOST_PREFIX = "localhost/"
 _BY_ANNOTATION = {"runtime/default": "RuntimeDefault", "unconfined": "Unconfined"}
@@ -43,19 +46,19 @@ def app_armor_profiles(pod: Pod) -> Iterator[AppArmorProfile]:
     """Every profile a pod names: its own, and each container's by field or annotation."""
     if pod.spec.security_context is not None and pod.spec.security_context.app_armor_profile is not None:
         yield pod.spec.security_context.app_armor_profile
-    containers: tuple[Container | EphemeralContainer, ...] = (*pod.spec.init_containers, *pod.spec.containers)
+    containers: tuple[AnyContainer, ...] = (*pod.spec.init_containers, *pod.spec.containers)
     for container in (*containers, *pod.spec.ephemeral_containers):
         if own := _own_profile(pod, container):
             yield own
 
 
-def app_armor_profile(pod: Pod, container: Container | EphemeralContainer) -> AppArmorProfile | None:
+def app_armor_profile(pod: Pod, container: AnyContainer) -> AppArmorProfile | None:
     """The profile of one container: its own, by field or annotation, or its pod's."""
     of_pod = pod.spec.security_context.app_armor_profile if pod.spec.security_context is not None else None
     return _own_profile(pod, container) or of_pod
 
 
-def _own_profile(pod: Pod, container: Container | EphemeralContainer) -> AppArmorProfile | None:
+def _own_profile(pod: Pod, container: AnyContainer) -> AppArmorProfile | None:
     context = container.security_context
     if context is not None and context.app_armor_profile is not None:
         return context.app_armor_profile

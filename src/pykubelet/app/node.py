@@ -421,7 +421,7 @@ async def node(
     health = NodeHealth(watchdog=watchdog, sources=sources.ready, warnings=sources.problems, runtime=runtime.state)
     storage = node_storage(ground, api, pods.inbox)
     states = GcStates(pods.queries, sources.ready.all_ready)
-    containers = node_containers(ground, setup=storage.setup, handlers=api.runtime_classes, pods=pods, states=states)
+    containers = node_containers(ground, setup=storage.setup, classes=api.runtime_classes, pods=pods, states=states)
     stations = NodeParts(
         api=api, sources=sources, pods=pods, storage=storage, containers=containers, watchdog=watchdog, health=health
     )
@@ -459,7 +459,7 @@ def _collectors(
     return (
         *(() if runtime.operations is None else (runtime.operations,)),
         stations.watchdog.relists,
-        stations.containers.containers.starts,
+        stations.containers.containers.start_metrics,
         work.durations,
         RejectionCollector(entrance=work.entrance, evictor=evictor),
         PodCountCollector(pods=known.pods, records=known.machine.records, active_pods=shutdown.active_pods),

@@ -16,13 +16,12 @@ from pykubelet.kubelet.images.image_gc_manager import ImageGcManager, ImageGcPol
 from pykubelet.kubelet.images.image_manager import ImageManager, NoImages
 from pykubelet.kubelet.kubelet import SyncLoopInbox
 from pykubelet.kubelet.kubelet_pods import RunContainerOptions
-from pykubelet.kubelet.kuberuntime.container import ContainerImages, ContainerStarter, PodSettings
+from pykubelet.kubelet.kuberuntime.container import ContainerImages, ContainerStarter, RuntimeHelper
 from pykubelet.kubelet.kuberuntime.container_gc import ContainerGc, ContainerRemover, GcPolicy, PodContainerDeletor
 from pykubelet.kubelet.kuberuntime.manager import (
     CrashBackoff,
     KubeRuntimeManager,
     PodActionsExecutor,
-    RuntimeHandlers,
     SandboxCreator,
 )
 from pykubelet.kubelet.kuberuntime.pod_actions import ProbeResults
@@ -30,6 +29,7 @@ from pykubelet.kubelet.kuberuntime.termination import ContainerKiller
 from pykubelet.kubelet.kuberuntime.termination_message import TerminationMessageFiller, TerminationMessages
 from pykubelet.kubelet.logs.container_log_manager import ContainerLogManager, LogRotatePolicy
 from pykubelet.kubelet.logs.log_directory import pod_names
+from pykubelet.kubelet.objectcache.cluster_objects import RuntimeClasses
 from pykubelet.kubelet.objectcache.pod_objects import AwaitedObjects
 from pykubelet.kubelet.pod_startup_latency_tracker import PodStartupLatencyTracker
 from pykubelet.kubelet.pod_workers.pod_workers import PodWorkerQueries
@@ -50,19 +50,24 @@ class NodeContainers:
 
 
 def node_containers(
-    ground: NodeDependencies, *, setup: PodSettings, handlers: RuntimeHandlers, pods: NodePods, states: "GcStates"
+    ground: NodeDependencies,
+    *,
+    setup: RuntimeHelper,
+    classes: RuntimeClasses,
+    pods: NodePods,
+    states: "GcStates",
 ) -> NodeContainers:
     """All of it."""
     parts, events, clock, logs = ground.runtime, ground.recorder, ground.clock, ground.logs
     runtime, backoff = parts.runtime, CrashBackoff()
-    hooks = TrailHookRunner(ground.trail, commands=parts.commands, http=parts.hook_http, pods=runtime, events=events)
+    hooks = TrailHookRunner(ground.trail, commands=parts.commands, http=parts.hook_http, runtime=runtime, events=events)
     killer = ContainerKiller(runtime=runtime, hooks=hooks, events=events, clock=clock)
     remover = ContainerRemover(runtime=runtime, logs=logs, killer=killer)
     images, runners = _images(ground, pods.starts)
-    applier = PodActionsExecutor(
-        sandboxes=SandboxCreator(runtime=runtime, settings=setup, handlers=handlers, logs=logs, events=events),
+    executor = PodActionsExecutor(
+        sandboxes=SandboxCreator(runtime=runtime, helper=setup, runtime_classes=classes, logs=logs, events=events),
         starter=ContainerStarter(
-            runtime=runtime, images=images, settings=setup, logs=logs, hooks=hooks, killer=killer, events=events
+            runtime=runtime, images=images, helper=setup, logs=logs, hooks=hooks, killer=killer, events=events
         ),
         killer=killer,
         remover=remover,
@@ -70,7 +75,7 @@ def node_containers(
         events=events,
         clock=clock,
     )
-    verdicts = ProbeResults(**{kind.value: pods.probes.passed(kind) for kind in ProbeType})
+    probe_results = ProbeResults(**{kind.value: pods.probes.passed(kind) for kind in ProbeType})
     gc = _garbage(ground, remover, states)
     dead = PodContainerDeletor(runtime=runtime, gc=gc, is_gone=states.should_pod_content_be_removed)
     image_gc = _image_garbage(ground)
@@ -79,7 +84,7 @@ def node_containers(
         runners["image garbage"] = with_ready_event(image_gc.run)
     return NodeContainers(
         containers=KubeRuntimeManager(
-            runtime=runtime, applier=applier, killer=killer, prune=gc.prune, verdicts=lambda _: verdicts
+            runtime=runtime, executor=executor, killer=killer, prune=gc.prune, probe_results=lambda _: probe_results
         ),
         dead=dead,
         backoff=backoff,

@@ -155,7 +155,7 @@ class DeletionSafety:
         self._queries, self._watchdog = queries, watchdog
 
     def could_have_running_containers(self, uid: PodUid, /) -> bool:
-        if self._queries.state(uid) is None and self._watchdog.has_nothing_of(uid):
+        if self._queries.state(uid) is None and self._watchdog.has_no_containers_of(uid):
             return False
         return self._queries.could_have_running_containers(uid)
 

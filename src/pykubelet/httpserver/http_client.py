@@ -26,7 +26,8 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from pykubelet.api.field_errors import go_quote
-from pykubelet.api.generated.core import Container, EphemeralContainer, HTTPGetAction
+from pykubelet.api.generated.core import HTTPGetAction
+from pykubelet.api.pods import AnyContainer
 
 
 def host_port(host: str, port: int) -> str:
@@ -76,9 +77,7 @@ class HttpGetRequest:
         return f"{self.scheme}://{self.host_port}{slash}{self.path}"
 
 
-def http_get_request(
-    action: HTTPGetAction, container: Container | EphemeralContainer, *, pod_ip: str, purpose: str
-) -> HttpGetRequest:
+def http_get_request(action: HTTPGetAction, container: AnyContainer, *, pod_ip: str, purpose: str) -> HttpGetRequest:
     """What to ask for; `purpose` goes into the User-Agent. ValueError if the port is none."""
     return HttpGetRequest(
         scheme=action.scheme.lower() or "http",
@@ -104,7 +103,7 @@ def _without_secrets(headers: Headers) -> Headers:
     return tuple((name, value) for name, value in headers if name.lower() not in _SECRET)
 
 
-def container_port(port: int | str | None, container: Container | EphemeralContainer) -> int:
+def container_port(port: int | str | None, container: AnyContainer) -> int:
     """The number of a port given by number or by a name the container gave it."""
     number = port
     if isinstance(port, str):

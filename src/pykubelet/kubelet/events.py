@@ -1,29 +1,14 @@
-"""Whom events of a pod and its containers are about, and in what words a pod is named in them.
+"""References and names of pods and containers for events and messages.
 
 Upstream: pkg/kubelet/container/ref.go, pkg/kubelet/util/format/pod.go
 """
 
-from typing import Protocol
-
 from msgspec.structs import replace
 
-from pykubelet.api.generated.core import Container, EphemeralContainer, ObjectReference, Pod
-
-NORMAL = "Normal"
-WARNING = "Warning"
-
-AnyContainer = Container | EphemeralContainer
-
-
-class EventReporter(Protocol):
-    """Tells users what happened; an EventRecorder is one."""
-
-    def event(self, involved: ObjectReference, event_type: str, reason: str, message: str) -> None:
-        """Report it as an event on the object; never waits, never raises."""
+from pykubelet.api.generated.core import ObjectReference, Pod
 
 
 def pod_reference(pod: Pod) -> ObjectReference:
-    """A reference to a pod."""
     metadata = pod.metadata
     return ObjectReference(
         api_version="v1",
@@ -49,11 +34,11 @@ def container_reference(pod: Pod, name: str) -> ObjectReference:
 
 
 def format_pod(pod: Pod) -> str:
-    """`name_namespace(uid)`: a pod as messages name it."""
+    """A pod in messages: `name_namespace(uid)`."""
     metadata = pod.metadata
     return f"{metadata.name}_{metadata.namespace}({metadata.uid})"
 
 
 def without_id(message: str, container_id: str, name: str) -> str:
-    """A message with the container's name for its id: messages that differ by an id only would never be counted together."""
+    """A message with the container's name in place of its id, so that repeated events are aggregated."""
     return message.replace(container_id, name) if container_id else message

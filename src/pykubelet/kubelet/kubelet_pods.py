@@ -29,17 +29,15 @@ from typing import NamedTuple, Protocol
 
 from pykubelet.api.generated.core import (
     ConfigMapKeySelector,
-    Container,
     EnvFromSource,
     EnvVarSource,
-    EphemeralContainer,
     HostAlias,
     Pod,
     SecretKeySelector,
     Service,
 )
 from pykubelet.api.names import dns1123_label_errors
-from pykubelet.api.pods import PodUid, is_static_pod
+from pykubelet.api.pods import AnyContainer, PodUid, is_static_pod
 from pykubelet.kubelet.expansion import expand, mapping_func_for
 from pykubelet.kubelet.kuberuntime.container import ContainerSettings
 from pykubelet.kubelet.objectcache.pod_objects import (
@@ -108,9 +106,6 @@ def _variables(service: Service) -> Iterator[tuple[str, str]]:
 
 def _variable_name(name: str) -> str:
     return name.replace("-", "_").upper()
-
-
-AnyContainer = Container | EphemeralContainer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

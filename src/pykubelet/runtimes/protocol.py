@@ -33,8 +33,8 @@ from pathlib import Path
 from typing import Protocol
 from weakref import WeakSet
 
-from pykubelet.api.generated.core import Container, ContainerUser, EphemeralContainer, Pod
-from pykubelet.api.pods import PodUid
+from pykubelet.api.generated.core import ContainerUser, Pod
+from pykubelet.api.pods import AnyContainer, PodUid
 
 
 class ChangeSubscription(AsyncIterator[PodUid]):
@@ -207,7 +207,7 @@ class ContainerRequest:
 
     pod: Pod
     sandbox_id: str
-    container: Container | EphemeralContainer
+    container: AnyContainer
     attempt: int
     hash: str
     image_id: str

@@ -7,9 +7,9 @@ Upstream: pkg/kubelet/qos/policy.go, pkg/kubelet/qos/helpers.go
 
 from collections.abc import Mapping
 
-from pykubelet.api.generated.core import Container, EphemeralContainer, Pod
+from pykubelet.api.generated.core import Pod
 from pykubelet.api.pod_resources import BEST_EFFORT, GUARANTEED, container_sums, qos_class
-from pykubelet.api.pods import MEMORY, is_node_critical_pod
+from pykubelet.api.pods import MEMORY, AnyContainer, is_node_critical_pod
 from pykubelet.api.quantity import parse_quantity
 from pykubelet.api.serializer import to_document
 
@@ -19,7 +19,7 @@ BEST_EFFORT_SCORE = 1000
 _LOWEST_BURSTABLE = 1000 + GUARANTEED_SCORE
 
 
-def oom_score_adjustment(pod: Pod, container: Container | EphemeralContainer, memory_bytes: int) -> int:
+def oom_score_adjustment(pod: Pod, container: AnyContainer, memory_bytes: int) -> int:
     """The more of the machine's memory a container asked for, the later it goes; guaranteed last, best effort first."""
     quality = pod.status.qos_class or qos_class(to_document(pod.spec))
     if is_node_critical_pod(pod) or quality == GUARANTEED:
@@ -44,7 +44,7 @@ def _share_of_the_rest(pod: Pod) -> int:
     return rest // (len(pod.spec.containers) + len(pod.spec.init_containers))
 
 
-def _is_sidecar(pod: Pod, container: Container | EphemeralContainer) -> bool:
+def _is_sidecar(pod: Pod, container: AnyContainer) -> bool:
     return container.restart_policy == "Always" and any(one.name == container.name for one in pod.spec.init_containers)
 
 

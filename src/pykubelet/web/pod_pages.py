@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from pykubelet.api.generated.core import Container, ContainerStatus, EphemeralContainer, Pod, PodStatus
-from pykubelet.api.pods import is_restartable_init_container
+from pykubelet.api.generated.core import ContainerStatus, Pod, PodStatus
+from pykubelet.api.pods import AnyContainer, is_restartable_init_container
 from pykubelet.api.serializer import Document, encode
 from pykubelet.api.times import parse_time
 from pykubelet.web.node_view import (
@@ -59,7 +59,7 @@ def container_rows(pod: Pod, status: PodStatus) -> tuple[ContainerRow, ...]:
     return tuple(_row(kind, one, known.get(one.name)) for kind, one in _declared(pod))
 
 
-def _declared(pod: Pod) -> Iterator[tuple[str, Container | EphemeralContainer]]:
+def _declared(pod: Pod) -> Iterator[tuple[str, AnyContainer]]:
     for one in pod.spec.init_containers:
         yield "sidecar" if is_restartable_init_container(one) else "init", one
     for one in pod.spec.containers:
@@ -68,7 +68,7 @@ def _declared(pod: Pod) -> Iterator[tuple[str, Container | EphemeralContainer]]:
         yield "debug", debug
 
 
-def _row(kind: str, declared: Container | EphemeralContainer, status: ContainerStatus | None) -> ContainerRow:
+def _row(kind: str, declared: AnyContainer, status: ContainerStatus | None) -> ContainerRow:
     name, image = declared.name, declared.image
     if status is None:
         return ContainerRow(name=name, kind=kind, image=image, word="not yet started", tone=RowTone.WAITING)

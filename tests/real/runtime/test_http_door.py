@@ -8,11 +8,11 @@ import trustme
 from aiohttp import web
 
 from pykubelet.api.generated.core import HTTPGetAction, HTTPHeader, LifecycleHandler
-from pykubelet.api.pods import PodUid
 from pykubelet.httpserver.http_client import HttpFailure, HttpGetRequest, InsecureHttpClient
 from pykubelet.kubelet.lifecycle.handlers import HandlerRunner
-from pykubelet.runtimes.protocol import RuntimePod
+from pykubelet.runtimes.sim import SimRuntime
 from pykubelet.testing.build import container, pod
+from pykubelet.testing.virtual_time import VirtualClock
 from runtime_rig import SeenEvents
 
 
@@ -114,12 +114,10 @@ async def test_refused_connection_is_a_failure(plain: Server) -> None:
 async def test_https_hook_on_a_plain_server_falls_back(plain: Server) -> None:
     """Once, without the secret, with an event."""
 
-    class Nowhere:
-        async def inspect(self, uid: PodUid) -> RuntimePod | None:
-            return None
-
     events = SeenEvents()
-    hooks = HandlerRunner(commands=None, http=InsecureHttpClient(), pods=Nowhere(), events=events)
+    hooks = HandlerRunner(
+        commands=None, http=InsecureHttpClient(), runtime=SimRuntime(clock=VirtualClock()), events=events
+    )
     headers = (HTTPHeader(name="Authorization", value="secret"),)
     action = HTTPGetAction(scheme="HTTPS", host="127.0.0.1", port=plain.port, path="/hook", http_headers=headers)
     await hooks.run("id", pod(), container(), LifecycleHandler(http_get=action))

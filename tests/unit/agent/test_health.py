@@ -14,7 +14,7 @@ class Around:
         self.runtime = self.network = self.sources = ""
         self.is_ready = True
 
-    def complaint(self) -> str | None:
+    def health_error(self) -> str | None:
         return self.pleg
 
     def all_ready(self) -> bool:

@@ -321,7 +321,7 @@ async def test_cancelled_start_kills_nothing_and_is_not_remembered(tmp_path: Pat
         assert await rig.states(web) == states[at]
         assert not {"Killing", "FailedPostStartHook", "Failed"} & set(rig.events.reasons())
         observed = await rig.observed(web)
-        assert rig.backoff.hold_back(web, web.spec.containers[0], observed, EPOCH) is None
+        assert rig.backoff.check(web, web.spec.containers[0], observed, EPOCH) is None
 
 
 def test_error_text_names_each_failure_once() -> None:
@@ -390,10 +390,10 @@ async def test_pod_containers_plan_and_do(tmp_path: Path) -> None:
         unhealthy: dict[str, bool] = {}
         containers = KubeRuntimeManager(
             runtime=rig.sim,
-            applier=rig.applier,
+            executor=rig.executor,
             killer=rig.killer,
             prune=rig.prune,
-            verdicts=lambda _: ProbeResults(liveness=unhealthy),
+            probe_results=lambda _: ProbeResults(liveness=unhealthy),
         )
         denied = await containers.sync_pod(web, await rig.observed(web), ())
         assert denied[-1].message == "reg.example/app:1: pull access denied"

@@ -88,8 +88,8 @@ def test_starts_are_counted_by_kind_and_reason() -> None:
         ephemeral_containers=(EphemeralContainer(name="debug"),),
     )
     counts, start = ContainerStartMetrics(), SyncAction.START_CONTAINER
-    counts.sandbox_asked()
-    counts.note(
+    counts.sandbox_requested()
+    counts.observe(
         web,
         [
             SyncResult(action=start, target="first"),
@@ -99,7 +99,7 @@ def test_starts_are_counted_by_kind_and_reason() -> None:
             SyncResult(action=SyncAction.KILL_CONTAINER, target="side", reason="KillContainerError"),
         ],
     )
-    counts.note(web, [SyncResult(action=SyncAction.CREATE_SANDBOX, target="web", reason="CreatePodSandboxError")])
+    counts.observe(web, [SyncResult(action=SyncAction.CREATE_SANDBOX, target="web", reason="CreatePodSandboxError")])
     assert value(counts, "kubelet_started_pods_total") == 1
     assert value(counts, "kubelet_started_pods_errors_total") == 1
     for kind in ("container", "init_container", "ephemeral_container"):

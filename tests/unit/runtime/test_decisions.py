@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from pykubelet.aio.backoff import KeyedBackoff
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.pods import PodUid
-from pykubelet.kubelet.images.image_manager import ImageStep, image_step, must_inspect
+from pykubelet.kubelet.images.image_manager import ImagePullStep, image_pull_step, must_inspect
 from pykubelet.kubelet.kuberuntime.container_gc import GcPolicy, containers_to_remove, dead_beyond, sandboxes_to_remove
 from pykubelet.kubelet.kuberuntime.pod_actions import (
     KillReason,
     container_hash,
     kill_grace_seconds,
     pod_sandbox_changed,
-    restarts_in_logs,
+    restart_count_from_logs,
     should_restart,
 )
 from pykubelet.kubelet.pleg.pleg import PodLifecycleEventType, compute_events
@@ -82,14 +82,14 @@ def test_running_container_is_never_to_be_started(seen: RuntimePod, policy: str)
 @given(st.lists(st.integers(0, 50)), st.sampled_from(["", ".gz", ".20260101-000000"]))
 @few
 def test_restart_count_is_above_every_log(numbers: list[int], suffix: str) -> None:
-    count = restarts_in_logs(f"{number}.log{suffix}" for number in numbers)
+    count = restart_count_from_logs(f"{number}.log{suffix}" for number in numbers)
     assert count == max((number + 1 for number in numbers), default=0)
 
 
 @given(st.text(max_size=12))
 @few
 def test_restart_count_reads_any_name(name: str) -> None:
-    assert restarts_in_logs([name]) >= 0
+    assert restart_count_from_logs([name]) >= 0
 
 
 @given(st.none() | st.integers(0, 100), st.sampled_from(KillReason))
@@ -122,9 +122,9 @@ def test_hash_tells_names_and_images_apart(name: str, image: str, other_name: st
 @few
 def test_image_is_never_pulled_under_never_and_never_refused_otherwise(policy: str, is_here: bool) -> None:
     for known in (policy, "Always", "IfNotPresent", "Never"):
-        step = image_step(known, is_here=is_here)
-        assert (step is ImageStep.REFUSE) is (known == "Never" and not is_here)
-        assert step is not ImageStep.USE or (is_here and must_inspect(known))
+        step = image_pull_step(known, is_here=is_here)
+        assert (step is ImagePullStep.REFUSE) is (known == "Never" and not is_here)
+        assert step is not ImagePullStep.USE or (is_here and must_inspect(known))
 
 
 @given(st.lists(st.floats(0, 50), min_size=1, max_size=20))

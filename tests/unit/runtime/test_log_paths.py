@@ -4,11 +4,11 @@ import pytest
 
 from pykubelet.kubelet.logs.log_directory import (
     PodNames,
+    container_id_from_link,
     container_log_path,
-    id_of_link,
     log_link_name,
     pod_log_directory,
-    uid_of_directory,
+    pod_uid_from_directory,
 )
 
 WEB = PodNames("default", "web", "1234")
@@ -23,7 +23,7 @@ def test_log_path_names_pod_container_and_attempt() -> None:
 @pytest.mark.parametrize(("name", "uid"), [("default_web_1234", "1234"), ("1234", "1234"), ("a_b_c_d", "d")])
 def test_log_directory_tells_its_pod(name: str, uid: str) -> None:
     """Also in the form of older nodes."""
-    assert uid_of_directory(name) == uid
+    assert pod_uid_from_directory(name) == uid
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_log_directory_tells_its_pod(name: str, uid: str) -> None:
 )
 def test_link_tells_its_container(name: str, container_id: str) -> None:
     """Unless its name is none of ours."""
-    assert id_of_link(name) == container_id
+    assert container_id_from_link(name) == container_id
 
 
 def test_link_name_fits_the_file_system() -> None:

@@ -12,7 +12,7 @@ from pykubelet.httpserver.http_client import as_plain_http, container_port, http
 from pykubelet.kubelet.events import container_reference, without_id
 from pykubelet.kubelet.kuberuntime.container import must_know_user, verify_run_as_non_root
 from pykubelet.kubelet.kuberuntime.manager import all_init_containers, surplus_init_containers
-from pykubelet.kubelet.kuberuntime.termination import waits_for
+from pykubelet.kubelet.kuberuntime.termination import termination_dependencies
 from pykubelet.runtimes.protocol import ContainerState, RuntimeContainer, RuntimePod
 from pykubelet.testing.build import container, pod
 from pykubelet.testing.virtual_time import EPOCH
@@ -41,7 +41,7 @@ def test_everyone_gets_a_turn_to_end(init: tuple[Container, ...], data: st.DataO
     web = pod(init_containers=init, containers=(container("a"), container("b")))
     names = [one.name for one in (*init, *web.spec.containers)]
     running = data.draw(st.sets(st.sampled_from(names)))
-    waits = dict(waits_for(web, running))
+    waits = dict(termination_dependencies(web, running))
     sidecars = [one.name for one in init if one.restart_policy == "Always" and one.name in running]
     assert list(waits) == sidecars
     assert all(waited <= running for waited in waits.values())

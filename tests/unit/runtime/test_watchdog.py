@@ -60,9 +60,9 @@ def world(runtime: Counting, tmp_path: Path) -> World:
 
 @asynccontextmanager
 async def watching(
-    runtime: Counting, feed: ChangeFeed, rhythm: RelistPolicy = SLOW
+    runtime: Counting, feed: ChangeFeed, policy: RelistPolicy = SLOW
 ) -> AsyncIterator[PodLifecycleEventGenerator]:
-    dog = PodLifecycleEventGenerator(runtime=runtime, clock=VirtualClock(), feed=feed, rhythm=rhythm)
+    dog = PodLifecycleEventGenerator(runtime=runtime, clock=VirtualClock(), feed=feed, policy=policy)
     async with asyncio.TaskGroup() as group:
         ready = asyncio.Event()
         task = group.create_task(dog.run(ready))
@@ -96,12 +96,12 @@ async def test_nothing_is_known_of_a_pod_only_after_a_listing(runtime: Counting,
     listed = await started(world, "listed")
     stranger = PodUid("stranger")
     dog = PodLifecycleEventGenerator(runtime=runtime, clock=VirtualClock(), feed=runtime)
-    assert not dog.has_nothing_of(stranger)
+    assert not dog.has_no_containers_of(stranger)
     async with watching(runtime, runtime) as dog:
-        assert (dog.has_nothing_of(stranger), dog.has_nothing_of(listed)) == (True, False)
+        assert (dog.has_no_containers_of(stranger), dog.has_no_containers_of(listed)) == (True, False)
         seen = await started(world, "seen")
         await asyncio.sleep(1)
-        assert not dog.has_nothing_of(seen)
+        assert not dog.has_no_containers_of(seen)
 
 
 async def test_quiet_node_is_not_asked_for_anything(runtime: Counting, world: World) -> None:
@@ -139,11 +139,11 @@ async def test_newer_than_looks_at_once_without_a_hint(runtime: Counting, world:
 
 
 async def test_pod_that_hangs_degrades_alone(runtime: Counting, world: World) -> None:
-    rhythm = RelistPolicy(relist_with_feed_seconds=1000, look_timeout_seconds=30)
-    async with watching(runtime, runtime, rhythm) as dog:
+    policy = RelistPolicy(relist_with_feed_seconds=1000, inspect_timeout_seconds=30)
+    async with watching(runtime, runtime, policy) as dog:
         runtime.hangs_on = await started(world, "stuck")
         other = await started(world, "fine")
         assert (await dog.next_changes()).uid == other
         with pytest.raises(RuntimeFailure, match="does not answer"):
             await dog.newer_than(runtime.hangs_on, dog.cache.moment())
-        assert dog.complaint() is None
+        assert dog.health_error() is None

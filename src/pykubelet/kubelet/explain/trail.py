@@ -19,9 +19,8 @@ from msgspec import Struct
 
 from pykubelet.aio.clock import Clock
 from pykubelet.api.generated.core import ContainerState, LifecycleHandler, ObjectReference, Pod, PodStatus
-from pykubelet.api.pods import PodUid
+from pykubelet.api.pods import AnyContainer, PodUid
 from pykubelet.client.recorder import AnnotatingRecorder
-from pykubelet.kubelet.events import AnyContainer
 from pykubelet.kubelet.lifecycle.handlers import HandlerRunner
 from pykubelet.kubelet.types import Trail, WaitStation
 

@@ -1,39 +1,35 @@
-"""Removes images that nobody uses, when their disk is too full or they are too old, or when told to.
+"""Removes unused images when their disk is too full, when they are too old, or on demand.
 
-In: the images, what runs, the file system of images. Out: fewer images, and events on the node if that was not enough or
-failed twice in a row. What may go is decided in `image_gc_plan.py`.
+Unused images go in order of last use until the disk is empty enough; pinned images and recent ones stay. Failures become
+events on the node. Unlike upstream, an image that was never used is as old as the time since it was first seen, so that
+an image just pulled is not removed for its age.
 
-Upstream: pkg/kubelet/images/image_gc_manager.go, StartGarbageCollection in pkg/kubelet/kubelet.go
-
-Which images may go, in which order, and how much room they must make.
-
-Pure. Images that no container has go, the longest unused first, once the disk is too full, until it is empty enough; those
-of the runtime's own and those that just came stay. On purpose other than upstream: an image that was never used is as
-old as the time since it came, so that one just pulled does not go for its age.
-
-Upstream: pkg/kubelet/images/image_gc_manager.go
+Upstream: pkg/kubelet/images/image_gc_manager.go, pkg/kubelet/kubelet.go
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
 from pykubelet.api.generated.core import ObjectReference
 from pykubelet.api.int64 import MAX_INT64
 from pykubelet.api.times import format_duration
-from pykubelet.kubelet.events import WARNING, EventReporter
-from pykubelet.runtimes.protocol import FileSystem, Image, ImageFs, Images, RuntimeFailure, RuntimePod
+from pykubelet.client.recorder import WARNING, EventRecorder
+from pykubelet.runtimes.protocol import FileSystem, Image, ImageFs, Images, Runtime, RuntimeFailure, RuntimePod
+
+log = get_logger(__name__)
+
+IMAGE_GC_PERIOD_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageGcPolicy:
-    """From which use of the disk on images go, down to which, and how old they have to be. A maximum age of 0 is none.
+    """At which disk usage images are removed, down to which, and at which age; a maximum age of 0 means none.
 
-    ValueError if the percentages make no sense.
+    Raises ValueError for invalid percentages.
     """
 
     high_percent: int = 85
@@ -53,13 +49,13 @@ class ImageGcPolicy:
 
     @property
     def is_off(self) -> bool:
-        """Whether no image ever goes."""
+        """Whether images are never removed automatically."""
         return self.high_percent == 100 and not self.max_age_seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageRecord:
-    """An image, since when we know it, and when it was last seen in use; None if never."""
+    """An image, when it was first seen, and when it was last seen in use (None if never)."""
 
     image: Image
     detected_at: datetime
@@ -67,13 +63,13 @@ class ImageRecord:
 
 
 ImageRecords = Mapping[str, ImageRecord]
-"""By the id of the image."""
+"""Image records by image id."""
 
 
 def detect_images(
     before: ImageRecords, images: Iterable[Image], pods: Iterable[RuntimePod], now: datetime
 ) -> ImageRecords:
-    """What is known after another look; images that are gone are forgotten."""
+    """The records after listing images and pods again; drops images that are gone."""
     named = {name for pod in pods for container in pod.containers for name in (container.image, container.image_id)}
     records = {}
     for image in images:
@@ -90,7 +86,7 @@ def detect_images(
 def images_past_maximum_age(
     records: ImageRecords, policy: ImageGcPolicy, now: datetime, began_at: datetime
 ) -> tuple[Image, ...]:
-    """The images that nobody has used for too long; none before we have watched for as long."""
+    """The images unused for longer than the maximum age; none until we have observed for that long."""
     too_long = timedelta(seconds=policy.max_age_seconds)
     if not too_long or now - began_at <= too_long:
         return ()
@@ -98,51 +94,39 @@ def images_past_maximum_age(
 
 
 def unused_images(records: ImageRecords, policy: ImageGcPolicy, now: datetime) -> tuple[Image, ...]:
-    """The images that may go to make room, in the order in which they do."""
+    """The images that may be removed to free disk space, in order of removal."""
     newest = now - timedelta(seconds=policy.min_age_seconds)
     return tuple(one.image for one in _unused(records, now) if one.detected_at <= newest)
 
 
 def percent_used(disk: FileSystem) -> int:
-    """How full a disk is; its capacity is not 0."""
+    """The disk usage in percent; the capacity must not be 0."""
     return 100 - min(disk.available_bytes, disk.capacity_bytes) * 100 // disk.capacity_bytes
 
 
 def bytes_to_free(disk: FileSystem, policy: ImageGcPolicy) -> int:
-    """How much room images must make; 0 if the disk is not too full."""
+    """How many bytes of images to remove; 0 if the disk is not too full."""
     if percent_used(disk) < policy.high_percent:
         return 0
     return max(disk.capacity_bytes * (100 - policy.low_percent) // 100 - disk.available_bytes, 0)
 
 
 def _unused(records: ImageRecords, now: datetime) -> list[ImageRecord]:
-    """Those that nothing has and that are not the runtime's own, the longest unused first, never used ones before them."""
+    """The unused images that are not pinned: never used ones first, then by last use."""
     found = [one for one in records.values() if one.used_at != now and not one.image.is_pinned]
     return sorted(found, key=lambda one: (one.used_at is not None, one.used_at or now, one.detected_at))
 
 
-log = get_logger(__name__)
-
-IMAGE_GC_PERIOD_SECONDS = 300.0
-
-
-class ImageGcRuntime(Protocol):
-    """Knows which containers there are; a Runtime does."""
-
-    async def pods(self) -> Sequence[RuntimePod]:
-        """Everything there is."""
-
-
 class ImageGcManager:
-    """Collects images that are of no use any more."""
+    """Removes unused images every five minutes, as the policy says, and on demand."""
 
     def __init__(
         self,
         *,
         images: Images,
         image_fs: ImageFs,
-        runtime: ImageGcRuntime,
-        events: EventReporter,
+        runtime: Runtime,
+        events: EventRecorder,
         node: ObjectReference,
         clock: Clock,
         policy: ImageGcPolicy,
@@ -152,7 +136,7 @@ class ImageGcManager:
         self._records: ImageRecords = {}
 
     async def run(self, ready: asyncio.Event) -> None:
-        """Collect until cancelled; images are noted even if none ever goes by itself."""
+        """Collect until cancelled; records images even if the policy is off, for removal on demand."""
         began_at, has_failed = self._clock.now(), False
         ready.set()
         while True:
@@ -162,47 +146,47 @@ class ImageGcManager:
             except RuntimeFailure as failure:
                 log.warning("image garbage collection failed", cause=failure.message)
                 if has_failed:
-                    # One failure may be that of a runtime that has just started.
+                    # A single failure may come from a runtime that has just started.
                     self._events.event(self._node, WARNING, "ImageGCFailed", failure.message)
                 has_failed = True
             await asyncio.sleep(IMAGE_GC_PERIOD_SECONDS)
 
     async def collect(self, began_at: datetime) -> None:
-        """Remove what is too old, and as much as the disk needs; RuntimeFailure if that cannot be done."""
-        now = await self._note()
+        """Remove images that are too old, and as many as the disk needs; RuntimeFailure if that is not possible."""
+        now = await self._update_records()
         if self._policy.is_off:
             return
-        await self._remove_outdated(now, began_at)
+        await self._remove_past_maximum_age(now, began_at)
         disk = await self._image_fs.image_file_system()
         if not disk.capacity_bytes:
             message = "invalid capacity 0 on image filesystem"
             self._events.event(self._node, WARNING, "InvalidDiskCapacity", message)
             raise RuntimeFailure(message)
-        wanted = bytes_to_free(disk, self._policy)
-        if not wanted:
+        needed = bytes_to_free(disk, self._policy)
+        if not needed:
             return
-        log.info("the disk with images is too full", percent=percent_used(disk), bytes_to_free=wanted)
-        freed = await self._free(wanted, now)
-        if freed < wanted:
+        log.info("image disk is too full", percent=percent_used(disk), bytes_to_free=needed)
+        freed = await self._free(needed, now)
+        if freed < needed:
             message = (
-                f"Failed to garbage collect required amount of images. Attempted to free {wanted} bytes, "
+                f"Failed to garbage collect required amount of images. Attempted to free {needed} bytes, "
                 f"but only found {freed} bytes eligible to free."
             )
             self._events.event(self._node, WARNING, "FreeDiskSpaceFailed", message)
             raise RuntimeFailure(message)
 
     async def remove_unused(self) -> None:
-        """Remove all that may go, however full the disk is; RuntimeFailure if one cannot be removed."""
-        await self._free(MAX_INT64, await self._note())
+        """Remove all unused images, however full the disk is; RuntimeFailure if one cannot be removed."""
+        await self._free(MAX_INT64, await self._update_records())
 
-    async def _note(self) -> datetime:
-        """Look at the images and at who uses them; the time of it."""
+    async def _update_records(self) -> datetime:
+        """List images and pods, update the records; the time of the update."""
         images, pods = await self._images.images(), await self._runtime.pods()
         now = self._clock.now()
         self._records = detect_images(self._records, images, pods, now)
         return now
 
-    async def _remove_outdated(self, now: datetime, began_at: datetime) -> None:
+    async def _remove_past_maximum_age(self, now: datetime, began_at: datetime) -> None:
         _, failures = await self._remove(images_past_maximum_age(self._records, self._policy, now, began_at), MAX_INT64)
         if failures:
             age = format_duration(self._policy.max_age_seconds)
@@ -210,20 +194,20 @@ class ImageGcManager:
                 f"wanted to free images older than {age}, encountered errors in image deletion: {_joined(failures)}"
             )
 
-    async def _free(self, wanted: int, now: datetime) -> int:
-        freed, failures = await self._remove(unused_images(self._records, self._policy, now), wanted)
+    async def _free(self, needed: int, now: datetime) -> int:
+        freed, failures = await self._remove(unused_images(self._records, self._policy, now), needed)
         if failures:
             raise RuntimeFailure(
-                f"wanted to free {wanted} bytes, but freed {freed} bytes space with errors in image deletion: "
+                f"wanted to free {needed} bytes, but freed {freed} bytes space with errors in image deletion: "
                 f"{_joined(failures)}"
             )
         return freed
 
-    async def _remove(self, images: Iterable[Image], wanted: int) -> tuple[int, list[str]]:
-        """Remove one after the other until enough is freed: how much that was, and what went wrong."""
+    async def _remove(self, images: Iterable[Image], needed: int) -> tuple[int, list[str]]:
+        """Remove images until enough is freed: the bytes freed, and the errors."""
         freed, failures = 0, list[str]()
         for image in images:
-            if freed >= wanted:
+            if freed >= needed:
                 break
             try:
                 await self._images.remove_image(image.id)
@@ -237,6 +221,6 @@ class ImageGcManager:
 
 
 def _joined(failures: list[str]) -> str:
-    """Several errors as upstream shows them."""
-    told = tuple(dict.fromkeys(failures))
-    return told[0] if len(told) == 1 else f"[{', '.join(told)}]"
+    """Errors as upstream's Aggregate prints them."""
+    distinct = tuple(dict.fromkeys(failures))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"

@@ -1,20 +1,9 @@
-"""Sees to it that a container's image is on this machine: looks, pulls, backs off, and tells the user.
+"""Provides the images of containers: inspects, pulls, backs off, and reports events.
 
-In: a pod, a container and credentials, from the pod's worker. Out: the image's id, or RuntimeFailure with the waiting
-reason. What to do is decided in `image_plan.py`, the pulling is done by `pull_queue.py`. `run` must be running.
-Upstream: pkg/kubelet/images/image_manager.go.
+A pod worker asks for an image and gets its id, or a RuntimeFailure with the waiting reason. Containers that need the
+same image with the same credentials share one pull, where upstream pulls once per container.
 
-Images for a runtime that has none: whatever a container names is as good as here.
-
-Pulls images, a few at a time; whoever wants an image that is being pulled waits for that pull.
-
-In: names and credentials, from any task. Out: the image, or why not. A pull goes on when those who wait for it are
-cancelled, for the next one will want the image as well; one that nobody waits for any more is not begun.
-Upstream: pkg/kubelet/images/puller.go, which pulls an image once per container.
-
-Whether an image must be pulled, and what users are told about it: decisions and words.
-
-Values in, values out; pure. Upstream: pkg/kubelet/images/{image_manager,types}.go.
+Upstream: pkg/kubelet/images/image_manager.go, pkg/kubelet/images/puller.go, pkg/kubelet/images/types.go
 """
 
 import asyncio
@@ -28,10 +17,10 @@ from pykubelet.aio.clock import Clock
 from pykubelet.aio.tasks import start_supervised
 from pykubelet.api.field_errors import go_quote
 from pykubelet.api.generated.core import ObjectReference, Pod
-from pykubelet.api.pods import PodUid
+from pykubelet.api.pods import AnyContainer, PodUid
 from pykubelet.api.times import format_duration
+from pykubelet.client.recorder import NORMAL, WARNING, EventRecorder
 from pykubelet.kinds.pod.image_names import with_default_tag
-from pykubelet.kubelet.events import NORMAL, WARNING, AnyContainer, EventReporter
 from pykubelet.runtimes.protocol import Image, Images, RegistryCredentials, RuntimeFailure
 
 ERR_IMAGE_PULL = "ErrImagePull"
@@ -40,15 +29,15 @@ IMAGE_INSPECT_ERROR = "ImageInspectError"
 IMAGE_PULL_BACK_OFF = "ImagePullBackOff"
 INVALID_IMAGE_NAME = "InvalidImageName"
 
-# What a runtime's error begins with where it knows more than that the pull failed.
+# Errors of a runtime that begin with one of these name the cause of the failure.
 _KNOWN_CAUSES = {
     "RegistryUnavailable": "the registry is unavailable",
     "SignatureValidationFailed": "the signature validation failed",
 }
 
 
-class ImageStep(Enum):
-    """What to do about a container's image."""
+class ImagePullStep(Enum):
+    """What the pull policy requires for a container's image."""
 
     USE = auto()
     PULL = auto()
@@ -56,21 +45,21 @@ class ImageStep(Enum):
 
 
 def must_inspect(policy: str) -> bool:
-    """Whether it matters if the image is here already; a policy that is none of the three pulls."""
+    """Whether a pull policy depends on the presence of the image; an unknown policy pulls always."""
     return policy in {"IfNotPresent", "Never"}
 
 
-def image_step(policy: str, *, is_here: bool) -> ImageStep:
-    """The step for an image; `is_here` says nothing if nobody had to look."""
+def image_pull_step(policy: str, *, is_here: bool) -> ImagePullStep:
+    """The step for an image; `is_here` matters only if the policy `must_inspect`."""
     if not must_inspect(policy):
-        return ImageStep.PULL
+        return ImagePullStep.PULL
     if is_here:
-        return ImageStep.USE
-    return ImageStep.REFUSE if policy == "Never" else ImageStep.PULL
+        return ImagePullStep.USE
+    return ImagePullStep.REFUSE if policy == "Never" else ImagePullStep.PULL
 
 
 def pull_failure(image: str, error: str, reason: str = "") -> tuple[str, str]:
-    """The waiting reason and the message for a pull that failed; a reason the runtime gave goes first."""
+    """The waiting reason and message of a failed pull; a reason of the runtime takes precedence."""
     for known, cause in _KNOWN_CAUSES.items():
         if error.startswith(known):
             return known, f"image pull failed for {image} because {cause}{error.removeprefix(known)}"
@@ -98,7 +87,7 @@ def pulling_text(image: str) -> str:
 
 
 def pulled_text(image: str, *, pull_seconds: float, total_seconds: float, size_bytes: int) -> str:
-    """Both durations in whole milliseconds: that of the pull itself, and that with the wait before it."""
+    """Both durations in whole milliseconds: without and with the wait in the queue."""
     pull, total = (format_duration(int(seconds * 1000) / 1000) for seconds in (pull_seconds, total_seconds))
     return f"Successfully pulled image {go_quote(image)} in {pull} ({total} including waiting). Image size: {size_bytes} bytes."
 
@@ -111,13 +100,13 @@ def back_off_text(image: str) -> str:
     return f"Back-off pulling image {go_quote(image)}"
 
 
-# Other credentials may get another answer, so only those with the same share a pull.
+# Only pulls with equal credentials are shared: others may get another answer.
 _Key: TypeAlias = tuple[str, tuple[RegistryCredentials, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class PulledImage:
-    """An image, and how long it took to fetch, without the wait before it."""
+    """A pulled image and the duration of the pull, without the wait in the queue."""
 
     image: Image
     seconds: float
@@ -130,7 +119,11 @@ class _Pull:
 
 
 class PullQueue:
-    """At most `parallel` pulls at once; `run` does them."""
+    """Pulls at most `parallel` images at once; `run` must be running.
+
+    A pull continues when its waiting tasks are cancelled, because the next sync will need the image too. A pull that
+    has not begun is dropped when no task waits for it any more.
+    """
 
     def __init__(self, *, images: Images, clock: Clock, parallel: int = 1) -> None:
         self._images, self._clock, self._parallel = images, clock, parallel
@@ -138,7 +131,7 @@ class PullQueue:
         self._queue: asyncio.Queue[_Key] = asyncio.Queue()
 
     async def pull(self, name: str, credentials: Sequence[RegistryCredentials]) -> PulledImage:
-        """Fetch an image, or wait for a pull under way; RuntimeFailure if it cannot be had."""
+        """Pull an image, or wait for a pull of it in progress; RuntimeFailure if the pull fails."""
         key = (name, tuple(credentials))
         pull = self._pulls.get(key)
         if pull is None:
@@ -154,7 +147,7 @@ class PullQueue:
         return outcome
 
     async def run(self, ready: asyncio.Event) -> None:
-        """Pull what is asked for, until cancelled."""
+        """Pull queued images until cancelled."""
         async with asyncio.TaskGroup() as group:
             for number in range(self._parallel):
                 start_supervised(group, f"image puller {number + 1}", self._work)
@@ -170,7 +163,7 @@ class PullQueue:
             try:
                 outcome = await self._fetch(*key)
             except BaseException:
-                # Nobody may wait for an answer that will not come.
+                # Release the waiting tasks.
                 pull.outcome.set_result(RuntimeFailure("the pull was interrupted"))
                 raise
             else:
@@ -188,20 +181,20 @@ class PullQueue:
 
 
 class ImageManager:
-    """The images of all containers of a node; pulls one at a time unless told otherwise."""
+    """Provides the images of all containers of a node; `run` must be running."""
 
     def __init__(
         self,
         *,
         images: Images,
-        events: EventReporter,
+        events: EventRecorder,
         clock: Clock,
         parallel: int = 1,
         first_seconds: float = 10.0,
         limit_seconds: float = 300.0,
         pulled: Callable[[PodUid, float, float], None] = lambda *_: None,
     ) -> None:
-        """`pulled` hears for which pod an image was pulled, from when to when on the monotonic clock."""
+        """`pulled` is called with the pod and the start and end of each pull on the monotonic clock."""
         self._pulled = pulled
         self._images, self._events, self._clock = images, events, clock
         self._queue = PullQueue(images=images, clock=clock, parallel=parallel)
@@ -211,7 +204,7 @@ class ImageManager:
         self._last_failures: dict[tuple[str, str], str] = {}
 
     async def run(self, ready: asyncio.Event) -> None:
-        """Pull what is asked for, until cancelled."""
+        """Pull queued images until cancelled."""
         await self._queue.run(ready)
 
     async def ensure(
@@ -221,7 +214,7 @@ class ImageManager:
         involved: ObjectReference,
         credentials: Sequence[RegistryCredentials] = (),
     ) -> str:
-        """The id of the container's image, which is then here; events are about `involved`."""
+        """The id of the container's image, pulled if necessary; events are about `involved`."""
         image, policy = container.image, container.image_pull_policy
         try:
             name = with_default_tag(image)
@@ -229,17 +222,17 @@ class ImageManager:
             text = invalid_name_text(image, str(error))
             raise self._failed(involved, "InspectFailed", text, INVALID_IMAGE_NAME) from error
         found = await self._find(involved, image, name) if must_inspect(policy) else ""
-        step = image_step(policy, is_here=bool(found))
-        if step is ImageStep.REFUSE:
+        step = image_pull_step(policy, is_here=bool(found))
+        if step is ImagePullStep.REFUSE:
             text = never_pulled_text(image)
             raise self._failed(involved, ERR_IMAGE_NEVER_PULL, text, ERR_IMAGE_NEVER_PULL)
-        if step is ImageStep.USE:
+        if step is ImagePullStep.USE:
             self._events.event(involved, NORMAL, "Pulled", already_here_text(image))
             return found
         return await self._pull((pod.metadata.uid, image), name, involved, credentials)
 
     async def user_of(self, container: AnyContainer) -> str | None:
-        """Whom the container's image runs as, number or name; None if the image has no say."""
+        """The user of the container's image, a number or a name; None if it sets none."""
         found = await self._images.find(with_default_tag(container.image))
         return found.user if found is not None else None
 
@@ -282,11 +275,11 @@ class ImageManager:
         self._events.event(involved, WARNING, "Failed", not_pulled_text(image, failure.message))
         now = self._clock.now()
         if self._backoff.waits_since_advance(key, now) is None:
-            # Two containers of a pod that waited for one pull failed once, not twice.
+            # Two containers of a pod that share a failed pull count as one failure.
             self._backoff.advance(key, event_at=now, now=now)
         reason, message = pull_failure(image, failure.message, failure.reason)
         self._last_failures[key] = f"{reason}: {message}"
-        # When to try again is not told yet: the pod is to come here before, and to show that it backs off.
+        # No `retry_at` yet: the pod must be synced again before, to show that it backs off.
         return RuntimeFailure(message, reason=reason)
 
     def _failed(self, involved: ObjectReference, event_reason: str, message: str, reason: str) -> RuntimeFailure:
@@ -299,7 +292,7 @@ class ImageManager:
 
 
 class NoImages:
-    """Nothing is pulled; a ContainerImages."""
+    """Stands in for the image manager when the runtime has no images: every image counts as present."""
 
     async def ensure(
         self,

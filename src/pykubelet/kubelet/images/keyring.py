@@ -1,6 +1,6 @@
-"""Which credentials of a pod's pull secrets are for which image; no registry sees those of another.
+"""Finds the credentials for an image in a pod's pull secrets; no registry receives those of another.
 
-Upstream: pkg/credentialprovider/{keyring,config}.go, secrets/secrets.go
+Upstream: pkg/credentialprovider/keyring.go, pkg/credentialprovider/config.go, pkg/credentialprovider/secrets/secrets.go
 """
 
 import base64
@@ -22,12 +22,12 @@ _API_VERSIONS = ("/v1/", "/v2/")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DockerKeyring:
-    """Credentials, each with the registry, and maybe the path there, that it is for; never shown."""
+    """Credentials with the registry, and possibly the path, that each is for; excluded from repr."""
 
     keys: tuple[tuple[str, RegistryCredentials], ...] = ()
 
     def credentials(self, image: str) -> tuple[RegistryCredentials, ...]:
-        """Those for an image, the most specific first; none for a name that is none."""
+        """The credentials for an image, the most specific first; none for an invalid image name."""
         try:
             repository = parse_image_name(image).repository
         except ValueError:
@@ -42,14 +42,14 @@ EMPTY_KEYRING = DockerKeyring()
 
 
 def keyring_of(secrets: Iterable[Secret]) -> DockerKeyring:
-    """The credentials that secrets hold. What is in none of the two forms of Docker's configuration is passed over."""
+    """The credentials in secrets of the two Docker configuration types; ignores malformed entries."""
     keys = [
-        (_place(location), credentials)
+        (_registry_and_path(location), credentials)
         for secret in secrets
         for location, entry in _entries(secret).items()
         if (credentials := _credentials(entry)) is not None
     ]
-    # A longer path sorts behind its beginning, so from the end the most specific comes first.
+    # A path sorts after its prefixes, so in reverse order the most specific comes first.
     return DockerKeyring(tuple(sorted(keys, key=lambda key: key[0], reverse=True)))
 
 
@@ -73,7 +73,7 @@ def _decoded(data: bytes) -> Mapping[str, Any]:
 
 
 def _credentials(entry: Any) -> RegistryCredentials | None:
-    """What an entry holds: `auth` is both in one and goes before the two alone."""
+    """The credentials of an entry: `auth` has user and password in one and overrides the single fields."""
     if not isinstance(entry, dict):
         return None
     username, password, both = (str(entry.get(name) or "") for name in ("username", "password", "auth"))
@@ -88,8 +88,8 @@ def _credentials(entry: Any) -> RegistryCredentials | None:
     return RegistryCredentials(username, password)
 
 
-def _place(location: str) -> str:
-    """The registry and path of an entry; the path of a registry's API stands for the registry."""
+def _registry_and_path(location: str) -> str:
+    """Registry and path of an entry, without scheme and API version."""
     scheme, separator, rest = location.partition("://")
     place = rest if separator and scheme in {"http", "https"} else location
     host, slash, path = place.partition("/")
@@ -100,7 +100,7 @@ def _place(location: str) -> str:
 
 
 def _is_for(place: str, repository: str) -> bool:
-    """Whether a key fits: the same port, host names alike part by part, the path a beginning."""
+    """Whether a key matches: same port, host labels match as patterns, path is a prefix."""
     wanted_host, wanted_port, wanted_path = _split(place)
     host, port, path = _split(repository)
     if wanted_port != port or not path.startswith(wanted_path):
@@ -110,7 +110,6 @@ def _is_for(place: str, repository: str) -> bool:
 
 
 def _split(place: str) -> tuple[str, str, str]:
-    """Host, port and path."""
     netloc, _, path = place.partition("/")
     host, colon, port = netloc.rpartition(":")
     return (host, port, path) if colon else (netloc, "", path)

@@ -1,13 +1,8 @@
-"""Starts one container: image, settings, log, create, start, post-start hook.
+"""Starts one container: pulls the image, resolves settings, creates, starts, runs the post-start hook.
 
-`prepare` gets everything ready that is needed, `launch` makes the container; who is cancelled before has started nothing.
-Each failure is an event and a RuntimeFailure whose reason is what users see the container waiting for.
+Each failure is reported as an event and raised as a RuntimeFailure with the waiting reason of the container.
 
-Upstream: startContainer in pkg/kubelet/kuberuntime/kuberuntime_container.go
-
-Whether a container that must not run as root would.
-
-Upstream: verifyRunAsNonRoot in pkg/kubelet/kuberuntime/security_context_others.go
+Upstream: pkg/kubelet/kuberuntime/kuberuntime_container.go, pkg/kubelet/kuberuntime/security_context_others.go
 """
 
 from collections.abc import Sequence
@@ -16,15 +11,9 @@ from typing import NoReturn, Protocol
 
 from pykubelet.aio.log import get_logger
 from pykubelet.api.generated.core import EphemeralContainer, ObjectReference, Pod
-from pykubelet.kubelet.events import (
-    NORMAL,
-    WARNING,
-    AnyContainer,
-    EventReporter,
-    container_reference,
-    format_pod,
-    without_id,
-)
+from pykubelet.api.pods import AnyContainer
+from pykubelet.client.recorder import NORMAL, WARNING, EventRecorder
+from pykubelet.kubelet.events import container_reference, format_pod, without_id
 from pykubelet.kubelet.images.keyring import EMPTY_KEYRING, DockerKeyring
 from pykubelet.kubelet.kuberuntime.pod_actions import container_hash, next_attempt
 from pykubelet.kubelet.kuberuntime.termination import ContainerKiller
@@ -39,11 +28,18 @@ from pykubelet.runtimes.protocol import (
     RuntimePod,
 )
 
+log = get_logger(__name__)
+
+CREATE_CONTAINER_CONFIG_ERROR = "CreateContainerConfigError"
+CREATE_CONTAINER_ERROR = "CreateContainerError"
+RUN_CONTAINER_ERROR = "RunContainerError"
+POST_START_HOOK_ERROR = "PostStartHookError"
+
 _GREATEST_USER = 2**31 - 1
 
 
 def must_know_user(pod: Pod, container: AnyContainer) -> bool:
-    """Whether it matters whom the image runs as: root is forbidden and the pod names no user."""
+    """Whether the image's user matters: root is forbidden and the pod names no user."""
     return bool(_setting(pod, container, "run_as_non_root")) and _setting(pod, container, "run_as_user") is None
 
 
@@ -60,18 +56,18 @@ def verify_run_as_non_root(pod: Pod, container: AnyContainer, image_user: str | 
     try:
         number = int(image_user)
     except ValueError:
-        told = f"image has non-numeric user ({image_user}), cannot verify user is non-root"
-        return f"container has runAsNonRoot and {told} {where}"
+        problem = f"image has non-numeric user ({image_user}), cannot verify user is non-root"
+        return f"container has runAsNonRoot and {problem} {where}"
     if number == 0:
         return f"container has runAsNonRoot and image will run as root {where}"
     if not 0 < number <= _GREATEST_USER:
-        told = f"image has an invalid user id ({number}). (Must be 1-({_GREATEST_USER}))"
-        return f"container has runAsNonRoot and {told} {where}"
+        problem = f"image has an invalid user id ({number}). (Must be 1-({_GREATEST_USER}))"
+        return f"container has runAsNonRoot and {problem} {where}"
     return ""
 
 
 def _setting(pod: Pod, container: AnyContainer, name: str) -> bool | int | None:
-    """What the container's security context says, else the pod's."""
+    """A setting of the container's security context, else of the pod's."""
     for context in (container.security_context, pod.spec.security_context):
         value: bool | int | None = getattr(context, name, None)
         if value is not None:
@@ -79,17 +75,9 @@ def _setting(pod: Pod, container: AnyContainer, name: str) -> bool | int | None:
     return None
 
 
-log = get_logger(__name__)
-
-CREATE_CONTAINER_CONFIG_ERROR = "CreateContainerConfigError"
-CREATE_CONTAINER_ERROR = "CreateContainerError"
-RUN_CONTAINER_ERROR = "RunContainerError"
-POST_START_HOOK_ERROR = "PostStartHookError"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerSettings:
-    """What a container runs with, everything resolved."""
+    """Command, environment and mounts of a container, with all references resolved."""
 
     command: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
@@ -97,20 +85,20 @@ class ContainerSettings:
     mounts: tuple[Mount, ...] = ()
 
 
-class PodSettings(Protocol):
-    """Knows environment, files and names of pods."""
+class RuntimeHelper(Protocol):
+    """Resolves environment, files and host names of pods; `RunContainerOptions` above implements it."""
 
     def hostname(self, pod: Pod) -> str:
-        """The name the pod's machine has in its own eyes."""
+        """The host name inside the pod."""
 
     async def container(
         self, pod: Pod, container: AnyContainer, ips: Sequence[str], *, attempt: int
     ) -> ContainerSettings:
-        """What a container is to run with; RuntimeFailure if something it refers to is missing."""
+        """The settings of a container; RuntimeFailure if something it refers to is missing."""
 
 
 class ContainerImages(Protocol):
-    """Sees to it that images are here."""
+    """Provides images on this machine: ImageManager, or NoImages for a runtime without images."""
 
     async def ensure(
         self,
@@ -119,15 +107,15 @@ class ContainerImages(Protocol):
         involved: ObjectReference,
         credentials: Sequence[RegistryCredentials] = (),
     ) -> str:
-        """The id of the container's image, which is then here; RuntimeFailure with the reason if it cannot be had."""
+        """The id of the container's image, pulled if necessary; RuntimeFailure with the waiting reason."""
 
     async def user_of(self, container: AnyContainer) -> str | None:
-        """Whom the container's image runs as: a number or a name; None if it does not matter."""
+        """The user of the container's image, a number or a name; None if it sets none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxContext:
-    """Where containers of a pod are started: its sandbox, and what there is of the pod already."""
+    """The sandbox that containers of a pod are started in, and what the runtime has of the pod."""
 
     pod: Pod
     observed: RuntimePod
@@ -137,41 +125,41 @@ class SandboxContext:
 
 
 class ContainerStarter:
-    """Starts containers."""
+    """Starts containers in two steps: `prepare` pulls the image and resolves settings, `launch` creates and starts."""
 
     def __init__(
         self,
         *,
         runtime: Runtime,
         images: ContainerImages,
-        settings: PodSettings,
+        helper: RuntimeHelper,
         logs: LogDirectory,
         hooks: HandlerRunner,
         killer: ContainerKiller,
-        events: EventReporter,
+        events: EventRecorder,
     ) -> None:
-        self._runtime, self._images, self._settings, self._logs = runtime, images, settings, logs
+        self._runtime, self._images, self._helper, self._logs = runtime, images, helper, logs
         self._hooks, self._killer, self._events = hooks, killer, events
 
-    async def prepare(self, place: SandboxContext, container: AnyContainer) -> ContainerRequest:
-        """All that is needed to make the container, which is not made yet; a second time finds what the first has done."""
-        pod = place.pod
+    async def prepare(self, context: SandboxContext, container: AnyContainer) -> ContainerRequest:
+        """The request that creates the container; nothing is created yet, and it may be called again."""
+        pod = context.pod
         reference = container_reference(pod, container.name)
         try:
-            credentials = place.keyring.credentials(container.image)
+            credentials = context.keyring.credentials(container.image)
             image_id = await self._images.ensure(pod, container, reference, credentials)
         except RuntimeFailure as failure:
-            # The puller has told the whole story already.
+            # The image manager has reported the cause already.
             self._events.event(reference, WARNING, "Failed", f"Error: {failure.reason}")
             raise
         try:
-            return await self._request(place, container, image_id)
+            return await self._request(context, container, image_id)
         except RuntimeFailure as failure:
             self._fail(pod, container, failure, failure.reason or CREATE_CONTAINER_CONFIG_ERROR)
 
-    async def _request(self, place: SandboxContext, container: AnyContainer, image_id: str) -> ContainerRequest:
-        pod = place.pod
-        target_id = _target_id(place.observed, container)
+    async def _request(self, context: SandboxContext, container: AnyContainer, image_id: str) -> ContainerRequest:
+        pod = context.pod
+        target_id = _target_id(context.observed, container)
         user = await self._images.user_of(container) if must_know_user(pod, container) else None
         if refusal := verify_run_as_non_root(pod, container, user):
             raise RuntimeFailure(refusal)
@@ -179,13 +167,13 @@ class ContainerStarter:
         try:
             log_names = await self._logs.prepare(names, container.name)
         except OSError as error:
-            told = f"create container log directory for container {container.name} failed: {error.strerror}"
-            raise RuntimeFailure(told) from error
-        attempt = next_attempt(container.name, place.observed, log_names)
-        settings = await self._settings.container(pod, container, place.ips, attempt=attempt)
+            message = f"create container log directory for container {container.name} failed: {error.strerror}"
+            raise RuntimeFailure(message) from error
+        attempt = next_attempt(container.name, context.observed, log_names)
+        settings = await self._helper.container(pod, container, context.ips, attempt=attempt)
         return ContainerRequest(
             pod=pod,
-            sandbox_id=place.sandbox_id,
+            sandbox_id=context.sandbox_id,
             container=container,
             attempt=attempt,
             hash=container_hash(container),
@@ -199,7 +187,7 @@ class ContainerStarter:
         )
 
     async def launch(self, request: ContainerRequest) -> None:
-        """Make the container, start it, run its hook. Whoever cancels this finds it as far as it came."""
+        """Create the container, start it, run its post-start hook. Cancelling leaves it in the state it has reached."""
         pod, container = request.pod, request.container
         try:
             container_id = await self._runtime.create_container(request)
@@ -226,25 +214,25 @@ class ContainerStarter:
     ) -> None:
         facts = {"pod": format_pod(pod), "container": container.name}
         log.warning("post-start hook failed", cause=str(failure), **facts)
-        # What the hook said may hold a secret, so the event does not tell.
+        # The hook's output may hold a secret, so the event does not quote it.
         self._events.event(
             container_reference(pod, container.name), WARNING, "FailedPostStartHook", "PostStartHook failed"
         )
         try:
             await self._killer.kill_container(pod, container, container_id, message="FailedPostStartHook")
         except RuntimeFailure as not_killed:
-            log.warning("container not killed after its failed hook", cause=not_killed.message, **facts)
+            log.warning("container not killed after failed post-start hook", cause=not_killed.message, **facts)
 
     def _fail(
         self, pod: Pod, container: AnyContainer, failure: RuntimeFailure, reason: str, container_id: str = ""
     ) -> NoReturn:
-        told = without_id(f"Error: {failure.message}", container_id, container.name)
-        self._events.event(container_reference(pod, container.name), WARNING, "Failed", told)
+        message = without_id(f"Error: {failure.message}", container_id, container.name)
+        self._events.event(container_reference(pod, container.name), WARNING, "Failed", message)
         raise RuntimeFailure(failure.message, reason=reason, retry_at=failure.retry_at) from failure
 
 
 def _target_id(observed: RuntimePod, container: AnyContainer) -> str:
-    """The container that an ephemeral one is to look into."""
+    """The id of the container that an ephemeral container targets; empty if it targets none."""
     name = container.target_container_name if isinstance(container, EphemeralContainer) else ""
     target = observed.newest(name) if name else None
     if name and target is None:

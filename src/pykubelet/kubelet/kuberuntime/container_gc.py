@@ -1,26 +1,11 @@
-"""Removes dead containers and sandboxes, and logs of pods that are gone, once a minute.
+"""Removes dead containers, sandboxes and the logs of pods that are gone.
 
-In: what the runtime has, and which pods are gone, as the workers know it. What may go is decided in `gc_plan.py`.
+`ContainerGc` collects once a minute; `PodContainerDeletor` removes the containers of a deleted or evicted pod as soon as
+the last one has ended. Dead containers are kept for their logs and exit codes, a few for each container name. Pod workers
+remove the surplus containers of pods that stay, after they have reported them.
 
-Upstream: pkg/kubelet/kuberuntime/kuberuntime_gc.go, pkg/kubelet/pod_container_deletor.go
-
-Removes what is left of pods that are gone, as soon as their last container has ended.
-
-In: hints from the loop that a container died, or that a pod was evicted. Out: calls to the garbage collector, in the
-background: a runtime that does not answer holds up nobody else. Of pods that stay, their workers remove what is too
-much, once they have reported it.
-
-Upstream: pkg/kubelet/pod_container_deletor.go, cleanUpContainersInPod in pkg/kubelet/kubelet.go
-
-Removes containers with their logs: the log first, for without the container nobody would find it.
-
-Upstream: removeContainer in pkg/kubelet/kuberuntime/kuberuntime_container.go
-
-Which dead containers and sandboxes may go, and in which order.
-
-The runtime's view and a policy in, ids out; pure. Dead containers are kept for their logs and exit codes, a few of each
-name; those of pods that are gone are not. Time is passed in. Upstream: pkg/kubelet/kuberuntime/kuberuntime_gc.go,
-pkg/kubelet/pod_container_deletor.go.
+Upstream: pkg/kubelet/kuberuntime/kuberuntime_gc.go, pkg/kubelet/pod_container_deletor.go,
+pkg/kubelet/container/container_gc.go
 """
 
 import asyncio
@@ -36,20 +21,26 @@ from pykubelet.aio.queues import KeyedQueue
 from pykubelet.aio.tasks import start_supervised
 from pykubelet.api.generated.core import ObjectReference
 from pykubelet.api.pods import PodUid
-from pykubelet.kubelet.events import WARNING, EventReporter
-from pykubelet.kubelet.kuberuntime.termination import ContainerKiller, bare_pod, spec_of
+from pykubelet.client.recorder import WARNING, EventRecorder
+from pykubelet.kubelet.kuberuntime.termination import ContainerKiller, container_spec, pod_from_runtime
 from pykubelet.kubelet.logs.log_directory import LogDirectory, pod_names
 from pykubelet.runtimes.protocol import ContainerState, Runtime, RuntimeContainer, RuntimeFailure, RuntimePod
 
+log = get_logger(__name__)
+
+CONTAINER_GC_PERIOD_SECONDS = 60.0
+_REMOVERS = 4
+_STOPPED_FIRST = "Container is in unknown state, try killing it before removal"
+
 IsGone = Callable[[PodUid], bool]
-"""Whether nothing of a pod is to be kept."""
+"""Whether nothing of a pod has to be kept."""
 
 _Groups = dict[tuple[PodUid, str], list[RuntimeContainer]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GcPolicy:
-    """How many dead containers to keep of each name of a pod, and in all; below zero there is no limit."""
+    """How many dead containers to keep per container name and in total; a negative number means no limit."""
 
     min_age_seconds: float = 0.0
     max_per_container: int = 1
@@ -58,7 +49,7 @@ class GcPolicy:
 
 @dataclass(frozen=True, slots=True)
 class ContainerRemoval:
-    """A container to remove; one that may still run is to be stopped before."""
+    """A container to remove; with `stop_first` it may still run."""
 
     container_id: str
     stop_first: bool
@@ -67,7 +58,7 @@ class ContainerRemoval:
 def containers_to_remove(
     pods: Iterable[RuntimePod], policy: GcPolicy, now: datetime, *, is_gone: IsGone
 ) -> tuple[ContainerRemoval, ...]:
-    """The containers beyond the policy, the oldest of each group first. Until all sources are ready no pod is gone."""
+    """The containers beyond the policy, the oldest of each group first."""
     groups = _dead(pods, now - timedelta(seconds=policy.min_age_seconds))
     removed: list[RuntimeContainer] = []
     for key in [key for key in groups if is_gone(key[0])]:
@@ -75,7 +66,7 @@ def containers_to_remove(
     if policy.max_per_container >= 0:
         removed += _cut(groups, policy.max_per_container)
     if policy.max_containers >= 0 and _total(groups) > policy.max_containers:
-        # An equal share for each, so that one that crashes often does not push out the only trace of another.
+        # An equal share for each, so that one that crashes often does not displace the last container of another.
         removed += _cut(groups, max(policy.max_containers // len(groups), 1))
         rest = sorted((one for group in groups.values() for one in group), key=_age)
         removed += rest[: max(len(rest) - policy.max_containers, 0)]
@@ -83,7 +74,7 @@ def containers_to_remove(
 
 
 def sandboxes_to_remove(pods: Iterable[RuntimePod], *, is_gone: IsGone) -> tuple[str, ...]:
-    """The sandboxes that are dead and empty, the oldest of each pod first; a pod that lives keeps its newest."""
+    """The sandboxes that are dead and empty, the oldest of each pod first; a pod that is not gone keeps its newest."""
     removed = []
     for pod in pods:
         used = {container.sandbox_id for container in pod.containers}
@@ -94,7 +85,7 @@ def sandboxes_to_remove(pods: Iterable[RuntimePod], *, is_gone: IsGone) -> tuple
 
 
 def dead_beyond(pod: RuntimePod, keep: int, *, container_id: str = "") -> tuple[str, ...]:
-    """The exited containers beyond the newest few: of the name that the given container has, else of the whole pod."""
+    """The exited containers beyond the newest `keep`: of the given container's name, else of the whole pod."""
     name = next((one.name for one in pod.containers if one.id == container_id), None)
     if container_id and name is None:
         return ()
@@ -103,7 +94,7 @@ def dead_beyond(pod: RuntimePod, keep: int, *, container_id: str = "") -> tuple[
 
 
 def _dead(pods: Iterable[RuntimePod], newest: datetime) -> _Groups:
-    """The containers that do not run and are old enough, by pod and name, newest first."""
+    """The containers that do not run and were created before `newest`, by pod and name, newest first."""
     groups: _Groups = {}
     for pod in pods:
         for one in sorted(pod.containers, key=_age, reverse=True):
@@ -113,7 +104,7 @@ def _dead(pods: Iterable[RuntimePod], newest: datetime) -> _Groups:
 
 
 def _cut(groups: _Groups, keep: int) -> Sequence[RuntimeContainer]:
-    """Take what is beyond the newest few out of each group."""
+    """Takes the containers beyond the newest `keep` out of each group."""
     removed: list[RuntimeContainer] = []
     for key, group in groups.items():
         removed += reversed(group[keep:])
@@ -129,24 +120,17 @@ def _age(container: RuntimeContainer) -> datetime:
     return container.created_at
 
 
-log = get_logger(__name__)
-
-_STOPPED_FIRST = "Container is in unknown state, try killing it before removal"
-
-
 class ContainerRemover:
-    """Removes containers that have ended."""
+    """Removes ended containers with their logs: the log first, because its path is only known with the container."""
 
     def __init__(self, *, runtime: Runtime, logs: LogDirectory, killer: ContainerKiller) -> None:
         self._runtime, self._logs, self._killer = runtime, logs, killer
 
     async def remove(self, pod: RuntimePod, removals: Iterable[ContainerRemoval]) -> None:
-        """Remove some containers of a pod. One that cannot be is told in the log and will be found again."""
-        wanted = {removal.container_id: removal for removal in removals}
-        # In the order asked for: the oldest go first, so that whoever is interrupted has kept the newest.
+        """Remove containers of a pod, in the given order. A failure is logged; the next collection tries again."""
         containers = {container.id: container for container in pod.containers}
-        for container_id, removal in wanted.items():
-            container = containers.get(container_id)
+        for removal in removals:
+            container = containers.pop(removal.container_id, None)
             if container is None:
                 continue
             try:
@@ -157,9 +141,9 @@ class ContainerRemover:
 
     async def _remove(self, pod: RuntimePod, container: RuntimeContainer, *, stop_first: bool) -> None:
         if stop_first:
-            wanted = bare_pod(pod)
-            spec = spec_of(wanted, container.name)
-            await self._killer.kill_container(wanted, spec, container.id, message=_STOPPED_FIRST)
+            known = pod_from_runtime(pod)
+            spec = container_spec(known, container.name)
+            await self._killer.kill_container(known, spec, container.id, message=_STOPPED_FIRST)
         try:
             await self._logs.remove(pod_names(pod), container.name, container.attempt, container.id)
         except OSError as error:
@@ -167,24 +151,21 @@ class ContainerRemover:
         await self._runtime.remove(container.id)
 
 
-CONTAINER_GC_PERIOD_SECONDS = 60.0
-
-
 class PodStateProvider(Protocol):
-    """Which pods are over; the pod workers know."""
+    """Which pods have ended; the pod workers above implement it."""
 
     def all_sources_ready(self) -> bool:
-        """Whether every pod that should be here is known by now."""
+        """Whether all pods of this node are known; until then no pod counts as gone."""
 
     def should_pod_content_be_removed(self, uid: PodUid) -> bool:
-        """Whether the pod is gone or evicted and nothing of it runs."""
+        """Whether the pod is deleted or evicted and nothing of it runs."""
 
     def should_pod_runtime_be_removed(self, uid: PodUid) -> bool:
-        """Whether nothing of the pod runs, gone or not."""
+        """Whether nothing of the pod runs, deleted or not."""
 
 
 class ContainerGc:
-    """Collects the garbage of a runtime."""
+    """Removes dead containers, sandboxes and logs by policy, once a minute and on demand."""
 
     def __init__(
         self,
@@ -193,7 +174,7 @@ class ContainerGc:
         remover: ContainerRemover,
         logs: LogDirectory,
         states: PodStateProvider,
-        events: EventReporter,
+        events: EventRecorder,
         node: ObjectReference,
         clock: Clock,
         policy: GcPolicy,
@@ -212,7 +193,7 @@ class ContainerGc:
             await asyncio.sleep(CONTAINER_GC_PERIOD_SECONDS)
 
     async def collect(self, *, is_urgent: bool = False) -> None:
-        """Remove what may go; if the disk is full, also what pods that are over but not gone have left."""
+        """Remove what the policy allows; with `is_urgent`, because the disk is full, also what ended pods have left."""
 
         def is_gone(uid: PodUid) -> bool:
             return self._states.should_pod_content_be_removed(uid) or (
@@ -234,14 +215,14 @@ class ContainerGc:
         await self._logs.remove_dead_links(alive)
 
     async def prune(self, pod: RuntimePod) -> None:
-        """Of the dead containers of each name, keep as many as the policy says, at least the newest."""
+        """Remove dead containers of a pod beyond the policy's number for each name; at least the newest stays."""
         keep = max(self._policy.max_per_container, 1)
         newest = {one.name: one.id for one in reversed(pod.containers)}
         surplus = (dead_beyond(pod, keep, container_id=container_id) for container_id in newest.values())
         await self._remove_dead(pod, tuple(chain.from_iterable(surplus)))
 
     async def remove_dead(self, pod: RuntimePod) -> None:
-        """Remove all dead containers of a pod, as of one that was evicted."""
+        """Remove all dead containers of a pod, for instance after its eviction."""
         await self._remove_dead(pod, dead_beyond(pod, 0))
 
     async def _remove_dead(self, pod: RuntimePod, ids: tuple[str, ...]) -> None:
@@ -254,34 +235,31 @@ class ContainerGc:
 
     async def _remove_sandbox(self, sandbox_id: str) -> None:
         try:
-            # It should have been stopped already; its network is given back for sure only then.
+            # Usually it is stopped already; stopping again makes sure that its network is released.
             await self._runtime.stop(sandbox_id, 0)
             await self._runtime.remove(sandbox_id)
         except RuntimeFailure as failure:
             log.warning("sandbox not removed", sandbox_id=sandbox_id, cause=failure.message)
 
 
-_REMOVERS = 4
-
-
 class PodContainerDeletor:
-    """Containers that have ended. `is_gone` says of a pod that nothing of it need be kept."""
+    """Removes the containers of pods that are gone, in the background, so that a slow runtime delays only itself."""
 
     def __init__(self, *, runtime: Runtime, gc: ContainerGc, is_gone: Callable[[PodUid], bool]) -> None:
         self._runtime, self._gc, self._is_gone = runtime, gc, is_gone
-        self._asked: KeyedQueue[PodUid, None] = KeyedQueue()
+        self._queue: KeyedQueue[PodUid, None] = KeyedQueue()
 
-    def prune(self, uid: PodUid, container_id: str) -> None:  # noqa: ARG002  of a pod that is gone, all may go
-        """A container has ended: if its pod is gone, so is the reason to keep anything of it. Never waits."""
+    def prune(self, uid: PodUid, container_id: str) -> None:  # noqa: ARG002  everything of the pod goes
+        """Handle the end of a container: if its pod is gone, remove all its containers. Never waits."""
         if self._is_gone(uid):
             self.remove_all(uid)
 
     def remove_all(self, uid: PodUid) -> None:
-        """Remove everything of a pod that has ended. Never waits."""
-        self._asked.put(uid, None)
+        """Queue the removal of all dead containers of a pod. Never waits."""
+        self._queue.put(uid, None)
 
     async def run(self, ready: asyncio.Event) -> None:
-        """Remove what is asked for, until cancelled."""
+        """Remove queued containers until cancelled."""
         async with asyncio.TaskGroup() as group:
             for number in range(_REMOVERS):
                 start_supervised(group, f"remover of dead containers {number + 1}", self._work)
@@ -289,13 +267,13 @@ class PodContainerDeletor:
 
     async def _work(self) -> None:
         while True:
-            uid, _ = await self._asked.get()
+            uid, _ = await self._queue.get()
             try:
                 pod = await self._runtime.inspect(uid)
                 if pod is not None:
                     await self._gc.remove_dead(pod)
             except RuntimeFailure as failure:
-                # The next collection finds them.
+                # The next collection tries again.
                 log.debug("dead containers not removed", pod_uid=uid, cause=failure.message)
             finally:
-                self._asked.done(uid)
+                self._queue.done(uid)

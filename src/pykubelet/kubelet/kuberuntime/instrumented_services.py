@@ -1,15 +1,6 @@
-"""A runtime whose operations are counted: asks another one, and says so to `OperationCounts`.
-
-Each stands where calls pass anyway, so that runtimes and those who ask them need not know of metrics.
-Upstream: pkg/kubelet/kuberuntime/instrumented_services.go
-
-Counts what a runtime is asked to do, how often it fails, how long it takes. A collector.
+"""Wraps a runtime, its images and its commands to count operations, errors and durations.
 
 Upstream: pkg/kubelet/kuberuntime/instrumented_services.go, pkg/kubelet/metrics/metrics.go
-
-Classes of image sizes, by which pulls are told apart in metrics.
-
-Pure. Upstream: imageSizeBuckets in pkg/kubelet/metrics/metrics.go
 """
 
 from bisect import bisect_left
@@ -37,28 +28,26 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
 _MEGA, _GIGA = 1 << 20, 1 << 30
-_ABOVE = (
+_IMAGE_SIZE_BOUNDS = (
     *(10 * _MEGA, 100 * _MEGA, 500 * _MEGA, _GIGA),
     *(5 * _GIGA, 10 * _GIGA, 20 * _GIGA, 30 * _GIGA, 40 * _GIGA, 60 * _GIGA, 100 * _GIGA),
 )
-_NAMES = (
+_IMAGE_SIZE_NAMES = (
     *("0-10MB", "10MB-100MB", "100MB-500MB", "500MB-1GB", "1GB-5GB", "5GB-10GB"),
     *("10GB-20GB", "20GB-30GB", "30GB-40GB", "40GB-60GB", "60GB-100GB", "GT100GB"),
 )
-
-
-def image_size_bucket(size_bytes: int) -> str:
-    """The class of an image of this size."""
-    return _NAMES[bisect_left(_ABOVE, size_bytes)]
-
-
 _BOUNDS = tuple(0.005 * 2.5**power for power in range(14))
 _PULL_BOUNDS = (1, 5, 10, 20, 30, 60, 120, 180, 240, 300, 360, 480, 600, 900, 1200, 1800, 2700, 3600)
 _LABELS = ("operation_type",)
 
 
+def image_size_bucket(size_bytes: int) -> str:
+    """The label of the size bucket that an image belongs to."""
+    return _IMAGE_SIZE_NAMES[bisect_left(_IMAGE_SIZE_BOUNDS, size_bytes)]
+
+
 class RuntimeOperationMetrics:
-    """The counts of one runtime; operations have CRI's names, whatever runs the containers."""
+    """Prometheus collector for the operations of one runtime; operations have CRI's names in every runtime."""
 
     def __init__(self, *, clock: Clock) -> None:
         self._clock = clock
@@ -68,7 +57,7 @@ class RuntimeOperationMetrics:
 
     @contextmanager
     def counting(self, operation: str) -> Iterator[None]:
-        """Counts an operation that goes on while the context lasts; one that is cancelled has not failed."""
+        """Count and time the operation in a `with` block; a cancelled one is not counted as failed."""
         began = self._clock.monotonic()
         try:
             yield
@@ -79,11 +68,11 @@ class RuntimeOperationMetrics:
             self._took.setdefault(operation, Histogram(_BOUNDS)).observe(self._clock.monotonic() - began)
 
     def pulled(self, size_bytes: int, seconds: float) -> None:
-        """An image was fetched."""
+        """Record the pull of one image."""
         self._pulls.setdefault(image_size_bucket(size_bytes), Histogram(_PULL_BOUNDS)).observe(seconds)
 
     def collect(self) -> "Iterator[Metric]":
-        """What Prometheus asks for."""
+        """The metrics, as prometheus_client asks for them."""
         from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily
 
         total = CounterMetricFamily("kubelet_runtime_operations_total", "Operations of the runtime.", labels=_LABELS)
@@ -105,11 +94,11 @@ class RuntimeOperationMetrics:
 
 
 class InstrumentedRuntime:
-    """A Runtime."""
+    """A Runtime that counts the operations of another."""
 
     def __init__(self, runtime: Runtime, counts: RuntimeOperationMetrics) -> None:
         self._runtime, self._counting = runtime, counts.counting
-        # Stopping and removing say only an id; one that was not seen as a sandbox is taken for a container.
+        # `stop` and `remove` get an id only; an id that is not known as a sandbox counts as a container.
         self._sandboxes: set[str] = set()
 
     async def pods(self) -> Sequence[RuntimePod]:
@@ -125,9 +114,9 @@ class InstrumentedRuntime:
 
     async def create_sandbox(self, request: SandboxRequest) -> str:
         with self._counting("run_podsandbox"):
-            made = await self._runtime.create_sandbox(request)
-        self._sandboxes.add(made)
-        return made
+            sandbox_id = await self._runtime.create_sandbox(request)
+        self._sandboxes.add(sandbox_id)
+        return sandbox_id
 
     async def create_container(self, request: ContainerRequest) -> str:
         with self._counting("create_container"):
@@ -148,7 +137,7 @@ class InstrumentedRuntime:
 
 
 class InstrumentedImages:
-    """Images."""
+    """Images of a runtime, with counted operations."""
 
     def __init__(self, images: Images, counts: RuntimeOperationMetrics, *, clock: Clock) -> None:
         self._images, self._counts, self._clock = images, counts, clock
@@ -174,7 +163,7 @@ class InstrumentedImages:
 
 
 class InstrumentedCommands:
-    """Commands."""
+    """Commands of a runtime, with counted operations."""
 
     def __init__(self, commands: Commands, counts: RuntimeOperationMetrics) -> None:
         self._commands, self._counts = commands, counts

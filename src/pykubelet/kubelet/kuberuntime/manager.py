@@ -1,56 +1,28 @@
-"""Carries out what the plan says about a pod: kill, make a sandbox, start containers.
+"""Syncs the containers of a pod with its spec: decides the next step, carries it out, and kills pods.
 
-In: a pod, what the runtime has of it, and the `PodActions` for it. Out: what came of each step; what users must know is
-told as events. May be cancelled anywhere: nothing is undone, nothing is killed for it, and the next plan goes on from
-what is there.
+`KubeRuntimeManager.sync_pod` decides with `compute_pod_actions` and has `PodActionsExecutor` kill, create the sandbox and
+start containers. What users must know becomes an event. A sync may be cancelled anywhere: nothing is undone or killed,
+and the next sync continues from what it finds.
 
-Upstream: SyncPod in pkg/kubelet/kuberuntime/kuberuntime_manager.go
-
-The containers of pods, as the workers of a node see them: bring a pod further, end it, look at it.
-
-Upstream: the interface Runtime of pkg/kubelet/container/runtime.go, as far as SyncPod, KillPod and GetPodStatus
-
-Counts the pods and containers that were started or could not be. A collector.
-
-Upstream: SyncPod in pkg/kubelet/kuberuntime/kuberuntime_manager.go, pkg/kubelet/metrics/metrics.go
-
-Which init containers of the past are removed before a pod goes on.
-
-Upstream: pruneInitContainersBeforeStart, purgeInitContainers in pkg/kubelet/kuberuntime/kuberuntime_container.go
-
-Makes the sandbox of a pod and finds out its addresses.
-
-Upstream: createPodSandbox in pkg/kubelet/kuberuntime/kuberuntime_sandbox.go, and step 4 of SyncPod
-
-How long a container that ended must wait before it starts again: the crash loop's back-off.
-
-The first restart is immediate. Later ones wait 10, 20, 40, 80, 160, then 300 seconds, counted from the exit; one that
-ran ten minutes begins at once again. The answer says until when, so that nobody has to ask every few seconds.
-Time is passed in. Upstream: doBackOff in pkg/kubelet/kuberuntime/kuberuntime_manager.go, GetBackoffKey in helpers.go.
+Upstream: pkg/kubelet/kuberuntime/kuberuntime_manager.go, pkg/kubelet/kuberuntime/kuberuntime_sandbox.go,
+pkg/kubelet/kuberuntime/kuberuntime_container.go, pkg/kubelet/container/runtime.go
 """
 
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, NoReturn, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from pykubelet.aio.backoff import KeyedBackoff
 from pykubelet.aio.clock import Clock
 from pykubelet.api.generated.core import Pod, Secret
-from pykubelet.api.pods import PodUid, is_restartable_init_container
+from pykubelet.api.pods import AnyContainer, PodUid, is_restartable_init_container
 from pykubelet.api.times import format_duration
-from pykubelet.kubelet.events import (
-    NORMAL,
-    WARNING,
-    AnyContainer,
-    EventReporter,
-    container_reference,
-    format_pod,
-    pod_reference,
-)
+from pykubelet.client.recorder import NORMAL, WARNING, EventRecorder
+from pykubelet.kubelet.events import container_reference, format_pod, pod_reference
 from pykubelet.kubelet.images.keyring import EMPTY_KEYRING, DockerKeyring, keyring_of
-from pykubelet.kubelet.kuberuntime.container import ContainerStarter, PodSettings, SandboxContext
+from pykubelet.kubelet.kuberuntime.container import ContainerStarter, RuntimeHelper, SandboxContext
 from pykubelet.kubelet.kuberuntime.container_gc import ContainerRemoval, ContainerRemover
 from pykubelet.kubelet.kuberuntime.pod_actions import (
     ContainerToKill,
@@ -63,6 +35,7 @@ from pykubelet.kubelet.kuberuntime.pod_actions import (
 )
 from pykubelet.kubelet.kuberuntime.termination import ContainerKiller
 from pykubelet.kubelet.logs.log_directory import LogDirectory, pod_names
+from pykubelet.kubelet.objectcache.cluster_objects import RuntimeClasses
 from pykubelet.runtimes.protocol import ContainerState, Runtime, RuntimeFailure, RuntimePod, Sandbox, SandboxRequest
 
 if TYPE_CHECKING:
@@ -71,192 +44,98 @@ if TYPE_CHECKING:
 CRASH_LOOP_BACK_OFF = "CrashLoopBackOff"
 FIRST_SECONDS, LIMIT_SECONDS, FORGOTTEN_AFTER_SECONDS = 10.0, 300.0, 600.0
 
+ProbeResultsReader = Callable[[RuntimePod], ProbeResults]
+"""Returns the current probe results of a pod's containers."""
+Prune = Callable[[RuntimePod], Awaitable[None]]
+"""Removes exited containers that have a newer container of the same name."""
+
 _Items: TypeAlias = frozenset[tuple[str, str]]
 _Key: TypeAlias = tuple[str, str, str, str, str, _Items, _Items]
+_ENDED = frozenset({ContainerState.EXITED, ContainerState.UNKNOWN})
 
 
-class CrashBackoff:
-    """The back-off of all containers of a node."""
-
-    def __init__(
-        self,
-        *,
-        first_seconds: float = FIRST_SECONDS,
-        limit_seconds: float = LIMIT_SECONDS,
-        forgotten_after_seconds: float = FORGOTTEN_AFTER_SECONDS,
-    ) -> None:
-        self._delays: KeyedBackoff[_Key] = KeyedBackoff(
-            first_seconds=first_seconds,
-            limit_seconds=limit_seconds,
-            forgotten_after_seconds=forgotten_after_seconds,
-        )
-        self._told: dict[_Key, datetime] = {}
-
-    def hold_back(
-        self, pod: Pod, container: AnyContainer, observed: RuntimePod, now: datetime
-    ) -> RuntimeFailure | None:
-        """Why a start has to wait, and until when; None if it may go ahead."""
-        exited_at = _last_exit(container.name, observed)
-        if exited_at is None:
-            return None
-        key = _key(pod, container)
-        until = self._delays.waits_until(key, event_at=exited_at, now=now)
-        if until is None:
-            return None
-        delay = format_duration(self._delays.delay_seconds(key))
-        message = f"back-off {delay} restarting failed container={container.name} pod={format_pod(pod)}"
-        return RuntimeFailure(message, reason=CRASH_LOOP_BACK_OFF, retry_at=until)
-
-    def is_news(self, pod: Pod, container: AnyContainer, refusal: RuntimeFailure) -> bool:
-        """Whether users have not been told of this wait yet; afterwards they have."""
-        key, until = _key(pod, container), refusal.retry_at
-        assert until is not None
-        is_news = self._told.get(key) != until
-        self._told[key] = until
-        return is_news
-
-    def note_start(self, pod: Pod, container: AnyContainer, observed: RuntimePod, now: datetime) -> None:
-        """The start went ahead: the next wait is longer."""
-        exited_at = _last_exit(container.name, observed)
-        if exited_at is not None:
-            self._delays.advance(_key(pod, container), event_at=exited_at, now=now)
-
-    def prune(self, now: datetime) -> None:
-        """Drop what no longer matters; for housekeeping."""
-        self._delays.prune(now)
-        self._told = {key: until for key, until in self._told.items() if key in self._delays}
-
-
-def back_off_event(pod: Pod, container: AnyContainer) -> str:
-    """What the Warning `BackOff` says of a start that is put off."""
-    return f"Back-off restarting failed container {container.name} in pod {format_pod(pod)}"
-
-
-def _last_exit(name: str, observed: RuntimePod) -> datetime | None:
-    """When the newest exited container of this name ended; one whose end has no time ended when it was made."""
-    for container in observed.containers:
-        if container.name == name and container.state == ContainerState.EXITED:
-            return container.finished_at or container.created_at
-    return None
-
-
-def _key(pod: Pod, container: AnyContainer) -> _Key:
-    # Another image or other resources may well mend the container, so they begin anew.
-    meta, resources = pod.metadata, container.resources
-    limits, requests = frozenset(resources.limits.items()), frozenset(resources.requests.items())
-    return meta.name, meta.namespace, meta.uid, container.name, container.image, limits, requests
-
-
-class RuntimeHandlers(Protocol):
-    """Knows the ways of running containers."""
-
-    async def handler(self, class_name: str) -> str:
-        """The one that a runtime class stands for; RuntimeFailure if there is no such class."""
-
-
-class SandboxCreator:
-    """Makes sandboxes."""
+class KubeRuntimeManager:
+    """Syncs and kills pods, one step of a pod at a time; what the pod workers call."""
 
     def __init__(
         self,
         *,
         runtime: Runtime,
-        settings: PodSettings,
-        handlers: RuntimeHandlers,
-        logs: LogDirectory,
-        events: EventReporter,
+        executor: "PodActionsExecutor",
+        killer: ContainerKiller,
+        prune: Prune,
+        probe_results: ProbeResultsReader,
     ) -> None:
-        self._runtime, self._settings, self._handlers = runtime, settings, handlers
-        self._logs, self._events = logs, events
+        self._runtime, self._executor, self._killer = runtime, executor, killer
+        self._prune, self._probe_results = prune, probe_results
+        self.start_metrics = ContainerStartMetrics()
 
-    async def make(self, pod: Pod, attempt: int) -> Sandbox:
-        """A new sandbox; RuntimeFailure, told as an event, if it cannot be had."""
-        try:
-            request = SandboxRequest(
-                pod=pod,
-                attempt=attempt,
-                hostname=self._settings.hostname(pod),
-                log_directory=self._logs.of_pod(pod_names(pod)),
-                handler=await self._handlers.handler(class_name) if (class_name := pod.spec.runtime_class_name) else "",
-            )
-            sandbox_id = await self._runtime.create_sandbox(request)
-        except RuntimeFailure as failure:
-            self._fail(pod, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {failure.message}", failure)
-        try:
-            return await self._sandbox(pod, sandbox_id)
-        except RuntimeFailure as failure:
-            told = f"Unable to get pod sandbox status: {failure.message}"
-            self._fail(pod, "FailedPodSandBoxStatus", told, failure)
+    async def sync_pod(self, pod: Pod, observed: RuntimePod, secrets: Sequence[Secret]) -> tuple[SyncResult, ...]:
+        """Bring the pod as close to its spec as possible now; the result of each step."""
+        actions = compute_pod_actions(pod, observed, self._probe_results(observed))
+        if actions.create_sandbox:
+            self.start_metrics.sandbox_requested()
+        results = await self._executor.execute(pod, observed, actions, keyring_of(secrets))
+        self.start_metrics.observe(pod, results)
+        return results
 
-    async def _sandbox(self, pod: Pod, sandbox_id: str) -> Sandbox:
-        observed = await self._runtime.inspect(PodUid(pod.metadata.uid))
-        for sandbox in observed.sandboxes if observed is not None else ():
-            if sandbox.id == sandbox_id:
-                return sandbox
-        raise RuntimeFailure("the sandbox that was made is not there")
+    async def kill_pod(
+        self, pod: Pod | None, observed: RuntimePod, *, grace_seconds: int | None = None
+    ) -> tuple[SyncResult, ...]:
+        """Kill everything that runs of a pod; without a spec, `pod` is None."""
+        return await self._killer.kill_pod(pod, observed, grace_seconds=grace_seconds)
 
-    def _fail(self, pod: Pod, reason: str, message: str, failure: RuntimeFailure) -> NoReturn:
-        self._events.event(pod_reference(pod), WARNING, reason, message)
-        raise failure
+    async def inspect(self, uid: PodUid) -> RuntimePod | None:
+        """What the runtime has of a pod now."""
+        return await self._runtime.inspect(uid)
 
+    async def prune(self, observed: RuntimePod) -> None:
+        """Remove exited containers that have a newer container of the same name.
 
-_OVER = frozenset({ContainerState.EXITED, ContainerState.UNKNOWN})
-
-
-def surplus_init_containers(pod: Pod, observed: RuntimePod) -> tuple[str, ...]:
-    """All that are over but the newest of each name: a pod that keeps failing to initialize must not pile them up."""
-    surplus: list[str] = []
-    for spec in pod.spec.init_containers:
-        over = [one.id for one in observed.containers if one.name == spec.name and one.state in _OVER]
-        surplus += over[1:]
-    return tuple(surplus)
-
-
-def all_init_containers(pod: Pod, observed: RuntimePod) -> tuple[str, ...]:
-    """All there are: in a new sandbox, what they did in the old one counts no more."""
-    names = {spec.name for spec in pod.spec.init_containers}
-    return tuple(one.id for one in observed.containers if one.name in names)
+        Call it after the status was reported, so that no container disappears before its end is known.
+        """
+        await self._prune(observed)
 
 
 class PodActionsExecutor:
-    """Brings pods a step further; may be used for many pods at once."""
+    """Carries out `PodActions`; serves many pods at once."""
 
     def __init__(
         self,
         *,
-        sandboxes: SandboxCreator,
+        sandboxes: "SandboxCreator",
         starter: ContainerStarter,
         killer: ContainerKiller,
         remover: ContainerRemover,
-        backoff: CrashBackoff,
-        events: EventReporter,
+        backoff: "CrashBackoff",
+        events: EventRecorder,
         clock: Clock,
     ) -> None:
         self._sandboxes, self._starter, self._killer, self._remover = sandboxes, starter, killer, remover
         self._backoff, self._events, self._clock = backoff, events, clock
 
-    async def apply(
+    async def execute(
         self, pod: Pod, observed: RuntimePod, actions: PodActions, keyring: DockerKeyring = EMPTY_KEYRING
     ) -> tuple[SyncResult, ...]:
-        """Do it; what came of each step, in order. A step that failed may have kept later ones from being tried."""
+        """The result of each step, in order; a failed step may prevent later ones."""
         if actions.create_sandbox and actions.sandbox_id:
-            told = "Pod sandbox changed, it will be killed and re-created."
-            self._events.event(pod_reference(pod), NORMAL, "SandboxChanged", told)
+            message = "Pod sandbox changed, it will be killed and re-created."
+            self._events.event(pod_reference(pod), NORMAL, "SandboxChanged", message)
         results = [*await self._kill(pod, observed, actions)]
         if any(step.reason for step in results):
             return tuple(results)
         old = (all_init_containers if actions.create_sandbox else surplus_init_containers)(pod, observed)
         await self._remover.remove(observed, [ContainerRemoval(container_id, stop_first=False) for container_id in old])
         try:
-            place = await self._place(pod, observed, actions, keyring)
+            context = await self._sandbox_context(pod, observed, actions, keyring)
         except RuntimeFailure as failure:
             return *results, failed_result(SyncAction.CREATE_SANDBOX, format_pod(pod), failure)
-        return *results, *await self._start_all(place, actions)
+        return *results, *await self._start_all(context, actions)
 
     async def _kill(self, pod: Pod, observed: RuntimePod, actions: PodActions) -> Sequence[SyncResult]:
         if actions.kill_pod:
             return await self._killer.kill_pod(pod, observed)
-        # At the same time: each may need all of its grace.
+        # At the same time: each may need its whole grace period.
         async with asyncio.TaskGroup() as group:
             kills = [
                 group.create_task(self._kill_one(pod, kill), name=f"kill {kill.container.name} of {format_pod(pod)}")
@@ -274,59 +153,195 @@ class PodActionsExecutor:
             return failed_result(SyncAction.KILL_CONTAINER, container.name, failure)
         return SyncResult(action=SyncAction.KILL_CONTAINER, target=container.name)
 
-    async def _place(
+    async def _sandbox_context(
         self, pod: Pod, observed: RuntimePod, actions: PodActions, keyring: DockerKeyring
     ) -> SandboxContext:
         if actions.create_sandbox:
-            sandbox = await self._sandboxes.make(pod, actions.attempt)
+            sandbox = await self._sandboxes.create(pod, actions.attempt)
             sandbox_id, ips = sandbox.id, sandbox.ips
         else:
             sandbox_id, ips = actions.sandbox_id, observed.sandboxes[0].ips if observed.sandboxes else ()
         return SandboxContext(pod=pod, observed=observed, sandbox_id=sandbox_id, ips=ips, keyring=keyring)
 
-    async def _start_all(self, place: SandboxContext, actions: PodActions) -> list[SyncResult]:
-        """Start what is to be started, one after the other: a post-start hook holds up those that follow."""
-        # One to debug with goes first: it may be wanted because an init container does not start.
-        results = [await self._start(place, container) for container in actions.start_ephemeral]
+    async def _start_all(self, context: SandboxContext, actions: PodActions) -> list[SyncResult]:
+        """Start containers one after the other: a post-start hook delays those that follow."""
+        # Ephemeral containers first: they may be there to debug an init container that does not start.
+        results = [await self._start(context, container) for container in actions.start_ephemeral]
         for container in actions.start_init:
-            results.append(await self._start(place, container))
+            results.append(await self._start(context, container))
             if results[-1].reason and not is_restartable_init_container(container):
                 return results
-        results += [await self._start(place, container) for container in actions.start]
+        results += [await self._start(context, container) for container in actions.start]
         return results
 
-    async def _start(self, place: SandboxContext, container: AnyContainer) -> SyncResult:
-        pod, observed, now = place.pod, place.observed, self._clock.now()
-        refusal = self._backoff.hold_back(pod, container, observed, now)
-        if refusal is not None:
-            if self._backoff.is_news(pod, container, refusal):
+    async def _start(self, context: SandboxContext, container: AnyContainer) -> SyncResult:
+        pod, observed, now = context.pod, context.observed, self._clock.now()
+        back_off = self._backoff.check(pod, container, observed, now)
+        if back_off is not None:
+            if self._backoff.should_report(pod, container, back_off):
                 reference = container_reference(pod, container.name)
                 self._events.event(reference, WARNING, "BackOff", back_off_event(pod, container))
-            return failed_result(SyncAction.START_CONTAINER, container.name, refusal)
+            return failed_result(SyncAction.START_CONTAINER, container.name, back_off)
         try:
-            request = await self._starter.prepare(place, container)
-            # Only now: who was cancelled before has started nothing, and is not to wait longer for it.
-            self._backoff.note_start(pod, container, observed, now)
+            request = await self._starter.prepare(context, container)
+            # Only now: a sync that was cancelled earlier has started nothing and must not lengthen the back-off.
+            self._backoff.record_start(pod, container, observed, now)
             await self._starter.launch(request)
         except RuntimeFailure as failure:
             return failed_result(SyncAction.START_CONTAINER, container.name, failure)
         return SyncResult(action=SyncAction.START_CONTAINER, target=container.name)
 
 
+def surplus_init_containers(pod: Pod, observed: RuntimePod) -> tuple[str, ...]:
+    """All ended init containers but the newest of each name, so that they do not pile up in a pod that keeps failing."""
+    surplus: list[str] = []
+    for spec in pod.spec.init_containers:
+        ended = [one.id for one in observed.containers if one.name == spec.name and one.state in _ENDED]
+        surplus += ended[1:]
+    return tuple(surplus)
+
+
+def all_init_containers(pod: Pod, observed: RuntimePod) -> tuple[str, ...]:
+    """All init containers: in a new sandbox they have to run again."""
+    names = {spec.name for spec in pod.spec.init_containers}
+    return tuple(one.id for one in observed.containers if one.name in names)
+
+
+class SandboxCreator:
+    """Creates the sandbox of a pod and reads its addresses."""
+
+    def __init__(
+        self,
+        *,
+        runtime: Runtime,
+        helper: RuntimeHelper,
+        runtime_classes: RuntimeClasses,
+        logs: LogDirectory,
+        events: EventRecorder,
+    ) -> None:
+        self._runtime, self._helper, self._runtime_classes = runtime, helper, runtime_classes
+        self._logs, self._events = logs, events
+
+    async def create(self, pod: Pod, attempt: int) -> Sandbox:
+        """A new sandbox; RuntimeFailure, also reported as an event, if there is none."""
+        class_name = pod.spec.runtime_class_name
+        try:
+            request = SandboxRequest(
+                pod=pod,
+                attempt=attempt,
+                hostname=self._helper.hostname(pod),
+                log_directory=self._logs.of_pod(pod_names(pod)),
+                handler=await self._runtime_classes.handler(class_name) if class_name else "",
+            )
+            sandbox_id = await self._runtime.create_sandbox(request)
+        except RuntimeFailure as failure:
+            self._fail(pod, "FailedCreatePodSandBox", f"Failed to create pod sandbox: {failure.message}", failure)
+        try:
+            return await self._sandbox(pod, sandbox_id)
+        except RuntimeFailure as failure:
+            message = f"Unable to get pod sandbox status: {failure.message}"
+            self._fail(pod, "FailedPodSandBoxStatus", message, failure)
+
+    async def _sandbox(self, pod: Pod, sandbox_id: str) -> Sandbox:
+        observed = await self._runtime.inspect(PodUid(pod.metadata.uid))
+        for sandbox in observed.sandboxes if observed is not None else ():
+            if sandbox.id == sandbox_id:
+                return sandbox
+        raise RuntimeFailure("the sandbox that was made is not there")
+
+    def _fail(self, pod: Pod, reason: str, message: str, failure: RuntimeFailure) -> NoReturn:
+        self._events.event(pod_reference(pod), WARNING, reason, message)
+        raise failure
+
+
+class CrashBackoff:
+    """The crash loop back-off of all containers of a node.
+
+    The first restart is immediate. Later ones wait 10, 20, 40, 80, 160, then 300 seconds after the exit; a container
+    that ran for ten minutes starts at once again. The failure says until when to wait, so that no one has to poll.
+    """
+
+    def __init__(
+        self,
+        *,
+        first_seconds: float = FIRST_SECONDS,
+        limit_seconds: float = LIMIT_SECONDS,
+        forgotten_after_seconds: float = FORGOTTEN_AFTER_SECONDS,
+    ) -> None:
+        self._delays: KeyedBackoff[_Key] = KeyedBackoff(
+            first_seconds=first_seconds,
+            limit_seconds=limit_seconds,
+            forgotten_after_seconds=forgotten_after_seconds,
+        )
+        self._reported: dict[_Key, datetime] = {}
+
+    def check(self, pod: Pod, container: AnyContainer, observed: RuntimePod, now: datetime) -> RuntimeFailure | None:
+        """Why and until when a start has to wait; None if the container may start."""
+        exited_at = _last_exit(container.name, observed)
+        if exited_at is None:
+            return None
+        key = _backoff_key(pod, container)
+        until = self._delays.waits_until(key, event_at=exited_at, now=now)
+        if until is None:
+            return None
+        delay = format_duration(self._delays.delay_seconds(key))
+        message = f"back-off {delay} restarting failed container={container.name} pod={format_pod(pod)}"
+        return RuntimeFailure(message, reason=CRASH_LOOP_BACK_OFF, retry_at=until)
+
+    def should_report(self, pod: Pod, container: AnyContainer, back_off: RuntimeFailure) -> bool:
+        """Whether this wait is new; each wait is reported once."""
+        key, until = _backoff_key(pod, container), back_off.retry_at
+        assert until is not None
+        is_new = self._reported.get(key) != until
+        self._reported[key] = until
+        return is_new
+
+    def record_start(self, pod: Pod, container: AnyContainer, observed: RuntimePod, now: datetime) -> None:
+        """Record a restart: the next wait is longer."""
+        exited_at = _last_exit(container.name, observed)
+        if exited_at is not None:
+            self._delays.advance(_backoff_key(pod, container), event_at=exited_at, now=now)
+
+    def prune(self, now: datetime) -> None:
+        """Drop expired entries; called by housekeeping."""
+        self._delays.prune(now)
+        self._reported = {key: until for key, until in self._reported.items() if key in self._delays}
+
+
+def back_off_event(pod: Pod, container: AnyContainer) -> str:
+    """The message of the `BackOff` event."""
+    return f"Back-off restarting failed container {container.name} in pod {format_pod(pod)}"
+
+
+def _last_exit(name: str, observed: RuntimePod) -> datetime | None:
+    """When the newest exited container of this name ended; its creation time if the end has no time."""
+    for container in observed.containers:
+        if container.name == name and container.state == ContainerState.EXITED:
+            return container.finished_at or container.created_at
+    return None
+
+
+def _backoff_key(pod: Pod, container: AnyContainer) -> _Key:
+    # Another image or other resources may repair the container, so they start a new back-off.
+    meta, resources = pod.metadata, container.resources
+    limits, requests = frozenset(resources.limits.items()), frozenset(resources.requests.items())
+    return meta.name, meta.namespace, meta.uid, container.name, container.image, limits, requests
+
+
 class ContainerStartMetrics:
-    """The counts of one node: every try counts, as upstream has it."""
+    """Prometheus collector for started pods and containers; counts every try, as upstream does."""
 
     def __init__(self) -> None:
         self._pods = self._failed_pods = 0
         self._containers: Counter[str] = Counter()
         self._failed: Counter[tuple[str, str]] = Counter()
 
-    def sandbox_asked(self) -> None:
-        """A pod is about to get a sandbox."""
+    def sandbox_requested(self) -> None:
+        """Count a pod that is about to get a sandbox."""
         self._pods += 1
 
-    def note(self, pod: Pod, results: Iterable[SyncResult]) -> None:
-        """What came of the steps of a pod."""
+    def observe(self, pod: Pod, results: Iterable[SyncResult]) -> None:
+        """Count the results of one sync of a pod."""
         for step in results:
             if step.action is SyncAction.CREATE_SANDBOX and step.reason:
                 self._failed_pods += 1
@@ -337,7 +352,7 @@ class ContainerStartMetrics:
                     self._failed[kind, step.reason] += 1
 
     def collect(self) -> "Iterator[Metric]":
-        """What Prometheus asks for."""
+        """The metrics, as prometheus_client asks for them."""
         from prometheus_client.metrics_core import CounterMetricFamily
 
         yield CounterMetricFamily("kubelet_started_pods_total", "Tries to start a pod.", self._pods)
@@ -357,57 +372,8 @@ class ContainerStartMetrics:
 
 
 def container_type(pod: Pod, name: str) -> str:
-    """Which of its lists a pod has this container in, by upstream's word for it."""
+    """Upstream's name for the list of the pod spec that has this container."""
     if any(container.name == name for container in pod.spec.init_containers):
         return "init_container"
     is_ephemeral = any(container.name == name for container in pod.spec.ephemeral_containers)
     return "ephemeral_container" if is_ephemeral else "container"
-
-
-Verdicts = Callable[[RuntimePod], ProbeResults]
-"""What the probes say of a pod's containers."""
-Prune = Callable[[RuntimePod], Awaitable[None]]
-"""Removes dead containers of which there is a newer one of their name."""
-
-
-class KubeRuntimeManager:
-    """Plans and does, one step of a pod at a time."""
-
-    def __init__(
-        self,
-        *,
-        runtime: Runtime,
-        applier: PodActionsExecutor,
-        killer: ContainerKiller,
-        prune: Prune,
-        verdicts: Verdicts,
-    ) -> None:
-        self._runtime, self._applier, self._killer = runtime, applier, killer
-        self._prune, self._verdicts = prune, verdicts
-        self.starts = ContainerStartMetrics()
-
-    async def sync_pod(self, pod: Pod, observed: RuntimePod, secrets: Sequence[Secret]) -> tuple[SyncResult, ...]:
-        """Go as far as possible towards what the pod should be; what came of each step."""
-        actions = compute_pod_actions(pod, observed, self._verdicts(observed))
-        if actions.create_sandbox:
-            self.starts.sandbox_asked()
-        results = await self._applier.apply(pod, observed, actions, keyring_of(secrets))
-        self.starts.note(pod, results)
-        return results
-
-    async def kill_pod(
-        self, pod: Pod | None, observed: RuntimePod, *, grace_seconds: int | None = None
-    ) -> tuple[SyncResult, ...]:
-        """End everything that runs of a pod; None is one that only the runtime knows."""
-        return await self._killer.kill_pod(pod, observed, grace_seconds=grace_seconds)
-
-    async def inspect(self, uid: PodUid) -> RuntimePod | None:
-        """What the runtime has of a pod, as of now."""
-        return await self._runtime.inspect(uid)
-
-    async def prune(self, observed: RuntimePod) -> None:
-        """Remove ended containers of which there is a newer one of their name.
-
-        Only what was seen and reported goes, so that a container is never gone before anybody heard how it ended.
-        """
-        await self._prune(observed)

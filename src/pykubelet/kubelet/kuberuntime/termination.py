@@ -1,13 +1,6 @@
-"""Ends containers: the pre-stop hook first, sidecars last, all within the grace the pod gives.
+"""Kills containers and pods: pre-stop hooks, termination order of sidecars, grace periods.
 
-In: a pod and what runs of it. Out: what came of it; when it is done, nothing runs. Cancelling it leaves alone what was not
-told to stop yet.
-
-Upstream: killContainer, killContainersWithSyncResult in pkg/kubelet/kuberuntime/kuberuntime_container.go
-
-In what order the containers of a pod end: sidecars after all others, the last of them first.
-
-Upstream: pkg/kubelet/kuberuntime/kuberuntime_termination_order.go
+Upstream: pkg/kubelet/kuberuntime/kuberuntime_container.go, pkg/kubelet/kuberuntime/kuberuntime_termination_order.go
 """
 
 import asyncio
@@ -18,16 +11,9 @@ from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
 from pykubelet.api.generated.core import Container, LifecycleHandler, Pod, PodSpec
 from pykubelet.api.generated.meta import ObjectMeta
-from pykubelet.api.pods import is_restartable_init_container
-from pykubelet.kubelet.events import (
-    NORMAL,
-    WARNING,
-    AnyContainer,
-    EventReporter,
-    container_reference,
-    format_pod,
-    without_id,
-)
+from pykubelet.api.pods import AnyContainer, is_restartable_init_container
+from pykubelet.client.recorder import NORMAL, WARNING, EventRecorder
+from pykubelet.kubelet.events import container_reference, format_pod, without_id
 from pykubelet.kubelet.kuberuntime.pod_actions import (
     MINIMUM_GRACE_SECONDS,
     KillReason,
@@ -39,9 +25,14 @@ from pykubelet.kubelet.kuberuntime.pod_actions import (
 from pykubelet.kubelet.lifecycle.handlers import HandlerRunner, HookFailure
 from pykubelet.runtimes.protocol import ContainerState, Runtime, RuntimeFailure, RuntimePod
 
+log = get_logger(__name__)
 
-def waits_for(pod: Pod, running: Collection[str]) -> Mapping[str, frozenset[str]]:
-    """For each sidecar that runs, the running containers that must have ended before it is told to."""
+
+def termination_dependencies(pod: Pod, running: Collection[str]) -> Mapping[str, frozenset[str]]:
+    """For each running sidecar, the running containers that end before it.
+
+    Sidecars end after all regular containers, in reverse order of their start.
+    """
     sidecars = [one.name for one in pod.spec.init_containers if is_restartable_init_container(one)]
     regular = [one.name for one in pod.spec.containers]
     return {
@@ -51,27 +42,24 @@ def waits_for(pod: Pod, running: Collection[str]) -> Mapping[str, frozenset[str]
     }
 
 
-log = get_logger(__name__)
-
-
 @dataclass(frozen=True, slots=True)
 class TerminationOrdering:
-    """Who waits for whom when a whole pod ends, and who has ended."""
+    """Which containers of a pod wait for which others when the pod ends, and which have ended."""
 
     waits_for: Mapping[str, frozenset[str]] = field(default_factory=dict)
     ended: Mapping[str, asyncio.Event] = field(default_factory=dict)
 
     async def wait(self, name: str, limit_seconds: float) -> None:
-        """Wait for a container's turn, but no longer than its grace."""
+        """Wait until a container may be stopped, but no longer than its grace period."""
         try:
             async with asyncio.timeout(limit_seconds):
                 for other in self.waits_for.get(name, ()):
                     await self.ended[other].wait()
         except TimeoutError:
-            log.info("container ends before its turn, its grace is over", container=name)
+            log.info("container stopped before its turn: grace period is over", container=name)
 
-    def note_end(self, name: str) -> None:
-        """A container has ended."""
+    def record_end(self, name: str) -> None:
+        """Record that a container has ended."""
         if name in self.ended:
             self.ended[name].set()
 
@@ -80,38 +68,42 @@ NO_ORDERING = TerminationOrdering()
 
 
 class ContainerKiller:
-    """Ends containers and pods."""
+    """Kills containers: pre-stop hook first, then the stop signal, all within the grace period.
 
-    def __init__(self, *, runtime: Runtime, hooks: HandlerRunner, events: EventReporter, clock: Clock) -> None:
+    When a call returns, nothing runs any more. Cancelling it does not affect containers that were not signalled yet.
+    """
+
+    def __init__(self, *, runtime: Runtime, hooks: HandlerRunner, events: EventRecorder, clock: Clock) -> None:
         self._runtime, self._hooks, self._events, self._clock = runtime, hooks, events, clock
 
     async def kill_pod(
         self, pod: Pod | None, observed: RuntimePod, *, grace_seconds: int | None = None
     ) -> tuple[SyncResult, ...]:
-        """End all that runs of a pod, then its sandboxes; `grace_seconds` goes before what the pod says.
+        """Kill all containers of a pod, then its sandboxes; `grace_seconds` overrides the pod's grace period.
 
-        A pod nobody knows any more is None: its containers have no hooks then.
+        `pod` is None for a pod whose spec is no longer known; its containers have no hooks then.
         """
-        wanted = pod if pod is not None else bare_pod(observed)
+        if pod is None:
+            pod = pod_from_runtime(observed)
         running = [one for one in observed.containers if one.state == ContainerState.RUNNING]
         names = {one.name for one in running}
-        turns = TerminationOrdering(waits_for(wanted, names), {name: asyncio.Event() for name in names})
+        ordering = TerminationOrdering(termination_dependencies(pod, names), {name: asyncio.Event() for name in names})
         async with asyncio.TaskGroup() as group:
             kills = [
                 group.create_task(
-                    self._kill_one(wanted, one.id, one.name, grace_seconds=grace_seconds, turns=turns),
-                    name=f"kill {one.name} of {format_pod(wanted)}",
+                    self._kill_one(pod, one.id, one.name, grace_seconds=grace_seconds, ordering=ordering),
+                    name=f"kill {one.name} of {format_pod(pod)}",
                 )
                 for one in running
             ]
         return *(kill.result() for kill in kills), await self._stop_sandboxes(observed)
 
     async def _kill_one(
-        self, pod: Pod, container_id: str, name: str, *, grace_seconds: int | None, turns: TerminationOrdering
+        self, pod: Pod, container_id: str, name: str, *, grace_seconds: int | None, ordering: TerminationOrdering
     ) -> SyncResult:
-        container = spec_of(pod, name)
+        container = container_spec(pod, name)
         try:
-            await self.kill_container(pod, container, container_id, grace_seconds=grace_seconds, turns=turns)
+            await self.kill_container(pod, container, container_id, grace_seconds=grace_seconds, ordering=ordering)
         except RuntimeFailure as failure:
             return failed_result(SyncAction.KILL_CONTAINER, name, failure)
         return SyncResult(action=SyncAction.KILL_CONTAINER, target=name)
@@ -120,7 +112,7 @@ class ContainerKiller:
         result = SyncResult(action=SyncAction.KILL_SANDBOX, target=observed.uid)
         for sandbox in observed.sandboxes:
             try:
-                # Whatever is still in it had its time.
+                # Its containers had their grace period already.
                 await self._runtime.stop(sandbox.id, 0)
             except RuntimeFailure as failure:
                 result = failed_result(SyncAction.KILL_SANDBOX, observed.uid, failure)
@@ -135,12 +127,12 @@ class ContainerKiller:
         message: str = "",
         reason: KillReason = KillReason.OTHER,
         grace_seconds: int | None = None,
-        turns: TerminationOrdering = NO_ORDERING,
+        ordering: TerminationOrdering = NO_ORDERING,
     ) -> None:
-        """End one container; RuntimeFailure if it cannot be stopped."""
+        """Kill one container; RuntimeFailure if it cannot be stopped."""
         grace = kill_grace_seconds(pod, container, reason)
-        told = without_id(message or f"Stopping container {container.name}", container_id, container.name)
-        self._events.event(container_reference(pod, container.name), NORMAL, "Killing", told)
+        text = without_id(message or f"Stopping container {container.name}", container_id, container.name)
+        self._events.event(container_reference(pod, container.name), NORMAL, "Killing", text)
         if grace_seconds is not None:
             grace = grace_seconds
         hook = container.lifecycle.pre_stop if container.lifecycle else None
@@ -148,25 +140,25 @@ class ContainerKiller:
             grace -= await self._pre_stop(pod, container, container_id, hook, grace)
         if grace > 0:
             before = self._clock.monotonic()
-            await turns.wait(container.name, grace)
-            # Grace is counted in whole seconds: a fraction that passed is given, not taken.
+            await ordering.wait(container.name, grace)
+            # The grace period counts whole seconds; fractions are rounded in favour of the container.
             grace -= int(self._clock.monotonic() - before)
         await self._runtime.stop(container_id, max(grace, MINIMUM_GRACE_SECONDS))
-        turns.note_end(container.name)
+        ordering.record_end(container.name)
 
     async def _pre_stop(
         self, pod: Pod, container: AnyContainer, container_id: str, hook: LifecycleHandler, grace: int
     ) -> int:
-        """Run the hook within the grace; how many whole seconds it took."""
+        """Run the pre-stop hook within the grace period; how many whole seconds it took."""
         before = self._clock.monotonic()
         facts = {"pod": format_pod(pod), "container": container.name}
         try:
             async with asyncio.timeout(grace):
                 await self._hooks.run(container_id, pod, container, hook)
         except TimeoutError:
-            log.info("pre-stop hook not completed within the grace", grace_seconds=grace, **facts)
+            log.info("pre-stop hook not completed within the grace period", grace_seconds=grace, **facts)
         except HookFailure as failure:
-            # What the hook said may hold a secret, so the event does not tell.
+            # The hook's output may hold a secret, so the event does not quote it.
             log.warning("pre-stop hook failed", cause=str(failure), **facts)
             self._events.event(
                 container_reference(pod, container.name), WARNING, "FailedPreStopHook", "PreStopHook failed"
@@ -174,14 +166,14 @@ class ContainerKiller:
         return int(self._clock.monotonic() - before)
 
 
-def spec_of(pod: Pod, name: str) -> AnyContainer:
-    """What a pod says about its container of this name; of one it does not list, only the name is known."""
+def container_spec(pod: Pod, name: str) -> AnyContainer:
+    """The spec of a pod's container by name; only the name for a container that the pod does not list."""
     listed: tuple[AnyContainer, ...] = (*pod.spec.init_containers, *pod.spec.containers, *pod.spec.ephemeral_containers)
     return next((container for container in listed if container.name == name), Container(name=name))
 
 
-def bare_pod(observed: RuntimePod) -> Pod:
-    """All that is known of a pod which only the runtime knows."""
+def pod_from_runtime(observed: RuntimePod) -> Pod:
+    """A pod with what the runtime knows of it, for a pod whose spec is gone."""
     names = dict.fromkeys(container.name for container in observed.containers)
     return Pod(
         metadata=ObjectMeta(name=observed.name, namespace=observed.namespace, uid=observed.uid),

@@ -1,46 +1,36 @@
-"""Runs the hooks of containers: a command in them, a request to them, or a nap.
+"""Runs lifecycle hooks of containers: exec, httpGet and sleep.
 
-In: a hook of a container that runs. Out: nothing, or HookFailure with what to tell. Any answer to a request is good.
+A hook ends normally or with HookFailure. Any HTTP status counts as success.
 
 Upstream: pkg/kubelet/lifecycle/handlers.go
 """
 
 import asyncio
-from typing import Protocol
 
 from pykubelet.aio.log import get_logger
 from pykubelet.api.field_errors import go_quote
 from pykubelet.api.generated.core import ExecAction, HTTPGetAction, LifecycleHandler, Pod
-from pykubelet.api.pods import PodUid
+from pykubelet.api.pods import AnyContainer, PodUid
+from pykubelet.client.recorder import WARNING, EventRecorder
 from pykubelet.httpserver.http_client import HttpFailure, HttpGetter, as_plain_http, http_get_request
-from pykubelet.kubelet.events import WARNING, AnyContainer, EventReporter, format_pod, pod_reference
-from pykubelet.runtimes.protocol import Commands, RuntimeFailure, RuntimePod
+from pykubelet.kubelet.events import format_pod, pod_reference
+from pykubelet.runtimes.protocol import Commands, Runtime, RuntimeFailure
 
 log = get_logger(__name__)
 
-# More of its output than this no user reads in a message.
+# A message quotes no more output than this.
 _OUTPUT_BYTES = 10 * 1024
 
 
 class HookFailure(Exception):
-    """A hook did not do what it should; the message may hold what the container said, so no event quotes it."""
-
-
-class PodInspector(Protocol):
-    """Knows where a pod is; a Runtime does."""
-
-    async def inspect(self, uid: PodUid) -> RuntimePod | None:
-        """What there is of the pod."""
+    """A failed hook. The message may quote output of the container, so events must not contain it."""
 
 
 class HandlerRunner:
-    """Runs hooks."""
+    """Runs lifecycle hooks. Exec hooks fail if the runtime cannot run commands (`commands` is None)."""
 
-    def __init__(
-        self, *, commands: Commands | None, http: HttpGetter, pods: PodInspector, events: EventReporter
-    ) -> None:
-        """Without `commands`, the runtime being unable, hooks that run one fail."""
-        self._commands, self._http, self._pods, self._events = commands, http, pods, events
+    def __init__(self, *, commands: Commands | None, http: HttpGetter, runtime: Runtime, events: EventRecorder) -> None:
+        self._commands, self._http, self._runtime, self._events = commands, http, runtime, events
 
     async def run(self, container_id: str, pod: Pod, container: AnyContainer, hook: LifecycleHandler) -> None:
         """Run a hook to its end; HookFailure if it fails."""
@@ -58,19 +48,19 @@ class HandlerRunner:
             raise HookFailure("Cannot run handler: invalid handler: it has no action")
 
     async def _run_command(self, container_id: str, action: ExecAction, where: str) -> None:
-        told = f"Exec lifecycle hook ([{' '.join(action.command)}]) {where}"
+        failed = f"Exec lifecycle hook ([{' '.join(action.command)}]) {where}"
         if self._commands is None:
-            raise HookFailure(f'{told} the runtime runs no commands, message: ""')
+            raise HookFailure(f'{failed} the runtime runs no commands, message: ""')
         try:
             outcome = await self._commands.run(
                 container_id, action.command, timeout_seconds=None, limit_bytes=_OUTPUT_BYTES
             )
         except RuntimeFailure as error:
-            raise HookFailure(f'{told} {error.message}, message: ""') from error
+            raise HookFailure(f'{failed} {error.message}, message: ""') from error
         if outcome.exit_code != 0:
-            output, errors = (told.decode(errors="replace") for told in (outcome.output, outcome.errors))
+            output, errors = (data.decode(errors="replace") for data in (outcome.output, outcome.errors))
             ended = f"command '{' '.join(action.command)}' exited with {outcome.exit_code}: {errors}"
-            raise HookFailure(f"{told} {ended}, message: {go_quote(output)}")
+            raise HookFailure(f"{failed} {ended}, message: {go_quote(output)}")
 
     async def _request(self, pod: Pod, container: AnyContainer, action: HTTPGetAction) -> None:
         pod_ip = "" if action.host else await self._ip_of(pod)
@@ -80,11 +70,11 @@ class HandlerRunner:
         except HttpFailure as failure:
             if request.scheme != "https" or not failure.is_plain_http:
                 raise
-            log.info("https hook met plain http, trying that", pod=format_pod(pod), host=request.host_port)
+            log.info("https hook got an http answer, retrying with http", pod=format_pod(pod), host=request.host_port)
             try:
                 await self._http.get(as_plain_http(request))
             except HttpFailure as second:
-                # The user asked for https: why that failed is what there is to tell.
+                # The user asked for https, so the error of that request counts.
                 raise failure from second
             message = (
                 f"request to HTTPS lifecycle hook {request.host_port} got HTTP response, retry with HTTP succeeded"
@@ -92,7 +82,7 @@ class HandlerRunner:
             self._events.event(pod_reference(pod), WARNING, "LifecycleHTTPFallback", message)
 
     async def _ip_of(self, pod: Pod) -> str:
-        observed = await self._pods.inspect(PodUid(pod.metadata.uid))
+        observed = await self._runtime.inspect(PodUid(pod.metadata.uid))
         ips = observed.sandboxes[0].ips if observed and observed.sandboxes else ()
         if not ips:
             raise ValueError("failed to find networking container: the pod has no IP")

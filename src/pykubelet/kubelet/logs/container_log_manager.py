@@ -1,22 +1,10 @@
-"""Keeps logs of containers from filling the disk: moves them away, compresses, removes the oldest.
+"""Rotates container logs: checks sizes every ten seconds, renames, compresses, removes the oldest.
 
-Looks at the size of each log of a running container every ten seconds.
-
-Upstream: pkg/kubelet/logs/container_log_manager.go
-
-Which files of a container's log are kept, compressed or removed when it is rotated.
-
-`0.log` is being written, `0.log.20260102-030405` was written last, older ones end in `.gz`. The names sort by age.
+`0.log` is being written, `0.log.20260102-030405` was written last, older files end in `.gz`; the names sort by age.
+Unlike upstream, log files are opened without following links, because a pod that can write to its log directory could
+otherwise have the kubelet read or write any file of the machine, or block on a pipe.
 
 Upstream: pkg/kubelet/logs/container_log_manager.go
-
-Opens the log files of containers, and nothing else that may have been put in their place.
-
-A pod that may write where logs are could put a link there, to have the node read or write any file of the machine, or a
-pipe, to have it wait for ever. So neither the file nor the two folders above it, its container's and its pod's, may be
-links, and only a regular file is a log.
-
-Upstream opens whatever is there.
 """
 
 import asyncio
@@ -36,15 +24,20 @@ from pykubelet.aio.log import get_logger
 from pykubelet.kubelet.logs.log_directory import LogDirectory, pod_names
 from pykubelet.runtimes.protocol import ContainerState, LogWriter, Runtime, RuntimeFailure
 
+log = get_logger(__name__)
+
+LOG_MONITOR_PERIOD_SECONDS = 10.0
+COMPRESSED = ".gz"
+TEMPORARY = ".tmp"
 _FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _LEVELS = 2
 
 
 def open_log(path: Path) -> BinaryIO:
-    """A log file to read; FileNotFoundError if there is none, whatever else is there."""
+    """A log file for reading; FileNotFoundError if there is none or if it is not a regular file."""
     try:
         with _folder_of(path) as folder:
-            # Without O_NONBLOCK a pipe would hold us up.
+            # Opening a pipe without O_NONBLOCK would block.
             handle = os.open(path.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     except OSError as error:
         raise FileNotFoundError(error.errno, "there is no log", str(path)) from error
@@ -55,7 +48,7 @@ def open_log(path: Path) -> BinaryIO:
 
 
 def create_beside(path: Path, mode: int) -> BinaryIO:
-    """A new file in the folder of a log, to write; what has its name already goes first."""
+    """A new file in the directory of a log, for writing; replaces an existing one."""
     with _folder_of(path) as folder:
         path.unlink(missing_ok=True)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -64,7 +57,7 @@ def create_beside(path: Path, mode: int) -> BinaryIO:
 
 @contextmanager
 def _folder_of(path: Path) -> Iterator[int]:
-    """The folder a log is in; OSError if it, or the one above it, is a link."""
+    """The directory of a log; OSError if it, or the pod's directory above it, is a link."""
     *_, pod, container = ("", *path.parent.parts)[-_LEVELS:]
     handle = os.open(path.parents[_LEVELS], _FOLDER)
     try:
@@ -77,13 +70,9 @@ def _folder_of(path: Path) -> Iterator[int]:
         os.close(handle)
 
 
-COMPRESSED = ".gz"
-TEMPORARY = ".tmp"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRotatePolicy:
-    """When a log is rotated, and how many files of it there may be, the one being written included."""
+    """The size at which a log is rotated, and the number of files to keep, including the current one."""
 
     max_bytes: int = 10 * 1024 * 1024
     max_files: int = 5
@@ -91,37 +80,32 @@ class LogRotatePolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRotatePlan:
-    """What to do before a log is moved away; removal goes first, oldest first."""
+    """The files to remove, oldest first, and then to compress before a log is renamed."""
 
     remove: tuple[str, ...]
     compress: tuple[str, ...]
 
 
 def rotated_names(log_name: str, names: Iterable[str]) -> list[str]:
-    """The older files of a log, oldest first, without what an interrupted rotation left behind."""
+    """The rotated files of a log, oldest first, without the remains of an interrupted rotation."""
     known = {name for name in names if name.startswith(f"{log_name}.")}
     return sorted(name for name in known if not name.endswith(TEMPORARY) and name + COMPRESSED not in known)
 
 
 def rotation_plan(log_name: str, names: Iterable[str], max_files: int) -> LogRotatePlan:
-    """What to do with the older files of a log so that there is room for one more."""
+    """Which rotated files to remove or compress, so that one more fits the policy."""
     known = [name for name in names if name.startswith(f"{log_name}.")]
     kept = rotated_names(log_name, known)
     unused = sorted(set(known).difference(kept))
-    # Besides these there will be the one being written and the one moved away now.
+    # Two more files count: the current one, and the one to be renamed.
     surplus = max(len(kept) - max(max_files - 2, 0), 0)
     compress = tuple(name for name in kept[surplus:] if not name.endswith(COMPRESSED))
     return LogRotatePlan(remove=(*unused, *kept[:surplus]), compress=compress)
 
 
 def rotated_name(log_name: str, at: datetime) -> str:
-    """The name a log gets when it is moved away."""
+    """The new name of a log that is rotated at a time."""
     return f"{log_name}.{at.astimezone(UTC):%Y%m%d-%H%M%S}"
-
-
-log = get_logger(__name__)
-
-LOG_MONITOR_PERIOD_SECONDS = 10.0
 
 
 class ContainerLogManager:
@@ -134,7 +118,7 @@ class ContainerLogManager:
         self._clock, self._policy = clock, policy
 
     async def run(self, ready: asyncio.Event) -> None:
-        """Look after the logs until cancelled."""
+        """Check and rotate logs until cancelled."""
         ready.set()
         while True:
             try:
@@ -144,8 +128,8 @@ class ContainerLogManager:
             await asyncio.sleep(LOG_MONITOR_PERIOD_SECONDS)
 
     async def rotate_all(self) -> None:
-        """Rotate each log that is too large. One that cannot be does not keep the others from it."""
-        # The log of a container that has ended does not grow, and it is the one people want to see.
+        """Rotate each log that is too large; a failure affects only its own log."""
+        # Only running containers: the log of an ended one does not grow, and users want to read it.
         logs = {
             Path(self._logs.path(pod_names(pod), container.name, container.attempt)): container.id
             for pod in await self._runtime.pods()
@@ -165,7 +149,7 @@ class ContainerLogManager:
         try:
             await self._writer.reopen_log(container_id)
         except RuntimeFailure:
-            # The runtime goes on writing the file it has open, so that must be the one people read.
+            # The runtime keeps writing to the renamed file, so it has to be the current one again.
             await asyncio.to_thread(rotated.rename, path)
             raise
 
@@ -190,7 +174,7 @@ def _make_room(path: Path, max_files: int) -> None:
 
 
 def _compress(path: Path) -> None:
-    """Replace a file by its compressed form; whoever reads it meanwhile reads on undisturbed."""
+    """Replaces a file with its compressed form; a reader that has it open can finish."""
     temporary = path.with_name(path.name + TEMPORARY)
     try:
         with open_log(path) as plain:

@@ -1,15 +1,10 @@
-"""The door to the directories where logs of containers are: made, linked to and removed here.
+"""Creates, links and removes the log directories of pods.
 
-All of it runs in a thread: the disk of logs is the one that fills up and stalls.
+Logs are at `<root>/<namespace>_<name>_<uid>/<container>/<attempt>.log`; for log collectors that do not know pods there is
+a link `<name>_<namespace>_<container>-<id>.log`. Disk access runs in threads because this disk may be full and slow.
 
-Upstream: pkg/kubelet/kuberuntime/{kuberuntime_container,kuberuntime_gc,legacy}.go
-
-Where the logs of containers are, and whose they are, judged by their names.
-
-`<root>/<namespace>_<name>_<uid>/<container>/<attempt>.log`, and for collectors that know no pods a link
-`<name>_<namespace>_<container>-<id>.log` to it.
-
-Upstream: pkg/kubelet/kuberuntime/{helpers,legacy}.go
+Upstream: pkg/kubelet/kuberuntime/kuberuntime_container.go, pkg/kubelet/kuberuntime/kuberuntime_gc.go,
+pkg/kubelet/kuberuntime/legacy.go, pkg/kubelet/kuberuntime/helpers.go
 """
 
 import asyncio
@@ -24,13 +19,15 @@ from pykubelet.api.generated.core import Pod
 from pykubelet.api.pods import PodUid
 from pykubelet.runtimes.protocol import RuntimePod
 
-# The longest name a file may have.
+log = get_logger(__name__)
+
+# The maximum length of a file name.
 _LONGEST_NAME = 255
 _LINK_SUFFIX = ".log"
 
 
 class PodNames(NamedTuple):
-    """What tells a pod from all others, in words for people and machines."""
+    """Namespace, name and UID of a pod."""
 
     namespace: str
     name: str
@@ -38,24 +35,24 @@ class PodNames(NamedTuple):
 
 
 def pod_names(pod: Pod | RuntimePod) -> PodNames:
-    """The names of a pod, wanted or running."""
+    """The names of a pod from its spec or from the runtime."""
     if isinstance(pod, RuntimePod):
         return PodNames(pod.namespace, pod.name, pod.uid)
     return PodNames(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
 
 
 def pod_log_directory(root: str, pod: PodNames) -> str:
-    """Where all logs of a pod are."""
+    """The directory with all logs of a pod."""
     return f"{root}/{pod.namespace}_{pod.name}_{pod.uid}"
 
 
 def container_log_path(root: str, pod: PodNames, container: str, attempt: int) -> str:
-    """The log of one container."""
+    """The path of a container's log."""
     return f"{pod_log_directory(root, pod)}/{container}/{attempt}.log"
 
 
-def uid_of_directory(name: str) -> PodUid:
-    """The pod whose logs a directory of this name holds; older nodes named it by the UID alone."""
+def pod_uid_from_directory(name: str) -> PodUid:
+    """The UID in the name of a pod's log directory; old kubelets used the UID alone."""
     return PodUid(name.rpartition("_")[2])
 
 
@@ -65,32 +62,29 @@ def log_link_name(pod: PodNames, container: str, container_id: str) -> str:
     return name[: _LONGEST_NAME - len(_LINK_SUFFIX)] + _LINK_SUFFIX
 
 
-def id_of_link(name: str) -> str:
-    """The container a link of this name leads to; empty if the name does not tell."""
+def container_id_from_link(name: str) -> str:
+    """The container id in the name of a link; empty if it has none."""
     container_id = name.removesuffix(_LINK_SUFFIX).rpartition("-")[2]
-    is_told = name.endswith(_LINK_SUFFIX) and len(container_id) >= 6
-    return container_id if is_told else ""
-
-
-log = get_logger(__name__)
+    has_id = name.endswith(_LINK_SUFFIX) and len(container_id) >= 6
+    return container_id if has_id else ""
 
 
 class LogDirectory:
-    """All logs of a node, below `root`; with `links`, a directory of links to them."""
+    """The logs of a node below `root`, with a directory of links to them if `links` is set."""
 
     def __init__(self, root: Path, *, links: Path | None = None) -> None:
         self._root, self._links = root, links
 
     def of_pod(self, pod: PodNames) -> str:
-        """Where all logs of a pod are."""
+        """The directory with all logs of a pod."""
         return pod_log_directory(str(self._root), pod)
 
     def path(self, pod: PodNames, container: str, attempt: int) -> str:
-        """Where the log of one container is."""
+        """The path of a container's log."""
         return container_log_path(str(self._root), pod, container, attempt)
 
     async def prepare(self, pod: PodNames, container: str) -> list[str]:
-        """Make the directory for a container's logs; what is in it already. OSError if it cannot be made."""
+        """Create the directory for a container's logs; the files in it. OSError if that fails."""
         return await asyncio.to_thread(self._prepare, Path(self.of_pod(pod)) / container)
 
     def _prepare(self, directory: Path) -> list[str]:
@@ -98,24 +92,24 @@ class LogDirectory:
         return [entry.name for entry in directory.iterdir() if not entry.is_dir()]
 
     async def link(self, pod: PodNames, container: str, container_id: str, log_path: str) -> None:
-        """Link to a log, for collectors; a log that is not there gets no link."""
+        """Create the link for log collectors, if the log exists."""
         if self._links is not None:
             link = self._links / log_link_name(pod, container, container_id)
             await asyncio.to_thread(_make_link, link, Path(log_path))
 
     async def remove(self, pod: PodNames, container: str, attempt: int, container_id: str) -> None:
-        """Remove the logs of one container, rotated ones too, and the link to them. OSError if that fails."""
+        """Remove the logs of one container, including rotated ones, and the link. OSError if that fails."""
         link = self._links / log_link_name(pod, container, container_id) if self._links is not None else None
         await asyncio.to_thread(_remove_logs, Path(self.path(pod, container, attempt)), link)
 
     async def remove_pods(self, is_gone: Callable[[PodUid], bool]) -> None:
         """Remove the logs of pods that are gone."""
         names = await asyncio.to_thread(_names_in, self._root)
-        for name in [name for name in names if is_gone(uid_of_directory(name))]:
+        for name in [name for name in names if is_gone(pod_uid_from_directory(name))]:
             await asyncio.to_thread(shutil.rmtree, self._root / name, ignore_errors=True)
 
     async def remove_dead_links(self, alive: Collection[str]) -> None:
-        """Remove links that lead nowhere, but those of containers `alive`: their logs may be in the middle of rotation."""
+        """Remove dangling links, except those of containers `alive`, whose logs may just be rotated."""
         if self._links is not None:
             await asyncio.to_thread(_remove_dead_links, self._links, alive)
 
@@ -134,7 +128,7 @@ def _make_link(link: Path, target: Path) -> None:
             with suppress(FileExistsError):
                 link.symlink_to(target)
         except OSError as error:
-            log.warning("no link to the log of a container", link=link, cause=error.strerror)
+            log.warning("link to container log not created", link=link, cause=error.strerror)
 
 
 def _remove_logs(path: Path, link: Path | None) -> None:
@@ -148,5 +142,5 @@ def _remove_logs(path: Path, link: Path | None) -> None:
 def _remove_dead_links(directory: Path, alive: Collection[str]) -> None:
     for name in _names_in(directory):
         link = directory / name
-        if name.endswith(".log") and not link.exists() and id_of_link(name) not in alive:
+        if name.endswith(".log") and not link.exists() and container_id_from_link(name) not in alive:
             link.unlink(missing_ok=True)

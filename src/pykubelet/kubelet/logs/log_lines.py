@@ -1,9 +1,9 @@
-"""Lines of a container's log: read, and cut to what somebody asked for; `log_write` writes them.
+"""Parses lines of container logs and filters them by a query.
 
-A line is `2026-01-02T03:04:05.000000006Z stdout F text`; `P` instead of `F` says that the text goes on in the stream's
-next line. Lines that are none are passed over.
+A line is `2026-01-02T03:04:05.000000006Z stdout F text`; `P` instead of `F` marks a line that continues in the stream's
+next line. Lines in other formats are skipped. Docker's JSON format is not supported.
 
-Upstream: staging/src/k8s.io/cri-client/pkg/logs/{logs,tail}.go. On purpose otherwise: no Docker JSON.
+Upstream: staging/src/k8s.io/cri-client/pkg/logs/logs.go, staging/src/k8s.io/cri-client/pkg/logs/tail.go
 """
 
 import re
@@ -22,10 +22,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLine:
-    """One line of the file, which may be a piece of a line of the container."""
+    """One line of a log file, which may be a part of a line of the container's output."""
 
     at: str
-    """RFC 3339 with nine digits, in the zone it was written in."""
+    """RFC 3339 with nine digits, in the original time zone."""
     stream: str
     text: bytes
     """With its newline, unless more of the line follows."""
@@ -33,19 +33,19 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogQuery:
-    """What of a log somebody wants; None stands for all."""
+    """Which part of a log to return; None means no limit."""
 
     tail_lines: int | None = None
     limit_bytes: int | None = None
     since: datetime | None = None
     stream: str = ""
-    """Only this one; empty for both."""
+    """`stdout` or `stderr`; empty for both."""
     timestamps: bool = False
     follow: bool = False
 
 
 def parse_line(line: bytes) -> LogLine | None:
-    """A line of the file, with or without its newline; None if it is none."""
+    """Parses a line of a log file, with or without its newline; None if it is malformed."""
     match = _LINE.fullmatch(line)
     if match is None:
         return None
@@ -59,45 +59,45 @@ def parse_line(line: bytes) -> LogLine | None:
 
 
 class LogFilter:
-    """Cuts lines down to a query, one after the other; knows how much may still come."""
+    """Filters successive lines by a query and counts the remaining bytes."""
 
     def __init__(self, query: LogQuery) -> None:
         self._query = query
         self._since = None if query.since is None else (query.since - _EPOCH) // timedelta(microseconds=1) * 1000
         self._remaining = query.limit_bytes
-        # Each stream has lines of its own, whose pieces may come in turns.
+        # Parts of lines of the two streams may alternate.
         self._inside = {STDOUT: False, STDERR: False}
 
     @property
     def is_full(self) -> bool:
-        """Whether nothing will come out any more."""
+        """Whether the byte limit is reached."""
         return self._remaining is not None and self._remaining <= 0
 
     def take(self, lines: Iterable[bytes]) -> bytes:
-        """What of these lines of the file was asked for."""
-        wanted = bytearray()
+        """The output of these lines of a log file that matches the query."""
+        output = bytearray()
         for raw in lines:
             if self.is_full:
                 break
             line = parse_line(raw)
-            if line is not None and self._is_wanted(line):
-                wanted += self._shown(line)
-        return bytes(wanted)
+            if line is not None and self._matches(line):
+                output += self._format(line)
+        return bytes(output)
 
-    def _is_wanted(self, line: LogLine) -> bool:
+    def _matches(self, line: LogLine) -> bool:
         if self._query.stream not in {"", line.stream}:
             return False
         return self._since is None or _nanoseconds(line.at) >= self._since
 
-    def _shown(self, line: LogLine) -> bytes:
-        shown = line.text
+    def _format(self, line: LogLine) -> bytes:
+        output = line.text
         if self._query.timestamps and not self._inside[line.stream]:
-            shown = line.at.encode() + b" " + shown
+            output = line.at.encode() + b" " + output
         self._inside[line.stream] = bool(line.text) and not line.text.endswith(b"\n")
         if self._remaining is not None:
-            shown = shown[: self._remaining]
-            self._remaining -= len(shown)
-        return shown
+            output = output[: self._remaining]
+            self._remaining -= len(output)
+        return output
 
 
 def _nanoseconds(at: str) -> int:
@@ -108,9 +108,9 @@ def _nanoseconds(at: str) -> int:
 
 
 def last_lines(blocks: Iterable[bytes], count: int) -> list[bytes]:
-    """The last lines of a file whose blocks come last to first; reads no more blocks than it needs.
+    """The last lines of a file whose blocks come in reverse order; reads only as many blocks as needed.
 
-    Counts lines of the file, as upstream does: the pieces of a long line are several.
+    Counts lines of the file, as upstream does: a long line of output consists of several.
     """
     if count <= 0:
         return []
@@ -119,14 +119,14 @@ def last_lines(blocks: Iterable[bytes], count: int) -> list[bytes]:
     for block in blocks:
         found.append(block)
         newlines += block.count(b"\n")
-        # One newline more than lines: only then the first of them is known to be whole.
+        # One newline more than lines, so that the first line is complete.
         if newlines > count:
             break
     return list(split_lines(b"".join(reversed(found))))[-count:]
 
 
 def split_lines(data: bytes) -> Iterator[bytes]:
-    """The lines of a file with their newlines; a carriage return ends no line."""
+    """The lines with their newlines; a carriage return does not end a line."""
     start = 0
     while (end := data.find(b"\n", start)) >= 0:
         yield data[start : end + 1]

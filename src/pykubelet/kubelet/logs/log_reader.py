@@ -1,13 +1,9 @@
-"""Copies a container's log to whoever asked for it, and what is added to it until the container ends.
+"""Copies a container's log to a reader and follows it until the container ends.
 
-In: the path of the log, a query, where to write. While following, the kernel says when to look again.
+Reads the rotated files too, and waits for inotify events while following; upstream reads one file and polls the container
+state every second.
 
-Upstream: staging/src/k8s.io/cri-client/pkg/logs/logs.go. On purpose otherwise: rotated files are read too, and nobody looks
-every second whether the container still runs.
-
-The files of one container's log as one stream of lines, while it grows and is rotated.
-
-Everything here waits for the disk, so it is for a thread; one call at a time.
+Upstream: staging/src/k8s.io/cri-client/pkg/logs/logs.go
 """
 
 import asyncio
@@ -25,29 +21,39 @@ from pykubelet.aio.log import get_logger
 from pykubelet.kubelet.logs.container_log_manager import COMPRESSED, open_log, rotated_names
 from pykubelet.kubelet.logs.log_lines import LogFilter, LogQuery, last_lines, split_lines
 
+log = get_logger(__name__)
+
+Write = Callable[[bytes], Awaitable[object]]
+Ended = Callable[[], Awaitable[object]]
+
 BLOCK_BYTES = 256 * 1024
-# Many times what a log has when it is moved away; one who puts another file there cannot make it more.
+# Many times the size at which logs are rotated; limits what a forged file can take.
 _MOST_UNPACKED_BYTES = 256 * 1024 * 1024
+_CHANGES = Mask.MODIFY | Mask.CREATE | Mask.MOVED_TO | Mask.CLOSE_WRITE
+# The poll interval if the kernel has no inotify watch left.
+_UNWATCHED_SECONDS = 1.0
 
 
 class LogFiles:
-    """The files of a log, all open: none can be taken away before it is read."""
+    """The files of one container's log as one stream of lines, while it grows and is rotated.
+
+    All files stay open, so none disappears before it is read. Methods block on the disk: call them in a thread, one at a
+    time. The constructor raises FileNotFoundError if there is no log.
+    """
 
     def __init__(self, path: Path) -> None:
-        """FileNotFoundError if there is no log."""
         self._path = path
-        # The newest first: one that is moved away meanwhile is then found twice, not lost.
+        # The newest first: a file that is renamed meanwhile is then found twice, not lost.
         current = open_log(path)
         self._files: deque[BinaryIO] = deque((*_older_files(path, current), current))
         self._rest = b""
 
     def close(self) -> None:
-        """Leave the files alone."""
         for file in self._files:
             file.close()
 
     def next_lines(self) -> list[bytes]:
-        """Some more whole lines; none at the end of the log, as it is now."""
+        """The next complete lines; empty at the current end of the log."""
         while True:
             block = self._files[0].read(BLOCK_BYTES)
             if block:
@@ -62,33 +68,32 @@ class LogFiles:
                     return [self.take_rest()]
 
     def take_rest(self) -> bytes:
-        """A last line that has no end yet."""
+        """The last line, if it has no newline yet."""
         rest, self._rest = self._rest, b""
         return rest
 
     def skip_to_tail(self, count: int) -> list[bytes]:
-        """The last lines of the log; what follows them comes next."""
+        """The last lines of the log; `next_lines` continues after them."""
         *older, current = self._files
         end = current.seek(0, os.SEEK_END)
         lines = last_lines(_blocks_backwards(current, end, older), count)
         for file in older:
             file.close()
         self._files = deque((current,))
-        # What was added meanwhile comes next.
         current.seek(end)
         if lines and not lines[-1].endswith(b"\n"):
             self._rest = lines.pop()
         return lines
 
     def follow_rotation(self) -> None:
-        """If the log was moved away and begun anew, go on there after the end of this one."""
+        """If the log was rotated, continue with the new file after the end of this one."""
         with suppress(FileNotFoundError):
             if not os.path.samestat(self._path.stat(), os.fstat(self._files[-1].fileno())):
                 self._files.append(open_log(self._path))
 
 
 class _Unpacked(gzip.GzipFile):
-    """A compressed file, which is closed with its reader."""
+    """A gzip reader that closes the underlying file too."""
 
     def __init__(self, file: BinaryIO) -> None:
         super().__init__(fileobj=file)
@@ -100,7 +105,7 @@ class _Unpacked(gzip.GzipFile):
 
 
 def _blocks_backwards(current: BinaryIO, end: int, older: Sequence[BinaryIO]) -> Iterator[bytes]:
-    """The newest file up to `end`, then the older ones, each block before the one that it follows in the file."""
+    """The blocks of all files from the last to the first; of the newest file, only up to `end`."""
     yield from _plain_backwards(current, end)
     for file in reversed(older):
         if isinstance(file, gzip.GzipFile):
@@ -119,7 +124,7 @@ def _older_files(path: Path, current: BinaryIO) -> Iterator[BinaryIO]:
     status = os.fstat(current.fileno())
     for name in rotated_names(path.name, [entry.name for entry in path.parent.iterdir()]):
         older = path.with_name(name)
-        # A rotation under way may take the oldest, or compress one, while we look.
+        # A rotation in progress may remove or compress a file meanwhile.
         with suppress(FileNotFoundError):
             if name.endswith(COMPRESSED):
                 yield cast("BinaryIO", _Unpacked(open_log(older)))
@@ -127,18 +132,8 @@ def _older_files(path: Path, current: BinaryIO) -> Iterator[BinaryIO]:
                 yield open_log(older)
 
 
-log = get_logger(__name__)
-
-Write = Callable[[bytes], Awaitable[object]]
-Ended = Callable[[], Awaitable[object]]
-
-_CHANGES = Mask.MODIFY | Mask.CREATE | Mask.MOVED_TO | Mask.CLOSE_WRITE
-# How often to look where the kernel has no watch left to give.
-_UNWATCHED_SECONDS = 1.0
-
-
 async def copy_log(path: Path, query: LogQuery, write: Write, *, ended: Ended | None = None) -> None:
-    """Write what was asked for. With `query.follow`, goes on until `ended` returns; FileNotFoundError without a log."""
+    """Write the lines that match a query. With `query.follow`, until `ended` returns; FileNotFoundError without a log."""
     files = await asyncio.to_thread(LogFiles, path)
     try:
         copy = _Copy(files, LogFilter(query), write)
@@ -155,19 +150,18 @@ async def copy_log(path: Path, query: LogQuery, write: Write, *, ended: Ended | 
 
 
 class _Copy:
-    """What is read from the files, cut, written."""
+    """Reads lines from the files, filters and writes them."""
 
-    def __init__(self, files: LogFiles, cut: LogFilter, write: Write) -> None:
-        self.files, self.cut, self._write = files, cut, write
+    def __init__(self, files: LogFiles, filter: LogFilter, write: Write) -> None:
+        self.files, self.filter, self._write = files, filter, write
 
     async def send(self, lines: list[bytes]) -> None:
-        wanted = self.cut.take(lines)
-        if wanted:
-            await self._write(wanted)
+        if output := self.filter.take(lines):
+            await self._write(output)
 
     async def send_all(self) -> None:
-        """All there is up to now."""
-        while not self.cut.is_full and (lines := await asyncio.to_thread(self.files.next_lines)):
+        """Send everything up to the current end of the log."""
+        while not self.filter.is_full and (lines := await asyncio.to_thread(self.files.next_lines)):
             await self.send(lines)
 
 
@@ -189,7 +183,7 @@ async def _follow(path: Path, copy: _Copy, ended: Ended | None) -> None:
         try:
             await _send_until(is_over, wake, copy)
         except OSError as error:
-            # Out of the group it would come wrapped; whoever writes to a socket wants it as it is.
+            # Raised outside of the group, where it is not wrapped in an ExceptionGroup.
             failure = error
         for task in tasks:
             task.cancel()
@@ -198,14 +192,14 @@ async def _follow(path: Path, copy: _Copy, ended: Ended | None) -> None:
 
 
 async def _send_until(is_over: asyncio.Event, wake: asyncio.Event, copy: _Copy) -> None:
-    is_last_look = False
-    while not is_last_look and not copy.cut.is_full:
-        # What was written before the end is read after it.
-        is_last_look = is_over.is_set()
+    is_last_round = False
+    while not is_last_round and not copy.filter.is_full:
+        # Another round after the end: the last lines may have been written just before it.
+        is_last_round = is_over.is_set()
         wake.clear()
         await asyncio.to_thread(copy.files.follow_rotation)
         await copy.send_all()
-        if not is_last_look and not is_over.is_set() and not copy.cut.is_full:
+        if not is_last_round and not is_over.is_set() and not copy.filter.is_full:
             await wake.wait()
     await copy.send([copy.files.take_rest()])
 
@@ -214,12 +208,12 @@ async def _watch(directory: Path, wake: asyncio.Event) -> None:
     try:
         with Inotify() as inotify:
             inotify.add_watch(directory, _CHANGES)
-            # What happened before the watch was set has left no trace in it.
+            # Read once more: the watch does not report earlier changes.
             wake.set()
             async for _ in inotify:
                 wake.set()
     except OSError as error:
-        log.warning("log is looked at every second, but not watched", path=directory, cause=error.strerror)
+        log.warning("log cannot be watched, polling every second", path=directory, cause=error.strerror)
     while True:
         await asyncio.sleep(_UNWATCHED_SECONDS)
         wake.set()

@@ -18,8 +18,8 @@ _NOT_ADMITTED = "Pod was rejected as the node is shutting down."
 class PlegHealth(Protocol):
     """Looks at the runtime."""
 
-    def complaint(self) -> str | None:
-        """Why what it tells cannot be relied on."""
+    def health_error(self) -> str | None:
+        """Why the PLEG is unhealthy; None if it is healthy."""
 
 
 class HealthSources(Protocol):
@@ -80,7 +80,7 @@ class NodeHealth:
 
     def runtime_error(self) -> str:
         """Why nothing can be done with the runtime; empty if it works."""
-        if complaint := self._watchdog.complaint():
+        if complaint := self._watchdog.health_error():
             return f"PLEG is not healthy: {complaint}"
         return self._runtime.runtime_error() if self._runtime is not None else ""
 

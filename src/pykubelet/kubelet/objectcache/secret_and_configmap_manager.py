@@ -25,15 +25,13 @@ from pykubelet.aio.log import get_logger
 from pykubelet.api.errors import ApiError
 from pykubelet.api.generated.core import (
     ConfigMap,
-    Container,
-    EphemeralContainer,
     LocalObjectReference,
     Pod,
     ProjectedVolumeSource,
     Secret,
     Volume,
 )
-from pykubelet.api.pods import pod_label
+from pykubelet.api.pods import AnyContainer, pod_label
 from pykubelet.api.scheme import CONFIG_MAPS, SECRETS
 from pykubelet.client.reflector import ListerWatcher
 from pykubelet.kubelet.objectcache.cache_based_manager import CacheOptions, ReferenceCache
@@ -73,7 +71,7 @@ def _all_references(pod: Pod) -> Iterator[Reference]:
     spec = pod.spec
     for pull_secret in spec.image_pull_secrets:
         yield Reference(Referent.SECRET, pull_secret.name)
-    everyone: tuple[Container | EphemeralContainer, ...] = (
+    everyone: tuple[AnyContainer, ...] = (
         *spec.init_containers,
         *spec.containers,
         *spec.ephemeral_containers,
@@ -84,7 +82,7 @@ def _all_references(pod: Pod) -> Iterator[Reference]:
         yield from _of_volume(volume)
 
 
-def _of_container(container: Container | EphemeralContainer) -> Iterator[Reference]:
+def _of_container(container: AnyContainer) -> Iterator[Reference]:
     for source in container.env_from:
         if source.secret_ref:
             yield Reference(Referent.SECRET, source.secret_ref.name)

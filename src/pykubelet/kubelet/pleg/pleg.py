@@ -1,19 +1,11 @@
-"""Keeps the pod cache true: looks at a pod when something hints at a change, at all now and then.
+"""Keeps the pod cache current and emits pod lifecycle events.
 
-In: hints from the runtime's change feed, from whoever did something to a pod, and from a slow relist that finds what
-no one hinted at. Out: the cache, and per pod what happened, as hints for the sync loop. A hint only says whom to look
-at; what counts is what the look finds. Changes of one pod that nobody has taken yet are kept together, so a reader
-that stalls loses nothing and holds nobody up. A look that fails or hangs degrades that pod alone.
-Upstream: pkg/kubelet/pleg/generic.go, which asks the runtime every second.
+Inspects a pod when the runtime's change feed or one of our own operations hints at a change, and relists everything now
+and then as a safety net. A hint only says which pod to inspect; the result of the inspection counts. Events of one pod are
+merged until they are read, so a slow reader loses nothing. An inspection that fails or hangs affects only its own pod.
+Upstream lists all containers every second.
 
-How long it takes to list all containers, and how long between two lists. A collector of metrics.
-
-Upstream: PLEGRelistDuration, PLEGRelistInterval and PLEGLastSeen in pkg/kubelet/metrics/metrics.go
-
-What happened to a pod between two looks at the runtime.
-
-Two views of one pod in, the changes out; pure. A sandbox counts as a container that runs while it is ready.
-Upstream: generateEvents and computeEvents in pkg/kubelet/pleg/generic.go.
+Upstream: pkg/kubelet/pleg/generic.go, pkg/kubelet/pleg/pleg.go, pkg/kubelet/metrics/metrics.go
 """
 
 import asyncio
@@ -36,9 +28,11 @@ from pykubelet.runtimes.protocol import ChangeFeed, ContainerState, Runtime, Run
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
+log = get_logger(__name__)
+
 
 class PodLifecycleEventType(StrEnum):
-    """What happened; the names are upstream's. CHANGED says only that one should look closer."""
+    """Upstream's event types. CHANGED only triggers an inspection and is not reported."""
 
     STARTED = "ContainerStarted"
     DIED = "ContainerDied"
@@ -48,14 +42,14 @@ class PodLifecycleEventType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PodLifecycleEvent:
-    """One thing that happened to one container or sandbox."""
+    """A state change of one container or sandbox."""
 
     kind: PodLifecycleEventType
     container_id: str
 
 
 def compute_events(old: RuntimePod | None, new: RuntimePod | None) -> tuple[PodLifecycleEvent, ...]:
-    """What happened from the one view to the other; None is a pod of which there is nothing."""
+    """The events between two states of a pod; None is a pod without containers. A ready sandbox counts as running."""
     before, after = _states(old), _states(new)
     return tuple(
         PodLifecycleEvent(kind, container_id)
@@ -84,70 +78,32 @@ def _kinds(old: ContainerState | None, new: ContainerState | None) -> tuple[PodL
         return () if old == new else (PodLifecycleEventType.STARTED,)
     if new == ContainerState.EXITED:
         return () if old == new else (PodLifecycleEventType.DIED,)
-    # Created and unknown are one to us: nothing follows from either until one has looked.
+    # Created and unknown are treated alike: neither has consequences before an inspection.
     return () if old in {ContainerState.CREATED, ContainerState.UNKNOWN} else (PodLifecycleEventType.CHANGED,)
-
-
-class RelistMetrics:
-    """The times of one watchdog."""
-
-    def __init__(self) -> None:
-        self._took, self._between = Histogram(), Histogram()
-        self._began: float | None = None
-        self._last_seen: datetime | None = None
-
-    def began(self, monotonic: float) -> None:
-        """A list is about to be made."""
-        if self._began is not None:
-            self._between.observe(monotonic - self._began)
-        self._began = monotonic
-
-    def ended(self, monotonic: float, listed_at: datetime | None) -> None:
-        """It was made, of what there was at a moment; None if it failed."""
-        assert self._began is not None
-        self._took.observe(monotonic - self._began)
-        self._last_seen = listed_at or self._last_seen
-
-    def collect(self) -> "Iterator[Metric]":
-        """What Prometheus asks for."""
-        from prometheus_client.metrics_core import GaugeMetricFamily, HistogramMetricFamily
-
-        for name, what, histogram in (
-            ("kubelet_pleg_relist_duration_seconds", "How long it took to list all containers.", self._took),
-            ("kubelet_pleg_relist_interval_seconds", "From one list to the next.", self._between),
-        ):
-            yield HistogramMetricFamily(name, what, buckets=histogram.buckets, sum_value=histogram.sum)
-        if self._last_seen is not None:
-            yield GaugeMetricFamily(
-                "kubelet_pleg_last_seen_seconds", "When all was last listed.", self._last_seen.timestamp()
-            )
-
-
-log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelistPolicy:
-    """How often to look: at everything without a feed and with one, and again at a pod that could not be read."""
+    """How often to relist, without and with a change feed, and how to inspect pods."""
 
     relist_seconds: float = 1.0
     relist_with_feed_seconds: float = 60.0
     retry_seconds: float = 1.0
     unhealthy_after_seconds: float = 180.0
-    look_timeout_seconds: float = 120.0
-    looks_at_once: int = 16
+    inspect_timeout_seconds: float = 120.0
+    parallel_inspections: int = 16
 
 
 @dataclass(frozen=True, slots=True)
 class PodLifecycleChanges:
-    """What happened to the containers and sandboxes of a pod since it was last taken."""
+    """The events of one pod since its events were last read."""
 
     uid: PodUid
     changes: tuple[PodLifecycleEvent, ...]
 
 
 class PodLifecycleEventGenerator:
-    """Looks at pods; `run` must be running. It owns what the cache holds."""
+    """The PLEG: inspects pods, owns the content of the cache, collects events. `run` must be running."""
 
     def __init__(
         self,
@@ -156,59 +112,59 @@ class PodLifecycleEventGenerator:
         clock: Clock,
         feed: ChangeFeed | None = None,
         cache: PodCache | None = None,
-        rhythm: RelistPolicy | None = None,
+        policy: RelistPolicy | None = None,
     ) -> None:
         self._runtime, self._clock, self._feed = runtime, clock, feed
         self.cache = cache if cache is not None else PodCache()
-        self._rhythm = rhythm or RelistPolicy()
+        self._policy = policy or RelistPolicy()
         self.relists = RelistMetrics()
         self._hints: KeyedQueue[PodUid, None] = KeyedQueue()
         self._seen: dict[PodUid, RuntimePod] = {}
         self._listed: frozenset[PodUid] = frozenset()
-        self._untaken: dict[PodUid, dict[PodLifecycleEvent, None]] = {}
-        self._has_untaken = asyncio.Event()
+        self._pending: dict[PodUid, dict[PodLifecycleEvent, None]] = {}
+        self._has_pending = asyncio.Event()
         self._relist_now = asyncio.Event()
-        self._listed_at: datetime | None = None
-        # What went wrong is logged once, not at every try.
-        self._is_listed = True
+        self._relisted_at: datetime | None = None
+        # A failure that lasts is logged once.
+        self._last_relist_succeeded = True
         self._unreadable: set[PodUid] = set()
 
     def hint(self, uid: PodUid) -> None:
-        """Have a pod looked at; never waits. Hints for a pod that waits already cost nothing."""
+        """Queue the inspection of a pod; never waits. Repeated hints for a queued pod are free."""
         self._hints.put(uid, None)
 
     async def newer_than(self, uid: PodUid, moment: Moment) -> RuntimePod:
-        """What there is of a pod, by a look that began after a moment (of `cache.moment`)."""
+        """The state of a pod from an inspection that began after a moment of `cache.moment`."""
         if not self.cache.is_newer(uid, moment):
             self.hint(uid)
         return await self.cache.newer_than(uid, moment)
 
     async def next_changes(self) -> PodLifecycleChanges:
-        """What happened to the pod whose changes wait longest; waits for some."""
-        while not self._untaken:
-            self._has_untaken.clear()
-            await self._has_untaken.wait()
-        uid = next(iter(self._untaken))
-        return PodLifecycleChanges(uid, tuple(self._untaken.pop(uid)))
+        """The events of the pod that has been pending longest; waits if there are none."""
+        while not self._pending:
+            self._has_pending.clear()
+            await self._has_pending.wait()
+        uid = next(iter(self._pending))
+        return PodLifecycleChanges(uid, tuple(self._pending.pop(uid)))
 
-    def has_nothing_of(self, uid: PodUid) -> bool:
-        """Whether the runtime has nothing of a pod, as long as nobody here brings it something."""
-        return self._listed_at is not None and uid not in self._listed and uid not in self._seen
+    def has_no_containers_of(self, uid: PodUid) -> bool:
+        """Whether the runtime had nothing of a pod at the last relist and inspection."""
+        return self._relisted_at is not None and uid not in self._listed and uid not in self._seen
 
-    def complaint(self) -> str | None:
-        """Why this cannot be relied on, for the node's condition; None if it can."""
-        if self._listed_at is None:
+    def health_error(self) -> str | None:
+        """Why the PLEG is unhealthy, for the node's Ready condition; None if it is healthy."""
+        if self._relisted_at is None:
             return "pleg has yet to be successful"
-        elapsed, limit = (self._clock.now() - self._listed_at).total_seconds(), self._rhythm.unhealthy_after_seconds
+        elapsed, limit = (self._clock.now() - self._relisted_at).total_seconds(), self._policy.unhealthy_after_seconds
         if elapsed <= limit:
             return None
         return f"pleg was last seen active {format_duration(elapsed)} ago; threshold is {format_duration(limit)}"
 
     async def run(self, ready: asyncio.Event) -> None:
-        """Look and listen until cancelled; ready once everything was listed for the first time."""
+        """Relist, inspect and follow the feed until cancelled; ready after the first relist."""
         async with asyncio.TaskGroup() as group:
-            for number in range(self._rhythm.looks_at_once):
-                start_supervised(group, f"pod look {number + 1}", self._look_at_hinted)
+            for number in range(self._policy.parallel_inspections):
+                start_supervised(group, f"pod inspection {number + 1}", self._inspect_hinted)
             if self._feed is not None:
                 feed = self._feed
                 start_supervised(group, "runtime change feed", lambda: self._follow(feed))
@@ -220,17 +176,17 @@ class PodLifecycleEventGenerator:
                 self.hint(uid)
             raise RuntimeFailure("the runtime ended its change feed")
         finally:
-            # What changed while nobody listened is found by listing.
+            # A relist finds what changed while the feed was down.
             self._relist_now.set()
 
     async def _relist_forever(self, ready: asyncio.Event) -> None:
-        period = self._rhythm.relist_seconds if self._feed is None else self._rhythm.relist_with_feed_seconds
+        period = self._policy.relist_seconds if self._feed is None else self._policy.relist_with_feed_seconds
         while True:
             self._relist_now.clear()
             if await self._relist():
                 ready.set()
             try:
-                async with asyncio.timeout(period if ready.is_set() else self._rhythm.retry_seconds):
+                async with asyncio.timeout(period if ready.is_set() else self._policy.retry_seconds):
                     await self._relist_now.wait()
             except TimeoutError:
                 pass
@@ -241,29 +197,29 @@ class PodLifecycleEventGenerator:
         try:
             listed = {pod.uid: pod for pod in await self._runtime.pods()}
         except RuntimeFailure as failure:
-            (log.warning if self._is_listed else log.debug)("runtime not listed", cause=failure.message)
-            self._is_listed = False
+            (log.warning if self._last_relist_succeeded else log.debug)("runtime not listed", cause=failure.message)
+            self._last_relist_succeeded = False
             self.relists.ended(self._clock.monotonic(), None)
             return False
         self.relists.ended(self._clock.monotonic(), began_at)
-        self._listed_at, self._is_listed, self._listed = began_at, True, frozenset(listed)
+        self._relisted_at, self._last_relist_succeeded, self._listed = began_at, True, frozenset(listed)
         for uid in listed | self._seen:
             if compute_events(self._seen.get(uid), listed.get(uid)):
                 self.hint(uid)
         return True
 
-    async def _look_at_hinted(self) -> None:
+    async def _inspect_hinted(self) -> None:
         while True:
             uid, _ = await self._hints.get()
             try:
-                await self._look(uid)
+                await self._inspect(uid)
             finally:
                 self._hints.done(uid)
 
-    async def _look(self, uid: PodUid) -> None:
+    async def _inspect(self, uid: PodUid) -> None:
         began = self.cache.begin()
         try:
-            async with asyncio.timeout(self._rhythm.look_timeout_seconds):
+            async with asyncio.timeout(self._policy.inspect_timeout_seconds):
                 found = await self._runtime.inspect(uid)
         except (RuntimeFailure, TimeoutError) as error:
             failure = error if isinstance(error, RuntimeFailure) else RuntimeFailure("the runtime does not answer")
@@ -272,8 +228,8 @@ class PodLifecycleEventGenerator:
             )
             self._unreadable.add(uid)
             self.cache.put(uid, CachedStatus(began, failure))
-            # What was seen before stays what the next look is compared with, so no change is lost.
-            self._hints.put_later(uid, None, self._rhythm.retry_seconds)
+            # The last successful inspection stays the base of comparison, so no event is lost.
+            self._hints.put_later(uid, None, self._policy.retry_seconds)
             return
         self._unreadable.discard(uid)
         self.cache.put(uid, CachedStatus(began, found))
@@ -283,8 +239,43 @@ class PodLifecycleEventGenerator:
         else:
             self._seen[uid] = found
 
-    def _report(self, uid: PodUid, changes: tuple[PodLifecycleEvent, ...]) -> None:
-        worth_telling = [change for change in changes if change.kind != PodLifecycleEventType.CHANGED]
-        if worth_telling:
-            self._untaken.setdefault(uid, {}).update(dict.fromkeys(worth_telling))
-            self._has_untaken.set()
+    def _report(self, uid: PodUid, events: tuple[PodLifecycleEvent, ...]) -> None:
+        reported = [event for event in events if event.kind != PodLifecycleEventType.CHANGED]
+        if reported:
+            self._pending.setdefault(uid, {}).update(dict.fromkeys(reported))
+            self._has_pending.set()
+
+
+class RelistMetrics:
+    """Prometheus collector for the duration of relists and the interval between them."""
+
+    def __init__(self) -> None:
+        self._took, self._between = Histogram(), Histogram()
+        self._began: float | None = None
+        self._last_seen: datetime | None = None
+
+    def began(self, monotonic: float) -> None:
+        """Record the start of a relist."""
+        if self._began is not None:
+            self._between.observe(monotonic - self._began)
+        self._began = monotonic
+
+    def ended(self, monotonic: float, listed_at: datetime | None) -> None:
+        """Record the end of a relist of the state at `listed_at`; None if it failed."""
+        assert self._began is not None
+        self._took.observe(monotonic - self._began)
+        self._last_seen = listed_at or self._last_seen
+
+    def collect(self) -> "Iterator[Metric]":
+        """The metrics, as prometheus_client asks for them."""
+        from prometheus_client.metrics_core import GaugeMetricFamily, HistogramMetricFamily
+
+        for name, what, histogram in (
+            ("kubelet_pleg_relist_duration_seconds", "How long it took to list all containers.", self._took),
+            ("kubelet_pleg_relist_interval_seconds", "From one list to the next.", self._between),
+        ):
+            yield HistogramMetricFamily(name, what, buckets=histogram.buckets, sum_value=histogram.sum)
+        if self._last_seen is not None:
+            yield GaugeMetricFamily(
+                "kubelet_pleg_last_seen_seconds", "When all was last listed.", self._last_seen.timestamp()
+            )

@@ -1,8 +1,9 @@
-"""What the runtime has of each pod, as of the last look; and waiting for a newer look.
+"""Caches the runtime's state of each pod, and waits for a newer state.
 
-One task writes per pod; anyone reads. Moments are numbers that only grow, not times: a look that began after a sync
-has ended bears a higher one, however coarse the clock is. Pods of which there is nothing take no room.
-Upstream: pkg/kubelet/container/cache.go.
+One task writes per pod; any task reads. A Moment is a number that only grows, not a time: an inspection that began after a
+sync has a higher one, however coarse the clock is. Pods without containers take no space.
+
+Upstream: pkg/kubelet/container/cache.go
 """
 
 import asyncio
@@ -14,83 +15,83 @@ from pykubelet.api.pods import PodUid
 from pykubelet.runtimes.protocol import RuntimeFailure, RuntimePod
 
 Moment = NewType("Moment", int)
-"""A point in the order of looks and deeds."""
+"""A position in the order of inspections."""
 
 BEGINNING = Moment(0)
-"""Before every look."""
+"""Before every inspection."""
 
 
 @dataclass(frozen=True, slots=True)
 class CachedStatus:
-    """What one look at a pod gave: what there is (None: nothing), or the failure to find out."""
+    """The result of one inspection of a pod: its state (None if there is nothing), or the failure."""
 
     began: Moment
     result: RuntimePod | RuntimeFailure | None
 
 
 class PodCache:
-    """The last look at each pod."""
+    """The result of the last inspection of each pod."""
 
     def __init__(self) -> None:
         self._last = BEGINNING
-        self._looks: dict[PodUid, CachedStatus] = {}
+        self._entries: dict[PodUid, CachedStatus] = {}
         self._waiting: dict[PodUid, set[asyncio.Future[CachedStatus]]] = {}
 
     def moment(self) -> Moment:
-        """Now: looks that begin from here on are newer."""
+        """Now: inspections that begin later are newer."""
         return self._last
 
     def begin(self) -> Moment:
-        """Say that a look begins; its moment is for `put`."""
+        """Record the start of an inspection; the moment to pass to `put`."""
         self._last = Moment(self._last + 1)
         return self._last
 
-    def put(self, uid: PodUid, look: CachedStatus) -> None:
-        """Store what a look gave, unless a newer one is known, and tell who waits for one as new as this."""
-        known = self._looks.get(uid)
-        if known is not None and known.began > look.began:
+    def put(self, uid: PodUid, status: CachedStatus) -> None:
+        """Store the result of an inspection, unless a newer one is stored, and wake the waiting readers."""
+        known = self._entries.get(uid)
+        if known is not None and known.began > status.began:
             return
-        if look.result is None:
-            self._looks.pop(uid, None)
+        if status.result is None:
+            self._entries.pop(uid, None)
         else:
-            self._looks[uid] = look
+            self._entries[uid] = status
         for waiting in self._waiting.get(uid, ()):
             if not waiting.done():
-                waiting.set_result(look)
+                waiting.set_result(status)
 
     def get(self, uid: PodUid) -> RuntimePod:
-        """What there is of a pod, an empty one if nothing; RuntimeFailure if the last look failed."""
-        look = self._looks.get(uid)
-        return _opened(uid, look.result if look is not None else None)
+        """The state of a pod, empty if the runtime has nothing; RuntimeFailure if the last inspection failed."""
+        status = self._entries.get(uid)
+        return _unwrap(uid, status.result if status is not None else None)
 
     def is_newer(self, uid: PodUid, moment: Moment) -> bool:
-        """Whether the last look at a pod began after a moment."""
-        look = self._looks.get(uid)
-        return look is not None and look.began > moment
+        """Whether the last inspection of a pod began after a moment."""
+        status = self._entries.get(uid)
+        return status is not None and status.began > moment
 
     async def newer_than(self, uid: PodUid, moment: Moment) -> RuntimePod:
-        """The same as `get`, but of a look that began after a moment; waits for one. Someone has to look."""
-        look = self._looks.get(uid)
-        while look is None or look.began <= moment:
-            look = await self._next_look(uid)
-        return _opened(uid, look.result)
+        """Like `get`, but waits for an inspection that began after a moment. Does not start one."""
+        status = self._entries.get(uid)
+        while status is None or status.began <= moment:
+            status = await self._next_status(uid)
+        return _unwrap(uid, status.result)
 
-    async def until(self, uid: PodUid, is_so: Callable[[RuntimePod], bool]) -> None:
-        """Wait for a look at a pod that shows what is waited for; the last one may. A look that failed shows nothing."""
-        look = self._looks.get(uid)
+    async def until(self, uid: PodUid, is_reached: Callable[[RuntimePod], bool]) -> None:
+        """Wait until the state of a pod satisfies a condition; ignores failed inspections."""
+        status = self._entries.get(uid)
         while True:
-            result = look.result if look is not None else None
-            if not isinstance(result, RuntimeFailure) and is_so(_opened(uid, result)):
+            result = status.result if status is not None else None
+            if not isinstance(result, RuntimeFailure) and is_reached(_unwrap(uid, result)):
                 return
-            look = await self._next_look(uid)
+            status = await self._next_status(uid)
 
     def __iter__(self) -> Iterator[PodUid]:
-        return iter(tuple(self._looks))
+        return iter(tuple(self._entries))
 
     def __len__(self) -> int:
-        return len(self._looks)
+        return len(self._entries)
 
-    async def _next_look(self, uid: PodUid) -> CachedStatus:
+    async def _next_status(self, uid: PodUid) -> CachedStatus:
         waiting: asyncio.Future[CachedStatus] = asyncio.get_running_loop().create_future()
         others = self._waiting.setdefault(uid, set())
         others.add(waiting)
@@ -102,7 +103,7 @@ class PodCache:
                 self._waiting.pop(uid, None)
 
 
-def _opened(uid: PodUid, result: RuntimePod | RuntimeFailure | None) -> RuntimePod:
+def _unwrap(uid: PodUid, result: RuntimePod | RuntimeFailure | None) -> RuntimePod:
     if isinstance(result, RuntimeFailure):
         raise RuntimeFailure(result.message, reason=result.reason, retry_at=result.retry_at) from result
     return result if result is not None else RuntimePod(uid=uid, namespace="", name="")

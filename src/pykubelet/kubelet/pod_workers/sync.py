@@ -26,7 +26,7 @@ from pykubelet.api.pods import PodUid, is_terminal
 from pykubelet.api.times import parse_time
 from pykubelet.client.recorder import WARNING, EventRecorder, reference_to
 from pykubelet.kubelet.kuberuntime.pod_actions import SyncResult, error_text, retry_at
-from pykubelet.kubelet.kuberuntime.termination import bare_pod
+from pykubelet.kubelet.kuberuntime.termination import pod_from_runtime
 from pykubelet.kubelet.pod_workers.state import SHORTEST_GRACE_SECONDS
 from pykubelet.kubelet.pod_workers.worker import SyncFailed, WorkerResult
 from pykubelet.kubelet.types import PodStatusFunc, Trail, WaitStation
@@ -105,7 +105,7 @@ class SyncVolumes(Protocol):
 class SyncTerminationMessages(Protocol):
     """What ended containers said last."""
 
-    async def heard(self, pod: Pod, observed: RuntimePod) -> RuntimePod:
+    async def fill(self, pod: Pod, observed: RuntimePod) -> RuntimePod:
         """What the runtime has of a pod, with the termination messages of its containers. Never raises."""
 
 
@@ -227,7 +227,7 @@ class PodSyncer:
         # Upstream probes later. But a container that has a probe and no verdict yet would count as ready until then, and
         # turn unready a moment after each start of the agent.
         self._probes.add_pod(pod)
-        observed = await self._around.last_words.heard(pod, observed)
+        observed = await self._around.last_words.fill(pod, observed)
         status = self._reports.generate(pod, observed, is_terminal=False)
         self._reports.set_pod_status(pod, status)
         if is_terminal(status.phase):
@@ -258,7 +258,7 @@ class PodSyncer:
         """Stop everything of a pod, and report how its containers ended while that can still be seen."""
         self._around.storage.leave(pod)
         self._probes.add_pod(pod)
-        observed = await self._around.last_words.heard(pod, observed)
+        observed = await self._around.last_words.fill(pod, observed)
         status = self._reports.generate(pod, observed, is_terminal=False)
         self._reports.set_pod_status(pod, change_status(status) if change_status is not None else status)
         self._probes.stop_liveness_and_startup(pod)
@@ -271,7 +271,7 @@ class PodSyncer:
         stopped = await self._containers.inspect(PodUid(pod.metadata.uid)) or nothing_left_of(observed)
         if running := running_ids(stopped):
             raise SyncFailed(f"detected running containers after a successful KillPod: [{' '.join(running)}]")
-        stopped = await self._around.last_words.heard(pod, with_addresses_of(stopped, observed))
+        stopped = await self._around.last_words.fill(pod, with_addresses_of(stopped, observed))
         final = self._reports.generate(pod, stopped, is_terminal=True)
         self._reports.set_pod_status(pod, final)
 
@@ -281,7 +281,7 @@ class PodSyncer:
 
     async def sync_terminated_pod(self, pod: Pod, observed: RuntimePod) -> None:
         """Clear up after a pod that was stopped. Its containers stay until they are collected, so that logs can be read."""
-        observed = await self._around.last_words.heard(pod, observed)
+        observed = await self._around.last_words.fill(pod, observed)
         self._reports.set_pod_status(pod, self._reports.generate(pod, observed, is_terminal=True))
         with self._waiting(pod, WaitStation.UNMOUNT, "volumes being unmounted"):
             await self._around.storage.unmount(pod)
@@ -337,7 +337,7 @@ class PodSyncer:
         except RuntimeFailure:
             # What could not be done says more than that nobody can be asked about it.
             return
-        now = await self._around.last_words.heard(pod, found)
+        now = await self._around.last_words.fill(pod, found)
         self._reports.set_pod_status(pod, self._reports.generate(pod, now, is_terminal=False))
 
     async def _pull_secrets(self, pod: Pod) -> Sequence[Secret]:
@@ -354,7 +354,7 @@ class PodSyncer:
     async def _kill(self, pod: Pod | None, observed: RuntimePod, grace_seconds: int) -> None:
         results = await self._containers.kill_pod(pod, observed, grace_seconds=grace_seconds)
         if error := error_text(results):
-            self._warn(pod or bare_pod(observed), "FailedKillPod", f"error killing pod: {error}")
+            self._warn(pod or pod_from_runtime(observed), "FailedKillPod", f"error killing pod: {error}")
             self._raise_for(results)
 
     def _raise_for(self, results: Sequence[SyncResult]) -> None:

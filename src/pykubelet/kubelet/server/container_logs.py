@@ -26,8 +26,8 @@ from typing import NamedTuple
 
 from pykubelet.aio.clock import Clock
 from pykubelet.api.field_errors import go_quote
-from pykubelet.api.generated.core import Container, ContainerStatus, EphemeralContainer, Pod, PodStatus
-from pykubelet.api.pods import PodUid
+from pykubelet.api.generated.core import ContainerStatus, Pod, PodStatus
+from pykubelet.api.pods import AnyContainer, PodUid
 from pykubelet.api.times import parse_time
 from pykubelet.httpserver.reply import HttpError
 from pykubelet.kubelet.logs.log_directory import pod_names
@@ -223,10 +223,10 @@ class ContainerLogs:
         await self._looks.until(uid, has_ended)
 
 
-def find_container(pod: Pod, name: str) -> Container | EphemeralContainer | None:
+def find_container(pod: Pod, name: str) -> AnyContainer | None:
     """The container of this name in a pod's spec, of whatever kind."""
     spec = pod.spec
-    containers: tuple[Container | EphemeralContainer, ...] = (
+    containers: tuple[AnyContainer, ...] = (
         *spec.containers,
         *spec.init_containers,
         *spec.ephemeral_containers,

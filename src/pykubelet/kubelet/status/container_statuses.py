@@ -26,20 +26,18 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
+from pykubelet.api.generated.core import ContainerState as CoreContainerState
 from pykubelet.api.generated.core import (
-    Container,
     ContainerStateRunning,
     ContainerStateTerminated,
     ContainerStateWaiting,
     ContainerStatus,
-    EphemeralContainer,
     Pod,
     ResourceRequirements,
     VolumeMount,
     VolumeMountStatus,
 )
-from pykubelet.api.generated.core import ContainerState as CoreContainerState
-from pykubelet.api.pods import PodUid
+from pykubelet.api.pods import AnyContainer, PodUid
 from pykubelet.api.times import format_time
 from pykubelet.kubelet.kuberuntime.pod_actions import SyncAction, SyncResult, should_restart
 from pykubelet.runtimes.protocol import ContainerState, RuntimeContainer, RuntimePod
@@ -107,7 +105,6 @@ _LOST = ContainerStateTerminated(
     exit_code=_UNKNOWN_EXIT_CODE,
 )
 
-AnyContainer = Container | EphemeralContainer
 Statuses = tuple[ContainerStatus, ...]
 
 
@@ -291,7 +288,7 @@ class ReasonCache:
     def failures_of(self, pod: Pod) -> Mapping[str, StartFailure]:
         """Why containers of a pod did not start, by name."""
         uid, spec = PodUid(pod.metadata.uid), pod.spec
-        containers: tuple[Container | EphemeralContainer, ...]
+        containers: tuple[AnyContainer, ...]
         containers = (*spec.init_containers, *spec.containers, *spec.ephemeral_containers)
         names = (container.name for container in containers)
         found = {name: self._failures[uid, name] for name in names if (uid, name) in self._failures}

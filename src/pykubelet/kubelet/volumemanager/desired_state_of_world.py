@@ -13,8 +13,8 @@ from enum import StrEnum
 
 from msgspec import structs
 
-from pykubelet.api.generated.core import Container, EmptyDirVolumeSource, EphemeralContainer, Pod, Volume
-from pykubelet.api.pods import is_restartable_init_container
+from pykubelet.api.generated.core import Container, EmptyDirVolumeSource, Pod, Volume
+from pykubelet.api.pods import AnyContainer, is_restartable_init_container
 from pykubelet.api.quantity import Quantity, add, parse_quantity
 
 
@@ -89,7 +89,7 @@ def plan_volumes(pod: Pod, allocatable: Mapping[str, str]) -> VolumePlan:
     return VolumePlan(tuple(planned), refusals)
 
 
-def every_container(pod: Pod) -> tuple[Container | EphemeralContainer, ...]:
+def every_container(pod: Pod) -> tuple[AnyContainer, ...]:
     """All containers of a pod, of whatever kind."""
     return (*pod.spec.init_containers, *pod.spec.containers, *pod.spec.ephemeral_containers)
 

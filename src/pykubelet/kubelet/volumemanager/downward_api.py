@@ -15,8 +15,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pykubelet.api.field_errors import go_quote
-from pykubelet.api.generated.core import Container, EphemeralContainer, ObjectFieldSelector, Pod, ResourceFieldSelector
+from pykubelet.api.generated.core import Container, ObjectFieldSelector, Pod, ResourceFieldSelector
 from pykubelet.api.names import qualified_name_errors
+from pykubelet.api.pods import AnyContainer
 from pykubelet.api.quantity import Quantity, parse_quantity
 
 _SUBSCRIPTED = frozenset({"metadata.annotations", "metadata.labels"})
@@ -141,9 +142,7 @@ class UnknownResourceField(ValueError):
     """There is no such container or resource."""
 
 
-def variable_value(
-    selector: ResourceFieldSelector, pod: Pod, container: Container | EphemeralContainer, allocatable: Resources
-) -> str:
+def variable_value(selector: ResourceFieldSelector, pod: Pod, container: AnyContainer, allocatable: Resources) -> str:
     """What a variable of a container shows; UnknownResource if there is no such thing.
 
     A named container may be any of the pod, but only regular ones get the node's limits; so does upstream.
@@ -174,7 +173,7 @@ def _find(pod: Pod, name: str) -> Container:
     raise UnknownResourceField(f"container {name} not found")
 
 
-def _value(selector: ResourceFieldSelector, container: Container | EphemeralContainer, allocatable: Resources) -> str:
+def _value(selector: ResourceFieldSelector, container: AnyContainer, allocatable: Resources) -> str:
     side, _, resource = selector.resource.partition(".")
     if side not in {"limits", "requests"} or not (resource in _LIMITED_BY_NODE or resource.startswith(_HUGE_PAGES)):
         raise UnknownResourceField(f"unsupported container resource : {selector.resource}")

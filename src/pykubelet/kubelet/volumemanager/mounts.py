@@ -11,7 +11,8 @@ import posixpath
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pykubelet.api.generated.core import Container, EphemeralContainer, Pod, VolumeMount
+from pykubelet.api.generated.core import Pod, VolumeMount
+from pykubelet.api.pods import AnyContainer
 from pykubelet.kubelet.expansion import expand, mapping_func_for
 from pykubelet.kubelet.volumemanager.errors import ContainerConfigError
 
@@ -64,7 +65,7 @@ class PlannedMount:
 
 
 def plan_mounts(
-    container: Container | EphemeralContainer,
+    container: AnyContainer,
     volumes: Mapping[str, ReadyVolume],
     environment: Mapping[str, str],
 ) -> tuple[PlannedMount, ...]:
@@ -77,7 +78,7 @@ def plan_mounts(
     )
 
 
-def wants_hosts_file(pod: Pod, container: Container | EphemeralContainer, pod_ips: tuple[str, ...]) -> bool:
+def wants_hosts_file(pod: Pod, container: AnyContainer, pod_ips: tuple[str, ...]) -> bool:
     """Whether a container gets the pod's hosts file: not if it mounts something of its own there."""
     has_own = any(mount.mount_path == HOSTS_PATH for mount in container.volume_mounts)
     return bool(pod_ips or pod.spec.host_network) and not has_own

@@ -22,9 +22,9 @@ from typing import NamedTuple
 from cri_api.v1 import api_pb2 as cri
 
 from pykubelet.aio.log import get_logger
-from pykubelet.api.generated.core import Container, EphemeralContainer, Pod
+from pykubelet.api.generated.core import Pod
 from pykubelet.api.pod_resources import BEST_EFFORT, HUGE_PAGES_PREFIX, container_sums, is_huge_page, is_pod_level
-from pykubelet.api.pods import CPU, MEMORY, amount, pod_requests
+from pykubelet.api.pods import CPU, MEMORY, AnyContainer, amount, pod_requests
 from pykubelet.api.quantity import Quantity, parse_quantity
 from pykubelet.api.serializer import to_document
 from pykubelet.runtimes.cri.host import (
@@ -56,9 +56,7 @@ def cpu_quota(milli_cpu: int) -> int:
     return max(milli_cpu * CPU_PERIOD_MICROSECONDS // 1000, _MIN_QUOTA_MICROSECONDS) if milli_cpu else 0
 
 
-def container_resources(
-    pod: Pod, container: Container | EphemeralContainer, machine: CriHost
-) -> cri.LinuxContainerResources:
+def container_resources(pod: Pod, container: AnyContainer, machine: CriHost) -> cri.LinuxContainerResources:
     """The limits of one container; where it has none of its own, those of the whole pod."""
     limits = {**_pod_level(pod, "limits"), **_set(_quantities(container.resources.limits))}
     found = _resources(_quantities(container.resources.requests), limits, machine)

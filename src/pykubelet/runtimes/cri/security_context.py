@@ -10,19 +10,15 @@ from typing import Any
 from cri_api.v1 import api_pb2 as cri
 
 from pykubelet.api.generated.core import (
-    Container,
-    EphemeralContainer,
     Pod,
     PodSecurityContext,
     SeccompProfile,
     SecurityContext,
     SELinuxOptions,
 )
-from pykubelet.api.pods import app_armor_profile
+from pykubelet.api.pods import AnyContainer, app_armor_profile
 from pykubelet.runtimes.cri.host import CriHost
 from pykubelet.runtimes.protocol import RuntimeFailure
-
-AnyContainer = Container | EphemeralContainer
 
 _NO_POD_CONTEXT, _NO_CONTEXT = PodSecurityContext(), SecurityContext()
 _MASKED = (

@@ -1,14 +1,14 @@
 """Termination messages in what the runtime tells."""
 
 from pykubelet.api.generated.core import Pod
-from pykubelet.api.pods import PodUid
-from pykubelet.kubelet.kuberuntime.termination_message import AnyContainer, TerminationMessageFiller
+from pykubelet.api.pods import AnyContainer, PodUid
+from pykubelet.kubelet.kuberuntime.termination_message import TerminationMessageFiller, TerminationMessages
 from pykubelet.runtimes.protocol import ContainerState, RuntimeContainer, RuntimePod
 from pykubelet.testing.build import container, pod
 from pykubelet.testing.virtual_time import EPOCH
 
 
-class Messages:
+class Messages(TerminationMessages):
     """Says which container was asked about, and where its log is."""
 
     async def message(self, pod: Pod, container: AnyContainer, exited: RuntimeContainer, log_path: str) -> str:
@@ -22,7 +22,7 @@ def seen(name: str, state: ContainerState, attempt: int = 0) -> RuntimeContainer
 async def test_each_ended_container_gets_its_message() -> None:
     """Those that run have said nothing yet, and of one that the pod does not name nobody knows where to look."""
     web = pod(containers=(container("a"), container("b")), init_containers=(container("init"),))
-    words = TerminationMessageFiller(messages=Messages(), log_path=lambda _, one: f"/logs/{one.id}")
+    words = TerminationMessageFiller(messages=Messages("/nowhere"), log_path=lambda _, one: f"/logs/{one.id}")
     containers = (
         seen("a", ContainerState.EXITED, 1),
         seen("a", ContainerState.EXITED),
@@ -31,8 +31,8 @@ async def test_each_ended_container_gets_its_message() -> None:
         seen("stranger", ContainerState.EXITED),
     )
     observed = RuntimePod(uid=PodUid("uid"), namespace="default", name="web", containers=containers)
-    heard = await words.heard(web, observed)
-    assert [one.message for one in heard.containers] == [
+    filled = await words.fill(web, observed)
+    assert [one.message for one in filled.containers] == [
         "a 1 /logs/a-1",
         "a 0 /logs/a-0",
         "",
@@ -44,5 +44,5 @@ async def test_each_ended_container_gets_its_message() -> None:
 async def test_pod_of_which_nothing_has_ended_stays_as_it_is() -> None:
     """The usual case costs nothing."""
     observed = RuntimePod(uid=PodUid("uid"), namespace="", name="", containers=(seen("a", ContainerState.RUNNING),))
-    words = TerminationMessageFiller(messages=Messages(), log_path=lambda *_: "")
-    assert await words.heard(pod(), observed) is observed
+    words = TerminationMessageFiller(messages=Messages("/nowhere"), log_path=lambda *_: "")
+    assert await words.fill(pod(), observed) is observed

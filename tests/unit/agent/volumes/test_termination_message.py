@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.kubelet.kuberuntime.termination_message import asks_log, joined, text_of_file, text_of_log
+from pykubelet.kubelet.kuberuntime.termination_message import join_messages, should_read_log, text_of_file, text_of_log
 from pykubelet.kubelet.logs.log_lines import split_lines
 from pykubelet.runtimes.log_format import format_lines
 from volume_pods import container
@@ -28,14 +28,14 @@ def test_log_is_asked_when_a_container_failed_without_a_word(
 ) -> None:
     """And its pod wants that."""
     spec = container(terminationMessagePolicy=policy)
-    assert asks_log(spec, exit_code=exit_code, reason=reason, file=file) is expected
+    assert should_read_log(spec, exit_code=exit_code, reason=reason, file=file) is expected
 
 
 def test_message_of_the_runtime_comes_first() -> None:
     """With a colon between, if both have something to say."""
-    assert joined("killed", "bye") == "killed: bye"
-    assert joined("", "bye") == "bye"
-    assert joined("killed", "") == "killed"
+    assert join_messages("killed", "bye") == "killed: bye"
+    assert join_messages("", "bye") == "bye"
+    assert join_messages("killed", "") == "killed"
 
 
 def test_log_gives_its_last_lines_of_both_streams() -> None:
