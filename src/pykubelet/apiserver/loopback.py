@@ -39,7 +39,7 @@ FIELD_MANAGER = "pykubelet"
 class RequestHandler(Protocol):
     """The server."""
 
-    async def handle(self, call: ApiRequest) -> ApiResponse | WatchStream:
+    async def handle(self, request: ApiRequest) -> ApiResponse | WatchStream:
         """Do what is asked; raises ApiError."""
 
 
@@ -150,17 +150,17 @@ class LoopbackClient:
             resourceVersion=resource_version,
             timeoutSeconds="" if timeout_seconds is None else str(max(1, int(timeout_seconds))),
         )
-        stream = await self._server.handle(self._call("watch", kind.resource, namespace, query=query))
+        stream = await self._server.handle(self._request("watch", kind.resource, namespace, query=query))
         assert isinstance(stream, WatchStream)
         async with aclosing(stream.batches), aclosing(_events(kind, stream.batches)) as events:
             yield events
 
     async def _ask(self, verb: Verb, resource: Resource, namespace: str, name: str = "", **rest: Any) -> bytes:
-        answer = await self._server.handle(self._call(verb, resource, namespace, name, **rest))
+        answer = await self._server.handle(self._request(verb, resource, namespace, name, **rest))
         assert isinstance(answer, ApiResponse)
         return answer.text
 
-    def _call(self, verb: Verb, resource: Resource, namespace: str, name: str = "", **rest: Any) -> ApiRequest:
+    def _request(self, verb: Verb, resource: Resource, namespace: str, name: str = "", **rest: Any) -> ApiRequest:
         served = self._registry.find(resource.group, resource.version, resource.plural)
         subresource = rest.get("subresource") or resource.subresource
         if served is None or (subresource and subresource not in served.subresources):

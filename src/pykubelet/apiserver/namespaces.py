@@ -18,8 +18,8 @@ from pykubelet.aio.queues import KeyedQueue
 from pykubelet.api.errors import AlreadyExists, ApiError, NotFound
 from pykubelet.api.schema import NAMESPACES as NAMESPACES_RESOURCE
 from pykubelet.api.serializer import Document, encode
+from pykubelet.api.times import format_time
 from pykubelet.apiserver.handlers.delete import DeleteOptions
-from pykubelet.apiserver.handlers.write import now_text
 from pykubelet.apiserver.registry import ServedKinds
 from pykubelet.apiserver.request import ALL_AUTHENTICATED, MASTERS, ApiRequest, ApiResponse, UserInfo, WatchStream
 from pykubelet.apiserver.storage.codec import in_order
@@ -39,8 +39,8 @@ class NamespaceStore(Store, CommitFeed, Protocol):
 class Deleter(Protocol):
     """Deletes objects as a client would."""
 
-    async def delete(self, call: ApiRequest, options: DeleteOptions) -> None:
-        """Delete the object that the call is about; ApiError if that fails."""
+    async def delete(self, request: ApiRequest, options: DeleteOptions) -> None:
+        """Delete the object that the request is about; ApiError if that fails."""
 
 
 class NamespaceTerminator:
@@ -97,7 +97,7 @@ class NamespaceTerminator:
         known = self._remaining.get(name, set())
         remaining = {key: finalizers for key in known if (finalizers := self._finalizers(key)) is not None}
         known.intersection_update(remaining)
-        now = now_text(self._clock.now())
+        now = format_time(self._clock.now())
 
         def decide(existing: StoreEntry | None) -> Document | None:
             if existing is None:
@@ -143,8 +143,8 @@ class NamespaceTerminator:
             # Its kind is served no longer, so nobody can be waiting to finalize it.
             await self._store.write(key, lambda _: None)
             return
-        call = ApiRequest(user=CONTROLLER, verb="delete", served=served, namespace=key.namespace, name=key.name)
-        await self._deleter.delete(call, _BACKGROUND)
+        request = ApiRequest(user=CONTROLLER, verb="delete", served=served, namespace=key.namespace, name=key.name)
+        await self._deleter.delete(request, _BACKGROUND)
 
     def _finalizers(self, key: StoreKey) -> list[str] | None:
         entry = self._store.newest(key)
@@ -178,10 +178,10 @@ async def ensure_first_objects(
             continue
         resource = served.resource
         document = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": {"name": name}, **rest}
-        call = ApiRequest(
+        request = ApiRequest(
             user=APISERVER, verb="create", served=served, body=encode(document), user_agent="kube-apiserver"
         )
         try:
-            await handle(call)
+            await handle(request)
         except AlreadyExists:
             continue

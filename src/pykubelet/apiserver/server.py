@@ -1,4 +1,4 @@
-"""The server without HTTP: a call comes in, an answer or a stream goes out.
+"""The server without HTTP: a request comes in, an answer or a stream goes out.
 
 Out: `Server.handle`, which serves every kind by the generic verbs, and hands over what others serve: subresources with a
 handler of their own, and kinds that are never stored.
@@ -59,7 +59,7 @@ _OF_SUBRESOURCES: Mapping[str, _Serve] = {"scale": scale, "binding": bind_pod, "
 class Server:
     """Serves the kinds of a registry out of a store.
 
-    Who may send a call is decided before; `authorize` is asked only where a change turns out to be a creation.
+    Who may send a request is decided before; `authorize` is asked only where a change turns out to be a creation.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Server:
         handlers: Handlers | None = None,
         authorize: Callable[[AuthorizationAttributes], AuthorizationDecision] = allow_all,
     ) -> None:
-        self._means = RequestScope(
+        self._scope = RequestScope(
             store=store,
             clock=clock,
             ids=ids,
@@ -83,38 +83,38 @@ class Server:
         )
         self._handlers = dict(handlers or {})
 
-    async def handle(self, call: ApiRequest) -> ApiResponse | WatchStream:
+    async def handle(self, request: ApiRequest) -> ApiResponse | WatchStream:
         """Do what is asked; ApiError if it cannot or must not be done. All of these carry the warnings."""
-        told = call.warnings
-        told += call.served.deprecation_warnings
+        told = request.warnings
+        told += request.served.deprecation_warnings
         try:
-            answer = await self._answered(call)
+            answer = await self._answered(request)
         except ApiError as error:
             error.warnings = tuple(told)
             raise
         return replace(answer, warnings=tuple(told)) if told else answer
 
-    async def _answered(self, call: ApiRequest) -> ApiResponse | WatchStream:
-        resource = call.served.resource.group_resource
-        if self._handlers and (handler := self._handlers.get((resource, call.subresource))):
-            return await handler(call)
-        return await self._serve(resource, call)(self._means, call)
+    async def _answered(self, request: ApiRequest) -> ApiResponse | WatchStream:
+        resource = request.served.resource.group_resource
+        if self._handlers and (handler := self._handlers.get((resource, request.subresource))):
+            return await handler(request)
+        return await self._serve(resource, request)(self._scope, request)
 
-    async def delete(self, call: ApiRequest, options: DeleteOptions) -> None:
+    async def delete(self, request: ApiRequest, options: DeleteOptions) -> None:
         """Delete an object for a part of the server itself, which asks nobody."""
-        await delete_object(self._means, call, options, admit=False)
+        await delete_object(self._scope, request, options, admit=False)
 
-    def _serve(self, resource: str, call: ApiRequest) -> _Serve:
-        subresource = call.subresource
+    def _serve(self, resource: str, request: ApiRequest) -> _Serve:
+        subresource = request.subresource
         if resource == "bindings":
             return bind_pod
-        if "get" not in call.served.verbs:
+        if "get" not in request.served.verbs:
             # Reviews and their like are answered by a handler or by nobody: they are never stored.
             raise no_such_method()
         if not subresource:
-            return _VERBS[call.verb]
-        if subresource in _CHANGING and call.verb in ("get", "update", "patch"):
-            return _VERBS[call.verb]
+            return _VERBS[request.verb]
+        if subresource in _CHANGING and request.verb in ("get", "update", "patch"):
+            return _VERBS[request.verb]
         if serve := _OF_SUBRESOURCES.get(subresource):
             return serve
         raise no_such_method()

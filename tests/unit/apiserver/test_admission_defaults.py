@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pykubelet.api.errors import Forbidden
 from pykubelet.api.serializer import encode
-from pykubelet.apiserver.admission.interfaces import AdmissionAttributes
+from pykubelet.apiserver.admission.interfaces import AdmissionAttributes, run_admission
 from pykubelet.apiserver.admission.noderestriction import NodeTaint
 from pykubelet.apiserver.admission.pods import PriorityAndTolerations, with_default_tolerations
 from pykubelet.apiserver.admission.services import ServiceAllocation
@@ -116,10 +116,10 @@ def test_every_pod_tolerates_lost_nodes_for_a_while(tolerations: list[dict[str, 
     assert with_default_tolerations(pod) is pod
 
 
-def test_rules_leave_other_kinds_and_subresources_alone() -> None:
+def test_plugins_leave_other_kinds_and_deletions_alone() -> None:
     document = _pod()
     for rule in (PriorityAndTolerations(list), ServiceAllocation(list), NodeTaint()):
-        assert rule.admit(_request("configmaps"), document, None) is document
+        assert run_admission((rule,), _request("configmaps"), document, None) is document
         assert rule.admit(_request("pods"), None, document) is None
 
 

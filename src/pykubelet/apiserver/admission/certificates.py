@@ -23,34 +23,35 @@ _ASKED_BY = ("username", "uid", "groups", "extra")
 
 
 class CertificateAdmission:
-    """The rule."""
+    """Records who requests a certificate; only who may approve or sign for a signer does so."""
+
+    resources = frozenset({CERTIFICATE_SIGNING_REQUESTS.group_resource})
 
     def __init__(self, decide: Callable[[AuthorizationAttributes], AuthorizationDecision], clock: Clock) -> None:
-        """`decide` is the authorizer."""
         self._decide, self._clock = decide, clock
 
-    def admit(self, request: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:
-        """The object, with who asks for it or when it was decided; Forbidden if that is not the sender's to do."""
-        if new is None or request.served.resource.group_resource != CERTIFICATE_SIGNING_REQUESTS.group_resource:
+    def admit(self, attributes: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:
+        """Sets the requesting user, or the time of the decision; Forbidden if the sender may not decide."""
+        if new is None:
             return new
         if old is None:
-            _check_subject(request, new)
-            return {**new, "spec": _asked_by(new["spec"], request.user)}
-        if request.subresource not in _VERBS:
+            _check_subject(attributes, new)
+            return {**new, "spec": _asked_by(new["spec"], attributes.user)}
+        if attributes.subresource not in _VERBS:
             return new
-        if request.subresource == "approval" or _outcome(new) != _outcome(old):
-            self._check_signer(request, old)
+        if attributes.subresource == "approval" or _outcome(new) != _outcome(old):
+            self._check_signer(attributes, old)
         return _with_times(new, old, format_time(self._clock.now()))
 
-    def _check_signer(self, request: AdmissionAttributes, old: Document) -> None:
+    def _check_signer(self, attributes: AdmissionAttributes, old: Document) -> None:
         # What is stored counts: a sender might name another signer.
-        verb = _VERBS[request.subresource]
+        verb = _VERBS[attributes.subresource]
         signer: str = old["spec"].get("signerName", "")
         # The right may be for all signers of a domain.
-        if any(self._may(request.user, verb, name) for name in (signer, f"{signer.partition('/')[0]}/*")):
+        if any(self._may(attributes.user, verb, name) for name in (signer, f"{signer.partition('/')[0]}/*")):
             return
         why = f"user not permitted to {verb} requests with signerName {go_quote(signer)}"
-        raise forbidden(request.served.resource, request.name, why)
+        raise forbidden(attributes.served.resource, attributes.name, why)
 
     def _may(self, user: UserInfo, verb: str, signer: str) -> bool:
         group = CERTIFICATE_SIGNING_REQUESTS.group
@@ -60,17 +61,17 @@ class CertificateAdmission:
         return self._decide(review).allowed
 
 
-def _check_subject(request: AdmissionAttributes, new: Document) -> None:
+def _check_subject(attributes: AdmissionAttributes, new: Document) -> None:
     """Nobody gets a certificate that is allowed everything."""
     if new["spec"].get("signerName") != CLIENT_SIGNER:
         return
     try:
         groups = organizations(parse_request(base64.b64decode(new["spec"].get("request") or "")))
     except (RequestError, binascii.Error, ValueError) as error:
-        raise forbidden(request.served.resource, request.name, f"failed to parse CSR: {error}") from error
+        raise forbidden(attributes.served.resource, attributes.name, f"failed to parse CSR: {error}") from error
     if MASTERS in groups:
         why = f"use of {CLIENT_SIGNER} signer with {MASTERS} group is not allowed"
-        raise forbidden(request.served.resource, request.name, why)
+        raise forbidden(attributes.served.resource, attributes.name, why)
 
 
 def _asked_by(spec: Document, user: UserInfo) -> Document:

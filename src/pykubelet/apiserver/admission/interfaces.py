@@ -1,9 +1,9 @@
-"""The last word before a write: what may be created, changed or deleted, beyond the rules of the kind.
+"""Admission: the plugins that may change or reject a write before the kind's own rules run.
 
-Each rule is an `Admission`. It sees the object as it would be stored, before the kind's own rules put things right, and
-gives the object it lets through, perhaps changed; it raises ApiError to refuse.
+A plugin sees the object as it would be stored, before the kind's strategy prepares it.
 
-Upstream: k8s.io/apiserver/pkg/admission/interfaces.go
+Upstream: staging/src/k8s.io/apiserver/pkg/admission/interfaces.go,
+staging/src/k8s.io/apiserver/pkg/admission/attributes.go, staging/src/k8s.io/apiserver/pkg/admission/chain.go
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from pykubelet.kinds.kind import Kind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionAttributes:
-    """What is to be done, and by whom. The name may be empty when it is yet to be made up."""
+    """The write to admit. The name is empty if it will be generated."""
 
     user: UserInfo
     verb: Literal["create", "update", "delete", "connect"]
@@ -29,16 +29,22 @@ class AdmissionAttributes:
 
 
 class AdmissionPlugin(Protocol):
-    """One rule. Plain and quick: it may look at the store's newest state, and must not wait for anything."""
+    """Changes or rejects writes. It may read the store's newest state and must not await anything."""
 
-    def admit(self, request: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:
-        """The object to go on with (`new` is None for a deletion, `old` for a creation); ApiError to refuse."""
+    @property
+    def resources(self) -> frozenset[str] | None:
+        """The group resources whose writes it handles; None for all."""
+
+    def admit(self, attributes: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:
+        """Returns the object to go on with, or raises ApiError; `new` is None for a deletion, `old` for a creation."""
 
 
-def admitted(
-    rules: Sequence[AdmissionPlugin], request: AdmissionAttributes, new: Document | None, old: Document | None
+def run_admission(
+    plugins: Sequence[AdmissionPlugin], attributes: AdmissionAttributes, new: Document | None, old: Document | None
 ) -> Document | None:
-    """The object after all rules, in order."""
-    for rule in rules:
-        new = rule.admit(request, new, old)
+    """Runs the plugins that handle the resource, in order; returns the object as they changed it."""
+    resource = attributes.served.resource.group_resource
+    for plugin in plugins:
+        if plugin.resources is None or resource in plugin.resources:
+            new = plugin.admit(attributes, new, old)
     return new

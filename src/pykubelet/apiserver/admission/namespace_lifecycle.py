@@ -29,31 +29,33 @@ class _Namespace(msgspec.Struct):
 
 
 class NamespaceLifecycle:
-    """The rule; `newest` gives the newest entry of a key."""
+    """Rejects writes to missing or terminating namespaces. `newest` returns the newest entry of a key."""
+
+    resources = None
 
     def __init__(self, newest: Callable[[StoreKey], StoreEntry | None]) -> None:
         self._newest = newest
 
-    def admit(self, request: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:  # noqa: ARG002  the Protocol's
-        resource = request.served.resource
+    def admit(self, attributes: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:  # noqa: ARG002  the Protocol's
+        resource = attributes.served.resource
         if resource.group_resource == NAMESPACES.group_resource:
-            if request.verb == "delete" and request.name in IMMORTAL:
-                raise forbidden(resource, request.name, "this namespace may not be deleted")
+            if attributes.verb == "delete" and attributes.name in IMMORTAL:
+                raise forbidden(resource, attributes.name, "this namespace may not be deleted")
             return new
-        if request.namespace and request.verb in ("create", "update") and resource.group_resource != _REVIEWS:
-            self._check(request)
+        if attributes.namespace and attributes.verb in ("create", "update") and resource.group_resource != _REVIEWS:
+            self._check(attributes)
         return new
 
-    def _check(self, request: AdmissionAttributes) -> None:
-        namespace = request.namespace
+    def _check(self, attributes: AdmissionAttributes) -> None:
+        namespace = attributes.namespace
         entry = self._newest(StoreKey(NAMESPACES.group_resource, "", namespace))
         if entry is None:
             raise not_found(NAMESPACES, namespace)
-        if request.verb == "create" and decode(entry.text, _Namespace).status.phase == "Terminating":
+        if attributes.verb == "create" and decode(entry.text, _Namespace).status.phase == "Terminating":
             cause = {
                 "reason": "NamespaceTerminating",
                 "message": f"namespace {namespace} is being terminated",
                 "field": "metadata.namespace",
             }
             why = f"unable to create new content in namespace {namespace} because it is being terminated"
-            raise forbidden(request.served.resource, request.name, why, causes=[cause])
+            raise forbidden(attributes.served.resource, attributes.name, why, causes=[cause])

@@ -38,11 +38,12 @@ from pykubelet.kinds.pod.visitors import UnknownVolumeError, api_references
 
 
 class NodeTaint:
-    """The rule."""
+    """Taints a new node as not ready."""
 
-    def admit(self, request: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:
-        is_node = request.served.resource.group_resource == NODES.group_resource
-        if new is None or old is not None or request.subresource or not is_node:
+    resources = frozenset({NODES.group_resource})
+
+    def admit(self, attributes: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:
+        if new is None or old is not None or attributes.subresource:
             return new
         return with_not_ready_taint(new)
 
@@ -204,42 +205,44 @@ class NodeAccess(Protocol):
 
 
 class NodeRestriction:
-    """The rule; `newest` gives the newest entry of a key."""
+    """Limits what a node may write. `newest` returns the newest entry of a key."""
+
+    resources = None
 
     def __init__(self, newest: Callable[[StoreKey], StoreEntry | None], authorizer: NodeAccess) -> None:
         self._newest, self._authorizer = newest, authorizer
 
-    def admit(self, request: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:
+    def admit(self, attributes: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:
         """The object as it came; Forbidden if it is none of the node's business."""
-        node = node_of(request.user)
-        if node is None or request.verb == "connect":
+        node = node_of(attributes.user)
+        if node is None or attributes.verb == "connect":
             return new
-        why = self._problem(node, request, new or {}, old or {})
+        why = self._problem(node, attributes, new or {}, old or {})
         if why:
             metadata = (new or {}).get("metadata") or {}
-            name = request.name or metadata.get("name") or metadata.get("generateName") or "Unknown"
-            raise forbidden(request.served.resource, name, why)
+            name = attributes.name or metadata.get("name") or metadata.get("generateName") or "Unknown"
+            raise forbidden(attributes.served.resource, name, why)
         return new
 
-    def _problem(self, node: str, request: AdmissionAttributes, new: Document, old: Document) -> str:
+    def _problem(self, node: str, attributes: AdmissionAttributes, new: Document, old: Document) -> str:
         if not node:
-            return f"could not determine node from user {go_quote(request.user.name)}"
-        match request.served.resource.group_resource:
+            return f"could not determine node from user {go_quote(attributes.user.name)}"
+        match attributes.served.resource.group_resource:
             case PODS.group_resource:
-                return self._pod(node, request, new, old)
+                return self._pod(node, attributes, new, old)
             case NODES.group_resource:
-                return _node(node, request, new, old)
+                return _node(node, attributes, new, old)
             case PERSISTENT_VOLUME_CLAIMS.group_resource:
-                return _claim(node, request, new, old)
-            case SERVICE_ACCOUNTS.group_resource if request.subresource == "token" and request.verb == "create":
-                return self._token(node, request, new["spec"])
+                return _claim(node, attributes, new, old)
+            case SERVICE_ACCOUNTS.group_resource if attributes.subresource == "token" and attributes.verb == "create":
+                return self._token(node, attributes, new["spec"])
             case LEASES.group_resource:
-                return _lease(node, request, new)
+                return _lease(node, attributes, new)
         return ""
 
-    def _pod(self, node: str, request: AdmissionAttributes, new: Document, old: Document) -> str:
-        operation = go_quote(request.verb.upper())
-        match request.subresource, request.verb:
+    def _pod(self, node: str, attributes: AdmissionAttributes, new: Document, old: Document) -> str:
+        operation = go_quote(attributes.verb.upper())
+        match attributes.subresource, attributes.verb:
             case "", "create":
                 return self._mirror(node, new)
             case "", "delete":
@@ -251,10 +254,10 @@ class NodeRestriction:
                 return pod_status_problem(node, new, old)
             case "eviction", "create":
                 only = f"node {node} can only evict pods with spec.nodeName set to itself"
-                return "" if node_name(self._found(request.namespace, request.name)) == node else only
+                return "" if node_name(self._found(attributes.namespace, attributes.name)) == node else only
             case "status" | "eviction", _:
                 return f"unexpected operation {operation}"
-        subresource = go_quote(request.subresource)
+        subresource = go_quote(attributes.subresource)
         return f"unexpected pod subresource {subresource}, only 'status' and 'eviction' are allowed"
 
     def _mirror(self, node: str, pod: Document) -> str:
@@ -268,14 +271,14 @@ class NodeRestriction:
             return f"node {node} UID mismatch: expected {named} got {real}"
         return reference_problem(node, pod)
 
-    def _token(self, node: str, request: AdmissionAttributes, spec: Document) -> str:
+    def _token(self, node: str, attributes: AdmissionAttributes, spec: Document) -> str:
         """Why a node may not have this token: it must be bound to a pod of the node, for an audience of that pod."""
         bound = spec.get("boundObjectRef") or {}
         if bound.get("apiVersion") != "v1" or bound.get("kind") != "Pod" or not bound.get("name"):
             return "node requested token not bound to a pod"
         if not (uid := bound.get("uid")):
             return "node requested token with a pod binding without a uid"
-        pod = self._found(request.namespace, bound["name"])
+        pod = self._found(attributes.namespace, bound["name"])
         if pod["metadata"].get("uid") != uid:
             lost = "The object might have been deleted and then recreated"
             return f"the UID in the bound object reference ({uid}) does not match the UID in record. {lost}"
@@ -284,19 +287,19 @@ class NodeRestriction:
         audiences = spec.get("audiences") or [""]
         if len(audiences) > 1:
             return "node may only request 0 or 1 audiences"
-        if audiences[0] in audiences_of(pod) or self._may_ask_for(audiences[0], request):
+        if audiences[0] in audiences_of(pod) or self._may_ask_for(audiences[0], attributes):
             return ""
         missing = f"audience {go_quote(audiences[0])} not found in pod spec volume"
-        return f"{missing}, {request.user.name} is not authorized to request tokens for this audience"
+        return f"{missing}, {attributes.user.name} is not authorized to request tokens for this audience"
 
-    def _may_ask_for(self, audience: str, request: AdmissionAttributes) -> bool:
+    def _may_ask_for(self, audience: str, attributes: AdmissionAttributes) -> bool:
         review = AuthorizationAttributes(
-            user=request.user,
+            user=attributes.user,
             verb="request-serviceaccounts-token-audience",
             version="v1",
             resource=audience,
-            namespace=request.namespace,
-            name=request.name,
+            namespace=attributes.namespace,
+            name=attributes.name,
         )
         return self._authorizer.decide(review).allowed
 
@@ -307,24 +310,24 @@ class NodeRestriction:
         return entry.document
 
 
-def _node(node: str, request: AdmissionAttributes, new: Document, old: Document) -> str:
-    if request.name != node:
-        return f"node {go_quote(node)} is not allowed to modify node {go_quote(request.name)}"
-    if request.verb == "create":
+def _node(node: str, attributes: AdmissionAttributes, new: Document, old: Document) -> str:
+    if attributes.name != node:
+        return f"node {go_quote(node)} is not allowed to modify node {go_quote(attributes.name)}"
+    if attributes.verb == "create":
         return new_node_problem(node, new)
-    return node_change_problem(node, new, old) if request.verb == "update" else ""
+    return node_change_problem(node, new, old) if attributes.verb == "update" else ""
 
 
-def _claim(node: str, request: AdmissionAttributes, new: Document, old: Document) -> str:
-    if request.subresource != "status":
+def _claim(node: str, attributes: AdmissionAttributes, new: Document, old: Document) -> str:
+    if attributes.subresource != "status":
         return "may only update PVC status"
-    if request.verb != "update":
-        return f"unexpected operation {go_quote(request.verb.upper())}"
+    if attributes.verb != "update":
+        return f"unexpected operation {go_quote(attributes.verb.upper())}"
     return claim_status_problem(node, new, old)
 
 
-def _lease(node: str, request: AdmissionAttributes, new: Document) -> str:
-    if request.namespace != NODE_LEASES:
+def _lease(node: str, attributes: AdmissionAttributes, new: Document) -> str:
+    if attributes.namespace != NODE_LEASES:
         return f"can only access leases in the {go_quote(NODE_LEASES)} system namespace"
-    name = new["metadata"].get("name") if request.verb == "create" else request.name
+    name = new["metadata"].get("name") if attributes.verb == "create" else attributes.name
     return "" if name == node else "can only access node lease with the same name as the requesting node"

@@ -87,13 +87,15 @@ def _forbidden(pod: Document, why: str) -> Forbidden:
 
 
 class PriorityAndTolerations:
-    """The rule; `priority_classes` gives the entries of all priority classes."""
+    """Sets default tolerations and the priority of a pod's class. `priority_classes` returns all priority classes."""
+
+    resources = frozenset({PODS.group_resource})
 
     def __init__(self, priority_classes: Callable[[], Sequence[StoreEntry]]) -> None:
         self._priority_classes = priority_classes
 
-    def admit(self, request: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:
-        if new is None or request.subresource or request.served.resource.group_resource != PODS.group_resource:
+    def admit(self, attributes: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:
+        if new is None or attributes.subresource:
             return new
         tolerant = with_default_tolerations(new)
         return self._with_priority(tolerant) if old is None else with_old_priority(tolerant, old)

@@ -12,6 +12,7 @@ from pykubelet.api.serializer import Document
 from pykubelet.apiserver.admission.interfaces import AdmissionAttributes
 from pykubelet.apiserver.authorization.authorizer import Authorizer
 from pykubelet.apiserver.authorization.rbac import (
+    COLLECTIONS,
     GROUP,
     PolicyRule,
     RoleMissing,
@@ -33,45 +34,46 @@ _OF_GARBAGE = frozenset({"ownerReferences", "finalizers", "managedFields"})
 
 
 class RbacEscalation:
-    """The rule."""
+    """Rejects roles and bindings that grant rights their writer does not hold."""
+
+    resources = frozenset(COLLECTIONS)
 
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer
 
-    def admit(self, request: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:
-        """The object as it came; Forbidden if it would give rights that its writer lacks."""
-        resource = request.served.resource
-        if new is None or resource.group != GROUP or MASTERS in request.user.groups:
+    def admit(self, attributes: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:
+        resource = attributes.served.resource
+        if new is None or MASTERS in attributes.user.groups:
             return new
         if old is not None and _without_garbage(new) == _without_garbage(old):
             return new
         if resource.plural in {"roles", "clusterroles"}:
-            self._role(request, new, old)
+            self._role(attributes, new, old)
         elif resource.plural in {"rolebindings", "clusterrolebindings"}:
-            self._binding(request, new)
+            self._binding(attributes, new)
         return new
 
-    def _role(self, request: AdmissionAttributes, role: Document, old: Document | None) -> None:
+    def _role(self, attributes: AdmissionAttributes, role: Document, old: Document | None) -> None:
         # On creation the name is not known to the authorizer, only the object has it.
-        name = "" if request.verb == "create" else request.name
-        if self._may(request, "escalate", request.served.resource.plural, name):
+        name = "" if attributes.verb == "create" else attributes.name
+        if self._may(attributes, "escalate", attributes.served.resource.plural, name):
             return
-        if why := self._lacking(request, read_rules(role.get("rules"))):
-            raise forbidden(request.served.resource, _name(request, role), why)
-        if (_gathers(role) or (old is not None and _gathers(old))) and self._lacking(request, _EVERYTHING):
+        if why := self._lacking(attributes, read_rules(role.get("rules"))):
+            raise forbidden(attributes.served.resource, _name(attributes, role), why)
+        if (_gathers(role) or (old is not None and _gathers(old))) and self._lacking(attributes, _EVERYTHING):
             why = "must have cluster-admin privileges to use the aggregationRule"
-            raise forbidden(request.served.resource, _name(request, role), why)
+            raise forbidden(attributes.served.resource, _name(attributes, role), why)
 
-    def _binding(self, request: AdmissionAttributes, binding: Document) -> None:
+    def _binding(self, attributes: AdmissionAttributes, binding: Document) -> None:
         role = read_role_ref(binding)
         plural = {"Role": "roles", "ClusterRole": "clusterroles"}.get(role.kind)
         if plural is None or role.group != GROUP:
             # The kind's own rules refuse it.
             return
-        if self._may(request, "bind", plural, role.name):
+        if self._may(attributes, "bind", plural, role.name):
             return
-        if why := self._lacking(request, self._rules_of(role, plural, request.namespace)):
-            raise forbidden(request.served.resource, _name(request, binding), why)
+        if why := self._lacking(attributes, self._rules_of(role, plural, attributes.namespace)):
+            raise forbidden(attributes.served.resource, _name(attributes, binding), why)
 
     def _rules_of(self, role: RoleRef, plural: str, namespace: str) -> Sequence[PolicyRule]:
         try:
@@ -79,22 +81,22 @@ class RbacEscalation:
         except RoleMissing as error:
             raise not_found(Resource(GROUP, "v1", plural, role.kind), role.name) from error
 
-    def _may(self, request: AdmissionAttributes, verb: str, resource: str, name: str) -> bool:
+    def _may(self, attributes: AdmissionAttributes, verb: str, resource: str, name: str) -> bool:
         review = AuthorizationAttributes(
-            user=request.user,
+            user=attributes.user,
             verb=verb,
             group=GROUP,
             version="*",
             resource=resource,
-            namespace=request.namespace,
+            namespace=attributes.namespace,
             name=name,
         )
         return self._authorizer.decide(review).allowed
 
-    def _lacking(self, request: AdmissionAttributes, wanted: Sequence[PolicyRule]) -> str:
+    def _lacking(self, attributes: AdmissionAttributes, wanted: Sequence[PolicyRule]) -> str:
         """What the writer lacks of these rules, in words; empty if it holds them all."""
-        user = request.user
-        held, problems = self._authorizer.rbac.rules_for(user, request.namespace)
+        user = attributes.user
+        held, problems = self._authorizer.rbac.rules_for(user, attributes.namespace)
         lacking = uncovered_rules(held, wanted, most=_MOST_NAMED)
         if not lacking:
             return ""
@@ -114,6 +116,6 @@ def _without_garbage(document: Document) -> Document:
     return document | {"metadata": metadata}
 
 
-def _name(request: AdmissionAttributes, document: Document) -> str:
-    name: str = document["metadata"].get("name") or request.name
+def _name(attributes: AdmissionAttributes, document: Document) -> str:
+    name: str = document["metadata"].get("name") or attributes.name
     return name

@@ -13,15 +13,15 @@ from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey
 
 
 class RuntimeClassAdmission:
-    """The rule; `newest` gives the newest entry of a key."""
+    """Sets a new pod's overhead and scheduling from its runtime class. `newest` returns the newest entry of a key."""
+
+    resources = frozenset({PODS.group_resource})
 
     def __init__(self, newest: Callable[[StoreKey], StoreEntry | None]) -> None:
         self._newest = newest
 
-    def admit(self, request: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:
-        if new is None or old is not None or request.subresource:
-            return new
-        if request.served.resource.group_resource != PODS.group_resource:
+    def admit(self, attributes: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:
+        if new is None or old is not None or attributes.subresource:
             return new
         name = new["spec"].get("runtimeClassName")
         if name is None:

@@ -36,28 +36,30 @@ _SOURCES = (
 
 
 class ServiceAccountAdmission:
-    """The rule; `newest` gives the newest entry of a key."""
+    """Sets a pod's service account, token volume and pull secrets. `newest` returns the newest entry of a key."""
+
+    resources = frozenset({PODS.group_resource})
 
     def __init__(self, newest: Callable[[StoreKey], StoreEntry | None], ids: Ids) -> None:
         self._newest, self._ids = newest, ids
 
-    def admit(self, request: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:  # noqa: ARG002  the Protocol's
-        """The pod with its account; Forbidden if there is no such account, or it may not use a secret."""
-        if new is None or request.served.resource.group_resource != PODS.group_resource:
+    def admit(self, attributes: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:  # noqa: ARG002  the Protocol's
+        """Returns the pod with its account; Forbidden if the account does not exist or may not use a secret."""
+        if new is None:
             return new
-        match request.verb, request.subresource:
+        match attributes.verb, attributes.subresource:
             case "create", "":
                 if MIRROR_ANNOTATION in (new["metadata"].get("annotations") or {}):
-                    _check_mirror(request, new)
+                    _check_mirror(attributes, new)
                     return new
-                return self._with_account(request, new)
+                return self._with_account(attributes, new)
             case "update", "ephemeralcontainers":
-                self._check_ephemeral(request, new)
+                self._check_ephemeral(attributes, new)
         return new
 
-    def _with_account(self, request: AdmissionAttributes, pod: Document) -> Document:
+    def _with_account(self, attributes: AdmissionAttributes, pod: Document) -> Document:
         name = pod["spec"].get("serviceAccountName") or "default"
-        account = self._account(request, pod, name)
+        account = self._account(attributes, pod, name)
         spec = pod["spec"] | {"serviceAccountName": name, "serviceAccount": name}
         automount = spec.get("automountServiceAccountToken", account.get("automountServiceAccountToken"))
         if automount is None or automount:
@@ -66,40 +68,40 @@ class ServiceAccountAdmission:
         if pull_secrets and not spec.get("imagePullSecrets"):
             spec["imagePullSecrets"] = pull_secrets
         if _enforces(account) and (why := next(_unreferenced(account, spec), None)):
-            raise _forbidden(request, pod, why)
+            raise _forbidden(attributes, pod, why)
         return pod | {"spec": spec}
 
-    def _check_ephemeral(self, request: AdmissionAttributes, pod: Document) -> None:
+    def _check_ephemeral(self, attributes: AdmissionAttributes, pod: Document) -> None:
         name = pod["spec"].get("serviceAccountName", "")
         if not name:
-            why = f"no service account specified for pod {request.namespace}/{pod['metadata'].get('name', '')}"
-            raise _forbidden(request, pod, why)
-        account = self._account(request, pod, name)
+            why = f"no service account specified for pod {attributes.namespace}/{pod['metadata'].get('name', '')}"
+            raise _forbidden(attributes, pod, why)
+        account = self._account(attributes, pod, name)
         if _enforces(account):
             found = _unreferenced_by(account, pod["spec"], "ephemeralContainers", "ephemeral container")
             if (problem := next(found, None)) is not None:
-                raise _forbidden(request, pod, problem)
+                raise _forbidden(attributes, pod, problem)
 
-    def _account(self, request: AdmissionAttributes, pod: Document, name: str) -> Document:
-        entry = self._newest(StoreKey("serviceaccounts", request.namespace, name))
+    def _account(self, attributes: AdmissionAttributes, pod: Document, name: str) -> Document:
+        entry = self._newest(StoreKey("serviceaccounts", attributes.namespace, name))
         if entry is None:
-            place = f"{request.namespace}/{name}"
+            place = f"{attributes.namespace}/{name}"
             why = f"error looking up service account {place}: serviceaccount {go_quote(name)} not found"
-            raise _forbidden(request, pod, why)
+            raise _forbidden(attributes, pod, why)
         return entry.document
 
 
-def _check_mirror(request: AdmissionAttributes, pod: Document) -> None:
+def _check_mirror(attributes: AdmissionAttributes, pod: Document) -> None:
     """A mirror pod stays as it is, and may use nothing of the API."""
     spec = pod["spec"]
     if spec.get("serviceAccountName"):
-        raise _forbidden(request, pod, "a mirror pod may not reference service accounts")
+        raise _forbidden(attributes, pod, "a mirror pod may not reference service accounts")
     if any(secret_names(spec)):
-        raise _forbidden(request, pod, "a mirror pod may not reference secrets")
+        raise _forbidden(attributes, pod, "a mirror pod may not reference secrets")
     for volume in spec.get("volumes", ()):
         for source in (volume.get("projected") or {}).get("sources") or ():
             if source.get("serviceAccountToken") is not None:
-                raise _forbidden(request, pod, "a mirror pod may not use ServiceAccountToken volume projections")
+                raise _forbidden(attributes, pod, "a mirror pod may not use ServiceAccountToken volume projections")
 
 
 def _with_token(spec: Document, ids: Ids) -> Document:
@@ -168,7 +170,7 @@ def _not_of(account: str) -> str:
     return f"is not allowed because service account {account} does not reference that secret"
 
 
-def _forbidden(request: AdmissionAttributes, pod: Document, why: str) -> Forbidden:
+def _forbidden(attributes: AdmissionAttributes, pod: Document, why: str) -> Forbidden:
     metadata = pod["metadata"]
-    name = request.name or metadata.get("name") or metadata.get("generateName") or "Unknown"
-    return forbidden(request.served.resource, name, why)
+    name = attributes.name or metadata.get("name") or metadata.get("generateName") or "Unknown"
+    return forbidden(attributes.served.resource, name, why)

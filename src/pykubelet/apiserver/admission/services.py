@@ -215,23 +215,25 @@ _MOST_UNSEEN = 256
 
 
 class ServiceAllocation:
-    """The rule; `services` gives the entries of all services, as readers see them."""
+    """Allocates cluster IPs and node ports. `services` returns the committed entries of all services."""
+
+    resources = frozenset({SERVICES.group_resource})
 
     def __init__(self, services: Callable[[], Sequence[StoreEntry]]) -> None:
         self._services = services
         self._unseen: dict[StoreKey, Document] = {}
 
-    def admit(self, request: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:
-        if new is None or request.subresource or request.served.resource.group_resource != SERVICES.group_resource:
+    def admit(self, attributes: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:
+        if new is None or attributes.subresource:
             return new
-        mine = StoreKey(SERVICES.group_resource, request.namespace, request.name)
+        mine = StoreKey(SERVICES.group_resource, attributes.namespace, attributes.name)
         entries = {entry.key: entry for entry in self._services() if entry.key != mine}
         for key in entries.keys() & self._unseen.keys():
             del self._unseen[key]
         others = [entry.document for entry in entries.values()]
         others += [service for key, service in self._unseen.items() if key != mine]
         service = allocate(new, old, allocations_of(others))
-        if not request.dry_run:
+        if not attributes.dry_run:
             self._unseen.pop(mine, None)
             self._unseen[mine] = service
             while len(self._unseen) > _MOST_UNSEEN:

@@ -210,16 +210,16 @@ class AccessReviews:
             (f"selfsubjectrulesreviews.{AUTHORIZATION}", ""): self.rules,
         }
 
-    async def who_am_i(self, call: ApiRequest) -> ApiResponse:
+    async def who_am_i(self, request: ApiRequest) -> ApiResponse:
         """SelfSubjectReview."""
-        review = await decode_in_thread(call, read_posted_object, call, _expected(call))
+        review = await decode_in_thread(request, read_posted_object, request, _expected(request))
         metadata = {"creationTimestamp": format_time(self.clock.now())}
-        status = {"userInfo": _user_document(call.user)}
+        status = {"userInfo": _user_document(request.user)}
         return review.answer(_type(review.document) | {"metadata": metadata, "status": status})
 
-    async def token(self, call: ApiRequest) -> ApiResponse:
+    async def token(self, request: ApiRequest) -> ApiResponse:
         """TokenReview."""
-        review = await decode_in_thread(call, read_posted_object, call, _expected(call))
+        review = await decode_in_thread(request, read_posted_object, request, _expected(request))
         spec = review.document["spec"]
         token = spec.get("token", "")
         if not token:
@@ -231,27 +231,27 @@ class AccessReviews:
         status = {"authenticated": True, "user": _user_document(user), "audiences": list(audiences)}
         return review.answer(review.document | {"status": status})
 
-    async def access(self, call: ApiRequest) -> ApiResponse:
+    async def access(self, request: ApiRequest) -> ApiResponse:
         """SubjectAccessReview, LocalSubjectAccessReview and SelfSubjectAccessReview."""
-        kind = call.served.resource.kind
-        review = await decode_in_thread(call, read_posted_object, call, _expected(call))
+        kind = request.served.resource.kind
+        review = await decode_in_thread(request, read_posted_object, request, _expected(request))
         if errors := access_review_errors(review.document, kind):
             # Upstream has forgotten the kind by now, and its messages show that.
             raise errors_invalid("", AUTHORIZATION, "", errors)
         spec = review.document["spec"]
-        asked = access_review_spec(call.user if kind == "SelfSubjectAccessReview" else subject_of(spec), spec)
+        asked = access_review_spec(request.user if kind == "SelfSubjectAccessReview" else subject_of(spec), spec)
         decision = self.authorizer.decide(asked.review)
         status = {"allowed": decision.allowed, "reason": decision.reason, "evaluationError": asked.problem}
         return review.answer(review.document | {"status": status})
 
-    async def rules(self, call: ApiRequest) -> ApiResponse:
+    async def rules(self, request: ApiRequest) -> ApiResponse:
         """SelfSubjectRulesReview."""
-        review = await decode_in_thread(call, read_posted_object, call, _expected(call))
+        review = await decode_in_thread(request, read_posted_object, request, _expected(request))
         namespace = review.document["spec"].get("namespace", "")
         if not namespace:
             raise BadRequest("no namespace on request")
-        rules, problems = self.authorizer.rbac.rules_for(call.user, namespace)
-        incomplete = node_of(call.user) is not None
+        rules, problems = self.authorizer.rbac.rules_for(request.user, namespace)
+        incomplete = node_of(request.user) is not None
         if incomplete:
             problems = ["node authorizer does not support user rule resolution", *problems]
         about_resources = [rule.document for rule in rules if rule.resources]
@@ -265,9 +265,9 @@ class AccessReviews:
         return review.answer(_type(review.document) | {"metadata": {}, "spec": {}, "status": status})
 
 
-def _expected(call: ApiRequest) -> ExpectedKind:
-    resource = call.served.resource
-    return ExpectedKind(resource.api_version, resource.kind, call.served.definition)
+def _expected(request: ApiRequest) -> ExpectedKind:
+    resource = request.served.resource
+    return ExpectedKind(resource.api_version, resource.kind, request.served.definition)
 
 
 def _type(document: Document) -> Document:

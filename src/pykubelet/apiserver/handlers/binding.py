@@ -18,7 +18,7 @@ from pykubelet.api.serializer import Document
 from pykubelet.apiserver import errors as failures
 from pykubelet.apiserver.errors import not_found
 from pykubelet.apiserver.handlers.options import write_options
-from pykubelet.apiserver.handlers.write import RequestScope, WriteRequest, in_namespace, now_text, with_metadata
+from pykubelet.apiserver.handlers.write import RequestScope, WriteRequest, in_namespace, with_metadata
 from pykubelet.apiserver.request import ApiRequest, ApiResponse
 from pykubelet.apiserver.serializer.decoder import ExpectedKind, decode_in_thread, read_object, warnings_of
 from pykubelet.apiserver.storage.codec import in_order
@@ -93,30 +93,30 @@ def _refused(name: str, why: str) -> Conflict:
 CREATED: Document = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
 
-async def bind_pod(means: RequestScope, call: ApiRequest) -> ApiResponse:
+async def bind_pod(scope: RequestScope, request: ApiRequest) -> ApiResponse:
     """Put the pod on the node that the Binding of the body names."""
-    writing = WriteRequest(call, write_options(call.query, "CreateOptions"))
-    binding, problems = await decode_in_thread(call, read_object, call.body, call.content_type, BINDING)
-    writing.warn(*warnings_of(problems, writing.options.field_validation, BINDING))
-    binding = in_namespace(binding, call.namespace)
-    name = call.name or binding["metadata"].get("name", "")
+    write = WriteRequest(scope, request, write_options(request.query, "CreateOptions"))
+    binding, problems = await decode_in_thread(request, read_object, request.body, request.content_type, BINDING)
+    write.warn(*warnings_of(problems, write.options.field_validation, BINDING))
+    binding = in_namespace(binding, request.namespace)
+    name = request.name or binding["metadata"].get("name", "")
     if name != binding["metadata"].get("name", ""):
         raise BadRequest("name in URL does not match name in Binding object")
-    if not call.name:
+    if not request.name:
         # The older collection is about a pod as well.
-        writing = replace(writing, call=replace(call, name=name))
+        write = replace(write, request=replace(request, name=name))
 
     def decide(existing: StoreEntry | None) -> Document:
-        admitted = writing.admit(means, "create", name, binding, None)
+        admitted = write.admit("create", name, binding, None)
         assert admitted is not None
         check_binding(admitted)
         if existing is None:
             raise not_found(PODS, name)
-        return in_order(bound(existing.document, admitted, now_text(means.clock.now())))
+        return in_order(bound(existing.document, admitted, scope.now()))
 
-    key = StoreKey(PODS.group_resource, call.namespace, name)
-    if writing.options.dry_run:
-        decide(means.store.newest(key))
+    key = StoreKey(PODS.group_resource, request.namespace, name)
+    if write.options.dry_run:
+        decide(scope.store.newest(key))
     else:
-        await means.store.write(key, decide)
+        await scope.store.write(key, decide)
     return ApiResponse(body=CREATED, code=201)

@@ -1,13 +1,8 @@
-"""Create an object.
+"""Creates objects.
 
-Upstream: k8s.io/apiserver/pkg/endpoints/handlers/create.go, registry/generic/registry/store.go (Create)
-
-From the object that a client sends to the one that is stored: the path of every creation.
-
-In: an object with defaults, in its namespace, its managed fields recorded. Out: the object to store; ApiError if it must
-not be. Part of a decision of the store: plain, quick, nothing awaited.
-
-Upstream: k8s.io/apiserver/pkg/registry/rest/create.go (BeforeCreate), registry/generic/registry/store.go (create)
+Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/create.go,
+staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go,
+staging/src/k8s.io/apiserver/pkg/registry/rest/create.go
 """
 
 from pykubelet.api.errors import AlreadyExists, ApiError
@@ -19,9 +14,7 @@ from pykubelet.apiserver.handlers.write import (
     RequestScope,
     WriteRequest,
     creation_errors,
-    expected_of,
     in_namespace,
-    now_text,
     with_metadata,
     without_repeated_owners,
     without_system_fields,
@@ -31,8 +24,45 @@ from pykubelet.apiserver.serializer.decoder import decode_in_thread, read_object
 from pykubelet.apiserver.storage.codec import key_of, served_text, stored_form
 from pykubelet.apiserver.storage.interfaces import StoreEntry
 
-# What is left of 63 letters, the length of a label, once the suffix stands behind.
+# A generated name has at most 63 characters, the length of a label; five of them are the suffix.
 _LONGEST_PREFIX = 58
+# Generated names to try before giving up: enough for a million objects with one prefix.
+_ATTEMPTS = 8
+
+
+async def create(scope: RequestScope, request: ApiRequest) -> ApiResponse:
+    """Creates the object in the body."""
+    write = WriteRequest(scope, request, write_options(request.query, "CreateOptions"))
+    document = await decode_in_thread(request, read_new_object, write)
+    document = in_namespace(without_system_fields(document), write.namespace)
+    document, warnings = without_repeated_owners(document)
+    write.warn(*warnings)
+    text = await _create(write, document)
+    return ApiResponse(body=text, code=201)
+
+
+def read_new_object(write: WriteRequest) -> Document:
+    """Decodes the object in the body and sets its kind's defaults."""
+    request, served = write.request, write.served
+    document, problems = read_object(request.body, request.content_type, write.expected)
+    problems += [f'unknown field "{path}"' for path in served.strategy.unknown(document)]
+    write.warn(*warnings_of(problems, write.options.field_validation, write.expected))
+    return served.strategy.default(document)
+
+
+async def _create(write: WriteRequest, document: Document) -> bytes:
+    """Stores the object under its name or a generated one; returns its text."""
+    metadata = document["metadata"]
+    name, prefix = metadata.get("name", ""), metadata.get("generateName", "")
+    if name or not prefix:
+        return await _create_named(write, document, name)
+    for _ in range(_ATTEMPTS):
+        name = generated_name(prefix, write.scope.ids.suffix())
+        try:
+            return await _create_named(write, document, name)
+        except AlreadyExists:
+            continue
+    raise no_unique_name(write.served.resource, name)
 
 
 def generated_name(prefix: str, suffix: str) -> str:
@@ -40,83 +70,44 @@ def generated_name(prefix: str, suffix: str) -> str:
     return f"{prefix[:_LONGEST_PREFIX]}{suffix}"
 
 
-def new_object(means: RequestScope, writing: WriteRequest, document: Document, name: str) -> Document:
-    """The object to store under this name, which may have been made up."""
-    served, strategy = writing.served, writing.served.strategy
-    document = without_system_fields(document)
-    # Admission sees the name that was asked for, not one that was made up meanwhile.
-    asked_name = document["metadata"].get("name", "")
-    admitted = writing.admit(means, "create", asked_name, document, None)
-    assert admitted is not None
-    admitted, warnings = without_repeated_owners(admitted, when=AFTER_ADMISSION)
-    writing.warn(*warnings)
-    made = with_metadata(
-        admitted, name=name or None, creationTimestamp=now_text(means.clock.now()), uid=means.ids.uid()
-    )
-    writing.warn(*strategy.warnings.received(made))
-    made = strategy.prepare_create(made)
-    errors = strategy.validate_create(made) or creation_errors(made)
-    if errors:
-        raise invalid_object(served.resource, name, errors)
-    writing.warn(*strategy.warnings.create(made))
-    if parse_revision(made["metadata"].get("resourceVersion", "")):
-        # Upstream gives no reason with this one.
-        raise ApiError("resourceVersion should not be set on objects to be created")
-    return made
-
-
-_ATTEMPTS = 8
-"""Names made up for one object before giving up: enough for a million objects with one prefix."""
-
-
-async def create(means: RequestScope, call: ApiRequest) -> ApiResponse:
-    """Create the object of the body."""
-    writing = WriteRequest(call, write_options(call.query, "CreateOptions"))
-    document = await decode_in_thread(call, received, writing)
-    document = in_namespace(without_system_fields(document), writing.namespace)
-    document, warnings = without_repeated_owners(document)
-    writing.warn(*warnings)
-    text = await _stored(means, writing, document)
-    return ApiResponse(body=text, code=201)
-
-
-def received(writing: WriteRequest) -> Document:
-    """The object of the body with its kind's defaults."""
-    call, served = writing.call, writing.served
-    expected = expected_of(served)
-    document, problems = read_object(call.body, call.content_type, expected)
-    problems += [f'unknown field "{path}"' for path in served.strategy.unknown(document)]
-    writing.warn(*warnings_of(problems, writing.options.field_validation, expected))
-    return served.strategy.default(document)
-
-
-async def _stored(means: RequestScope, writing: WriteRequest, document: Document) -> bytes:
-    metadata = document["metadata"]
-    name, prefix = metadata.get("name", ""), metadata.get("generateName", "")
-    if name or not prefix:
-        return await _stored_as(means, writing, document, name)
-    for _ in range(_ATTEMPTS):
-        name = generated_name(prefix, means.ids.suffix())
-        try:
-            return await _stored_as(means, writing, document, name)
-        except AlreadyExists:
-            continue
-    raise no_unique_name(writing.served.resource, name)
-
-
-async def _stored_as(means: RequestScope, writing: WriteRequest, document: Document, name: str) -> bytes:
-    served = writing.served
+async def _create_named(write: WriteRequest, document: Document, name: str) -> bytes:
+    served, store = write.served, write.scope.store
 
     def decide(existing: StoreEntry | None) -> Document:
-        made = new_object(means, writing, writing.recorded(means, document, None), name)
+        new = new_object(write, write.record_owners(document, None), name)
         if existing is not None:
             terminating = "deletionTimestamp" in existing.document["metadata"]
             raise already_exists(served.resource, name, terminating=terminating)
-        return stored_form(served, made)
+        return stored_form(served, new)
 
-    key = key_of(served, writing.namespace, name)
-    if writing.options.dry_run:
-        return served_text(served, encode(decide(means.store.newest(key))))
-    entry = await means.store.write(key, decide)
+    key = key_of(served, write.namespace, name)
+    if write.options.dry_run:
+        return served_text(served, encode(decide(store.newest(key))))
+    entry = await store.write(key, decide)
     assert entry is not None
     return served_text(served, entry.text)
+
+
+def new_object(write: WriteRequest, document: Document, name: str) -> Document:
+    """The object to store under this name: admitted, with the server's fields, prepared and validated.
+
+    Expects defaults and field owners to be set. Runs inside the store's decision, so it awaits nothing.
+    """
+    served, strategy, scope = write.served, write.served.strategy, write.scope
+    document = without_system_fields(document)
+    # Admission sees the name in the request, not a generated one.
+    admitted = write.admit("create", document["metadata"].get("name", ""), document, None)
+    assert admitted is not None
+    admitted, warnings = without_repeated_owners(admitted, when=AFTER_ADMISSION)
+    write.warn(*warnings)
+    new = with_metadata(admitted, name=name or None, creationTimestamp=scope.now(), uid=scope.ids.uid())
+    write.warn(*strategy.warnings.received(new))
+    new = strategy.prepare_create(new)
+    errors = strategy.validate_create(new) or creation_errors(new)
+    if errors:
+        raise invalid_object(served.resource, name, errors)
+    write.warn(*strategy.warnings.create(new))
+    if parse_revision(new["metadata"].get("resourceVersion", "")):
+        # Upstream sends no reason with this error.
+        raise ApiError("resourceVersion should not be set on objects to be created")
+    return new

@@ -319,32 +319,32 @@ def _is_wanted(options: DeleteOptions, finalizers: list[str], name: str, policy:
 _MARKING = ("mark", "mark and remove")
 
 
-async def delete(means: RequestScope, call: ApiRequest) -> ApiResponse:
+async def delete(scope: RequestScope, request: ApiRequest) -> ApiResponse:
     """Delete the object; the answer is the object, or a Status if the kind is one of which nobody wants to see it."""
-    options = await decode_in_thread(call, delete_options, call.body, call.content_type, call.query)
-    _warn(call, options)
-    done, entry = await delete_object(means, call, options)
-    served = call.served
+    options = await decode_in_thread(request, delete_options, request.body, request.content_type, request.query)
+    _warn(request, options)
+    done, entry = await delete_object(scope, request, options)
+    served = request.served
     # Old clients that ask not to orphan dependents are told that it is not over yet.
     code = 202 if done.action in ("keep", "mark") and options.orphan_dependents is False else 200
     if entry is not None:
         return ApiResponse(body=served_text(served, entry.text), code=code)
     if done.action in _MARKING or served.resource.group_resource in RETURNS_OBJECT:
         return ApiResponse(body=done.document, code=code)
-    return ApiResponse(body=_success(call, done.document), code=code)
+    return ApiResponse(body=_success(request, done.document), code=code)
 
 
 async def delete_object(
-    means: RequestScope, call: ApiRequest, options: DeleteOptions, *, admit: bool = True
+    scope: RequestScope, request: ApiRequest, options: DeleteOptions, *, admit: bool = True
 ) -> tuple[DeletionDecision, StoreEntry | None]:
     """Do to the object what the options say, and give it as it was stored if it was marked; NotFound if there is none."""
-    deciding = _DeleteDecision(means, call, options, admit=admit)
-    key = key_of(call.served, call.namespace, call.name)
+    deciding = _DeleteDecision(scope, request, options, admit=admit)
+    key = key_of(request.served, request.namespace, request.name)
     if options.dry_run:
-        deciding(means.store.newest(key))
+        deciding(scope.store.newest(key))
         assert deciding.verdict is not None
         return deciding.verdict, None
-    entry = await means.store.write(key, deciding)
+    entry = await scope.store.write(key, deciding)
     done = deciding.verdict
     assert done is not None
     if done.action not in _MARKING:
@@ -352,7 +352,7 @@ async def delete_object(
     assert entry is not None
     if done.action == "mark and remove":
         # Watchers see the object marked before they see it gone.
-        await means.store.write(key, _removing(entry.revision))
+        await scope.store.write(key, _removing(entry.revision))
     return done, entry
 
 
@@ -365,18 +365,18 @@ def _removing(revision: int) -> WriteDecision:
     return decide
 
 
-async def delete_collection(means: RequestScope, call: ApiRequest) -> ApiResponse:
+async def delete_collection(scope: RequestScope, request: ApiRequest) -> ApiResponse:
     """Delete every selected object; the answer is the list of them as they were."""
-    served = call.served
-    listing = replace(list_options(call.query), watch=False)
+    served = request.served
+    listing = replace(list_options(request.query), watch=False)
     chosen = object_selector(listing.labels, listing.fields, served)
-    options = await decode_in_thread(call, delete_options, call.body, call.content_type, call.query)
-    _warn(call, options)
-    page = page_of(means.store, served, call.namespace, listing, chosen)
+    options = await decode_in_thread(request, delete_options, request.body, request.content_type, request.query)
+    _warn(request, options)
+    page = page_of(scope.store, served, request.namespace, listing, chosen)
     for entry in page.entries:
-        one = replace(call, verb="delete", namespace=entry.key.namespace, name=entry.key.name)
+        one = replace(request, verb="delete", namespace=entry.key.namespace, name=entry.key.name)
         try:
-            await delete_object(means, one, options)
+            await delete_object(scope, one, options)
         except NotFound:
             continue
     items = b",".join([item_text(served, entry.text) for entry in page.entries])
@@ -387,32 +387,32 @@ async def delete_collection(means: RequestScope, call: ApiRequest) -> ApiRespons
 class _DeleteDecision:
     """The decision of one deletion, and what it came to."""
 
-    def __init__(self, means: RequestScope, call: ApiRequest, options: DeleteOptions, *, admit: bool) -> None:
-        self._means, self._call, self._options, self._admit = means, call, options, admit
+    def __init__(self, scope: RequestScope, request: ApiRequest, options: DeleteOptions, *, admit: bool) -> None:
+        self._scope, self._request, self._options, self._admit = scope, request, options, admit
         self.verdict: DeletionDecision | None = None
 
     def __call__(self, existing: StoreEntry | None) -> Document | None:
-        served, call = self._call.served, self._call
+        served, request = self._request.served, self._request
         if existing is None:
-            raise errors.not_found(served.resource, call.name)
+            raise errors.not_found(served.resource, request.name)
         old = served_document(served, existing)
-        now = self._means.clock.now()
+        now = self._scope.clock.now()
         if served.resource.group_resource == "namespaces":
             decided = decide_namespace_deletion(self._options, old, served, now)
         else:
             check_preconditions(self._options, old, served)
             decided = decide_deletion(self._options, old, served, now)
         if self._admit:
-            writing = WriteRequest(call, WriteOptions(dry_run=self._options.dry_run))
-            writing.admit(self._means, "delete", call.name, None, old)
+            write = WriteRequest(self._scope, request, WriteOptions(dry_run=self._options.dry_run))
+            write.admit("delete", request.name, None, old)
         self.verdict = decided
         if decided.action == "remove":
             return None
         return existing.document if decided.action == "keep" else stored_form(served, decided.document)
 
 
-def _success(call: ApiRequest, document: Document) -> Document:
-    resource, metadata = call.served.resource, document["metadata"]
+def _success(request: ApiRequest, document: Document) -> Document:
+    resource, metadata = request.served.resource, document["metadata"]
     details = {"name": metadata["name"], "group": resource.group, "kind": resource.plural, "uid": metadata["uid"]}
     return {
         "kind": "Status",
@@ -423,6 +423,6 @@ def _success(call: ApiRequest, document: Document) -> Document:
     }
 
 
-def _warn(call: ApiRequest, options: DeleteOptions) -> None:
-    if call.served.resource.group_resource == "jobs.batch" and options.leaves_dependents_open:
-        call.warnings.append(JOB_WARNING)
+def _warn(request: ApiRequest, options: DeleteOptions) -> None:
+    if request.served.resource.group_resource == "jobs.batch" and options.leaves_dependents_open:
+        request.warnings.append(JOB_WARNING)

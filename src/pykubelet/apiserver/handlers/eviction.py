@@ -22,7 +22,7 @@ from pykubelet.apiserver.errors import not_found
 from pykubelet.apiserver.handlers.binding import CREATED, with_condition
 from pykubelet.apiserver.handlers.delete import DeleteOptions, check_preconditions, delete_object, delete_options
 from pykubelet.apiserver.handlers.options import write_options
-from pykubelet.apiserver.handlers.write import RequestScope, WriteRequest, in_namespace, now_text
+from pykubelet.apiserver.handlers.write import RequestScope, WriteRequest, in_namespace
 from pykubelet.apiserver.request import ApiRequest, ApiResponse
 from pykubelet.apiserver.serializer.decoder import ExpectedKind, decode_in_thread, read_object, warnings_of
 from pykubelet.apiserver.storage.codec import in_order, key_of
@@ -127,47 +127,47 @@ def _exhausted(status: Document, now: str) -> list[Document]:
     return [new if one is old else one for one in conditions] if old is not None else [*conditions, new]
 
 
-async def evict_pod(means: RequestScope, call: ApiRequest) -> ApiResponse:
+async def evict_pod(scope: RequestScope, request: ApiRequest) -> ApiResponse:
     """Delete the pod unless its budget forbids it."""
-    writing = WriteRequest(call, write_options(call.query, "CreateOptions"))
-    eviction = await decode_in_thread(call, _received, writing)
-    options = _options(eviction, writing)
-    writing.admit(means, "create", call.name, eviction, None)
-    pod = _newest(means, call)
+    write = WriteRequest(scope, request, write_options(request.query, "CreateOptions"))
+    eviction = await decode_in_thread(request, _received, write)
+    options = _options(eviction, write)
+    write.admit("create", request.name, eviction, None)
+    pod = _newest(scope, request)
     if not disrupts_nothing(pod):
-        await _ask_budget(means, call, pod, dry_run=options.dry_run)
+        await _ask_budget(scope, request, pod, dry_run=options.dry_run)
     if not options.dry_run:
-        options = await _marked(means, call, options)
-    await delete_object(means, replace(call, verb="delete", subresource=""), options, admit=False)
+        options = await _marked(scope, request, options)
+    await delete_object(scope, replace(request, verb="delete", subresource=""), options, admit=False)
     return ApiResponse(body=CREATED, code=201)
 
 
-def _received(writing: WriteRequest) -> Document:
-    call = writing.call
-    body = call.body.replace(OLD_API_VERSION.encode(), EVICTION.api_version.encode(), 1)
-    eviction, problems = read_object(body, call.content_type, EVICTION)
-    writing.warn(*warnings_of(problems, writing.options.field_validation, EVICTION))
-    if call.name != eviction["metadata"].get("name", ""):
+def _received(write: WriteRequest) -> Document:
+    request = write.request
+    body = request.body.replace(OLD_API_VERSION.encode(), EVICTION.api_version.encode(), 1)
+    eviction, problems = read_object(body, request.content_type, EVICTION)
+    write.warn(*warnings_of(problems, write.options.field_validation, EVICTION))
+    if request.name != eviction["metadata"].get("name", ""):
         raise BadRequest("name in URL does not match name in Eviction object")
-    return in_namespace(eviction, call.namespace)
+    return in_namespace(eviction, request.namespace)
 
 
-def _options(eviction: Document, writing: WriteRequest) -> DeleteOptions:
+def _options(eviction: Document, write: WriteRequest) -> DeleteOptions:
     stated = eviction.get("deleteOptions")
     options = delete_options(encode(stated), "", {}) if stated else DeleteOptions()
-    return replace(options, dry_run=options.dry_run or writing.options.dry_run)
+    return replace(options, dry_run=options.dry_run or write.options.dry_run)
 
 
-def _newest(means: RequestScope, call: ApiRequest) -> Document:
-    entry = means.store.newest(key_of(call.served, call.namespace, call.name))
+def _newest(scope: RequestScope, request: ApiRequest) -> Document:
+    entry = scope.store.newest(key_of(request.served, request.namespace, request.name))
     if entry is None:
-        raise not_found(call.served.resource, call.name)
+        raise not_found(request.served.resource, request.name)
     return entry.document
 
 
-async def _ask_budget(means: RequestScope, call: ApiRequest, pod: Document, *, dry_run: bool) -> None:
+async def _ask_budget(scope: RequestScope, request: ApiRequest, pod: Document, *, dry_run: bool) -> None:
     """Have the budget of the pod count the disruption; TooManyRequests if it allows none."""
-    listed = means.store.list(BUDGETS.group_resource, call.namespace).entries
+    listed = scope.store.list(BUDGETS.group_resource, request.namespace).entries
     budget = budget_of(pod, (entry.document for entry in listed))
     if budget is None or is_unprotected(pod, budget):
         return
@@ -175,25 +175,25 @@ async def _ask_budget(means: RequestScope, call: ApiRequest, pod: Document, *, d
     def decide(existing: StoreEntry | None) -> Document | None:
         if existing is None:
             return None
-        return in_order(disrupted(existing.document, call.name, now_text(means.clock.now())))
+        return in_order(disrupted(existing.document, request.name, scope.now()))
 
-    key = StoreKey(BUDGETS.group_resource, call.namespace, budget["metadata"]["name"])
+    key = StoreKey(BUDGETS.group_resource, request.namespace, budget["metadata"]["name"])
     if dry_run:
-        decide(means.store.newest(key))
+        decide(scope.store.newest(key))
     else:
-        await means.store.write(key, decide)
+        await scope.store.write(key, decide)
 
 
-async def _marked(means: RequestScope, call: ApiRequest, options: DeleteOptions) -> DeleteOptions:
+async def _marked(scope: RequestScope, request: ApiRequest, options: DeleteOptions) -> DeleteOptions:
     """Write the reason into the pod; a condition on its revision holds for the revision this makes."""
 
     def decide(existing: StoreEntry | None) -> Document:
         if existing is None:
-            raise not_found(call.served.resource, call.name)
+            raise not_found(request.served.resource, request.name)
         pod = existing.document
-        check_preconditions(options, pod, call.served)
-        return in_order(marked(pod, now_text(means.clock.now())))
+        check_preconditions(options, pod, request.served)
+        return in_order(marked(pod, scope.now()))
 
-    entry = await means.store.write(key_of(call.served, call.namespace, call.name), decide)
+    entry = await scope.store.write(key_of(request.served, request.namespace, request.name), decide)
     assert entry is not None
     return options if options.resource_version is None else replace(options, resource_version=str(entry.revision))

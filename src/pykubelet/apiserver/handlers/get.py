@@ -93,25 +93,25 @@ def _refused(why: str) -> BadRequest:
     return BadRequest(f"invalid continue token: {why}")
 
 
-async def get(means: RequestScope, call: ApiRequest) -> ApiResponse:
+async def get(scope: RequestScope, request: ApiRequest) -> ApiResponse:
     """The object, at least as new as the revision asked for; that of a subresource is the object itself."""
-    if "export" in call.query:
+    if "export" in request.query:
         raise BadRequest("the export parameter, deprecated since v1.14, is no longer supported")
-    return ApiResponse(body=served_text(call.served, stored(means, call).text))
+    return ApiResponse(body=served_text(request.served, stored(scope, request).text))
 
 
-def stored(means: RequestScope, call: ApiRequest) -> StoreEntry:
-    """The entry of the object that a call is about; NotFound if there is none."""
-    if version := call.query.get("resourceVersion", ""):
+def stored(scope: RequestScope, request: ApiRequest) -> StoreEntry:
+    """The entry of the object that a request is about; NotFound if there is none."""
+    if version := request.query.get("resourceVersion", ""):
         revision = parse_revision(version)
         if revision is None:
             # Upstream gives no reason with this one.
             raise ApiError(unreadable_revision(version))
-        if revision > means.store.revision:
-            raise too_large_version(revision, means.store.revision)
-    entry = means.store.get(key_of(call.served, call.namespace, call.name))
+        if revision > scope.store.revision:
+            raise too_large_version(revision, scope.store.revision)
+    entry = scope.store.get(key_of(request.served, request.namespace, request.name))
     if entry is None:
-        raise not_found(call.served.resource, call.name)
+        raise not_found(request.served.resource, request.name)
     return entry
 
 
@@ -143,12 +143,12 @@ class TooOldToGoOn(Expired):
         return super().to_status() | {"metadata": {"continue": self._token}}
 
 
-async def list_objects(means: RequestScope, call: ApiRequest) -> ApiResponse:
+async def list_objects(scope: RequestScope, request: ApiRequest) -> ApiResponse:
     """The selected objects, or a page of them."""
-    served = call.served
-    options = list_options(call.query)
+    served = request.served
+    options = list_options(request.query)
     chosen = object_selector(options.labels, options.fields, served)
-    page = page_of(means.store, served, call.namespace, options, chosen)
+    page = page_of(scope.store, served, request.namespace, options, chosen)
     items = b",".join([item_text(served, entry.text) for entry in page.entries])
     body = b"".join((list_head(served), encode(page.metadata), b',"items":[', items, b"]}"))
     return ApiResponse(body=body)

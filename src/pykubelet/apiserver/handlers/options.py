@@ -102,7 +102,7 @@ def integer(query: Query, name: str) -> int:
 
 
 def write_options(query: Query, kind: str, *, patch_type: str = "") -> WriteOptions:
-    """The options of a write; `kind` (`CreateOptions`, say) is what messages call them."""
+    """The options of a write; `kind` (`CreateOptions`, say) is what messages request them."""
     if not query and patch_type != APPLY_PATCH:
         return _WRITE
     manager, dry_run = query.get("fieldManager", ""), query.get("dryRun")

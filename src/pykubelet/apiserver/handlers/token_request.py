@@ -14,7 +14,7 @@ from pykubelet.api.field_errors import FieldError, go_quote
 from pykubelet.api.schema import NODES, PODS, SECRETS, SERVICE_ACCOUNTS, Resource
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import format_time
-from pykubelet.apiserver.admission.interfaces import AdmissionAttributes, AdmissionPlugin, admitted
+from pykubelet.apiserver.admission.interfaces import AdmissionAttributes, AdmissionPlugin, run_admission
 from pykubelet.apiserver.authentication.serviceaccount import (
     EXTENDED_SECONDS,
     WARN_ONLY_SECONDS,
@@ -44,17 +44,17 @@ class TokenRequests:
     clock: Clock
     admission: Sequence[AdmissionPlugin] = ()
 
-    async def __call__(self, call: ApiRequest) -> ApiResponse:
-        """A token for the service account that the call names."""
-        request = await decode_in_thread(call, read_posted_object, call, _EXPECTED)
-        document = self._admitted(call, request.document, dry_run=request.options.dry_run)
-        account = self._account(call, document["metadata"])
+    async def __call__(self, request: ApiRequest) -> ApiResponse:
+        """A token for the service account that the request names."""
+        posted = await decode_in_thread(request, read_posted_object, request, _EXPECTED)
+        document = self._admitted(request, posted.document, dry_run=posted.options.dry_run)
+        account = self._account(request, document["metadata"])
         audiences = document["spec"].get("audiences") or list(self.tokens.audiences)
         seconds = document["spec"].get("expirationSeconds", _DEFAULT_SECONDS)
         if errors := _duration_errors(seconds):
             raise invalid(_KIND, _GROUP, "", errors)
         reference = document["spec"].get("boundObjectRef")
-        subject = self._subject(call, account, reference)
+        subject = self._subject(request, account, reference)
         now = self.clock.now()
         extends = subject.pod and seconds == WARN_ONLY_SECONDS and set(audiences) <= set(self.tokens.audiences)
         token = self.tokens.issue(
@@ -65,12 +65,12 @@ class TokenRequests:
         )
         metadata = {
             "name": account.name,
-            "namespace": call.namespace,
+            "namespace": request.namespace,
             "uid": account.uid,
             "creationTimestamp": format_time(now),
         }
         expires = format_time(now + timedelta(seconds=seconds))
-        answer = request.answer(
+        answer = posted.answer(
             document
             | {
                 "metadata": document["metadata"] | metadata,
@@ -82,31 +82,31 @@ class TokenRequests:
         answer.document["spec"].setdefault("boundObjectRef", None)
         return answer
 
-    def _admitted(self, call: ApiRequest, document: Document, *, dry_run: bool) -> Document:
-        request = AdmissionAttributes(
-            user=call.user,
+    def _admitted(self, request: ApiRequest, document: Document, *, dry_run: bool) -> Document:
+        attributes = AdmissionAttributes(
+            user=request.user,
             verb="create",
-            served=call.served,
-            namespace=call.namespace,
-            name=call.name,
+            served=request.served,
+            namespace=request.namespace,
+            name=request.name,
             subresource="token",
             dry_run=dry_run,
         )
-        return admitted(self.admission, request, document, None) or document
+        return run_admission(self.admission, attributes, document, None) or document
 
-    def _account(self, call: ApiRequest, metadata: Document) -> BoundObject:
+    def _account(self, request: ApiRequest, metadata: Document) -> BoundObject:
         """The account that the path names; the request may name it too, but no other."""
-        if metadata.get("name", call.name) != call.name:
+        if metadata.get("name", request.name) != request.name:
             text = "must match the service account name if specified"
-            raise invalid(_KIND, _GROUP, call.name, [field_errors.invalid("metadata.name", metadata["name"], text)])
-        found = self._named(SERVICE_ACCOUNTS, call.namespace, call.name)[0]
+            raise invalid(_KIND, _GROUP, request.name, [field_errors.invalid("metadata.name", metadata["name"], text)])
+        found = self._named(SERVICE_ACCOUNTS, request.namespace, request.name)[0]
         if (uid := metadata.get("uid", found.uid)) != found.uid:
             why = f"the UID in the token request ({uid}) does not match the UID of the service account ({found.uid})"
-            raise conflict(Resource(_GROUP, "v1", _KIND, _KIND), call.name, why)
+            raise conflict(Resource(_GROUP, "v1", _KIND, _KIND), request.name, why)
         return found
 
-    def _subject(self, call: ApiRequest, account: BoundObject, reference: Document | None) -> TokenSubject:
-        subject = TokenSubject(namespace=call.namespace, account=account)
+    def _subject(self, request: ApiRequest, account: BoundObject, reference: Document | None) -> TokenSubject:
+        subject = TokenSubject(namespace=request.namespace, account=account)
         if reference is None:
             return subject
         version, kind, name = (reference.get(field, "") for field in ("apiVersion", "kind", "name"))
@@ -115,19 +115,19 @@ class TokenRequests:
         if resource is None or group:
             shown = f"{group}/{plain_version}, Kind={kind}"
             raise BadRequest(f"cannot bind token to object of type {shown}")
-        named, bound = self._named(resource, call.namespace if resource.namespaced else "", name)
+        named, bound = self._named(resource, request.namespace if resource.namespaced else "", name)
         node = None
         if resource is PODS:
-            if bound["spec"].get("serviceAccountName", "") != call.name:
+            if bound["spec"].get("serviceAccountName", "") != request.name:
                 raise BadRequest(
-                    f"cannot bind token for serviceaccount {go_quote(call.name)} to pod running with different serviceaccount name."
+                    f"cannot bind token for serviceaccount {go_quote(request.name)} to pod running with different serviceaccount name."
                 )
             node = self._node_of(bound)
         if (uid := reference.get("uid", named.uid)) != named.uid:
             why = f"the UID in the bound object reference ({uid}) does not match the UID in record. The object might have been deleted and then recreated"
             raise conflict(Resource("", "v1", kind, kind), name, why)
         return TokenSubject(
-            namespace=call.namespace,
+            namespace=request.namespace,
             account=account,
             pod=named if resource is PODS else None,
             secret=named if resource is SECRETS else None,

@@ -123,14 +123,14 @@ class _Plan:
     seconds: float
 
 
-async def watch(means: RequestScope, call: ApiRequest) -> WatchStream:
+async def watch(scope: RequestScope, request: ApiRequest) -> WatchStream:
     """The changes after a revision; those without one start with what is there."""
-    return WatchStream(_events(means.store, _plan(call)))
+    return WatchStream(_events(scope.store, _plan(request)))
 
 
-def _plan(call: ApiRequest) -> _Plan:
-    served = call.served
-    options = list_options({**call.query, "watch": "true"})
+def _plan(request: ApiRequest) -> _Plan:
+    served = request.served
+    options = list_options({**request.query, "watch": "true"})
     revision = parse_revision(options.resource_version)
     if revision is None:
         # Upstream gives no reason with this one.
@@ -138,7 +138,7 @@ def _plan(call: ApiRequest) -> _Plan:
     chosen = object_selector(options.labels, options.fields, served)
     return _Plan(
         WatchFilter(
-            served, call.namespace if served.resource.namespaced else "", call.name or chosen.name or "", chosen
+            served, request.namespace if served.resource.namespaced else "", request.name or chosen.name or "", chosen
         ),
         revision,
         _starts_with_all(options, revision),

@@ -1,16 +1,12 @@
-"""What the verbs work with, and what they have to know of one write.
+"""One create, update, patch or delete: what handlers depend on, the request's options, its metadata rules.
 
-What the server itself does with the metadata of every object, whatever its kind.
+The metadata functions hold for objects of every kind. They return new documents and never change their arguments.
 
-In: documents before and after a change. Out: new documents, complaints, or whether an object has nothing left to wait
-for. Nothing here changes what it is given.
-
-Upstream: k8s.io/apiserver/pkg/registry/rest/{meta,create,update}.go, endpoints/handlers/rest.go (owner references)
+Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/rest.go, staging/src/k8s.io/apiserver/pkg/registry/rest/meta.go, staging/src/k8s.io/apiserver/pkg/registry/rest/create.go, staging/src/k8s.io/apiserver/pkg/registry/rest/update.go
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Literal
 
 from pykubelet.aio.clock import Clock
@@ -18,7 +14,7 @@ from pykubelet.aio.ids import Ids
 from pykubelet.api.field_errors import FieldError, each_invalid
 from pykubelet.api.serializer import Document, encode
 from pykubelet.api.times import format_time
-from pykubelet.apiserver.admission.interfaces import AdmissionAttributes, AdmissionPlugin, admitted
+from pykubelet.apiserver.admission.interfaces import AdmissionAttributes, AdmissionPlugin, run_admission
 from pykubelet.apiserver.authorization.authorizer import forbidden_error
 from pykubelet.apiserver.errors import namespace_mismatch
 from pykubelet.apiserver.fieldmanager.fieldmanager import record
@@ -32,23 +28,125 @@ from pykubelet.kinds.kind import Kind
 from pykubelet.kinds.metadata import generic_metadata_errors, metadata_update_errors
 
 SYSTEM_FIELDS = frozenset({"creationTimestamp", "uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"})
-# What the server writes itself, and so need not check.
-_MOVING = frozenset({"generation", "managedFields", "resourceVersion"})
+AFTER_ADMISSION = " after mutating admission happens"
+# Only the server writes these fields, so an update need not validate them.
+_SERVER_FIELDS = frozenset({"generation", "managedFields", "resourceVersion"})
 _DUPLICATE_OWNERS = (
     ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may "
     "reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {uids}"
 )
-AFTER_ADMISSION = " after mutating admission happens"
+_ALLOWED = AuthorizationDecision(allowed=True)
+
+
+def allow_all(_attributes: AuthorizationAttributes) -> AuthorizationDecision:
+    """Authorizes everything: for a server that only its own process can reach."""
+    return _ALLOWED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestScope:
+    """What the handlers of all requests depend on."""
+
+    store: Store
+    clock: Clock
+    ids: Ids
+    schemas: TypeConverter
+    admission: Sequence[AdmissionPlugin] = ()
+    authorize: Callable[[AuthorizationAttributes], AuthorizationDecision] = allow_all
+
+    def now(self) -> str:
+        """The current time as objects carry it."""
+        return format_time(self.clock.now())
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRequest:
+    """One create, update, patch or delete: the request, its options and the warnings recorded for its sender."""
+
+    scope: RequestScope
+    request: ApiRequest
+    options: WriteOptions
+
+    @property
+    def served(self) -> Kind:
+        return self.request.served
+
+    @property
+    def namespace(self) -> str:
+        """The object's namespace; empty for cluster scope."""
+        return self.request.namespace if self.served.resource.namespaced else ""
+
+    @property
+    def field_manager(self) -> str:
+        """The manager recorded as the owner of the fields that an update sets."""
+        return manager_name(self.options.field_manager, self.request.user_agent)
+
+    @property
+    def expected(self) -> ExpectedKind:
+        """The kind that the body must be of."""
+        resource = self.served.resource
+        return ExpectedKind(resource.api_version, resource.kind, self.served.definition)
+
+    def warn(self, *texts: str) -> None:
+        """Adds warnings to the response. Each text appears once, however often the store repeats a decision."""
+        if texts:
+            self.request.warnings[:] = dict.fromkeys((*self.request.warnings, *texts))
+
+    def admit(
+        self, verb: Literal["create", "update", "delete"], name: str, new: Document | None, old: Document | None
+    ) -> Document | None:
+        """Runs the admission plugins; returns the object as they changed it."""
+        request = self.request
+        is_namespace = self.served.resource.group_resource == "namespaces"
+        attributes = AdmissionAttributes(
+            user=request.user,
+            verb=verb,
+            served=self.served,
+            namespace=name if is_namespace else self.namespace,
+            name=name,
+            subresource=request.subresource,
+            dry_run=self.options.dry_run,
+        )
+        return run_admission(self.scope.admission, attributes, new, old)
+
+    def authorize_create(self) -> None:
+        """Raises Forbidden if the sender may update such an object but not create one."""
+        request, resource = self.request, self.served.resource
+        attributes = AuthorizationAttributes(
+            user=request.user,
+            verb="create",
+            group=resource.group,
+            version=resource.version,
+            resource=resource.plural,
+            subresource=request.subresource,
+            namespace=self.namespace,
+            name=request.name,
+        )
+        decision = self.scope.authorize(attributes)
+        if not decision.allowed:
+            raise forbidden_error(attributes, decision)
+
+    def record_owners(self, new: Document, live: Document | None) -> Document:
+        """Returns the new object with `managedFields` brought up to date; `live` is None for a creation."""
+        return record(
+            new,
+            live,
+            definition=self.scope.schemas.of(self.served),
+            manager=self.field_manager,
+            api_version=self.served.resource.api_version,
+            subresource=self.request.subresource,
+            now=self.scope.now(),
+        )
 
 
 def with_metadata(document: Document, **fields: Any) -> Document:
-    """The document with these fields in its metadata; None takes one out."""
+    """Sets these fields of the metadata; None removes a field."""
     metadata = {**document["metadata"], **fields}
     return {**document, "metadata": {key: value for key, value in metadata.items() if value is not None}}
 
 
 def without_system_fields(document: Document) -> Document:
-    """A document that is to be created, without what only the server says."""
+    """Removes the metadata fields that only the server sets."""
     metadata = document["metadata"]
     if SYSTEM_FIELDS.isdisjoint(metadata):
         return document
@@ -57,7 +155,7 @@ def without_system_fields(document: Document) -> Document:
 
 
 def in_namespace(document: Document, namespace: str) -> Document:
-    """The document in the request's namespace (empty for cluster scope); BadRequest if it names another."""
+    """Puts the document into the request's namespace (empty for cluster scope); BadRequest if it names another."""
     named = document["metadata"].get("namespace", "")
     if named == namespace:
         return document
@@ -67,11 +165,11 @@ def in_namespace(document: Document, namespace: str) -> Document:
 
 
 def without_repeated_owners(document: Document, *, when: str = "") -> tuple[Document, tuple[str, ...]]:
-    """The document with each owner reference once, and the warning if that makes a difference."""
+    """Removes duplicate owner references; returns a warning if there were any."""
     owners = document["metadata"].get("ownerReferences", ())
     if len(owners) < 2:
         return document, ()
-    # By their text and not by comparing each with all: there may be very many.
+    # Compared by their JSON text, so that the cost stays linear.
     kept: dict[bytes, Document] = {}
     repeated: list[str] = []
     for owner in owners:
@@ -87,7 +185,7 @@ def without_repeated_owners(document: Document, *, when: str = "") -> tuple[Docu
 
 
 def carried_over(new: Document, old: Document) -> Document:
-    """A changed document with what a change cannot touch: creation, deletion; and the UID, if it says none."""
+    """Restores what an update cannot change: creation and deletion times, and the UID if the update has none."""
     before, after = old["metadata"], {**new["metadata"]}
     if not after.get("uid"):
         after["uid"] = before["uid"]
@@ -100,7 +198,7 @@ def carried_over(new: Document, old: Document) -> Document:
 
 
 def creation_errors(document: Document) -> list[FieldError]:
-    """What is wrong with the name of a new object of any kind; the rest of its metadata is checked by the kind's rules."""
+    """Validates the name of a new object of any kind. The kind's own rules validate the rest of its metadata."""
     metadata = document["metadata"]
     return [
         *each_invalid("metadata.generateName", prefix := metadata.get("generateName", ""), path_segment_errors(prefix)),
@@ -109,10 +207,10 @@ def creation_errors(document: Document) -> list[FieldError]:
 
 
 def update_errors(new: Document, old: Document, *, namespaced: bool) -> list[FieldError]:
-    """What is wrong with the metadata of a changed object of any kind; nothing if that did not change."""
+    """Validates the metadata of an updated object of any kind, if it changed."""
     after, before = new["metadata"], old["metadata"]
-    if after.keys() - _MOVING == before.keys() - _MOVING and all(
-        after[name] == before[name] for name in after if name not in _MOVING
+    if after.keys() - _SERVER_FIELDS == before.keys() - _SERVER_FIELDS and all(
+        after[name] == before[name] for name in after if name not in _SERVER_FIELDS
     ):
         return []
     errors = generic_metadata_errors(after, name_rule=path_segment_errors, namespaced=namespaced)
@@ -120,130 +218,17 @@ def update_errors(new: Document, old: Document, *, namespaced: bool) -> list[Fie
 
 
 def path_segment_errors(name: str) -> list[str]:
-    """Whether the name can stand in a path."""
+    """Validates that a name can be a path segment."""
     if name in {".", ".."}:
         return [f"may not be '{name}'"]
     return [f"may not contain '{part}'" for part in "/%" if part in name]
 
 
 def has_nothing_left(new: Document, old: Document) -> bool:
-    """Whether a change takes away the last thing that the deletion of an object waited for."""
+    """Whether an update completes a pending deletion: no finalizer and no grace period is left."""
     before = old["metadata"]
     if new["metadata"].get("finalizers") or before.get("deletionTimestamp") is None:
         return False
     if new["kind"] == "Namespace" and new.get("spec", {}).get("finalizers"):
         return False
     return not before.get("deletionGracePeriodSeconds")
-
-
-_ALLOWED = AuthorizationDecision(allowed=True)
-
-
-def allow_all(_review: AuthorizationAttributes) -> AuthorizationDecision:
-    """For a server that only its own process can reach."""
-    return _ALLOWED
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestScope:
-    """The server's parts."""
-
-    store: Store
-    clock: Clock
-    ids: Ids
-    schemas: TypeConverter
-    admission: Sequence[AdmissionPlugin] = ()
-    authorize: Callable[[AuthorizationAttributes], AuthorizationDecision] = allow_all
-
-
-@dataclass(slots=True)
-class WriteRequest:
-    """One write under way: what was asked for, how, and what its sender is to be warned of."""
-
-    call: ApiRequest
-    options: WriteOptions
-
-    @property
-    def served(self) -> Kind:
-        return self.call.served
-
-    @property
-    def namespace(self) -> str:
-        """Where the object belongs; empty for cluster scope."""
-        return self.call.namespace if self.call.served.resource.namespaced else ""
-
-    @property
-    def manager(self) -> str:
-        """Who is written down as the owner of the fields that are set."""
-        return manager_name(self.options.field_manager, self.call.user_agent)
-
-    def warn(self, *texts: str) -> None:
-        """Tell the sender; each text once, however often the decision is made."""
-        told = self.call.warnings
-        if texts:
-            told[:] = dict.fromkeys((*told, *texts))
-
-    def admit(
-        self,
-        means: RequestScope,
-        verb: Literal["create", "update", "delete"],
-        name: str,
-        new: Document | None,
-        old: Document | None,
-    ) -> Document | None:
-        """Ask all rules of admission."""
-        if not means.admission:
-            return new
-        call = self.call
-        is_namespace = call.served.resource.group_resource == "namespaces"
-        request = AdmissionAttributes(
-            user=call.user,
-            verb=verb,
-            served=call.served,
-            namespace=name if is_namespace else self.namespace,
-            name=name,
-            subresource=call.subresource,
-            dry_run=self.options.dry_run,
-        )
-        return admitted(means.admission, request, new, old)
-
-    def check_creation(self, means: RequestScope) -> None:
-        """Forbidden if the sender may change such an object, but not create one."""
-        call, resource = self.call, self.served.resource
-        review = AuthorizationAttributes(
-            user=call.user,
-            verb="create",
-            group=resource.group,
-            version=resource.version,
-            resource=resource.plural,
-            subresource=call.subresource,
-            namespace=self.namespace,
-            name=call.name,
-        )
-        decision = means.authorize(review)
-        if not decision.allowed:
-            raise forbidden_error(review, decision)
-
-    def recorded(self, means: RequestScope, new: Document, live: Document | None) -> Document:
-        """The new object with its managed fields brought up to date."""
-        served = self.served
-        return record(
-            new,
-            live,
-            definition=means.schemas.of(served),
-            manager=self.manager,
-            api_version=served.resource.api_version,
-            subresource=self.call.subresource,
-            now=now_text(means.clock.now()),
-        )
-
-
-def now_text(now: datetime) -> str:
-    """The time as objects carry it."""
-    return format_time(now)
-
-
-def expected_of(served: Kind) -> ExpectedKind:
-    """The kind that a body sent to a resource must be of."""
-    resource = served.resource
-    return ExpectedKind(resource.api_version, resource.kind, served.definition)

@@ -13,7 +13,7 @@ nothing but the body and the kind; what depends on the state of the server is de
 
 What is posted to a resource that stores nothing: reviews and token requests.
 
-In: the call and the kind it must be of. Out: the object as Kubernetes would hold it; warnings go with the call.
+In: the request and the kind it must be of. Out: the object as Kubernetes would hold it; warnings go with the request.
 
 Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/create.go
 """
@@ -314,19 +314,19 @@ class PostedObject(NamedTuple):
         return ApiResponse(body=normal_form(document, self.definition), code=201)
 
 
-def read_posted_object(call: ApiRequest, expected: ExpectedKind) -> PostedObject:
-    """The object in a call; ApiError if it is not of the expected kind, or of another namespace."""
-    options = write_options(call.query, "CreateOptions")
-    decoded = read_object(call.body, call.content_type, expected)
-    call.warnings.extend(warnings_of(decoded.problems, options.field_validation, expected))
+def read_posted_object(request: ApiRequest, expected: ExpectedKind) -> PostedObject:
+    """The object in a request; ApiError if it is not of the expected kind, or of another namespace."""
+    options = write_options(request.query, "CreateOptions")
+    decoded = read_object(request.body, request.content_type, expected)
+    request.warnings.extend(warnings_of(decoded.problems, options.field_validation, expected))
     document = normal_form(decoded.document, expected.definition)
-    # The uid stays: a token request says by it which account it means, and a review must be empty of it.
+    # The uid stays: a token request says by it which account it scope, and a review must be empty of it.
     metadata = {field: value for field, value in document["metadata"].items() if field not in _SYSTEM_FIELDS}
-    if not call.subresource:
+    if not request.subresource:
         metadata.pop("uid", None)
-    if call.namespace and metadata.setdefault("namespace", call.namespace) != call.namespace:
+    if request.namespace and metadata.setdefault("namespace", request.namespace) != request.namespace:
         raise namespace_mismatch()
-    if not call.namespace:
+    if not request.namespace:
         metadata.pop("namespace", None)
     return PostedObject(document | {"metadata": metadata}, options, expected.definition)
 
@@ -338,6 +338,6 @@ Ts = TypeVarTuple("Ts")
 LARGE_BYTES = 64 * 1024
 
 
-async def decode_in_thread(call: ApiRequest, read: Callable[[*Ts], T], *args: *Ts) -> T:
-    """What `read` makes of the call's body, in a thread if that is large; it must change nothing but the call."""
-    return await asyncio.to_thread(read, *args) if len(call.body) > LARGE_BYTES else read(*args)
+async def decode_in_thread(request: ApiRequest, read: Callable[[*Ts], T], *args: *Ts) -> T:
+    """What `read` makes of the request's body, in a thread if that is large; it must change nothing but the request."""
+    return await asyncio.to_thread(read, *args) if len(request.body) > LARGE_BYTES else read(*args)

@@ -59,7 +59,7 @@ async def test_taken_name_is_told_apart_from_one_on_its_way_out(asker: Asker) ->
 async def test_generated_names_are_tried_until_one_is_free(asker: Asker) -> None:
     """A collision costs another try, not the request; eight in a row give up."""
     suffixes = iter(["bbbbb", "bbbbb", "ccccc", *["ccccc"] * 8])
-    asker.api.server._means.ids.suffix = lambda: next(suffixes)  # type: ignore[method-assign]
+    asker.api.server._scope.ids.suffix = lambda: next(suffixes)  # type: ignore[method-assign]
     body = {"metadata": {"generateName": f"{'x' * 60}-"}}
     names = [(await asker.ask("POST", MAPS, body))["metadata"]["name"] for _ in range(2)]
     assert names == [f"{'x' * 58}bbbbb", f"{'x' * 58}ccccc"]
