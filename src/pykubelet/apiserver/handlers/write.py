@@ -1,8 +1,11 @@
-"""One create, update, patch or delete: what handlers depend on, the request's options, its metadata rules.
+"""What create, update, patch and delete share: dependencies, options, warnings and metadata rules.
 
 The metadata functions hold for objects of every kind. They return new documents and never change their arguments.
 
-Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/rest.go, staging/src/k8s.io/apiserver/pkg/registry/rest/meta.go, staging/src/k8s.io/apiserver/pkg/registry/rest/create.go, staging/src/k8s.io/apiserver/pkg/registry/rest/update.go
+Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/rest.go,
+staging/src/k8s.io/apiserver/pkg/registry/rest/meta.go,
+staging/src/k8s.io/apiserver/pkg/registry/rest/create.go,
+staging/src/k8s.io/apiserver/pkg/registry/rest/update.go
 """
 
 from collections.abc import Callable, Sequence
