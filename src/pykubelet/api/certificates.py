@@ -1,6 +1,4 @@
-"""Requests for certificates: what is asked for, and whether a node may ask for that (pure).
-
-In: the PEM text of a request and the usages beside it. Out: the parsed request, or a word for what is wrong with it.
+"""Certificate signing requests: parsing, and the rules for kubelet client and serving certificates.
 
 Upstream: pkg/apis/certificates/helpers.go, staging/src/k8s.io/api/certificates/v1/types.go
 """
@@ -17,10 +15,10 @@ KUBELET_SERVING_SIGNER = "kubernetes.io/kubelet-serving"
 LEGACY_SIGNER = "kubernetes.io/legacy-unknown"
 
 APPROVED, DENIED, FAILED = "Approved", "Denied", "Failed"
-"""Types of conditions."""
+"""Condition types of a CertificateSigningRequest."""
 
 NODE_PREFIX, NODES_GROUP = "system:node:", "system:nodes"
-"""The user and the group that the certificate of a node names."""
+"""The user name prefix and the group in the certificate of a node."""
 
 DIGITAL_SIGNATURE, KEY_ENCIPHERMENT = "digital signature", "key encipherment"
 CLIENT_AUTH, SERVER_AUTH = "client auth", "server auth"
@@ -29,11 +27,11 @@ _MARK = b"-----BEGIN CERTIFICATE REQUEST-----"
 
 
 class RequestError(ValueError):
-    """A text is no request for a certificate, or its signature is not by the key it names."""
+    """The text is not a certificate request, or is not signed by the key it contains."""
 
 
 def parse_request(pem: bytes) -> x509.CertificateSigningRequest:
-    """The request in a PEM text; RequestError if there is none."""
+    """Parses a PEM request; raises RequestError."""
     start = pem.find(b"-----BEGIN ")
     if start < 0 or not pem[start:].startswith(_MARK):
         raise RequestError("PEM block type must be CERTIFICATE REQUEST")
@@ -44,7 +42,7 @@ def parse_request(pem: bytes) -> x509.CertificateSigningRequest:
 
 
 def signed_request(pem: bytes) -> x509.CertificateSigningRequest:
-    """The same, if whoever made the request has the key that it names."""
+    """Parses a PEM request and verifies its signature; raises RequestError."""
     request = parse_request(pem)
     try:
         is_signed = request.is_signature_valid
@@ -56,17 +54,17 @@ def signed_request(pem: bytes) -> x509.CertificateSigningRequest:
 
 
 def common_name(request: x509.CertificateSigningRequest) -> str:
-    """Whom the certificate shall name; Go takes the last of several."""
+    """Returns the requested common name; like Go, the last of several."""
     return ["", *_subject(request, NameOID.COMMON_NAME)][-1]
 
 
 def organizations(request: x509.CertificateSigningRequest) -> list[str]:
-    """The groups that the certificate shall name."""
+    """Returns the requested organizations, which become groups."""
     return _subject(request, NameOID.ORGANIZATION_NAME)
 
 
 def kubelet_client_problem(request: x509.CertificateSigningRequest, usages: Iterable[str]) -> str:
-    """Why this is no request for the client certificate of a node; empty if it is one."""
+    """Explains why this is not a request for a kubelet client certificate; empty if it is one."""
     names = _names(request)
     if organizations(request) != [NODES_GROUP]:
         return "subject organization is not system:nodes"
@@ -79,7 +77,7 @@ def kubelet_client_problem(request: x509.CertificateSigningRequest, usages: Iter
 
 
 def kubelet_serving_problem(request: x509.CertificateSigningRequest, usages: Iterable[str]) -> str:
-    """Why this is no request for the serving certificate of a node; empty if it is one."""
+    """Explains why this is not a request for a kubelet serving certificate; empty if it is one."""
     names = _names(request)
     if organizations(request) != [NODES_GROUP]:
         return "subject organization is not system:nodes"
@@ -104,7 +102,7 @@ _KINDS_OF_NAMES: dict[type[x509.GeneralName], str] = {
 
 
 def _usages_problem(usages: Iterable[str], purpose: str) -> str:
-    # Keys that are not RSA keys encipher nothing.
+    # Only RSA keys need key encipherment.
     plain = {DIGITAL_SIGNATURE, purpose}
     if set(usages) in (plain, plain | {KEY_ENCIPHERMENT}):
         return ""

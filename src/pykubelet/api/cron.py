@@ -1,13 +1,11 @@
-"""The syntax of schedules: five fields of numbers, names, ranges, steps; or a word such as `@daily`.
+"""Cron schedules: parsing and the next time a schedule is due.
 
-In: the text. Out: a schedule, or the first complaint in the words of the Go library.
+Accepts five fields of numbers, names, ranges and steps, or descriptors such as `@daily` and `@every 1h`; errors have
+the messages of the Go library. In an hour that daylight saving skips nothing is due; in a repeated hour a schedule is
+due twice.
 
-Upstream: ParseStandard in github.com/robfig/cron/v3/parser.go
-
-When a schedule is due next.
-
-A day that the clock skips an hour has no such hour: what was due in it is not. An hour that the clock shows twice is
-due twice. Upstream: SpecSchedule.Next in github.com/robfig/cron/v3/spec.go, ConstantDelaySchedule in constantdelay.go.
+Upstream: vendor/github.com/robfig/cron/v3/parser.go, vendor/github.com/robfig/cron/v3/spec.go,
+vendor/github.com/robfig/cron/v3/constantdelay.go
 """
 
 import re
@@ -42,7 +40,7 @@ _UNITS = {
     "m": 60 * _SECOND,
     "h": 3600 * _SECOND,
 }
-"""Nanoseconds of each."""
+"""Nanoseconds per unit."""
 _DURATION_PART = re.compile(r"([0-9]*)(\.[0-9]*)?([^0-9.]*)")
 
 
@@ -56,12 +54,12 @@ _FIELDS = (_Bounds(0, 59), _Bounds(0, 23), _Bounds(1, 31), _Bounds(1, 12, _MONTH
 
 
 class ScheduleError(ValueError):
-    """The text is no schedule; the message is the Go library's."""
+    """The text is not a schedule; the message is the Go library's."""
 
 
 @dataclass(frozen=True, slots=True)
 class CalendarSchedule:
-    """Due whenever a clock on the wall shows the right minute, hour, day and month."""
+    """Due when the wall clock shows a matching minute, hour, day and month."""
 
     minutes: frozenset[int]
     hours: frozenset[int]
@@ -70,14 +68,14 @@ class CalendarSchedule:
     weekdays: frozenset[int]
     """Sunday is 0."""
     needs_both_days: bool
-    """Days of the month and of the week: one of them is open, so that the other decides; else either is enough."""
+    """Whether day of month and day of week must both match; otherwise either suffices. True if one of them is `*`."""
     zone: str | None = None
-    """Where the clock hangs; None is the machine's own time zone."""
+    """The time zone; None is the machine's own."""
 
 
 @dataclass(frozen=True, slots=True)
 class IntervalSchedule:
-    """Due so long after the last time."""
+    """Due a fixed time after the previous run."""
 
     seconds: int
 
@@ -86,7 +84,7 @@ Schedule: TypeAlias = CalendarSchedule | IntervalSchedule
 
 
 def schedule_problem(text: str) -> str | None:
-    """What is wrong with a schedule."""
+    """Returns the error message for an invalid schedule; empty if valid."""
     try:
         parse_schedule(text)
     except ScheduleError as error:
@@ -95,7 +93,7 @@ def schedule_problem(text: str) -> str | None:
 
 
 def parse_schedule(text: str) -> Schedule:
-    """Read a schedule; ScheduleError if it is none."""
+    """Parses a schedule; raises ScheduleError."""
     if not text:
         raise ScheduleError("empty spec string")
     zone = None
@@ -127,7 +125,7 @@ def _interval(text: str) -> IntervalSchedule:
 
 
 def _field(text: str, bounds: _Bounds) -> tuple[frozenset[int], bool]:
-    """The numbers that a field stands for, and whether it is open: a star without a step."""
+    """Returns the numbers of a field, and whether it is a `*` without a step."""
     ranges = [_range(part, bounds) for part in filter(None, text.split(","))]
     return frozenset(number for numbers, _ in ranges for number in numbers), any(is_open for _, is_open in ranges)
 
@@ -146,7 +144,7 @@ def _range(part: str, bounds: _Bounds) -> tuple[range, bool]:
     if len(steps) > 1:
         raise ScheduleError(f"too many slashes: {part}")
     step = _plain_number(steps[0]) if steps else 1
-    # A number before a step stands for everything from it on.
+    # A single number with a step means: from this number on.
     if steps and len(limits) == 1:
         end = bounds.high
     if start < bounds.low:
@@ -178,7 +176,7 @@ def _plain_number(text: str) -> int:
 
 
 def _duration(text: str) -> int:
-    """The nanoseconds that Go's time.ParseDuration reads from a text, or what it says about it."""
+    """Returns the nanoseconds that Go's time.ParseDuration reads, or its error message."""
     rest = text[1:] if text[:1] in {"+", "-"} else text
     if rest == "0":
         return 0
@@ -203,12 +201,12 @@ def _duration(text: str) -> int:
     return -total if text.startswith("-") else total
 
 
-# After so many years without a day that matches there will be none: the 31st of February.
+# If no day matches for so many years, none ever will (31 February, for example).
 _YEARS = 5
 
 
 def next_time(schedule: Schedule, after: datetime, local: tzinfo = UTC) -> datetime | None:
-    """The first time later than `after`, in UTC; None if there is none, or nobody knows the schedule's time zone.
+    """Returns the first time after `after`, in UTC; None if there is none or the time zone is unknown.
 
     `local` is the time zone of schedules that name none.
     """
@@ -220,7 +218,7 @@ def next_time(schedule: Schedule, after: datetime, local: tzinfo = UTC) -> datet
 
 
 def _next_on_calendar(schedule: CalendarSchedule, at: datetime, zone: tzinfo) -> datetime | None:
-    """The first time from `at` on. Fields are tried from the largest; one that does not match moves on to its next."""
+    """Returns the first match from `at` on; fields are advanced from the largest to the smallest."""
     shown = at.astimezone(zone)
     last_year = min(shown.year + _YEARS, date.max.year - 1)
     while shown.year <= last_year:

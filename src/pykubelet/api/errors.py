@@ -1,13 +1,15 @@
-"""The API's errors: one table of reason, code and class, for client and server alike.
+"""API errors: one table of reason, HTTP code and class, shared by client and server.
 
     ApiError
       BadRequest 400   Unauthorized 401   Forbidden 403   NotFound 404   MethodNotAllowed 405   NotAcceptable 406
       AlreadyExists 409   Conflict 409   Gone 410   Expired 410   TooLarge 413   UnsupportedMediaType 415
-      Invalid 422   TooManyRequests 429   InternalError 500   ServerTimeout 500   Unavailable 503   Timeout 504
-      NotReached (no answer at all: refused, cut, timed out)
+      Invalid 422   TooManyRequests 429   InternalError 500   ServerTimeout 500   ServiceUnavailable 503   Timeout 504
+      NotReached (no response: refused, cut, timed out)
 
-The server raises them and encodes `to_status`; the client gets the same class back from `from_status`. Callers ask
-two questions only: which class, and `retry` (may the same call work later?) or final.
+The server raises an error and encodes `to_status`; the client gets the same class back from `from_status`. Callers
+branch on the class and on `retry` (the same call may succeed later).
+
+Upstream: staging/src/k8s.io/apimachinery/pkg/api/errors/errors.go
 """
 
 from collections.abc import Sequence
@@ -17,7 +19,7 @@ from pykubelet.api.serializer import Document
 
 
 class ApiError(Exception):
-    """An API server said no, or said nothing."""
+    """The API server rejected a request, or did not respond."""
 
     reason: ClassVar[str] = ""
     code: ClassVar[int] = 500
@@ -32,20 +34,20 @@ class ApiError(Exception):
         self._shows_details = details is not None
         self.retry_after_seconds = retry_after_seconds
         self.warnings: Sequence[str] = ()
-        """What the server warns of besides; no part of the Status."""
+        """Warnings of the server, sent beside the Status."""
 
     @property
     def causes(self) -> Sequence[Document]:
-        """The single causes the server names, each with reason, message and field."""
+        """The causes in the Status, each with reason, message and field."""
         causes: Sequence[Document] = self.details.get("causes") or ()
         return causes
 
     def has_cause(self, reason: str) -> bool:
-        """Whether one of the causes has this reason (`NamespaceTerminating`, say)."""
+        """Whether a cause has this reason, for example `NamespaceTerminating`."""
         return any(cause.get("reason") == reason for cause in self.causes)
 
     def to_status(self) -> Document:
-        """The Status object a server answers with; details that were given are shown, even if there is nothing in them."""
+        """Returns the Status object of the response; details that were given appear even if they are empty."""
         status: Document = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -62,115 +64,115 @@ class ApiError(Exception):
 
 
 class BadRequest(ApiError):
-    """The request makes no sense."""
+    """The request is malformed or contradicts itself."""
 
     reason, code = "BadRequest", 400
 
 
 class Unauthorized(ApiError):
-    """We do not know who you are; credentials may have been renewed meanwhile."""
+    """The credentials are missing or invalid; the client may retry with renewed ones."""
 
     reason, code, retry = "Unauthorized", 401, True
 
 
 class Forbidden(ApiError):
-    """We know who you are, and you may not."""
+    """The user is not allowed to do this."""
 
     reason, code = "Forbidden", 403
 
 
 class NotFound(ApiError):
-    """There is no such object."""
+    """The object or resource does not exist."""
 
     reason, code = "NotFound", 404
 
 
 class MethodNotAllowed(ApiError):
-    """This resource does not take this verb."""
+    """The resource does not support this verb."""
 
     reason, code = "MethodNotAllowed", 405
 
 
 class NotAcceptable(ApiError):
-    """No form the client accepts can be given."""
+    """The server cannot produce a content type that the client accepts."""
 
     reason, code = "NotAcceptable", 406
 
 
 class AlreadyExists(ApiError):
-    """The name is taken."""
+    """An object of this name already exists."""
 
     reason, code = "AlreadyExists", 409
 
 
 class Conflict(ApiError):
-    """Someone else changed the object, or a precondition failed."""
+    """The object was modified concurrently, or a precondition failed."""
 
     reason, code = "Conflict", 409
 
 
 class Gone(ApiError):
-    """It was there and will not come back."""
+    """The resource no longer exists and will not return."""
 
     reason, code = "Gone", 410
 
 
 class Expired(Gone):
-    """That resource version is too old: list again."""
+    """The resource version is too old; the client must list again."""
 
     reason = "Expired"
 
 
 class TooLarge(ApiError):
-    """The request is bigger than the server takes."""
+    """The request body exceeds the server's limit."""
 
     reason, code = "RequestEntityTooLarge", 413
 
 
 class UnsupportedMediaType(ApiError):
-    """The server does not read this content type."""
+    """The server does not accept this content type."""
 
     reason, code = "UnsupportedMediaType", 415
 
 
 class Invalid(ApiError):
-    """The object breaks a rule; `causes` names each field."""
+    """The object failed validation; `causes` names each field."""
 
     reason, code = "Invalid", 422
 
 
 class TooManyRequests(ApiError):
-    """Come back after `retry_after_seconds`."""
+    """The server is overloaded; retry after `retry_after_seconds`."""
 
     reason, code, retry = "TooManyRequests", 429, True
 
 
 class InternalError(ApiError):
-    """The server failed."""
+    """The server failed to process the request."""
 
     reason, code, retry = "InternalError", 500, True
 
 
 class ServerTimeout(ApiError):
-    """The server gave up on it; try again."""
+    """The server stopped waiting for the operation; retry."""
 
     reason, code, retry = "ServerTimeout", 500, True
 
 
 class ServiceUnavailable(ApiError):
-    """The server is not ready."""
+    """The server is not ready to serve."""
 
     reason, code, retry = "ServiceUnavailable", 503, True
 
 
 class Timeout(ApiError):
-    """The request took too long."""
+    """The request exceeded its time limit."""
 
     reason, code, retry = "Timeout", 504, True
 
 
 class NotReached(ApiError):
-    """No answer came: whether the request was carried out is unknown."""
+    """No response arrived: whether the request was carried out is unknown."""
 
     reason, code, retry = "NotReached", 0, True
 
@@ -196,12 +198,12 @@ CLASSES: tuple[type[ApiError], ...] = (
     Timeout,
 )
 _BY_REASON = {kind.reason: kind for kind in CLASSES}
-# Where an answer carries no reason (a proxy's, say) the code decides; the plainer class of a shared code wins.
+# A response without a reason (from a proxy, for example) is classified by its code.
 _BY_CODE = {kind.code: kind for kind in reversed(CLASSES)} | {409: Conflict, 500: InternalError}
 
 
 def from_status(status: Any, code: int, *, retry_after_seconds: float | None = None) -> ApiError:
-    """The error for an answer: `status` is its body as a document (whatever came), `code` its HTTP code."""
+    """Creates the error for a response: `status` is the decoded body of any type, `code` the HTTP code."""
     document = status if isinstance(status, dict) else {}
     details = document.get("details")
     kind = _BY_REASON.get(str(document.get("reason", "")))

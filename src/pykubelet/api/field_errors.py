@@ -1,7 +1,4 @@
-"""Complaints about fields: kind, path, value, detail, and their texts.
-
-In: a path as text (`spec.containers[0].image`), the bad value, a detail. Out: a `FieldError`, whose text is the one
-that users of Kubernetes know.
+"""Validation errors of fields: type, path, bad value, detail, and Kubernetes' message texts.
 
 Upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/field/errors.go
 """
@@ -14,7 +11,7 @@ from typing import Any, Final
 
 
 class ErrorType(StrEnum):
-    """The kind of complaint; the value is the reason of a cause in a Status."""
+    """The type of a validation error; the value is the reason of a cause in a Status."""
 
     NOT_FOUND = "FieldValueNotFound"
     REQUIRED = "FieldValueRequired"
@@ -58,18 +55,18 @@ _JSON_ESCAPES = str.maketrans(
 
 
 OMITTED: Final = object()
-"""The bad value of a complaint whose text does not repeat it."""
+"""The bad value of an error whose message does not repeat it."""
 
 
 class TypedString(str):
-    """A text that Go keeps in a type of its own, or behind a pointer: messages show it as JSON."""
+    """A string that Go keeps in a named type or behind a pointer: messages show it as JSON."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One complaint about one field."""
+    """One validation error of one field."""
 
     type: ErrorType
     field: str
@@ -78,7 +75,7 @@ class FieldError:
 
     @property
     def body(self) -> str:
-        """The text without the path: the message of a cause in a Status."""
+        """The message without the path, as a cause in a Status has it."""
         text = _TITLES[self.type]
         if self.type not in _WITHOUT_VALUE and self.bad_value is not OMITTED:
             text += f": {_shown(self.bad_value)}"
@@ -89,12 +86,12 @@ class FieldError:
 
 
 def invalid(path: str, value: Any, detail: str) -> FieldError:
-    """The value breaks a rule that the detail states."""
+    """The value breaks the rule stated in the detail."""
     return FieldError(ErrorType.INVALID, path, value, detail)
 
 
 def each_invalid(path: str, value: Any, details: Iterable[str]) -> list[FieldError]:
-    """One complaint for each broken rule."""
+    """Returns one `invalid` error for each detail."""
     return [invalid(path, value, detail) for detail in details]
 
 
@@ -109,17 +106,17 @@ def forbidden(path: str, detail: str) -> FieldError:
 
 
 def duplicate(path: str, value: Any) -> FieldError:
-    """The value stands elsewhere already."""
+    """The value occurs twice in a list of unique values."""
     return FieldError(ErrorType.DUPLICATE, path, value)
 
 
 def not_found(path: str, value: Any, detail: str = "") -> FieldError:
-    """The value names something that is not there."""
+    """The value refers to something that does not exist."""
     return FieldError(ErrorType.NOT_FOUND, path, value, detail)
 
 
 def not_supported(path: str, value: Any, supported: Sequence[str]) -> FieldError:
-    """The value is none of a fixed few; they are listed in the order given."""
+    """The value is not one of the supported ones, which are listed in the given order."""
     detail = "supported values: " + ", ".join(go_quote(choice) for choice in supported)
     return FieldError(ErrorType.NOT_SUPPORTED, path, value, detail)
 
@@ -137,33 +134,33 @@ def too_many(path: str, count: int, limit: int) -> FieldError:
 
 
 def internal_error(path: str, detail: str) -> FieldError:
-    """Something went wrong that is nobody's fault."""
+    """The server failed to validate the field."""
     return FieldError(ErrorType.INTERNAL, path, "", detail)
 
 
 def list_text(errors: Sequence[FieldError]) -> str:
-    """All complaints as Go prints a list: what the kubelet says about a manifest."""
+    """Formats all errors as Go prints a list, for the kubelet's messages about a manifest."""
     return f"[{' '.join(map(str, errors))}]"
 
 
 def aggregate_text(errors: Sequence[FieldError]) -> str:
-    """All complaints, each text once, as the message of a Status has them."""
+    """Formats all errors, without duplicates, for the message of a Status."""
     texts = list(dict.fromkeys(map(str, errors)))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
 def go_quote(text: str) -> str:
-    """The text between double quotes, as Go's `%q` writes it."""
+    """Quotes a text like Go's `%q`."""
     return '"' + "".join(map(_escaped, text)) + '"'
 
 
 def go_json(value: Any) -> str:
-    """The value as Go's encoder writes it, which escapes what HTML might take for a tag."""
+    """Encodes a value like Go's `encoding/json`, which also escapes `<`, `>` and `&`."""
     return go_escaped(json.dumps(value, ensure_ascii=False, separators=(",", ":")))
 
 
 def go_escaped(text: str) -> str:
-    """JSON text with the further escapes that Go's encoder makes."""
+    """Adds Go's HTML escapes to a JSON text."""
     return text.translate(_JSON_ESCAPES)
 
 

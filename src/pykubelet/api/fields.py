@@ -19,14 +19,13 @@ _SPECIAL = re.compile(r"[\\,=]")
 
 @dataclass(frozen=True, slots=True)
 class FieldRequirement:
-    """One field that must have a value, or must not have it."""
+    """A field that must equal, or must not equal, a value."""
 
     field: str
     value: str
     equal: bool = True
 
     def matches(self, fields: Mapping[str, str]) -> bool:
-        """Whether the fields meet this requirement."""
         return (fields.get(self.field, "") == self.value) == self.equal
 
     def __str__(self) -> str:
@@ -35,20 +34,19 @@ class FieldRequirement:
 
 @dataclass(frozen=True, slots=True)
 class FieldSelector:
-    """All of its requirements must be met."""
+    """A conjunction of field requirements."""
 
     requirements: tuple[FieldRequirement, ...] = ()
 
     def matches(self, fields: Mapping[str, str]) -> bool:
-        """Whether an object with these fields is selected."""
         return all(requirement.matches(fields) for requirement in self.requirements)
 
     def empty(self) -> bool:
-        """Whether every object is selected because nothing is required."""
+        """Whether the selector has no requirements and matches every object."""
         return not self.requirements
 
     def required_value(self, field: str) -> str | None:
-        """The one value that the field must have, if any: what makes an index usable."""
+        """Returns the value that the field must have, if there is one; it allows the use of an index."""
         return next((one.value for one in self.requirements if one.equal and one.field == field), None)
 
     def __str__(self) -> str:
@@ -56,7 +54,7 @@ class FieldSelector:
 
 
 def parse_field_selector(text: str) -> FieldSelector:
-    """The selector that a text stands for; SelectorError with Kubernetes' message if none."""
+    """Parses a field selector string; raises SelectorError with Kubernetes' message."""
     requirements: list[FieldRequirement] = []
     for term in sorted(filter(None, _terms(text))):
         match = _OPERATOR.search(term)
@@ -69,12 +67,12 @@ def parse_field_selector(text: str) -> FieldSelector:
 
 
 def escape_value(value: str) -> str:
-    """The value as it may stand in a field selector."""
+    """Escapes a value for use in a field selector."""
     return _SPECIAL.sub(r"\\\g<0>", value)
 
 
 def unescape_value(text: str) -> str:
-    """The value that stands in a field selector; SelectorError at a stray special character."""
+    """Reverses `escape_value`; raises SelectorError at an unescaped special character."""
 
     def plain(match: re.Match[str]) -> str:
         character: str | None = match[1]
@@ -88,7 +86,7 @@ def unescape_value(text: str) -> str:
 
 
 def _terms(text: str) -> list[str]:
-    """The parts between commas that no backslash escapes."""
+    """Splits the text at commas that are not escaped."""
     terms: list[str] = []
     start = 0
     for match in _ESCAPE_OR_COMMA.finditer(text):

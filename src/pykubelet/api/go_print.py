@@ -1,16 +1,16 @@
-"""JSON values as the Go code sees them: equality and text.
+"""Equality and text of JSON values as Go sees them.
 
-In: plain dicts, lists, strings, numbers, booleans and None. Python holds 1, 1.0 and True for equal; Go decodes them into
-three types that are never equal, and a patch depends on the difference.
+Python treats 1, 1.0 and True as equal; Go decodes them into three types that are never equal, and patches depend on the
+difference. Ports `reflect.DeepEqual` and the `%v` verb of package fmt, as strategic merge patch uses them.
 
-Upstream: package reflect and package fmt of Go, as used by apimachinery/pkg/util/strategicpatch/patch.go.
+Upstream: staging/src/k8s.io/apimachinery/pkg/util/strategicpatch/patch.go
 """
 
 from decimal import Decimal
 from typing import Any, Final
 
 ABSENT: Final = object()
-"""Stands for "no such key" where None means null."""
+"""Marks a missing key where None means null."""
 
 _TYPE_NAMES: Final = {
     dict: "map[string]interface {}",
@@ -24,7 +24,7 @@ _TYPE_NAMES: Final = {
 
 
 def json_equal(left: Any, right: Any) -> bool:
-    """Whether two values are equal in type and content, at any depth."""
+    """Whether two values are deeply equal in type and content."""
     kind = type(left)
     if kind is not type(right):
         return False
@@ -38,19 +38,19 @@ def json_equal(left: Any, right: Any) -> bool:
 def _same_fields(left: dict[str, Any], right: dict[str, Any]) -> bool:
     for key, value in left.items():
         other = right.get(key, ABSENT)
-        # Most fields are strings, which equal nothing but strings: this saves a call for each.
+        # Fast path: most fields are strings, and a string equals only a string.
         if value != other if type(value) is str else not json_equal(value, other):
             return False
     return True
 
 
 def go_type_name(kind: type) -> str:
-    """The name Go prints for the type that a JSON value is decoded into."""
+    """Returns Go's name for the type a JSON value is decoded into."""
     return _TYPE_NAMES.get(kind, kind.__name__)
 
 
 def go_text(value: Any) -> str:
-    """The text that Go's verb %v makes of a value; merge keys are compared by it, and messages show it."""
+    """Formats a value like Go's `%v`: merge keys are compared by this text, and messages contain it."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict):
@@ -65,7 +65,7 @@ def go_text(value: Any) -> str:
 
 
 def _float_text(number: float) -> str:
-    """The shortest digits; with an exponent from a million on and below a ten-thousandth."""
+    """Formats a float with the fewest digits; with an exponent from 1e+06 and below 1e-04."""
     sign, digits, _ = Decimal(repr(number)).normalize().as_tuple()
     exponent = Decimal(repr(number)).adjusted() if number else 0
     if -4 <= exponent < 6:

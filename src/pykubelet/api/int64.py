@@ -1,10 +1,6 @@
-"""Go's 64-bit integers: their bounds, their text, and staying within them.
+"""Go's 64-bit integers, and counts given as an integer or a percentage.
 
-Upstream: the Go function strconv.ParseInt with base 10 and 64 bits
-
-A number that may be given as a share of another: 3, or "25%".
-
-Pure. Upstream: GetScaledValueFromIntOrPercent in k8s.io/apimachinery/pkg/util/intstr/intstr.go.
+Upstream: staging/src/k8s.io/apimachinery/pkg/util/intstr/intstr.go
 """
 
 import re
@@ -17,7 +13,7 @@ _TEXT = re.compile("([+-]?)0*+([0-9]{0,19})")  # 19 digits hold every 64-bit int
 
 
 def parse_int64(text: str) -> int | None:
-    """The number that this text is, or None if it is no decimal integer of 64 bits."""
+    """Parses a decimal 64-bit integer like Go's `strconv.ParseInt`; None if the text is not one."""
     match = _TEXT.fullmatch(text)
     if match is None or not text[-1:].isdigit():
         return None
@@ -26,18 +22,18 @@ def parse_int64(text: str) -> int | None:
 
 
 def int64_problem(text: str) -> str:
-    """Go's words for a text that is no decimal integer of 64 bits."""
+    """Returns the error message of Go's `strconv.ParseInt` for a text that is not a 64-bit integer."""
     problem = "value out of range" if re.fullmatch("[+-]?[0-9]+", text) else "invalid syntax"
     return f"strconv.ParseInt: parsing {go_quote(text)}: {problem}"
 
 
 def saturated(number: int) -> int:
-    """The 64-bit integer nearest to this number."""
+    """Clamps a number to the 64-bit range."""
     return max(MIN_INT64, min(MAX_INT64, number))
 
 
 def scaled_count(value: int | str, total: int, *, round_up: bool) -> int:
-    """The number itself, or so many hundredths of `total`; ValueError if it is neither."""
+    """Resolves an int-or-percent value: the integer, or the percentage of `total`; raises ValueError."""
     if isinstance(value, int):
         return value
     percent = parse_int64(value.removesuffix("%")) if value.endswith("%") else None

@@ -1,13 +1,10 @@
-"""Label selectors: requirements on labels, and whether labels meet them.
+"""Label selectors: parsing, requirements and matching.
 
-In: a map of labels, or a LabelSelector (Struct, document or null). Out: a frozen `Selector`, which matches labels in
-time proportional to the number of its requirements. The string form is read by `pykubelet.api.labels`.
+Builds a frozen `Selector` from a map of labels, a LabelSelector (Struct, document or null) or a string such as `a=1,b
+in (x,y),!c`. Matching takes time proportional to the number of requirements.
 
-Upstream: staging/src/k8s.io/apimachinery/pkg/labels/selector.go, pkg/apis/meta/v1/helpers.go
-
-Label selector strings: `a=1,b in (x,y),!c` in, a Selector out.
-
-Upstream: staging/src/k8s.io/apimachinery/pkg/labels/selector.go (Lexer, Parser)
+Upstream: staging/src/k8s.io/apimachinery/pkg/labels/selector.go,
+staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/helpers.go
 """
 
 import re
@@ -24,11 +21,11 @@ from pykubelet.api.serializer import Document, from_document
 
 
 class SelectorError(ValueError):
-    """The selector is not one; the message is Kubernetes' own."""
+    """The selector is invalid; the message is Kubernetes' own."""
 
 
 class Operator(StrEnum):
-    """How a requirement relates a key to its values; the value is the operator's name in messages."""
+    """The operator of a requirement; the value is its name in messages."""
 
     IN = "in"
     NOT_IN = "notin"
@@ -57,7 +54,7 @@ _SIGNS = {Operator.IN: " in ", Operator.NOT_IN: " notin ", Operator.GREATER_THAN
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """One condition on one label; made valid by `requirement`."""
+    """One condition on one label; `requirement` creates and validates it."""
 
     key: str
     operator: Operator
@@ -68,7 +65,6 @@ class Requirement:
         object.__setattr__(self, "_members", frozenset(self.values))
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether the labels meet this requirement."""
         value = labels.get(self.key)
         if self.operator in _UNARY:
             return (value is not None) == (self.operator is Operator.EXISTS)
@@ -94,7 +90,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """All of its requirements must be met; `nothing` is the one selector that no labels match."""
+    """A conjunction of requirements; `nothing` marks the selector that matches no object."""
 
     requirements: tuple[Requirement, ...] = ()
     nothing: bool = False
@@ -104,7 +100,7 @@ class Selector:
         return not self.nothing and all(requirement.matches(labels) for requirement in self.requirements)
 
     def empty(self) -> bool:
-        """Whether every object is selected because nothing is required."""
+        """Whether the selector has no requirements and matches every object."""
         return not self.requirements and not self.nothing
 
     def __str__(self) -> str:
@@ -116,7 +112,7 @@ NOTHING = Selector(nothing=True)
 
 
 def requirement(key: str, operator: Operator, values: Sequence[str] = ()) -> Requirement:
-    """A valid requirement; SelectorError if key, operator and values do not go together."""
+    """Creates a valid requirement; raises SelectorError if key, operator and values do not fit together."""
     errors: list[FieldError] = []
     if messages := qualified_name_errors(key):
         errors.append(invalid("key", key, "; ".join(messages)))
@@ -130,17 +126,17 @@ def requirement(key: str, operator: Operator, values: Sequence[str] = ()) -> Req
 
 
 def sorted_selector(requirements: Iterable[Requirement]) -> Selector:
-    """A selector of these requirements in the order of their keys, which its string form has."""
+    """Creates a selector whose requirements, and thus its string form, are sorted by key."""
     return Selector(tuple(sorted(requirements, key=lambda one: one.key)))
 
 
 def selector_from_labels(labels: Mapping[str, str]) -> Selector:
-    """The selector of objects that have all these labels; not validated, as they come from an object."""
+    """Creates a selector that requires all these labels, without validating them."""
     return sorted_selector(Requirement(key, Operator.EQUALS, (value,)) for key, value in labels.items())
 
 
 def selector_from_object(label_selector: LabelSelector | None) -> Selector:
-    """What a LabelSelector selects: none selects nothing, an empty one everything; SelectorError if invalid."""
+    """Converts a LabelSelector: None matches nothing, an empty one everything; raises SelectorError."""
     if label_selector is None:
         return NOTHING
     requirements = [requirement(key, Operator.EQUALS, (value,)) for key, value in label_selector.match_labels.items()]
@@ -153,12 +149,12 @@ def selector_from_object(label_selector: LabelSelector | None) -> Selector:
 
 
 def selector_from_document(document: Document | None) -> Selector:
-    """The same for a LabelSelector as it stands in a document."""
+    """Converts a LabelSelector given as a document, like `selector_from_object`."""
     return selector_from_object(None if document is None else from_document(document, LabelSelector))
 
 
 def _values_errors(operator: Operator, values: Sequence[str]) -> list[FieldError]:
-    """Whether there are as many values as the operator takes, and of its kind."""
+    """Checks the number and the type of values that an operator takes."""
     shown = list(values) or None
     if operator in _SETS and not values:
         return [invalid("values", shown, "for 'in', 'notin' operators, values set can't be empty")]
@@ -178,7 +174,7 @@ def _values_errors(operator: Operator, values: Sequence[str]) -> list[FieldError
     return errors
 
 
-# Upstream's scanner reads a NUL as the end of a token, and as the end of everything where a token should start.
+# Upstream's lexer treats NUL as the end of a token, and as the end of the text where a token should start.
 _TOKEN = re.compile(r"[ \t\r\n]*+(?:(?P<symbol>[=!]=|[=!(),<>])|(?P<word>[^\0=!(),<> \t\r\n]++))\0?+")
 _OPERATORS = {
     "in": Operator.IN,
@@ -200,7 +196,7 @@ _END = _Token("")
 
 
 def parse_selector(text: str) -> Selector:
-    """The selector that a text stands for; SelectorError with Kubernetes' message if none."""
+    """Parses a selector string; raises SelectorError with Kubernetes' message."""
     tokens = _Tokens(text)
     requirements: list[Requirement] = []
     while tokens.next != _END:
@@ -221,7 +217,7 @@ def parse_selector(text: str) -> Selector:
 
 
 class _Tokens:
-    """The tokens of a text, the one that comes next in view; after the last comes the end, again and again."""
+    """The lexer, with one token of lookahead; past the end it keeps returning the end token."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -275,7 +271,7 @@ def _exact_value(tokens: _Tokens) -> str:
 
 
 def _value_set(tokens: _Tokens) -> set[str]:
-    """The values between parentheses, where nothing between commas is the empty value."""
+    """Parses the values in parentheses; nothing between two commas is the empty value."""
     opening = tokens.take()
     if opening.text != "(":
         raise SelectorError(f"found '{opening.text}' expected: '('")
@@ -304,5 +300,5 @@ def _one_value(tokens: _Tokens, values: set[str]) -> None:
         values.add("")
     if tokens.next.text == ",":
         tokens.take()
-        if tokens.next.text == ")":  # upstream wants a value behind two commas
+        if tokens.next.text == ")":  # Upstream requires a value after two commas.
             raise SelectorError("found ')', expected: ',', or identifier")

@@ -1,10 +1,10 @@
-"""Manifests to the objects in them, read strictly: every document, every list.
+"""Reads manifests strictly: every document and every List, with file, line and field of each error.
 
-In: the bytes of a file or an answer, and its name. Out: a `Manifest` of plain documents that fit their kinds, or a
-`ManifestError` with everything that is wrong, each with line, column and field. `wire.from_document` makes Structs of them.
-Upstream reads the first document of a file and drops fields it does not know; both are mistakes nobody sees.
+The result is a `Manifest` of plain documents that fit their kinds, or a `ManifestError` with all problems. Unlike
+upstream, which reads only the first document of a file and drops unknown fields silently, nothing is ignored.
+`serializer.from_document` turns the documents into Structs.
 
-Upstream: pkg/kubelet/config/common.go (what is replaced), k8s.io/cli-runtime/pkg/resource (documents and lists).
+Upstream: pkg/kubelet/config/common.go, staging/src/k8s.io/cli-runtime/pkg/resource/visitor.go
 """
 
 import re
@@ -26,7 +26,7 @@ _LIST_FIELDS = ("apiVersion", "kind", "metadata", "items")
 
 @dataclass(frozen=True, slots=True)
 class ManifestItem:
-    """One object of a manifest; `index` counts all objects of the manifest from 0."""
+    """One object of a manifest; `index` counts the objects of the manifest from 0."""
 
     document: Document = field(repr=False)
     api_version: str
@@ -38,18 +38,18 @@ class ManifestItem:
 
     @property
     def line(self) -> int:
-        """The line at which the object starts."""
+        """The line on which the object starts."""
         return (self._source.value_position(self._path) if self._path else self._source.at).line
 
     def problem(self, field: str, message: str) -> "ManifestProblem":
-        """What is wrong with a field (`spec.containers[0].image`), at its place or that of the nearest thing around it."""
+        """Creates a problem at a field (`spec.containers[0].image`), or at its nearest parent that is in the text."""
         at = self._source.value_position((*self._path, *_path_of(field)))
         return ManifestProblem(self.origin, at.line, at.column, field, message)
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The objects of one file or answer, in their order; none if it is an explicit empty list."""
+    """The objects of one file or response in order; empty only for an explicit empty list."""
 
     origin: str
     items: tuple[ManifestItem, ...]
@@ -57,7 +57,7 @@ class Manifest:
 
 @dataclass(frozen=True, slots=True)
 class ManifestProblem:
-    """One mistake and its place; line and column are 0, and the path empty, where there is no such thing."""
+    """One problem and its position; line and column are 0 and the path is empty if they are unknown."""
 
     origin: str
     line: int
@@ -71,7 +71,7 @@ class ManifestProblem:
 
 
 class ManifestError(ValueError):
-    """A manifest is not usable; `problems` says why, in the order of its lines."""
+    """The manifest is invalid; `problems` lists why, in line order."""
 
     def __init__(self, problems: tuple[ManifestProblem, ...]) -> None:
         super().__init__("\n".join(map(str, problems)))
@@ -79,9 +79,9 @@ class ManifestError(ValueError):
 
 
 def read_manifest(data: bytes, *, origin: str, max_bytes: int = MAX_BYTES) -> Manifest:
-    """Every object of a YAML or JSON text; raises ManifestError if anything in it is wrong.
+    """Reads every object of a YAML or JSON text; raises ManifestError if any is invalid.
 
-    Empty documents are passed over, but a text without any object is an error. An explicit list may be empty.
+    Empty documents are skipped, but a text without any object is an error. An explicit list may be empty.
     """
     found = read_each(data, origin=origin, max_bytes=max_bytes)
     if found.problems:
@@ -91,14 +91,14 @@ def read_manifest(data: bytes, *, origin: str, max_bytes: int = MAX_BYTES) -> Ma
 
 @dataclass(frozen=True, slots=True)
 class ManifestReading:
-    """The objects of all documents that are right, and what is wrong with the others, in the order of the lines."""
+    """The valid objects of a manifest, and the problems of the others in line order."""
 
     items: tuple[ManifestItem, ...]
     problems: tuple[ManifestProblem, ...]
 
 
 def read_each(data: bytes, *, origin: str, max_bytes: int = MAX_BYTES) -> ManifestReading:
-    """The same, for those who go on after a document that is wrong."""
+    """Reads a manifest like `read_manifest`, but keeps the valid documents beside invalid ones."""
     stream = read_stream(data, max_bytes=max_bytes)
     problems = [ManifestProblem(origin, error.line, error.column, "", error.message) for error in stream.errors]
     items: list[ManifestItem] = []
@@ -119,7 +119,7 @@ def read_each(data: bytes, *, origin: str, max_bytes: int = MAX_BYTES) -> Manife
 
 
 def path_text(path: Path) -> str:
-    """spec.containers[0].env[1].name; keys that are no plain words stand in brackets."""
+    """Formats a path: spec.containers[0].env[1].name; keys with special characters are in brackets."""
     text = ""
     for step in path:
         if isinstance(step, int) or not _PLAIN_STEP.fullmatch(step):
@@ -130,13 +130,13 @@ def path_text(path: Path) -> str:
 
 
 def _path_of(field: str) -> Path:
-    """The path that a text such as `path_text` writes stands for."""
+    """Parses what `path_text` writes."""
     found = (match.group(1) or match.group(2) or "" for match in _STEP.finditer(field))
     return tuple(int(step) if step.isdecimal() else step for step in found)
 
 
 class _Reading:
-    """One document on its way to objects."""
+    """Collects the objects and problems of one document."""
 
     def __init__(self, source: YamlDocument, origin: str, first_index: int) -> None:
         self.items: list[ManifestItem] = []
@@ -146,7 +146,7 @@ class _Reading:
         self._findings: list[StrictDecodingError] = []
 
     def read(self, value: Any, path: Path, default: tuple[str, str] | None = None) -> None:
-        """Takes in the object at this path, or if it is a list its elements, which may leave out what `default` has."""
+        """Adds the object at this path, or the elements of a List, whose kind defaults to `default`."""
         if not isinstance(value, dict):
             self._findings.append(StrictDecodingError(path, f"expected an object, found {found(value, secret=True)}"))
             return
@@ -167,7 +167,7 @@ class _Reading:
             self.items.append(ManifestItem(value, api_version, kind, self._origin, index, self._source, path))
 
     def problems(self) -> Iterator[ManifestProblem]:
-        """What is wrong, with places."""
+        """Returns the problems with their positions."""
         for path, at, first in self._source.duplicates():
             message = f"key is given twice (first at line {first.line})"
             yield ManifestProblem(self._origin, at.line, at.column, path_text(path), message)
@@ -215,5 +215,5 @@ def _is_list(api_version: str, kind: str, value: Document) -> bool:
     if not kind.endswith("List"):
         return False
     element = kind.removesuffix("List")
-    # A custom resource may be called a list without being one.
+    # A custom resource may have a kind that ends in `List` without being one.
     return not element or definition_of(api_version, element) is not None or isinstance(value.get("items"), list)

@@ -1,15 +1,12 @@
-"""The syntax of names: labels, subdomains, keys, ports, variables.
+"""Syntax rules of names, labels, ports, environment variables, IP addresses and CIDRs.
 
-Text or a number in, a list of Kubernetes' own complaints out; an empty list means valid. Lengths count bytes of UTF-8,
-and every expression is matched against the whole text in time linear in its length.
+Each `*_errors` function returns Kubernetes' own error messages; an empty list means valid. Lengths count UTF-8 bytes,
+and every regular expression matches the whole text in linear time. Older API fields accept IP addresses with leading
+zeros; `parse_address` and `parse_network` read those.
 
-Upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go and ip.go, pkg/api/validation/path/name.go
-
-IP addresses and networks as the older fields of the API take them: zeros may lead each part.
-
-In: text. Out: the address or network, or None if the text is none.
-
-Upstream: ParseIPSloppy and ParseCIDRSloppy in vendor/k8s.io/utils/net
+Upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go,
+staging/src/k8s.io/apimachinery/pkg/util/validation/ip.go,
+staging/src/k8s.io/apimachinery/pkg/api/validation/path/name.go, vendor/k8s.io/utils/net/parse.go
 """
 
 import re
@@ -40,34 +37,33 @@ DNS1123_LABEL_MAX_LENGTH = 63
 DNS1123_SUBDOMAIN_MAX_LENGTH = 253
 DNS1035_LABEL_MAX_LENGTH = 63
 PORT_NAME_MAX_LENGTH = 15
-# What the container runtimes take as the largest user or group id.
+# The largest user or group id that container runtimes accept.
 MAX_ID = 2**31 - 1
 
 
 def max_length_error(length: int) -> str:
-    """The complaint about a text of more than `length` bytes."""
+    """Returns the message for a text of more than `length` bytes."""
     return f"must be no more than {length} characters"
 
 
 def regex_error(message: str, expression: str, *examples: str) -> str:
-    """The complaint about a text that an expression does not match, with examples that it does."""
+    """Returns the message for a text that does not match an expression, with valid examples."""
     shown = " or ".join(f"'{example}', " for example in examples)
     return f"{message} ({'e.g. ' if examples else ''}{shown}regex used for validation is '{expression}')"
 
 
 def empty_error() -> str:
-    """The complaint about a text that must not be empty."""
     return "must be non-empty"
 
 
 def inclusive_range_error(low: int, high: int) -> str:
-    """The complaint about a number outside a range."""
+    """Returns the message for a number outside an inclusive range."""
     return f"must be between {low} and {high}, inclusive"
 
 
 def qualified_name_errors(value: str) -> list[str]:
-    """Whether the value is a name with an optional subdomain before it, as keys of labels and annotations are."""
-    # Most keys are this plain, and every object has many of them.
+    """Checks a name with an optional DNS subdomain prefix: the syntax of label and annotation keys."""
+    # Fast path: most keys are plain, and every object has many.
     if len(value) <= QUALIFIED_NAME_MAX_LENGTH and _QUALIFIED_NAME.fullmatch(value):
         return []
     syntax = regex_error(
@@ -95,7 +91,6 @@ def qualified_name_errors(value: str) -> list[str]:
 
 
 def label_value_errors(value: str) -> list[str]:
-    """Whether the value may stand as the value of a label."""
     if len(value) <= LABEL_VALUE_MAX_LENGTH and _LABEL_VALUE.fullmatch(value):
         return []
     return _length_errors(value, LABEL_VALUE_MAX_LENGTH) + _regex_errors(
@@ -109,7 +104,7 @@ def label_value_errors(value: str) -> list[str]:
 
 
 def dns1123_label_errors(value: str) -> list[str]:
-    """Whether the value is a lower-case label of RFC 1123."""
+    """Checks a lower-case RFC 1123 label."""
     if len(value) <= DNS1123_LABEL_MAX_LENGTH and _DNS1123_LABEL.fullmatch(value):
         return []
     errors = _length_errors(value, DNS1123_LABEL_MAX_LENGTH)
@@ -125,7 +120,7 @@ def dns1123_label_errors(value: str) -> list[str]:
 
 
 def dns1123_subdomain_errors(value: str) -> list[str]:
-    """Whether the value is a lower-case subdomain of RFC 1123, as most names of objects are."""
+    """Checks a lower-case RFC 1123 subdomain, the syntax of most object names."""
     if len(value) <= DNS1123_SUBDOMAIN_MAX_LENGTH and _DNS1123_SUBDOMAIN.fullmatch(value):
         return []
     return _length_errors(value, DNS1123_SUBDOMAIN_MAX_LENGTH) + _regex_errors(
@@ -137,7 +132,7 @@ def dns1123_subdomain_errors(value: str) -> list[str]:
 
 
 def dns1123_subdomain_with_underscore_errors(value: str) -> list[str]:
-    """Whether the value is a subdomain whose labels may also hold underscores."""
+    """Checks a subdomain whose labels may also contain underscores."""
     return _length_errors(value, DNS1123_SUBDOMAIN_MAX_LENGTH) + _regex_errors(
         value,
         "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must start and end with an alphanumeric character",
@@ -147,7 +142,7 @@ def dns1123_subdomain_with_underscore_errors(value: str) -> list[str]:
 
 
 def wildcard_dns1123_subdomain_errors(value: str) -> list[str]:
-    """Whether the value is a subdomain after a leading `*.`."""
+    """Checks a subdomain after a leading `*.`."""
     return _length_errors(value, DNS1123_SUBDOMAIN_MAX_LENGTH) + _regex_errors(
         value,
         "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character",
@@ -157,7 +152,7 @@ def wildcard_dns1123_subdomain_errors(value: str) -> list[str]:
 
 
 def dns1035_label_errors(value: str) -> list[str]:
-    """Whether the value is a lower-case label of RFC 1035, which starts with a letter."""
+    """Checks a lower-case RFC 1035 label, which starts with a letter."""
     return _length_errors(value, DNS1035_LABEL_MAX_LENGTH) + _regex_errors(
         value,
         "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character",
@@ -168,7 +163,7 @@ def dns1035_label_errors(value: str) -> list[str]:
 
 
 def c_identifier_errors(value: str) -> list[str]:
-    """Whether the value is an identifier of C, of any length."""
+    """Checks a C identifier of any length."""
     return _regex_errors(
         value,
         "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters or '_'",
@@ -180,7 +175,7 @@ def c_identifier_errors(value: str) -> list[str]:
 
 
 def env_var_name_errors(value: str) -> list[str]:
-    """Whether the value is a name of an environment variable under the old, narrow rule."""
+    """Checks an environment variable name by the original, strict rule."""
     return _regex_errors(
         value,
         "a valid environment variable name must consist of alphabetic characters, digits, '_', '-', or '.', and must not start with a digit",
@@ -192,7 +187,7 @@ def env_var_name_errors(value: str) -> list[str]:
 
 
 def relaxed_env_var_name_errors(value: str) -> list[str]:
-    """Whether the value is a name of an environment variable: printable ASCII without an equals sign."""
+    """Checks an environment variable name by the relaxed rule: printable ASCII without `=`."""
     if not value:
         return [f"environment variable name {empty_error()}"]
     if value.isascii() and value.isprintable() and "=" not in value:
@@ -201,7 +196,7 @@ def relaxed_env_var_name_errors(value: str) -> list[str]:
 
 
 def config_map_key_errors(value: str) -> list[str]:
-    """Whether the value may be a key of a ConfigMap or Secret, and so the name of a file."""
+    """Checks a key of a ConfigMap or Secret, which is also a file name."""
     return (
         _length_errors(value, DNS1123_SUBDOMAIN_MAX_LENGTH)
         + _regex_errors(
@@ -217,12 +212,12 @@ def config_map_key_errors(value: str) -> list[str]:
 
 
 def port_number_errors(port: int) -> list[str]:
-    """Whether the number is a port, zero not counted."""
+    """Checks a port number from 1 to 65535."""
     return in_range_errors(port, 1, 65535)
 
 
 def port_name_errors(value: str) -> list[str]:
-    """Whether the value is a name of a port: at most 15 of lower-case letters, digits and single inner hyphens."""
+    """Checks a port name: at most 15 lower-case letters, digits and single inner hyphens."""
     errors = _length_errors(value, PORT_NAME_MAX_LENGTH)
     if not re.fullmatch("[-a-z0-9]+", value):
         errors.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
@@ -236,36 +231,34 @@ def port_name_errors(value: str) -> list[str]:
 
 
 def in_range_errors(value: int, low: int, high: int) -> list[str]:
-    """Whether the number lies between both bounds, bounds included."""
+    """Checks a number against inclusive bounds."""
     return [] if low <= value <= high else [inclusive_range_error(low, high)]
 
 
 def user_id_errors(uid: int) -> list[str]:
-    """Whether the number can be the id of a user."""
     return in_range_errors(uid, 0, MAX_ID)
 
 
 def group_id_errors(gid: int) -> list[str]:
-    """Whether the number can be the id of a group."""
     return in_range_errors(gid, 0, MAX_ID)
 
 
 def percent_errors(value: str) -> list[str]:
-    """Whether the value is digits before a percent sign."""
+    """Checks for digits followed by a percent sign."""
     return _regex_errors(
         value, "a valid percent string must be a numeric string followed by an ending '%'", _PERCENT, "1%", "93%"
     )
 
 
 def http_header_name_errors(value: str) -> list[str]:
-    """Whether the value is a name of an HTTP header as Kubernetes sends it."""
+    """Checks an HTTP header name as probes and lifecycle hooks send it."""
     return _regex_errors(
         value, "a valid HTTP header must consist of alphanumeric characters or '-'", _HTTP_HEADER_NAME, "X-Header-Name"
     )
 
 
 def ip_errors(value: str) -> list[str]:
-    """Whether the value is an IP address as the older fields take it: zeros may lead each part of it."""
+    """Checks an IP address; each part may have leading zeros."""
     dotted_first = "." in value.partition(":")[0]
     if _is_ipv4(value) if dotted_first else _is_ipv6(value):
         return []
@@ -273,7 +266,7 @@ def ip_errors(value: str) -> list[str]:
 
 
 def cidr_errors(value: str) -> list[str]:
-    """Whether the value is an address and a prefix length as the older fields take them."""
+    """Checks a CIDR; each part of the address may have leading zeros."""
     address, _, length = value.partition("/")
     bits = 32 if _is_ipv4(address) else 128 if _is_ipv6(address) else -1
     if re.fullmatch("0*[0-9]{1,3}", length) and int(length[-3:]) <= bits:
@@ -282,14 +275,14 @@ def cidr_errors(value: str) -> list[str]:
 
 
 def path_segment_errors(value: str) -> list[str]:
-    """Whether the value can stand between two slashes of a path, as every name must."""
+    """Checks that the value can be one segment of a URL path, as every object name must."""
     if value in {".", ".."}:
         return [f"may not be '{value}'"]
     return [f"may not contain '{char}'" for char in "/%" if char in value]
 
 
 def byte_length(value: str) -> int:
-    """How long Go would call this text."""
+    """Returns the length in bytes of UTF-8, as Go's `len` does."""
     return len(value) if value.isascii() else len(value.encode("utf-8", errors="surrogatepass"))
 
 
@@ -315,7 +308,7 @@ def _is_ipv4(value: str) -> bool:
 def _is_ipv6(value: str) -> bool:
     head, ellipsis, tail = value.partition("::")
     groups = [group for side in (head, tail) if side for group in side.split(":")]
-    room = 7 if ellipsis else 8  # an ellipsis stands for one group of zeros at least
+    room = 7 if ellipsis else 8  # `::` stands for at least one group of zeros.
     if groups and "." in groups[-1] and value.endswith(groups[-1]):
         if not _is_ipv4(groups.pop()):
             return False
@@ -330,7 +323,7 @@ Network = IPv4Network | IPv6Network
 
 @lru_cache(maxsize=4096)
 def parse_address(text: str) -> Address | None:
-    """The address; one of version 4 that is written as one of version 6 stays what it is written as."""
+    """Parses an IP address, or returns None; an IPv4-mapped IPv6 address stays IPv6."""
     if ip_errors(text):
         return None
     if ":" not in text:
@@ -341,7 +334,7 @@ def parse_address(text: str) -> Address | None:
 
 
 def parse_network(text: str) -> Network | None:
-    """The network that an address and a prefix length lie in."""
+    """Parses a CIDR into the network that contains its address, or returns None."""
     if cidr_errors(text):
         return None
     address, _, length = text.partition("/")
@@ -349,7 +342,7 @@ def parse_network(text: str) -> Network | None:
 
 
 def unmapped(address: Address) -> Address:
-    """The address that Go treats as the same: of version 4, however it is written."""
+    """Returns the IPv4 address of an IPv4-mapped IPv6 address, which Go treats as equal."""
     return (isinstance(address, IPv6Address) and address.ipv4_mapped) or address
 
 

@@ -1,38 +1,37 @@
-"""A document as Kubernetes writes it back: no nulls, no empty fields but those it always writes.
+"""The normal form of a document: what Kubernetes writes back after decoding it into Go types.
 
-In: a document whose fields have the right types, and its definition. Out: a new one, sharing what is unchanged.
-Kubernetes reads a document into Go types and writes those. On the way fields that a kind does not have, nulls, and
-plain fields that are false, zero or empty are lost, while a field behind a pointer keeps its zero, and some fields are
-written whatever they hold. Times come out in UTC, quantities in canonical form. QuantityError if a quantity is none.
-A list that is absent stays so, even where Go would write null for it: rules that follow need not expect nulls.
+Unknown fields, nulls and empty plain fields are dropped; pointer fields keep their zero, and some fields are always
+written. Times become UTC and quantities canonical (QuantityError if one is invalid). An absent list stays absent even
+where Go writes null, so later rules see no nulls. The input must have correctly typed fields; the result shares its
+unchanged parts.
 
-Upstream: the JSON tags of staging/src/k8s.io/api, read by encoding/json; SetDefaults_ResourceList in
-pkg/apis/core/v1/defaults.go
+Upstream: staging/src/k8s.io/api/core/v1/types.go, pkg/apis/core/v1/defaults.go
 """
 
 from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any
 
-from pykubelet.api.schema import Field, canonical_quantity, canonical_resource_list, definitions
+from pykubelet.api.quantity import canonical_quantity, canonical_resource_list
+from pykubelet.api.schema import Field, definitions
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import MICRO_TIME_FIELDS, format_micro_time, format_time, parse_time
 
 _Change = Callable[[Any], Any]
 
 _EMPTY_SCALARS = {"string": "", "boolean": False, "integer": 0, "number": 0, "int-or-string": 0, "quantity": "0"}
-# What becomes of a field: kept as it is, or left out where it is empty. Any other field has a change of its own.
+# How a field is written: kept as it is, or omitted if empty. Other fields have a conversion function.
 _KEEP = object()
 _PLAIN = object()
 
 
 def normal_form(document: Document, definition: str) -> Document:
-    """The document as the API server would write it."""
+    """Returns the document as the API server would write it."""
     return _form(definition).written(document)
 
 
 class _Form:
-    """The fields of one definition with what becomes of each, worked out at its first use."""
+    """The conversion of each field of one definition, computed on first use."""
 
     __slots__ = ("_absent", "_fields")
 
@@ -41,7 +40,7 @@ class _Form:
         self._absent = tuple((name, _absent(field)) for name, field in fields.items() if _is_always_there(field))
 
     def written(self, document: Document) -> Document:
-        """The object with these fields only, each in its written form, and with those that are always there."""
+        """Converts the known fields of an object and adds those that are always written."""
         result: Document = {}
         rules = self._fields
         for name, value in document.items():
@@ -67,7 +66,7 @@ def _form(definition: str) -> _Form:
 
 
 def _rule(name: str, field: Field) -> Any:
-    """What becomes of a field that is there; a change that gives None leaves it out."""
+    """Returns the conversion of a present field; a conversion that returns None omits the field."""
     change = _change(name, field)
     if field.type in {"array", "map"}:
         is_kept = field.shape == "always"
@@ -80,10 +79,10 @@ def _rule(name: str, field: Field) -> Any:
 
 
 def _change(name: str, field: Field) -> _Change | None:
-    """How a value of this type is rewritten; None if it never is."""
+    """Returns the conversion of a value of this type; None if it never changes."""
     match field.type:
         case "ref":
-            # Definitions may hold themselves, so the inner form is looked up only when a value needs it.
+            # Definitions may be recursive, so the inner form is resolved only when a value needs it.
             reference = field.ref
             return lambda value: _form(reference).written(value)
         case "time":
@@ -109,7 +108,7 @@ def _is_always_there(field: Field) -> bool:
 
 
 def _absent(field: Field) -> Callable[[], Any]:
-    """What is written for a field that is not there."""
+    """Returns what is written for an absent field."""
     if field.type == "ref":
         reference = field.ref
         return lambda: _form(reference).written({})

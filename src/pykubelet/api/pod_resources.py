@@ -1,15 +1,10 @@
-"""Sums over a pod's containers: what all of them ask for, or may use, at once.
+"""Resources of a pod document: sums of requests and limits, and the QoS class.
 
-In: the spec of a pod whose quantities are in canonical form. Sidecars count together with the regular containers; an
-init container counts together with the sidecars before it, and the larger of both sums is the answer.
+Expects quantities in canonical form. Sidecars add to the regular containers; an init container adds to the sidecars
+started before it; the larger of both sums counts. This module works on documents and imports no Struct, so the API
+server can use it.
 
-Upstream: staging/src/k8s.io/component-helpers/resource/helpers.go
-
-The quality of service class of a pod: what it asks for decides who is evicted first.
-
-In: the spec of a pod after `default_pod`. Out: `Guaranteed`, `Burstable` or `BestEffort`.
-
-Upstream: ComputePodQOS in pkg/apis/core/helper/qos/qos.go
+Upstream: staging/src/k8s.io/component-helpers/resource/helpers.go, pkg/apis/core/helper/qos/qos.go
 """
 
 from collections.abc import Mapping
@@ -18,32 +13,31 @@ from pykubelet.api.quantity import Quantity, add, parse_quantity
 from pykubelet.api.serializer import Document
 
 HUGE_PAGES_PREFIX = "hugepages-"
-# Sorted, as messages list them.
+# In the order in which messages list them.
 POD_LEVEL_RESOURCES = ("cpu", HUGE_PAGES_PREFIX, "memory")
 
 
 def is_huge_page(resource: str) -> bool:
-    """Whether the resource is huge pages of some size."""
     return resource.startswith(HUGE_PAGES_PREFIX)
 
 
 def is_native(resource: str) -> bool:
-    """Whether the resource is one of Kubernetes' own, which have no domain or one of its domains."""
+    """Whether the resource belongs to Kubernetes: its name has no domain, or one that contains `kubernetes.io/`."""
     return "/" not in resource or "kubernetes.io/" in resource
 
 
 def is_overcommit_allowed(resource: str) -> bool:
-    """Whether the limit of the resource may be above its request."""
+    """Whether the limit of the resource may exceed its request."""
     return is_native(resource) and not is_huge_page(resource)
 
 
 def is_pod_level(resource: str) -> bool:
-    """Whether the resource may stand in the resources of a whole pod."""
+    """Whether the resource may be set for the pod as a whole."""
     return resource in {"cpu", "memory"} or is_huge_page(resource)
 
 
 def container_sums(spec: Document, side: str) -> Mapping[str, Quantity]:
-    """The `requests` or `limits` of all containers, by resource."""
+    """Sums the `requests` or `limits` of all containers, by resource."""
     total: dict[str, Quantity] = {}
     for container in spec.get("containers", ()):
         _add_to(total, _quantities(container, side))
@@ -83,10 +77,10 @@ _COUNTED = ("cpu", "memory")
 
 
 def qos_class(spec: Document) -> str:
-    """The class of a pod; resources of the whole pod count, where they are set, instead of the containers'."""
+    """Returns the QoS class of a pod; pod-level resources, if set, replace those of the containers."""
     if "resources" in spec:
         holders = [spec["resources"]]
-        # Without limits for the whole pod nothing says that it is not guaranteed; the comparison below does.
+        # Without pod-level limits, the comparison of requests and limits below decides.
         is_guaranteed = not spec["resources"].get("limits") or _has_both(spec["resources"]["limits"])
     else:
         containers = (*spec.get("containers", ()), *spec.get("initContainers", ()))

@@ -1,25 +1,10 @@
-"""What kind of pod is this: static, mirror, critical; and the annotations that say so.
+"""Properties of pods: identity, static and mirror pods, priority, requests, host ports, conditions, AppArmor.
 
-Pure questions about one pod that several stations ask. Upstream: pkg/kubelet/types/{pod_update,pod_status}.go.
+A static pod has two UIDs: its own, which the node uses, and that of its mirror pod, which the API server knows.
+Confusing the two is a classic source of bugs, so they are two types.
 
-Patches of a pod's status by controllers: one condition, perhaps the phase.
-
-Pure. Nothing that others wrote is touched. Upstream: UpdatePodCondition in pkg/api/v1/pod/util.go, PatchPodStatus in pkg/util/pod/pod.go.
-
-What a pod takes of its node: amounts of resources and ports of the machine.
-
-Pure. Amounts are whole numbers, as messages show them: CPU in thousandths, everything else in its unit. Upstream:
-k8s.io/component-helpers/resource/helpers.go (PodRequests), GetHostPorts in pkg/scheduler/util/utils.go, HostPortInfo in
-k8s.io/kube-scheduler/framework.
-
-Ids that must not be mixed up.
-
-A static pod has two UIDs: its own, which the node works with, and that of its mirror, which the API server knows.
-Most bugs of this field were confusions of the two, so they are two types.
-
-Which AppArmor profiles a pod asks for: in its fields, or in the annotations of old.
-
-Pure. Upstream: pkg/security/apparmor/helpers.go.
+Upstream: pkg/kubelet/types/pod_update.go, pkg/kubelet/types/pod_status.go, pkg/api/v1/pod/util.go, pkg/util/pod/pod.go,
+staging/src/k8s.io/component-helpers/resource/helpers.go, pkg/scheduler/util/utils.go, pkg/security/apparmor/helpers.go
 """
 
 from collections.abc import Iterator, Mapping
@@ -37,59 +22,23 @@ from pykubelet.api.times import format_time
 AnyContainer = Container | EphemeralContainer
 """A container of a pod spec, whatever its list."""
 
-ANNOTATION_PREFIX = "container.apparmor.security.beta.kubernetes.io/"
-_LOCALHOST_PREFIX = "localhost/"
-_BY_ANNOTATION = {"runtime/default": "RuntimeDefault", "unconfined": "Unconfined"}
-
-
-def app_armor_profiles(pod: Pod) -> Iterator[AppArmorProfile]:
-    """Every profile a pod names: its own, and each container's by field or annotation."""
-    if pod.spec.security_context is not None and pod.spec.security_context.app_armor_profile is not None:
-        yield pod.spec.security_context.app_armor_profile
-    containers: tuple[AnyContainer, ...] = (*pod.spec.init_containers, *pod.spec.containers)
-    for container in (*containers, *pod.spec.ephemeral_containers):
-        if own := _own_profile(pod, container):
-            yield own
-
-
-def app_armor_profile(pod: Pod, container: AnyContainer) -> AppArmorProfile | None:
-    """The profile of one container: its own, by field or annotation, or its pod's."""
-    of_pod = pod.spec.security_context.app_armor_profile if pod.spec.security_context is not None else None
-    return _own_profile(pod, container) or of_pod
-
-
-def _own_profile(pod: Pod, container: AnyContainer) -> AppArmorProfile | None:
-    context = container.security_context
-    if context is not None and context.app_armor_profile is not None:
-        return context.app_armor_profile
-    return _annotated(pod.metadata.annotations.get(ANNOTATION_PREFIX + container.name, ""))
-
-
-def _annotated(value: str) -> AppArmorProfile | None:
-    if value in _BY_ANNOTATION:
-        return AppArmorProfile(type=_BY_ANNOTATION[value])
-    if value.startswith(_LOCALHOST_PREFIX):
-        return AppArmorProfile(type="Localhost", localhost_profile=value.removeprefix(_LOCALHOST_PREFIX))
-    return None
-
-
 PodUid = NewType("PodUid", str)
-"""UID of a pod as the node knows it; for a static pod, not its mirror's."""
+"""UID of a pod as the node knows it; for a static pod, not that of its mirror."""
 
 MirrorUid = NewType("MirrorUid", str)
-"""UID of a mirror pod, given by the API server."""
+"""UID of a mirror pod, assigned by the API server."""
 
 NO_MIRROR = MirrorUid("")
-"""Stands for "static, but no mirror yet"."""
+"""A static pod without a mirror pod yet."""
 
 
 def full_name(name: str, namespace: str) -> str:
-    """`name_namespace`: unambiguous, because neither half may hold an underscore."""
+    """Returns `name_namespace`, which is unambiguous because neither part may contain an underscore."""
     return f"{name}_{namespace}"
 
 
 def parse_full_name(text: str) -> tuple[str, str]:
-    """Name and namespace of a full name; ValueError if it is none."""
+    """Splits a full name into name and namespace; raises ValueError."""
     parts = text.split("_")
     if len(parts) != 2 or not all(parts):
         raise ValueError(f'failed to parse the pod full name "{text}"')
@@ -101,11 +50,11 @@ CONFIG_HASH = "kubernetes.io/config.hash"
 CONFIG_MIRROR = "kubernetes.io/config.mirror"
 CONFIG_SEEN = "kubernetes.io/config.seen"
 LOCAL_ANNOTATIONS = frozenset({CONFIG_SOURCE, CONFIG_MIRROR, CONFIG_SEEN})
-"""Written by the node itself; a difference in them is no difference of the pod."""
+"""Annotations written by the node itself; differences in them do not count as changes of the pod."""
 
 API_SOURCE = "api"
 TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
-# Twice the highest priority a user may define.
+# Twice the highest priority that a user may define.
 SYSTEM_CRITICAL_PRIORITY = 2_000_000_000
 NODE_CRITICAL_CLASS = "system-node-critical"
 
@@ -124,17 +73,16 @@ SHARED_CONDITIONS = frozenset({"DisruptionTarget"})
 
 
 def pod_full_name(pod: Pod) -> str:
-    """`name_namespace` of a pod."""
     return full_name(pod.metadata.name, pod.metadata.namespace)
 
 
 def pod_label(pod: Pod) -> str:
-    """`namespace/name`, for logs and messages."""
+    """Returns `namespace/name` for logs and messages."""
     return f"{pod.metadata.namespace}/{pod.metadata.name}"
 
 
 def pod_source(pod: Pod) -> str:
-    """Where the pod came from; ValueError if nothing says so."""
+    """Returns the source of the pod from its annotation; raises ValueError if there is none."""
     try:
         return pod.metadata.annotations[CONFIG_SOURCE]
     except KeyError:
@@ -148,33 +96,33 @@ def is_static_pod(pod: Pod) -> bool:
 
 
 def is_mirror_pod(pod: Pod) -> bool:
-    """Whether the pod only shows a static pod in the API; the annotation counts, not its value."""
+    """Whether the pod is the mirror of a static pod; only the presence of the annotation counts."""
     return CONFIG_MIRROR in pod.metadata.annotations
 
 
 def is_terminal(phase: str) -> bool:
-    """Whether a pod in this phase will never run again."""
+    """Whether a pod in this phase never runs again."""
     return phase in TERMINAL_PHASES
 
 
 def is_critical_by_priority(priority: int) -> bool:
-    """Whether a priority is one of the system's."""
+    """Whether a priority is a system priority."""
     return priority >= SYSTEM_CRITICAL_PRIORITY
 
 
 def is_critical_pod(pod: Pod) -> bool:
-    """Whether the node must keep this pod: static, mirror, or of a system priority."""
+    """Whether the pod is static, a mirror, or has a system priority."""
     priority = pod.spec.priority
     return is_static_pod(pod) or is_mirror_pod(pod) or (priority is not None and is_critical_by_priority(priority))
 
 
 def is_node_critical_pod(pod: Pod) -> bool:
-    """Whether the pod is critical and says it is critical for its node."""
+    """Whether the pod is critical and has the class system-node-critical."""
     return is_critical_pod(pod) and pod.spec.priority_class_name == NODE_CRITICAL_CLASS
 
 
 def may_preempt(preemptor: Pod, preemptee: Pod) -> bool:
-    """Whether one pod may push out another."""
+    """Whether `preemptor` may preempt `preemptee`."""
     if is_critical_pod(preemptor) and not is_critical_pod(preemptee):
         return True
     ours, theirs = preemptor.spec.priority, preemptee.spec.priority
@@ -182,12 +130,12 @@ def may_preempt(preemptor: Pod, preemptee: Pod) -> bool:
 
 
 def is_restartable_init_container(container: Container) -> bool:
-    """Whether an init container is a sidecar: it keeps running beside the regular ones."""
+    """Whether an init container is a sidecar, which keeps running beside the regular containers."""
     return container.restart_policy == "Always"
 
 
 def has_restartable_init_container(pod: Pod) -> bool:
-    """Whether the pod has a sidecar."""
+    """Whether the pod has a sidecar container."""
     return any(is_restartable_init_container(container) for container in pod.spec.init_containers)
 
 
@@ -196,7 +144,7 @@ EVERY_ADDRESS = "0.0.0.0"  # noqa: S104  nothing is bound here, this is how a po
 
 
 class HostPort(Struct, frozen=True):
-    """A port of the machine that a pod takes, on one address or on all."""
+    """A port of the node that a pod occupies, on one address or on all."""
 
     protocol: str
     port: int
@@ -204,17 +152,17 @@ class HostPort(Struct, frozen=True):
 
 
 def amount(resource: str, quantity: Quantity) -> int:
-    """A quantity as the whole number that is compared and shown."""
+    """Converts a quantity to an integer: thousandths for CPU, units for other resources."""
     return quantity.milli_value() if resource == CPU else quantity.value()
 
 
 def amounts(quantities: Mapping[str, str]) -> Mapping[str, int]:
-    """The same for the quantities of an object, such as what a node can give."""
+    """Converts a resource list, such as a node's capacity, with `amount`."""
     return {name: amount(name, parse_quantity(text)) for name, text in quantities.items()}
 
 
 def pod_requests(pod: Pod) -> Mapping[str, int]:
-    """What a pod asks for, by resource: what its containers need at once, or the pod as a whole says, and overhead."""
+    """Returns the requests of a pod by resource: those of its containers or of the pod itself, plus overhead."""
     total = dict(container_sums(to_document(pod.spec), "requests"))
     if pod.spec.resources is not None:
         total |= {
@@ -227,12 +175,12 @@ def pod_requests(pod: Pod) -> Mapping[str, int]:
 
 
 def is_extended(resource: str) -> bool:
-    """Whether a resource is not one of Kubernetes' own."""
+    """Whether the resource is an extended resource, not one of Kubernetes' own."""
     return not is_native(resource) and not resource.startswith("requests.")
 
 
 def host_ports(pod: Pod) -> tuple[HostPort, ...]:
-    """The ports of the machine that a pod takes for as long as it runs."""
+    """Returns the host ports of the regular containers and sidecars."""
     sidecars = (container for container in pod.spec.init_containers if is_restartable_init_container(container))
     return tuple(
         HostPort(port.protocol or "TCP", port.host_port, port.host_ip or EVERY_ADDRESS)
@@ -243,14 +191,13 @@ def host_ports(pod: Pod) -> tuple[HostPort, ...]:
 
 
 def condition_of(pod: Pod, kind: str) -> PodCondition | None:
-    """The condition of this type, if the pod has it."""
     return next((condition for condition in pod.status.conditions if condition.type == kind), None)
 
 
 def condition_patch(pod: Pod, wanted: PodCondition, now: datetime, *, phase: str = "") -> Document | None:
-    """The strategic merge patch that gives a pod this condition, and the phase if there is one to set.
+    """Creates the strategic merge patch that sets a condition, and optionally the phase.
 
-    None if it is so already. The time of the condition moves only if its status does.
+    None if nothing changes. The transition time changes only with the status of the condition.
     """
     old = condition_of(pod, wanted.type)
     is_same = old is not None and (old.status, old.reason, old.message) == (
@@ -273,12 +220,48 @@ def condition_patch(pod: Pod, wanted: PodCondition, now: datetime, *, phase: str
 
 
 def phase_patch(pod: Pod, phase: str) -> Document:
-    """The patch that only sets the phase."""
+    """Creates the patch that sets only the phase."""
     return _patch(pod, {}, phase)
 
 
 def _patch(pod: Pod, status: Document, phase: str) -> Document:
     if phase:
         status = {**status, "phase": phase, "observedGeneration": pod.metadata.generation}
-    # The UID: a namesake that came after the pod must not get its status.
+    # The UID protects a new pod of the same name from this status.
     return {"metadata": {"uid": pod.metadata.uid}, "status": status}
+
+
+ANNOTATION_PREFIX = "container.apparmor.security.beta.kubernetes.io/"
+_LOCALHOST_PREFIX = "localhost/"
+_BY_ANNOTATION = {"runtime/default": "RuntimeDefault", "unconfined": "Unconfined"}
+
+
+def app_armor_profiles(pod: Pod) -> Iterator[AppArmorProfile]:
+    """Returns every profile the pod uses: its own, and those of containers by field or annotation."""
+    if pod.spec.security_context is not None and pod.spec.security_context.app_armor_profile is not None:
+        yield pod.spec.security_context.app_armor_profile
+    containers: tuple[AnyContainer, ...] = (*pod.spec.init_containers, *pod.spec.containers)
+    for container in (*containers, *pod.spec.ephemeral_containers):
+        if own := _own_profile(pod, container):
+            yield own
+
+
+def app_armor_profile(pod: Pod, container: AnyContainer) -> AppArmorProfile | None:
+    """Returns the profile of a container: its own, by field or annotation, or the pod's."""
+    of_pod = pod.spec.security_context.app_armor_profile if pod.spec.security_context is not None else None
+    return _own_profile(pod, container) or of_pod
+
+
+def _own_profile(pod: Pod, container: AnyContainer) -> AppArmorProfile | None:
+    context = container.security_context
+    if context is not None and context.app_armor_profile is not None:
+        return context.app_armor_profile
+    return _annotated(pod.metadata.annotations.get(ANNOTATION_PREFIX + container.name, ""))
+
+
+def _annotated(value: str) -> AppArmorProfile | None:
+    if value in _BY_ANNOTATION:
+        return AppArmorProfile(type=_BY_ANNOTATION[value])
+    if value.startswith(_LOCALHOST_PREFIX):
+        return AppArmorProfile(type="Localhost", localhost_profile=value.removeprefix(_LOCALHOST_PREFIX))
+    return None

@@ -1,16 +1,15 @@
-"""Resource quantities: parse, compare, add, and write in canonical form.
+"""Resource quantities such as `1.5Gi`: parsing, arithmetic, comparison and canonical form.
 
-Text such as `1.5Gi` in, a frozen `Quantity` out: an exact decimal number that remembers which family of suffixes it was
-written with. Amounts finer than a nano are rounded away from zero; binary ones stop at the largest 64-bit integer.
-Nothing here computes with numbers of more than 4,000 digits, however large the exponent in a text may be.
+A frozen `Quantity` is an exact decimal number that remembers its suffix family. Amounts finer than a nano are rounded
+away from zero; binary ones stop at the largest 64-bit integer. Numbers of more than 4,000 digits are never computed,
+however large the exponent, whereas upstream stalls. `QuantityOrPercentage` is upstream's ThresholdValue.
 
-Upstream: staging/src/k8s.io/apimachinery/pkg/api/resource/quantity.go, amount.go, suffix.go
-
-An amount that may be given as a share of all there is: `100Mi`, `10%`.
-
-Upstream: ThresholdValue in pkg/kubelet/eviction/api/types.go
+Upstream: staging/src/k8s.io/apimachinery/pkg/api/resource/quantity.go,
+staging/src/k8s.io/apimachinery/pkg/api/resource/amount.go, staging/src/k8s.io/apimachinery/pkg/api/resource/suffix.go,
+pkg/kubelet/eviction/api/types.go
 """
 
+import json
 import re
 import struct
 from dataclasses import dataclass
@@ -18,17 +17,18 @@ from enum import StrEnum
 from functools import lru_cache
 
 from pykubelet.api.int64 import MAX_INT64, parse_int64, saturated
+from pykubelet.api.serializer import Document
 
 _NANO = -9
-# Upstream has no bound and stalls on a text like 1e1000000000 as soon as it is added to something.
+# Upstream has no limit and stalls when a text like 1e1000000000 is added to something.
 _MAX_DIGITS = 4000
-# Upstream's scanner as one expression; possessive, so that it goes over the text only once.
+# Upstream's scanner as one possessive expression, which reads the text only once.
 _TEXT = re.compile(r"([+-]?+)0*+([0-9]*+)(?:\.([0-9]*+))?([eEinumkKMGTP]*+[-+]?+[0-9]*+)")
 _DECIMAL_SUFFIXES = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
 _BINARY_SUFFIXES = {1: "Ki", 2: "Mi", 3: "Gi", 4: "Ti", 5: "Pi", 6: "Ei"}
 _DECIMAL_EXPONENTS = {suffix: exponent for exponent, suffix in _DECIMAL_SUFFIXES.items()}
 _BINARY_EXPONENTS = {suffix: 10 * power for power, suffix in _BINARY_SUFFIXES.items()}
-# The white space that Go trims: Python's, without the four separators of ASCII.
+# White space that Go trims: Python's, without the four ASCII separators.
 _SPACE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 
 
@@ -38,11 +38,11 @@ _WRONG_SUFFIX = "unable to parse quantity's suffix"
 
 
 class QuantityError(ValueError):
-    """The text is no quantity; the message is Kubernetes' own."""
+    """The text is not a quantity; the message is Kubernetes' own."""
 
 
 class Format(StrEnum):
-    """The family of suffixes that a quantity is written with; NONE is that of a null."""
+    """The suffix family of a quantity; NONE belongs to a null."""
 
     NONE = ""
     DECIMAL_EXPONENT = "DecimalExponent"
@@ -52,9 +52,9 @@ class Format(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Quantity:
-    """The number unscaled * 10**scale; equal to, and ordered among, other quantities by that number alone.
+    """The number unscaled * 10**scale; only the number counts in comparisons.
 
-    `given` is the text it came from where upstream takes that for canonical already; a computed quantity has none.
+    `given` is the original text where upstream considers it canonical; a computed quantity has none.
     """
 
     unscaled: int = 0
@@ -63,15 +63,14 @@ class Quantity:
     given: str = ""
 
     def value(self) -> int:
-        """The whole number, fractions rounded away from zero, held within 64 bits."""
+        """Returns the integer, rounded away from zero and clamped to 64 bits."""
         return _scaled_value(self, 0)
 
     def milli_value(self) -> int:
-        """The number of thousandths, rounded and held likewise."""
+        """Returns the thousandths, rounded and clamped like `value`."""
         return _scaled_value(self, -3)
 
     def sign(self) -> int:
-        """-1, 0 or 1."""
         return (self.unscaled > 0) - (self.unscaled < 0)
 
     def __str__(self) -> str:
@@ -90,10 +89,10 @@ class Quantity:
         return hash((self.sign(), *_significant(self)) if self.unscaled else 0)
 
 
-# The same few quantities stand in many objects.
+# The same few quantities occur in many objects.
 @lru_cache(maxsize=4096)
 def parse_quantity(text: str) -> Quantity:
-    """The quantity that a text stands for; QuantityError if none."""
+    """Parses a quantity; raises QuantityError."""
     match = _TEXT.fullmatch(text)
     if match is None or not text:
         raise QuantityError(_WRONG_FORMAT)
@@ -102,7 +101,7 @@ def parse_quantity(text: str) -> Quantity:
     whole = whole or "0"
     digits = whole + fraction
     short = _is_short(whole, fraction, base, exponent)
-    # A text without any digit is zero to upstream, but only on the road it has for short numbers.
+    # Upstream reads a text without digits as zero, but only in its fast path for short numbers.
     has_digits = bool(text[: match.start(4)].strip("+-."))
     if not (short or has_digits) or len(digits.lstrip("0")) > _MAX_DIGITS:
         raise QuantityError(_WRONG_NUMBER)
@@ -120,9 +119,9 @@ def parse_quantity(text: str) -> Quantity:
 
 
 def quantity_from_json(raw: str) -> Quantity:
-    """The quantity of a JSON value, given as the text that stands in the document: number, string or null.
+    """Parses the raw JSON text of a number, string or null.
 
-    The text counts: `1E3` and `1000` are one number but two ways to write it. Escapes within a string are not undone.
+    The text matters: `1E3` and `1000` are the same number in two suffix families. Escapes in a string are not decoded.
     """
     if raw == "null":
         return Quantity()
@@ -132,12 +131,12 @@ def quantity_from_json(raw: str) -> Quantity:
 
 
 def quantity_to_json(quantity: Quantity) -> str:
-    """The JSON text of a quantity: its canonical form as a string."""
+    """Returns the canonical form as a JSON string."""
     return f'"{quantity}"'
 
 
 def cmp(a: Quantity, b: Quantity) -> int:
-    """-1, 0 or 1 as the number a is less than, equal to or greater than b."""
+    """Returns -1, 0 or 1 for a < b, a == b and a > b."""
     if a.sign() != b.sign() or not a.sign():
         return (a.sign() > b.sign()) - (a.sign() < b.sign())
     if _magnitude(a) != _magnitude(b):
@@ -147,9 +146,9 @@ def cmp(a: Quantity, b: Quantity) -> int:
 
 
 def add(a: Quantity, b: Quantity) -> Quantity:
-    """The sum, written as a is, or as b is if a is zero.
+    """Returns the sum in the format of a, or of b if a is zero.
 
-    The numbers of a sum that would take more than 4,000 digits are too far apart for each other: the larger is the sum.
+    If the exact sum needed more than 4,000 digits, the larger operand is the sum.
     """
     written_as = a.format if a.unscaled else b.format
     if not (a.unscaled and b.unscaled):
@@ -163,12 +162,12 @@ def add(a: Quantity, b: Quantity) -> Quantity:
 
 
 def sub(a: Quantity, b: Quantity) -> Quantity:
-    """The difference, written as a is, or as b is if a is zero."""
+    """Returns the difference in the format of a, or of b if a is zero."""
     return add(a, Quantity(-b.unscaled, b.scale, b.format))
 
 
 def _interpret(suffix: str) -> tuple[int, int, Format]:
-    """Base, exponent and format of a suffix."""
+    """Returns base, exponent and format of a suffix."""
     if suffix in _DECIMAL_EXPONENTS:
         return 10, _DECIMAL_EXPONENTS[suffix], Format.DECIMAL_SI
     if suffix in _BINARY_EXPONENTS:
@@ -176,41 +175,41 @@ def _interpret(suffix: str) -> tuple[int, int, Format]:
     exponent = parse_int64(suffix[1:]) if suffix[0] in "eE" else None
     if exponent is None:
         raise QuantityError(_WRONG_SUFFIX)
-    # Upstream keeps the low 32 bits only.
+    # Upstream keeps only the low 32 bits.
     return 10, (exponent + 2**31) % 2**32 - 2**31, Format.DECIMAL_EXPONENT
 
 
 def _is_short(whole: str, fraction: str, base: int, exponent: int) -> bool:
-    """Whether upstream computes this number with 64-bit integers, which decides a few answers."""
+    """Whether upstream uses its 64-bit fast path for this number, which changes a few results."""
     if base == 10:
         return len(whole) + len(fraction) <= 18 and exponent - len(fraction) >= _NANO
     return not fraction and len(whole) + exponent * 3 // 10 <= 14
 
 
 def _is_taken_for_canonical(digits: str, scale: int, base: int) -> bool:
-    """Upstream's guess whether a short number is canonical as it stands; its text is then kept, sign and all."""
+    """Upstream's guess whether a short number is already canonical; its text is then kept, sign included."""
     if base == 2:
         return int(digits) % 8 != 0
     return scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
 
 
 def _rounded_to_nano(unscaled: int, scale: int) -> tuple[int, int]:
-    """The same number, but no finer than a nano: what is not zero is rounded away from it."""
+    """Rounds to nanos, away from zero."""
     if scale >= _NANO:
         return unscaled, scale
     return _shifted_right(unscaled, _NANO - scale), _NANO
 
 
 def _shifted_right(unscaled: int, places: int) -> int:
-    """The number without its last decimal places, rounded away from zero."""
+    """Drops the last decimal places, rounding away from zero."""
     size = abs(unscaled)
-    # So many places leave nothing, and the power of ten could be out of reach.
+    # That many places leave nothing, and the power of ten would be too large to compute.
     kept = -(-size // 10**places) if places <= 2 * _MAX_DIGITS else int(size > 0)
     return kept if unscaled >= 0 else -kept
 
 
 def _aligned(a: Quantity, b: Quantity) -> tuple[int, int, int]:
-    """Both numbers as integers of one scale, and that scale."""
+    """Returns both numbers as integers of a common scale, and that scale."""
     scale = min(a.scale, b.scale)
     return a.unscaled * 10 ** (a.scale - scale), b.unscaled * 10 ** (b.scale - scale), scale
 
@@ -218,24 +217,24 @@ def _aligned(a: Quantity, b: Quantity) -> tuple[int, int, int]:
 def _scaled_value(quantity: Quantity, scale: int) -> int:
     if quantity.scale < scale:
         return saturated(_shifted_right(quantity.unscaled, scale - quantity.scale))
-    # More than 20 places reach beyond 64 bits whatever the digits are.
+    # More than 20 places exceed 64 bits whatever the digits are.
     return saturated(quantity.unscaled * 10 ** min(quantity.scale - scale, 20))
 
 
 def _significant(quantity: Quantity) -> tuple[str, int]:
-    """The digits of a number that is not zero without the zeros at their end, and the exponent that makes up for them."""
+    """Strips trailing zeros from the digits of a nonzero number; returns digits and exponent."""
     digits = str(abs(quantity.unscaled))
     significant = digits.rstrip("0")
     return significant, quantity.scale + len(digits) - len(significant)
 
 
 def _magnitude(quantity: Quantity) -> int:
-    """How many digits the number has before its decimal point; negative if zeros come first behind it."""
+    """Returns the number of digits before the decimal point; negative for leading zeros after it."""
     return len(str(abs(quantity.unscaled))) + quantity.scale
 
 
 def _canonical(quantity: Quantity) -> str:
-    """The number with the largest suffix that leaves no fraction."""
+    """Formats with the largest suffix that leaves no fraction."""
     if not quantity.unscaled:
         return "0"
     minus = "-" if quantity.unscaled < 0 else ""
@@ -244,7 +243,7 @@ def _canonical(quantity: Quantity) -> str:
         power = 0
         while whole % 1024 == 0:
             whole, power = whole // 1024, power + 1
-        # As upstream, the suffix is lost where there is none so large; likewise below.
+        # Like upstream, drops the suffix if none is large enough; same below.
         return f"{minus}{whole}{_BINARY_SUFFIXES.get(power, '')}"
     digits, exponent = _significant(quantity)
     digits, exponent = digits + "0" * (exponent % 3), exponent - exponent % 3
@@ -254,7 +253,7 @@ def _canonical(quantity: Quantity) -> str:
 
 
 def _whole(quantity: Quantity) -> int:
-    """The size of a number without fraction; 0 for one with a fraction, or with too many digits to write out."""
+    """Returns the absolute value of an integer; 0 if it has a fraction or too many digits to write out."""
     if _magnitude(quantity) > _MAX_DIGITS:
         return 0
     if quantity.scale >= 0:
@@ -265,31 +264,61 @@ def _whole(quantity: Quantity) -> int:
 
 @dataclass(frozen=True, slots=True)
 class QuantityOrPercentage:
-    """A quantity, or else a share of the capacity."""
+    """A quantity, or a percentage of the capacity."""
 
     quantity: Quantity | None = None
     share: float = 0.0
 
     @property
     def sign(self) -> int:
-        """-1, 0 or 1."""
         return self.quantity.sign() if self.quantity is not None else (self.share > 0) - (self.share < 0)
 
     def of(self, capacity: int) -> Quantity:
-        """How much that is, if this is all there is."""
+        """Returns the amount for a capacity."""
         if self.quantity is not None:
             return self.quantity
         return Quantity(int(capacity * self.share), 0, Format.BINARY_SI)
 
 
 def parse_quantity_or_percentage(text: str) -> QuantityOrPercentage:
-    """What a text stands for; ValueError if nothing."""
+    """Parses a quantity or a percentage; raises ValueError."""
     if text.endswith("%"):
         return QuantityOrPercentage(share=_single(float(text.rstrip("%")) / 100))
     return QuantityOrPercentage(parse_quantity(text))
 
 
 def _single(number: float) -> float:
-    """The number in upstream's precision; of a large disk that is a difference of some hundred bytes, which messages show."""
+    """Rounds to single precision like upstream; on a large disk messages show the difference."""
     narrowed: float = struct.unpack("f", struct.pack("f", number))[0]
     return narrowed
+
+
+_MILLI = -3
+
+
+# The same few quantities occur in many objects.
+@lru_cache(maxsize=4096, typed=True)
+def canonical_quantity(value: str | float) -> str:
+    """Returns the canonical form of a quantity; raises QuantityError."""
+    return str(_read(value))
+
+
+def canonical_resource_list(resources: Document) -> Document:
+    """Returns a resource list in canonical form, rounded up to thousandths; raises QuantityError."""
+    return {name: _canonical_amount(value) for name, value in resources.items()}
+
+
+@lru_cache(maxsize=4096, typed=True)
+def _canonical_amount(value: str | float) -> str:
+    return str(_rounded_up(_read(value)))
+
+
+def _read(value: str | float) -> Quantity:
+    return parse_quantity(value.strip()) if isinstance(value, str) else quantity_from_json(json.dumps(value))
+
+
+def _rounded_up(quantity: Quantity) -> Quantity:
+    if quantity.scale >= _MILLI:
+        return quantity
+    size = -(-abs(quantity.unscaled) // 10 ** (_MILLI - quantity.scale))
+    return Quantity(size if quantity.unscaled > 0 else -size, _MILLI, quantity.format)

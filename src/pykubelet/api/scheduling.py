@@ -1,7 +1,10 @@
-"""Whether a pod may start on a node, and whether one that runs there may stay.
+"""Checks node selectors, node affinity, taints and tolerations: may a pod start or stay on a node.
 
-Pure. In: the spec of a pod, a node. Out: yes or no; resources and ports are left to the scheduler and the node.
-Upstream: k8s.io/component-helpers/scheduling/corev1, pkg/controller/daemon/daemon_controller.go.
+Resources and ports are checked by the scheduler and the kubelet.
+
+Upstream: staging/src/k8s.io/component-helpers/scheduling/corev1/helpers.go,
+staging/src/k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go,
+pkg/controller/daemon/daemon_controller.go
 """
 
 from collections.abc import Iterable, Mapping
@@ -32,16 +35,16 @@ _OPERATORS = {
 
 @dataclass(frozen=True, slots=True)
 class NodeFit:
-    """May a pod start here; may one that runs here go on."""
+    """Whether a pod may start on a node, and whether a running one may stay."""
 
     may_start: bool
     may_stay: bool
 
 
 def node_fit(spec: PodSpec, node: Node) -> NodeFit:
-    """How a pod with this spec and a node go together.
+    """Checks a pod spec against a node's name, labels and taints.
 
-    A taint that only forbids scheduling leaves running pods alone.
+    A NoSchedule taint does not affect running pods.
     """
     if spec.node_name not in ("", node.metadata.name) or not matches_node(spec, node):
         return NodeFit(may_start=False, may_stay=False)
@@ -57,7 +60,7 @@ def is_tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
 
 
 def with_toleration(tolerations: tuple[Toleration, ...], wanted: Toleration) -> tuple[Toleration, ...]:
-    """The tolerations with this one among them; it replaces those that differ from it only in their time."""
+    """Adds a toleration, replacing those that differ only in tolerationSeconds."""
     same = [replace(toleration, toleration_seconds=wanted.toleration_seconds) == wanted for toleration in tolerations]
     if not any(same):
         return (*tolerations, wanted)
@@ -65,7 +68,7 @@ def with_toleration(tolerations: tuple[Toleration, ...], wanted: Toleration) -> 
 
 
 def matches_node(spec: PodSpec, node: Node) -> bool:
-    """Whether the node selector and the required node affinity of a pod select the node."""
+    """Whether the pod's node selector and required node affinity match the node."""
     if not selector_from_labels(spec.node_selector).matches(node.metadata.labels):
         return False
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
@@ -74,7 +77,7 @@ def matches_node(spec: PodSpec, node: Node) -> bool:
 
 
 def _tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """An empty effect or key covers all; `Exists` covers all values."""
+    """Whether the toleration covers the taint; an empty effect or key covers all, `Exists` all values."""
     if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
         return False
     if toleration.operator in ("", "Equal"):
@@ -83,7 +86,7 @@ def _tolerates(toleration: Toleration, taint: Taint) -> bool:
 
 
 def term_matches(term: NodeSelectorTerm, node: Node) -> bool:
-    """Whether all parts of a term select the node; one that is empty or makes no sense selects none."""
+    """Whether all parts of a term match the node; an empty or invalid term matches none."""
     if not term.match_expressions and not term.match_fields:
         return False
     try:

@@ -1,66 +1,25 @@
-"""The fields of every built-in kind: what strict reading may expect.
+"""Names and fields of the API's kinds: group, version, plural and scope, and the schema of each field.
 
-In: an apiVersion and kind, or the name of a definition. Out: its fields and their types, from `generated/schema.json`,
-which is read once. Kinds that are not in it are either custom resources, of which only the metadata is known, or
-mistakes; `kind_mistake` tells which.
+The API server works with these alone; clients pair a `Resource` with a Struct in `api/scheme.py`. Fields come from
+`generated/schema.json`, read once. A kind that is not in it is either a custom resource, of which only the metadata is
+known, or a mistake; `kind_mistake` distinguishes the two.
 
-Names of the API's resources: group, version, kind, plural, scope. No types.
-
-The server works with these alone; clients pair them with a Struct in `api/scheme.py`.
-
-Quantities of a document in the form in which they are kept and shown.
-
-In: text or a number, as people write them. Out: the canonical text; no resource is finer than a thousandth.
-
-Upstream: SetDefaults_ResourceList in pkg/apis/core/v1/defaults.go
+Upstream: staging/src/k8s.io/apimachinery/pkg/runtime/schema/group_version.go, api/openapi-spec/swagger.json
 """
 
-import json
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache, lru_cache
+from functools import cache
 from importlib import resources
 
 import msgspec
 
 from pykubelet.aio.msgspec_types import register_type
-from pykubelet.api.quantity import Quantity, parse_quantity, quantity_from_json
-from pykubelet.api.serializer import Document
-
-_MILLI = -3
-
-
-# Few different quantities stand in many objects.
-@lru_cache(maxsize=4096, typed=True)
-def canonical_quantity(value: str | float) -> str:
-    """The same quantity in canonical form; QuantityError if it is none."""
-    return str(_read(value))
-
-
-def canonical_resource_list(resources: Document) -> Document:
-    """The quantities in canonical form, rounded up to thousandths; QuantityError if one is none."""
-    return {name: _canonical_amount(value) for name, value in resources.items()}
-
-
-@lru_cache(maxsize=4096, typed=True)
-def _canonical_amount(value: str | float) -> str:
-    return str(_rounded_up(_read(value)))
-
-
-def _read(value: str | float) -> Quantity:
-    return parse_quantity(value.strip()) if isinstance(value, str) else quantity_from_json(json.dumps(value))
-
-
-def _rounded_up(quantity: Quantity) -> Quantity:
-    if quantity.scale >= _MILLI:
-        return quantity
-    size = -(-abs(quantity.unscaled) // 10 ** (_MILLI - quantity.scale))
-    return Quantity(size if quantity.unscaled > 0 else -size, _MILLI, quantity.format)
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """What a URL needs to know of a kind."""
+    """A resource of the API: what builds its URL and names it in messages."""
 
     group: str
     version: str
@@ -76,11 +35,11 @@ class Resource:
 
     @property
     def group_resource(self) -> str:
-        """`pods` or `replicasets.apps`, as error messages name it."""
+        """`pods` or `replicasets.apps`, as error messages write it."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, *, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The URL path of the collection, an object or a subresource; the parts must be valid Kubernetes names."""
+        """Returns the URL path of the collection, an object or a subresource; parts must be valid names."""
         parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
         if self.namespaced and namespace:
             parts += ["namespaces", namespace]
@@ -126,7 +85,7 @@ SUBJECT_ACCESS_REVIEWS = Resource(
 OBJECT_META = "meta.v1.ObjectMeta"
 LIST_META = "meta.v1.ListMeta"
 
-# Kinds of Kubernetes' own groups that nobody here stores and whose fields are therefore not in the table.
+# Kinds of Kubernetes' own groups that this server does not store, so the table lacks their fields.
 _UNLISTED_KINDS = frozenset(
     {
         "CSIDriver",
@@ -144,16 +103,16 @@ _UNLISTED_KINDS = frozenset(
         "VolumeAttributesClass",
     }
 )
-# Nobody misspells a field in more letters than the longest of them has; comparing costs the square of the length.
+# No misspelled field is longer than the longest field name; comparing costs the square of the length.
 _LONGEST_NAME = 64
 
 
 class Field(msgspec.Struct, frozen=True):
-    """One field: its type, the definition it refers to, for lists and maps what they hold, and how Go holds it.
+    """One field: its type, the definition it refers to, the items of a list or map, and how Go holds it.
 
-    `shape` is `pointer` where a zero differs from nothing, `value` for an object or a time that is always there,
-    `always` for what is written even when empty; without a shape, what is empty is left out. The rest says how the
-    parts of a list or map are told apart when it is patched or applied.
+    `shape` is `pointer` where zero differs from unset, `value` for an object or time that is always present, `always`
+    for a field written even when empty; without a shape, an empty field is omitted. The remaining attributes say how
+    elements of a list or map are matched in patches and apply.
     """
 
     type: str
@@ -161,14 +120,14 @@ class Field(msgspec.Struct, frozen=True):
     items: "Field | None" = None
     shape: str = ""
     list_type: str = ""
-    """`atomic`, `set`, `map` or `granular`, for maps as well."""
+    """`atomic`, `set`, `map` or `granular`; for maps too."""
     map_keys: tuple[str, ...] = ()
     key: str = ""
     strategy: tuple[str, ...] = ()
 
 
 class Definition(msgspec.Struct, frozen=True, rename="camel"):
-    """One type of the API; the top ones have a kind and an apiVersion."""
+    """One type of the API; top-level types have a kind and an apiVersion."""
 
     fields: dict[str, Field]
     kind: str = ""
@@ -177,10 +136,10 @@ class Definition(msgspec.Struct, frozen=True, rename="camel"):
 
 @cache
 def definitions() -> dict[str, Definition]:
-    """Every definition by its name, such as `core.v1.Pod`."""
+    """Returns every definition by name, such as `core.v1.Pod`."""
     data = resources.files("pykubelet.api.generated").joinpath("schema.json").read_bytes()
     found = msgspec.json.decode(data, type=register_type(dict[str, Definition]))
-    # No Struct carries it, so the generated table leaves it out; manifests written from a live object have it.
+    # Structs do not have managedFields, so the generated table omits it; manifests written from live objects have it.
     found[OBJECT_META].fields["managedFields"] = Field("array", items=Field("any"))
     return found
 
@@ -191,16 +150,16 @@ def _by_kind() -> dict[tuple[str, str], str]:
 
 
 def definition_of(api_version: str, kind: str) -> str | None:
-    """The name of the definition of a kind, or None if its fields are not known."""
+    """Returns the definition name of a kind, or None if its fields are unknown."""
     return _by_kind().get((api_version, kind))
 
 
 def kind_mistake(api_version: str, kind: str) -> str | None:
-    """What is wrong with an apiVersion and kind whose fields are not known; None for a custom resource."""
+    """Explains an unknown apiVersion and kind; None if it may be a custom resource."""
     versions = {version for version, _ in _by_kind()}
     group = _group(api_version)
     known_group = group in {_group(version) for version in versions}
-    # The groups of custom resources are domain names.
+    # Groups of custom resources are domain names.
     if (not known_group and "." in group) or (known_group and kind in _UNLISTED_KINDS):
         return None
     elsewhere = sorted(version for version, known in _by_kind() if known == kind)
@@ -213,7 +172,7 @@ def kind_mistake(api_version: str, kind: str) -> str | None:
 
 
 def did_you_mean(name: str, known: set[str] | dict[str, Field]) -> str:
-    """A hint at the known name that is nearest to a wrong one, or nothing."""
+    """Suggests the known name nearest to a wrong one; empty if none is near."""
     if len(name) > _LONGEST_NAME:
         return ""
     folded = {candidate.casefold(): candidate for candidate in sorted(known, reverse=True)}

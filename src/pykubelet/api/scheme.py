@@ -1,14 +1,11 @@
-"""Which Struct a resource decodes into.
+"""Pairs each resource with the Struct its objects decode into.
 
-A `Kind` is what callers hand to a client: `await client.get(PODS, "web", namespace="default")` gives a `Pod`.
-`as_documents(PODS.resource)` is the same resource undecoded.
+Clients take a `TypedKind`: `await client.get(PODS, "web", namespace="default")` returns a `Pod`.
+`as_documents(PODS.resource)` is the same resource undecoded; `metadata_of` asks the server for metadata only, which
+suits the garbage collector.
 
-An object of any kind, as far as every kind is alike: what the garbage collector knows of it.
-
-Only the metadata that says what the object is, who owns it and what its deletion waits for. A client asks the server
-for no more than metadata when it sees this type; a server that gives more is understood as well.
-
-Upstream: PartialObjectMetadata in k8s.io/apimachinery/pkg/apis/meta/v1/types.go
+Upstream: staging/src/k8s.io/apimachinery/pkg/runtime/scheme.go,
+staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/types.go
 """
 
 from dataclasses import dataclass
@@ -61,14 +58,14 @@ class ApiObject(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TypedKind(Generic[T]):
-    """A resource together with the type its objects decode into."""
+    """A resource and the type its objects decode into."""
 
     resource: Resource
     type: type[T]
 
 
 def as_documents(resource: Resource) -> TypedKind[Document]:
-    """The resource as plain documents: nothing dropped, nothing typed."""
+    """Returns the resource with plain documents as objects: all fields kept, none typed."""
     return TypedKind(resource, dict[str, Any])
 
 
@@ -104,7 +101,7 @@ SUBJECT_ACCESS_REVIEWS = TypedKind(schema.SUBJECT_ACCESS_REVIEWS, SubjectAccessR
 
 
 class PartialMeta(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True, rename="camel"):
-    """Some of an object's metadata."""
+    """The metadata that every object has: identity, owners and finalizers."""
 
     name: str = ""
     namespace: str = ""
@@ -116,11 +113,11 @@ class PartialMeta(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=Tru
 
 
 class PartialObjectMetadata(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):
-    """An object without its contents."""
+    """An object reduced to its metadata."""
 
     metadata: PartialMeta = field(default_factory=PartialMeta)
 
 
 def metadata_of(resource: Resource) -> TypedKind[PartialObjectMetadata]:
-    """The resource's objects, of which only metadata matters."""
+    """Returns the resource with metadata-only objects."""
     return TypedKind(resource, PartialObjectMetadata)

@@ -1,7 +1,9 @@
-"""Between JSON and Structs: decode, encode, and the plain document form.
+"""Encodes and decodes JSON, Structs and plain documents.
 
-A document is what JSON gives: dicts, lists and scalars. A Struct is a frozen, typed view of one. Structs drop fields
-they do not know, so nobody ever writes back a Struct that was read: changes go out as patches.
+A document is decoded JSON: dicts, lists and scalars. A Struct is a frozen, typed view of one. Structs drop unknown
+fields, so a Struct that was read is never written back: changes are sent as patches.
+
+Upstream: staging/src/k8s.io/apimachinery/pkg/runtime/serializer/json/json.go
 """
 
 from typing import Any, TypeVar
@@ -16,22 +18,22 @@ T = TypeVar("T")
 
 
 class DecodeError(ValueError):
-    """The bytes or the document do not fit the type; the message names the field."""
+    """The input does not fit the type; the message names the field."""
 
 
 def decode(data: bytes | str, kind: type[T]) -> T:
-    """A Struct (or any type msgspec knows) from JSON text."""
+    """Decodes JSON into a Struct or any other type that msgspec supports."""
     try:
         return msgspec.json.decode(data, type=register_type(kind))
     except msgspec.ValidationError:
-        # Go writes null for an empty list or map it does not omit; a Struct has no null there.
+        # Go writes null for an empty list or map without omitempty; a Struct accepts no null there.
         return from_document(decode_document(data), kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise DecodeError(str(error)) from error
 
 
 def decode_document(data: bytes | str) -> Any:
-    """Plain dicts and lists from JSON text."""
+    """Decodes JSON into plain dicts and lists."""
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -39,7 +41,7 @@ def decode_document(data: bytes | str) -> Any:
 
 
 def from_document(document: Any, kind: type[T]) -> T:
-    """A Struct from a document; a field that is null counts as absent, as in Kubernetes."""
+    """Converts a document to a Struct; null fields count as absent, as in Kubernetes."""
     try:
         return msgspec.convert(without_nulls(document), register_type(kind))
     except (msgspec.ValidationError, RecursionError) as error:
@@ -47,7 +49,7 @@ def from_document(document: Any, kind: type[T]) -> T:
 
 
 def without_nulls(value: Any) -> Any:
-    """The same document without fields that are null."""
+    """Removes null fields at any depth."""
     if isinstance(value, dict):
         return {key: without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):
@@ -56,29 +58,29 @@ def without_nulls(value: Any) -> Any:
 
 
 def encode(value: Any) -> bytes:
-    """JSON text of a Struct or document."""
+    """Encodes a Struct or document as JSON."""
     return msgspec.json.encode(value)
 
 
 def indented(text: bytes) -> bytes:
-    """JSON text for people: two spaces a level, as Go indents it."""
+    """Reformats JSON with two spaces per level, as Go indents it."""
     return msgspec.json.format(text, indent=2)
 
 
 def to_document(value: Any) -> Document:
-    """The document of a Struct, with the fields that Go would write."""
-    # Through the text: a document has lists where a Struct has tuples.
+    """Converts a Struct to a document with the fields that Go would write."""
+    # Encoding and decoding turns the tuples of Structs into lists.
     document: Document = msgspec.json.decode(msgspec.json.encode(value))
     return document
 
 
 def redacted(value: msgspec.Struct, *hidden: str) -> str:
-    """A repr in which the named fields show only that they are set, and metadata only whose it is."""
+    """Returns a repr that only says whether the named fields are set, and shows no metadata but name and namespace."""
     parts = []
     for field in struct_fields(type(value)):
         shown = getattr(value, field.name)
         if field.name == "metadata":
-            # An annotation may hold the last applied configuration, secrets and all.
+            # The annotation last-applied-configuration may contain secrets.
             parts.append(f"metadata={shown.namespace}/{shown.name}")
         elif shown:
             parts.append(f"{field.name}={'<redacted>' if field.name in hidden else repr(shown)}")

@@ -1,10 +1,10 @@
-"""Whether a document fits its kind: unknown fields and wrong types, with paths.
+"""Strict decoding: finds unknown fields and wrong types in a document, with their paths.
 
-In: a document, fresh from its reader, and the name of its definition. Out: what is wrong, as findings. What Go's decoder
-would take in another form is put into the form the Structs take, in the document itself: numbers for quantities become
-text, base64 loses its line breaks, null elements become the empty value of their type. A field that is null counts as absent.
+The document is also normalised in place to the form Structs accept, as Go's decoder would: numeric quantities become
+text, base64 loses its line breaks, null elements become the empty value of their type. A null field counts as absent.
 
-Upstream: sigs.k8s.io/json (strict decoding), k8s.io/apimachinery/pkg/util/intstr, api/resource, apis/meta/v1/time.go.
+Upstream: staging/src/k8s.io/apimachinery/pkg/runtime/serializer/json/json.go,
+staging/src/k8s.io/apimachinery/pkg/util/intstr/intstr.go, staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/time.go
 """
 
 import re
@@ -16,12 +16,12 @@ from pykubelet.api.schema import Definition, Field, definitions, did_you_mean
 from pykubelet.api.times import MICRO_TIME_FIELDS, has_micro_form, parse_time
 from pykubelet.api.yaml.positions import Path
 
-# A text with more mistakes than this is not a manifest; nobody reads on.
+# Checking stops here: a text with more errors is not a manifest.
 MAX_FINDINGS = 100
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 _INT32 = range(-(2**31), 2**31)
 _INT64 = range(-(2**63), 2**63)
-# The integers that Go holds in 64 bits; the published schemas give their format, of which the table has no column.
+# Fields that Go holds in 64 bits; the schema table has no column for the format.
 WIDE_INTEGERS = frozenset(
     {
         "activeDeadlineSeconds",
@@ -72,26 +72,26 @@ _EMPTY_SCALARS: Final = {"string": "", "bytes": "", "quantity": "0", "integer": 
 
 
 class StrictDecodingError(NamedTuple):
-    """One thing that is wrong; `at_key` says that the key is to blame, not the value."""
+    """One error; `at_key` blames the key instead of the value."""
 
     path: Path
     message: str
     at_key: bool = False
 
 
-# The way to a value, last step first: cheap to extend at every step, spelled out only when something is wrong.
+# The path to a value, last step first: cheap to extend, converted only when an error is reported.
 _Trail = tuple["_Trail | None", str | int]
 
 
 def check_object(document: dict[str, Any], definition: str, *, secret: bool = False) -> list[StrictDecodingError]:
-    """What is wrong with a document of this definition. With `secret`, findings never quote a value."""
+    """Checks a document against a definition. With `secret`, errors never quote a value."""
     check = _StrictCheck(secret=secret)
     check.object(document, definitions()[definition], None)
     return check.findings
 
 
 def check_metadata(document: dict[str, Any], definition: str) -> list[StrictDecodingError]:
-    """What is wrong with the metadata of a document of which no more is known."""
+    """Checks only the metadata of a document whose kind is unknown."""
     check = _StrictCheck(secret=False)
     top = Definition({"metadata": Field("ref", definition)})
     check.object({"metadata": document.get("metadata")}, top, None)
@@ -99,7 +99,7 @@ def check_metadata(document: dict[str, Any], definition: str) -> list[StrictDeco
 
 
 def found(value: Any, *, secret: bool = False) -> str:
-    """A value in words, to say what stands where something else was expected."""
+    """Describes a value, for errors that say what was found instead of the expected type."""
     match value:
         case None:
             return "null"
@@ -120,7 +120,7 @@ def found(value: Any, *, secret: bool = False) -> str:
 
 
 class _StrictCheck:
-    """One walk through one document; methods give the value that shall stand in its place."""
+    """One pass over a document; each method returns the normalised value."""
 
     def __init__(self, *, secret: bool) -> None:
         self.findings: list[StrictDecodingError] = []
@@ -142,18 +142,18 @@ class _StrictCheck:
         }
 
     def object(self, value: dict[str, Any], definition: Definition, trail: _Trail | None) -> None:
-        """Looks at every field of an object."""
+        """Checks every field of an object."""
         fields, checks = definition.fields, self._checks
         for key, item in value.items():
             field = fields.get(key)
             if field is None:
                 self._unknown((trail, key), fields)
             elif item is not None and not (type(item) is str and field.type == "string"):
-                # A key keeps its place when its value is replaced, so this is no change of size.
+                # Replacing the value of an existing key is safe during iteration.
                 value[key] = checks[field.type](item, field, (trail, key))
 
     def _unknown(self, trail: _Trail, fields: dict[str, Field]) -> None:
-        # Looking for the nearest name is slow, so it ends with the findings.
+        # Searching the nearest name is slow, so it stops with the errors.
         if len(self.findings) < MAX_FINDINGS:
             hint = did_you_mean(str(trail[1]), fields)
             self.findings.append(StrictDecodingError(_path(trail), f"unknown field{hint}", at_key=True))
@@ -248,7 +248,7 @@ class _StrictCheck:
 
 
 def _field_name(trail: _Trail) -> str | int:
-    """The name of the field, also for an item of the list in it."""
+    """Returns the name of the field, also for an item of its list."""
     outer, step = trail
     return outer[1] if isinstance(step, int) and outer is not None else step
 
@@ -262,7 +262,7 @@ def _path(trail: _Trail | None) -> Path:
 
 
 def _empty(field: Field) -> Any:
-    """What Go makes of a null that stands in a list or a map."""
+    """Returns the Go zero value that a null in a list or map decodes to."""
     match field.type:
         case "ref":
             return {}

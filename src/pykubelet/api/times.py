@@ -1,22 +1,12 @@
-"""RFC 3339 times as Kubernetes writes and reads them.
+"""RFC 3339 times, time zones, Go durations and human-readable ages.
 
-Structs keep times as text: that loses nothing, costs nothing, and keeps `Time` (whole seconds) and `MicroTime`
-(exactly six digits, or the API server refuses it) apart.
+Structs keep times as text: no conversion cost, no lost digits, and `Time` (whole seconds) stays distinct from
+`MicroTime` (exactly six digits, or the API server rejects it). Time zone names come from the machine's database, read
+once per name; without a database every well-formed name counts as known.
 
-Whether a text names a time zone, and which.
-
-The names are those of the machine's time zone database, which is looked at once per name. Where a machine has none,
-every name of the right form counts as known.
-
-Upstream: validateTimeZone in pkg/apis/batch/validation/validation.go; the Go function time.LoadLocation
-
-Durations as Go prints them: `1m20s`, `1.234s`, `150ms`. Users know these from messages and events.
-
-Upstream: Duration.String of Go's package time
-
-How long ago something was, in few characters: 45s, 3m20s, 5h, 12d, 2y40d.
-
-Upstream: staging/src/k8s.io/apimachinery/pkg/util/duration/duration.go
+Upstream: staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/time.go,
+staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/micro_time.go,
+staging/src/k8s.io/apimachinery/pkg/util/duration/duration.go
 """
 
 import re
@@ -25,7 +15,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 
-# The few times that keep microseconds; the published schemas do not tell both kinds apart in a field.
+# The fields of type MicroTime; the published schemas give both types the same format.
 MICRO_TIME_FIELDS = frozenset({"eventTime", "lastObservedTime", "renewTime", "acquireTime"})
 _MICRO = re.compile(r"[^.]*\.\d{6}[Zz+-].*")
 _FRACTION = re.compile(r"\.\d+")
@@ -33,27 +23,27 @@ _PARTS = re.compile(r"(\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2})(?:\.(\d{1,9}))?([
 
 
 def format_time(at: datetime) -> str:
-    """2026-01-02T03:04:05Z: the form of `Time`, whole seconds."""
+    """Formats a `Time`: 2026-01-02T03:04:05Z, whole seconds."""
     return f"{at.astimezone(UTC).isoformat(timespec='seconds')[:-6]}Z"
 
 
 def format_micro_time(at: datetime) -> str:
-    """2026-01-02T03:04:05.000006Z: the form of `MicroTime`, always six digits."""
+    """Formats a `MicroTime`: 2026-01-02T03:04:05.000006Z, always six digits."""
     return f"{at.astimezone(UTC).isoformat(timespec='microseconds')[:-6]}Z"
 
 
 def has_micro_form(text: str) -> bool:
-    """Whether a time has the six digits behind its seconds that a `MicroTime` must have."""
+    """Whether the text has exactly six fractional digits, as a `MicroTime` must."""
     return _MICRO.fullmatch(text) is not None
 
 
 def truncate_to_seconds(text: str | None) -> str | None:
-    """The same instant without its fraction; what the API server would store."""
+    """Removes the fraction of a second, as the API server does when it stores a `Time`."""
     return _FRACTION.sub("", text) if text and "." in text else text
 
 
 def parse_time(text: str) -> datetime:
-    """An aware datetime; digits beyond microseconds are cut. ValueError if it is not RFC 3339."""
+    """Parses RFC 3339 into an aware datetime, truncated to microseconds; raises ValueError."""
     match = _PARTS.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not an RFC 3339 time")
@@ -63,7 +53,7 @@ def parse_time(text: str) -> datetime:
 
 
 def nanoseconds(text: str) -> int:
-    """Nanoseconds since 1970 of an RFC 3339 time, all nine digits counted."""
+    """Returns the nanoseconds since 1970 of an RFC 3339 time, with all nine digits."""
     match = _PARTS.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not an RFC 3339 time")
@@ -72,22 +62,22 @@ def nanoseconds(text: str) -> int:
 
 
 def same_instant(left: str | None, right: str | None) -> bool:
-    """Whether two times name the same moment, whatever their zone or digits; None equals only None."""
+    """Whether two times are the same instant in any zone and precision; None equals only None."""
     if left == right:
         return True
     return bool(left and right) and nanoseconds(left or "") == nanoseconds(right or "")
 
 
-# Go's lenient reading: hours of one digit, a comma for the point, any number of digits behind it.
+# Go's lenient parsing: one-digit hours, a comma for the decimal point, any number of fractional digits.
 _SEEN = re.compile(
     r"(\d{4})-(\d{2})-(\d{2})T(\d{1,2}):(\d{2}):(\d{2})(?:[.,](\d+))?(Z|([+-])(\d{2}):(\d{2}))", re.ASCII
 )
 ZERO_TIME = datetime(1, 1, 1, tzinfo=UTC)
-"""Go's zero time: stands for a time nobody knows."""
+"""Go's zero time: the time is unknown."""
 
 
 def format_seen_time(at: datetime, extra_nanoseconds: int = 0) -> str:
-    """The form of `kubernetes.io/config.seen`: nine digits and the zone, `Z` for UTC.
+    """Formats the annotation `kubernetes.io/config.seen`: nine digits and the zone, `Z` for UTC.
 
     A datetime ends at microseconds; `extra_nanoseconds` (0 to 999) are the last three digits.
     """
@@ -97,7 +87,7 @@ def format_seen_time(at: datetime, extra_nanoseconds: int = 0) -> str:
 
 
 def parse_seen_time(text: str) -> tuple[datetime, int]:
-    """What `format_seen_time` takes; fewer digits are fine, and text that is no time gives the zero time, no error."""
+    """Parses what `format_seen_time` writes; fewer digits are accepted, and an invalid text gives the zero time."""
     match = _SEEN.fullmatch(text)
     if match is None:
         return ZERO_TIME, 0
@@ -114,7 +104,7 @@ def parse_seen_time(text: str) -> tuple[datetime, int]:
 
 
 Age = Callable[[str | None], str]
-"""Says how long ago a time was that stands in an object."""
+"""Formats how long ago a time of an object was."""
 
 UNKNOWN = "<unknown>"
 INVALID = "<invalid>"
@@ -126,7 +116,7 @@ _YEAR = 365 * _DAY
 
 
 def ages_at(now: datetime) -> Age:
-    """How long before `now` a time was; times that nobody knows are unknown."""
+    """Returns a function that formats the age of a time at `now`; a missing time is `<unknown>`."""
 
     def age(text: str | None) -> str:
         if not text:
@@ -140,7 +130,7 @@ def ages_at(now: datetime) -> Age:
 
 
 def human_duration(seconds: float) -> str:
-    """The two largest units while they are few, then one. Clocks may differ by a second or so."""
+    """Formats a duration like kubectl: 45s, 3m20s, 5h, 12d, 2y40d. Tolerates clock skew of about a second."""
     whole = int(seconds)
     if whole < -1:
         return INVALID
@@ -173,7 +163,7 @@ _SMALL_UNITS = ((1_000_000, "ms"), (1_000, "µs"), (1, "ns"))
 
 
 def format_duration(seconds: float) -> str:
-    """The duration in hours, minutes and seconds; below a second in the largest unit that fits."""
+    """Formats a duration as Go's `time.Duration` prints it: `1m20s`, `1.234s`, `150ms`."""
     total = round(abs(seconds) * _NANOSECONDS)
     sign = "-" if seconds < 0 and total else ""
     if total == 0:
@@ -199,19 +189,19 @@ _ALWAYS_KNOWN = frozenset({"", "UTC", "Local"})
 
 
 def is_time_zone_syntax(name: str) -> bool:
-    """Whether each part between slashes has the form of a name in the database."""
+    """Whether each part between slashes has the form of a time zone name."""
     return all(part not in {".", ".."} and _NAME.fullmatch(part) for part in name.split("/"))
 
 
 def is_time_zone(name: str) -> bool:
-    """Whether Go would find a time zone of this name."""
+    """Whether Go's `time.LoadLocation` would find this time zone."""
     if name in _ALWAYS_KNOWN:
         return True
     return is_time_zone_syntax(name) and (_is_known(name) or not _is_known("Etc/UTC"))
 
 
 def time_zone(name: str) -> tzinfo | None:
-    """The time zone of this name, if the machine knows it."""
+    """Returns the time zone, or None if the machine does not have it."""
     if name in {"", "UTC"}:
         return UTC
     return _find(name) if is_time_zone_syntax(name) else None

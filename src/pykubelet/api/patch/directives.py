@@ -1,16 +1,10 @@
-"""The elements of a list: their type, what tells them apart, and their order.
+"""Directives of strategic merge patches, and the identity and order of list elements.
 
-In: lists as they stand in documents and patches. Out: the same items in the order Kubernetes gives them: those the patch
-speaks of in the order of the patch, the others in the order they had, interleaved as well as that goes.
+Directives are keys such as `$patch`, `$retainKeys` and `$setElementOrder`. List elements are ordered like upstream:
+elements of the patch in patch order, the others in their live order, interleaved. `strategic_apply` carries the
+directives out.
 
-Upstream: apimachinery/pkg/util/strategicpatch/patch.go (sliceElementType, normalizeElementOrder, mergeSortedSlice).
-
-The words of a strategic merge patch: keys that start with a dollar sign, and what they demand.
-
-Everything here looks only at the patch; carrying it out is the business of `strategic_apply`.
-
-Upstream: apimachinery/pkg/util/strategicpatch/patch.go (extractKey, removeDirectives, discardNullValuesFromPatch,
-applyRetainKeysDirective, mergeSliceWithSpecialElements, validatePatchWithSetOrderList).
+Upstream: staging/src/k8s.io/apimachinery/pkg/util/strategicpatch/patch.go
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -25,7 +19,7 @@ Keys = list[Hashable]
 
 
 def element_type(*lists: Items) -> type:
-    """The one type of all items; raises `PatchError` if there is none, more than one, or if it is a list."""
+    """Returns the common type of all items; raises `PatchError` if there is none, several, or a list."""
     kinds = {kind for items in lists for kind in set(map(type, items))}
     if not kinds:
         raise PatchError("no elements in any of the given slices")
@@ -38,24 +32,24 @@ def element_type(*lists: Items) -> type:
 
 
 def identity(value: Any) -> Hashable:
-    """A key under which only equal scalars of the same type meet: not 1, 1.0 and True."""
+    """Returns a key that distinguishes 1, 1.0 and True."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict | list):
-        # Go panics when it has to compare two of these.
-        raise PatchError(f"a value to tell elements apart must be a scalar: {go_text(value)}")
+        # Go panics when it compares two of these.
+        raise PatchError(f"list elements can only be compared by a scalar: {go_text(value)}")
     return (type(value), value)
 
 
 def element_keys(items: Items, merge_key: str) -> Keys:
-    """What tells the items apart: their merge key, or the items themselves where there is none."""
+    """Returns the keys of the items: their merge key, or the items themselves if there is none."""
     if not merge_key:
         return [identity(item) for item in items]
     return [identity(merge_value(item, merge_key)) for item in items]
 
 
 def merge_names(items: Items, merge_key: str) -> list[str]:
-    """The merge keys of maps as text, by which two versions of a list are compared."""
+    """Returns the merge keys of maps as text, for comparing two versions of a list."""
     try:
         return [value if type(value := item[merge_key]) is str else go_text(value) for item in items]
     except KeyError:
@@ -63,7 +57,7 @@ def merge_names(items: Items, merge_key: str) -> list[str]:
 
 
 def merge_value(item: Any, merge_key: str) -> Any:
-    """The value of an item's merge key; raises `PatchError` if it is not a map or has none."""
+    """Returns the merge key of an item; raises `PatchError` if it is not a map or lacks the key."""
     if type(item) is not dict:
         raise wrong_type(dict, item)
     if merge_key not in item:
@@ -72,10 +66,10 @@ def merge_value(item: Any, merge_key: str) -> Any:
 
 
 def arrange(items: Items, keys: Keys, wanted: Keys, live: Keys) -> Items:
-    """The items in order: those whose key is wanted as `wanted` has them, the rest as `live` has them, interleaved.
+    """Orders the items: those with a wanted key like `wanted`, the rest like `live`, interleaved.
 
-    An item of the rest goes before the first wanted one that stands behind it in `live`; where `live` does not know
-    both, the wanted one goes first.
+    An item of the rest precedes the first wanted one that follows it in `live`; if `live` lacks either, the wanted one
+    is first.
     """
     wanted_at, live_at = first_positions(wanted), first_positions(live)
     pairs = list(zip(keys, items, strict=True))
@@ -94,7 +88,7 @@ def arrange(items: Items, keys: Keys, wanted: Keys, live: Keys) -> Items:
 
 
 def first_positions(keys: Iterable[Hashable]) -> dict[Hashable, int]:
-    """Where each key stands first."""
+    """Maps each key to its first index."""
     positions: dict[Hashable, int] = {}
     for index, key in enumerate(keys):
         positions.setdefault(key, index)
@@ -104,23 +98,23 @@ def first_positions(keys: Iterable[Hashable]) -> dict[Hashable, int]:
 def sort_by_position(
     pairs: list[tuple[Hashable, Any]], positions: Mapping[Hashable, int]
 ) -> list[tuple[Hashable, Any]]:
-    """The pairs (key, item) in the order of their keys' positions; items marked for deletion go last."""
+    """Sorts (key, item) pairs by the positions of their keys; items marked for deletion go last."""
     kept = [pair for pair in pairs if not is_deletion(pair[1])]
     deleted = [pair for pair in pairs if is_deletion(pair[1])] if len(kept) < len(pairs) else []
     if all(key in positions for key, _ in kept):
         kept.sort(key=lambda pair: positions[pair[0]])
     else:
-        _sort_with_strangers(kept, positions)
+        _sort_with_unknown_keys(kept, positions)
     return kept + deleted
 
 
 def is_deletion(item: Any) -> bool:
-    """Whether the item is a map that says `$patch: delete`."""
+    """Whether the item is a map with `$patch: delete`."""
     return type(item) is dict and item.get("$patch") == "delete"
 
 
-def _sort_with_strangers(pairs: list[tuple[Hashable, Any]], positions: Mapping[Hashable, int]) -> None:
-    """Upstream takes any pair with an unknown key for out of order, so such items wander forward, swap by swap."""
+def _sort_with_unknown_keys(pairs: list[tuple[Hashable, Any]], positions: Mapping[Hashable, int]) -> None:
+    """Sorts like upstream, which treats a pair with an unknown key as out of order and moves it forward."""
 
     def precedes(left: Hashable, right: Hashable) -> bool:
         return left not in positions or right not in positions or positions[left] < positions[right]
@@ -133,7 +127,7 @@ def _sort_with_strangers(pairs: list[tuple[Hashable, Any]], positions: Mapping[H
 
 
 def without_repeats(items: Sequence[Any]) -> Items:
-    """Each scalar once; the last item fills the place of a repeat, which is where upstream's order comes from."""
+    """Removes repeated scalars; the last item takes the place of a repeat, which gives upstream's order."""
     result = list(items)
     if len(set(result)) == len(result):
         return result
@@ -166,7 +160,7 @@ _MALFORMED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ListChanges:
-    """What a patch asks of a list of maps: elements to merge, keys to delete, and whether to start from nothing."""
+    """What a patch changes in a list of maps: elements to merge, keys to delete, and whether to replace the list."""
 
     elements: Items
     deleted: set[Hashable]
@@ -174,7 +168,7 @@ class ListChanges:
 
 
 def list_name(directive: str, word: str) -> str:
-    """The field that a directive such as `$setElementOrder/containers` speaks of; raises `MalformedPatchError`."""
+    """Returns the field of a directive such as `$setElementOrder/containers`; raises `MalformedPatchError`."""
     head, slash, name = directive.partition("/")
     if head != word or not slash:
         raise MalformedPatchError(_MALFORMED[word])
@@ -182,7 +176,7 @@ def list_name(directive: str, word: str) -> str:
 
 
 def kept_names(patch: Map) -> set[str]:
-    """The keys that `$retainKeys` of the patch lets live; raises if the patch sets a key that is not among them."""
+    """Returns the keys that `$retainKeys` keeps; raises if the patch sets another key."""
     listed = patch[RETAIN_KEYS]
     names = {name for name in listed if type(name) is str} if type(listed) is list else None
     for key, value in patch.items():
@@ -193,7 +187,7 @@ def kept_names(patch: Map) -> set[str]:
 
 
 def list_changes(patch: Items, merge_key: str) -> ListChanges:
-    """Tells the elements to merge from those that say `$patch`; raises `PatchError` for a directive nobody knows."""
+    """Separates elements to merge from those with `$patch`; raises `PatchError` for an unknown directive."""
     elements, deleted, replacing = [], set(), False
     for item in patch:
         directive = item.get(PATCH, ABSENT)
@@ -211,7 +205,7 @@ def list_changes(patch: Items, merge_key: str) -> ListChanges:
 
 
 def without_directives(value: Any, *, drop_nulls: bool) -> Any:
-    """The value without maps that say `$patch`, at any depth, and without null fields; ABSENT if nothing is left."""
+    """Removes maps with `$patch`, at any depth, and null fields; ABSENT if nothing is left."""
     if type(value) is list:
         items = [without_directives(item, drop_nulls=drop_nulls) for item in value]
         return [item for item in items if item is not ABSENT]
@@ -230,7 +224,7 @@ def without_directives(value: Any, *, drop_nulls: bool) -> Any:
 
 
 def check_element_order(patch: Items, order: Items, merge_key: str) -> None:
-    """Raises `MalformedPatchError` unless the elements of the patch stand in the same order in `$setElementOrder`."""
+    """Raises `MalformedPatchError` unless the patch's elements have the order of `$setElementOrder`."""
     if not patch or not order:
         return
     for item in patch if merge_key else ():

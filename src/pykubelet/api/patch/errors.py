@@ -1,9 +1,7 @@
-"""What can go wrong with a patch, as one family of exceptions.
+"""Errors of patches, with Kubernetes' messages.
 
-Messages are those of Kubernetes, since clients print them. Every error is a `PatchError`, which is a `ValueError`: the
-fault lies in the patch or in the document, never in the moment.
-
-Upstream: staging/src/k8s.io/apimachinery/pkg/util/mergepatch/errors.go, strategicpatch/errors.go.
+Upstream: staging/src/k8s.io/apimachinery/pkg/util/mergepatch/errors.go,
+staging/src/k8s.io/apimachinery/pkg/util/strategicpatch/errors.go
 """
 
 from typing import Any
@@ -12,19 +10,19 @@ from pykubelet.api.go_print import go_text, go_type_name
 
 
 class PatchError(ValueError):
-    """The patch cannot be made or applied."""
+    """The patch cannot be created or applied: the patch or the document is invalid."""
 
 
 class MalformedDocumentError(PatchError):
-    """The text to be patched is not JSON, or not JSON that can be patched."""
+    """The document to be patched is not JSON, or not patchable JSON."""
 
 
 class MalformedPatchError(PatchError):
-    """The patch itself is not of the right form, whatever it is applied to."""
+    """The patch is malformed, whatever it is applied to."""
 
 
 class UnknownFieldError(PatchError):
-    """A map or list stands at a field that the definition does not have, so nobody can say how to merge it."""
+    """A map or list has a field name that the schema lacks, so its merge strategy is unknown."""
 
 
 class TooManyOperationsError(PatchError):
@@ -32,7 +30,7 @@ class TooManyOperationsError(PatchError):
 
 
 class ConflictError(PatchError):
-    """A three-way patch would undo a change that somebody else made."""
+    """A three-way patch would overwrite a concurrent change."""
 
 
 def wrong_type(expected: type, value: Any) -> PatchError:

@@ -1,9 +1,9 @@
-"""JSON merge patches: apply one, make one.
+"""JSON merge patches (RFC 7386): apply and create.
 
-In: any JSON value and a patch. Out: the patched value; it shares with both inputs what need not change, and changes
-neither. A null in a patch deletes; nulls never get into a document that way, except as items of a list.
+Inputs are never changed; the result shares unchanged parts with them. A null in a patch deletes, so nulls never enter a
+document except as list items.
 
-Upstream: gopkg.in/evanphx/json-patch.v4 (merge.go), behind kube-apiserver's application/merge-patch+json.
+Upstream: vendor/gopkg.in/evanphx/json-patch.v4/merge.go
 """
 
 from typing import Any
@@ -17,9 +17,9 @@ Map = dict[str, Any]
 
 
 def apply_merge(original: Any, patch: Any) -> Any:
-    """The original with the patch applied.
+    """Applies a patch to a document.
 
-    A patch must be an object or a list, which replaces the whole; raises `MalformedPatchError` otherwise, and
+    A patch must be an object, or a list, which replaces the whole; raises `MalformedPatchError` otherwise, and
     `MalformedDocumentError` if the original is null.
     """
     if original is None:
@@ -32,7 +32,7 @@ def apply_merge(original: Any, patch: Any) -> Any:
 
 
 def apply_merge_text(original: bytes | str, patch: bytes | str) -> Any:
-    """The same for two JSON texts; of a repeated key the last counts."""
+    """Applies a patch given as JSON text; of a repeated key the last value counts."""
     try:
         document = msgspec.json.decode(original)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -45,10 +45,9 @@ def apply_merge_text(original: bytes | str, patch: bytes | str) -> Any:
 
 
 def diff_merge(original: Any, modified: Any) -> Any:
-    """The merge patch from one object to another, or the list of patches between the items of two equally long lists.
+    """Creates the merge patch between two objects, or a list of patches for two lists of equal length.
 
-    A null in the modified document cannot be told from a deletion. Raises `PatchError` for anything but two objects or
-    two lists of objects.
+    A null in the modified document is indistinguishable from a deletion. Raises `PatchError` for other inputs.
     """
     if type(original) is list and type(modified) is list:
         if len(original) != len(modified):
@@ -72,13 +71,13 @@ def _merge(original: Map, patch: Map) -> Map:
         elif type(value) is dict:
             result[key] = _merge(current, value)
         else:
-            # Upstream looks for nulls to drop only where no object stood before.
+            # Upstream drops nulls only where no object existed before.
             result[key] = value
     return result
 
 
 def _without_nulls(value: Any) -> Any:
-    """The value without null fields, at any depth; null items of lists stay."""
+    """Removes null fields at any depth; null list items stay."""
     if type(value) is dict:
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     if type(value) is list:
@@ -107,7 +106,7 @@ def _diff(original: Map, modified: Map) -> Map:
 
 
 def _matches(left: Any, right: Any) -> bool:
-    """Equality in which numbers are numbers, as opposed to `same`: upstream decodes both sides into floats here."""
+    """Compares with numbers as floats, unlike `json_equal`: upstream decodes both sides into floats here."""
     if type(left) is dict and type(right) is dict:
         return left.keys() == right.keys() and all(_matches(item, right[key]) for key, item in left.items())
     if type(left) is list and type(right) is list:

@@ -1,11 +1,10 @@
-"""JSON patches (RFC 6902), with the limits and the generosity of kube-apiserver.
+"""JSON patches (RFC 6902), with the limits and leniency of kube-apiserver.
 
-In: a document and a list of operations. Out: the patched document; it shares what was not touched, and neither input is
-changed. The `jsonpatch` library carries out each step. Where upstream reads more into an operation than the RFC allows,
-the operation is put into the RFC's terms first: an index may count from the end, `replace` may name a new key, a missing
-value is null, what stands before the first slash of a path is ignored. The whole document can only be tested or replaced.
+The `jsonpatch` library applies each operation. Where upstream accepts more than the RFC, the operation is rewritten
+first: an index may count from the end, `replace` may create a key, a missing value is null, text before the first slash
+of a path is ignored. The whole document can only be tested or replaced. Inputs are never changed.
 
-Upstream: gopkg.in/evanphx/json-patch.v4 (patch.go), apiserver/pkg/endpoints/handlers/patch.go (applyJSPatch).
+Upstream: vendor/gopkg.in/evanphx/json-patch.v4/patch.go, staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go
 """
 
 import re
@@ -21,7 +20,7 @@ from pykubelet.api.patch.errors import MalformedPatchError, PatchError, TooManyO
 
 MAX_OPERATIONS: Final = 10_000
 MAX_COPIED_BYTES: Final = 3 * 1024 * 1024
-"""How much JSON text the `copy` operations of one patch may add: a short patch must not make a huge document."""
+"""Limit on the JSON text that the `copy` operations of one patch add: a short patch must not create a huge document."""
 
 _INDEX: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
@@ -30,10 +29,10 @@ Container = dict[str, Any] | list[Any]
 
 
 def apply_json(original: Any, patch: Any) -> Any:
-    """The original, an object or a list, with all operations applied in order.
+    """Applies all operations in order to an object or list.
 
     Raises `MalformedPatchError` if the patch is not a list of objects, `TooManyOperationsError` if it is too long, and
-    `PatchError` if an operation does not apply; then nothing has happened.
+    `PatchError` if an operation does not apply. Failed patches have no effect.
     """
     if type(patch) is not list or not all(type(operation) is dict for operation in patch):
         raise MalformedPatchError("error decoding patch: a JSON patch is a list of operations")
@@ -48,11 +47,11 @@ def apply_json(original: Any, patch: Any) -> Any:
 
 
 class _Patching:
-    """A document on its way through a patch. Containers are copied before they are changed, each once."""
+    """A document during a patch. Containers are copied once, before their first change."""
 
     def __init__(self, document: Any) -> None:
         self.document = document
-        # By id; the reference keeps the id from being used again.
+        # By id; the reference prevents reuse of the id.
         self._own: dict[int, Container] = {}
         self._copied_bytes = 0
         self._kinds: dict[Any, Callable[[Operation], None]] = {
@@ -127,10 +126,9 @@ class _Patching:
         _step("add", container, key, value)
 
     def _locate(self, path: str, *, changing: bool = True, room: int = 0) -> tuple[Container, str]:
-        """The container that holds what the path names, and the key or index in it.
+        """Returns the container that a path points into, and the key or index in it.
 
-        With `changing`, all containers on the way are ours to change. `room` is 1 where an index may point behind the
-        last item.
+        With `changing`, all containers on the path are copied. `room` is 1 where an index may point past the last item.
         """
         _, *parts = path.split("/")
         if not parts:
@@ -150,7 +148,7 @@ class _Patching:
         return container, _index(container, last, room)
 
     def _entered(self, value: Any, path: str, *, changing: bool) -> Any:
-        """The value, if it is a container; with `changing` a copy of our own."""
+        """Returns the value if it is a container; with `changing`, our own copy."""
         if type(value) not in (dict, list):
             raise _missing(path)
         if not changing or id(value) in self._own:
@@ -172,7 +170,7 @@ def _missing(path: str) -> PatchError:
 
 
 def _index(container: Any, part: str, room: int = 0) -> str:
-    """A part of a path as the RFC would write it: in a list, an index counted from the start."""
+    """Converts a path segment to the RFC's form: list indexes count from the start."""
     if type(container) is dict or not _INDEX.fullmatch(part):
         return part
     index = int(part)
@@ -184,13 +182,13 @@ def _index(container: Any, part: str, room: int = 0) -> str:
 
 
 def _get(container: Any, key: str) -> Any:
-    """What stands at a key or index, or ABSENT."""
+    """Returns the value at a key or index, or ABSENT."""
     if type(container) is dict:
         return container.get(key, ABSENT)
     return container[int(key)] if key.isdecimal() else ABSENT
 
 
 def _step(kind: str, container: Any, key: str, value: Any = None) -> None:
-    """Carries out one operation of the RFC in a container of ours."""
+    """Applies one RFC operation to a container that we own."""
     operation = {"op": kind, "path": f"/{jsonpointer.escape(key)}", "value": value}
     jsonpatch.JsonPatch([operation]).apply(container, in_place=True)

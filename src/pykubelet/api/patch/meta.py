@@ -1,9 +1,10 @@
-"""What a strategic patch must know of a field: its type, merge key and strategy.
+"""Patch metadata of fields: type, merge key and patch strategy.
 
-In: the name of a definition such as `core.v1.Pod`, or the pair (apiVersion, kind). Out: a `TypeSchema`, which is asked
-field by field on the way down a document. The facts are those of `api/generated/schema.json`, read once.
+A `TypeSchema` is looked up by definition name (`core.v1.Pod`) or (apiVersion, kind) and then traversed field by field.
+The data comes from `api/generated/schema.json`, read once.
 
-Upstream: apimachinery/pkg/util/strategicpatch/meta.go, apimachinery/third_party/forked/golang/json/fields.go.
+Upstream: staging/src/k8s.io/apimachinery/pkg/util/strategicpatch/meta.go,
+staging/src/k8s.io/apimachinery/third_party/forked/golang/json/fields.go
 """
 
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ Strategy = Literal["", "merge", "replace"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PatchMeta:
-    """How one field is patched; `element` is the type of a list's items, and for other fields the type itself."""
+    """How a field is patched; `element` is the type of a list's items, otherwise the type itself."""
 
     type: "TypeSchema"
     element: "TypeSchema"
@@ -36,14 +37,14 @@ class PatchMeta:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TypeSchema:
-    """A type of the API: a struct with fields, or a kind of value (map, slice, string, ...) without any."""
+    """A type of the API: a struct with fields, or a Go kind (map, slice, string, ...) without."""
 
     name: str
     go_kind: str = "struct"
     fields: dict[str, PatchMeta] = field(default_factory=dict, repr=False)
 
     def field(self, key: str) -> PatchMeta:
-        """How the field `key` is patched; raises `UnknownFieldError`. As in Go, case counts only as a second thought."""
+        """Returns the metadata of a field; raises `UnknownFieldError`. Like Go, falls back to ignoring case."""
         found = self.fields.get(key)
         if found is not None:
             return found
@@ -58,7 +59,7 @@ class TypeSchema:
         raise UnknownFieldError(f'unable to find api field in struct {self.name} for the json field "{key}"')
 
     def list_field(self, key: str) -> PatchMeta:
-        """How the list `key` is patched; raises `UnknownFieldError` for a field that is not a list as well."""
+        """Returns the metadata of a list field; raises `UnknownFieldError`, also if it is not a list."""
         found = self.field(key)
         if not found.is_list:
             raise UnknownFieldError(f"expected slice or array type, but got: {self.go_kind}")
@@ -66,7 +67,7 @@ class TypeSchema:
 
 
 def type_schema(definition: Definition) -> TypeSchema:
-    """The type that a definition name or (apiVersion, kind) stands for; raises `PatchError` if there is none."""
+    """Returns the type of a definition; raises `PatchError` if it is unknown."""
     name = definition if isinstance(definition, str) else _names_by_kind().get(definition, "")
     found = _types().get(name)
     if found is None:
@@ -75,7 +76,7 @@ def type_schema(definition: Definition) -> TypeSchema:
 
 
 class _FieldRecord(msgspec.Struct):
-    """One field as schema.json has it."""
+    """One field in schema.json."""
 
     type: str
     ref: str = ""
@@ -85,7 +86,7 @@ class _FieldRecord(msgspec.Struct):
 
 
 class _DefinitionRecord(msgspec.Struct, rename="camel"):
-    """One definition as schema.json has it."""
+    """One definition in schema.json."""
 
     fields: dict[str, _FieldRecord]
     kind: str = ""
@@ -100,14 +101,14 @@ _PLAIN_TYPES: Final = {
     "boolean": TypeSchema("bool", "bool"),
     "map": TypeSchema("map", "map"),
     "array": TypeSchema("slice", "slice"),
-    # Structs in Go, whose fields no JSON document can name.
+    # Structs in Go whose fields a JSON document cannot contain.
     "time": TypeSchema("Time"),
     "quantity": TypeSchema("Quantity"),
     "int-or-string": TypeSchema("IntOrString"),
     "any": TypeSchema("RawExtension"),
 }
 
-# The generated table leaves it out because no Struct carries it; documents do, and a patch replaces it as a whole.
+# The generated table omits managedFields because no Struct has it; documents do, and patches replace it as a whole.
 _MANAGED_FIELDS: Final = PatchMeta(_PLAIN_TYPES["array"], _PLAIN_TYPES["any"], is_list=True)
 
 

@@ -1,11 +1,9 @@
 """Applies a strategic merge patch to a document.
 
-In: a document, a patch and the type of both. Out: the patched document, which shares with the original whatever the
-patch does not touch; neither input is changed.
+The result shares unchanged parts with the original; inputs are never changed. With `combining` the original is itself a
+patch: nulls and directives of both are kept instead of carried out.
 
-With `combining` the original is itself a patch: nulls and directives of both are kept, not carried out.
-
-Upstream: apimachinery/pkg/util/strategicpatch/patch.go (mergeMap, mergePatchIntoOriginal, mergeSlice and below).
+Upstream: staging/src/k8s.io/apimachinery/pkg/util/strategicpatch/patch.go
 """
 
 from dataclasses import dataclass
@@ -37,7 +35,7 @@ Map = dict[str, Any]
 
 
 def apply_map(original: Map, patch: Map, schema: TypeSchema, *, combining: bool = False) -> Map:
-    """The original with the patch applied; raises `PatchError`."""
+    """Applies the patch to a map; raises `PatchError`."""
     if PATCH in patch:
         return _carry_out(patch)
     if not patch:
@@ -48,7 +46,7 @@ def apply_map(original: Map, patch: Map, schema: TypeSchema, *, combining: bool 
     for key in directives:
         if key.startswith(SET_ELEMENT_ORDER):
             done |= {key, _merge_in_order(result, patch, key, schema, combining=combining)}
-    # Upstream meets deletions and additions of one list in no fixed order; here deletions come first.
+    # Upstream processes deletions and additions of one list in random order; here deletions come first.
     for key in directives:
         if key.startswith(DELETE_FROM_LIST):
             done.add(key)
@@ -60,7 +58,7 @@ def apply_map(original: Map, patch: Map, schema: TypeSchema, *, combining: bool 
 
 
 def _carry_out(patch: Map) -> Map:
-    """What becomes of a map for which the patch says `$patch`."""
+    """Carries out the `$patch` directive of a map."""
     directive = patch[PATCH]
     if directive == "replace":
         return {key: value for key, value in patch.items() if key != PATCH}
@@ -70,7 +68,7 @@ def _carry_out(patch: Map) -> Map:
 
 
 def _start(original: Map, patch: Map, *, combining: bool) -> Map:
-    """A copy of the original as `$retainKeys` leaves it."""
+    """Copies the original, restricted by `$retainKeys`."""
     if not combining:
         names = kept_names(patch)
         return {key: value for key, value in original.items() if key in names}
@@ -95,7 +93,7 @@ def _delete_from_list(result: Map, patch: Map, directive: str, schema: TypeSchem
 def _merge_field(
     result: Map, key: str, value: Any, schema: TypeSchema, *, deleting: bool = False, combining: bool = False
 ) -> None:
-    """Puts one field of the patch into the result; what to delete from a list counts only where there is a list."""
+    """Merges one field of the patch into the result; list deletions apply only to lists."""
     if value is None:
         result.pop(key, None)
         if not combining:
@@ -121,14 +119,14 @@ def _merge_field(
 
 @dataclass(frozen=True, slots=True)
 class _Merged:
-    """A merged list, and the live list by whose order elements that the patch does not know are kept."""
+    """A merged list, and the live list that determines the order of elements absent from the patch."""
 
     items: Items
     live: Items
 
 
 def _merge_in_order(result: Map, patch: Map, directive: str, schema: TypeSchema, *, combining: bool) -> str:
-    """Merges the list that a `$setElementOrder` speaks of, in that order; gives its name."""
+    """Merges the list named by a `$setElementOrder` directive in that order; returns its name."""
     order = patch[directive]
     if combining and not json_equal(result.setdefault(directive, order), order):
         raise MalformedPatchError("invalid patch format of setElementOrder list")
@@ -156,7 +154,7 @@ def _merge_in_order(result: Map, patch: Map, directive: str, schema: TypeSchema,
 
 
 def _merge_lists(original: Items, patch: Items, field: PatchMeta, *, deleting: bool, combining: bool) -> _Merged:
-    """The list with the patch merged in as the field's strategy says."""
+    """Merges a list by the field's patch strategy."""
     if field.strategy != "merge" and not deleting:
         return _Merged(patch, original)
     if not original and not patch:
@@ -175,8 +173,8 @@ def _without_scalars(original: Items, patch: Items) -> _Merged:
 
 def _merge_scalars(original: Items, patch: Items, merge_key: str) -> _Merged:
     both = without_repeats(original + patch)
-    # Go grows a list by doubling and appends in place where there is room. Repeats that are then taken out of the merged
-    # list vanish from the live one too, and the order of the rest is found in what is left of that.
+    # Go grows a list by doubling and appends in place while there is room. Repeats removed from the merged list then
+    # disappear from the live one too, and the order of the rest is derived from what is left.
     in_place = len(original) + len(patch) <= 1 << max(len(original) - 1, 0).bit_length()
     live = both[: len(original)] if in_place else original
     keys, wanted, known = (element_keys(items, merge_key) for items in (both, patch, live))
@@ -203,5 +201,5 @@ def _merge_maps(original: Items, patch: Items, field: PatchMeta, *, combining: b
             place[key] = len(items)
             items.append(change)
     keys = element_keys(items, merge_key)
-    # Go appends in place: new elements take the room that deleted ones left in the live list, and count as its end.
+    # Go appends in place: new elements overwrite the room of deleted ones in the live list, and count as its end.
     return _Merged(arrange(items, keys, wanted, live), items[: len(original)])

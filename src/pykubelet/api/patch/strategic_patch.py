@@ -1,23 +1,10 @@
-"""Makes the strategic merge patch that leads from one document to another.
+"""Strategic merge patches: apply, create, and the three-way patch of `kubectl apply`.
 
-In: both documents and their type. Out: the patch, with null for a field that goes, `$patch: delete` for an element that
-goes, `$setElementOrder` beside a list that changes, `$retainKeys` where the field has that strategy. Parts of the
-modified document are shared with the patch; neither input is changed.
+A created patch has null for a removed field, `$patch: delete` for a removed element, `$setElementOrder` beside a
+changed list and `$retainKeys` where the field has that strategy. All functions are pure: inputs are never changed, and
+results share unchanged parts with them, so results must not be modified in place.
 
-Upstream: apimachinery/pkg/util/strategicpatch/patch.go (diffMaps and below).
-
-Patches on documents: strategic merge patch, JSON merge patch, JSON patch.
-
-A document is what JSON gives: dicts, lists, strings, numbers, booleans and None. Every function here is pure: it never
-changes what it is given, and what it gives back shares the unchanged parts. Whoever changes a result in place changes
-the original too, so nobody does. All errors are `PatchError`s, with the messages of Kubernetes.
-
-Makes the patch of `kubectl apply`: what the user changed or took away, nothing of others.
-
-In: the configuration applied last, the one to apply now, and the live object. Out: a strategic merge patch for the live
-object. Without `overwrite`, a field that both the user and somebody else changed is a conflict.
-
-Upstream: apimachinery/pkg/util/strategicpatch/patch.go (CreateThreeWayMergePatch, MergingMapsHaveConflicts).
+Upstream: staging/src/k8s.io/apimachinery/pkg/util/strategicpatch/patch.go
 """
 
 from collections.abc import Iterator
@@ -43,23 +30,51 @@ from pykubelet.api.patch.directives import (
 )
 from pykubelet.api.patch.errors import (
     ConflictError,
-    MalformedDocumentError,
     MalformedPatchError,
-    PatchError,
-    TooManyOperationsError,
     UnknownFieldError,
 )
-from pykubelet.api.patch.json_merge_patch import apply_merge, apply_merge_text, diff_merge
-from pykubelet.api.patch.json_patch import apply_json
 from pykubelet.api.patch.meta import Definition, PatchMeta, TypeSchema, type_schema
 from pykubelet.api.patch.strategic_apply import apply_map
 
 Map = dict[str, Any]
 
 
+def apply_strategic(original: dict[str, Any], patch: dict[str, Any], definition: Definition) -> dict[str, Any]:
+    """Applies a strategic merge patch.
+
+    `definition` is the type: `"core.v1.Pod"` or `("v1", "Pod")`. The result has no defaults and is not validated;
+    directives inside new list elements stay, as in upstream.
+    """
+    return apply_map(original, patch, type_schema(definition))
+
+
+def diff_strategic(original: dict[str, Any], modified: dict[str, Any], definition: Definition) -> dict[str, Any]:
+    """Creates the strategic merge patch between two documents; empty if they are equal.
+
+    Applying it gives the modified document, unless that has nulls or repeats a merge key, which a patch cannot express.
+    """
+    return diff_maps(original, modified, type_schema(definition))
+
+
+def diff_strategic_three_way(
+    original: dict[str, Any],
+    modified: dict[str, Any],
+    current: dict[str, Any],
+    definition: Definition,
+    *,
+    overwrite: bool = True,
+) -> dict[str, Any]:
+    """Creates the strategic merge patch that `kubectl apply` sends for the live document (`current`).
+
+    It contains the changes in `modified`, and deletes what `original` (the last applied configuration) had and
+    `modified` lacks. Without `overwrite`, raises `ConflictError` where the live document was changed differently.
+    """
+    return diff_three_way(original, modified, current, type_schema(definition), overwrite=overwrite)
+
+
 @dataclass(frozen=True, slots=True)
 class DiffScope:
-    """Which differences a patch is to carry."""
+    """Which differences a patch includes."""
 
     changes: bool = True
     deletions: bool = True
@@ -72,7 +87,7 @@ EVERYTHING: Final = DiffScope()
 def diff_maps(
     original: Map, modified: Map, schema: TypeSchema, scope: DiffScope = EVERYTHING, *, retain_keys: bool = False
 ) -> Map:
-    """The patch from one map to the other, empty if there is nothing to say; raises `PatchError`."""
+    """Returns the patch between two maps, empty if they are equal; raises `PatchError`."""
     _check_directives(original, modified)
     patch: Map = {}
     for key, value in modified.items():
@@ -93,13 +108,13 @@ def diff_maps(
 
 
 def _check_directives(original: Map, modified: Map) -> None:
-    """Documents may hold `$patch` themselves, if it is a word."""
+    """Rejects `$patch` in the documents themselves, unless it is a string."""
     if PATCH in original and PATCH in modified and not type(original[PATCH]) is type(modified[PATCH]) is str:
         raise MalformedPatchError(f"invalid value for special key: {PATCH}")
 
 
 def _retained(modified: Map) -> Map:
-    """The directive that names every field the modified map sets."""
+    """Returns the `$retainKeys` directive with every field of the modified map."""
     names = sorted(key for key, value in modified.items() if value is not None)
     return {RETAIN_KEYS: names} if names else {}
 
@@ -112,7 +127,7 @@ def _diff_map_field(key: str, before: Map, value: Map, patch: Map, schema: TypeS
             return
         raise
     if field.strategy == "replace":
-        # Upstream sends the whole map without asking whether it changed.
+        # Upstream sends the whole map even if it did not change.
         if scope.changes:
             patch[key] = value
         return
@@ -149,7 +164,7 @@ def _diff_list_of_scalars(key: str, before: Items, value: Items, patch: Map, sco
         patch[key] = _in_order_of(value, added, "")
     if deleted:
         patch[f"{DELETE_FROM_LIST}/{key}"] = without_repeats(deleted)
-    # Upstream compares with the original as it has just sorted it, so an unsorted list always brings its order along.
+    # Upstream compares with the original after sorting it, so an unsorted list always includes its order.
     if scope.element_order and value and (deleted or (scope.changes and not json_equal(old, value))):
         patch[f"{SET_ELEMENT_ORDER}/{key}"] = value
 
@@ -177,7 +192,7 @@ def _diff_list_of_maps(key: str, before: Items, value: Items, patch: Map, field:
 
 
 def _in_order_of(order: Items, items: Items, merge_key: str) -> Items:
-    """The items as they stand in `order`."""
+    """Sorts the items like `order`."""
     if not items:
         return items
     places = first_positions(element_keys(order, merge_key))
@@ -186,7 +201,7 @@ def _in_order_of(order: Items, items: Items, merge_key: str) -> Items:
 
 
 def _pair_by_name(old_names: list[str], old: Items, new_names: list[str], new: Items) -> Iterator[tuple[Any, Any]]:
-    """Pairs of what bears the same name, in the order of names; ABSENT where one side has no such item."""
+    """Pairs items of the same name, sorted by name; ABSENT where one side lacks the name."""
     if old_names == new_names and len(set(old_names)) == len(old_names):
         yield from zip(old, new, strict=True)
         return
@@ -201,12 +216,12 @@ def _pair_by_name(old_names: list[str], old: Items, new_names: list[str], new: I
 
 
 def _sorted_by_name(names: list[str], items: Items) -> list[tuple[str, Any]]:
-    """The first name last, to be popped. Popping turns equal names around, which is what upstream's sort does to them."""
+    """Sorts in reverse for popping, which reverses equal names as upstream's sort does."""
     return sorted(zip(names, items, strict=True), key=itemgetter(0), reverse=True)
 
 
 def diff_three_way(original: Map, modified: Map, current: Map, schema: TypeSchema, *, overwrite: bool) -> Map:
-    """The patch for the current document; raises `ConflictError` and other `PatchError`s."""
+    """Returns the three-way patch; raises `ConflictError` and other `PatchError`s."""
     additions = diff_maps(current, modified, schema, DiffScope(deletions=False))
     deletions = diff_maps(original, modified, schema, DiffScope(changes=False))
     patch = apply_map(deletions, additions, schema, combining=True)
@@ -221,7 +236,7 @@ def diff_three_way(original: Map, modified: Map, current: Map, schema: TypeSchem
 
 
 def _maps_conflict(left: Map, right: Map, schema: TypeSchema) -> bool:
-    """Whether two patches give some field different values; a directive speaks for the whole map."""
+    """Whether two patches set a field to different values; a directive applies to the whole map."""
     if not json_equal(left.get(PATCH, ""), right.get(PATCH, "")):
         return True
     return any(
@@ -248,7 +263,7 @@ def _fields_conflict(key: str, left: Any, right: Any, schema: TypeSchema) -> boo
 
 
 def _merged_lists_conflict(left: Items, right: Items, merge_key: str, element: TypeSchema) -> bool:
-    """Elements conflict with those of the same key; two sets of scalars never do."""
+    """Whether elements of the same merge key conflict; two sets of scalars never do."""
     if element_type(left, right) is not dict:
         return False
     ours, theirs = (dict(zip(merge_names(items, merge_key), items, strict=True)) for items in (left, right))
@@ -256,64 +271,11 @@ def _merged_lists_conflict(left: Items, right: Items, merge_key: str, element: T
 
 
 def _lists_conflict(left: Items, right: Items, element: TypeSchema) -> bool:
-    """Lists that are replaced conflict unless they say the same; of scalars neither order nor repeats count."""
+    """Whether two replaced lists differ; for scalars, order and repeats are ignored."""
     if element_type(left, right) is dict:
         return len(left) != len(right) or any(
             _maps_conflict(ours, theirs, element) for ours, theirs in zip(left, right, strict=True)
         )
     ours, theirs = (sorted(without_repeats(items), key=go_text) for items in (left, right))
-    # Upstream looks only as far as our own scalars reach.
+    # Upstream compares only as many scalars as our list has.
     return len(left) != len(right) or not json_equal(ours, theirs[: len(ours)])
-
-
-__all__ = [
-    "ConflictError",
-    "Definition",
-    "MalformedDocumentError",
-    "MalformedPatchError",
-    "PatchError",
-    "TooManyOperationsError",
-    "UnknownFieldError",
-    "apply_json",
-    "apply_merge",
-    "apply_merge_text",
-    "apply_strategic",
-    "diff_merge",
-    "diff_strategic",
-    "diff_strategic_three_way",
-]
-
-
-def apply_strategic(original: dict[str, Any], patch: dict[str, Any], definition: Definition) -> dict[str, Any]:
-    """The original with a strategic merge patch applied.
-
-    `definition` names the type of both: `"core.v1.Pod"` or `("v1", "Pod")`. The result is raw: no defaults, no check
-    of types, and directives inside new list elements stay, as upstream leaves them.
-    """
-    return apply_map(original, patch, type_schema(definition))
-
-
-def diff_strategic(original: dict[str, Any], modified: dict[str, Any], definition: Definition) -> dict[str, Any]:
-    """The strategic merge patch that leads from the original to the modified document; empty if they are equal.
-
-    Applying it to the original gives the modified document, unless that holds nulls or repeats a merge key, which a
-    patch cannot express.
-    """
-    return diff_maps(original, modified, type_schema(definition))
-
-
-def diff_strategic_three_way(
-    original: dict[str, Any],
-    modified: dict[str, Any],
-    current: dict[str, Any],
-    definition: Definition,
-    *,
-    overwrite: bool = True,
-) -> dict[str, Any]:
-    """The strategic merge patch that `kubectl apply` sends for the current (live) document.
-
-    It adds and changes what `modified` says, deletes what `original` (the configuration applied last) said and
-    `modified` no longer says, and leaves the rest alone. Without `overwrite`, raises `ConflictError` where the live
-    document was changed too, and differently.
-    """
-    return diff_three_way(original, modified, current, type_schema(definition), overwrite=overwrite)

@@ -1,1 +1,1 @@
-"""Kubernetes objects as frozen values, and pure functions on them."""
+"""Reads and writes YAML and JSON like kubectl, with the position of every field."""

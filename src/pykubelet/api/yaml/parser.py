@@ -1,17 +1,11 @@
-"""Parser events to the values of YAML documents, within bounds.
+"""Builds plain documents from PyYAML's parser events, within limits.
 
-The text of a stream comes in; plain dicts, lists and scalars come out as go-yaml v2 and Kubernetes' step to JSON make
-them: keys are strings, merge keys are resolved, aliases are copies. Depth, nodes and alias expansion have limits, so no
-text takes long or fills the memory.
+The result is what go-yaml v2 and Kubernetes' conversion to JSON produce: string keys, merge keys resolved, aliases
+copied. Depth, node count and alias expansion are limited, so no text takes long or exhausts memory. PyYAML only
+provides events: its C parser emits them one at a time without recursion (the pure Python parser replaces it where
+libyaml is missing).
 
-Upstream: go.yaml.in/yaml/v2/decode.go.
-
-The door to PyYAML: a text to parser events, its complaints to `YamlError`.
-
-Only events are taken from PyYAML: the C parser makes them one at a time, without recursion and without building
-anything. The pure Python parser stands in where the C library is missing.
-
-Upstream: go.yaml.in/yaml/v2/decode.go (wording of errors).
+Upstream: vendor/go.yaml.in/yaml/v2/decode.go
 """
 
 from collections.abc import Callable, Iterator
@@ -46,23 +40,23 @@ from pykubelet.api.yaml.scalars import (
 
 _LOADER = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 
-# What the parser raises on bad input; Unicode errors come from percent escapes in tags.
+# Errors that the parser raises on bad input; Unicode errors come from percent escapes in tags.
 PARSER_ERRORS = (yaml.YAMLError, UnicodeError)
 
 NextEvent = Callable[[], Event]
 
 
 class Position(NamedTuple):
-    """A place in a text; both numbers count from 1."""
+    """A position in a text; both numbers count from 1."""
 
     line: int
     column: int
 
 
 class YamlError(ValueError):
-    """The text cannot be read. Lines and columns count from 1; 0 means that the place is not known.
+    """The text cannot be read. Line and column count from 1; 0 means unknown.
 
-    `upstream` is what Go's reader says: it names fewer places, and counts lines in its own way.
+    `upstream` is the message of Go's reader, which gives fewer positions and counts lines differently.
     """
 
     def __init__(self, message: str, *, line: int = 0, column: int = 0, upstream: str = "") -> None:
@@ -75,8 +69,8 @@ class YamlError(ValueError):
 
 
 def open_events(text: bytes) -> NextEvent:
-    """A function that gives the text's next event, beginning behind the start of the stream."""
-    # The stubs allow None, which only comes after the end of the stream.
+    """Returns a function that yields the next event of the text, after the start of the stream."""
+    # The stubs allow None, which only occurs after the end of the stream.
     next_event = cast("NextEvent", _LOADER(text).get_event)
     start = next_event()
     assert isinstance(start, StreamStartEvent)
@@ -84,31 +78,31 @@ def open_events(text: bytes) -> NextEvent:
 
 
 def is_merge(event: Event) -> bool:
-    """Whether this key merges another mapping into its own."""
+    """Whether this key is `<<`, which merges another mapping."""
     return isinstance(event, ScalarEvent) and event.value == "<<" and bool(event.implicit[0] or event.tag == MERGE_TAG)
 
 
 def position_of(event: Event, first_line: int) -> Position:
-    """Where an event starts, in a text that is a part of a longer one."""
+    """Returns the position of an event in a text that starts at `first_line`."""
     mark = event.start_mark
     assert mark is not None
     return Position(mark.line + first_line, mark.column + 1)
 
 
 def error_at(event: Event, message: str, first_line: int) -> YamlError:
-    """An error at the place of an event."""
+    """Creates an error at the position of an event."""
     line, column = position_of(event, first_line)
     return YamlError(message, line=line, column=column)
 
 
 def parser_error(error: Exception, text: bytes, first_line: int) -> YamlError:
-    """What the parser complained of, in its own words and with the place where it did."""
+    """Converts an error of the parser, with its message and position."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         mark, begun = error.problem_mark, error.context_mark
         message = error.problem or "unknown problem parsing YAML content"
         upstream = _upstream_words(error, mark.line, message)
         if error.context and begun is not None and begun.line < mark.line:
-            # An open quote shows at the end of the text; where it was opened is what helps.
+            # For an open quote the parser reports the end of the text; the opening position is more useful.
             message += f" ({error.context} from line {begun.line + first_line})"
         return YamlError(message, line=mark.line + first_line, column=mark.column + 1, upstream=upstream)
     if isinstance(error, ReaderError):
@@ -131,12 +125,12 @@ def _upstream_words(error: yaml.MarkedYAMLError, line: int, message: str) -> str
 MAX_DEPTH = 100
 # Two thousand full pods, or about 10 MiB; a node costs about 2 microseconds and 100 bytes.
 MAX_NODES = 1_000_000
-# go-yaml lets 99 % of a small document's nodes come from aliases, and ever less of a large one's.
+# go-yaml allows 99 % of a small document's nodes to come from aliases, and less in larger ones.
 _SMALL, _LARGE = 400_000, 4_000_000
 
 
 class BuiltDocument(NamedTuple):
-    """One document: its value, where it starts, and whether a key in it is given twice."""
+    """One document: its value, its position, and whether it repeats a key."""
 
     value: Any
     at: Position
@@ -144,7 +138,7 @@ class BuiltDocument(NamedTuple):
 
 
 class _Anchor(NamedTuple):
-    """A node that aliases may repeat; without nodes while it is still being read."""
+    """An anchored node; without nodes while it is still being read."""
 
     value: Any
     nodes: int
@@ -152,9 +146,9 @@ class _Anchor(NamedTuple):
 
 
 class Builder:
-    """Builds the documents of one text; raises YamlError at the first that cannot be built.
+    """Builds the documents of one text; raises YamlError at the first invalid one.
 
-    `document_line` is the line at which the newest document starts, `nodes` how many nodes have been built.
+    `document_line` is the line of the newest document, `nodes` the number of nodes built so far.
     """
 
     def __init__(self, text: bytes, *, first_line: int = 1, nodes: int = 0) -> None:
@@ -165,7 +159,7 @@ class Builder:
         self._begin_document()
 
     def documents(self) -> Iterator[BuiltDocument]:
-        """Every document in turn; one that holds nothing has the value None."""
+        """Yields every document; an empty one has the value None."""
         try:
             self._next = open_events(self._text)
             while type(event := self._next()) is not StreamEndEvent:
@@ -265,7 +259,7 @@ class Builder:
         next_event = self._next
         while type(event := next_event()) is not MappingEndEvent:
             if type(event) is ScalarEvent and event.value == "<<" and is_merge(event):
-                # A merged value replaces an earlier one and gives way to a later one.
+                # A merged value replaces an earlier one and is replaced by a later one.
                 for source in reversed(self._merge_sources(next_event())):
                     result.update(source)
                     merged.update(source)

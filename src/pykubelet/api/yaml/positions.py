@@ -1,7 +1,7 @@
-"""Where each field of a document stands in its text: line and column of key and value.
+"""Positions of fields in a YAML or JSON text: line and column of each key and value.
 
-Positions are wanted only when something is wrong, so reading does not pay for them: `Source` keeps the text, and goes
-through it a second time when the first question comes.
+Positions are needed only for errors, so reading does not compute them: `Source` keeps the text and parses it a second
+time on the first query.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ Path = tuple[str | int, ...]
 
 
 class Duplicate(NamedTuple):
-    """A key that its object already has: where it stands, and where it stood first."""
+    """A key that occurs twice in one object, and the position of the first occurrence."""
 
     path: Path
     at: Position
@@ -35,7 +35,7 @@ class Duplicate(NamedTuple):
 
 
 class _ValuePosition(NamedTuple):
-    """A value in the text: where it starts, and its fields or elements with the places of their keys."""
+    """A value's position, and its fields or elements with the positions of their keys."""
 
     at: Position
     children: dict[str | int, tuple[Position, "_ValuePosition"]]
@@ -46,7 +46,7 @@ _NONE: dict[str | int, tuple[Position, _ValuePosition]] = {}
 
 
 class Source:
-    """A text of one or more documents, and on demand the place of every field in it."""
+    """A text of one or more documents; computes positions on demand."""
 
     def __init__(self, text: bytes, start: Position) -> None:
         self._text = text
@@ -55,15 +55,15 @@ class Source:
         self._walks = self._walk_all()
 
     def key(self, ordinal: int, path: Path) -> Position | None:
-        """Where the key of a field stands (of an element: the element); the nearest parent's if it has no place."""
+        """Returns the position of a key, or of a list element; the nearest parent's if it has none."""
         return self._find(ordinal, path)[0]
 
     def value(self, ordinal: int, path: Path) -> Position | None:
-        """Where the value of a field starts; the nearest parent's if it has no place."""
+        """Returns the position of a value; the nearest parent's if it has none."""
         return self._find(ordinal, path)[1]
 
     def duplicates(self, ordinal: int) -> list[Duplicate]:
-        """The keys of a document that repeat one of the same object."""
+        """Returns the repeated keys of a document."""
         walk = self._walk(ordinal)
         return walk.duplicates if walk else []
 
@@ -80,7 +80,7 @@ class Source:
         return key, place.at
 
     def _walk(self, ordinal: int) -> "_Walk | None":
-        # Only documents that were read are walked: those within bounds.
+        # Only documents within the limits were read, so only those are parsed again.
         self._walked += islice(self._walks, max(0, ordinal + 1 - len(self._walked)))
         return self._walked[ordinal] if ordinal < len(self._walked) else None
 
@@ -91,12 +91,12 @@ class Source:
                 if isinstance(event, DocumentStartEvent):
                     yield _Walk(next_event, self._start)
         except PARSER_ERRORS:
-            # A JSON text need not be YAML; its fields have no places then.
+            # A JSON text need not be valid YAML; its fields then have no positions.
             return
 
 
 class _Walk:
-    """One document's places; fills `duplicates` on the way."""
+    """Collects the positions and duplicate keys of one document."""
 
     def __init__(self, next_event: NextEvent, start: Position) -> None:
         self.duplicates: list[Duplicate] = []
@@ -107,12 +107,12 @@ class _Walk:
 
     def _place(self, event: Event, path: Path) -> _ValuePosition:
         line, column = position_of(event, self._start.line)
-        # A text that starts within a line shifts the columns of that line alone.
+        # If the text starts within a line, only the columns of that line shift.
         at = Position(line, column + self._start.column - 1 if line == self._start.line else column)
         if isinstance(event, AliasEvent):
             target = self._anchors[event.anchor or ""]
             return _ValuePosition(at, target.children, target.key_text)
-        # Most places are those of scalars; one empty dict does for all of them.
+        # Most values are scalars, which share one empty dict.
         place = (
             _ValuePosition(at, _NONE, _key_text(event)) if isinstance(event, ScalarEvent) else _ValuePosition(at, {})
         )

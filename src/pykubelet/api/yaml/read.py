@@ -1,16 +1,10 @@
-"""YAML and JSON texts to plain documents, read as kubectl reads them.
+"""Reads YAML and JSON streams into plain documents, like kubectl.
 
-Bytes come in; every document of the stream comes out, with what is wrong with the others. PyYAML only splits the text
-into events (`yaml_events`); `yaml_build` makes the values. A text that starts with `{` is tried as JSON first.
+Every readable document is returned, along with the errors of the others. A text that starts with `{` is tried as JSON
+first, with Go's numbers: 64-bit integers are ints, all others floats even if whole, because a Go int field rejects
+`8.0`.
 
-Upstream: k8s.io/apimachinery/pkg/util/yaml/decoder.go.
-
-JSON texts to documents, with Go's idea of numbers and strings.
-
-A text of one or more JSON objects comes in, as Go's stream decoder takes it; the objects come out with their offsets.
-Whole numbers of 64 bits are ints, all others floats, also when a float is whole: a Go int field refuses `8.0`.
-
-Upstream: k8s.io/apimachinery/pkg/util/yaml/decoder.go, sigs.k8s.io/json.
+Upstream: staging/src/k8s.io/apimachinery/pkg/util/yaml/decoder.go, vendor/sigs.k8s.io/json/json.go
 """
 
 import json
@@ -24,12 +18,12 @@ from pykubelet.api.yaml.scalars import INT_MAX, INT_MIN, without_surrogates
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-# int64 has at most 19 digits and a sign.
+# An int64 has at most 19 digits and a sign.
 _LONGEST_INT = 20
 
 
 class JsonObject(NamedTuple):
-    """One object of a stream, where its text starts and ends, and whether a key in it is repeated."""
+    """One object of a JSON stream: its value, its offsets, and whether it repeats a key."""
 
     value: Any
     start: int
@@ -38,7 +32,7 @@ class JsonObject(NamedTuple):
 
 
 def read_json_stream(text: str, max_objects: int) -> list[JsonObject] | None:
-    """Every object of the text, or None if the text is not JSON; YamlError if it is, but cannot be used."""
+    """Reads every object of a JSON text; None if it is not JSON, YamlError if it exceeds the limits."""
     repeated: list[bool] = []
     decoder = _decoder(repeated)
     found: list[JsonObject] = []
@@ -103,7 +97,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _count_nodes(value: Any) -> int:
-    """How many values and keys a value consists of; YamlError if they are nested too deep."""
+    """Counts values and keys; raises YamlError if they are nested too deeply."""
     nodes, level = 1, [value] if isinstance(value, dict | list) else []
     for _ in range(MAX_DEPTH + 1):
         children = [parent.values() if isinstance(parent, dict) else parent for parent in level]
@@ -126,17 +120,17 @@ def _without_lone_surrogates(value: Any) -> Any:
 
 __all__ = ["MAX_BYTES", "YamlDocument", "YamlError", "YamlStream", "read_stream", "read_yaml"]
 
-# What the kubelet reads of a manifest at most.
+# The kubelet reads at most this much of a manifest.
 MAX_BYTES = 10 * 1024 * 1024
-# Far more than fit into MAX_BYTES if each is an object that means anything.
+# Far more than fit into MAX_BYTES if each is a real object.
 MAX_DOCUMENTS = 100_000
-# Past this many broken documents a text is no manifest.
+# A text with more broken documents is not a manifest.
 _MAX_ERRORS = 20
 _SEPARATOR = re.compile(rb"^---(?=\s|\Z)", re.MULTILINE)
 
 
 class YamlDocument(NamedTuple):
-    """One document of a stream: its value, where it starts, and where its fields stand."""
+    """One document of a stream: its value, its position, and the source of its fields' positions."""
 
     value: Any
     at: Position
@@ -145,32 +139,32 @@ class YamlDocument(NamedTuple):
     repeats_key: bool
 
     def key_position(self, path: Path) -> Position:
-        """Where the key of this field stands, or of the nearest thing around it that is in the text."""
+        """Returns the position of the key of a field, or of its nearest parent in the text."""
         return self.source.key(self.ordinal, path) or self.at
 
     def value_position(self, path: Path) -> Position:
-        """Where the value of this field starts, or of the nearest thing around it that is in the text."""
+        """Returns the position of the value of a field, or of its nearest parent in the text."""
         return self.source.value(self.ordinal, path) or self.at
 
     def duplicates(self) -> tuple[Duplicate, ...]:
-        """The keys given twice in one object."""
+        """Returns the keys given twice in one object."""
         if not self.repeats_key:
             return ()
-        # A JSON text that the YAML parser cannot follow still repeats a key, somewhere.
+        # A JSON text that the YAML parser rejects repeats a key at an unknown position.
         return tuple(self.source.duplicates(self.ordinal)) or (Duplicate((), self.at, self.at),)
 
 
 class YamlStream(NamedTuple):
-    """The documents that could be read, and why others could not."""
+    """The documents that could be read, and the errors of the others."""
 
     documents: list[YamlDocument]
     errors: list[YamlError]
 
 
 def read_yaml(data: bytes, *, strict: bool = False, max_bytes: int = MAX_BYTES) -> Any:
-    """The value of a text that holds one document (None if it holds none); YamlError if it cannot be read.
+    """Reads a text with one document (None if empty); raises YamlError.
 
-    A repeated key's last value counts, as for kubectl; `strict` refuses it.
+    Of a repeated key the last value counts, as for kubectl; `strict` rejects it.
     """
     documents, errors = read_stream(data, max_bytes=max_bytes)
     if errors:
@@ -188,7 +182,7 @@ def read_yaml(data: bytes, *, strict: bool = False, max_bytes: int = MAX_BYTES) 
 
 
 def read_stream(data: bytes, *, max_bytes: int = MAX_BYTES) -> YamlStream:
-    """Every document of a YAML or JSON text. A broken document does not hide those after the next `---`."""
+    """Reads every document of a YAML or JSON text. After an error, reading continues at the next `---`."""
     if len(data) > max_bytes:
         return YamlStream([], [YamlError(f"the text has {len(data)} bytes, more than {max_bytes}")])
     if data.lstrip().startswith(b"{"):
@@ -250,12 +244,12 @@ def _collect(builder: Builder, source: Source, into: list[YamlDocument]) -> Yaml
 
 
 def _next_document(text: bytes, lines: int) -> int | None:
-    """Where the first `---` after so many lines stands."""
+    """Returns the offset of the first `---` after this many lines."""
     position = 0
     for _ in range(lines):
         position = text.find(b"\n", position) + 1
         if not position:
             return None
-    # The parser looks ahead: an error may come before the start of its own document.
+    # The parser reads ahead: an error may be reported before the start of its own document.
     match = _SEPARATOR.search(text, max(position, 1))
     return match.start() if match else None

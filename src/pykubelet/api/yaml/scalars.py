@@ -1,10 +1,10 @@
-"""What a YAML scalar means to kubectl: the rules of go-yaml v2.
+"""Resolves YAML scalars like go-yaml v2, which kubectl uses.
 
-A scalar's tag and text come in; None, a bool, an int, a float or a string comes out (`resolve`). Kubernetes then turns
-YAML into JSON, where a whole float is written like an int and every key is a string: `as_json` and `as_key` do that step.
-The reader and the writer share this table, so what is written plain is read back as the same string.
+`resolve` turns a tag and a text into None, a bool, an int, a float or a string. Kubernetes then converts YAML to JSON,
+where a whole float is written like an int and every key is a string: `as_json` and `as_key`. Reader and writer share
+this table, so that a string written plain is read back as the same string.
 
-Upstream: go.yaml.in/yaml/v2/resolve.go, sigs.k8s.io/yaml/yaml.go.
+Upstream: vendor/go.yaml.in/yaml/v2/resolve.go, vendor/sigs.k8s.io/yaml/yaml.go
 """
 
 import base64
@@ -31,7 +31,7 @@ _UINT_MAX = 2**64 - 1
 
 
 def _spellings(*words: str) -> tuple[str, ...]:
-    """Each word in lower case, capitalised and in upper case; nothing else counts."""
+    """Returns each word in lower case, capitalised and in upper case, the only accepted spellings."""
     return tuple(form for word in words for form in (word, word.capitalize(), word.upper()))
 
 
@@ -44,7 +44,7 @@ _WORDS: dict[str, Scalar] = {
     **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -math.inf),
 }
 
-# A text that starts with any other character is a string, whatever follows.
+# A text that starts with any other character is a string.
 _STARTS = frozenset("+-.0123456789yYnNtTfFoO~")
 _NUMBER_STARTS = frozenset("+-0123456789")
 
@@ -57,9 +57,9 @@ _INTEGERS = (
     (re.compile(r"[-+]?0[0-7]*"), 8),
     (re.compile(r"[-+]?[1-9][0-9]*"), 10),
 )
-# Go strips the prefix itself and then allows a sign behind it.
+# Go strips the prefix itself and then allows a sign after it.
 _SIGNED_BINARY = re.compile(r"0b([-+][01]+)")
-# Python refuses to read decimal numbers of more than 4300 digits; far below, no 64-bit number is that long.
+# Python refuses decimal numbers of more than 4300 digits; no 64-bit number is nearly that long.
 _LONGEST_INTEGER = 4000
 _TIME = re.compile(
     r"(\d{4})-(\d{1,2})-(\d{1,2})"
@@ -71,18 +71,18 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
 
 
 class ScalarError(ValueError):
-    """The scalar's explicit tag does not fit its text, or JSON has no such value."""
+    """The explicit tag does not fit the text, or JSON has no such value."""
 
 
 def resolve_plain(text: str) -> Scalar:
-    """The meaning of an unquoted scalar without a tag."""
+    """Resolves an unquoted scalar without a tag."""
     if not text or text[0] in _STARTS:
         return _resolve_hinted(text)
     return text
 
 
 def resolve(tag: str | None, text: str, *, plain: bool) -> Scalar:
-    """The meaning of any scalar; `plain` says that the text may be taken for something other than a string."""
+    """Resolves any scalar; only a `plain` one can be something other than a string."""
     if tag is None:
         return resolve_plain(text) if plain else text
     if tag == _BINARY:
@@ -101,7 +101,7 @@ def resolve(tag: str | None, text: str, *, plain: bool) -> Scalar:
 
 
 def as_json(value: Scalar) -> JsonScalar:
-    """The value after the way through JSON: whole floats are ints, ints over 64 bits are floats."""
+    """Converts a value as YAML-to-JSON conversion does: whole floats become ints, ints over 64 bits floats."""
     if isinstance(value, float):
         return _json_float(value)
     if isinstance(value, int) and value > INT_MAX:
@@ -110,7 +110,7 @@ def as_json(value: Scalar) -> JsonScalar:
 
 
 def as_key(value: Scalar) -> str:
-    """The value as the key of a JSON object."""
+    """Converts a value to the key of a JSON object."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -135,12 +135,12 @@ def _resolve_hinted(text: str) -> Scalar:
 
 
 def _number(plain: str, text: str) -> Scalar:
-    """`plain`, which is `text` without underscores, as a number if it is one."""
+    """Parses a number; `plain` is `text` without underscores."""
     if len(plain) <= _LONGEST_INTEGER:
         for pattern, radix in _INTEGERS:
             if pattern.fullmatch(plain):
                 number = int(plain, radix)
-                # A signed number has only the signed range; without a sign the unsigned range counts as well.
+                # A signed number must fit int64; an unsigned one may also fit uint64.
                 highest = INT_MAX if plain[0] in "+-" else _UINT_MAX
                 if INT_MIN <= number <= highest:
                     return number
@@ -158,13 +158,13 @@ def _binary(text: str) -> str:
     packed = text.replace("\r", "").replace("\n", "")
     if len(packed) % 4 or not _BASE64.fullmatch(packed):
         raise ScalarError("!!binary value contains invalid base64 data")
-    # JSON strings are Unicode: Go writes one replacement character for each byte that is not.
+    # JSON strings are Unicode: Go writes one replacement character for each invalid byte.
     decoded = base64.b64decode(packed).decode("utf-8", "surrogateescape")
     return without_surrogates(decoded)
 
 
 def without_surrogates(text: str) -> str:
-    """The text with each lone surrogate replaced, as Go's JSON does."""
+    """Replaces lone surrogates, as Go's JSON encoder does."""
     return re.sub("[\ud800-\udfff]", "\ufffd", text)
 
 
@@ -175,7 +175,7 @@ def is_timestamp(text: str) -> bool:
     year, month, day, *clock = match.groups()
     hours, minutes, seconds = (clock[0] or clock[4], clock[1] or clock[5], clock[2] or clock[6])
     try:
-        # Go knows a year 0, which was a leap year like 2000.
+        # Go accepts the year 0, which was a leap year like 2000.
         date(int(year) or 2000, int(month), int(day))
     except ValueError:
         return False
@@ -203,8 +203,8 @@ def _short(tag: str) -> str:
 def _json_float(value: float) -> JsonScalar:
     if not math.isfinite(value):
         raise ScalarError(f"{_float_key(value)} has no place in JSON")
-    # Go writes floats below 1e21 without an exponent and reads what then looks like an int as one. The digits are
-    # those of the shortest text, so 1.2345678901234567e18 is ...800, not ...768.
+    # Go writes floats below 1e21 without an exponent and reads them back as ints. The digits are those of the shortest
+    # representation, so 1.2345678901234567e18 becomes ...800, not ...768.
     if value.is_integer() and abs(value) < 1e21:
         whole = int(Decimal(repr(value)))
         if INT_MIN <= whole <= INT_MAX:
@@ -213,7 +213,7 @@ def _json_float(value: float) -> JsonScalar:
 
 
 def _float_key(value: float) -> str:
-    """The shortest text of the value in single precision, as Go formats keys."""
+    """Returns the shortest single-precision text, as Go formats float keys."""
     single = _single(value)
     if math.isnan(single):
         return ".nan"
@@ -228,17 +228,17 @@ def _float_key(value: float) -> str:
 
 
 def _single(value: float) -> float:
-    """The nearest number of single precision; infinity where there is none."""
+    """Rounds to single precision; infinity if out of range."""
     single: float = struct.unpack("f", struct.pack("f", value))[0]
     return single
 
 
 def _roundings(single: float) -> Iterator[str]:
-    """The number with ever more digits; nine tell any two singles apart."""
+    """Yields the number with increasing digits; nine distinguish any two singles."""
     exact = Decimal(single)
     for precision in range(1, 10):
-        # Numbers just below a power of two lie closer together than those above it: when the nearest text belongs
-        # to a neighbour below, the next one up may still belong to the power itself.
+        # Numbers just below a power of two are denser than those above: when the nearest text belongs to the neighbour
+        # below, the next one up may still belong to the power itself.
         for rounding in (ROUND_HALF_EVEN, ROUND_UP):
             rounded = Context(prec=precision, rounding=rounding).create_decimal(exact)
             yield f"{rounded:.{precision - 1}e}"

@@ -1,18 +1,12 @@
-"""Documents to YAML that kubectl reads back as the same document.
+"""Writes documents as YAML and JSON: for files (`to_yaml`) and exactly as kubectl prints them.
 
-In: dicts, lists and scalars as JSON has them. Out: block YAML in the layout of `kubectl get -o yaml`, keys in the
-order given. A string that go-yaml would take for something else (`y`, `1e3`, `089`, `0o14`) is quoted; the reader's own
-table decides. Texts of several lines are literal blocks where that loses nothing.
+`to_yaml` writes block YAML in the given key order that kubectl reads back as the same document: strings that go-yaml
+would read as something else (`y`, `1e3`, `089`, `0o14`) are quoted, multi-line texts are literal blocks where that is
+lossless. `json_text` and `yaml_text` match `-o json` (sorted keys, four spaces, HTML escapes) and `-o yaml` (natural
+key order, folding at 80 columns); libyaml, of which go-yaml's emitter is a translation, writes the latter.
 
-Upstream: go.yaml.in/yaml/v2/encode.go.
-
-Documents as text, to the letter as kubectl prints them: `-o json` and `-o yaml`.
-
-In: dicts, lists and scalars. Out: JSON in Go's form (sorted keys, four spaces, signs that mean something in HTML escaped),
-or YAML in that of go-yaml (keys in natural order, long texts folded at 80). `yaml_write.py` is for files, this is for eyes.
-
-Upstream: cli-runtime/pkg/printers/{json,yaml}.go, encoding/json, go.yaml.in/yaml/v2/{encode,sorter}.go. libyaml, of which
-go-yaml's emitter is a translation, writes the YAML.
+Upstream: staging/src/k8s.io/cli-runtime/pkg/printers/json.go, staging/src/k8s.io/cli-runtime/pkg/printers/yaml.go,
+vendor/go.yaml.in/yaml/v2/encode.go, vendor/go.yaml.in/yaml/v2/sorter.go
 """
 
 import json
@@ -27,21 +21,21 @@ from pykubelet.api.yaml.scalars import INT_MAX, INT_MIN, is_timestamp, resolve_p
 
 _HTML = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 _ESCAPED = re.compile("[<>&\u2028\u2029]")
-# go-yaml is wary of what older YAML took for numbers of base 60.
+# go-yaml quotes what older YAML read as base-60 numbers.
 _BASE60 = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?")
 _DIGITS = re.compile(r"[0-9]*")
 _WIDTH = 80
 
 
 def json_text(document: Any) -> str:
-    """JSON as kubectl prints it, with a line break at the end."""
+    """Returns JSON exactly as `kubectl -o json` prints it."""
     text = json.dumps(document, indent=4, sort_keys=True, ensure_ascii=False)
-    # None of these signs stands outside of strings.
+    # These characters occur only within strings.
     return _ESCAPED.sub(lambda found: _HTML[found[0]], text) + "\n"
 
 
 def yaml_text(document: Any) -> str:
-    """YAML as kubectl prints it."""
+    """Returns YAML exactly as `kubectl -o yaml` prints it."""
     events = [
         yaml.StreamStartEvent(),
         yaml.DocumentStartEvent(explicit=False),
@@ -77,7 +71,7 @@ def _scalar(value: Any) -> yaml.ScalarEvent:
 
 
 def _style(text: str) -> str | None:
-    """The style that go-yaml asks for; where that cannot hold the text, the emitter takes another."""
+    """Returns the style that go-yaml requests; the emitter picks another where it cannot hold the text."""
     if "\n" in text:
         return "|"
     is_something_else = resolve_plain(text) is not text or _BASE60.fullmatch(text) or is_timestamp(text)
@@ -85,7 +79,7 @@ def _style(text: str) -> str | None:
 
 
 class _Natural:
-    """Sorts keys as go-yaml does: numbers in them by their value, letters after everything else."""
+    """Sort key of go-yaml: numbers by value, letters after everything else."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -107,10 +101,10 @@ class _Natural:
 
 
 def _by_number(mine: str, theirs: str, index: int) -> bool:
-    """The order of two keys that differ from here on, in digits or signs."""
+    """Compares two keys that differ from `index` on in digits or other non-letters."""
     before = mine[:index]
     shared = before[len(before.rstrip("0123456789")) :]
-    # Behind other digits a zero counts; without them it only fills up.
+    # A zero after other digits counts; leading zeros do not.
     lead = "1" if "0" in (mine[index], theirs[index]) and shared.strip("0") else "0"
     one, two = (_DIGITS.match(key, index)[0] for key in (mine, theirs))  # type: ignore[index]
     ranks = [(int(lead + digits), len(digits), key[index]) for digits, key in ((one, mine), (two, theirs))]
@@ -118,25 +112,25 @@ def _by_number(mine: str, theirs: str, index: int) -> bool:
 
 
 def natural_order(key: str) -> _Natural:
-    """The place of a key among others."""
+    """Returns the sort key of a map key."""
     return _Natural(key)
 
 
-# Words, paths, options and sentences without any of YAML's indicators where they would count.
+# Words, paths, options and sentences without YAML indicators in significant places.
 _PLAIN = re.compile(r"(?:[A-Za-z0-9_/$(]|\.[A-Za-z0-9_/]|--?[A-Za-z])[!-~]*(?: +[!-~]+)*")
 _INDICATOR = re.compile(r":(?: |\Z)| #")
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0"}
-# A key that stands on the line of its colon has at most 1024 characters.
+# A key on the line of its colon has at most 1024 characters.
 _LONGEST_KEY = 1000
 
 
 def to_yaml(document: Any) -> str:
-    """The YAML text of a document; ValueError if it holds something that JSON, or a 64-bit integer, cannot."""
+    """Returns the YAML text of a document; raises ValueError for values outside JSON or 64-bit integers."""
     return "\n".join(_lines(document)) + "\n"
 
 
 def _lines(value: Any) -> list[str]:
-    """The lines of a value that starts at the left margin."""
+    """Returns the lines of a value that starts at the left margin."""
     if isinstance(value, dict) and value:
         return [line for key, item in value.items() for line in _entry(key, item)]
     if isinstance(value, list | tuple) and value:
@@ -167,7 +161,7 @@ def _indented(lines: list[str]) -> list[str]:
 
 
 def _text(value: Any) -> list[str]:
-    """A scalar behind a key or a dash: one line, or the head and the lines of a literal block."""
+    """Returns a scalar after a key or dash: one line, or the head and lines of a literal block."""
     if not isinstance(value, str) or not _fits_literal(value):
         return [_yaml_write_scalar(value)]
     head = "|" if value.endswith("\n") else "|-"
@@ -179,7 +173,7 @@ def _fits_literal(text: str) -> bool:
     lines = body.split("\n")
     if text[-1:] != "\n" and len(lines) == 1:
         return False
-    # A blank at the start would hide the indentation; a blank last line would be lost.
+    # A leading blank would hide the indentation; a blank last line would be lost.
     return body[:1] not in ("", " ", "\t", "\n") and bool(lines[-1].strip()) and _is_shown(body)
 
 

@@ -1,1 +1,1 @@
-"""Custom resources: definitions and the objects they define, served while the server runs."""
+"""Custom resources: CustomResourceDefinitions and the objects they define."""

@@ -1,28 +1,18 @@
-"""Definitions at work: names accepted, kinds served, and objects removed when their definition is.
+"""Serves custom resources: accepts names, registers kinds, and finalizes deleted CustomResourceDefinitions.
 
-A kind is in the registry as soon as anybody can read that its definition is established: the store tells of each
-change before it is seen. Everything else is done by one task, a definition at a time.
+A kind is registered before any client can read that its definition is established, because the store announces each
+change before it becomes visible. Everything else is done by one task, one definition at a time.
 
-Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/{status,establish,finalizer}
-
-A definition as rows of the table of kinds: one for each version that is served.
-
-In: a CustomResourceDefinition whose names were accepted. Out: `Served` rows.
-
-Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go (getOrCreateServingInfoFor)
-and customresource_discovery_controller.go
-
-What becomes of a definition that is being deleted, and of its objects.
-
-In: documents. Out: the same as the next step has them; None for what is to be removed.
-
-Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/finalizer/crd_finalizer.go
+Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/status/naming_controller.go,
+staging/src/k8s.io/apiextensions-apiserver/pkg/controller/establish/establishing_controller.go,
+staging/src/k8s.io/apiextensions-apiserver/pkg/controller/finalizer/crd_finalizer.go,
+staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go,
+staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_discovery_controller.go
 """
 
 import asyncio
 import re
 from functools import lru_cache
-from typing import Protocol
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
@@ -36,45 +26,129 @@ from pykubelet.apiserver.apiextensions.customresource_strategy import custom_str
 from pykubelet.apiserver.apiextensions.customresourcedefinition import CLEANUP, COLLECTION
 from pykubelet.apiserver.apiextensions.schema.structural import Structural, compile_schema
 from pykubelet.apiserver.apiextensions.status import CrdCondition, is_true, with_accepted_names, with_condition
-from pykubelet.apiserver.storage.interfaces import CommitFeed, Store, StoreChange, StoreEntry, StoreKey
+from pykubelet.apiserver.registry import ServedKinds
+from pykubelet.apiserver.storage.durable_store import DurableStore
+from pykubelet.apiserver.storage.interfaces import StoreChange, StoreEntry, StoreKey
 from pykubelet.apiserver.tables.custom_columns import custom_columns
 from pykubelet.kinds.kind import Kind, ScalePaths, StoredForm
 
-_IN_PROGRESS = CrdCondition(
-    "Terminating", "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress"
-)
-_COMPLETED = CrdCondition("Terminating", "False", "InstanceDeletionCompleted", "removed all instances")
+log = get_logger(__name__)
+
+# Objects with finalizers wait for their controllers; upstream checks every five seconds.
+_FINALIZE_INTERVAL_SECONDS = 0.5
+_RETRY_SECONDS = 1.0
 
 
-def is_terminating(definition: Document) -> bool:
-    """Whether the objects of a definition must go so that it can."""
-    metadata = definition["metadata"]
-    return bool(metadata.get("deletionTimestamp")) and CLEANUP in metadata.get("finalizers", ())
+class CustomResources:
+    """Serves the kinds of established definitions; those that exist are served from construction on."""
 
+    def __init__(self, *, store: DurableStore, registry: ServedKinds, clock: Clock) -> None:
+        self._store = store
+        self._registry = registry
+        self._clock = clock
+        self._served: dict[str, set[tuple[str, str, str]]] = {}
+        self._queue: KeyedQueue[str, None] = KeyedQueue()
+        store.listen(COLLECTION, self._on_change)
+        for entry in store.list(COLLECTION).entries:
+            self._serve(entry.key.name, entry.document)
+            self._queue.put(entry.key.name, None)
 
-def in_progress(definition: Document, now: str) -> Document:
-    """The definition while its objects are being removed."""
-    return with_condition(definition, _IN_PROGRESS, now)
+    async def run(self, ready: asyncio.Event) -> None:
+        """Processes definitions until cancelled."""
+        ready.set()
+        while True:
+            name, _ = await self._queue.get()
+            try:
+                await self._sync(name)
+            except ApiError as error:
+                log.warning("CustomResourceDefinition not synced", definition=name, error=error.message)
+                self._queue.put_later(name, None, _RETRY_SECONDS)
+            finally:
+                self._queue.done(name)
 
+    def _on_change(self, change: StoreChange) -> None:
+        """Serves the changed definition from now on and queues it."""
+        name = change.key.name
+        self._serve(name, None if change.after is None else change.document)
+        self._queue.put(name, None)
 
-def completed(definition: Document, now: str) -> Document | None:
-    """The definition once they are; it is removed itself unless others still hold it."""
-    metadata = definition["metadata"]
-    rest = [name for name in metadata.get("finalizers", ()) if name != CLEANUP]
-    if not rest:
-        return None
-    return with_condition({**definition, "metadata": {**metadata, "finalizers": rest}}, _COMPLETED, now)
+    def _serve(self, name: str, definition: Document | None) -> None:
+        rows = () if definition is None else served_rows(definition)
+        before = self._served.pop(name, set())
+        now: set[tuple[str, str, str]] = set()
+        for row in rows:
+            place = (row.resource.group, row.resource.version, row.resource.plural)
+            existing = self._registry.find(*place)
+            if existing is not None and existing.definition:
+                # Built-in kinds are never replaced.
+                continue
+            now.add(place)
+            self._registry.add(row)
+        for place in before - now:
+            self._registry.remove(*place)
+        if now:
+            self._served[name] = now
 
+    async def _sync(self, name: str) -> None:
+        key = StoreKey(COLLECTION, "", name)
+        entry = self._store.get(key)
+        if entry is None:
+            # Its names are available again.
+            self._requeue_unaccepted()
+            return
+        definition = entry.document
+        if _is_terminating(definition):
+            await self._finalize(key, definition)
+            return
+        if self._with_names(definition) != definition:
+            await self._store.write(key, self._accept_names)
+            self._requeue_unaccepted()
 
-def with_removed_content(document: Document, now: str) -> Document | None:
-    """An object whose definition goes: removed, or marked for those that hold it."""
-    metadata = document["metadata"]
-    if not metadata.get("finalizers"):
-        return None
-    if metadata.get("deletionTimestamp"):
-        return document
-    marked = {**metadata, "deletionTimestamp": now, "deletionGracePeriodSeconds": 0}
-    return {**document, "metadata": marked}
+    def _accept_names(self, entry: StoreEntry | None) -> Document | None:
+        return None if entry is None else self._with_names(entry.document)
+
+    def _with_names(self, definition: Document) -> Document:
+        others = [entry.document for entry in self._store.list(COLLECTION).entries]
+        return with_accepted_names(definition, others, self._now())
+
+    def _requeue_unaccepted(self) -> None:
+        for entry in self._store.list(COLLECTION).entries:
+            if not is_true(entry.document, "NamesAccepted"):
+                self._queue.put(entry.key.name, None)
+
+    async def _finalize(self, key: StoreKey, definition: Document) -> None:
+        if is_true(definition, "Established"):
+            await self._store.write(key, self._mark_terminating)
+            if await self._objects_remain(definition):
+                self._queue.put_later(key.name, None, _FINALIZE_INTERVAL_SECONDS)
+                return
+        await self._store.write(key, self._complete)
+
+    def _mark_terminating(self, entry: StoreEntry | None) -> Document | None:
+        return None if entry is None else _with_terminating_condition(entry.document, self._now())
+
+    def _complete(self, entry: StoreEntry | None) -> Document | None:
+        return None if entry is None else _without_cleanup(entry.document, self._now())
+
+    async def _objects_remain(self, definition: Document) -> bool:
+        """Deletes the objects of a definition; returns whether objects with finalizers remain."""
+        spec = definition["spec"]
+        collection = f"{spec['names']['plural']}.{spec['group']}"
+        keys = [entry.key for entry in self._store.list(collection).entries]
+        # Concurrently, so that one commit covers all.
+        answers = await asyncio.gather(
+            *(self._store.write(key, self._delete_object) for key in keys), return_exceptions=True
+        )
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+        return bool(self._store.list(collection).entries)
+
+    def _delete_object(self, entry: StoreEntry | None) -> Document | None:
+        return None if entry is None else _deleted_object(entry.document, self._now())
+
+    def _now(self) -> str:
+        return format_time(self._clock.now())
 
 
 VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
@@ -82,7 +156,7 @@ _VERSION = re.compile(r"v([1-9]\d*)(?:(alpha|beta)([1-9]\d*))?")
 
 
 def served_rows(definition: Document) -> tuple[Kind, ...]:
-    """What is served of a definition; nothing before it is established."""
+    """Returns a row for each served version; none before the definition is established."""
     names = (definition.get("status") or {}).get("acceptedNames") or {}
     if not is_true(definition, "Established") or not names.get("plural") or not names.get("kind"):
         return ()
@@ -106,7 +180,7 @@ def _row(definition: Document, version: Document) -> Kind:
         scale=rules,
     )
     columns = custom_columns(version.get("additionalPrinterColumns", ()))
-    # The stored text is what this version serves if there is but one version, and it never changed.
+    # Stored objects are served unchanged if there is only one version, and it never changed.
     passes_through = len(spec["versions"]) == 1 and definition["metadata"].get("generation", 1) == 1
     return Kind(
         resource=resource,
@@ -134,7 +208,7 @@ def _row(definition: Document, version: Document) -> Kind:
 
 @lru_cache(maxsize=256)
 def _schema(text: bytes) -> Structural:
-    """Compiled once per text: a definition's status changes more often than its schema."""
+    """Compiles a schema once per text: a definition's status changes more often than its schema."""
     return compile_schema(decode_document(text))
 
 
@@ -173,7 +247,7 @@ def _deprecation(spec: Document, version: Document) -> tuple[str, ...]:
 
 
 def _order(version: str) -> tuple[int, int, int, str]:
-    """Kubernetes' order of versions: v2 above v1 above v1beta1, and anything else below."""
+    """Sort key of Kubernetes' version order: v2, v1, v1beta1, then all others."""
     match = _VERSION.fullmatch(version)
     if match is None:
         return (0, 0, 0, "".join(chr(0x10FFFF - ord(char)) for char in version))
@@ -181,137 +255,38 @@ def _order(version: str) -> tuple[int, int, int, str]:
     return (level, int(match[1]), int(match[3] or 0), "")
 
 
-log = get_logger(__name__)
-
-# Objects with finalizers take as long as their owners do; upstream looks every five seconds.
-_LOOK_AGAIN_SECONDS = 0.5
-_RETRY_SECONDS = 1.0
-
-
-class DefinitionStore(Store, CommitFeed, Protocol):
-    """A store that also tells of changes before they are seen."""
+_IN_PROGRESS = CrdCondition(
+    "Terminating", "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress"
+)
+_COMPLETED = CrdCondition("Terminating", "False", "InstanceDeletionCompleted", "removed all instances")
 
 
-class CustomKindRegistry(Protocol):
-    """The registry, as far as custom kinds change it."""
-
-    def find(self, group: str, version: str, plural: str) -> Kind | None:
-        """The row of a resource, or None."""
-
-    def add(self, served: Kind) -> None:
-        """Serve a resource, or serve it by other rules."""
-
-    def remove(self, group: str, version: str, plural: str) -> None:
-        """Serve it no longer."""
+def _is_terminating(definition: Document) -> bool:
+    """Whether the definition is being deleted and still has the cleanup finalizer."""
+    metadata = definition["metadata"]
+    return bool(metadata.get("deletionTimestamp")) and CLEANUP in metadata.get("finalizers", ())
 
 
-class CustomResources:
-    """Serves what definitions define. Kinds that are established are served once this is made."""
+def _with_terminating_condition(definition: Document, now: str) -> Document:
+    """Sets the condition Terminating while the objects are being deleted."""
+    return with_condition(definition, _IN_PROGRESS, now)
 
-    def __init__(self, *, store: DefinitionStore, registry: CustomKindRegistry, clock: Clock) -> None:
-        self._store = store
-        self._registry = registry
-        self._clock = clock
-        self._served: dict[str, set[tuple[str, str, str]]] = {}
-        self._queue: KeyedQueue[str, None] = KeyedQueue()
-        store.listen(COLLECTION, self._hear)
-        for entry in store.list(COLLECTION).entries:
-            self._serve(entry.key.name, entry.document)
-            self._queue.put(entry.key.name, None)
 
-    async def run(self, ready: asyncio.Event) -> None:
-        """Bring definitions on their way until cancelled."""
-        ready.set()
-        while True:
-            name, _ = await self._queue.get()
-            try:
-                await self._sync(name)
-            except ApiError as error:
-                log.warning("definition not brought on", definition=name, error=error.message)
-                self._queue.put_later(name, None, _RETRY_SECONDS)
-            finally:
-                self._queue.done(name)
+def _without_cleanup(definition: Document, now: str) -> Document | None:
+    """Removes the cleanup finalizer once all objects are gone; None if the definition itself can be removed."""
+    metadata = definition["metadata"]
+    rest = [name for name in metadata.get("finalizers", ()) if name != CLEANUP]
+    if not rest:
+        return None
+    return with_condition({**definition, "metadata": {**metadata, "finalizers": rest}}, _COMPLETED, now)
 
-    def _hear(self, change: StoreChange) -> None:
-        """A definition changed: serve what it says from now on, and see what is to be done about it."""
-        name = change.key.name
-        self._serve(name, None if change.after is None else change.document)
-        self._queue.put(name, None)
 
-    def _serve(self, name: str, definition: Document | None) -> None:
-        rows = () if definition is None else served_rows(definition)
-        before = self._served.pop(name, set())
-        now: set[tuple[str, str, str]] = set()
-        for row in rows:
-            place = (row.resource.group, row.resource.version, row.resource.plural)
-            existing = self._registry.find(*place)
-            if existing is not None and existing.definition:
-                # Kinds of our own are never replaced.
-                continue
-            now.add(place)
-            self._registry.add(row)
-        for place in before - now:
-            self._registry.remove(*place)
-        if now:
-            self._served[name] = now
-
-    async def _sync(self, name: str) -> None:
-        key = StoreKey(COLLECTION, "", name)
-        entry = self._store.get(key)
-        if entry is None:
-            # Its names are free now.
-            self._look_at_refused()
-            return
-        definition = entry.document
-        if is_terminating(definition):
-            await self._end(key, definition)
-            return
-        if self._named(definition) != definition:
-            await self._store.write(key, self._name)
-            self._look_at_refused()
-
-    def _name(self, entry: StoreEntry | None) -> Document | None:
-        return None if entry is None else self._named(entry.document)
-
-    def _named(self, definition: Document) -> Document:
-        others = [entry.document for entry in self._store.list(COLLECTION).entries]
-        return with_accepted_names(definition, others, self._now())
-
-    def _look_at_refused(self) -> None:
-        for entry in self._store.list(COLLECTION).entries:
-            if not is_true(entry.document, "NamesAccepted"):
-                self._queue.put(entry.key.name, None)
-
-    async def _end(self, key: StoreKey, definition: Document) -> None:
-        if is_true(definition, "Established"):
-            await self._store.write(key, self._mark_ending)
-            if await self._objects_remain(definition):
-                self._queue.put_later(key.name, None, _LOOK_AGAIN_SECONDS)
-                return
-        await self._store.write(key, self._complete)
-
-    def _mark_ending(self, entry: StoreEntry | None) -> Document | None:
-        return None if entry is None else in_progress(entry.document, self._now())
-
-    def _complete(self, entry: StoreEntry | None) -> Document | None:
-        return None if entry is None else completed(entry.document, self._now())
-
-    async def _objects_remain(self, definition: Document) -> bool:
-        """Whether objects are still there after all that may go have gone."""
-        spec = definition["spec"]
-        collection = f"{spec['names']['plural']}.{spec['group']}"
-        keys = [entry.key for entry in self._store.list(collection).entries]
-        # All at once, so that one commit takes them all.
-        answers = await asyncio.gather(
-            *(self._store.write(key, self._end_object) for key in keys), return_exceptions=True
-        )
-        for answer in answers:
-            if isinstance(answer, BaseException):
-                raise answer
-        return bool(self._store.list(collection).entries)
-
-    def _end_object(self, entry: StoreEntry | None) -> Document | None:
-        return None if entry is None else with_removed_content(entry.document, self._now())
-
-    def _now(self) -> str:
-        return format_time(self._clock.now())
+def _deleted_object(document: Document, now: str) -> Document | None:
+    """Deletes an object of a deleted definition: None if it has no finalizers, otherwise marked for deletion."""
+    metadata = document["metadata"]
+    if not metadata.get("finalizers"):
+        return None
+    if metadata.get("deletionTimestamp"):
+        return document
+    marked = {**metadata, "deletionTimestamp": now, "deletionGracePeriodSeconds": 0}
+    return {**document, "metadata": marked}

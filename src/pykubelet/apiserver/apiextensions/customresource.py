@@ -1,14 +1,10 @@
-"""The replicas of a custom resource that can be scaled: numbers where its definition says they are.
+"""One version of a custom resource: conversion to and from storage, and the scale subresource.
 
-Upstream: ValidateScaleSpec and ValidateScaleStatus in
+All versions of a resource share one collection, which stores objects in the storage version; without a conversion
+webhook, versions differ only in name and schema.
+
+Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go,
 staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/validator.go
-
-What the server knows of one version of a custom resource, beyond what every resource has.
-
-In: documents. Out: documents as this version has them. All versions of a resource share one collection, in which objects
-stand in the storage version; without a conversion webhook versions differ in their name and their schema alone.
-
-Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go (unstructuredSchemaCoercer)
 """
 
 from dataclasses import dataclass
@@ -34,23 +30,23 @@ _GO_OBJECT = "map[string]interface {}"
 
 
 class _WrongTypeError(ValueError):
-    """What stands at a path is of another type; the message is Kubernetes' own."""
+    """The value at a path has the wrong type; the message is Kubernetes' own."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleRules:
-    """Where replicas and their selector stand, as the definition writes it: with a dot before each name."""
+    """The JSON paths of replicas and selector, as the definition writes them: a dot before each name."""
 
     spec_replicas: str
     status_replicas: str
     selector: str = ""
 
     def spec_errors(self, document: Document) -> list[FieldError]:
-        """What is wrong with the replicas that an object wants."""
+        """Validates the desired replicas of an object."""
         return _replicas_errors(document, self.spec_replicas)
 
     def status_errors(self, document: Document) -> list[FieldError]:
-        """What is wrong with the replicas that an object has, and with their selector."""
+        """Validates the current replicas of an object, and their selector."""
         errors = _replicas_errors(document, self.status_replicas)
         if self.selector:
             try:
@@ -73,7 +69,7 @@ def _replicas_errors(document: Document, path: str) -> list[FieldError]:
 
 
 def _at(document: Document, path: str, type_: type, go_type: str) -> Any:
-    """What stands at a path, None if nothing does."""
+    """Returns the value at a path; None if there is none."""
     value: Any = document
     for name in path.removeprefix(".").split("."):
         if not isinstance(value, dict):
@@ -98,7 +94,7 @@ _TOO_DEEP = "the object is nested too deeply"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CustomKind:
-    """The schema of a version of a custom resource, and what comes with it."""
+    """Schema, columns and scale of one version of a custom resource."""
 
     api_version: str
     stored_api_version: str
@@ -106,14 +102,14 @@ class CustomKind:
     scale: ScaleRules | None = None
 
     def unknown_fields(self, document: Document) -> list[str]:
-        """The paths of the fields that would be dropped, but for the object's own metadata."""
+        """Returns the paths of fields that pruning would drop, other than metadata."""
         try:
             return [*pruning.unknown_fields(document, self.schema), *unknown_embedded_fields(document, self.schema)]
         except RecursionError:
             raise BadRequest(_TOO_DEEP) from None
 
     def defaulted(self, document: Document) -> Document:
-        """The object with known fields only, defaults filled in; BadRequest if its metadata is none."""
+        """Prunes and defaults an object; raises BadRequest if its metadata is malformed."""
         if mistake := metadata_mistake(document.get("metadata")):
             raise BadRequest(mistake)
         try:
@@ -124,11 +120,11 @@ class CustomKind:
         return {**filled, "metadata": normal_form(filled.get("metadata") or {}, OBJECT_META)}
 
     def from_store(self, document: Document) -> Document:
-        """A stored object as this version shows it."""
+        """Converts a stored object to this version."""
         return self.defaulted({**document, "apiVersion": self.api_version})
 
     def to_store(self, document: Document) -> Document:
-        """An object of this version as it is stored."""
+        """Converts an object of this version to the storage version."""
         if document.get("apiVersion") == self.stored_api_version:
             return document
         return {**document, "apiVersion": self.stored_api_version}

@@ -1,11 +1,10 @@
-"""The rules of custom objects: what their definition says of them, as a strategy like any kind's.
+"""The strategy of custom objects: preparation, validation and warnings by their definition's schema.
 
-Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/strategy.go, status_strategy.go
-and validator.go
+CEL is imported only when a schema has rules, because few have and the interpreter is large.
 
-Warnings about finalizers of custom resources whose names may be those of others too.
-
-Upstream: generateWarningsFromObj and validateKubeFinalizerName in apiextensions-apiserver/pkg/registry/customresource
+Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/strategy.go,
+staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/status_strategy.go,
+staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/validator.go
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,12 +28,12 @@ _AVOIDS = "to avoid accidental conflicts with other finalizer writers"
 
 
 def finalizer_warnings(document: Document) -> list[str]:
-    """About the finalizers of a new object."""
+    """Warns about finalizers of a new object whose names lack a domain."""
     return _warnings(_finalizers(document))
 
 
 def finalizer_change_warnings(new: Document, old: Document) -> list[str]:
-    """About those that a change adds."""
+    """Warns about such finalizers that an update adds."""
     return _warnings(_finalizers(new) - _finalizers(old))
 
 
@@ -72,7 +71,7 @@ _IDENTITY = frozenset({"apiVersion", "kind", "metadata"})
 def custom_strategy(
     kind: CustomKind, resource: Resource, *, has_status: bool, selectable: Sequence[str], is_terminating: bool
 ) -> Strategy:
-    """The strategy of one version of a custom resource."""
+    """Creates the strategy of one version of a custom resource."""
     rules = _Rules(kind, resource, has_status=has_status)
 
     def refuse(document: Document) -> Document:
@@ -99,7 +98,7 @@ def custom_strategy(
 
 
 class _Rules:
-    """What may be written, and what becomes of it."""
+    """Preparation and validation of one version of a custom resource."""
 
     def __init__(self, kind: CustomKind, resource: Resource, *, has_status: bool) -> None:
         self._kind = kind
@@ -151,12 +150,12 @@ class _Rules:
         return errors + self._rule_errors(errors, new, old)
 
     def _rule_errors(self, found: list[FieldError], new: Document, old: Document | None) -> list[FieldError]:
-        """The rules in CEL that an object breaks; they are for objects that are what the schema says."""
+        """Evaluates the CEL rules, if the object is otherwise valid."""
         if not self._kind.schema.has_rules:
             return []
         if any(error.type in _BLOCKING for error in found):
             return [invalid(NO_PATH, None, _RULES_NOT_CHECKED)]
-        # Few definitions have rules, and what evaluates them is large.
+        # Few definitions have rules, and the interpreter is large.
         from pykubelet.apiserver.apiextensions.cel.compilation import resource_rules
         from pykubelet.apiserver.apiextensions.cel.validation import rule_errors
 
@@ -166,7 +165,7 @@ class _Rules:
         return [*finalizer_change_warnings(new, old), *self.rule_warnings(new, old)]
 
     def rule_warnings(self, new: Document, old: Document) -> list[str]:
-        """The rules in CEL that an object goes on breaking."""
+        """Warns about CEL rules that an update breaks as the old object did."""
         if not self._kind.schema.has_rules:
             return []
         from pykubelet.apiserver.apiextensions.cel.compilation import resource_rules
@@ -179,13 +178,13 @@ class _Rules:
         return [] if scale is None else [*scale.spec_errors(document), *scale.status_errors(document)]
 
     def _new_list_errors(self, new: Document, old: Document) -> list[FieldError]:
-        """Repeated elements, unless the object had some before."""
+        """Validates list sets and list maps, unless the old object already had duplicates."""
         errors = list_type_errors(new, self._kind.schema)
         return [] if errors and list_type_errors(old, self._kind.schema) else errors
 
 
 def _prepare_status(new: Document, old: Document) -> Document:
-    """Everything but the status stays; who set it is known from the new object."""
+    """Keeps everything but the status; field managers come from the new object."""
     metadata = dict(old.get("metadata", {}))
     metadata.pop("managedFields", None)
     if managed := new.get("metadata", {}).get("managedFields"):

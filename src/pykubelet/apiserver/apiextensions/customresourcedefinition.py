@@ -1,7 +1,10 @@
-"""The rules of CustomResourceDefinitions: defaults, what a client may set, what a deletion starts.
+"""The strategy of CustomResourceDefinitions: defaults, preparation, deletion with cleanup finalizer.
 
-Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go and etcd.go,
-pkg/apis/apiextensions/v1/defaults.go
+Validation is imported when the first definition is written, not when the server starts.
+
+Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go,
+staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/etcd.go,
+staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1/defaults.go
 """
 
 from typing import Any
@@ -63,7 +66,7 @@ def _with_plain_schema(version: Document) -> Document:
 
 
 def _plain(schema: Document) -> Document:
-    """A schema with what stands in `items` and `additionalProperties` read as schemas; elsewhere it was already."""
+    """Decodes the schemas in `items` and `additionalProperties`, whose type the generic decoder does not know."""
     plain = dict(schema)
     for key in ("items", "additionalProperties"):
         if isinstance(inner := schema.get(key), dict):
@@ -82,7 +85,7 @@ def _plain(schema: Document) -> Document:
 
 
 def _read(schema: Document, key: str) -> Document:
-    # The check puts values into their normal forms, so it gets a document of its own.
+    # Strict decoding normalises in place, so it gets a copy.
     own = _copied(schema)
     wrong = next((finding for finding in check_object(own, _SCHEMA) if not finding.at_key), None)
     if wrong is not None:
@@ -98,7 +101,7 @@ def _copied(value: Any) -> Any:
 
 
 def _with_stored_version(document: Document) -> Document:
-    """The version that is stored from now on is one in which objects may be found."""
+    """Adds the storage version to status.storedVersions."""
     status = document["status"]
     stored = status.get("storedVersions") or []
     for version in document.get("spec", {}).get("versions") or ():
@@ -126,7 +129,7 @@ def _prepare_status(new: Document, old: Document) -> Document:
     return {**new, "spec": old["spec"]}
 
 
-# The rules are read when the first definition is written, not at the start of every server.
+# Imported when the first definition is written, not at the start of every server.
 def _validate_create(document: Document) -> list[FieldError]:
     from pykubelet.apiserver.apiextensions.validation.customresourcedefinition import definition_errors
 
@@ -146,7 +149,7 @@ def _validate_status(new: Document, old: Document) -> list[FieldError]:
 
 
 def _prepare_delete(document: Document) -> Document:
-    """Its objects must go first; until they have, the definition stays."""
+    """Keeps the definition until the finalizer has deleted its objects."""
     metadata = document["metadata"]
     finalizers = metadata.get("finalizers", [])
     if CLEANUP not in finalizers:

@@ -1,13 +1,10 @@
-"""Formats of strings that schemas may ask for: date-time, uuid, ipv4 and so on.
+"""String formats of schemas: date-time, uuid, ipv4 and so on; warnings about unknown ones.
 
-In: the name of a format and a text. Out: whether the text has it. Formats that are not known are not asked of anything.
+Values are not checked against an unknown format; writing the definition returns a warning instead.
 
 Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/validation/formats.go,
-vendor/k8s.io/kube-openapi/pkg/validation/strfmt
-
-Warnings about formats that a definition asks of strings and nobody checks.
-
-Upstream: WarningsOnCreate and WarningsOnUpdate in apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go
+vendor/k8s.io/kube-openapi/pkg/validation/strfmt/default.go,
+staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/strategy.go
 """
 
 import ipaddress
@@ -68,12 +65,12 @@ def has_format(format: str, text: str) -> bool:
 
 
 def _matches(pattern: str) -> Callable[[str], bool]:
-    # Compiled at its first use, and kept by the re module: few servers see many formats.
+    # Compiled on first use and cached by the re module: few servers see many formats.
     return lambda text: re.fullmatch(pattern, text) is not None
 
 
 def _is_uri(text: str) -> bool:
-    """As Go reads the target of a request: a path from the root, or a whole address."""
+    """Parses like Go's url.ParseRequestURI: an absolute path or an absolute URL."""
     if not text or any(char <= " " for char in text):
         return False
     try:
@@ -86,7 +83,7 @@ def _is_uri(text: str) -> bool:
 def _is_address(text: str, *, sign: str) -> bool:
     if sign not in text:
         return False
-    # Zeros before a number were fine once, and still are here.
+    # Leading zeros are accepted for compatibility.
     plain = re.sub(r"(?<![\d:a-fA-F])0+(?=\d)", "", text) if sign == "." else text
     try:
         ipaddress.ip_address(plain)
@@ -149,24 +146,24 @@ _CHECKS: dict[str, Callable[[str], bool]] = {
 }
 
 
-# Where schemas lie within a schema: alone or in a list, or by names of somebody's choice.
+# Fields that contain schemas: directly or in a list, and by arbitrary names.
 _INNER = ("items", "allOf", "anyOf", "oneOf", "not", "additionalProperties", "additionalItems")
 _NAMED = ("properties", "patternProperties", "definitions", "dependencies")
 
 
 def format_warnings(definition: Document) -> list[str]:
-    """About a new definition."""
+    """Warns about unknown formats of a new definition."""
     return [f"unrecognized format {go_quote(name)}" for name in _unknown_formats(definition)]
 
 
 def format_change_warnings(new: Document, old: Document) -> list[str]:
-    """About the formats that a change brings."""
+    """Warns about unknown formats that an update adds."""
     before = set(format_warnings(old))
     return [warning for warning in format_warnings(new) if warning not in before]
 
 
 def _unknown_formats(definition: Document) -> Iterator[str]:
-    # Not by recursion: how deep a schema may be is nobody's business here.
+    # Iterative, because the depth of a schema is not limited here.
     versions = definition["spec"].get("versions", ())
     left: list[Any] = [version.get("schema", {}).get("openAPIV3Schema") for version in reversed(versions)]
     while left:

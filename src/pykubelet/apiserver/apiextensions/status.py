@@ -1,14 +1,10 @@
-"""Which names a definition gets, and what its status says about it.
+"""Status of a CustomResourceDefinition: accepted names and conditions.
 
-In: a definition and the others. Out: the definition with its accepted names and conditions, or the same if nothing
-changes. A name that another definition of the group has already is refused, and the one before stays.
+A name already used by another definition of the group is rejected, and the previously accepted one stays.
 
-Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/status/naming_controller.go
-and establish/establishing_controller.go
-
-The conditions of a definition: found, and set in a new status.
-
-Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apihelpers/helpers.go
+Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/controller/status/naming_controller.go,
+staging/src/k8s.io/apiextensions-apiserver/pkg/controller/establish/establishing_controller.go,
+staging/src/k8s.io/apiextensions-apiserver/pkg/apihelpers/helpers.go
 """
 
 from collections.abc import Iterable
@@ -19,7 +15,7 @@ from pykubelet.api.serializer import Document
 
 
 class CrdCondition(NamedTuple):
-    """One condition as it shall be; when it changed is found out."""
+    """The desired state of a condition; `with_condition` adds the transition time."""
 
     type: str
     status: str
@@ -28,19 +24,18 @@ class CrdCondition(NamedTuple):
 
 
 def find_condition(definition: Document, type: str) -> Document | None:
-    """The condition of a type."""
     conditions = (definition.get("status") or {}).get("conditions") or ()
     return next((each for each in conditions if each.get("type") == type), None)
 
 
 def is_true(definition: Document, type: str) -> bool:
-    """Whether the condition of a type is there and true."""
+    """Whether a condition exists and is true."""
     found = find_condition(definition, type)
     return found is not None and found.get("status") == "True"
 
 
 def with_condition(definition: Document, condition: CrdCondition, now: str) -> Document:
-    """The definition with a condition set; the time stays if the status does."""
+    """Sets a condition; the transition time changes only with the status."""
     status = definition.get("status") or {}
     old = find_condition(definition, condition.type)
     since = now if old is None or old.get("status") != condition.status else old.get("lastTransitionTime") or now
@@ -65,7 +60,7 @@ _ESTABLISHED = CrdCondition("Established", "True", "InitialNamesAccepted", "the 
 
 
 def with_accepted_names(definition: Document, others: Iterable[Document], now: str) -> Document:
-    """The definition with the names that it gets among the others, and established if it gets all."""
+    """Accepts the names that no other definition uses; establishes the definition if all are accepted."""
     status = definition.get("status") or {}
     before = status.get("acceptedNames") or {}
     wanted = definition["spec"]["names"]
@@ -81,7 +76,7 @@ def with_accepted_names(definition: Document, others: Iterable[Document], now: s
 
 
 def _taken(definition: Document, others: Iterable[Document]) -> tuple[set[str], set[str]]:
-    """The names of resources and of kinds that others in the group have."""
+    """Returns the resource names and kind names that other definitions of the group use."""
     resources: set[str] = set()
     kinds: set[str] = set()
     for other in others:

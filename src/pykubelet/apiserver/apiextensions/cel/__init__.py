@@ -1,1 +1,1 @@
-"""Kubernetes' rules in CEL, the Common Expression Language: read, checked, evaluated."""
+"""CEL, the Common Expression Language: parser, checker, interpreter and Kubernetes' libraries."""

@@ -1,9 +1,9 @@
-"""The parts of an expression, as a tree of frozen values.
+"""The abstract syntax tree of CEL expressions, as frozen nodes.
 
-What macros stand for is in the tree already: `has` is a `Select` that tests, the others are a `Fold` or a `Bind`.
-Nodes are told apart by identity, so that what is found out about one can be kept beside the tree.
+Macros are already expanded: `has` is a `Select` with `is_test`, the others are a `Fold` or a `Bind`. Nodes compare by
+identity, so that types can be recorded beside the tree.
 
-Upstream: common/ast of github.com/google/cel-go
+Upstream: vendor/github.com/google/cel-go/common/ast/ast.go
 """
 
 from dataclasses import dataclass
@@ -13,28 +13,28 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expr:
-    """Any part of an expression, and the place in its text where complaints about it point."""
+    """Any node, with the offset in the source that errors point to."""
 
     at: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Literal(Expr):
-    """A constant."""
+    """A constant value."""
 
     value: Any
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ident(Expr):
-    """A name: a variable or a type."""
+    """The name of a variable or type."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Select(Expr):
-    """`operand.field`, `operand.?field`, or with `is_test` whether the field is there."""
+    """`operand.field`, `operand.?field`, or with `is_test` whether the field exists."""
 
     operand: Expr
     field: str
@@ -44,7 +44,7 @@ class Select(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CallExpr(Expr):
-    """A function or an operator; operators have names like `_+_`. `&&` and `||` take any number of arguments."""
+    """A call of a function or an operator such as `_+_`. `&&` and `||` take any number of arguments."""
 
     function: str
     target: Expr | None
@@ -53,16 +53,16 @@ class CallExpr(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListNode(Expr):
-    """`[a, ?b]`."""
+    """A list literal: `[a, ?b]`."""
 
     items: tuple[Expr, ...]
     optional: frozenset[int] = frozenset()
-    """The places of items that are left out if they have no value."""
+    """Indexes of optional items, which are dropped if they have no value."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MapEntry:
-    """`key: value` of a map."""
+    """One `key: value` of a map literal."""
 
     key: Expr
     value: Expr
@@ -71,20 +71,20 @@ class MapEntry:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MapNode(Expr):
-    """`{a: b, ?c: d}`."""
+    """A map literal: `{a: b, ?c: d}`."""
 
     entries: tuple[MapEntry, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MessageNode(Expr):
-    """`Name{field: value}`; Kubernetes has no type that could be made this way."""
+    """`Name{field: value}`; Kubernetes has no type that can be created this way."""
 
     name: str
 
 
 class FoldKind(StrEnum):
-    """What a macro makes of the items it goes through."""
+    """The result that a comprehension computes."""
 
     ALL = "all"
     EXISTS = "exists"
@@ -96,7 +96,7 @@ class FoldKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fold(Expr):
-    """A macro that evaluates `body` for each item of a range; with `second`, for each key or index and its value."""
+    """A comprehension: evaluates `body` for each item, or with `second` for each key or index and value."""
 
     kind: FoldKind
     range: Expr
@@ -108,7 +108,7 @@ class Fold(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bind(Expr):
-    """`body` with a name for a value."""
+    """Evaluates `body` with a variable bound to a value."""
 
     name: str
     value: Expr
@@ -116,7 +116,7 @@ class Bind(Expr):
 
 
 def qualified_name(node: Expr | None) -> str:
-    """`a.b.c` if the node is nothing but names; empty otherwise."""
+    """Returns `a.b.c` if the node consists only of names; empty otherwise."""
     if isinstance(node, Ident):
         return node.name
     if isinstance(node, Select) and not node.is_test and not node.is_optional:

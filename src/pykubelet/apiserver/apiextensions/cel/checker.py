@@ -1,8 +1,6 @@
-"""Whether the types of an expression fit together.
+"""Checks the types of a CEL expression and selects the candidate overloads of each call.
 
-In: a tree and the types of its variables. Out: the type of each node, or an ExpressionError with all complaints.
-
-Upstream: checker/checker.go of github.com/google/cel-go
+Upstream: vendor/github.com/google/cel-go/checker/checker.go
 """
 
 from collections.abc import Mapping, Sequence
@@ -64,15 +62,15 @@ _LOGIC = frozenset({"_&&_", "_||_"})
 
 
 class CheckedExpr(NamedTuple):
-    """What is known of an expression."""
+    """The result type of an expression, and the overloads of its calls."""
 
     result: Type
     overloads: Mapping[Expr, Sequence[Overload]]
-    """The forms of its function that a call can mean."""
+    """The candidate overloads of each call."""
 
 
 def checked(source: str, root: Expr, variables: Mapping[str, Type]) -> CheckedExpr:
-    """The type of an expression, and what its calls mean."""
+    """Checks an expression; raises ExpressionError with all errors."""
     checker = _Checker(variables)
     try:
         result = checker.check(root)
@@ -86,7 +84,7 @@ def checked(source: str, root: Expr, variables: Mapping[str, Type]) -> CheckedEx
 
 
 def called_function(node: CallExpr) -> tuple[str, tuple[Expr, ...], bool]:
-    """The function that a call means, its arguments, and whether it is called on the first: `a.f()` may be `f` or `a.f`."""
+    """Returns function name, arguments and whether the first is the receiver: `a.f()` may be `f` on `a`, or `a.f`."""
     if node.target is None:
         return node.function, node.args, False
     prefix = qualified_name(node.target)
@@ -96,7 +94,7 @@ def called_function(node: CallExpr) -> tuple[str, tuple[Expr, ...], bool]:
 
 
 class _Checker:
-    """Finds out types from the leaves upwards."""
+    """Infers types from the leaves upwards."""
 
     def __init__(self, variables: Mapping[str, Type]) -> None:
         self.issues: list[Issue] = []
@@ -107,7 +105,7 @@ class _Checker:
         self._parameters = 0
 
     def check(self, node: Expr) -> Type:
-        """The type of a node."""
+        """Infers the type of a node."""
         match node:
             case Literal():
                 result = _LITERALS[type(node.value)]
@@ -131,11 +129,11 @@ class _Checker:
         return result
 
     def final(self, node: Expr) -> Type:
-        """The type of a node that was checked, with all that was found out later."""
+        """Returns the final type of a checked node, with all bindings applied."""
         return self.known(self._types[node], unknown_as_dyn=True)
 
     def known(self, given: Type, *, unknown_as_dyn: bool = False) -> Type:
-        """The type with what was found out put in."""
+        """Substitutes the bindings into a type."""
         return substituted(self._bindings, given, unknown_as_dyn=unknown_as_dyn)
 
     def _ident(self, node: Ident | MessageNode) -> Type:
@@ -187,7 +185,7 @@ class _Checker:
             case "map":
                 return operand.params[1]
             case "object":
-                # A reserved word can be written as it is behind a point.
+                # After a dot, a reserved word needs no escaping.
                 name = f"__{node.field}__" if node.field in RESERVED else node.field
                 found = operand.fields.get(name)
                 return found or self._issue(node, f"undefined field '{node.field}'", ERROR)
@@ -200,7 +198,7 @@ class _Checker:
 
     def _call(self, node: CallExpr) -> Type:
         name, args, is_member = called_function(node)
-        # Not a loop of our own: each frame that a level takes makes the deepest expression less deep.
+        # Without a helper function: each extra stack frame per level reduces the maximum depth.
         given = list(map(self.check, args))
         if name in _LOGIC:
             return self._logic(node.args, given)
@@ -227,7 +225,7 @@ class _Checker:
         return result
 
     def _instance(self, form: Signature) -> tuple[list[Type], Type]:
-        """A signature with parameters of its own."""
+        """Returns a signature with fresh type parameters."""
         own: Bindings = {}
         for each in (*form.args, form.result):
             for name in _parameters(each):
@@ -243,7 +241,7 @@ class _Checker:
         return result
 
     def _joined(self, before: Type | None, found: Type) -> Type:
-        """The type of items of which some have one type and some another."""
+        """Returns the common type of items, or dyn if they differ."""
         if before is None:
             return found
         return most_general(before, found) if self._fits((before,), (found,)) else DYN

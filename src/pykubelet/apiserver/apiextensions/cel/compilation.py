@@ -1,14 +1,8 @@
-"""The rules of a schema, compiled: each expression, and what to say if it does not hold.
+"""Compiles the CEL rules of a schema (x-kubernetes-validations) and validates them.
 
-In: a schema. Out: a tree of the same shape with programs in it, where there are rules.
+The result is a tree parallel to the schema, with programs where there are rules.
 
-Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/compilation.go
-
-Whether the rules of a definition can be evaluated at all.
-
-In: a schema that was found valid otherwise. Out: complaints.
-
-Upstream: ValidateCustomResourceDefinitionOpenAPISchema in
+Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/compilation.go,
 staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go
 """
 
@@ -34,36 +28,36 @@ OLD_SELF = "oldSelf"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledRule:
-    """One rule; either it has a program or there is a complaint about it."""
+    """One rule: a program, or the error of its compilation."""
 
     stated: Document
     program: CelProgram | None = None
-    complaint: str = ""
+    error: str = ""
     message_program: CelProgram | None = None
-    message_complaint: str = ""
+    message_error: str = ""
     field: str = ""
-    """Which field inside it is about, as complaints show it."""
+    """The field the rule refers to, as errors show it."""
 
     @property
     def uses_old_self(self) -> bool:
-        """Whether it is about a change."""
+        """Whether it is a transition rule."""
         return self.program is not None and OLD_SELF in self.program.names
 
     @property
     def has_optional_old_self(self) -> bool:
-        """Whether it is also about values that were not there before."""
+        """Whether it is a transition rule that also applies to new values."""
         return bool(self.stated.get("optionalOldSelf"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleNode:
-    """The rules of one schema, and those further inside."""
+    """The rules of one schema node and its descendants."""
 
     schema: Structural
     is_resource: bool
     rules: tuple[CompiledRule, ...]
-    complaint: str = ""
-    """Why rules here could not be compiled at all."""
+    error: str = ""
+    """Why the rules of this node could not be compiled at all."""
     items: "RuleNode | None" = None
     additional: "RuleNode | None" = None
     properties: Mapping[str, "RuleNode"]
@@ -71,12 +65,12 @@ class RuleNode:
 
 @lru_cache(maxsize=256)
 def resource_rules(schema: Structural) -> RuleNode | None:
-    """The rules of a whole resource, compiled once for each schema."""
+    """Compiles the rules of a resource, once per schema."""
     return compile_rules(schema, is_resource=True)
 
 
 def compile_rules(schema: Structural | None, *, is_resource: bool) -> RuleNode | None:
-    """The rules of a schema; None if it has none."""
+    """Compiles the rules of a schema; None if it has none."""
     if schema is None or not schema.has_rules:
         return None
     inner = {key: compile_rules(each, is_resource=each.embedded) for key, each in schema.properties.items()}
@@ -86,7 +80,7 @@ def compile_rules(schema: Structural | None, *, is_resource: bool) -> RuleNode |
         schema=schema,
         is_resource=is_resource,
         rules=tuple(_with_field(compile_rule(stated, type_), schema) for stated in schema.rules) if type_ else (),
-        complaint="failed to convert to declType for CEL validation rules" if schema.rules and not type_ else "",
+        error="failed to convert to declType for CEL validation rules" if schema.rules and not type_ else "",
         items=compile_rules(items, is_resource=items is not None and items.embedded),
         additional=compile_rules(additional, is_resource=additional is not None and additional.embedded),
         properties={key: each for key, each in inner.items() if each is not None},
@@ -106,7 +100,7 @@ def _inside(schema: Structural) -> tuple[Mapping[str, Structural], Structural | 
 
 
 def compile_rule(stated: Document, type_: Type) -> CompiledRule:
-    """One rule about values of a type."""
+    """Compiles one rule on values of a type."""
     text, message = stated.get("rule", ""), stated.get("messageExpression", "")
     if not text.strip():
         return CompiledRule(stated=stated)
@@ -114,24 +108,25 @@ def compile_rule(stated: Document, type_: Type) -> CompiledRule:
     try:
         program = compile_expression(text, variables)
     except ExpressionError as error:
-        return CompiledRule(stated=stated, complaint=f"compilation failed: {error}")
+        return CompiledRule(stated=stated, error=f"compilation failed: {error}")
     except InstantiationError as error:
-        return CompiledRule(stated=stated, complaint=f"program instantiation failed: {error}")
+        return CompiledRule(stated=stated, error=f"program instantiation failed: {error}")
     if program.result != BOOL:
-        return CompiledRule(stated=stated, complaint="cel expression must evaluate to a bool")
+        return CompiledRule(stated=stated, error="cel expression must evaluate to a bool")
     if not message:
         return CompiledRule(stated=stated, program=program)
     try:
         message_program = compile_expression(message, variables)
     except ExpressionError as error:
-        complaint = f"messageExpression compilation failed: {error}"
-        return CompiledRule(stated=stated, program=program, message_complaint=complaint)
+        return CompiledRule(
+            stated=stated, program=program, message_error=f"messageExpression compilation failed: {error}"
+        )
     except InstantiationError as error:
-        complaint = f"messageExpression instantiation failed: {error}"
-        return CompiledRule(stated=stated, program=program, message_complaint=complaint)
+        return CompiledRule(
+            stated=stated, program=program, message_error=f"messageExpression instantiation failed: {error}"
+        )
     if message_program.result != STRING:
-        complaint = "messageExpression must evaluate to a string"
-        return CompiledRule(stated=stated, program=program, message_complaint=complaint)
+        return CompiledRule(stated=stated, program=program, message_error="messageExpression must evaluate to a string")
     return CompiledRule(stated=stated, program=program, message_program=message_program)
 
 
@@ -139,12 +134,12 @@ _NO_TYPE = (
     "internal error: failed to construct type information for x-kubernetes-validations rules: "
     "unable to convert structural schema to CEL declarations"
 )
-# As the fields are called in Go, which complaints show.
+# Go's field names, which messages show.
 _SHOWN = {"Rule": "rule", "Message": "message", "MessageExpression": "messageExpression"}
 
 
 def rule_definition_errors(schema: Structural, path: str) -> list[FieldError]:
-    """What is wrong with the rules of a schema, here and further inside."""
+    """Validates the rules of a schema at any depth."""
     return list(_errors(schema, path, is_resource=True, uncorrelated=""))
 
 
@@ -158,7 +153,7 @@ def _errors(schema: Structural, path: str, *, is_resource: bool, uncorrelated: s
         at = f"{path}.properties[{name}]"
         yield from _errors(each, at, is_resource=each.embedded, uncorrelated=uncorrelated)
     if (items := schema.items) is not None:
-        # Which item was which before is known by keys alone.
+        # Only list map items can be correlated with their old value.
         unknown = uncorrelated or ("" if schema.list_type == "map" else path)
         yield from _errors(items, f"{path}.items", is_resource=items.embedded, uncorrelated=unknown)
     if not schema.rules:
@@ -172,10 +167,10 @@ def _errors(schema: Structural, path: str, *, is_resource: bool, uncorrelated: s
 
 
 def _rule_errors(rule: CompiledRule, path: str, uncorrelated: str) -> Iterator[FieldError]:
-    if rule.complaint:
-        yield invalid(f"{path}.rule", _shown(rule.stated), rule.complaint)
-    if rule.message_complaint:
-        yield invalid(f"{path}.messageExpression", _shown(rule.stated), rule.message_complaint)
+    if rule.error:
+        yield invalid(f"{path}.rule", _shown(rule.stated), rule.error)
+    if rule.message_error:
+        yield invalid(f"{path}.messageExpression", _shown(rule.stated), rule.message_error)
     if rule.uses_old_self:
         if uncorrelated:
             detail = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {uncorrelated}"

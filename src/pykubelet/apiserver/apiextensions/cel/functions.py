@@ -1,6 +1,6 @@
-"""All functions by name: what they take, what they give, and what computes it.
+"""The function table of CEL: signatures and implementations of all libraries.
 
-Upstream: staging/src/k8s.io/apiserver/pkg/cel/environment/base.go (which libraries there are)
+Upstream: staging/src/k8s.io/apiserver/pkg/cel/environment/base.go
 """
 
 from collections.abc import Callable, Sequence
@@ -24,13 +24,13 @@ _ANY = frozenset({"dyn", "param"})
 
 
 class Overload(NamedTuple):
-    """One form of a function."""
+    """One overload of a function."""
 
     signature: Signature
     compute: Callable[..., Any]
 
     def takes(self, values: Sequence[Any]) -> bool:
-        """Whether it can be called with these values."""
+        """Whether the overload accepts these values."""
         return all(map(_is_taken, self.signature.args, values))
 
 
@@ -39,7 +39,7 @@ def _is_taken(wanted: Type, value: Any) -> bool:
         return True
     if _RUNTIME_NAMES.get(wanted.name, wanted.name) != kind_of(type(value)):
         return False
-    # The first item tells for all; what is in lists of lists is up to the function.
+    # The first item stands for all; nested lists are left to the function.
     is_told = wanted.kind == "list" and wanted.params[0].kind != "list" and value
     return _is_taken(wanted.params[0], value[0]) if is_told else True
 
@@ -63,7 +63,7 @@ def _table() -> dict[str, list[Overload]]:
         for text, compute in library:
             read = signature(text)
             found.setdefault(read.name, []).append(Overload(read, compute))
-    # These are evaluated by the compiler, which needs no function for them, but they are checked like any other.
+    # The interpreter implements these itself; they are declared for the checker.
     for text in (
         "_==_(A, A) -> bool",
         "_!=_(A, A) -> bool",
@@ -86,7 +86,7 @@ FUNCTIONS = _table()
 
 
 def resolved(name: str, candidates: Sequence[Overload], values: Sequence[Any]) -> Callable[..., Any]:
-    """What computes a function for these values; CelError if nothing does."""
+    """Selects the implementation for these values; raises CelError if there is none."""
     for each in candidates:
         if each.takes(values):
             return each.compute
@@ -96,6 +96,6 @@ def resolved(name: str, candidates: Sequence[Overload], values: Sequence[Any]) -
 def _refusal(name: str, values: Sequence[Any]) -> CelError:
     if "_" not in name:
         return no_such_overload(f"{name}({', '.join(kind_of(type(each)) for each in values)})")
-    # An operator that knows the left value complains of the right one in fewer words.
+    # An operator with a known left operand reports the right one in a shorter message.
     is_known = any(_is_taken(each.signature.args[0], values[0]) for each in FUNCTIONS[name])
     return no_such_overload("" if is_known else name)

@@ -1,11 +1,14 @@
 """Compiles a checked CEL expression into a function.
 
-Each node becomes a closure over its parts, so evaluation looks nothing up. The closures work on a frame: the steps that
-are left, then the variables by position. A failed evaluation raises CelError, which `&&`, `||` and macros may absorb; one
-that takes too many steps raises OutOfBudgetError.
+Each node becomes a closure over its parts, so evaluation does no lookups in the tree. Closures work on a frame: the
+remaining steps, then the variables by position. A failed evaluation raises CelError, which `&&`, `||` and macros may
+absorb; one that exceeds its steps raises OutOfBudgetError. Step costs are our own measure: one per iteration and call,
+more for long strings and lists.
 
-Upstream: interpreter/planner.go, interpretable.go and runtimecost.go, cel/env.go and program.go of
-github.com/google/cel-go. The cost of a step is our own measure: one per loop item and call, more for long texts and lists.
+Upstream: vendor/github.com/google/cel-go/interpreter/planner.go,
+vendor/github.com/google/cel-go/interpreter/interpretable.go,
+vendor/github.com/google/cel-go/interpreter/runtimecost.go, vendor/github.com/google/cel-go/cel/env.go,
+vendor/github.com/google/cel-go/cel/program.go
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -54,12 +57,12 @@ from pykubelet.apiserver.apiextensions.regexp.regexp import go_pattern
 from pykubelet.apiserver.apiextensions.regexp.syntax import PatternError
 
 Code = Callable[[Frame], Any]
-# About what one round costs beside the calls in it, which are counted by themselves.
+# The approximate cost of an iteration, besides its calls, which are counted separately.
 _ROUND = 2
 
 
 def fold_code(kind: FoldKind, range_: Code, places: Sequence[int], filter: Code | None, body: Code) -> Code:
-    """What evaluates a macro; its variables have these places in the frame."""
+    """Returns the closure of a comprehension; `places` are the frame positions of its variables."""
     step = _step(range_, places)
     match kind:
         case FoldKind.ALL:
@@ -75,7 +78,7 @@ def fold_code(kind: FoldKind, range_: Code, places: Sequence[int], filter: Code 
 
 
 def _step(range_: Code, places: Sequence[int]) -> Code:
-    """What puts each item into the frame in turn."""
+    """Returns a generator function that stores each item in the frame."""
     first = places[0]
 
     def one_by_one(frame: Frame) -> Any:
@@ -131,7 +134,7 @@ def _listed(step: Code, filter: Code | None, body: Code) -> Code:
 
 
 def _mapped(step: Code, filter: Code | None, body: Code, key_place: int | None) -> Code:
-    """A map of each key with its new value; without a place of keys, of all maps that the body gives."""
+    """Builds a map of keys and new values; without a key position, merges the maps that the body returns."""
 
     def mapped(frame: Frame) -> dict[Any, Any]:
         found: dict[Any, Any] = {}
@@ -156,16 +159,16 @@ _PATTERNS = frozenset({"matches", "find", "findAll"})
 
 
 class Compiler:
-    """Makes functions of nodes; knows the places of variables."""
+    """Compiles nodes to closures; assigns frame positions to variables."""
 
     def __init__(self, variables: Sequence[str], overloads: Mapping[Expr, Sequence[Overload]]) -> None:
         self._overloads = overloads
         self._places = {name: place for place, name in enumerate(variables, 1)}
         self.size = len(variables) + 1
-        """How many places a frame needs."""
+        """The size of the frame."""
 
     def code(self, node: Expr) -> Code:
-        """What evaluates a node."""
+        """Returns the closure that evaluates a node."""
         match node:
             case Literal():
                 return _constant(node.value)
@@ -280,7 +283,7 @@ def _constant(value: Any) -> Code:
 
 
 def _called(name: str, codes: list[Code], candidates: Sequence[Overload]) -> Code:
-    # Of values that cost the same always and whose types alone say which form is meant.
+    # Fast path: the argument types have constant cost and determine the overload.
     known: dict[tuple[type, ...], Callable[..., Any]] = {}
     cost = _product if name in QUADRATIC else _matching if name in _PATTERNS else _sum
 
@@ -312,12 +315,12 @@ def _sum(values: Sequence[Any]) -> int:
 
 
 def _product(values: Sequence[Any]) -> int:
-    """For functions that compare each item of a list with each of another, or of the same."""
+    """Cost of functions that compare each item of a list with each of another."""
     return 1 + _length(values[0]) * _length(values[-1])
 
 
 def _matching(values: Sequence[Any]) -> int:
-    """For patterns: as upstream guesses, which counts four characters of a pattern as one part of it."""
+    """Cost of patterns: like upstream's estimate, four characters of a pattern count as one instruction."""
     return 1 + (1 + _length(values[0])) * _length(values[1]) // 40
 
 
@@ -351,7 +354,7 @@ def _is_given(value: Any) -> bool:
 
 
 def _settled(codes: list[Code], decisive: bool) -> Code:
-    """`&&` or `||`: one value decides, whatever else fails."""
+    """Compiles `&&` or `||`: one decisive value suffices, even if other operands fail."""
 
     def settled(frame: Frame) -> bool:
         failure: CelError | None = None
@@ -385,7 +388,7 @@ def _chosen(codes: list[Code]) -> Code:
 
 
 def _indexed(codes: list[Code], compute: Callable[[Any, Any], Any]) -> Code:
-    """Places need no function chosen for them: which numbers will do is seen when they are there."""
+    """Compiles an index: the overload depends on the runtime value, so none is selected."""
     values, index = codes
     return lambda frame: compute(values(frame), index(frame))
 
@@ -440,16 +443,16 @@ _SPECIAL: dict[str, Callable[[list[Code]], Code]] = {
 
 @dataclass(frozen=True, slots=True)
 class CelProgram:
-    """A function of its variables."""
+    """A compiled expression."""
 
     result: Type
     names: frozenset[str]
-    """The names that the expression uses."""
+    """The variables that the expression uses."""
     _code: Code
     _size: int
 
     def run(self, values: Sequence[Any], steps: int) -> tuple[Any, int]:
-        """What the expression gives, or the CelError that it failed with; and the steps that are left, if any are."""
+        """Evaluates the expression; returns the result or CelError, and the remaining steps."""
         frame = [steps, *values]
         frame += [None] * (self._size - len(frame))
         try:
@@ -464,11 +467,11 @@ class CelProgram:
 
 
 class InstantiationError(ValueError):
-    """The expression makes sense, but a pattern in it does not."""
+    """The expression is valid, but a pattern in it is not."""
 
 
 def compile_expression(source: str, variables: Mapping[str, Type]) -> CelProgram:
-    """The program of an expression; ExpressionError if it makes no sense, or InstantiationError."""
+    """Compiles an expression; raises ExpressionError or InstantiationError."""
     root = parse(source)
     result, overloads = checked(source, root, variables)
     try:

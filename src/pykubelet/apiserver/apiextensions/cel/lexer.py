@@ -1,10 +1,6 @@
-"""The values of constants: numbers within their bounds, texts without their quotes and escapes.
+"""Tokens and literal values of CEL expressions.
 
-Upstream: parser/unescape.go of github.com/google/cel-go
-
-An expression cut into tokens: names, numbers, texts, signs.
-
-Upstream: parser/gen/CEL.g4 of github.com/google/cel-go (its lexer)
+Upstream: vendor/github.com/google/cel-go/parser/gen/CEL.g4, vendor/github.com/google/cel-go/parser/unescape.go
 """
 
 import re
@@ -34,21 +30,21 @@ _WORDS = frozenset({"in", "true", "false", "null"})
 
 
 class Token(NamedTuple):
-    """A piece of an expression."""
+    """One token of an expression."""
 
     kind: str
-    """name, string, bytes, int, uint, float, sign, or end; a word with a meaning of its own is a sign."""
+    """name, string, bytes, int, uint, float, sign or end; keywords are signs."""
     text: str
     at: int
 
     @property
     def shown(self) -> str:
-        """The token as complaints name it."""
+        """The token as messages show it."""
         return "<EOF>" if self.kind == "end" else self.text
 
 
 def tokens(source: str) -> tuple[list[Token], list[Issue]]:
-    """The tokens of an expression with an end, and what in it is no token."""
+    """Splits an expression into tokens, the last of which is `end`, and reports invalid characters."""
     found: list[Token] = []
     issues: list[Issue] = []
     at = 0
@@ -72,11 +68,11 @@ _LAST_CODE_POINT = 0x10FFFF
 
 
 class LiteralError(ValueError):
-    """A constant that stands for nothing."""
+    """A literal is out of range or has an invalid escape."""
 
 
 def literal_value(token: Token, *, negative: bool = False) -> Any:
-    """What a token stands for; LiteralError if its number is too large or its escapes are wrong."""
+    """Returns the value of a literal; raises LiteralError."""
     match token.kind:
         case "int":
             return _integer(token.text, negative=negative)
@@ -94,7 +90,7 @@ def literal_value(token: Token, *, negative: bool = False) -> Any:
 
 
 def _number(text: str) -> int:
-    # More digits than any 64-bit number has are not worth converting.
+    # Avoids converting numbers with more digits than 64 bits allow.
     return MAX_UINT64 + 1 if len(text) > 1000 else int(text, 16 if text.startswith("0x") else 10)
 
 
@@ -113,7 +109,7 @@ def _unsigned(text: str) -> Uint:
 
 
 def _content(text: str) -> tuple[str, bool]:
-    """What stands between the quotes, and whether it is to be taken as it is."""
+    """Returns the text between the quotes, and whether it is raw."""
     is_raw = text[0] in "rR"
     text = text[1:] if is_raw else text
     size = 3 if len(text) >= 6 and text[:3] in ('"""', "'''") else 1
@@ -144,7 +140,7 @@ def _bytes(quoted: str) -> bytes:
     for match in _LITERALS_ESCAPE.finditer(content):
         _, byte, short, long, octal, plain = match.groups()
         if short or long:
-            # In bytes an escape is a byte, not a character.
+            # In bytes literals an escape is a byte, not a character.
             raise LiteralError("unable to unescape string")
         parts.append(content[at : match.start()].encode())
         parts.append(_PLAIN.get(plain, plain).encode() if plain else bytes([int(octal, 8) if octal else int(byte, 16)]))

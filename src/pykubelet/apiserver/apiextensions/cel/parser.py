@@ -1,16 +1,9 @@
-"""The text of an expression as a tree.
+"""Parses CEL expressions into a syntax tree, and expands macros such as `has`, `all` and `map`.
 
-In: an expression. Out: its root node, or an ExpressionError that says where it stops making sense.
+Syntax errors have cel-go's form; where several tokens could be blamed, the choice is our own.
 
-Upstream: parser/parser.go and parser/gen/CEL.g4 of github.com/google/cel-go. Complaints about syntax have its form; which
-token they name where several could be blamed is our own choice.
-
-Calls that are no calls: `has`, `all`, `map` and others say how their arguments are to be evaluated.
-
-In: a function's name, target and arguments. Out: what it stands for, or None if the function is none of these.
-
-Upstream: parser/macro.go, ext/comprehensions.go, cel/library.go (optMap) and ext/lists.go (sortBy) of
-github.com/google/cel-go
+Upstream: vendor/github.com/google/cel-go/parser/parser.go, vendor/github.com/google/cel-go/parser/gen/CEL.g4,
+vendor/github.com/google/cel-go/parser/macro.go, vendor/github.com/google/cel-go/ext/comprehensions.go
 """
 
 from collections.abc import Callable, Sequence
@@ -49,7 +42,7 @@ _KINDS = {
 
 
 class MacroError(ValueError):
-    """The arguments of a macro are not what it needs."""
+    """The arguments of a macro are invalid."""
 
     def __init__(self, at: int, message: str) -> None:
         super().__init__(message)
@@ -58,7 +51,7 @@ class MacroError(ValueError):
 
 
 def expanded(function: str, target: Expr | None, args: Sequence[Expr], at: int) -> Expr | None:
-    """What a call of a macro stands for."""
+    """Expands a macro call."""
     if target is None:
         return _has(args[0], at) if function == "has" and len(args) == 1 else None
     macro = _MACROS.get((function, len(args)))
@@ -132,7 +125,7 @@ _MACROS: dict[tuple[str, int], _Macro] = {
 
 _WORDS = "as break const continue else false for function if import in let loop package namespace null return true"
 RESERVED = frozenset((*_WORDS.split(), "var", "void", "while"))
-"""Words that are no names."""
+"""Reserved words, which cannot be identifiers."""
 _RELATIONS = {"<": "_<_", "<=": "_<=_", ">=": "_>=_", ">": "_>_", "==": "_==_", "!=": "_!=_", "in": "@in"}
 _BINARY = (
     _RELATIONS,
@@ -146,19 +139,19 @@ _OPERAND = (
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
 )
 _MAX_CHARACTERS = 100_000
-# Upstream's bound, which does not count the whole; what is deeper than Python's stack allows is refused likewise.
+# Upstream's limit, not counting the root; depth beyond Python's stack limit is rejected the same way.
 _MAX_DEPTH = 251
 
 
 class _CelSyntaxError(Exception):
-    """Where the expression stops making sense."""
+    """A syntax error and its position."""
 
     def __init__(self, at: int, message: str) -> None:
         self.issue = Issue(at, message)
 
 
 def parse(source: str) -> Expr:
-    """The tree of an expression."""
+    """Parses an expression; raises ExpressionError."""
     if len(source) > _MAX_CHARACTERS:
         limit = f"expression code point size exceeds limit: size: {len(source)}, limit {_MAX_CHARACTERS}"
         raise ExpressionError(source, [Issue(-1, limit)])
@@ -175,12 +168,12 @@ def parse(source: str) -> Expr:
 
 
 def too_deep() -> Issue:
-    """The complaint about an expression with too many parts inside each other."""
+    """Creates the error for an expression that is nested too deeply."""
     return Issue(-1, "max recursion depth exceeded")
 
 
 class _CelParser:
-    """Goes through the tokens once, from left to right."""
+    """Recursive descent parser over the tokens."""
 
     def __init__(self, found: list[Token]) -> None:
         self._tokens = found
@@ -272,7 +265,7 @@ class _CelParser:
                 count += 1
             node = self._member()
             function = "!_" if token.text == "!" else "-_"
-            # Two of a kind are none.
+            # A double negation cancels out.
             return CallExpr(token.at, function, None, (node,)) if count % 2 else node
         return self._member()
 
@@ -354,7 +347,7 @@ class _CelParser:
         return self._message(Ident(token.at, token.text))
 
     def _message(self, name: Expr) -> Expr:
-        """The name, or what is made of it if braces follow: `a.b{...}`."""
+        """Parses what follows a name in braces, as in `a.b{...}`, if anything."""
         ahead = self._at
         while self._tokens[ahead].text == "." and self._tokens[ahead + 1].kind == "name":
             ahead += 2

@@ -1,14 +1,9 @@
-"""The types of CEL, how complaints name them, and the signatures of functions.
+"""Types of CEL, their names in messages, function signatures and type unification.
 
-In a signature `list<A>` is a list of anything, `(string).size() -> int` a function called on a text.
+Signatures are written as text: `list<A>` is a list of any type, `(string).size() -> int` a member function.
 
-Upstream: common/types/types.go and checker/format.go of github.com/google/cel-go
-
-Whether one type will do for another, and what that says of types that are to be found out.
-
-In: two types and what is known of parameters so far. Out: what is known then, or None if the types do not fit.
-
-Upstream: checker/types.go of github.com/google/cel-go
+Upstream: vendor/github.com/google/cel-go/common/types/types.go, vendor/github.com/google/cel-go/checker/format.go,
+vendor/github.com/google/cel-go/checker/types.go
 """
 
 import re
@@ -19,13 +14,13 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A type; `kind` is its name for those of CEL itself, else `object`, `param` or `optional`."""
+    """A type; `kind` is the name of a built-in type, or `object`, `param` or `optional`."""
 
     kind: str
     name: str
     params: tuple["Type", ...] = ()
     fields: Mapping[str, "Type"] = field(default_factory=dict, compare=False, repr=False)
-    """Of an object. Types of objects are told apart by their names."""
+    """Fields of an object type. Object types are identified by name."""
 
     def __str__(self) -> str:
         if self.kind == "null_type":
@@ -64,32 +59,27 @@ _SIMPLE = {each.name: each for each in (BOOL, INT, UINT, DOUBLE, STRING, BYTES, 
 
 
 def list_of(item: Type) -> Type:
-    """The type of lists of items."""
     return Type("list", "list", (item,))
 
 
 def map_of(key: Type, value: Type) -> Type:
-    """The type of maps."""
     return Type("map", "map", (key, value))
 
 
 def optional_of(value: Type) -> Type:
-    """The type of what may have no value."""
     return Type("optional", "optional_type", (value,))
 
 
 def type_of(value: Type) -> Type:
-    """The type of a type."""
     return Type("type", "type", (value,))
 
 
 def object_type(name: str, fields: Mapping[str, Type]) -> Type:
-    """The type of objects with these fields."""
     return Type("object", name, fields=fields)
 
 
 def param(name: str) -> Type:
-    """A type that is to be found out."""
+    """Creates a type parameter, resolved by unification."""
     return Type("param", name)
 
 
@@ -107,7 +97,7 @@ TYPE_NAMES: dict[str, Type] = {
 
 
 class Signature(NamedTuple):
-    """What a function takes and gives; the first argument of a member is what it is called on."""
+    """Argument and result types of a function; the first argument of a member is the receiver."""
 
     name: str
     is_member: bool
@@ -120,7 +110,7 @@ _PIECE = re.compile(r"[\w.]+|[<>,]")
 
 
 def signature(text: str) -> Signature:
-    """The signature that a text states."""
+    """Parses a signature."""
     match = _SIGNATURE.fullmatch(text)
     assert match is not None, text
     args = _types(f"{match['on']},{match['args']}" if match["on"] else match["args"])
@@ -170,18 +160,18 @@ _WITH_PARAMS = frozenset({"list", "map", "optional"})
 
 
 def is_loose(given: Type) -> bool:
-    """Whether nothing is known of a type, or nothing can be."""
+    """Whether the type is dyn, an error or otherwise unknown."""
     return given.kind in {"dyn", "error"}
 
 
 def assigned(known: Mapping[str, Type], left: Sequence[Type], right: Sequence[Type]) -> Bindings | None:
-    """What is known of parameters if each type on the left fits the one on the right."""
+    """Unifies two lists of types; returns the extended bindings, or None if they do not match."""
     bindings = dict(known)
     return bindings if _fit_all(bindings, left, right) else None
 
 
 def substituted(known: Mapping[str, Type], given: Type, *, unknown_as_dyn: bool = False) -> Type:
-    """The type with what is known put in."""
+    """Substitutes type parameters by their bindings."""
     if given.kind == "param":
         if given.name in known:
             return substituted(known, known[given.name], unknown_as_dyn=unknown_as_dyn)
@@ -193,7 +183,7 @@ def substituted(known: Mapping[str, Type], given: Type, *, unknown_as_dyn: bool 
 
 
 def most_general(first: Type, second: Type) -> Type:
-    """Of two types that fit each other, the one that says less."""
+    """Returns the more general of two matching types."""
     return first if _says_no_more(first, second) else second
 
 
@@ -221,7 +211,7 @@ def _fit(bindings: Bindings, left: Type, right: Type) -> bool:
 
 
 def _bind(bindings: Bindings, given: Type, parameter: Type) -> tuple[bool, bool]:
-    """Whether a parameter can be this type, and whether something was known of it before."""
+    """Binds a parameter to a type, if that is consistent with an earlier binding."""
     if given == parameter:
         return True, True
     known = bindings.get(parameter.name)

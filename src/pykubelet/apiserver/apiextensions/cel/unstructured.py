@@ -1,18 +1,10 @@
-"""Values out of a document, as its schema tells expressions to see them.
+"""Documents as CEL values: types from the schema, lazy access, and field name escaping.
 
-Only fields that the schema names are there, and a null is as good as no field. What is not asked for is never looked at.
+Only fields in the schema are visible, and a null counts as absent. Fields are converted on first access. Names are
+escaped as in Kubernetes: `__dash__` for a dash, `__in__` for a reserved word.
 
-Upstream: staging/src/k8s.io/apiserver/pkg/cel/common/valuesunstructured.go
-
-The type that expressions see of a schema.
-
-In: a schema. Out: its type, or None if expressions cannot see it: without a type they know nothing of it.
-
-Upstream: SchemaDeclType in staging/src/k8s.io/apiserver/pkg/cel/common/schemas.go
-
-Names of fields as expressions write them: `__dash__` for a dash, `__in__` for a reserved word.
-
-Upstream: staging/src/k8s.io/apiserver/pkg/cel/escaping.go
+Upstream: staging/src/k8s.io/apiserver/pkg/cel/common/valuesunstructured.go, staging/src/k8s.io/apiserver/pkg/cel/common/schemas.go,
+staging/src/k8s.io/apiserver/pkg/cel/escaping.go
 """
 
 import base64
@@ -61,7 +53,7 @@ _ESCAPED = re.compile(r"__[^_]+__")
 
 @lru_cache(maxsize=4096)
 def escaped(name: str) -> str | None:
-    """The name that an expression uses for a field; None if it can have none."""
+    """Returns the escaped name of a field; None if it cannot be accessed."""
     if name in RESERVED:
         return f"__{name}__"
     if _NAME.fullmatch(name) is None:
@@ -71,7 +63,7 @@ def escaped(name: str) -> str | None:
 
 @lru_cache(maxsize=4096)
 def unescaped(name: str) -> str | None:
-    """The field that an expression means by a name; None if it can mean none."""
+    """Returns the field of an escaped name; None if the name is not valid."""
     wrong = False
 
     def plain(match: re.Match[str]) -> str:
@@ -111,7 +103,7 @@ _WANTED = {
 
 
 def resource_fields(schema: Structural) -> Mapping[str, Structural]:
-    """The fields of an object that stands for itself: what it is and its name can always be read."""
+    """Adds apiVersion, kind and metadata.name, which are always visible, to the fields of a resource."""
     metadata = schema.properties.get("metadata", _TEXT).properties
     named = [schema.properties.get("kind"), schema.properties.get("apiVersion")]
     named += [metadata.get("name"), metadata.get("generateName")]
@@ -121,7 +113,7 @@ def resource_fields(schema: Structural) -> Mapping[str, Structural]:
 
 
 def from_document(value: Any, schema: Structural, *, is_resource: bool = False) -> Any:
-    """A value of a document; CelError if it is not what the schema says, as one that was there before may be."""
+    """Converts a value of a document; raises CelError if it does not fit the schema, as an old value may not."""
     if value is None:
         if schema.nullable:
             return None
@@ -129,7 +121,7 @@ def from_document(value: Any, schema: Structural, *, is_resource: bool = False) 
     if len(schema.types) != 1:
         if schema.types and type(value) not in (int, str):
             raise CelError("invalid data, expected XIntOrString value to be either a string or integer")
-        # What the schema says nothing of can only be compared.
+        # A value without a schema can only be compared.
         return value
     kind = schema.types[0]
     if type(value) not in _CLASSES[kind]:
@@ -167,7 +159,7 @@ def _formatted(text: str, format: str) -> str | bytes | Timestamp | Duration:
 
 
 class ObjectValue:
-    """An object with fields, or with keys that its schema does not name."""
+    """An object with fields, or a map with keys that the schema does not name."""
 
     __slots__ = ("_fields", "_found", "document", "schema")
 
@@ -184,10 +176,10 @@ class ObjectValue:
         return self._fields.get(key) if self._fields else self.schema.additional_schema
 
     def find(self, key: Any) -> Any:
-        """What stands in a field; MISSING if nothing does, or if the schema does not name it."""
+        """Returns the value of a field; MISSING if it is absent or not in the schema."""
         if type(key) is not str:
             raise no_such_overload()
-        # A rule that loops asks for the same field again and again.
+        # Rules with loops access the same field repeatedly.
         if key not in self._found:
             self._found[key] = self._look_for(key)
         return self._found[key]
@@ -203,13 +195,13 @@ class ObjectValue:
         return from_document(value, known)
 
     def __iter__(self) -> Iterator[str]:
-        """The names of the fields that are there and known, as expressions write them."""
+        """Yields the escaped names of the visible fields."""
         if not self._fields:
             return iter(self.document if self.schema.additional_schema else ())
         return (escaped(key) or key for key in self.document if key in self._fields)
 
     def equals(self, other: Any, frame: Frame | None) -> bool:
-        """Whether all known fields are equal, and what is not known is the same text."""
+        """Whether all visible fields are equal, and the invisible parts identical."""
         if isinstance(other, ObjectValue) and self.schema is other.schema and self.document == other.document:
             return True
         if len(self) != len(other):
@@ -230,7 +222,7 @@ class ObjectValue:
 
 
 class ListValue(list[Any]):
-    """A list of a document; one that is a set or a map is compared and added to as such."""
+    """A list of a document; sets and maps have their own equality and addition."""
 
     __slots__ = ("document", "schema")
 
@@ -241,7 +233,7 @@ class ListValue(list[Any]):
         self.schema = schema
 
     def equals(self, other: list[Any], frame: Frame | None) -> bool:
-        """Whether another list says the same: in any order if this is a set or a map."""
+        """Whether two lists are equal; the order is ignored for sets and maps."""
         if isinstance(other, ListValue) and self.schema is other.schema and self.document == other.document:
             return True
         if len(self) != len(other):
@@ -255,7 +247,7 @@ class ListValue(list[Any]):
         )
 
     def plus(self, other: list[Any]) -> list[Any]:
-        """Both lists as one: a set takes what it has not, a map takes the other's items for its own of the same key."""
+        """Concatenates; a set adds only new items, a map replaces items of the same key."""
         kind = self.schema.list_type
         if kind not in {"set", "map"}:
             return [*self, *other]
@@ -273,7 +265,7 @@ class ListValue(list[Any]):
 
 
 class _Joined(ListValue):
-    """What comes of adding to a set or a map: again one."""
+    """The result of adding to a set or map, with the same semantics."""
 
     __slots__ = ()
 
@@ -284,7 +276,7 @@ class _Joined(ListValue):
 
 
 def _plain(value: Any) -> Any:
-    """Something that a key can be: true is not 1 here."""
+    """Returns a hashable form that distinguishes true from 1."""
     if isinstance(value, ObjectValue):
         return go_json(value.document)
     return type(value) is bool, repr(value) if isinstance(value, list | dict) else value
@@ -300,9 +292,9 @@ _FORMATS = {"byte": BYTES, "duration": DURATION, "date": TIMESTAMP, "date-time":
 
 
 def schema_type(schema: Structural, *, is_resource: bool = False, name: str = "selfType") -> Type | None:
-    """The type of the values of a schema."""
+    """Returns the CEL type of a schema; None if expressions cannot access it."""
     if len(schema.types) != 1:
-        # Either an int or a string, which are told apart when they are there; or nothing is said.
+        # int-or-string is dynamic; a schema without a type is invisible.
         return DYN if schema.types else None
     kind = schema.types[0]
     if kind == "object":

@@ -1,8 +1,7 @@
-"""Whether an object keeps the rules of its schema.
+"""Evaluates the CEL rules of a schema on an object.
 
-In: compiled rules, an object and, for an update, the object before. Out: complaints with the API's own texts. All rules of
-a request share one budget of steps, so that none of them holds up the server. What was against a rule before and did not
-change is let pass, unless the rule is about changes.
+All rules of a request share one step budget, so that no rule can block the server. Unchanged values that already
+violated a rule pass (ratcheting), except for transition rules. Errors have the API server's texts.
 
 Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/validation.go
 """
@@ -23,7 +22,7 @@ from pykubelet.apiserver.apiextensions.schema.listtype import by_keys, is_same, 
 from pykubelet.apiserver.apiextensions.schema.structural import Structural
 from pykubelet.apiserver.apiextensions.schema.validation import NO_PATH
 
-# About half a second of a slow machine; upstream allows what takes its machine a second.
+# About half a second on a slow machine; upstream's budget is about one second.
 STEPS = 1_000_000
 _OUT_OF_BUDGET = "due to running out of cost budget, no further validation rules will be run"
 _NO_OVERLOAD = "call arguments did not match a supported operator, function or macro signature"
@@ -32,11 +31,11 @@ _NOT_RATCHETED = frozenset({"apiVersion", "kind"})
 
 
 class _SpentError(Exception):
-    """There are no steps left."""
+    """The step budget is exhausted."""
 
 
 class _Before:
-    """A value, what it was before, and whether that makes a difference."""
+    """A value with its old value; compares them on first use."""
 
     def __init__(self, new: Any, old: Any, schema: Structural) -> None:
         self._new = new
@@ -50,7 +49,7 @@ class _Before:
 
 @dataclass(frozen=True, slots=True)
 class _RulePath:
-    """Where we are: the path, the value before for rules about changes, and what is known to be unchanged."""
+    """The position: its path, the old value for transition rules, and the values to compare for ratcheting."""
 
     path: str
     old: Any = None
@@ -66,12 +65,12 @@ class _RulePath:
 def rule_errors(
     node: RuleNode | None, new: Any, old: Any, *, path: str = "", ratchets: bool = True
 ) -> list[FieldError]:
-    """Which rules a value breaks; `old` is what it was before, or None."""
+    """Returns the violated rules; `old` is the old value or None."""
     return _checked(node, new, old, path=path, ratchets=ratchets).errors
 
 
 def rule_warnings(node: RuleNode | None, new: Any, old: Any) -> list[str]:
-    """Which rules a value breaks as it did before, so that it is let pass."""
+    """Returns the violated rules that pass because the old value violated them too."""
     return list(map(str, _checked(node, new, old).passed))
 
 
@@ -85,19 +84,19 @@ def _checked(node: RuleNode | None, new: Any, old: Any, *, path: str = "", ratch
 
 
 class _RuleCheck:
-    """One pass over an object: the complaints so far, and the steps left."""
+    """One pass over an object: errors so far and remaining steps."""
 
     def __init__(self) -> None:
         self.errors: list[FieldError] = []
         self.passed: list[FieldError] = []
-        """What would be complaints if it were new."""
+        """Violations that pass because the value is unchanged."""
         self._steps = STEPS
 
     def value(self, node: RuleNode, value: Any, place: _RulePath) -> None:
-        """Check a value and everything in it."""
+        """Evaluates the rules of a value and its descendants."""
         if value is None:
             return
-        if node.rules or node.complaint:
+        if node.rules or node.error:
             self._rules(node, value, place)
         if isinstance(value, list):
             self._list(node, value, place)
@@ -120,18 +119,18 @@ class _RuleCheck:
     def _rules(self, node: RuleNode, value: Any, place: _RulePath) -> None:
         shown = _type_name(node.schema)
         at = place.path or NO_PATH
-        if node.complaint:
-            self.errors.append(invalid(at, shown, f"rule compiler initialization error: {node.complaint}"))
+        if node.error:
+            self.errors.append(invalid(at, shown, f"rule compiler initialization error: {node.error}"))
             return
         if self._steps <= 0:
             self._give_up(at, shown, f"validation failed {_OUT_OF_BUDGET}")
         own = _cel_value(value, node)
         for rule in node.rules:
-            if rule.complaint:
-                self.errors.append(invalid(at, shown, f"rule compile error: {rule.complaint}"))
+            if rule.error:
+                self.errors.append(invalid(at, shown, f"rule compile error: {rule.error}"))
             elif rule.program is not None:
                 old = _old_value(rule, node, place.old)
-                # A rule about a change needs one.
+                # A transition rule needs an old value.
                 if old is not MISSING or not rule.uses_old_self:
                     self._rule(rule, rule.program, (own, old), shown, place)
 
@@ -146,12 +145,12 @@ class _RuleCheck:
             self.errors.append(invalid(at, shown, _failure(rule, result.message)))
         elif result is not True:
             where = ".".join(filter(None, (place.path, rule.field))) or NO_PATH
-            complaint = _complaint(rule, where, shown, self._message(rule, values, shown, where))
+            error = _rule_error(rule, where, shown, self._message(rule, values, shown, where))
             is_passed = place.is_unchanged and not rule.uses_old_self
-            (self.passed if is_passed else self.errors).append(complaint)
+            (self.passed if is_passed else self.errors).append(error)
 
     def _message(self, rule: CompiledRule, values: tuple[Any, Any], shown: str, at: str) -> str:
-        # A message can speak of the value before only if the rule does.
+        # The message expression can use oldSelf only if the rule does.
         if rule.message_program is not None and (rule.uses_old_self or OLD_SELF not in rule.message_program.names):
             result, self._steps = _run(rule.message_program, values, self._steps)
             if self._steps < 0:
@@ -168,7 +167,7 @@ class _RuleCheck:
 
 
 def _old_value(rule: CompiledRule, node: RuleNode, old: Any) -> Any:
-    """The value before as a rule sees it; MISSING if it does not look, or there is none."""
+    """Returns the old value for a rule; MISSING if the rule does not use it or there is none."""
     if not rule.uses_old_self:
         return MISSING
     value = MISSING if old is None else _cel_value(old, node)
@@ -190,7 +189,7 @@ def _run(program: CelProgram, values: tuple[Any, Any], steps: int) -> tuple[Any,
 
 
 def _fields(node: RuleNode, value: Document, path: str) -> Iterator[tuple[RuleNode, str, str]]:
-    """The fields that have rules, with their paths."""
+    """Yields the fields that have rules, with their paths."""
     if node.additional is not None:
         for key in value:
             yield node.additional, key, f"{path}[{key}]"
@@ -217,7 +216,7 @@ def _type_name(schema: Structural) -> str:
 
 
 def _name(rule: CompiledRule) -> str:
-    """What a complaint calls a rule."""
+    """Returns the name of a rule in messages."""
     name: str = rule.stated.get("message", "").strip() or rule.stated["rule"].strip()
     return name
 
@@ -228,7 +227,7 @@ def _failure(rule: CompiledRule, message: str) -> str:
     return f"{message} evaluating rule: {_name(rule)}"
 
 
-def _complaint(rule: CompiledRule, at: str, shown: str, detail: str) -> FieldError:
+def _rule_error(rule: CompiledRule, at: str, shown: str, detail: str) -> FieldError:
     match rule.stated.get("reason"):
         case ErrorType.FORBIDDEN:
             return forbidden(at, detail)

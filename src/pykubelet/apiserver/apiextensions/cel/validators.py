@@ -1,8 +1,6 @@
-"""What constants tell without being evaluated: times, patterns, formats, lists of one kind.
+"""Checks the constants of a CEL expression at compile time: times, patterns, formats, uniform lists.
 
-In: a tree that was checked. Out: complaints.
-
-Upstream: cel/validator.go and ext/formatting.go (stringFormatValidator) of github.com/google/cel-go
+Upstream: vendor/github.com/google/cel-go/cel/validator.go, vendor/github.com/google/cel-go/ext/formatting.go
 """
 
 from collections.abc import Callable, Iterator
@@ -32,14 +30,14 @@ _CLAUSE_KINDS = {
 
 
 def literal_issues(root: Expr, type_of: TypeOf) -> list[Issue]:
-    """What is wrong with the constants of an expression."""
+    """Returns the problems of constants in a checked expression."""
     return list(_issues(root, type_of, is_exempt=False))
 
 
 def _issues(node: Expr, type_of: TypeOf, *, is_exempt: bool) -> Iterator[Issue]:
     if isinstance(node, CallExpr):
         yield from _call_issues(node, type_of)
-        # What is formatted may be of any kind.
+        # Arguments of `format` may have any type.
         is_exempt = is_exempt or node.function == "format"
     elif isinstance(node, ListNode | MapNode) and not is_exempt:
         yield from _kind_issues(node, type_of)
@@ -48,7 +46,7 @@ def _issues(node: Expr, type_of: TypeOf, *, is_exempt: bool) -> Iterator[Issue]:
 
 
 def children(node: Expr) -> list[Expr]:
-    """The nodes that a node is made of."""
+    """Returns the child nodes of a node."""
     match node:
         case Select():
             return [node.operand]
@@ -115,7 +113,7 @@ def _format_issues(node: CallExpr, text: str, args: ListNode, type_of: TypeOf) -
 
 
 def _kind_issues(node: ListNode | MapNode, type_of: TypeOf) -> Iterator[Issue]:
-    """The items of a list, and the keys and values of a map, are all of one type."""
+    """Reports lists and maps whose items, keys or values have different types."""
     if isinstance(node, ListNode):
         yield from _mixed(node.items, [place in node.optional for place in range(len(node.items))], type_of)
         return

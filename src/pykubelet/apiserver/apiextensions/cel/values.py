@@ -1,13 +1,10 @@
-"""The values that expressions compute with: what they are, when they are equal, which comes first.
+"""Runtime values and errors of CEL: equality, order, lookup and step accounting.
 
-Numbers, texts, bytes and truth are Python's own, with a type for unsigned numbers; so are lists and maps that an
-expression makes. Objects and lists out of a document are in `documents`.
+Numbers, strings, bytes, booleans, lists and maps are Python's own, with a subclass for unsigned integers.
+`unstructured` has the objects and lists of documents.
 
-Upstream: common/types of github.com/google/cel-go
-
-What is wrong with an expression, and what goes wrong when it is evaluated.
-
-Upstream: common/error.go, common/errors.go and common/types/err.go of github.com/google/cel-go
+Upstream: vendor/github.com/google/cel-go/common/types/value.go, vendor/github.com/google/cel-go/common/types/err.go,
+vendor/github.com/google/cel-go/common/error.go, vendor/github.com/google/cel-go/common/errors.go
 """
 
 import math
@@ -20,28 +17,27 @@ from pykubelet.apiserver.apiextensions.cel.types import Type
 
 
 class CelError(Exception):
-    """An evaluation failed; the message is cel-go's. `&&` and `||` can do without the failed side."""
+    """An evaluation failed, with cel-go's message. `&&` and `||` may absorb it."""
 
     @property
     def message(self) -> str:
-        """What went wrong."""
         return str(self.args[0])
 
 
 class OutOfBudgetError(Exception):
-    """An evaluation takes more steps than it may: no operator absorbs this."""
+    """An evaluation exceeds its step budget; no operator absorbs this."""
 
 
 class Issue(NamedTuple):
-    """One complaint about an expression."""
+    """One compile error."""
 
     at: int
-    """Which character it is about; negative if none in particular."""
+    """Offset of the character it refers to; negative if there is none."""
     message: str
 
 
 class ExpressionError(ValueError):
-    """An expression that cannot be compiled; the message shows where, as cel-go does."""
+    """The expression cannot be compiled; the message shows the position, as cel-go's does."""
 
     def __init__(self, source: str, issues: Iterable[Issue]) -> None:
         self.issues = sorted(issues, key=lambda issue: issue.at)
@@ -49,7 +45,7 @@ class ExpressionError(ValueError):
 
 
 def no_such_overload(what: str = "") -> CelError:
-    """Nothing takes these arguments."""
+    """Creates the error for arguments that no overload accepts."""
     return CelError(f"no such overload: {what}" if what else "no such overload")
 
 
@@ -60,7 +56,7 @@ def _shown(source: str, issue: Issue) -> str:
     start = before.rfind("\n") + 1
     line, column = before.count("\n") + 1, issue.at - start
     snippet = source[start:].partition("\n")[0].replace("\t", " ")
-    # Characters beyond ASCII are taken for wide ones, and so are the marks below them.
+    # cel-go treats characters beyond ASCII as double-width, and so the marks below them.
     dots = "".join("." if char.isascii() else "\uff0e" for char in snippet[:column])
     mark = "^" if snippet[column : column + 1].isascii() else "\uff3e"
     return f"ERROR: <input>:{line}:{column + 1}: {issue.message}\n | {snippet}\n | {dots}{mark}"
@@ -68,43 +64,42 @@ def _shown(source: str, issue: Issue) -> str:
 
 MAX_UINT64 = 2**64 - 1
 MISSING: Final = object()
-"""What looking for a key gives if there is none."""
+"""The key does not exist."""
 NANOSECONDS = 1_000_000_000
 Frame = list[Any]
-"""What an evaluation works on: first how many steps it may still take, then its variables."""
+"""The state of an evaluation: the remaining steps, then the variables by position."""
 
 
 class Uint(int):
-    """An unsigned number of 64 bits."""
+    """An unsigned 64-bit integer."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Duration:
-    """A length of time."""
+    """A duration in nanoseconds."""
 
     nanoseconds: int
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Timestamp:
-    """A moment; texts of it show the zone it was given in."""
+    """An instant; its text shows the zone it was given in."""
 
     nanoseconds: int
-    """Since 1970."""
+    """Nanoseconds since 1970."""
     offset_seconds: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Optional:
-    """A value, or none."""
+    """An optional value: `value` is MISSING if there is none."""
 
     value: Any = MISSING
 
     @property
     def has_value(self) -> bool:
-        """Whether there is a value."""
         return self.value is not MISSING
 
 
@@ -131,47 +126,47 @@ _NUMBERS = frozenset({int, Uint, float})
 
 
 def add_kind(cls: type, name: str) -> None:
-    """Make a class of values known by the name of its type."""
+    """Registers a class of values under its CEL type name."""
     _KINDS[cls] = name
 
 
 def kind_of(cls: type) -> str:
-    """The name of the type of values of a class."""
+    """Returns the CEL type name of a class."""
     return _KINDS[cls]
 
 
 def is_map(value: Any) -> bool:
-    """Whether a value is a map, or an object of a document."""
+    """Whether the value is a map or an object of a document."""
     return _KINDS[type(value)] == "map"
 
 
 def spend(frame: Frame, steps: int) -> None:
-    """Take steps off what an evaluation may take."""
+    """Deducts steps from the budget; raises OutOfBudgetError."""
     frame[0] -= steps
     if frame[0] < 0:
         raise OutOfBudgetError
 
 
 def int64(number: int) -> int:
-    """The number if it fits into 64 bits."""
+    """Returns the number; raises CelError if it overflows int64."""
     if MIN_INT64 <= number <= MAX_INT64:
         return number
     raise CelError("integer overflow")
 
 
 def uint64(number: int) -> Uint:
-    """The number if it fits into 64 bits without a sign."""
+    """Returns the number; raises CelError if it overflows uint64."""
     if 0 <= number <= MAX_UINT64:
         return Uint(number)
     raise CelError("unsigned integer overflow")
 
 
 def find(value: Any, key: Any) -> Any:
-    """What a map has for a key, or MISSING."""
+    """Looks up a key of a map; returns MISSING if there is none."""
     if type(value) is not dict:
         return value.find(key)
     if type(key) is bool and not any(type(each) is bool for each in value):
-        # To Python true is 1.
+        # Python treats True as 1.
         return MISSING
     try:
         return value.get(key, MISSING)
@@ -180,7 +175,7 @@ def find(value: Any, key: Any) -> Any:
 
 
 def items(value: Any) -> Iterable[tuple[Any, Any]]:
-    """The keys of a map, or the places of a list, with what is there."""
+    """Yields keys or indexes with their values."""
     if isinstance(value, list):
         return enumerate(value)
     if type(value) is dict:
@@ -191,13 +186,13 @@ def items(value: Any) -> Iterable[tuple[Any, Any]]:
 def _found(value: Any, key: Any) -> Any:
     found = value.find(key)
     if found is MISSING:
-        # A null has a key but is not there.
+        # A null field counts as absent.
         raise CelError(f"no such key: {key}")
     return found
 
 
 def each(value: Any) -> Iterable[Any]:
-    """The items of a list, or the keys of a map."""
+    """Returns the items of a list, or the keys of a map."""
     if isinstance(value, list):
         return value
     if is_map(value):
@@ -206,7 +201,7 @@ def each(value: Any) -> Iterable[Any]:
 
 
 def equal(left: Any, right: Any, frame: Frame | None = None) -> bool:
-    """Whether two values are equal; values of different types are not, but for numbers. A frame pays for looking."""
+    """Whether two values are equal; across types only numbers can be. Deducts steps from `frame`."""
     mine, other = type(left), type(right)
     if mine in _NUMBERS and other in _NUMBERS:
         return _compared_numbers(left, right) == 0 if float in (mine, other) else bool(left == right)
@@ -223,7 +218,7 @@ def equal(left: Any, right: Any, frame: Frame | None = None) -> bool:
 
 def _equal_lists(left: Any, right: list[Any], frame: Frame | None) -> bool:
     if type(left) is not list:
-        # One of a document has an equality of its own.
+        # Lists of documents define their own equality.
         return bool(left.equals(right, frame))
     return len(left) == len(right) and all(equal(mine, other, frame) for mine, other in zip(left, right, strict=True))
 
@@ -241,7 +236,7 @@ def _equal_maps(left: Any, right: Any, frame: Frame | None) -> bool:
 
 
 def compare(left: Any, right: Any) -> int:
-    """-1, 0 or 1 as the left value is less, equal or greater; CelError if there is no order between them."""
+    """Returns -1, 0 or 1; raises CelError if the values have no order."""
     mine, other = type(left), type(right)
     if mine in _NUMBERS and other in _NUMBERS:
         if math.isnan(left) or math.isnan(right):
@@ -254,7 +249,7 @@ def compare(left: Any, right: Any) -> int:
 
 def _compared_numbers(left: float, right: float) -> int:
     if type(left) is float or type(right) is float:
-        # As upstream: near each other, whole numbers are compared as the doubles they round to.
+        # Like upstream, nearly equal integers compare as the doubles they round to.
         if math.isnan(left) or math.isnan(right):
             return 1
         left, right = float(left), float(right)

@@ -1,1 +1,1 @@
-"""Regular expressions as Go has them, whose matching takes linear time."""
+"""Go's regular expressions, matched in linear time."""

@@ -1,15 +1,9 @@
-"""Regular expressions as Go runs them, for patterns in schemas and rules.
+"""Matches Go's regular expressions (RE2 syntax) in linear time, for patterns in schemas and CEL.
 
-In: a pattern of Go's syntax (RE2), then texts. Out: whether and where it matches. All ways through the pattern are followed
-at once, so the time is that of the text times that of the pattern, whoever wrote them: Python's own would try one way after
-the other, for years if somebody means harm. Sets of ways are remembered with what each character makes of them, so that
-most characters cost a look into a table.
-
-Upstream: regexp of Go's standard library
-
-A tree to a program of small steps, which can be followed along all ways at once (pure).
-
-Upstream: regexp/syntax/compile.go of Go's standard library; after Ken Thompson, Regular Expression Search Algorithm (1968)
+Time is proportional to text length times pattern size for any input, as users of a cluster supply both; Python's
+backtracking matcher would take exponential time on hostile patterns. The program (Thompson's construction, as in Go's
+regexp/syntax/compile.go) runs on all alternatives at once, and state transitions are cached, so that most characters
+cost one dict lookup.
 """
 
 from collections.abc import Iterable, Iterator
@@ -32,7 +26,7 @@ MAX_STEPS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class RuneInst:
-    """Take one character, and go on."""
+    """Consumes one character."""
 
     chars: Chars
     then: int
@@ -40,7 +34,7 @@ class RuneInst:
 
 @dataclass(frozen=True, slots=True)
 class EmptyWidthInst:
-    """Go on if the place is right."""
+    """Continues if an empty-width assertion holds."""
 
     place: EmptyWidth
     then: int
@@ -48,7 +42,7 @@ class EmptyWidthInst:
 
 @dataclass(frozen=True, slots=True)
 class AltInst:
-    """Go on in several ways, the best first."""
+    """Continues on several branches, preferred ones first."""
 
     ways: tuple[int, ...]
 
@@ -58,25 +52,25 @@ Step = RuneInst | EmptyWidthInst | AltInst | None
 
 
 class PatternTooLargeError(ValueError):
-    """A program of more than `MAX_STEPS` steps."""
+    """The pattern compiles to more than `MAX_STEPS` instructions."""
 
 
 @dataclass(frozen=True, slots=True)
 class RegexpProgram:
-    """The steps, and which is the first."""
+    """The instructions and the index of the first."""
 
     steps: tuple[Step, ...]
     first: int
 
 
 def compiled(node: Node) -> RegexpProgram:
-    """The program of a tree; TooLong if it has too many steps."""
+    """Compiles a syntax tree; raises PatternTooLargeError."""
     steps: list[Step] = [None]
     return RegexpProgram(first=_emit(node, 0, steps), steps=tuple(steps))
 
 
 def _emit(node: Node, then: int, steps: list[Step]) -> int:
-    """Add the steps of a node that go on at `then`; where they start."""
+    """Emits the instructions of a node that continue at `then`; returns their entry point."""
     match node:
         case Chars():
             return _add(RuneInst(node, then), steps)
@@ -118,12 +112,12 @@ def _add(step: Step, steps: list[Step]) -> int:
 
 __all__ = ["GoPattern", "PatternError", "go_pattern"]
 
-# What one pattern remembers: a few states with the characters of everyday texts.
+# Cache size of one pattern: a few states with the characters of ordinary texts.
 _MOST_REMEMBERED = 4000
 
 
 class _State:
-    """The steps that may come next, and the kind of character before them."""
+    """The pending instructions, and the class of the previous character."""
 
     __slots__ = ("before", "following", "pending")
 
@@ -136,7 +130,7 @@ _MATCHED = _State(frozenset(), "")
 
 
 class GoPattern:
-    """A pattern to match texts with."""
+    """A compiled pattern."""
 
     def __init__(self, program: RegexpProgram) -> None:
         self._steps, self._first = program.steps, program.first
@@ -144,7 +138,7 @@ class GoPattern:
         self._remembered = 0
 
     def matches(self, text: str) -> bool:
-        """Whether the pattern matches somewhere in the text."""
+        """Whether the pattern matches anywhere in the text."""
         state = self._state(frozenset((self._first,)), "")
         for char in text:
             state = state.following.get(char) or self._next(state, char)
@@ -153,12 +147,12 @@ class GoPattern:
         return self._next(state, "") is _MATCHED
 
     def find(self, text: str) -> str | None:
-        """The first match; of several at the same place the one that the pattern prefers."""
+        """Returns the leftmost match; of several at one position, the one the pattern prefers."""
         found = self._find(text, 0) if self.matches(text) else None
         return None if found is None else text[found[0] : found[1]]
 
     def find_all(self, text: str, limit: int = -1) -> list[str]:
-        """Every match, none of which overlap; no empty one right behind another."""
+        """Returns all non-overlapping matches, without an empty one right after another."""
         found: list[str] = []
         at, last_end = 0, -1
         while len(found) != limit and at <= len(text) and (match := self._find(text, at)) is not None:
@@ -170,7 +164,7 @@ class GoPattern:
         return found
 
     def _next(self, state: _State, char: str) -> _State:
-        """The state after a character, or at the end of the text if there is none."""
+        """Returns the state after a character, or at the end of the text for an empty one."""
         pending = {self._first}
         for step, _ in self._ways(((index, 0) for index in state.pending), state.before, char):
             if step is None:
@@ -194,7 +188,7 @@ class GoPattern:
         return known
 
     def _find(self, text: str, start: int) -> tuple[int, int] | None:
-        """Where the first match from there on starts and ends."""
+        """Returns start and end of the first match from `start` on."""
         best: tuple[int, int] | None = None
         pending: list[tuple[int, int]] = []
         for at in range(start, len(text) + 1):
@@ -206,7 +200,7 @@ class GoPattern:
             going_on: list[tuple[int, int]] = []
             for step, begin in self._ways(pending, text[at - 1 : at] if at else "", char):
                 if step is None:
-                    # The ways that come after this one are worse.
+                    # Later branches have lower priority.
                     best = (begin, at)
                     break
                 if char and step.chars.has(char):
@@ -217,7 +211,7 @@ class GoPattern:
     def _ways(
         self, pending: Iterable[tuple[int, int]], before: str, after: str
     ) -> Iterator[tuple[RuneInst | None, int]]:
-        """The steps that take a character, and matches (None), each once and the best first, with where they began."""
+        """Returns character instructions and matches (None), each once in priority order, with their start."""
         seen: set[int] = set()
         for index, begin in pending:
             stack = [index]
@@ -237,7 +231,7 @@ class GoPattern:
 
 @lru_cache(maxsize=256)
 def go_pattern(pattern: str) -> GoPattern:
-    """The pattern of a text; PatternError if Go would not take it."""
+    """Compiles a pattern; raises PatternError if Go would reject it."""
     try:
         return GoPattern(compiled(parse(pattern)))
     except PatternTooLargeError:
@@ -259,7 +253,7 @@ def _is_at(place: EmptyWidth, before: str, after: str) -> bool:
 
 
 def _kind(char: str) -> str:
-    """A character that stands for all of its kind: of words, ends of lines, others, none."""
+    """Returns a representative of the character's class: word, line end, other or none."""
     if char in ("", "\n"):
         return char
     return "a" if char.isascii() and (char.isalnum() or char == "_") else " "

@@ -1,17 +1,7 @@
-r"""The text of a regular expression to its parts (pure).
+r"""Parses Go's regular expressions (RE2 syntax) into a tree.
 
-In: a pattern of Go's syntax (RE2). Out: a tree, or PatternError with Go's complaint. Scripts (`\p{Greek}`) are not known;
-categories (`\p{Lu}`) are.
-
-Upstream: regexp/syntax/parse.go of Go's standard library, with the flags of regexp.Compile
-
-Characters and sets of characters with names and escapes of their own (pure).
-
-Upstream: regexp/syntax/{parse,perl_groups}.go of Go's standard library
-
-The parts of a regular expression (pure).
-
-Upstream: regexp/syntax of Go's standard library (Regexp)
+Ports Go's regexp/syntax with the flags of regexp.Compile; errors have Go's messages. Unicode categories (`\p{Lu}`) are
+supported, scripts (`\p{Greek}`) are not.
 """
 
 import re
@@ -25,7 +15,7 @@ LAST = 0x10FFFF
 
 
 class EmptyWidth(Enum):
-    """What an expression may say of a place between two characters."""
+    """Empty-width assertions."""
 
     TEXT_START = r"\A"
     TEXT_END = r"\z"
@@ -37,19 +27,18 @@ class EmptyWidth(Enum):
 
 @dataclass(frozen=True, slots=True)
 class CharCategory:
-    """A Unicode category, `L` or `Lu` say, or all characters outside of it."""
+    """A Unicode category such as `L` or `Lu`, possibly negated."""
 
     name: str
     negated: bool = False
 
     def has(self, char: str) -> bool:
-        """Whether the character belongs to it."""
         return unicodedata.category(char).startswith(self.name) != self.negated
 
 
 @dataclass(frozen=True, slots=True)
 class Chars:
-    """One character out of a set."""
+    """A character class: matches one character."""
 
     ranges: tuple[Range, ...]
     categories: tuple[CharCategory, ...] = ()
@@ -57,7 +46,6 @@ class Chars:
     any_case: bool = False
 
     def has(self, char: str) -> bool:
-        """Whether the character is in the set."""
         found = self._has(char)
         if not found and self.any_case:
             found = any(self._has(other) for other in (char.lower(), char.upper()) if len(other) == 1)
@@ -70,21 +58,21 @@ class Chars:
 
 @dataclass(frozen=True, slots=True)
 class Concat:
-    """One after another; nothing at all if there are none."""
+    """A sequence, possibly empty."""
 
     parts: tuple["Node", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Alternate:
-    """One of several, the first that leads to a match."""
+    """Alternatives; the first that leads to a match is preferred."""
 
     parts: tuple["Node", ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """The same so many times; as many as possible, or if `lazy` as few."""
+    """A repetition, greedy unless `lazy`."""
 
     part: "Node"
     least: int
@@ -96,7 +84,7 @@ Node = Chars | EmptyWidth | Concat | Alternate | Repeat
 
 
 def outside(ranges: tuple[Range, ...]) -> tuple[Range, ...]:
-    """All characters that are in none of the ranges."""
+    """Returns the complement of the ranges."""
     found: list[Range] = []
     start = 0
     for low, high in sorted(ranges):
@@ -138,7 +126,7 @@ _CONTROLS = {"a": "\a", "f": "\f", "t": "\t", "n": "\n", "r": "\r", "v": "\v"}
 
 
 class FoundCategory(NamedTuple):
-    """A category, and where the text goes on behind it; `everything` stands for any character."""
+    r"""A category and the end of its escape; `everything` is `\p{Any}`."""
 
     category: CharCategory
     end: int
@@ -146,14 +134,14 @@ class FoundCategory(NamedTuple):
 
 
 class FoundChar(NamedTuple):
-    """A character, and where the text goes on behind its escape."""
+    """A character and the end of its escape."""
 
     char: str
     end: int
 
 
 def category(text: str, at: int) -> FoundCategory | None:
-    r"""The category of `\pL`, `\p{Lu}` or `\P{^L}`; None if there is no such one."""
+    r"""Parses `\pL`, `\p{Lu}` or `\P{^L}`; None if it is not a known category."""
     found = _CATEGORY.match(text, at)
     if found is None:
         return None
@@ -165,7 +153,7 @@ def category(text: str, at: int) -> FoundCategory | None:
 
 
 def escaped_char(text: str, at: int) -> FoundChar | None:
-    """The one character that an escape stands for; None if it is none of Go's."""
+    """Parses the escape of a single character; None if Go has no such escape."""
     if found := _OCTAL.match(text, at):
         return FoundChar(chr(int(found[1], 8)), found.end())
     if found := _HEX.match(text, at):
@@ -187,7 +175,7 @@ _LINE_FEED: Range = (10, 10)
 
 
 class PatternError(ValueError):
-    """The pattern is none of Go's; the message is Go's as far as it goes."""
+    """Go would reject the pattern; the message follows Go's."""
 
     def __init__(self, what: str, text: str) -> None:
         super().__init__(f"error parsing regexp: {what}: `{text}`")
@@ -202,7 +190,7 @@ class _Flags:
 
 
 def parse(pattern: str) -> Node:
-    """The tree of a pattern."""
+    """Parses a pattern into a tree."""
     parser = _PatternParser(pattern)
     node = parser.choice(_Flags(), 0)
     if parser.at < len(pattern):
@@ -211,14 +199,14 @@ def parse(pattern: str) -> Node:
 
 
 class _PatternParser:
-    """Reads a pattern from left to right."""
+    """Recursive descent over the pattern."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self.at = 0
 
     def choice(self, flags: _Flags, depth: int) -> Node:
-        """Alternatives up to the end of the group."""
+        """Parses alternatives up to the end of the group."""
         if depth > MAX_DEPTH:
             raise PatternError("expression nests too deeply", self._text)
         rows: list[Node] = []
@@ -237,7 +225,7 @@ class _PatternParser:
         return rows[0] if len(rows) == 1 else Alternate(tuple(rows))
 
     def _flag_change(self, flags: _Flags) -> _Flags | None:
-        """The flags after `(?i)`; None if that is not what comes."""
+        """Parses a flag change such as `(?i)`; None if there is none."""
         found = _GROUP.match(self._text, self.at)
         if found is None or found["end"] != ")" or not found["flags"]:
             return None
@@ -245,7 +233,7 @@ class _PatternParser:
         return _changed(flags, found["flags"])
 
     def _piece(self, flags: _Flags, depth: int) -> list[Node]:
-        """One part that can be repeated, or a quoted text, of which the last character can."""
+        """Parses one repeatable part, or a quoted text, whose last character is repeatable."""
         start = self.at
         char = self._text[start]
         self.at += 1
@@ -269,7 +257,7 @@ class _PatternParser:
         return [_literal(char, flags)]
 
     def _repeated(self, parts: list[Node], flags: _Flags) -> list[Node]:
-        """The parts, the last of them repeated if the pattern goes on so."""
+        """Applies a repetition operator, if one follows, to the last part."""
         found = _REPEAT.match(self._text, self.at)
         if found is None or not parts:
             return parts
@@ -296,7 +284,7 @@ class _PatternParser:
         return inside
 
     def _escape(self, flags: _Flags) -> list[Node]:
-        """What follows a backslash outside of a class."""
+        """Parses an escape outside a character class."""
         start = self.at - 1
         char = self._text[self.at : self.at + 1]
         if char == "Q":
@@ -312,7 +300,7 @@ class _PatternParser:
         return [Chars(ranges, categories, any_case=flags.i)]
 
     def _one_escape(self, start: int) -> str | tuple[tuple[Range, ...], tuple[CharCategory, ...]]:
-        """The character or the set of characters that an escape stands for."""
+        """Parses an escape into a character or a set of characters."""
         char = self._text[self.at : self.at + 1]
         if not char:
             raise PatternError("trailing backslash at end of expression", "")
@@ -365,7 +353,7 @@ class _PatternParser:
         return self._one_escape(self.at - 1) if char == "\\" else char
 
     def _range_end(self) -> str:
-        """The last character of a range; empty if there is none."""
+        """Parses the end of a character range; empty if there is none."""
         if not self._text.startswith("-", self.at) or self._text[self.at + 1 : self.at + 2] in ("", "]"):
             return ""
         start = self.at
@@ -376,7 +364,7 @@ class _PatternParser:
         return last
 
     def _taken(self, text: str) -> bool:
-        """Whether this comes next, and then it is behind us."""
+        """Consumes `text` if it comes next; returns whether it did."""
         if not self._text.startswith(text, self.at):
             return False
         self.at += len(text)
@@ -397,7 +385,7 @@ def _changed(flags: _Flags, text: str) -> _Flags:
 
 
 def _counts(found: re.Match[str]) -> tuple[int, int | None]:
-    """How often at least and at most; beyond what is allowed it does not matter how far."""
+    """Returns minimum and maximum repetition; numbers above the limit are not converted."""
     if found[0] in "*+?":
         return int(found[0] == "+"), 1 if found[0] == "?" else None
     least = int(found[1][:6])
@@ -407,7 +395,7 @@ def _counts(found: re.Match[str]) -> tuple[int, int | None]:
 
 
 def _repeats(node: Node) -> int:
-    """How many times the most repeated part of a node is repeated."""
+    """Returns how often the most repeated part of a node is repeated in total."""
     match node:
         case Repeat():
             return max(node.least, node.most or 1, 1) * _repeats(node.part)

@@ -1,1 +1,1 @@
-"""Custom resources: definitions and the objects they define, served while the server runs."""
+"""Structural schemas of custom resources: defaulting, pruning and validation."""

@@ -1,15 +1,11 @@
-"""Defaults that a schema states, and nulls where it allows none.
+"""Applies the defaults of a structural schema, and validates them.
 
-In: a document and its schema. Out: a new document, sharing what is unchanged. A null that may not be is the default if
-there is one, and is left out otherwise.
+A null in a field that is not nullable becomes the default, or is dropped if there is none. Results share unchanged
+parts with the input.
 
-Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting/algorithm.go and prunenulls.go
-
-Whether the defaults of a schema are values that the schema allows.
-
-In: a structural schema, compiled. Out: complaints.
-
-Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting/validation.go
+Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting/algorithm.go,
+staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting/prunenulls.go,
+staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting/validation.go
 """
 
 from collections.abc import Iterator
@@ -24,7 +20,7 @@ from pykubelet.apiserver.apiextensions.schema.validation import value_errors
 
 
 def default_errors(schema: Structural, path: str) -> list[FieldError]:
-    """What is wrong with the defaults, here and further inside."""
+    """Validates the defaults of a schema at any depth."""
     return list(_errors(schema, path)) if schema.has_defaults else []
 
 
@@ -45,7 +41,7 @@ def _errors(schema: Structural, path: str) -> Iterator[FieldError]:
 
 
 def _rule_errors(schema: Structural, path: str) -> list[FieldError]:
-    """The rules that a default breaks, both as a value that stays and as one that is new."""
+    """Evaluates the CEL rules on a default, both as a new and as an unchanged value."""
     if not schema.has_rules:
         return []
     from pykubelet.apiserver.apiextensions.cel.compilation import compile_rules
@@ -57,7 +53,7 @@ def _rule_errors(schema: Structural, path: str) -> list[FieldError]:
 
 
 def without_stray_nulls(value: Any, schema: Structural | None) -> Any:
-    """The same without nulls in fields that have neither a default nor leave to be null."""
+    """Drops nulls from fields that are not nullable and have no default."""
     if isinstance(value, list):
         items = schema.items if schema else None
         changed = [without_stray_nulls(each, items) for each in value]
@@ -77,7 +73,7 @@ def without_stray_nulls(value: Any, schema: Structural | None) -> Any:
 
 
 def with_defaults(value: Any, schema: Structural | None) -> Any:
-    """The same with a default in each place that has one and no value."""
+    """Fills in defaults."""
     if schema is None or not schema.has_defaults:
         return value
     if isinstance(value, list):

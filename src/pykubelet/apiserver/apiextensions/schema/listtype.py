@@ -1,10 +1,7 @@
-"""Lists that are sets or maps: no element, or no key, twice.
+"""Lists of type set and map: unique elements, unique keys, and correlation of items by key.
 
-Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype/validation.go
-
-Lists whose items have keys: which item was which before.
-
-Upstream: staging/src/k8s.io/apiserver/pkg/cel/common/maplist.go and equality.go
+Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype/validation.go,
+staging/src/k8s.io/apiserver/pkg/cel/common/maplist.go, staging/src/k8s.io/apiserver/pkg/cel/common/equality.go
 """
 
 from collections.abc import Iterator
@@ -18,7 +15,7 @@ _SCALARS = (str, int, float)
 
 
 def keys_of(item: Any, schema: Structural) -> tuple[Any, ...] | None:
-    """What tells an item of a list from others; None if it has not all keys."""
+    """Returns the key of a list map item; None if a key field is missing."""
     if not isinstance(item, dict):
         return None
     found = [item.get(key) for key in schema.map_keys]
@@ -26,7 +23,7 @@ def keys_of(item: Any, schema: Structural) -> tuple[Any, ...] | None:
 
 
 def by_keys(items: Any, schema: Structural) -> dict[Any, Any]:
-    """The items of a list by their keys; none if they have none."""
+    """Maps keys to items; empty if the list has no keys."""
     if schema.list_type != "map" or not isinstance(items, list):
         return {}
     found: dict[Any, Any] = {}
@@ -38,7 +35,7 @@ def by_keys(items: Any, schema: Structural) -> dict[Any, Any]:
 
 
 def is_same(new: Any, old: Any, schema: Structural | None) -> bool:
-    """Whether a value is what it was; items with keys may have changed places."""
+    """Whether a value is unchanged; items of list maps may be reordered."""
     if new == old:
         return True
     if schema is None or not schema.has_unique_lists or type(new) is not type(old):
@@ -54,7 +51,7 @@ def is_same(new: Any, old: Any, schema: Structural | None) -> bool:
 
 
 def list_type_errors(value: Any, schema: Structural | None, path: str = "") -> list[FieldError]:
-    """What stands twice in lists where it may not."""
+    """Reports duplicates in list sets and list maps."""
     if schema is None or not schema.has_unique_lists:
         return []
     errors: list[FieldError] = []
@@ -87,10 +84,10 @@ def _key(item: Document, schema: Structural) -> Document:
 
 
 def _repeated(values: list[Any]) -> Iterator[int]:
-    """Where each value that stands more than once stands for the second time."""
+    """Yields the index of the second occurrence of each repeated value."""
     seen: dict[str, int] = {}
     for index, value in enumerate(values):
-        # As JSON, so that true is not 1 and objects can be compared.
+        # As JSON, which distinguishes true from 1 and makes objects comparable.
         text = go_json(value)
         seen[text] = seen.get(text, 0) + 1
         if seen[text] == 2:

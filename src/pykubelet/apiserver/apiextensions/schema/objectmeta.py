@@ -1,13 +1,10 @@
-"""Embedded resources: objects of the API inside a custom resource.
+"""Metadata of custom objects and embedded resources: unknown fields, wrong types, validation.
 
-They must say what they are and have metadata like any object's.
+Embedded resources (x-kubernetes-embedded-resource) need apiVersion, kind and valid metadata.
 
-Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta
-
-The metadata of custom objects, field by field: what is not known and what is of the wrong type.
-
-Upstream: GetObjectMetaWithOptions in
-staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta/coerce.go
+Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta/algorithm.go,
+staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta/coerce.go,
+staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta/validation.go
 """
 
 from typing import Any
@@ -36,12 +33,12 @@ _FOUND = {bool: "bool", str: "string", int: "number", float: "number", list: "ar
 
 
 def unknown_metadata_fields(metadata: Any, path: str = "metadata") -> list[str]:
-    """The paths of fields that metadata does not have."""
+    """Returns the paths of unknown metadata fields."""
     return _unknown(metadata, _ANY, path)
 
 
 def metadata_mistake(metadata: Any) -> str:
-    """What is of the wrong type, in the words of Go's JSON decoder; empty if nothing is."""
+    """Describes the first wrong type like Go's JSON decoder; empty if there is none."""
     return _mistake(metadata, _ANY, "")
 
 
@@ -94,7 +91,7 @@ _NO_NAMES = {".": "may not be '.'", "..": "may not be '..'"}
 
 
 def embedded_errors(value: Any, schema: Structural | None, path: str = "") -> list[FieldError]:
-    """What is wrong with the type and metadata of embedded resources."""
+    """Validates type and metadata of embedded resources."""
     if schema is None or not schema.has_embedded:
         return []
     errors: list[FieldError] = []
@@ -113,7 +110,7 @@ def embedded_errors(value: Any, schema: Structural | None, path: str = "") -> li
 
 
 def with_plain_metadata(value: Any, schema: Structural | None) -> Any:
-    """The same with nothing in the metadata of embedded resources that metadata does not have."""
+    """Drops unknown fields from the metadata of embedded resources."""
     if schema is None or not schema.has_embedded:
         return value
     if isinstance(value, list):
@@ -127,7 +124,7 @@ def with_plain_metadata(value: Any, schema: Structural | None) -> Any:
 
 
 def unknown_embedded_fields(value: Any, schema: Structural | None, path: str = "") -> list[str]:
-    """The paths of fields in the metadata of embedded resources that metadata does not have."""
+    """Returns the paths of unknown fields in the metadata of embedded resources."""
     if schema is None or not schema.has_embedded:
         return []
     found: list[str] = []
@@ -169,7 +166,7 @@ def _metadata_errors(metadata: Any, path: str) -> list[FieldError]:
 
 
 def _segment_errors(name: str) -> list[str]:
-    """A name that could not stand in a path."""
+    """Validates a name as a path segment."""
     if name in _NO_NAMES:
         return [_NO_NAMES[name]]
     return [f"may not contain '{char}'" for char in "/%" if char in name]

@@ -1,7 +1,7 @@
-"""Fields that a schema does not know: named, and left out.
+"""Prunes fields that the schema does not specify, and lists their paths.
 
-In: a document and its schema. Out: a new document without them, sharing what is unchanged, and their paths.
-Of the object itself and of embedded resources, apiVersion, kind and metadata are always kept.
+apiVersion, kind and metadata of the object and of embedded resources are always kept. Results share unchanged parts
+with the input.
 
 Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning/algorithm.go
 """
@@ -15,18 +15,18 @@ META_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
 
 
 def prune(document: Document, schema: Structural) -> Document:
-    """The object without fields that its schema does not know."""
+    """Prunes an object."""
     pruned: Document = _prune(document, schema, "", None, is_resource=True)
     return pruned
 
 
 def prune_value(value: Any, schema: Structural) -> Any:
-    """The same for a value inside of an object."""
+    """Prunes a value inside an object."""
     return _prune(value, schema, "", None)
 
 
 def unknown_fields(document: Document, schema: Structural) -> list[str]:
-    """The paths of fields that pruning would leave out, in order."""
+    """Returns the paths of fields that pruning would drop, in order."""
     found: list[str] = []
     _prune(document, schema, "", found, is_resource=True)
     return sorted(found)

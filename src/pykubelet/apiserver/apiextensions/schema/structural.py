@@ -1,15 +1,11 @@
-"""The schema of a custom resource, compiled: what its fields are and what their values may be.
+"""Structural schemas of custom resources, compiled for pruning, defaulting and validation.
 
-In: `openAPIV3Schema` as a definition states it. Out: a tree of `Schema`, which pruning, defaulting and validation walk.
-Parts of it that have no defaults, no lists to check, no embedded resources and no rules say so, and are passed over.
+`compile_schema` turns `openAPIV3Schema` into a tree of `Structural` nodes. Nodes record whether they contain defaults,
+unique lists, embedded resources or rules at any depth, so that passes can skip the rest.
 
-Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/structural.go and convert.go
-
-The field that a rule is about, if not the one that it stands at: `.spec.labels['a.b']`.
-
-In: a path and a schema. Out: the path as complaints show it, or FieldPathError.
-
-Upstream: ValidFieldPath in staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/validation.go
+Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/structural.go,
+staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/convert.go,
+staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/validation.go
 """
 
 import re
@@ -30,13 +26,13 @@ _PLAIN = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v":
 
 
 class FieldPathError(ValueError):
-    """The path leads nowhere."""
+    """The field path of a rule does not exist in the schema."""
 
 
 def shown_field_path(
     path: str, root: Node, inside: Callable[[Node], tuple[Mapping[str, Node], Node | bool | None]]
 ) -> str:
-    """The path from a schema to one of its fields, as complaints show it; `inside` tells properties and the rest."""
+    """Converts the fieldPath of a rule (`.spec.labels['a.b']`) to the path shown in errors; raises FieldPathError."""
     shown = ""
     known: Node | bool | None = root
     for name in _steps(path):
@@ -99,10 +95,10 @@ _BOUNDS = (
 
 @dataclass(frozen=True, slots=True)
 class ValueValidation:
-    """What a value must be beyond its type."""
+    """Restrictions of a value beyond its type."""
 
     bounds: Mapping[str, Any]
-    """The limits that are set, by their names in a schema."""
+    """Limits by their names in the schema."""
     exclusive_maximum: bool
     exclusive_minimum: bool
     pattern: GoPattern | None
@@ -113,7 +109,7 @@ class ValueValidation:
 
 @dataclass(frozen=True, slots=True)
 class NestedValueValidation:
-    """Schemas of which all, any, one or none must hold."""
+    """The schemas in allOf, anyOf, oneOf and not."""
 
     all_of: tuple["Structural", ...]
     any_of: tuple["Structural", ...]
@@ -123,7 +119,7 @@ class NestedValueValidation:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Structural:
-    """One value of a custom resource and everything in it. One is equal to itself alone, so that it can be a key."""
+    """The schema of one value and everything in it. Compared by identity, so that it can be a dict key."""
 
     types: tuple[str, ...] = ()
     nullable: bool = False
@@ -139,25 +135,24 @@ class Structural:
     values: ValueValidation | None = None
     junctors: NestedValueValidation | None = None
     rules: tuple[Document, ...] = ()
-    """In CEL, as the definition states them; `cel.rules` compiles them."""
+    """CEL rules as the definition states them; `cel.compilation` compiles them."""
     has_defaults: bool = False
-    """Here or further inside; the same for the next three."""
+    """At any depth; likewise the next three."""
     has_unique_lists: bool = False
     has_embedded: bool = False
     has_rules: bool = False
 
     @property
     def additional_schema(self) -> "Structural | None":
-        """What the schema says of keys that it does not name."""
+        """Returns the schema of keys that are not named properties."""
         return self.additional if isinstance(self.additional, Structural) else None
 
     def field(self, name: str) -> "Structural | None":
-        """What the schema says of a field."""
         return self.properties.get(name) or self.additional_schema
 
 
 def compile_schema(document: Document | None) -> Structural:
-    """The schema of a document that was found valid; without one, anything goes but nothing is kept."""
+    """Compiles a valid schema; without one, every value is allowed but no field is kept."""
     if not document:
         return Structural()
     properties = {name: compile_schema(each) for name, each in document.get("properties", {}).items()}

@@ -1,15 +1,12 @@
-"""Whether a value fits its schema: types, bounds, patterns, formats, alternatives.
+"""Validates values against a structural schema: types, limits, patterns, formats, alternatives.
 
-In: a value, its schema and, for an update, the value before. Out: complaints with the API's own texts. What was wrong
-before and did not change is let pass, so that a schema may become stricter (upstream calls it ratcheting).
+On update, unchanged parts that were already invalid pass (ratcheting), so that a schema may become stricter. Errors
+have the API server's texts.
 
-Upstream: vendor/k8s.io/kube-openapi/pkg/validation/validate,
+Upstream: vendor/k8s.io/kube-openapi/pkg/validation/validate/validator.go,
+vendor/k8s.io/kube-openapi/pkg/validation/errors/schema.go,
+staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/validation/validation.go,
 staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/validation/ratcheting.go
-
-What a schema has against a value: findings, and the complaints that the API makes of them.
-
-Upstream: vendor/k8s.io/kube-openapi/pkg/validation/errors/schema.go,
-kubeOpenAPIResultToFieldErrors in staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/validation/validation.go
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,11 +29,11 @@ from pykubelet.apiserver.apiextensions.schema.structural import NestedValueValid
 from pykubelet.kinds.go_values import go_float
 
 NO_PATH = "<nil>"
-"""What Go prints for a complaint about no field in particular."""
+"""Go's text for an error without a field."""
 
 
 class SchemaError(NamedTuple):
-    """One thing that is wrong; the message tells findings apart."""
+    """One violation of a schema; violations with equal messages are reported once."""
 
     code: str
     at: str
@@ -46,43 +43,43 @@ class SchemaError(NamedTuple):
 
 
 def wrong_type(at: str, wanted: str, found: str) -> SchemaError:
-    """The value is of another type, or has not the format of its type."""
+    """The value has the wrong type or format."""
     return SchemaError("type", at, f"{at} in body must be of type {wanted}: {go_quote(found)}", found)
 
 
 def missing(at: str) -> SchemaError:
-    """A required field is not there."""
+    """A required field is missing."""
     return SchemaError("required", at, f"{at} in body is required")
 
 
 def not_in_enum(at: str, value: Any, allowed: Sequence[Any]) -> SchemaError:
-    """The value is none of a few."""
+    """The value is not one of the allowed ones."""
     shown = " ".join(each if isinstance(each, str) else go_json(each) for each in allowed)
     return SchemaError("enum", at, f"{at} in body should be one of [{shown}]", value, allowed)
 
 
 def broken_rule(at: str, value: Any, rule: str) -> SchemaError:
-    """The value breaks the rule that is said."""
+    """The value breaks the stated rule."""
     return SchemaError("rule", at, f"{at} in body {rule}", value)
 
 
 def too_large(code: str, at: str, value: Any, limit: int, rule: str) -> SchemaError:
-    """There is more of the value than a limit allows: `long` for texts, `many` for items and properties."""
+    """The value exceeds a limit; code `long` for strings, `many` for items and properties."""
     return SchemaError(code, at, f"{at} in body {rule}", value, limit)
 
 
 def broken_junctor(at: str, text: str) -> SchemaError:
-    """Not the right number of alternatives hold."""
+    """Too few or too many alternatives hold."""
     return SchemaError("junctor", at, f"{go_quote(at)} {text}")
 
 
 def forbidden_property(at: str, key: str) -> SchemaError:
-    """There is a key that may not be."""
+    """The object has a forbidden key."""
     return SchemaError("rule", at, f"{at}.{key} in body is a forbidden property", key)
 
 
 def as_field_errors(findings: Iterable[SchemaError], path: str) -> list[FieldError]:
-    """The findings as complaints about fields under a path (empty for the object itself)."""
+    """Converts violations to field errors under a path (empty for the object itself)."""
     return [_field_error(finding, path) for finding in findings]
 
 
@@ -108,12 +105,12 @@ def _field_error(finding: SchemaError, path: str) -> FieldError:
 
 
 def _plain(value: Any) -> Any:
-    """A whole number of any type is shown without a fraction."""
+    """Formats whole numbers without a fraction."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 ABSENT: Final = object()
-"""Stands for the value before where there was none, or none that belongs to the value now."""
+"""No old value exists, or none that corresponds to the new one."""
 _NULL = "null"
 _TYPES: Final[dict[type, str]] = {
     bool: "boolean",
@@ -129,7 +126,7 @@ _NOT_RATCHETED = frozenset({"apiVersion", "kind"})
 
 @dataclass(slots=True)
 class _Result:
-    """Findings, each message once, and how many checks were passed: of alternatives the nearest explains itself."""
+    """Violations by message, and the number of passed checks, which selects the best-matching alternative."""
 
     findings: dict[str, SchemaError] = field(default_factory=dict)
     matches: int = 0
@@ -144,7 +141,7 @@ class _Result:
 
 
 def value_errors(value: Any, schema: Structural, *, path: str = "", old: Any = ABSENT) -> list[FieldError]:
-    """What a schema has against a value that stands at a path of its object."""
+    """Validates a value at a path against its schema."""
     return as_field_errors(_check(value, schema, "", old).findings.values(), path)
 
 
@@ -188,7 +185,7 @@ def _check_type(value: Any, schema: Structural, path: str, result: _Result) -> N
         if type(value) not in (str, list):
             result.add(wrong_type(path, format, _NUMBER_FORMATS.get(type(value), "")))
             return
-        # A format says more than the type, which is then left to it.
+        # A format implies the type, so only the format is checked.
         fits = not {"integer", "number"}.intersection(types)
     if fits:
         result.matches += 1
@@ -249,7 +246,7 @@ def _number_findings(value: float, values: ValueValidation, path: str) -> Iterab
 
 
 def _bound(bound: float | None, value: float) -> float | None:
-    """The bound as it is compared with: a whole number for whole numbers, as upstream."""
+    """Converts a bound for comparison: an integer if the value is one, as upstream does."""
     return int(bound) if bound is not None and type(value) is int else bound
 
 
@@ -281,7 +278,7 @@ def _old_items(old: Any, schema: Structural) -> dict[Any, Any]:
 
 
 def _keys(item: Any, schema: Structural) -> str:
-    """What tells an item of a map list from others."""
+    """Returns the key of a list map item."""
     return repr([item.get(key) for key in schema.map_keys]) if isinstance(item, dict) else ""
 
 

@@ -1,1 +1,1 @@
-"""Custom resources: definitions and the objects they define, served while the server runs."""
+"""Validation of CustomResourceDefinitions, loaded when the first one is written."""

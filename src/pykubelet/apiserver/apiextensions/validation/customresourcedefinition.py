@@ -1,6 +1,6 @@
-"""What a CustomResourceDefinition may be: its names, its versions, and one of them stored.
+"""Validates CustomResourceDefinitions: names, versions, conversion and API approval.
 
-In: a definition, and for an update the one before. Out: complaints in the API server's order.
+Errors come in the API server's order.
 
 Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go
 """
@@ -32,7 +32,7 @@ _MIXED_CASE = "may have mixed case, but should otherwise match: "
 
 
 def definition_errors(definition: Document) -> list[FieldError]:
-    """What is wrong with a definition that is to be created."""
+    """Validates a new definition."""
     spec, status = definition.get("spec", {}), definition.get("status", {})
     wanted = f"{spec.get('names', {}).get('plural', '')}.{spec.get('group', '')}"
 
@@ -51,7 +51,7 @@ def definition_errors(definition: Document) -> list[FieldError]:
 
 
 def definition_update_errors(new: Document, old: Document) -> list[FieldError]:
-    """What is wrong with the change of a definition."""
+    """Validates an update of a definition."""
     spec, before = new.get("spec", {}), old.get("spec", {})
     names, names_before = spec.get("names", {}), before.get("names", {})
     errors = [*metadata_update_errors(new.get("metadata", {}), old.get("metadata", {})), *_spec_errors(spec)]
@@ -72,7 +72,7 @@ def definition_update_errors(new: Document, old: Document) -> list[FieldError]:
 
 
 def status_errors(status: Document) -> list[FieldError]:
-    """What is wrong with the status of a definition."""
+    """Validates the status of a definition."""
     return list(_names_errors(status.get("acceptedNames", {}), "status.acceptedNames"))
 
 
@@ -113,7 +113,7 @@ def _group_errors(group: str) -> Iterator[FieldError]:
 
 
 def _version_errors(spec: Document, index: int) -> Iterator[FieldError]:
-    """What is wrong with one version, but for what all versions state alike."""
+    """Validates the fields of one version that differ between versions."""
     version, path = spec["versions"][index], f"spec.versions[{index}]"
     if errors := dns1035_label_errors(version.get("name", "")):
         yield invalid(f"{path}.name", version.get("name", ""), ",".join(errors))
@@ -183,7 +183,7 @@ def _conversion_errors(spec: Document) -> Iterator[FieldError]:
             if webhook.get(key):
                 yield forbidden(f"{at}.{shown}", detail)
     elif strategy == "Webhook" and len(spec.get("versions") or ()) > 1:
-        # With one version nothing is ever converted; with more, objects would be stored that nobody can convert.
+        # A single version is never converted; with several, objects could be stored that cannot be converted.
         yield invalid(f"{at}.strategy", TypedString(strategy), "conversion webhooks are not supported by this server")
 
 
@@ -208,7 +208,7 @@ def _stored_version_errors(stored: list[str] | None, spec: Document) -> Iterator
 
 
 def _approval_errors(new: Document, old: Document | None) -> Iterator[FieldError]:
-    """Groups of Kubernetes itself are for Kubernetes."""
+    """Protects Kubernetes' own API groups: they need an approval annotation."""
     group = new.get("spec", {}).get("group", "")
     if not any(group == name or group.endswith(f".{name}") for name in _PROTECTED):
         return

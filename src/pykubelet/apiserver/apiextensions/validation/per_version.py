@@ -1,15 +1,10 @@
-"""What one version of a definition may state: its schema, subresources, columns, selectable fields.
+"""Validates the per-version fields of a CRD: schema, subresources, columns, selectable fields.
 
-Upstream: validateCustomResourceDefinitionVersion and what it calls in
-staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go
+If all versions agree, upstream stores a field once at the top level (as v1beta1 had it) and error paths say so:
+`spec.validation` for a definition with one version, `spec.versions[1].schema` where versions differ.
 
-Where the API server looks for what versions state: in each of them, or once for all.
-
-What all versions of a definition state alike (schema, subresources, columns, selectable fields) it keeps in one place,
-as the first form of definitions had it, and its complaints name that place: `spec.validation` for a definition with one
-version, `spec.versions[1].schema` where versions differ.
-
-Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1/conversion.go
+Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go,
+staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1/conversion.go
 """
 
 from collections.abc import Iterator, Sequence
@@ -42,13 +37,13 @@ _SHOWN = (
 
 
 def is_shared(spec: Document, field: str) -> bool:
-    """Whether all versions state the same."""
+    """Whether all versions have the same value in a field."""
     versions = spec.get("versions") or []
     return all(version.get(field) == versions[0].get(field) for version in versions)
 
 
 def per_version(spec: Document, field: str, index: int) -> tuple[Any, str] | None:
-    """What a version states that not all state alike, and where."""
+    """Returns the value and path of a field that differs between versions; None if it is shared."""
     version = spec["versions"][index]
     if version.get(field) is None or is_shared(spec, field):
         return None
@@ -56,14 +51,14 @@ def per_version(spec: Document, field: str, index: int) -> tuple[Any, str] | Non
 
 
 def shared(spec: Document, field: str) -> Iterator[tuple[Any, str]]:
-    """What all versions state, if they do, and where."""
+    """Yields the value and path of a field that all versions share."""
     versions = spec.get("versions") or []
     if versions and versions[0].get(field) is not None and is_shared(spec, field):
         yield versions[0][field], f"spec.{_PLACES[field]}"
 
 
 def shown_versions(spec: Document) -> list[Document] | None:
-    """The versions as complaints show them: with Go's names, without what they share."""
+    """Returns the versions as error messages show them: with Go's names, without shared fields."""
     versions = spec.get("versions")
     if versions is None:
         return None
@@ -79,7 +74,7 @@ _COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int
 _SELECTABLE_TYPES = frozenset({"string", "boolean", "integer"})
 _MAX_SELECTABLE = 8
 _MAX_WARNING = 256
-# What a schema with a status of its own may state at its root, by the names that complaints have for it.
+# Fields allowed at the root of a schema with a status subresource, with their names in messages.
 _ROOT_FIELDS = {
     "description": "Description",
     "type": "Type",
@@ -107,7 +102,7 @@ _ROOT_FIELDS = {
 
 
 def warning_errors(version: Document, path: str) -> Iterator[FieldError]:
-    """What is wrong with the warning of a deprecated version."""
+    """Validates the deprecation warning of a version."""
     warning = version.get("deprecationWarning")
     if warning is None:
         return
@@ -128,7 +123,7 @@ def warning_errors(version: Document, path: str) -> Iterator[FieldError]:
 
 
 def validation_errors(schema: Document, path: str, *, has_status: bool) -> list[FieldError]:
-    """What is wrong with a schema; `path` is that of the schema itself."""
+    """Validates a schema; `path` is the path of the schema itself."""
     errors = list(_root_errors(schema, path)) if has_status else []
     if schema.get("nullable"):
         errors.append(forbidden(f"{path}.nullable", "nullable cannot be true at the root"))
@@ -136,7 +131,7 @@ def validation_errors(schema: Document, path: str, *, has_status: bool) -> list[
     own = schema_errors(schema, path)
     if structural or own:
         return [*errors, *structural, *own]
-    # Only a schema that makes sense can say whether its defaults and rules do.
+    # Defaults and rules are checked only in a schema that is valid itself.
     compiled = compile_schema(schema)
     return [*errors, *(default_errors(compiled, path) or _rule_errors(compiled, path))]
 
@@ -144,7 +139,7 @@ def validation_errors(schema: Document, path: str, *, has_status: bool) -> list[
 def _rule_errors(schema: Structural, path: str) -> list[FieldError]:
     if not schema.has_rules:
         return []
-    # Few definitions have rules, and what compiles them is large.
+    # Few definitions have rules, and the compiler is large.
     from pykubelet.apiserver.apiextensions.cel.compilation import rule_definition_errors
 
     return rule_definition_errors(schema, path)
@@ -168,7 +163,7 @@ def _root_errors(schema: Document, path: str) -> Iterator[FieldError]:
 
 
 def subresources_errors(subresources: Document, path: str) -> Iterator[FieldError]:
-    """What is wrong with the paths of the scale subresource."""
+    """Validates the paths of the scale subresource."""
     scale = subresources.get("scale")
     if scale is None:
         return
@@ -189,7 +184,7 @@ def subresources_errors(subresources: Document, path: str) -> Iterator[FieldErro
 
 
 def columns_errors(columns: Sequence[Document], path: str) -> Iterator[FieldError]:
-    """What is wrong with printer columns."""
+    """Validates printer columns."""
     for index, column in enumerate(columns):
         at = f"{path}[{index}]"
         if not column.get("name"):
@@ -208,7 +203,7 @@ def columns_errors(columns: Sequence[Document], path: str) -> Iterator[FieldErro
 
 
 def selectable_errors(fields: Sequence[Document], schema: Document, path: str) -> Iterator[FieldError]:
-    """What is wrong with the fields by which objects can be selected."""
+    """Validates selectable fields."""
     seen: set[str] = set()
     for index, field in enumerate(fields):
         at, found = f"{path}[{index}].jsonPath", field.get("jsonPath", "")
@@ -235,7 +230,7 @@ def selectable_errors(fields: Sequence[Document], schema: Document, path: str) -
 
 
 def _followed(path: str, schema: Document) -> tuple[Document | None, str]:
-    """The schema at a path, or why there is none."""
+    """Returns the schema at a path, or an error message."""
     if "[" in path:
         return None, "array notation is not allowed"
     if not path.startswith("."):

@@ -1,16 +1,11 @@
-"""What a schema of a definition may state: most of OpenAPI v3, and Kubernetes' own extensions.
+"""Validates the OpenAPI v3 schema of a CRD: allowed keywords, extensions, and structure.
 
-In: `openAPIV3Schema`. Out: complaints in the API server's order. Rules in CEL are looked at from outside only: that
-they are there, and that their messages can be shown; `cel.rule_definitions` compiles them.
+A structural schema gives every field a type, and its alternatives (anyOf and so on) only restrict values. CEL rules are
+only checked superficially here; `cel.compilation` compiles them.
 
-Upstream: ValidateCustomResourceDefinitionOpenAPISchema in
-staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go
-
-Whether a schema is structural: every field has a type, and alternatives only restrict values.
-
-In: `openAPIV3Schema`. Out: complaints, in the order of their texts, as upstream sorts them.
-
-Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/validation.go and complete.go
+Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation/validation.go,
+staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/validation.go,
+staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/schema/complete.go
 """
 
 from collections.abc import Iterator
@@ -41,14 +36,14 @@ _REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "
 
 @dataclass(frozen=True, slots=True)
 class _SchemaPath:
-    """Where in the schema we are: why no default may stand there, and whether it is about metadata."""
+    """The position in the schema: why defaults are forbidden there, and whether it is in metadata."""
 
     no_defaults: str = ""
     in_metadata: bool = False
 
 
 def schema_errors(schema: Document, path: str) -> list[FieldError]:
-    """What is wrong with a schema, whether or not it is structural."""
+    """Validates keywords and extensions, independent of the structure."""
     return list(_errors(schema, path, _SchemaPath(), is_root=True))
 
 
@@ -251,12 +246,12 @@ _NOT_NESTED = {
     MAP_TYPE: "must be undefined to be structural",
     VALIDATIONS: "must be empty to be structural",
 }
-# Of metadata at the root only these may be restricted.
+# The only metadata fields that a root schema may restrict.
 _METADATA_NAMES = frozenset({"name", "generateName"})
 
 
 def structural_errors(schema: Document, path: str) -> list[FieldError]:
-    """What keeps a schema from being structural."""
+    """Returns the violations of structural form, sorted by text like upstream."""
     errors = [*_structure_errors(schema, "root", path), *_missing_fields(schema, schema, path, path)]
     return sorted(errors, key=str)
 
@@ -303,7 +298,7 @@ def _type_errors(schema: Document, level: str, path: str) -> Iterator[FieldError
 
 
 def _resource_errors(schema: Document, level: str, path: str) -> Iterator[FieldError]:
-    """What a schema may say of apiVersion, kind and metadata."""
+    """Validates what a schema says about apiVersion, kind and metadata."""
     properties = schema.get("properties", {})
     is_resource = level == "root" or schema.get(EMBEDDED)
     for name in ("kind", "apiVersion"):
@@ -353,7 +348,7 @@ def _value_errors(
 
 
 def _nested_errors(schema: Document, path: str, *, skips_any_of: bool = False) -> Iterator[FieldError]:
-    """Inside an alternative only values may be spoken of."""
+    """Validates an alternative, which may only restrict values."""
     yield from _value_errors(schema, path, skips_any_of=skips_any_of)
     if isinstance(items := schema.get("items"), dict):
         yield from _nested_errors(items, f"{path}.items")
@@ -367,7 +362,7 @@ def _nested_errors(schema: Document, path: str, *, skips_any_of: bool = False) -
 
 
 def _missing_fields(nested: Document, whole: Any, path: str, at: str) -> Iterator[FieldError]:
-    """Fields that alternatives speak of must be specified outside of them."""
+    """Reports fields of alternatives that are not specified outside of them."""
     for key in ("allOf", "anyOf", "oneOf"):
         for index, each in enumerate(nested.get(key) or ()):
             yield from _missing_in(each, whole, path, f"{at}.{key}[{index}]")

@@ -1,1 +1,1 @@
-"""What expressions can call: the functions of CEL and those that Kubernetes adds."""
+"""Functions of CEL expressions: the standard ones and Kubernetes' own."""

@@ -1,6 +1,7 @@
-"""Values of one type as values of another: `int('12')`, `string(1.5)`, `type(x)`.
+"""Type conversions: `int('12')`, `string(1.5)`, `type(x)`.
 
-Upstream: common/stdlib/standard.go and the ConvertToType functions of common/types in github.com/google/cel-go
+Upstream: vendor/github.com/google/cel-go/common/stdlib/standard.go,
+vendor/github.com/google/cel-go/common/types/int.go, vendor/github.com/google/cel-go/common/types/string.go
 """
 
 import math
@@ -124,7 +125,7 @@ def _text_of_bytes(value: bytes) -> str:
 
 
 def double_text(number: float) -> str:
-    """The number as Go's `%g` writes it: the fewest digits, and an exponent below 1e-4 and from 1e6."""
+    """Formats a double like Go's `%g`: fewest digits, an exponent below 1e-4 and from 1e6."""
     if math.isnan(number):
         return "NaN"
     if math.isinf(number):
@@ -136,7 +137,7 @@ def double_text(number: float) -> str:
 
 
 def type_value(value: Any) -> Type:
-    """The type of a value, as a value."""
+    """Returns the type of a value as a CEL value."""
     name = kind_of(type(value))
     return TYPE_NAMES.get(name) or OBJECTS.get(name) or DYN
 

@@ -1,6 +1,7 @@
 """Functions on lists and maps, and on lists as sets.
 
-Upstream: staging/src/k8s.io/apiserver/pkg/cel/library/lists.go, ext/lists.go and ext/sets.go of github.com/google/cel-go
+Upstream: staging/src/k8s.io/apiserver/pkg/cel/library/lists.go, vendor/github.com/google/cel-go/ext/lists.go,
+vendor/github.com/google/cel-go/ext/sets.go
 """
 
 from collections.abc import Callable
@@ -114,7 +115,7 @@ def _intersects(values: list[Any], others: list[Any]) -> bool:
 
 
 QUADRATIC = frozenset({"distinct", "sets.contains", "sets.equivalent", "sets.intersects"})
-"""Functions that compare each item with each."""
+"""Functions that compare all pairs of items."""
 OVERLOADS: tuple[tuple[str, Callable[..., Any]], ...] = (
     *((f"size({kind}) -> int", len) for kind in ("string", "bytes", "list<A>", "map<A, B>")),
     *((f"({kind}).size() -> int", len) for kind in ("string", "bytes", "list<A>", "map<A, B>")),

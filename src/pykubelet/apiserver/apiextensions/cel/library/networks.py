@@ -1,10 +1,9 @@
-"""IP addresses and networks: `ip('10.0.0.1')`, `cidr('10.0.0.0/8')`.
+"""IP addresses, CIDRs and URLs: `ip('10.0.0.1')`, `cidr('10.0.0.0/8')`, `url('https://a/b')`.
 
-Upstream: staging/src/k8s.io/apiserver/pkg/cel/library/ip.go and cidr.go, net/netip of Go's standard library
+Errors follow Go's net/netip and net/url.
 
-Addresses of the web: whether a text is one, and its parts.
-
-Upstream: staging/src/k8s.io/apiserver/pkg/cel/library/urls.go, net/url of Go's standard library
+Upstream: staging/src/k8s.io/apiserver/pkg/cel/library/ip.go, staging/src/k8s.io/apiserver/pkg/cel/library/cidr.go,
+staging/src/k8s.io/apiserver/pkg/cel/library/urls.go
 """
 
 import re
@@ -43,7 +42,7 @@ def _ip(text: str) -> _Address:
 
 
 def _problem(text: str) -> str:
-    """What keeps a text from being an address, in Go's words as far as they are about numbers."""
+    """Explains why a text is not an IP address, with Go's messages where they concern numbers."""
     parts = text.split(".")
     if not all(part.isdecimal() for part in parts) or len(parts) == 1:
         return "unable to parse IP"
@@ -75,7 +74,7 @@ def _cidr(text: str) -> _Network:
 
 
 def _no_network(text: str, problem: str) -> CelError:
-    # Upstream says the first part twice.
+    # Upstream repeats the first part.
     return CelError(f"{_NO_NETWORK}: {_NO_NETWORK}: netip.ParsePrefix({go_quote(text)}): {problem}")
 
 
@@ -145,17 +144,17 @@ _BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2}).{0,2}", re.DOTALL)
 _BAD_HOST = re.compile(r"[ \"<>\\^`{|}]")
 _PORT = re.compile(r"(?::\d*)?", re.ASCII)
 _SAFE = "$&+,/:;=@-_.~"
-# What a path may hold as it is, though Go itself would escape some of it.
+# Characters that a path may contain unescaped, some of which Go itself would escape.
 _ESCAPED_PATH = re.compile(r"[A-Za-z0-9$&+,/:;=@\-_.~!'()*\[\]%]*", re.ASCII)
 
 
 class UrlError(ValueError):
-    """The text is no address; the message is Go's."""
+    """The text is not a URL; the message is Go's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """An address in its parts."""
+    """A parsed URL."""
 
     scheme: str
     host: str
@@ -167,7 +166,7 @@ add_kind(Url, "kubernetes.URL")
 
 
 def read_url(text: str) -> Url:
-    """The address that a text is: a whole one, or a path from the root."""
+    """Parses an absolute URL or an absolute path; raises UrlError."""
     try:
         _parts(text, is_request=True)
         return _parts(text.partition("#")[0], is_request=False)
@@ -233,7 +232,6 @@ def _url(text: str) -> Url:
 
 
 def is_url(text: str) -> bool:
-    """Whether a text is an address."""
     try:
         read_url(text)
     except UrlError:

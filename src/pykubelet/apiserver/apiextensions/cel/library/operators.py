@@ -1,12 +1,9 @@
-"""Operators: arithmetic within 64 bits, order, places in lists and keys of maps.
+"""Operators on numbers, times and containers, and functions on optional values.
 
-Upstream: common/stdlib/standard.go and common/types/overflow.go of github.com/google/cel-go
+Arithmetic raises on 64-bit overflow. The interpreter evaluates `or` and `orValue` itself, lazily.
 
-Values that may be none.
-
-`or` and `orValue` are evaluated elsewhere: what they need not look at they do not.
-
-Upstream: cel/library.go (OptionalTypes) of github.com/google/cel-go
+Upstream: vendor/github.com/google/cel-go/common/stdlib/standard.go,
+vendor/github.com/google/cel-go/common/types/overflow.go, vendor/github.com/google/cel-go/cel/library.go
 """
 
 import math
@@ -36,7 +33,7 @@ from pykubelet.apiserver.apiextensions.cel.values import (
 
 _NUMBERS = ("int", "uint", "double")
 _COMPARABLE = ("int", "uint", "bool", "string", "bytes", "timestamp", "duration")
-# Pairs of numbers for which Python's order is not CEL's: with doubles there may be none.
+# Pairs of numeric types that Python orders differently from CEL: doubles may be unordered.
 _MIXED = [(left, right) for left in _NUMBERS for right in _NUMBERS if left != right or left == "double"]
 
 
@@ -89,7 +86,7 @@ def _divided_doubles(left: float, right: float) -> float:
 
 
 def element(value: Any, index: Any) -> Any:
-    """What stands at a place of a list or under a key of a map; CelError if nothing does."""
+    """Returns a list item or map value; raises CelError if there is none."""
     if type(value) is Optional:
         return optional_element(value, index)
     found = _find(value, index)
@@ -119,7 +116,7 @@ def _place(index: Any) -> int:
 
 
 def optional_element(value: Any, index: Any) -> Optional:
-    """The same, or none."""
+    """Returns a list item or map value as an optional."""
     if isinstance(value, Optional):
         if not value.has_value:
             return NONE
@@ -186,7 +183,7 @@ _ZEROS: tuple[Any, ...] = (None, False, 0, Uint(0), 0.0, "", b"", Duration(0), T
 
 
 def _unless_zero(value: Any) -> Optional:
-    # Lists and objects of a document count as values even if they are empty.
+    # Empty lists and objects of documents count as nonzero.
     is_zero = any(type(value) is type(zero) and value == zero for zero in _ZEROS)
     return NONE if is_zero or (type(value) in (list, dict) and not value) else Optional(value)
 

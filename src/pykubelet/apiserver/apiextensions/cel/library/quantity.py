@@ -1,4 +1,4 @@
-"""Amounts of resources: `quantity('1.5Gi')`.
+"""Resource quantities: `quantity('1.5Gi')`.
 
 Upstream: staging/src/k8s.io/apiserver/pkg/cel/library/quantity.go
 """
@@ -11,7 +11,7 @@ from pykubelet.api.int64 import MAX_INT64, MIN_INT64
 from pykubelet.api.quantity import Format, Quantity, QuantityError, add, cmp, parse_quantity, sub
 from pykubelet.apiserver.apiextensions.cel.values import CelError, add_kind
 
-# Ten to this power is no 64-bit number, and no double either some three hundred places on.
+# Powers of ten beyond which no number fits int64, or a double.
 _INT64_PLACES = 19
 _DOUBLE_PLACES = 400
 
@@ -34,7 +34,7 @@ def _is_quantity(text: str) -> bool:
 
 
 def _whole(quantity: Quantity) -> int | None:
-    """The number if it is written as a whole one of 64 bits."""
+    """Returns the value if the quantity is written as a 64-bit integer."""
     if quantity.scale < 0 or (quantity.unscaled and quantity.scale > _INT64_PLACES):
         return None
     number = quantity.unscaled * 10 ** min(quantity.scale, _INT64_PLACES)

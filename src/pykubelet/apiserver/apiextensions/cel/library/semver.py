@@ -1,6 +1,6 @@
 """Semantic versions: `semver('1.2.3')`.
 
-Upstream: staging/src/k8s.io/apiserver/pkg/cel/library/semverlib.go, github.com/blang/semver/v4
+Upstream: staging/src/k8s.io/apiserver/pkg/cel/library/semverlib.go, vendor/github.com/blang/semver/v4/semver.go
 """
 
 import re
@@ -17,24 +17,24 @@ _WORD = re.compile("[0-9A-Za-z-]+", re.ASCII)
 
 
 class _VersionError(ValueError):
-    """The text is no version."""
+    """The text is not a semantic version."""
 
 
 @total_ordering
 @dataclass(frozen=True, slots=True, eq=True)
 class Semver:
-    """A version; how it was built makes no difference."""
+    """A semantic version; build metadata is ignored in comparisons."""
 
     numbers: tuple[int, int, int]
     before: tuple[int | str, ...] = ()
-    """What it is a release before of: the words behind a dash."""
+    """Pre-release identifiers: the parts after the dash."""
     build: str = field(default="", compare=False)
 
     def __lt__(self, other: "Semver") -> bool:
         return self._order() < other._order()
 
     def _order(self) -> tuple[Any, ...]:
-        # Numbers come before words, and any word before none.
+        # Numbers sort before words; a pre-release sorts before its release.
         words = tuple((isinstance(word, str), word) for word in self.before)
         return (self.numbers, not words, words)
 
@@ -86,7 +86,7 @@ def _word(text: str) -> int | str:
 
 
 def _normalized(text: str) -> str:
-    """The text without `v` and zeros in front, with zeros for the numbers it leaves out."""
+    """Removes a leading `v` and zeros, and adds missing numbers as zeros."""
     parts = text.removeprefix("v").split(".", 2)
     for index, part in enumerate(parts):
         if len(part) > 1:

@@ -1,15 +1,10 @@
-"""Functions on texts, regular expressions among them.
+"""String functions, `format`, regular expressions and named formats.
 
-Upstream: common/stdlib/standard.go and ext/strings.go of github.com/google/cel-go,
-staging/src/k8s.io/apiserver/pkg/cel/library/regex.go
+Named formats: `format.dns1123Label().validate(self.name)`. String formatting: `'%s: %d'.format([...])`.
 
-Formats by name: `format.dns1123Label().validate(self.name)`.
-
-Upstream: staging/src/k8s.io/apiserver/pkg/cel/library/format.go
-
-`'%s: %d'.format([...])`: values put into a text.
-
-Upstream: ext/formatting.go of github.com/google/cel-go
+Upstream: vendor/github.com/google/cel-go/common/stdlib/standard.go, vendor/github.com/google/cel-go/ext/strings.go,
+vendor/github.com/google/cel-go/ext/formatting.go, staging/src/k8s.io/apiserver/pkg/cel/library/regex.go,
+staging/src/k8s.io/apiserver/pkg/cel/library/format.go
 """
 
 import math
@@ -50,7 +45,7 @@ from pykubelet.apiserver.apiextensions.regexp.syntax import PatternError
 
 _CLAUSE = re.compile(r"%(?:%|(?P<precision>\.\d*)?(?P<verb>.?))", re.ASCII | re.DOTALL)
 _PRECISION = 6
-# Beyond this only zeros would follow.
+# Further digits would all be zero.
 _MAX_PRECISION = 1100
 _SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _NO_END = "could not parse formatting clause: error while parsing precision: could not find end of precision specifier"
@@ -69,7 +64,7 @@ WRONG_TYPES = {
 
 
 def formatted(text: str, args: list[Any]) -> str:
-    """The text with each clause replaced by the argument in its place."""
+    """Replaces each clause by its argument."""
     used = 0
 
     def replaced(match: re.Match[str]) -> str:
@@ -91,12 +86,12 @@ def formatted(text: str, args: list[Any]) -> str:
 
 
 def clauses(text: str) -> list[str]:
-    """The verbs of a text, in order; CelError if one is none."""
+    """Returns the verbs of a format string; raises CelError if one is invalid."""
     return [clause(match)[0] for match in _CLAUSE.finditer(text) if match[0] != "%%"]
 
 
 def clause(match: re.Match[str]) -> tuple[str, int]:
-    """The verb and the precision of a clause."""
+    """Returns verb and precision of a clause."""
     verb, precision = match["verb"], match["precision"]
     if not verb:
         raise CelError(_NO_END if precision else "unexpected end of string")
@@ -131,7 +126,7 @@ _TEXTS: dict[type, Callable[[Any], str]] = {
 
 
 def _inner(value: Any) -> str:
-    """A value inside a list or a map: as an expression would write it."""
+    """Formats a value inside a list or map as a CEL literal."""
     match value:
         case str():
             return go_quote(value)
@@ -173,7 +168,7 @@ def _scientific(value: Any, _precision: int) -> str:
     number = _double(value)
     if not math.isfinite(number):
         return _infinite(number)
-    # Upstream takes the precision for a width, so that there are six digits always.
+    # Upstream uses the precision as the width, so there are always six digits.
     digits, _, exponent = f"{number:.{_PRECISION}e}".partition("e")
     return f"{digits}\u00d710{exponent.removeprefix('+').translate(_RAISED)}"
 
@@ -211,7 +206,7 @@ _Rule = Callable[[str], list[str]]
 
 @dataclass(frozen=True, slots=True)
 class NamedFormat:
-    """A format of texts, and what is wrong with a text that has it not."""
+    """A named format and its validation function."""
 
     name: str
     errors: _Rule = field(compare=False)
@@ -221,7 +216,7 @@ add_kind(NamedFormat, "kubernetes.NamedFormat")
 
 
 def _prefix(rule: _Rule) -> _Rule:
-    """The rule for the beginning of a name, which may end in a dash."""
+    """Returns the rule for name prefixes, which may end in a dash."""
     return lambda text: rule(f"{text[:-2]}a" if len(text) > 1 and text.endswith("-") else text)
 
 
@@ -233,8 +228,8 @@ def _uri_errors(text: str) -> list[str]:
     return []
 
 
-def _has(format: str, complaint: str) -> _Rule:
-    return lambda text: [] if has_format(format, text) else [complaint]
+def _has(format: str, error: str) -> _Rule:
+    return lambda text: [] if has_format(format, text) else [error]
 
 
 _FORMATS = {
@@ -276,10 +271,10 @@ FORMAT_OVERLOADS: tuple[tuple[str, Callable[..., Any]], ...] = (
 
 _LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 _UPPER = {lower: upper for upper, lower in _LOWER.items()}
-# What Go takes for white space.
+# White space as Go defines it.
 _SPACE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 _QUOTED = str.maketrans(SHORT_ESCAPES)
-# No text that a rule is about is so long; a text that a rule makes could be.
+# No validated string is this long, but one built by a rule could be.
 _MAX_LENGTH = 10_000_000
 
 

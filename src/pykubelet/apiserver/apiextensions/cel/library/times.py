@@ -1,13 +1,9 @@
-"""The parts of moments and of lengths of time.
+"""Timestamps and durations: parsing, formatting and their parts.
 
-Upstream: common/stdlib/standard.go (with UTC as the zone of all that name none) of github.com/google/cel-go
+RFC 3339 and Go's duration format. Timestamps without a zone are in UTC.
 
-Moments and lengths of time as text: RFC 3339, and durations as Go writes them.
-
-In: text. Out: the value, or ValueError. And back.
-
-Upstream: time.Parse and time.ParseDuration of Go's standard library,
-vendor/k8s.io/kube-openapi/pkg/validation/strfmt/{duration,time}.go
+Upstream: vendor/github.com/google/cel-go/common/stdlib/standard.go,
+vendor/k8s.io/kube-openapi/pkg/validation/strfmt/duration.go, vendor/k8s.io/kube-openapi/pkg/validation/strfmt/time.go
 """
 
 import re
@@ -22,9 +18,9 @@ from pykubelet.api.times import is_time_zone
 from pykubelet.apiserver.apiextensions.cel.values import NANOSECONDS, CelError, Duration, Timestamp
 
 MIN_SECONDS: Final = -62_135_596_800
-"""The beginning of the year 1, in seconds since 1970."""
+"""The start of the year 1, in seconds since 1970."""
 MAX_SECONDS: Final = 253_402_300_799
-"""The end of the year 9999."""
+"""The end of the year 9999, in seconds since 1970."""
 _UNITS = {
     "ns": 1,
     "us": 1_000,
@@ -44,7 +40,7 @@ _TIME = re.compile(
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND = timedelta(seconds=1)
 _DAY = 24 * 3600 * NANOSECONDS
-# How people write units, the last of each line also as the beginning of a word.
+# Unit words; the last of each line also matches as a prefix.
 _WORDS = (
     (("ns", "nano"), 1),
     (("us", "µs", "micro"), 1_000),
@@ -59,23 +55,23 @@ _IN_WORDS = re.compile(r"((\d+)\s*([A-Za-zµ]+))", re.ASCII)
 
 
 class TimeRangeError(ValueError):
-    """A moment before the year 1 or after the year 9999."""
+    """The timestamp is before the year 1 or after the year 9999."""
 
 
 def read_duration(text: str) -> Duration:
-    """The duration that a text like `1h2m3.5s` stands for."""
+    """Parses a duration such as `1h2m3.5s`; raises ValueError."""
     match = _DURATION.fullmatch(text)
     if match is None:
         raise ValueError(f'time: invalid duration "{text}"')
     total = sum(int(Decimal(number) * _UNITS[unit]) for number, unit in _PIECES.findall(text))
-    # The most negative number has no positive twin.
+    # The most negative number has no positive counterpart.
     if total > MAX_INT64 + (match[1] == "-"):
         raise ValueError(f'time: invalid duration "{text}"')
     return Duration(-total if match[1] == "-" else total)
 
 
 def read_loose_duration(text: str) -> Duration:
-    """The same, and `2 days` and the like too."""
+    """Parses a duration, also in words such as `2 days`; raises ValueError."""
     try:
         return read_duration(text)
     except ValueError:
@@ -92,13 +88,13 @@ def read_loose_duration(text: str) -> Duration:
 
 
 def duration_text(duration: Duration) -> str:
-    """The duration in seconds, as CEL shows it: `3600s`, `0.5s`."""
+    """Formats a duration in seconds as CEL does: `3600s`, `0.5s`."""
     seconds = duration.nanoseconds / NANOSECONDS
     return f"{format(Decimal(repr(seconds)), 'f').removesuffix('.0')}s"
 
 
 def read_timestamp(text: str) -> Timestamp:
-    """The moment that a text of RFC 3339 stands for; digits beyond nine are cut."""
+    """Parses an RFC 3339 time, truncated to nanoseconds; raises ValueError."""
     match = _TIME.fullmatch(text)
     if match is None:
         raise ValueError(f'parsing time "{text}" as "2006-01-02T15:04:05Z07:00": cannot parse')
@@ -114,12 +110,12 @@ def read_timestamp(text: str) -> Timestamp:
 
 
 def read_date(text: str) -> Timestamp:
-    """The moment at which a day begins."""
+    """Parses a date as the instant at which it begins."""
     return read_timestamp(f"{text}T00:00:00Z")
 
 
 def as_datetime(timestamp: Timestamp, zone: tzinfo | None = None) -> datetime:
-    """The moment in a zone, to the microsecond; in the one it was given in if none is named."""
+    """Converts to a datetime in a zone, truncated to microseconds; by default the zone it was given in."""
     shown = zone or timezone(timedelta(seconds=timestamp.offset_seconds))
     try:
         return (_EPOCH + timedelta(microseconds=timestamp.nanoseconds // 1000)).astimezone(shown)
@@ -128,7 +124,7 @@ def as_datetime(timestamp: Timestamp, zone: tzinfo | None = None) -> datetime:
 
 
 def timestamp_text(timestamp: Timestamp) -> str:
-    """The moment as RFC 3339 with as many digits as it needs."""
+    """Formats as RFC 3339 with as many digits as needed."""
     at = as_datetime(timestamp)
     fraction = f"{timestamp.nanoseconds % NANOSECONDS:09d}".rstrip("0")
     zone = "Z" if not timestamp.offset_seconds else at.strftime("%z")
@@ -161,7 +157,7 @@ _LENGTHS = {
 
 
 def _zone(name: str) -> tzinfo:
-    """A zone by its name in the database, or by its distance from UTC."""
+    """Returns a time zone by database name or UTC offset."""
     if ":" in name:
         match = _OFFSET.fullmatch(name)
         offset = timedelta(hours=int(match[2]), minutes=int(match[3])) if match else _TIMES_DAY
