@@ -1,4 +1,4 @@
-"""Properties of pods: identity, static and mirror pods, priority, requests, host ports, conditions, AppArmor.
+"""Properties of pods: identity, source, priority, requests, host ports, conditions, AppArmor profiles.
 
 A static pod has two UIDs: its own, which the node uses, and that of its mirror pod, which the API server knows.
 Confusing the two is a classic source of bugs, so they are two types.

@@ -1,4 +1,4 @@
-"""Serves custom resources: accepts names, registers kinds, and finalizes deleted CustomResourceDefinitions.
+"""Serves custom resources: accepts names, registers kinds, finalizes CustomResourceDefinitions.
 
 A kind is registered before any client can read that its definition is established, because the store announces each
 change before it becomes visible. Everything else is done by one task, one definition at a time.
