@@ -8,26 +8,30 @@ from contextlib import suppress
 
 import pytest
 import trustme
-from aiohttp import web
 
-from pykubelet.httpserver import server
 from pykubelet.httpserver.listener import serving_context
+from pykubelet.httpserver.request import HttpRequest
+from pykubelet.httpserver.response import HttpResponse, text_response
+from pykubelet.httpserver.server import HttpServer, ServerLimits
 
-LIMITS = server.ConnectionLimits(line_bytes=1024, field_bytes=1024, headers=10, idle_seconds=1.0, stop_seconds=1.0)
+LIMITS = ServerLimits(
+    line_bytes=1024, field_bytes=1024, headers=10, idle_seconds=1.0, stop_seconds=1.0, stalled_seconds=1.0
+)
 
 
 @pytest.fixture
 async def port() -> AsyncIterator[int]:
     """Where a server answers that gives nobody more than a second."""
 
-    async def respond(_: web.BaseRequest) -> web.StreamResponse:
-        return web.Response(text="hello")
+    async def respond(_: HttpRequest) -> HttpResponse:
+        return text_response(200, "hello")
 
     context = serving_context()
     trustme.CA().issue_cert("localhost").configure_cert(context)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         number: int = listener.getsockname()[1]
-        async with server.serving(listener, context, respond, limits=LIMITS, refuse=web.Response):
+        server = HttpServer(respond, limits=LIMITS, malformed=text_response(400, ""))
+        async with server.serving(listener, context):
             yield number
 
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 from pykubelet.api.errors import ApiError
 from pykubelet.apiserver.filters.requestinfo import request_info, served_at
 from pykubelet.apiserver.request import MASTERS, ApiRequest, ApiResponse, SerializedEvent, UserInfo, Verb, WatchStream
-from pykubelet.httpserver.request_target import read_target
+from pykubelet.httpserver.request import read_target
 from pykubelet.testing.local_api import LocalApi
 
 USER = UserInfo("admin", (MASTERS,))

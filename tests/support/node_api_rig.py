@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import trustme
+from multidict import CIMultiDict
 
 from process_streams import ProcessStreams
 from pykubelet.aio.clock import SystemClock
@@ -22,6 +23,7 @@ from pykubelet.api.generated.core import (
 from pykubelet.api.pods import PodUid
 from pykubelet.client.transport import PemSource
 from pykubelet.httpserver.healthz import Check
+from pykubelet.httpserver.request import HttpRequest
 from pykubelet.kubelet.explain.explainer import PodExplainer
 from pykubelet.kubelet.explain.trail import PodTrails
 from pykubelet.kubelet.logs.log_directory import LogDirectory, pod_names
@@ -30,7 +32,7 @@ from pykubelet.kubelet.pod.pod_manager import PodManager
 from pykubelet.kubelet.server.auth import AccessReviewer, CertificateOnlyAccess, KubeletAuth, KubeletUser, ReviewFailed
 from pykubelet.kubelet.server.certificate import ServingFiles, self_signed_certificate, server_context
 from pykubelet.kubelet.server.container_logs import ContainerLogs
-from pykubelet.kubelet.server.handlers import KubeletHandlers, KubeletPages, KubeletRequest
+from pykubelet.kubelet.server.handlers import KubeletHandlers, KubeletPages
 from pykubelet.kubelet.server.pod_commands import PodCommands
 from pykubelet.kubelet.server.server import KubeletServer, ServerRequestMetrics
 from pykubelet.kubelet.server.streaming.negotiation import UpgradeOffer
@@ -196,16 +198,22 @@ class FixedJudge:
 
 def asked(
     method: str, target: str, *, token: str = "good", body: bytes = b"", offer: UpgradeOffer | None = None
-) -> KubeletRequest:
+) -> HttpRequest:
     """A request without its socket."""
 
     async def read_body() -> bytes:
         return body
 
-    authorization = f"Bearer {token}" if token else ""
-    return KubeletRequest(
-        method, target, authorization, None, offer or UpgradeOffer("", "", (), ()), bool(body), read_body
-    )
+    headers: CIMultiDict[str] = CIMultiDict()
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    if body:
+        headers["Content-Type"] = "application/x-www-form-urlencoded"
+    if offer is not None:
+        headers.update({"Connection": offer.connection, "Upgrade": offer.upgrade})
+        headers.extend([("Sec-WebSocket-Protocol", protocol) for protocol in offer.web_socket_protocols])
+        headers.extend([("X-Stream-Protocol-Version", protocol) for protocol in offer.stream_protocols])
+    return HttpRequest(method, target, headers, None, "127.0.0.1", read_body)
 
 
 class Authority:

@@ -6,16 +6,17 @@ from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
+from multidict import CIMultiDict
 
 from pykubelet.aio.clock import Clock
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.pods import API_SOURCE
 from pykubelet.api.serializer import Document, decode_document
+from pykubelet.httpserver.request import HttpRequest
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.web.access import RequestOrigin
 from pykubelet.web.feed import PageFeed
 from pykubelet.web.node_view import NodePod, PageLogOptions, Point, SourceState, SourceUnavailable, Write
-from pykubelet.web.page import PageRequest
 from pykubelet.web.rows import PodProgress, pod_key
 from pykubelet.web.tables import ApiTables
 
@@ -92,8 +93,14 @@ def told(message: bytes) -> tuple[str, Any]:
     return lines[b"event"].decode(), decode_document(lines[b"data"])
 
 
-def asked(target: str, method: str = "GET", **caller: str) -> PageRequest:
-    return PageRequest(method, target, RequestOrigin(**{"host": HOST, **caller}))
+async def no_body() -> bytes:
+    return b""
+
+
+def asked(target: str, method: str = "GET", **caller: str) -> HttpRequest:
+    origin = RequestOrigin(**{"host": HOST, **caller})
+    headers = {"Host": origin.host, "Cookie": origin.cookie, "Sec-Fetch-Site": origin.fetch_site}
+    return HttpRequest(method, target, CIMultiDict(headers), None, "127.0.0.1", no_body)
 
 
 class Browser:

@@ -13,11 +13,11 @@ from loop_lab import LoopLab
 from node_api_rig import FixedJudge, NodeRig, asked
 from pykubelet.api.generated import core
 from pykubelet.api.pods import PodUid
-from pykubelet.httpserver.reply import HttpError, Reply
+from pykubelet.httpserver.response import HttpError, HttpResponse, HttpStream
 from pykubelet.kubelet.logs.log_lines import LogQuery
 from pykubelet.kubelet.pleg.pod_cache import CachedStatus
 from pykubelet.kubelet.server.auth import attributes_of
-from pykubelet.kubelet.server.container_logs import ContainerLogOutput, PodLogOptions, log_options
+from pykubelet.kubelet.server.container_logs import PodLogOptions, log_options
 from pykubelet.kubelet.server.handlers import KubeletHandlers
 from pykubelet.kubelet.server.routes import KubeletEndpoint
 from pykubelet.runtimes.log_format import STDERR
@@ -49,7 +49,7 @@ async def reply(
 ) -> tuple[int, str]:
     """Code and text of an answer."""
     answer = await front.answer(asked(method, target, token=token, body=body))
-    assert isinstance(answer, Reply)
+    assert isinstance(answer, HttpResponse)
     return answer.code, answer.body.decode()
 
 
@@ -186,7 +186,7 @@ async def test_log_is_read_as_it_is_asked_for(tmp_path: Path, name: str) -> None
     rig = NodeRig(tmp_path)
     restarted(rig)
     answer = await rig.front(EVERYTHING).answer(asked("GET", f"/containerLogs/default/web/main{query}"))
-    assert isinstance(answer, ContainerLogOutput)
+    assert isinstance(answer, HttpStream)
     sent = bytearray()
 
     async def write(chunk: bytes) -> None:

@@ -28,18 +28,16 @@ from pykubelet.apiserver.filters import metrics
 from pykubelet.apiserver.handlers.responsewriters import (
     DISCOVERY_GROUP,
     GROUP_DISCOVERY,
-    JSON,
-    HttpResponse,
     ResponseFormat,
     discovery_form,
     document_reply,
     plain_form,
-    text_reply,
     wants_pretty,
 )
 from pykubelet.apiserver.openapi.handler import V2_PROTOBUF, OpenApi, PublishedDocument
 from pykubelet.httpserver.healthz import Check, HealthzResponse, health_of_all, health_of_one
-from pykubelet.httpserver.request_target import RequestTarget, pairs
+from pykubelet.httpserver.request import RequestTarget, pairs
+from pykubelet.httpserver.response import JSON, HttpResponse, text_response
 from pykubelet.kinds.kind import Kind
 
 HEALTH_PATHS = ("healthz", "livez", "readyz")
@@ -166,7 +164,7 @@ class NonResourceHandler:
             return None
         for check, wrong in found.failed.items():
             log.warning("health check failed", check=check, reason=wrong)
-        return text_reply(found.code, found.text)
+        return text_response(found.code, found.text)
 
     async def _fixed_page(self, visit: NonResourceRequest) -> HttpResponse:
         return self._fixed[visit.target.path]()

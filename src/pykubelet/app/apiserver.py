@@ -47,7 +47,6 @@ from pykubelet.apiserver.filters.chain import HandlerChain
 from pykubelet.apiserver.filters.limits import MaxInFlight
 from pykubelet.apiserver.filters.metrics import ApiServerMetrics, ExtraCollector, StorageFigures
 from pykubelet.apiserver.handlers.access_reviews import AccessReviews
-from pykubelet.apiserver.handlers.responsewriters import HttpResponse
 from pykubelet.apiserver.handlers.token_request import TokenRequests
 from pykubelet.apiserver.loopback import LoopbackClient
 from pykubelet.apiserver.namespaces import NamespaceTerminator, ensure_first_objects
@@ -55,7 +54,7 @@ from pykubelet.apiserver.nonresource import NonResourceHandler
 from pykubelet.apiserver.podproxy.handler import PROXIED, NodeProxy, UpgradeAwareHandler
 from pykubelet.apiserver.registry import BUILT_IN_KINDS, ServedKinds
 from pykubelet.apiserver.request import UserInfo
-from pykubelet.apiserver.secure_serving import ApiHttpServer, read_body
+from pykubelet.apiserver.secure_serving import ApiHttpServer
 from pykubelet.apiserver.server import Handlers, Server
 from pykubelet.apiserver.storage.backup import BackupWriter
 from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
@@ -64,6 +63,7 @@ from pykubelet.app import program
 from pykubelet.app.program import KUBECONFIG, Say, make_private_folder, tune_garbage_collection
 from pykubelet.app.settings import ApiServerSettings, CannotStart
 from pykubelet.httpserver.listener import listen, local_url, public_host, with_port
+from pykubelet.httpserver.response import HttpResponse
 
 _DATABASE = "state.db"
 
@@ -138,7 +138,7 @@ async def serving(
             connected=frozenset(PROXIED),
             clock=clock,
         )
-        passing_on = UpgradeAwareHandler(NodeProxy(store, node_context(ground.pki, clock)), read_body)
+        passing_on = UpgradeAwareHandler(NodeProxy(store, node_context(ground.pki, clock)))
         app = ApiHttpServer(front, connect=dict.fromkeys(PROXIED, passing_on.connect), new_id=ids.uid)
         await stack.enter_async_context(running(_runners(settings, ground, registry, server, clock)))
         await stack.enter_async_context(app.serving(ground.listener, ground.tls))

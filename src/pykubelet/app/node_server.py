@@ -17,7 +17,7 @@ from pykubelet.client.certificates.manager import CertificateManager
 from pykubelet.client.certificates.store import CertificateStore
 from pykubelet.client.interface import Client
 from pykubelet.client.transport import PemSource
-from pykubelet.httpserver.listener import listen_address
+from pykubelet.httpserver.listener import listen, listen_address
 from pykubelet.kubelet.kubelet import Kubelet
 from pykubelet.kubelet.nodestatus.machine import node_ip
 from pykubelet.kubelet.pleg.pleg import PodLifecycleEventGenerator
@@ -25,7 +25,6 @@ from pykubelet.kubelet.server.auth import ApiServerAccessReviewer, CertificateOn
 from pykubelet.kubelet.server.certificate import (
     SelfSignedRenewal,
     ServingError,
-    listen,
     self_signed_certificate,
     server_context,
 )

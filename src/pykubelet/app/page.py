@@ -28,7 +28,7 @@ from pykubelet.app.program import Say
 from pykubelet.app.settings import PageSettings
 from pykubelet.client.interface import Reader, Selection
 from pykubelet.client.reflector import ListerWatcher
-from pykubelet.httpserver.reply import HttpError
+from pykubelet.httpserver.response import HttpError
 from pykubelet.kubelet.explain.explainer import explain_from_api
 from pykubelet.kubelet.server.container_logs import ContainerLogs
 from pykubelet.kubelet.server.routes import KubeletEndpoint, KubeletRoute
@@ -48,7 +48,7 @@ from pykubelet.web.node_view import (
     Write,
 )
 from pykubelet.web.object_pages import ObjectPages
-from pykubelet.web.page import PageAddress, PageServer, WebPage, listen
+from pykubelet.web.page import PageAddress, WebPage, listen, page_server
 from pykubelet.web.pod_pages import PodPages
 from pykubelet.web.rows import PodProgress, pod_key
 from pykubelet.web.tables import ApiTables
@@ -234,7 +234,7 @@ async def open_page(
         entrance = PageAddress(port, f"/view/{new_secret()}/", sessions, str(link.path), link.write)
         page, runners = _page(node, cluster, entrance)
         await stack.enter_async_context(running(runners))
-        await stack.enter_async_context(PageServer(page).serving(listener))
+        await stack.enter_async_context(page_server(page).serving(listener, None))
         stack.callback(link.remove)
         await link.write()
         say(f"page {link.url}")

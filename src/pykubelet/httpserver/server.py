@@ -1,85 +1,213 @@
-"""The door to HTTP for whoever serves: listening, bodies, slow readers, connections taken over.
+"""The HTTP server of the API server, the kubelet and the page: one handler, no router.
 
-In: a socket, a TLS context (none on loopback), limits, and a function that answers a request. It has no router and no middleware; what is
-asked and what is answered is known to those who use it.
-
-Upstream: Go's net/http, whose place it takes.
+`HttpServer` turns each request into an `HttpRequest`, has the handler answer it and sends the result. Clients that send
+slowly, send too much or stop reading are disconnected within the given limits. A stopping server accepts no new
+connections, cancels long-running responses and waits for the other ones.
 """
 
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from typing import NamedTuple
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any, NamedTuple
 
-from aiohttp import web
-from aiohttp.abc import AbstractStreamWriter
+from aiohttp import hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
+from multidict import CIMultiDict, MultiMapping
 
 from pykubelet.aio.log import get_logger
+from pykubelet.httpserver.request import BodyTooLarge, BodyUnreadable, HttpRequest, text_of
+from pykubelet.httpserver.response import HandlerResult, Handover, Headers, HttpResponse, HttpStream
 
 log = get_logger(__name__)
 
-SERVER = "pykubelet"
-"""What an answer's `Server` says: without a name of its own the HTTP library would tell everybody its version."""
-
-# More at once would be taken by TLS whole, and nobody would notice that the reader takes none of it.
-PIECE_BYTES = 256 * 1024
-
-Respond = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
-Refuse = Callable[[], web.StreamResponse]
+# Without an explicit `Server` header aiohttp would disclose its version.
+_SERVER = "pykubelet"
+# Larger writes would be buffered by TLS as a whole, and a client that stopped reading would go unnoticed.
+_PIECE_BYTES = 256 * 1024
 
 
-class ConnectionLimits(NamedTuple):
-    """What one connection may take."""
+class ServerLimits(NamedTuple):
+    """How much a connection may send, and how long it may take."""
 
     line_bytes: int
     field_bytes: int
     headers: int
     idle_seconds: float
-    """How long it may stay without a request."""
+    """How long a connection may stay open without a request."""
     stop_seconds: float
-    """How long a request may still take when the server stops."""
+    """How long requests in flight may take once the server stops."""
+    stalled_seconds: float
+    """After how long a client that reads nothing is disconnected."""
+    body_bytes: int = 0
 
 
-class BodyTooLarge(Exception):
-    """The body of a request is beyond the limit."""
+class HttpServer:
+    """Serves HTTP on a socket."""
 
+    def __init__(
+        self,
+        handler: Callable[[HttpRequest], Awaitable[HandlerResult]],
+        *,
+        limits: ServerLimits,
+        malformed: HttpResponse,
+        headers: Headers = (),
+        new_id: Callable[[], str] | None = None,
+    ) -> None:
+        """`malformed` answers what is not HTTP; `headers` are those of every response, unless it sets them itself.
 
-class BodyUnreadable(Exception):
-    """The body of a request is not as HTTP wants it, or its sender is gone."""
+        With `new_id`, each request has an audit ID, the client's or a new one, which its response repeats.
+        """
+        self._handler, self._limits, self._malformed, self._new_id = handler, limits, malformed, new_id
+        self._headers: Mapping[str, str] = {hdrs.SERVER: _SERVER, **dict(headers)}
+        self._long_running: set[asyncio.Task[Any]] = set()
+        self._in_flight = 0
+        self._stopping = False
+        self._idle = asyncio.Event()
 
+    @asynccontextmanager
+    async def serving(self, listener: socket.socket, tls: ssl.SSLContext | None) -> AsyncIterator[None]:
+        """Serve a socket for the duration of the context; without `tls`, in plain text."""
+        runner = web.ServerRunner(_Server(self, self._limits), shutdown_timeout=self._limits.stop_seconds)
+        await runner.setup()
+        try:
+            site = web.SockSite(runner, listener, ssl_context=tls)
+            await site.start()
+            try:
+                yield
+            finally:
+                await site.stop()
+                await self._drain()
+        finally:
+            await runner.cleanup()
 
-@asynccontextmanager
-async def serving(
-    listener: socket.socket,
-    tls: ssl.SSLContext | None,
-    respond: Respond,
-    *,
-    limits: ConnectionLimits,
-    refuse: Refuse,
-) -> AsyncIterator[web.BaseSite]:
-    """Serves a socket as long as the context lasts, and then cuts off who is still connected.
+    async def _drain(self) -> None:
+        self._stopping = True
+        for task in self._long_running:
+            task.cancel()
+        if self._in_flight:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._limits.stop_seconds):
+                    await self._idle.wait()
 
-    `refuse` answers what is not HTTP, or not HTTP within the limits. Whoever wants to end in order stops the site,
-    which takes no new connections from then on, and lets the requests under way come to their end.
-    """
-    server = _Server(respond, limits, refuse)
-    runner = web.ServerRunner(server, shutdown_timeout=limits.stop_seconds)
-    await runner.setup()
-    try:
-        site = web.SockSite(runner, listener, ssl_context=tls)
-        await site.start()
-        yield site
-    finally:
-        await runner.cleanup()
+    async def respond(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer one request."""
+        self._in_flight += 1
+        try:
+            return await self._respond(request)
+        finally:
+            self._in_flight -= 1
+            if self._stopping and not self._in_flight:
+                self._idle.set()
+
+    async def _respond(self, request: web.BaseRequest) -> web.StreamResponse:
+        headers = _readable(request.headers)
+        audit_id = "" if self._new_id is None else headers.get("Audit-ID", "")[:64] or self._new_id()
+        limit = self._limits.body_bytes
+        received = HttpRequest(
+            request.method,
+            request.raw_path,
+            headers,
+            _client_certificate(request),
+            request.remote or "",
+            lambda: read_body(request, limit),
+            audit_id,
+        )
+        result = await self._handler(received)
+        if type(result) is HttpResponse:
+            return await self._send(result, request, audit_id)
+        assert isinstance(result, HttpStream | Handover)
+        return await self._run_long(result, request, audit_id)
+
+    async def _run_long(
+        self, result: HttpStream | Handover, request: web.BaseRequest, audit_id: str
+    ) -> web.StreamResponse:
+        task = asyncio.current_task()
+        assert task is not None
+        self._long_running.add(task)
+        code = 500
+        try:
+            if isinstance(result, HttpStream):
+                response = await self._send_stream(result, request, audit_id)
+            else:
+                served = await result.serve(request)
+                response = await self._send(served, request, audit_id) if isinstance(served, HttpResponse) else served
+            code = response.status
+        finally:
+            self._long_running.discard(task)
+            if result.ended is not None:
+                result.ended(code)
+        return response
+
+    async def _send(self, reply: HttpResponse, request: web.BaseRequest, audit_id: str) -> web.StreamResponse:
+        """Send a response; a large one in pieces, so that a client that stopped reading is noticed."""
+        headers = self._all_headers(reply.content_type, reply.headers, audit_id)
+        if len(reply.body) <= _PIECE_BYTES:
+            return web.Response(status=reply.code, body=reply.body, headers=headers)
+        response = web.StreamResponse(status=reply.code, headers=headers)
+        response.content_length = len(reply.body)
+        await response.prepare(request)
+        try:
+            await self._write(response, reply.body)
+        except TimeoutError:
+            _disconnect(request)
+        return response
+
+    async def _send_stream(self, stream: HttpStream, request: web.BaseRequest, audit_id: str) -> web.StreamResponse:
+        response = web.StreamResponse(headers=self._all_headers(stream.content_type, stream.headers, audit_id))
+        try:
+            # Sends the head at once, though it may be long until there is something to write.
+            await response.prepare(request)
+            if request.method != hdrs.METH_HEAD:
+                await stream.copy(lambda data: self._write(response, data))
+        except TimeoutError:
+            _disconnect(request)
+        except ConnectionError:
+            response.force_close()
+        except FileNotFoundError:
+            log.info("file was removed while it was sent", target=request.raw_path[:200])
+            response.force_close()
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not (stream.ends_cleanly and self._stopping) or task is None or task.uncancel():
+                raise
+        return response
+
+    async def _write(self, response: web.StreamResponse, data: bytes) -> None:
+        for start in range(0, len(data), _PIECE_BYTES):
+            async with asyncio.timeout(self._limits.stalled_seconds):
+                await response.write(memoryview(data)[start : start + _PIECE_BYTES])
+
+    def _all_headers(self, content_type: str, more: Headers, audit_id: str) -> CIMultiDict[str]:
+        headers = CIMultiDict(self._headers)
+        if audit_id:
+            headers["Audit-Id"] = audit_id
+        if content_type:
+            headers[hdrs.CONTENT_TYPE] = content_type
+        for name, value in more:
+            if name in self._headers:
+                headers[name] = value
+            else:
+                headers.add(name, value)
+        return headers
+
+    def malformed(self) -> web.StreamResponse:
+        """The response to what is not HTTP, or exceeds the limits."""
+        reply = self._malformed
+        response = web.Response(
+            status=reply.code, body=reply.body, headers=self._all_headers(reply.content_type, reply.headers, "")
+        )
+        response.force_close()
+        return response
 
 
 class _Server(web.Server):
-    def __init__(self, respond: Respond, limits: ConnectionLimits, refuse: Refuse) -> None:
+    """The connections of an HttpServer."""
+
+    def __init__(self, owner: HttpServer, limits: ServerLimits) -> None:
         super().__init__(
-            respond,
+            owner.respond,
             handler_cancellation=True,
             access_log=None,
             auto_decompress=False,
@@ -88,19 +216,19 @@ class _Server(web.Server):
             max_field_size=limits.field_bytes,
             max_headers=limits.headers,
         )
-        self._refuse = refuse
+        self._owner = owner
 
     def __call__(self) -> web.RequestHandler:
         protocol = _Protocol(self, loop=self._loop, **self._kwargs)
-        protocol.refuse = self._refuse
+        protocol.owner = self._owner
         return protocol
 
 
 class _Protocol(web.RequestHandler):
-    """A connection whose broken requests are answered by the server's owner."""
+    """One connection; answers malformed requests as the HttpServer says."""
 
-    __slots__ = ("refuse",)
-    refuse: Refuse
+    __slots__ = ("owner",)
+    owner: HttpServer
 
     def handle_error(
         self,
@@ -109,24 +237,12 @@ class _Protocol(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Answers what is not HTTP, or not HTTP within the limits; everything else never gets here."""
-        log.debug("not HTTP", source=request.remote, code=status, reason=message or type(exc).__name__)
-        response = self.refuse()
-        response.force_close()
-        return response
-
-
-def client_certificate(request: web.BaseRequest) -> bytes | None:
-    """The client's certificate in DER, which TLS has checked."""
-    transport = request.transport
-    if transport is None or not transport.get_extra_info("peercert"):
-        return None
-    found: bytes | None = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
-    return found
+        log.debug("malformed request", source=request.remote, code=status, reason=message or type(exc).__name__)
+        return self.owner.malformed()
 
 
 async def read_body(request: web.BaseRequest, most_bytes: int) -> bytes:
-    """The body of a request; BodyTooLarge as soon as it is known to be, or BodyUnreadable."""
+    """The body of a request; raises BodyTooLarge as soon as the limit is exceeded, or BodyUnreadable."""
     if (request.content_length or 0) > most_bytes:
         raise BodyTooLarge
     if request.headers.get("Expect", "").lower() == "100-continue":
@@ -143,54 +259,22 @@ async def read_body(request: web.BaseRequest, most_bytes: int) -> bytes:
     return bytes(body)
 
 
-async def write(response: web.StreamResponse, data: bytes, *, stalled_seconds: float) -> None:
-    """Sends a part of an answer; TimeoutError if the reader takes nothing of it for so long."""
-    for start in range(0, len(data), PIECE_BYTES):
-        async with asyncio.timeout(stalled_seconds):
-            await response.write(memoryview(data)[start : start + PIECE_BYTES])
+def _readable(headers: MultiMapping[str]) -> MultiMapping[str]:
+    """The headers without lone surrogates, which could not be written to responses and logs."""
+    if all(map(str.isascii, headers.values())):
+        return headers
+    return CIMultiDict((name, text_of(value)) for name, value in headers.items())
 
 
-def cut_off(request: web.BaseRequest) -> None:
-    """Ends a connection at once: what waits to be sent is given up, where closing would wait for it to be taken."""
+def _client_certificate(request: web.BaseRequest) -> bytes | None:
+    transport = request.transport
+    if transport is None or not transport.get_extra_info("peercert"):
+        return None
+    found: bytes | None = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    return found
+
+
+def _disconnect(request: web.BaseRequest) -> None:
+    """Close the connection at once; a normal close would wait for the client to read what is buffered."""
     if request.transport is not None:
         request.transport.abort()
-
-
-def hijack(request: web.BaseRequest) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """The connection of a request without HTTP; when all is said its owner returns `AlreadyAnswered`."""
-    transport = request.transport
-    if transport is None:
-        raise ConnectionResetError("the caller is gone")
-    reader = asyncio.StreamReader()
-    protocol = _TakenOver(reader, transport.get_protocol())
-    transport.set_protocol(protocol)
-    protocol.connection_made(transport)
-    return reader, asyncio.StreamWriter(transport, protocol, reader, asyncio.get_running_loop())
-
-
-class _TakenOver(asyncio.StreamReaderProtocol):
-    """Reads the caller's bytes as they come; the HTTP library still hears of the end, to forget the connection."""
-
-    def __init__(self, reader: asyncio.StreamReader, before: asyncio.BaseProtocol) -> None:
-        super().__init__(reader)
-        self._before = before
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        self._before.connection_lost(exc)
-
-
-class HijackedResponse(web.StreamResponse):
-    """What the HTTP library is given back for a connection that was taken over: nothing is left to send."""
-
-    def __init__(self, request: web.BaseRequest, *, code: int = 200) -> None:
-        super().__init__(status=code)
-        self.force_close()
-        if request.transport is not None:
-            request.transport.close()
-
-    async def prepare(self, _request: web.BaseRequest) -> AbstractStreamWriter | None:
-        return None
-
-    async def write_eof(self, _data: bytes | bytearray | memoryview = b"") -> None:
-        return

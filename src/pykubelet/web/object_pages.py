@@ -15,8 +15,9 @@ from pykubelet.api.schema import Resource
 from pykubelet.api.scheme import as_documents
 from pykubelet.api.serializer import Document, encode
 from pykubelet.api.yaml.write import to_yaml
+from pykubelet.httpserver.response import JSON, HttpResponse
 from pykubelet.web.node_view import PageObjectReader
-from pykubelet.web.routes import JSON, PageReply, PageRoute, text
+from pykubelet.web.routes import PageRoute, text
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _ORDER = ("apiVersion", "kind", "metadata", "spec", "data", "status")
@@ -70,7 +71,7 @@ class ObjectPages:
     def __init__(self, objects: PageObjectReader | None) -> None:
         self._objects, self._turn = objects, asyncio.Semaphore(_AT_ONCE)
 
-    async def kinds(self) -> PageReply:
+    async def kinds(self) -> HttpResponse:
         """Every kind that can be listed."""
         if self._objects is None:
             return _no_server()
@@ -78,9 +79,9 @@ class ObjectPages:
             served = await self._objects.served()
         except ApiError as error:
             return _refused(error)
-        return PageReply(200, encode([_kind(resource) for resource in served]), JSON)
+        return HttpResponse(200, encode([_kind(resource) for resource in served]), JSON)
 
-    async def objects(self, asked: PageRoute) -> PageReply:
+    async def objects(self, asked: PageRoute) -> HttpResponse:
         """A page of the objects of one kind: their names and when they were made."""
         if self._objects is None:
             return _no_server()
@@ -91,9 +92,9 @@ class ObjectPages:
         except ApiError as error:
             return _refused(error)
         rows = [_row(document) for document in listing.items]
-        return PageReply(200, encode({"rows": rows, "continue": listing.continue_token}), JSON)
+        return HttpResponse(200, encode({"rows": rows, "continue": listing.continue_token}), JSON)
 
-    async def object(self, asked: PageRoute) -> PageReply:
+    async def object(self, asked: PageRoute) -> HttpResponse:
         """One object as YAML."""
         if self._objects is None:
             return _no_server()
@@ -103,7 +104,7 @@ class ObjectPages:
             document = await self._objects.get(as_documents(resource), asked.value("name"), namespace=namespace)
         except ApiError as error:
             return _refused(error)
-        return PageReply(
+        return HttpResponse(
             200, shown_yaml({"apiVersion": resource.api_version, "kind": resource.kind, **document}).encode()
         )
 
@@ -134,10 +135,10 @@ def _row(document: Document) -> Document:
     return {"key": f"{namespace}/{name}", "namespace": namespace, "name": name, "since": since}
 
 
-def _no_server() -> PageReply:
+def _no_server() -> HttpResponse:
     return text(404, "this node runs without an API server")
 
 
-def _refused(error: ApiError) -> PageReply:
+def _refused(error: ApiError) -> HttpResponse:
     # Zero is what no answer at all has for a code.
     return text(error.code or 502, error.message)

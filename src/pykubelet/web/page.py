@@ -14,18 +14,17 @@ The files of the page as they ship with the program, read once.
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from functools import cache
 from importlib import resources
-from typing import Any, NamedTuple
-
-from aiohttp import hdrs, web
-from multidict import CIMultiDict
+from typing import NamedTuple
 
 from pykubelet.aio.log import get_logger
 from pykubelet.aio.queues import Lagged
-from pykubelet.httpserver import server
+from pykubelet.httpserver.listener import LOOPBACK
+from pykubelet.httpserver.request import HttpRequest
+from pykubelet.httpserver.response import HttpResponse, HttpStream, Write
+from pykubelet.httpserver.server import HttpServer, ServerLimits
 from pykubelet.web.access import (
     HEADERS,
     RequestOrigin,
@@ -35,7 +34,7 @@ from pykubelet.web.access import (
     session_cookie,
     session_of,
 )
-from pykubelet.web.node_view import LiveState, Write
+from pykubelet.web.node_view import LiveState
 from pykubelet.web.object_pages import ObjectPages
 from pykubelet.web.pod_pages import PodPages
 from pykubelet.web.routes import (
@@ -45,9 +44,7 @@ from pykubelet.web.routes import (
     OPEN,
     PageOutcome,
     PagePart,
-    PageReply,
     PageRoute,
-    PageStream,
     route,
     see_other,
     sign_in,
@@ -72,7 +69,7 @@ class StaticFile(NamedTuple):
 
 @cache
 def static_files() -> dict[str, StaticFile]:
-    """All of them by name: what is not among them cannot be asked for."""
+    """All of them by name: what is not among them cannot be request for."""
     folder = resources.files("pykubelet.web") / "static"
     found = {}
     for file in folder.iterdir():
@@ -87,14 +84,6 @@ log = get_logger(__name__)
 MOST_STREAMS = 32
 """Browsers that look at once; each takes a little for every change."""
 _KEEP_ALIVE_SECONDS = 15.0
-
-
-class PageRequest(NamedTuple):
-    """A request."""
-
-    method: str
-    target: str
-    caller: RequestOrigin
 
 
 class PageAddress(NamedTuple):
@@ -116,35 +105,36 @@ class WebPage:
         self._entrance, self._live, self._pods, self._objects = entrance, live, pods, objects
         self._streams = 0
 
-    async def answer(self, asked: PageRequest) -> PageOutcome:
+    async def answer(self, request: HttpRequest) -> PageOutcome:
         """What to send; whatever goes wrong becomes a Reply."""
-        if not is_own_host(asked.caller.host, self._entrance.port):
+        origin = _origin(request)
+        if not is_own_host(origin.host, self._entrance.port):
             return text(421, f"this page is at http://127.0.0.1:{self._entrance.port}/ and nowhere else")
-        if asked.method not in {"GET", "HEAD"}:
+        if request.method not in {"GET", "HEAD"}:
             return text(405, "the page only shows")
-        found = route(asked.target, self._entrance.place)
+        found = route(request.target, self._entrance.place)
         if found is None:
             return text(404, "there is nothing here")
-        if found.part not in OPEN and not self._is_signed_in(asked.caller):
+        if found.part not in OPEN and not self._is_signed_in(origin):
             return self._refusal(found)
-        if found.part not in OPEN | {PagePart.INDEX} and is_from_elsewhere(asked.caller.fetch_site):
+        if found.part not in OPEN | {PagePart.INDEX} and is_from_elsewhere(origin.fetch_site):
             return text(403, "data is for the page itself")
         try:
-            return await self._outcome(found, asked)
+            return await self._outcome(found, request)
         except Exception as error:  # noqa: BLE001  whatever it is, the browser gets an answer and the program goes on
             log.error("page failed", error=error, part=found.part.value)
             return text(500, "something went wrong: see the program's log")
 
-    async def _outcome(self, found: PageRoute, asked: PageRequest) -> PageOutcome:
+    async def _outcome(self, found: PageRoute, request: HttpRequest) -> PageOutcome:
         match found.part:
             case PagePart.ENTRANCE:
-                return await self._enter(found, asked)
+                return await self._enter(found, request)
             case PagePart.STATIC:
                 return _static(found.names[0])
             case PagePart.INDEX:
                 return _static(INDEX)
             case PagePart.STREAM:
-                return PageStream(EVENT_STREAM, self._stream) if self._streams < MOST_STREAMS else _too_many()
+                return HttpStream(EVENT_STREAM, self._stream) if self._streams < MOST_STREAMS else _too_many()
             case PagePart.POD:
                 return await self._pods.pod(found)
             case PagePart.LOG:
@@ -156,10 +146,10 @@ class WebPage:
             case _:
                 return await self._objects.object(found)
 
-    async def _enter(self, found: PageRoute, asked: PageRequest) -> PageReply:
+    async def _enter(self, found: PageRoute, request: HttpRequest) -> HttpResponse:
         """Let in who brings the key; a HEAD, as of a program that looks at links, does not use it up."""
         key, entrance = found.value("key"), self._entrance
-        session = entrance.sessions.redeem(key) if key and asked.method == "GET" else None
+        session = entrance.sessions.redeem(key) if key and request.method == "GET" else None
         if session is None:
             return sign_in(entrance.link_file, is_used=bool(key))
         await entrance.key_used()
@@ -168,7 +158,7 @@ class WebPage:
     def _is_signed_in(self, caller: RequestOrigin) -> bool:
         return self._entrance.sessions.is_known(session_of(caller.cookie))
 
-    def _refusal(self, found: PageRoute) -> PageReply:
+    def _refusal(self, found: PageRoute) -> HttpResponse:
         if found.part is PagePart.INDEX:
             return sign_in(self._entrance.link_file, place=self._entrance.place)
         return text(401, "not signed in")
@@ -191,98 +181,42 @@ class WebPage:
             self._streams -= 1
 
 
-def _static(name: str) -> PageReply:
+def _origin(request: HttpRequest) -> RequestOrigin:
+    headers = request.headers
+    return RequestOrigin(
+        headers.get("Host", ""), "; ".join(headers.getall("Cookie", ())), headers.get("Sec-Fetch-Site", "")
+    )
+
+
+def _static(name: str) -> HttpResponse:
     found = static_files().get(name)
-    return PageReply(200, *found) if found is not None else text(404, "there is no such file")
+    return HttpResponse(200, *found) if found is not None else text(404, "there is no such file")
 
 
-def _too_many() -> PageReply:
+def _too_many() -> HttpResponse:
     return text(503, "too many browsers look at this page: close some")
 
 
-# How long requests under way may take when the program stops.
-_STOP_SECONDS = 1.0
-_LIMITS = server.ConnectionLimits(
-    line_bytes=16 * 1024, field_bytes=16 * 1024, headers=64, idle_seconds=60.0, stop_seconds=_STOP_SECONDS
+_LIMITS = ServerLimits(
+    line_bytes=16 * 1024,
+    field_bytes=16 * 1024,
+    headers=64,
+    idle_seconds=60.0,
+    stop_seconds=1.0,
+    stalled_seconds=20.0,
 )
-# A browser that takes nothing for so long is cut off, so that what it holds is given back.
-_STALLED_SECONDS = 20.0
 
 
 def listen(port: int) -> socket.socket:
-    """A socket on loopback; any free port if this one is taken."""
+    """A socket on loopback; on any free port if this one is taken."""
     try:
-        return socket.create_server(("127.0.0.1", port))
+        return socket.create_server((LOOPBACK, port))
     except OSError:
         if not port:
             raise
-        return socket.create_server(("127.0.0.1", 0))
+        return socket.create_server((LOOPBACK, 0))
 
 
-class PageServer:
-    """The HTTP side of the page; `serving` runs it."""
-
-    def __init__(self, page: WebPage) -> None:
-        self._page = page
-        self._long: set[asyncio.Task[Any]] = set()
-
-    @asynccontextmanager
-    async def serving(self, listener: socket.socket) -> AsyncIterator[None]:
-        """Serves a socket as long as the context lasts; at its end, whatever is connected is cut off."""
-        async with server.serving(listener, None, self.respond, limits=_LIMITS, refuse=_not_http):
-            try:
-                yield
-            finally:
-                for task in self._long:
-                    task.cancel()
-
-    async def respond(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answers one request."""
-        outcome = await self._page.answer(_asked(request))
-        if isinstance(outcome, PageReply):
-            return _response(outcome)
-        task = asyncio.current_task()
-        assert task is not None
-        self._long.add(task)
-        try:
-            return await _send(outcome, request)
-        finally:
-            self._long.discard(task)
-
-
-def _asked(request: web.BaseRequest) -> PageRequest:
-    headers = request.headers
-    caller = RequestOrigin(
-        headers.get(hdrs.HOST, ""), "; ".join(headers.getall(hdrs.COOKIE, ())), headers.get("Sec-Fetch-Site", "")
-    )
-    return PageRequest(request.method, request.raw_path, caller)
-
-
-def _headers(content_type: str, more: tuple[tuple[str, str], ...] = ()) -> CIMultiDict[str]:
-    return CIMultiDict([("Content-Type", content_type), ("Server", server.SERVER), *HEADERS, *more])
-
-
-def _response(reply: PageReply) -> web.Response:
-    return web.Response(status=reply.code, body=reply.body, headers=_headers(reply.content_type, reply.headers))
-
-
-def _not_http() -> web.StreamResponse:
-    return _response(text(400, "this is no request"))
-
-
-async def _send(flow: PageStream, request: web.BaseRequest) -> web.StreamResponse:
-    response = web.StreamResponse(headers=_headers(flow.content_type))
-
-    async def write(data: bytes) -> None:
-        await server.write(response, data, stalled_seconds=_STALLED_SECONDS)
-
-    try:
-        await response.prepare(request)
-        if request.method != hdrs.METH_HEAD:
-            await flow.copy(write)
-    except (ConnectionError, FileNotFoundError):
-        # The browser has left, or the log has gone.
-        response.force_close()
-    except TimeoutError:
-        server.cut_off(request)
-    return response
+def page_server(page: WebPage) -> HttpServer:
+    """The HTTP server of the page; without TLS, because it listens on loopback only (docs/decisions/0008)."""
+    return HttpServer(page.answer, limits=_LIMITS, malformed=text(400, "this is no request"), headers=HEADERS)

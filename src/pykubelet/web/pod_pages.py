@@ -21,6 +21,7 @@ from pykubelet.api.generated.core import ContainerStatus, Pod, PodStatus
 from pykubelet.api.pods import AnyContainer, is_restartable_init_container
 from pykubelet.api.serializer import Document, encode
 from pykubelet.api.times import parse_time
+from pykubelet.httpserver.response import JSON, TEXT, HttpResponse, HttpStream
 from pykubelet.web.node_view import (
     PageExplainer,
     PageLogOptions,
@@ -30,7 +31,7 @@ from pykubelet.web.node_view import (
     SourceUnavailable,
     UsageView,
 )
-from pykubelet.web.routes import JSON, TEXT, PageOutcome, PageReply, PageRoute, PageStream, text
+from pykubelet.web.routes import PageOutcome, PageRoute, text
 from pykubelet.web.rows import NOT_HERE, PodProgress, RowTone, pod_key, pod_row
 from pykubelet.web.tables import ApiTables
 
@@ -258,7 +259,7 @@ class PodPages:
         self._node, self._tables, self._explanations = node, tables, explanations
         self._probes, self._usage, self._logs = probes, usage, logs
 
-    async def pod(self, asked: PageRoute) -> PageReply:
+    async def pod(self, asked: PageRoute) -> HttpResponse:
         """All about one pod."""
         namespace, name = asked.names
         key = pod_key(namespace, name)
@@ -276,14 +277,14 @@ class PodPages:
                 "probes": tuple(self._probes.findings(key)),
                 "usage": self._usage.points(key),
             }
-        return PageReply(200, encode(told), JSON)
+        return HttpResponse(200, encode(told), JSON)
 
     async def log(self, asked: PageRoute) -> PageOutcome:
         """The log of a container, as long as it is written."""
         namespace, pod, container = asked.names
         options = PageLogOptions(namespace, pod, container, previous=asked.value("previous") == "true")
         try:
-            return PageStream(TEXT, await self._logs.open(options))
+            return HttpStream(TEXT, await self._logs.open(options))
         except SourceUnavailable as error:
             return text(404, str(error))
 

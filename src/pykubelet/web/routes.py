@@ -9,13 +9,13 @@ Server-sent events: the form in which a browser hears of changes.
 Upstream: the HTML standard, "Server-sent events".
 """
 
-from collections.abc import Awaitable, Callable
 from enum import Enum
 from html import escape
 from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote
 
-from pykubelet.web.node_view import Write
+from pykubelet.httpserver.request import split_target
+from pykubelet.httpserver.response import TEXT, HttpResponse, HttpStream, text_response
 
 HELLO = b"retry: 500\n\n"
 """How soon a browser comes back that was cut off, in milliseconds."""
@@ -29,28 +29,10 @@ def message(event: str, data: bytes) -> bytes:
 
 
 HTML = "text/html; charset=utf-8"
-JSON = "application/json"
-TEXT = "text/plain; charset=utf-8"
 EVENT_STREAM = "text/event-stream"
 
 
-class PageReply(NamedTuple):
-    """An answer that is complete; `headers` come beside those that every answer has."""
-
-    code: int
-    body: bytes = b""
-    content_type: str = TEXT
-    headers: tuple[tuple[str, str], ...] = ()
-
-
-class PageStream(NamedTuple):
-    """An answer that goes on until one of the two sides has enough."""
-
-    content_type: str
-    copy: Callable[[Write], Awaitable[None]]
-
-
-PageOutcome = PageReply | PageStream
+PageOutcome = HttpResponse | HttpStream
 
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -66,17 +48,17 @@ _PAGE = """<!doctype html>
 """
 
 
-def see_other(location: str, cookie: str) -> PageReply:
+def see_other(location: str, cookie: str) -> HttpResponse:
     """Go there, and take this along."""
-    return PageReply(303, b"", TEXT, (("Location", location), ("Set-Cookie", cookie)))
+    return HttpResponse(303, b"", TEXT, (("Location", location), ("Set-Cookie", cookie)))
 
 
-def text(code: int, words: str) -> PageReply:
+def text(code: int, words: str) -> HttpResponse:
     """A line for whoever reads it, a script of the page say."""
-    return PageReply(code, f"{words}\n".encode(errors="replace"))
+    return text_response(code, f"{words}\n")
 
 
-def sign_in(link_file: str, *, is_used: bool = False, place: str = "") -> PageReply:
+def sign_in(link_file: str, *, is_used: bool = False, place: str = "") -> HttpResponse:
     """How to get in: with a link that was not used yet. `place` is where it leads who has just used one."""
     first = "This link was used before, or is not right" if is_used else "The page opens with a link"
     main = (
@@ -88,7 +70,7 @@ def sign_in(link_file: str, *, is_used: bool = False, place: str = "") -> PageRe
     if place:
         # A browser that comes here from another site's page keeps the cookie back, and shows it from the next page on.
         main += f'<p>You have just used a link? <a href="{escape(place)}">Go on</a></p>'
-    return PageReply(403, _PAGE.format(main=main).encode(errors="replace"), HTML)
+    return HttpResponse(403, _PAGE.format(main=main).encode(errors="replace"), HTML)
 
 
 _MOST_PARAMETERS = 20
@@ -136,7 +118,7 @@ _BELOW = {
 
 def route(target: str, place: str) -> PageRoute | None:
     """Where a request leads; `place` begins and ends with a slash."""
-    path, _, text = target.partition("#")[0].partition("?")
+    path, text = split_target(target)
     query = _pairs(text)
     if query is None:
         return None

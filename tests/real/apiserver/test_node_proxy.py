@@ -86,9 +86,7 @@ async def front() -> AsyncIterator[tuple[str, ssl.SSLContext]]:
     node_runner = web.AppRunner(app, shutdown_timeout=0.1)
     await node_runner.setup()
     await web.TCPSite(node_runner, "127.0.0.1", 0, ssl_context=serving).start()
-    passing = UpgradeAwareHandler(
-        NodeProxy(Objects(node_runner.addresses[0][1]), trusting), lambda request: request.read()
-    )
+    passing = UpgradeAwareHandler(NodeProxy(Objects(node_runner.addresses[0][1]), trusting))
 
     async def respond(request: web.BaseRequest) -> web.StreamResponse:
         try:
@@ -210,9 +208,7 @@ async def test_caller_that_goes_away_while_the_node_thinks_ends_the_request_ther
         writer.close()
 
     server = await asyncio.start_server(silent, "127.0.0.1", 0, ssl=serving)
-    passing = UpgradeAwareHandler(
-        NodeProxy(Objects(server.sockets[0].getsockname()[1]), trusting), lambda request: request.read()
-    )
+    passing = UpgradeAwareHandler(NodeProxy(Objects(server.sockets[0].getsockname()[1]), trusting))
     runner = web.ServerRunner(
         web.Server(lambda request: passing.connect(CALL, "", request), handler_cancellation=True), shutdown_timeout=0.1
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from node_api_rig import FixedJudge, NodeRig, asked
-from pykubelet.httpserver.reply import HttpError, Reply
+from pykubelet.httpserver.response import HttpError, HttpResponse
 from pykubelet.httpserver.spdy.connection import BytePipe
 from pykubelet.kubelet.pleg.pod_cache import CachedStatus
 from pykubelet.kubelet.server.handlers import StreamUpgrade
@@ -122,7 +122,7 @@ async def test_upgrades_are_agreed_on_before_anything_begins(tmp_path: Path) -> 
         assert isinstance(agreed, StreamUpgrade)
         assert isinstance(agreed.session, kind)
         refused = await front.answer(asked("GET", f"/{path}?output=1"))
-        assert isinstance(refused, Reply)
+        assert isinstance(refused, HttpResponse)
         assert refused.code == 400
 
 
@@ -133,6 +133,6 @@ async def test_failure_of_our_own_is_told_in_the_log_and_not_to_the_client(
     rig = NodeRig(tmp_path)
     front = rig.front(FixedJudge(("get", "proxy")), checks={"broken": lambda: 1 // 0 * ""})
     answer = await front.answer(asked("GET", "/healthz"))
-    assert isinstance(answer, Reply)
+    assert isinstance(answer, HttpResponse)
     assert (answer.code, b"ZeroDivision" in answer.body) == (500, False)
     assert "request failed" in caplog.text

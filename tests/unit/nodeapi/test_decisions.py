@@ -18,7 +18,7 @@ from pykubelet.api.generated.core import (
     ContainerStatus,
     PodStatus,
 )
-from pykubelet.httpserver.reply import HttpError
+from pykubelet.httpserver.response import HttpError
 from pykubelet.kubelet.server.auth import ExpiringCache, KubeletUser, attributes_of, user_of_certificate
 from pykubelet.kubelet.server.container_logs import LogUnavailable, log_options, logged_container
 from pykubelet.kubelet.server.handlers import health_page

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.httpserver.reply import HttpError
+from pykubelet.httpserver.response import HttpError
 from pykubelet.kubelet.server.streaming.negotiation import (
     Carrier,
     StreamProtocol,

@@ -6,7 +6,7 @@ import pytest
 
 from node_api_rig import FixedJudge, NodeRig, asked
 from pykubelet.api.serializer import decode_document
-from pykubelet.httpserver.reply import HttpError, Reply
+from pykubelet.httpserver.response import HttpError, HttpResponse
 from pykubelet.kubelet.server.auth import attributes_of
 from pykubelet.kubelet.server.routes import KubeletEndpoint, route
 from pykubelet.testing.build import pod
@@ -20,11 +20,11 @@ async def test_page_explains_a_pod_the_node_knows(tmp_path: Path) -> None:
     world.pods.update_pod(pod())
     front = world.front(FixedJudge(("get", "pods")))
     found = await front.answer(asked("GET", PATH))
-    assert isinstance(found, Reply)
+    assert isinstance(found, HttpResponse)
     told = decode_document(found.body)
     assert (found.code, told["name"], told["waitsFor"]["step"]) == (200, "web", "start")
     missing = await front.answer(asked("GET", "/pykubelet/why/default/other"))
-    assert isinstance(missing, Reply)
+    assert isinstance(missing, HttpResponse)
     assert (missing.code, missing.body) == (404, b"this node knows no pod default/other\n")
 
 

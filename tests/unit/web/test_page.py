@@ -13,14 +13,16 @@ from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.schema import Resource
 from pykubelet.api.scheme import CONFIG_MAPS, SECRETS
 from pykubelet.api.serializer import decode_document
+from pykubelet.httpserver.request import HttpRequest
+from pykubelet.httpserver.response import HttpResponse, HttpStream
 from pykubelet.testing.build import pod
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock
 from pykubelet.web.access import Sessions
 from pykubelet.web.object_pages import ObjectPages
-from pykubelet.web.page import MOST_STREAMS, PageAddress, PageRequest, WebPage, static_files
+from pykubelet.web.page import MOST_STREAMS, PageAddress, WebPage, static_files
 from pykubelet.web.pod_pages import PodPages
-from pykubelet.web.routes import KEEP_ALIVE, PageReply, PageStream
+from pykubelet.web.routes import KEEP_ALIVE
 from web_rig import PLACE, PORT, Browser, FeedRig, asked, told
 
 
@@ -47,15 +49,15 @@ class PageRig:
     async def _note(self) -> None:
         self.used += 1
 
-    async def get(self, target: str, **caller: str) -> PageReply:
+    async def get(self, target: str, **caller: str) -> HttpResponse:
         """A complete answer for the one who is signed in."""
         found = await self.page.answer(asked(target, **{"cookie": self.cookie, **caller}))
-        assert isinstance(found, PageReply)
+        assert isinstance(found, HttpResponse)
         return found
 
-    async def flow(self, target: str) -> PageStream:
+    async def flow(self, target: str) -> HttpStream:
         found = await self.page.answer(asked(target, cookie=self.cookie))
-        assert isinstance(found, PageStream)
+        assert isinstance(found, HttpStream)
         return found
 
 
@@ -86,10 +88,10 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("request_", "code"), REFUSED.values(), ids=REFUSED)
-async def test_what_is_not_for_this_caller_is_refused(request_: PageRequest, code: int) -> None:
+async def test_what_is_not_for_this_caller_is_refused(request_: HttpRequest, code: int) -> None:
     """In words, and with a code that says which of the checks it was."""
     found = await PageRig().page.answer(request_)
-    assert isinstance(found, PageReply)
+    assert isinstance(found, HttpResponse)
     assert found.code == code
 
 

@@ -8,7 +8,7 @@ Upstream: staging/src/k8s.io/apiserver/pkg/server/config.go (DefaultBuildHandler
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Container, Mapping
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, cast
 
@@ -21,8 +21,6 @@ from pykubelet.apiserver.filters.access import AccessFilter, attributes_of, sess
 from pykubelet.apiserver.filters.audit import AuditLog, AuditRecord
 from pykubelet.apiserver.filters.requestinfo import RequestInfo, request_info, served_at
 from pykubelet.apiserver.handlers.responsewriters import (
-    NO_SUCH_PAGE,
-    HttpResponse,
     Lines,
     answer_reply,
     error_reply,
@@ -34,7 +32,15 @@ from pykubelet.apiserver.handlers.responsewriters import (
 )
 from pykubelet.apiserver.nonresource import NonResourceHandler, NonResourceRequest
 from pykubelet.apiserver.request import ApiRequest, ApiResponse, AuthorizationAttributes, UserInfo, Verb, WatchStream
-from pykubelet.httpserver.request_target import NO_QUERY, RequestTarget, read_target
+from pykubelet.httpserver.request import (
+    NO_QUERY,
+    BodyTooLarge,
+    BodyUnreadable,
+    HttpRequest,
+    RequestTarget,
+    read_target,
+)
+from pykubelet.httpserver.response import NOT_FOUND, HttpResponse
 from pykubelet.kinds.kind import Kind
 
 log = get_logger(__name__)
@@ -54,18 +60,6 @@ class KindFinder(Protocol):
 
     def find(self, group: str, version: str, plural: str) -> Kind | None:
         """The row of a resource, or None if it is not served."""
-
-
-class ServerRequest(NamedTuple):
-    """An HTTP request: the body is read only once it is known that somebody may send it."""
-
-    method: str
-    target: str
-    headers: Mapping[str, str]
-    certificate: bytes | None
-    source: str
-    read_body: Callable[[], Awaitable[bytes]]
-    id: str
 
 
 class WatchResponse(NamedTuple):
@@ -117,7 +111,7 @@ class HandlerChain:
         self._connected = connected
         """Resources with subresources (`pods`, `exec`) that become a `Connection`."""
 
-    async def answer(self, asked: ServerRequest) -> tuple[ChainResponse, RequestContext]:
+    async def answer(self, asked: HttpRequest) -> tuple[ChainResponse, RequestContext]:
         """What to send. A Reply is counted already; whoever sends anything else calls `ended` when it is over."""
         exchange = RequestContext(self._clock.monotonic())
         outcome: ChainResponse
@@ -136,13 +130,13 @@ class HandlerChain:
         if exchange.kind is not None:
             self._counters.events_sent(exchange.kind, events)
 
-    def long_ended(self, asked: ServerRequest, exchange: RequestContext, code: int) -> None:
+    def long_ended(self, asked: HttpRequest, exchange: RequestContext, code: int) -> None:
         """A watch or a connection is over."""
         if exchange.kind is not None:
             self._counters.long_ended(exchange.kind)
         self.ended(asked, exchange, code)
 
-    def ended(self, asked: ServerRequest, exchange: RequestContext, code: int) -> None:
+    def ended(self, asked: HttpRequest, exchange: RequestContext, code: int) -> None:
         """Counts a request, and writes it down if it was a write."""
         seconds = self._clock.monotonic() - exchange.started
         if exchange.kind is not None:
@@ -169,7 +163,7 @@ class HandlerChain:
             )
         )
 
-    async def _outcome(self, asked: ServerRequest, exchange: RequestContext) -> ChainResponse:
+    async def _outcome(self, asked: HttpRequest, exchange: RequestContext) -> ChainResponse:
         target = read_target(asked.target)
         user, exchange.impersonator = self._gate.caller(asked.headers, asked.certificate)
         exchange.user = user
@@ -184,11 +178,11 @@ class HandlerChain:
             self._gate.check(session)
         served = self._served(found, asked.method)
         if served is None:
-            return NO_SUCH_PAGE
+            return NOT_FOUND
         exchange.kind = _kind(found, target)
         return await self._resource(asked, target, found, served, user)
 
-    async def _page(self, asked: ServerRequest, target: RequestTarget) -> HttpResponse:
+    async def _page(self, asked: HttpRequest, target: RequestTarget) -> HttpResponse:
         headers = asked.headers
         visit = NonResourceRequest(
             asked.method,
@@ -202,7 +196,7 @@ class HandlerChain:
             return page
         if self._pages.is_of_known_group(target.path):
             raise no_such_path()
-        return NO_SUCH_PAGE
+        return NOT_FOUND
 
     def _served(self, found: RequestInfo, method: str) -> Kind | None:
         """The row that serves a request; None for what nobody below this path ever served."""
@@ -219,7 +213,7 @@ class HandlerChain:
         return served
 
     async def _resource(
-        self, asked: ServerRequest, target: RequestTarget, found: RequestInfo, served: Kind, user: UserInfo
+        self, asked: HttpRequest, target: RequestTarget, found: RequestInfo, served: Kind, user: UserInfo
     ) -> ChainResponse:
         headers, query = asked.headers, target.query
         form = object_form(headers.get("Accept", ""), stream=found.verb == "watch")
@@ -247,7 +241,7 @@ class HandlerChain:
 
 
 def _call(
-    asked: ServerRequest, target: RequestTarget, found: RequestInfo, served: Kind, user: UserInfo, body: bytes
+    asked: HttpRequest, target: RequestTarget, found: RequestInfo, served: Kind, user: UserInfo, body: bytes
 ) -> ApiRequest:
     return ApiRequest(
         user=user,
@@ -275,11 +269,15 @@ def _kind(found: RequestInfo, target: RequestTarget) -> metrics.RequestLabels:
     )
 
 
-def error_response(error: Exception, asked: ServerRequest) -> HttpResponse:
+def error_response(error: Exception, asked: HttpRequest) -> HttpResponse:
     """An error as the client wants to see it; what is no answer of ours is told in the log and not to the client."""
     headers = asked.headers
     if isinstance(error, RecursionError):
         error = BadRequest("the request is nested too deep")
+    elif isinstance(error, BodyTooLarge):
+        error = limits.too_large()
+    elif isinstance(error, BodyUnreadable):
+        error = BadRequest("the body of the request could not be read")
     elif not isinstance(error, ApiError):
         log.error("request failed", error=error, method=asked.method, target=asked.target[:200], id=asked.id)
         error = InternalError(f"Internal error occurred: see the server's log, {asked.id}")

@@ -40,6 +40,7 @@ from pykubelet.api.errors import ApiError, NotAcceptable
 from pykubelet.api.serializer import Document, decode_document, encode, indented
 from pykubelet.api.yaml.write import to_yaml
 from pykubelet.apiserver.request import ApiResponse, SerializedEvent
+from pykubelet.httpserver.response import HttpResponse
 from pykubelet.kinds.kind import Kind
 
 META_GROUP = "meta.k8s.io"
@@ -237,26 +238,7 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-JSON = "application/json"
 YAML = "application/yaml"
-TEXT = "text/plain; charset=utf-8"
-
-
-class HttpResponse(NamedTuple):
-    """Code, body, and headers beside those that every answer has."""
-
-    code: int
-    body: bytes
-    content_type: str = JSON
-    headers: tuple[tuple[str, str], ...] = ()
-
-
-def text_reply(code: int, text: str) -> HttpResponse:
-    """Plain text, which a browser must not take for anything else."""
-    return HttpResponse(code, text.encode(), TEXT, (("X-Content-Type-Options", "nosniff"),))
-
-
-NO_SUCH_PAGE = text_reply(404, "404 page not found\n")
 
 
 def document_reply(document: Document, form: ResponseFormat, *, pretty: bool, code: int = 200) -> HttpResponse:

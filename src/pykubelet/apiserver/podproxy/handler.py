@@ -33,7 +33,7 @@ Upstream: staging/src/k8s.io/apimachinery/pkg/util/proxy/upgradeaware.go, Go's n
 import asyncio
 import re
 import ssl
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from typing import NamedTuple, Protocol
 
@@ -57,6 +57,7 @@ from pykubelet.api.errors import (
 )
 from pykubelet.api.field_errors import go_quote
 from pykubelet.api.serializer import Document
+from pykubelet.apiserver.filters import limits
 from pykubelet.apiserver.podproxy.location import (
     ProxyTarget,
     Query,
@@ -69,8 +70,9 @@ from pykubelet.apiserver.podproxy.location import (
 )
 from pykubelet.apiserver.request import ApiRequest
 from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey
-from pykubelet.httpserver.request_target import pairs, read_target
-from pykubelet.httpserver.server import HijackedResponse, hijack
+from pykubelet.httpserver.request import pairs, read_target
+from pykubelet.httpserver.server import read_body
+from pykubelet.httpserver.upgrade import HijackedResponse, hijack
 
 # Never passed on: what proves to us who asks is nobody else's, and the next hop has a connection of its own.
 _KEPT_BACK_FAMILIES = ("impersonate-", "x-remote-", "x-forwarded-", "proxy-")
@@ -330,14 +332,11 @@ async def short_text(source: asyncio.StreamReader, head: bytes, most_bytes: int)
     return body.decode(errors="replace")
 
 
-ReadBody = Callable[[web.BaseRequest], Awaitable[bytes]]
-
-
 class UpgradeAwareHandler:
     """Answers requests by passing them on."""
 
-    def __init__(self, proxy: NodeProxy, read_body: ReadBody) -> None:
-        self._proxy, self._read_body = proxy, read_body
+    def __init__(self, proxy: NodeProxy) -> None:
+        self._proxy = proxy
 
     async def connect(self, call: ApiRequest, rest: str, request: web.BaseRequest) -> web.StreamResponse:
         """Connect the caller to where the call leads; raises ApiError as long as nothing is sent."""
@@ -351,7 +350,7 @@ class UpgradeAwareHandler:
         upgrades = bool(asked_upgrade(headers))
         if call.subresource in UPGRADED and not upgrades:
             raise BadRequest("Upgrade request required")
-        body = await self._read_body(request)
+        body = await read_body(request, limits.MAX_BODY_BYTES)
         server = await self._proxy.open(target)
         with closing(server.writer):
             head = await self._proxy.ask(

@@ -40,7 +40,7 @@ from pykubelet.api.errors import ApiError
 from pykubelet.api.generated.authentication import TokenReview, TokenReviewSpec
 from pykubelet.api.generated.authorization import ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec
 from pykubelet.api.scheme import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS, TypedKind
-from pykubelet.httpserver.reply import HttpError
+from pykubelet.httpserver.response import HttpError
 
 _VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 # Tried first, with the general right to everything behind them.

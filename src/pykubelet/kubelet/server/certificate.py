@@ -9,7 +9,6 @@ Upstream: pkg/kubelet/server/server.go and cmd/kubelet/app/server.go (Initialize
 import asyncio
 import ipaddress
 import os
-import socket
 import ssl
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
@@ -44,11 +43,6 @@ class ServingFiles(NamedTuple):
 
     certificate: Path
     key: Path
-
-
-def listen(address: str, port: int) -> socket.socket:
-    """A socket that takes connections; OSError if the address is not ours or the port is taken."""
-    return socket.create_server((address, port), family=socket.AF_INET6 if ":" in address else socket.AF_INET)
 
 
 def server_context(files: ServingFiles, client_authority: PemSource | None) -> ssl.SSLContext:

@@ -19,7 +19,7 @@ Upstream: validateContainerLogStatus in pkg/kubelet/kubelet_pods.go
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -29,7 +29,7 @@ from pykubelet.api.field_errors import go_quote
 from pykubelet.api.generated.core import ContainerStatus, Pod, PodStatus
 from pykubelet.api.pods import AnyContainer, PodUid
 from pykubelet.api.times import parse_time
-from pykubelet.httpserver.reply import HttpError
+from pykubelet.httpserver.response import TEXT, HttpError, HttpStream
 from pykubelet.kubelet.logs.log_directory import pod_names
 from pykubelet.kubelet.logs.log_lines import LogQuery
 from pykubelet.kubelet.logs.log_reader import Write, copy_log
@@ -166,12 +166,6 @@ def _ago(now: datetime, seconds: int) -> datetime | None:
         return None
 
 
-class ContainerLogOutput(NamedTuple):
-    """A log that is there; `copy` writes it until its end, or, if it is followed, that of its container."""
-
-    copy: Callable[[Write], Awaitable[None]]
-
-
 class ContainerLogs:
     """Opens logs."""
 
@@ -181,7 +175,7 @@ class ContainerLogs:
         self._pods, self._statuses, self._looks = pods, statuses, looks
         self._paths, self._clock = paths, clock
 
-    async def open(self, route: KubeletRoute, query: Sequence[tuple[str, str]]) -> ContainerLogOutput:
+    async def open(self, route: KubeletRoute, query: Sequence[tuple[str, str]]) -> HttpStream:
         """The log of a container; raises Refused."""
         options = log_options(query, self._clock.now())
         pod = self._pods.pod_by_name(route.namespace, route.pod)
@@ -198,7 +192,7 @@ class ContainerLogs:
         async def copy(write: Write) -> None:
             await copy_log(path, options.query, write, ended=lambda: self._ended(uid, container.id))
 
-        return ContainerLogOutput(copy)
+        return HttpStream(TEXT, copy)
 
     def _meant(self, pod: Pod, name: str, *, previous: bool) -> RuntimeContainer:
         uid = pod.metadata.uid

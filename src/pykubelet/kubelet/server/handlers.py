@@ -15,7 +15,7 @@ The health page: all checks, or one alone.
 Upstream: InstallDefaultHandlers in pkg/kubelet/server/server.go
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -25,17 +25,18 @@ from pykubelet.api.generated.core import Pod, PodStatus
 from pykubelet.api.pods import is_static_pod
 from pykubelet.api.serializer import Document, encode
 from pykubelet.httpserver.healthz import Check, health_of_all, health_of_one
-from pykubelet.httpserver.reply import NOT_FOUND, HttpError, Reply, text_reply
+from pykubelet.httpserver.request import BodyTooLarge, BodyUnreadable, HttpRequest
+from pykubelet.httpserver.response import NOT_FOUND, HttpError, HttpResponse, HttpStream, text_response
 from pykubelet.kubelet.server.auth import KubeletAuth
-from pykubelet.kubelet.server.container_logs import ContainerLogOutput, ContainerLogs
+from pykubelet.kubelet.server.container_logs import ContainerLogs
 from pykubelet.kubelet.server.pod_commands import PodCommands
 from pykubelet.kubelet.server.routes import KubeletEndpoint, KubeletRoute, KubeletTarget, pairs, read_target, route
 from pykubelet.kubelet.server.streaming.negotiation import (
     Carrier,
     StreamProtocol,
-    UpgradeOffer,
     agree_on_command,
     agree_on_forward,
+    offer_of,
 )
 from pykubelet.kubelet.server.streaming.session import CommandSession, ForwardSession
 from pykubelet.kubelet.stats.metrics import MetricsCollector, metric_page
@@ -50,12 +51,12 @@ from pykubelet.kubelet.stats.summary import running_containers
 from pykubelet.runtimes.protocol import RuntimeFailure, RuntimePod
 
 
-def health_page(check: str, query: Sequence[tuple[str, str]], checks: Mapping[str, Check]) -> Reply:
+def health_page(check: str, query: Sequence[tuple[str, str]], checks: Mapping[str, Check]) -> HttpResponse:
     """The answer of all checks, or of the one that is named."""
     if check and check not in checks:
         return NOT_FOUND
     found = health_of_one(check, checks) if check else health_of_all("healthz", query, checks)
-    return text_reply(found.code, found.text)
+    return text_response(found.code, found.text)
 
 
 def wanted_pods(pods: Iterable[Pod], status_of: Callable[[str], PodStatus | None]) -> Document:
@@ -89,19 +90,6 @@ def _running_pod(pod: RuntimePod) -> Document:
 log = get_logger(__name__)
 
 
-class KubeletRequest(NamedTuple):
-    """An HTTP request; its body is read only by who needs it."""
-
-    method: str
-    target: str
-    authorization: str
-    certificate: bytes | None
-    """The client's, in DER, if TLS has checked one."""
-    offer: UpgradeOffer
-    is_form: bool
-    read_body: Callable[[], Awaitable[bytes]]
-
-
 class StreamUpgrade(NamedTuple):
     """A connection that goes on: what it is for, and what will be spoken over it."""
 
@@ -109,7 +97,7 @@ class StreamUpgrade(NamedTuple):
     agreement: StreamProtocol
 
 
-Outcome = Reply | ContainerLogOutput | StreamUpgrade
+Outcome = HttpResponse | HttpStream | StreamUpgrade
 
 
 class KubeletPages:
@@ -133,15 +121,15 @@ class KubeletPages:
         self._checks: dict[str, Check] = {"ping": lambda: "", "log": lambda: "", **checks}
         self._collectors, self._probe_collectors = tuple(collectors), tuple(probe_collectors)
 
-    async def answer(self, found: KubeletRoute, target: KubeletTarget) -> Reply:
+    async def answer(self, found: KubeletRoute, target: KubeletTarget) -> HttpResponse:
         """A page; raises Refused or RuntimeFailure."""
         match found.page:
             case KubeletEndpoint.HEALTH:
                 return health_page(found.check, target.query, self._checks)
             case KubeletEndpoint.PODS:
-                return Reply(200, encode(wanted_pods(self._pods.pods(), self._statuses.pod_status)))
+                return HttpResponse(200, encode(wanted_pods(self._pods.pods(), self._statuses.pod_status)))
             case KubeletEndpoint.RUNNING_PODS:
-                return Reply(200, encode(running_pods(await self._runtime.pods())))
+                return HttpResponse(200, encode(running_pods(await self._runtime.pods())))
             case KubeletEndpoint.WHY:
                 return self._why(found)
             case KubeletEndpoint.SUMMARY:
@@ -155,11 +143,11 @@ class KubeletPages:
             case _:
                 return await self._stats.own_page(self._collectors)
 
-    def _why(self, found: KubeletRoute) -> Reply:
+    def _why(self, found: KubeletRoute) -> HttpResponse:
         explanation = self._explanations.explain(found.namespace, found.pod)
         if explanation is None:
             raise HttpError(404, f"this node knows no pod {found.namespace}/{found.pod}\n")
-        return Reply(200, encode(explanation))
+        return HttpResponse(200, encode(explanation))
 
 
 class KubeletHandlers:
@@ -177,36 +165,47 @@ class KubeletHandlers:
         self._gate, self._pages, self._logs, self._commands = gate, pages, logs, commands
         self._debugging = debugging
 
-    async def answer(self, asked: KubeletRequest) -> Outcome:
+    async def answer(self, request: HttpRequest) -> Outcome:
         """What to send; whatever goes wrong becomes a Reply."""
         try:
-            target = read_target(asked.target)
-            await self._gate.check(asked.method, target.path, asked.authorization, asked.certificate)
-            found = route(asked.method, target.path, debugging=self._debugging)
-            return await self._outcome(asked, target, found)
+            target = read_target(request.target)
+            await self._gate.check(
+                request.method, target.path, request.headers.get("Authorization", ""), request.certificate
+            )
+            found = route(request.method, target.path, debugging=self._debugging)
+            return await self._outcome(request, target, found)
         except HttpError as refused:
             return refused.reply
+        except BodyTooLarge:
+            return text_response(413, "the body of the request is too large")
+        except BodyUnreadable:
+            return text_response(400, "the body of the request could not be read")
         except RuntimeFailure as error:
-            return text_reply(500, error.message)
+            return text_response(500, error.message)
         except Exception as error:  # noqa: BLE001  whatever it is, the client gets an answer and the node goes on
-            log.error("request failed", error=error, method=asked.method, target=asked.target[:200])
-            return text_reply(500, "Internal Server Error: see the node's log")
+            log.error("request failed", error=error, method=request.method, target=request.target[:200])
+            return text_response(500, "Internal Server Error: see the node's log")
 
-    async def _outcome(self, asked: KubeletRequest, target: KubeletTarget, found: KubeletRoute) -> Outcome:
+    async def _outcome(self, request: HttpRequest, target: KubeletTarget, found: KubeletRoute) -> Outcome:
         query = target.query
         match found.page:
             case KubeletEndpoint.LOGS:
                 return await self._logs.open(found, query)
             case KubeletEndpoint.EXEC:
-                return StreamUpgrade(self._commands.exec(found, query), agree_on_command(asked.offer))
+                return StreamUpgrade(self._commands.exec(found, query), agree_on_command(offer_of(request.headers)))
             case KubeletEndpoint.ATTACH:
-                return StreamUpgrade(self._commands.attach(found, query), agree_on_command(asked.offer))
+                return StreamUpgrade(self._commands.attach(found, query), agree_on_command(offer_of(request.headers)))
             case KubeletEndpoint.PORT_FORWARD:
-                agreement = agree_on_forward(asked.offer)
+                agreement = agree_on_forward(offer_of(request.headers))
                 has_channels = agreement.carrier is Carrier.CHANNELS
                 return StreamUpgrade(self._commands.forward(found, query, is_web_socket=has_channels), agreement)
             case KubeletEndpoint.RUN:
-                form = pairs((await asked.read_body()).decode(errors="replace")) if asked.is_form else ()
+                form = pairs((await request.read_body()).decode(errors="replace")) if _is_form(request) else ()
                 return await self._commands.run(found, (*form, *query))
             case _:
                 return await self._pages.answer(found, target)
+
+
+def _is_form(request: HttpRequest) -> bool:
+    content_type = request.headers.get("Content-Type", "").partition(";")[0]
+    return content_type.strip().lower() == "application/x-www-form-urlencoded"

@@ -11,7 +11,7 @@ from pykubelet.api.field_errors import go_quote
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.pods import PodUid, pod_label
 from pykubelet.api.serializer import Document
-from pykubelet.httpserver.reply import JSON, HttpError, Reply
+from pykubelet.httpserver.response import JSON, HttpError, HttpResponse
 from pykubelet.kubelet.server.container_logs import find_container
 from pykubelet.kubelet.server.routes import KubeletRoute
 from pykubelet.kubelet.server.streaming.session import (
@@ -117,7 +117,7 @@ class PodCommands:
 
         return ForwardSession(ports, forward)
 
-    async def run(self, route: KubeletRoute, query: Query) -> Reply:
+    async def run(self, route: KubeletRoute, query: Query) -> HttpResponse:
         """What a command prints; raises Refused."""
         container_id = self._container_id(self._pod(route), route)
         command = first_value(query, "cmd").split(" ")
@@ -130,7 +130,7 @@ class PodCommands:
         if outcome.exit_code != 0:
             errors = outcome.errors.decode(errors="replace")
             raise HttpError(500, f"command '{' '.join(command)}' exited with {outcome.exit_code}: {errors}")
-        return Reply(200, outcome.output, JSON)
+        return HttpResponse(200, outcome.output, JSON)
 
     def _pod(self, route: KubeletRoute) -> Pod:
         pod = self._pods.pod_by_name(route.namespace, route.pod)

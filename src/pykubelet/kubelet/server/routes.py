@@ -14,8 +14,9 @@ from enum import Enum
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from pykubelet.httpserver import request_target
-from pykubelet.httpserver.reply import NOT_FOUND, HttpError
+from pykubelet.httpserver.request import pairs as query_pairs
+from pykubelet.httpserver.request import split_target
+from pykubelet.httpserver.response import NOT_FOUND, HttpError
 
 DISABLED = "Debug endpoints are disabled.\n"
 
@@ -153,7 +154,7 @@ class KubeletTarget(NamedTuple):
 
 def read_target(raw: str) -> KubeletTarget:
     """The parts of a request's target; Refused if it is no path."""
-    path, _, query = request_target.text_of(raw).partition("#")[0].partition("?")
+    path, query = split_target(raw)
     if not path.startswith("/"):
         raise HttpError(400, "the target of a request is a path")
     return KubeletTarget(path, pairs(query))
@@ -163,4 +164,4 @@ def pairs(query: str) -> tuple[tuple[str, str], ...]:
     """The pairs of a query or a form; Refused if there are too many."""
     if query.count("&") >= _MOST_PARAMETERS:
         raise HttpError(400, "the query has too many parameters")
-    return tuple(request_target.pairs(query))
+    return tuple(query_pairs(query))

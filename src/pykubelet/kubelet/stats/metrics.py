@@ -8,7 +8,7 @@ Pages in the text format of Prometheus; its library is imported when somebody re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from pykubelet.httpserver.reply import Reply
+from pykubelet.httpserver.response import HttpResponse
 from pykubelet.kubelet.stats.machine_usage import MachineUsage
 from pykubelet.kubelet.stats.summary import running_containers, total
 from pykubelet.runtimes.protocol import ContainerResourceUsage, RuntimeContainer, RuntimePod
@@ -145,7 +145,7 @@ class MetricFamilies:
         return self._families
 
 
-def metric_page(collectors: Iterable[MetricsCollector], *, with_process: bool = False) -> Reply:
+def metric_page(collectors: Iterable[MetricsCollector], *, with_process: bool = False) -> HttpResponse:
     """The page of what collectors tell; `with_process`, also what this process uses."""
     from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector, generate_latest
 
@@ -155,4 +155,4 @@ def metric_page(collectors: Iterable[MetricsCollector], *, with_process: bool = 
         PlatformCollector(registry=registry)
     for collector in collectors:
         registry.register(collector)
-    return Reply(200, generate_latest(registry), CONTENT_TYPE)
+    return HttpResponse(200, generate_latest(registry), CONTENT_TYPE)

@@ -18,7 +18,7 @@ from pykubelet.aio.log import get_logger
 from pykubelet.api.generated.core import Pod, PodStatus
 from pykubelet.api.pods import PodUid
 from pykubelet.api.serializer import Document, encode
-from pykubelet.httpserver.reply import HttpError, Reply
+from pykubelet.httpserver.response import HttpError, HttpResponse
 from pykubelet.kubelet.logs.log_directory import PodNames
 from pykubelet.kubelet.stats.machine_usage import MachineUsage
 from pykubelet.kubelet.stats.metrics import (
@@ -134,24 +134,24 @@ class StatsProvider:
         self._node_name, self._machine, self._runtime, self._usages = node_name, machine, runtime, usages
         self._rates = CpuRates()
 
-    async def summary_page(self) -> Reply:
+    async def summary_page(self) -> HttpResponse:
         """The page /stats/summary; raises Refused."""
         reading = await self._read()
         if reading.has_failed:
             raise HttpError(500, "failed to list pod stats: the runtime does not answer")
         self._rates.keep([NODE_KEY, *(one.id for pod in reading.pods for one in running_containers(pod))])
         rate = self._rates.nano_cores
-        return Reply(200, encode(summary(self._node_name, reading.machine, reading.pods, reading.usages, rate)))
+        return HttpResponse(200, encode(summary(self._node_name, reading.machine, reading.pods, reading.usages, rate)))
 
-    async def resource_page(self) -> Reply:
+    async def resource_page(self) -> HttpResponse:
         """The page /metrics/resource."""
         return metric_page([MetricFamilies(resource_families(await self._read()))])
 
-    async def cadvisor_page(self) -> Reply:
+    async def cadvisor_page(self) -> HttpResponse:
         """The page /metrics/cadvisor."""
         return metric_page([MetricFamilies(cadvisor_families(await self._read()))])
 
-    async def own_page(self, collectors: Iterable[MetricsCollector]) -> Reply:
+    async def own_page(self, collectors: Iterable[MetricsCollector]) -> HttpResponse:
         """The page /metrics: this process, what runs, and what collectors tell."""
         reading = await self._read()
         own = MetricFamilies(_own_families(self._node_name, reading.pods))

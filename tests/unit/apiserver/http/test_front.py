@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any
 
 import pytest
+from multidict import CIMultiDict
 
 from pykubelet.apiserver.filters.access import AccessFilter
 from pykubelet.apiserver.filters.chain import (
@@ -14,12 +15,10 @@ from pykubelet.apiserver.filters.chain import (
     HandlerChain,
     ProxiedRequest,
     RequestContext,
-    ServerRequest,
     WatchResponse,
 )
 from pykubelet.apiserver.filters.limits import MAX_WRITES_IN_FLIGHT, REQUEST_SECONDS, MaxInFlight
 from pykubelet.apiserver.filters.metrics import ApiServerMetrics, StorageFigures
-from pykubelet.apiserver.handlers.responsewriters import HttpResponse
 from pykubelet.apiserver.nonresource import NonResourceHandler
 from pykubelet.apiserver.registry import BUILT_IN_KINDS, ServedKinds
 from pykubelet.apiserver.request import (
@@ -33,6 +32,8 @@ from pykubelet.apiserver.request import (
     UserInfo,
     WatchStream,
 )
+from pykubelet.httpserver.request import HttpRequest
+from pykubelet.httpserver.response import HttpResponse
 from pykubelet.testing.virtual_time import VirtualClock
 
 ADMIN = UserInfo("admin", (MASTERS,))
@@ -44,8 +45,8 @@ async def no_body() -> bytes:
     return b"{}"
 
 
-def asked(method: str, target: str, body: Callable[[], Awaitable[bytes]] = no_body, **headers: str) -> ServerRequest:
-    return ServerRequest(method, target, headers, None, "127.0.0.1", body, "id-1")
+def asked(method: str, target: str, body: Callable[[], Awaitable[bytes]] = no_body, **headers: str) -> HttpRequest:
+    return HttpRequest(method, target, CIMultiDict(headers), None, "127.0.0.1", body, "id-1")
 
 
 class World:

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from pykubelet.api.errors import MethodNotAllowed, NotAcceptable
-from pykubelet.apiserver.handlers.responsewriters import HttpResponse
 from pykubelet.apiserver.nonresource import NonResourceHandler, NonResourceRequest
 from pykubelet.apiserver.registry import BUILT_IN_KINDS, ServedKinds
-from pykubelet.httpserver.request_target import read_target
+from pykubelet.httpserver.request import read_target
+from pykubelet.httpserver.response import HttpResponse
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.errors import BadRequest
-from pykubelet.httpserver.request_target import pairs, read_query, read_target
+from pykubelet.httpserver.request import pairs, read_query, read_target
 
 
 @pytest.mark.parametrize(

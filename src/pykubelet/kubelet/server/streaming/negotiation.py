@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from pykubelet.httpserver.reply import HttpError
+from multidict import MultiMapping
+
+from pykubelet.httpserver.response import HttpError
 from pykubelet.kubelet.server.streaming.wsstream import ChannelProtocol
 
 SPDY = "SPDY/3.1"
@@ -49,6 +51,16 @@ class UpgradeOffer(NamedTuple):
     def is_web_socket(self) -> bool:
         """Whether the client wants a WebSocket."""
         return self.upgrade.lower() == "websocket" and "upgrade" in self.connection.lower()
+
+
+def offer_of(headers: MultiMapping[str]) -> UpgradeOffer:
+    """What the headers of a request offer."""
+    return UpgradeOffer(
+        headers.get("Connection", ""),
+        headers.get("Upgrade", ""),
+        listed(headers.getall("Sec-WebSocket-Protocol", ())),
+        listed(headers.getall("X-Stream-Protocol-Version", ())),
+    )
 
 
 def listed(values: Sequence[str]) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from typing import NamedTuple, Protocol
 
 from pykubelet.api.field_errors import go_quote
 from pykubelet.api.serializer import Document, encode
-from pykubelet.httpserver.reply import HttpError
+from pykubelet.httpserver.response import HttpError
 from pykubelet.runtimes.protocol import ByteReader, ExecSession, PortForwardConnection, RuntimeFailure
 
 

@@ -1,0 +1,107 @@
+"""Connections after HTTP: hijacked ones that carry bytes, and WebSockets that carry messages.
+
+Upstream: staging/src/k8s.io/apimachinery/pkg/util/httpstream/spdy/upgrade.go, staging/src/k8s.io/apimachinery/pkg/util/httpstream/wsstream/conn.go
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from aiohttp import WSMsgType, web
+from aiohttp.abc import AbstractStreamWriter
+
+_CHUNK_BYTES = 64 * 1024
+
+Touch = Callable[[], None]
+"""Called for everything that is sent or received."""
+
+
+def hijack(request: web.BaseRequest) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Take the connection of a request away from HTTP; afterwards its handler returns a `HijackedResponse`."""
+    transport = request.transport
+    if transport is None:
+        raise ConnectionResetError("the client has disconnected")
+    reader = asyncio.StreamReader()
+    protocol = _HijackedProtocol(reader, transport.get_protocol())
+    transport.set_protocol(protocol)
+    protocol.connection_made(transport)
+    return reader, asyncio.StreamWriter(transport, protocol, reader, asyncio.get_running_loop())
+
+
+class _HijackedProtocol(asyncio.StreamReaderProtocol):
+    """Passes bytes to a reader; aiohttp's own protocol still learns that the connection is closed."""
+
+    def __init__(self, reader: asyncio.StreamReader, http: asyncio.BaseProtocol) -> None:
+        super().__init__(reader)
+        self._http = http
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._http.connection_lost(exc)
+
+
+class HijackedResponse(web.StreamResponse):
+    """Returned to aiohttp for a hijacked connection: nothing is left to send."""
+
+    def __init__(self, request: web.BaseRequest, *, code: int = 200) -> None:
+        super().__init__(status=code)
+        self.force_close()
+        if request.transport is not None:
+            request.transport.close()
+
+    async def prepare(self, _request: web.BaseRequest) -> AbstractStreamWriter | None:
+        return None
+
+    async def write_eof(self, _data: bytes | bytearray | memoryview = b"") -> None:
+        return
+
+
+class HijackedLink:
+    """The bytes of a hijacked connection. Implements ByteLink."""
+
+    def __init__(self, request: web.BaseRequest, touch: Touch) -> None:
+        self._reader, self._writer = hijack(request)
+        self._touch = touch
+
+    async def read(self) -> bytes:
+        data = await self._reader.read(_CHUNK_BYTES)
+        self._touch()
+        return data
+
+    async def write(self, data: bytes) -> None:
+        self._touch()
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def linger(self, seconds: float) -> None:
+        """Read until the client closes, so that data it still sends does not reset what it has not read yet."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while await self.read():
+                    pass
+
+
+class WebSocketLink:
+    """The messages of a WebSocket. Implements MessageLink."""
+
+    def __init__(self, web_socket: web.WebSocketResponse, touch: Touch) -> None:
+        self._web_socket, self._touch = web_socket, touch
+
+    async def receive(self) -> bytes | None:
+        """One message; None when the client has closed the connection."""
+        message = await self._web_socket.receive()
+        self._touch()
+        if message.type is WSMsgType.BINARY:
+            binary: bytes = message.data
+            return binary
+        if message.type is WSMsgType.TEXT:
+            return str(message.data).encode()
+        return None
+
+    async def send(self, message: bytes, *, is_text: bool = False) -> None:
+        """Send one message; ConnectionError if the client is gone."""
+        self._touch()
+        if is_text:
+            await self._web_socket.send_str(message.decode())
+        else:
+            await self._web_socket.send_bytes(message)
