@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.kubelet.prober.grpc_probe import UnaryResponse, connect_timeout, judge, request_message, serving_status
+from pykubelet.kubelet.prober.grpc_probe import (
+    UnaryResponse,
+    connect_timeout,
+    probe_result,
+    request_message,
+    serving_status,
+)
 from pykubelet.kubelet.prober.tcp_probe import ProbeAttempt, ProbeState
 
 HEALTHY = ProbeAttempt(ProbeState.SUCCESS, "service healthy")
@@ -39,7 +45,7 @@ HEALTHY = ProbeAttempt(ProbeState.SUCCESS, "service healthy")
 )
 def test_answer_is_judged_in_upstream_words(answer: UnaryResponse, state: ProbeState, output: str) -> None:
     """Only SERVING is healthy."""
-    assert judge(answer, 90) == ProbeAttempt(state, output)
+    assert probe_result(answer, 90) == ProbeAttempt(state, output)
 
 
 def test_unreached_server_is_a_failure_in_upstream_words() -> None:
