@@ -15,16 +15,16 @@ from pykubelet.aio.tasks import background_task, running, with_ready_event
 from pykubelet.api.generated.certificates import CertificateSigningRequest
 from pykubelet.api.schema import CERTIFICATE_SIGNING_REQUESTS as CSRS
 from pykubelet.api.scheme import CERTIFICATE_SIGNING_REQUESTS
-from pykubelet.client.certificates.csr import CsrClient, client_template, key_pem
+from pykubelet.client.certificates.csr import client_template, key_pem
 from pykubelet.client.certificates.manager import CertificateManager
 from pykubelet.client.certificates.store import CertificatePair, CertificateStore
-from pykubelet.client.interface import PatchType
+from pykubelet.client.interface import Client, PatchType
 from pykubelet.controllers.certificates.certificate_controller import CertificateCleaner, status_patch, with_condition
 from pykubelet.controllers.certificates.signer import CertificateSigner
 from pykubelet.testing.local_api import local_api
 from pykubelet.testing.virtual_time import VirtualClock
 
-WISH = client_template("n1")
+TEMPLATE = client_template("n1")
 HOUR = 3600.0
 CLOCK = VirtualClock()
 
@@ -73,10 +73,10 @@ async def deciding(bench: Bench, person: Person) -> AsyncIterator[None]:
 class Node:
     """Keeps a certificate, and the files it was told of."""
 
-    def __init__(self, client: CsrClient, folder: Path) -> None:
-        self.files, self.told = CertificateStore(folder / "pki", WISH.file_name), 0
+    def __init__(self, client: Client, folder: Path) -> None:
+        self.files, self.told = CertificateStore(folder / "pki", TEMPLATE.file_name), 0
         self._keeper = CertificateManager(
-            client=client, wish=WISH, files=self.files, clock=CLOCK, changed=self._changed, rand=lambda: 0.5
+            client=client, template=TEMPLATE, files=self.files, clock=CLOCK, changed=self._changed, rand=lambda: 0.5
         )
 
     def _changed(self, path: Path) -> None:
@@ -114,7 +114,7 @@ async def test_certificate_is_renewed_before_it_is_over(bench: Bench, tmp_path: 
 async def test_stored_certificate_is_used_again(bench: Bench, tmp_path: Path) -> None:
     """A node that starts again asks for nothing while it lasts."""
     node, person = Node(bench.client, tmp_path), Person(bench)
-    node.files.replace(certificate_pem(WISH, at=CLOCK.now()), key_pem(a_key()), now=CLOCK.now())
+    node.files.replace(certificate_pem(TEMPLATE, at=CLOCK.now()), key_pem(a_key()), now=CLOCK.now())
     async with deciding(bench, person), node.running() as ready:
         await ready.wait()
         await asyncio.sleep(3 * HOUR)

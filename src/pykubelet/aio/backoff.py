@@ -1,13 +1,10 @@
-"""How long to wait before the next try.
+"""Exponential backoff: a rule for growing delays, a counter of retries, and delays by key.
 
-The delay grows by a factor up to a limit, with jitter so that many clients do not come back in step, and starts over
-once things have gone well for a while. Randomness is passed in, so a test can fix it.
+Delays grow by a factor up to a limit, with jitter so that many clients do not retry in step. Time and randomness are
+parameters, so that tests can fix them. `KeyedBackoff` starts over for a key after a quiet period.
 
-Growing delays by key: twice as long each time, up to a limit; after a quiet spell they begin anew.
-
-Every answer depends on the time that is passed in, so this is as good as pure. The event is what the delay counts
-from; whether a quiet spell is over is judged by how long after the last `advance` the event came.
-Upstream: staging/src/k8s.io/client-go/util/flowcontrol/backoff.go.
+Upstream: staging/src/k8s.io/client-go/util/flowcontrol/backoff.go,
+staging/src/k8s.io/apimachinery/pkg/util/wait/backoff.go
 """
 
 import random  # noqa: TID251  the one place that draws random numbers
@@ -17,14 +14,14 @@ from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
 Random = Callable[[], float]
-"""Gives a number in [0, 1)."""
-
+"""Returns a number in [0, 1)."""
 system_random: Random = random.Random().random  # noqa: S311  spreads load, guards nothing
+K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backoff:
-    """A rule: first delay, growth, limit, jitter as a share of the delay added on top."""
+    """The rule: first delay, growth factor, limit, and jitter as a share of the delay that is added on top."""
 
     first_seconds: float
     limit_seconds: float
@@ -32,30 +29,27 @@ class Backoff:
     jitter: float = 0.0
 
     def delay_seconds(self, failures: int, rand: Random = system_random) -> float:
-        """The wait after so many failures in a row (1 = the first)."""
+        """The delay after this many consecutive failures (1 is the first)."""
         # The exponent is capped: a year of failures must not overflow a float.
         grown = self.first_seconds * self.factor ** min(max(failures, 1) - 1, 64)
         return min(grown, self.limit_seconds) * (1 + self.jitter * rand())
 
 
 class Retries:
-    """Counts failures in a row under one `Backoff` rule; owned by one task."""
+    """Counts consecutive failures under one `Backoff` rule. Owned by one task."""
 
     def __init__(self, rule: Backoff, rand: Random = system_random) -> None:
         self._rule, self._rand = rule, rand
         self.failures = 0
 
     def next_delay_seconds(self) -> float:
-        """Record a failure; how long to wait now."""
+        """Record a failure and return the delay before the next attempt."""
         self.failures += 1
         return self._rule.delay_seconds(self.failures, self._rand)
 
     def reset(self) -> None:
-        """Record a success."""
+        """Record a success: the next failure is the first again."""
         self.failures = 0
-
-
-K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +59,10 @@ class _KeyDelay:
 
 
 class KeyedBackoff(Generic[K]):
-    """One delay per key; `forgotten_after_seconds` is the quiet spell, twice the limit unless given."""
+    """One delay per key, doubled at each `advance`.
+
+    `forgotten_after_seconds` is the quiet period, by default twice the limit.
+    """
 
     def __init__(
         self, *, first_seconds: float, limit_seconds: float, forgotten_after_seconds: float | None = None
@@ -82,12 +79,12 @@ class KeyedBackoff(Generic[K]):
         return key in self._delays
 
     def delay_seconds(self, key: K) -> float:
-        """The present delay; 0 if there is none."""
+        """The current delay of a key; 0 if it has none."""
         found = self._delays.get(key)
         return found.seconds if found is not None else 0.0
 
     def waits_until(self, key: K, *, event_at: datetime, now: datetime) -> datetime | None:
-        """When the delay after an event is over; None if it is over, or there is none."""
+        """The end of the delay that counts from an event; None if it has passed or there is none."""
         found = self._delays.get(key)
         if found is None or self._is_forgotten(found, event_at):
             return None
@@ -95,7 +92,7 @@ class KeyedBackoff(Generic[K]):
         return until if now < until else None
 
     def waits_since_advance(self, key: K, now: datetime) -> datetime | None:
-        """The same, for a delay that counts from the last `advance`."""
+        """The end of the delay that counts from the last `advance`; None if it has passed or there is none."""
         found = self._delays.get(key)
         if found is None or self._is_forgotten(found, now):
             return None
@@ -103,14 +100,14 @@ class KeyedBackoff(Generic[K]):
         return until if now < until else None
 
     def advance(self, key: K, *, event_at: datetime, now: datetime) -> None:
-        """It happened again: the next delay is twice the last one, or the first if that is long ago."""
+        """Double the delay of a key, or start with the first one after a quiet period."""
         found = self._delays.get(key)
         is_first = found is None or self._is_forgotten(found, event_at)
         seconds = self._first_seconds if is_first else min(2 * self.delay_seconds(key), self._limit_seconds)
         self._delays[key] = _KeyDelay(seconds, now)
 
     def prune(self, now: datetime) -> None:
-        """Drop what a quiet spell has ended anyway."""
+        """Drop the keys whose quiet period has passed."""
         self._delays = {key: one for key, one in self._delays.items() if not self._is_forgotten(one, now)}
 
     def _is_forgotten(self, delay: _KeyDelay, at: datetime) -> bool:

@@ -1,7 +1,7 @@
-"""The one place that reads the clock.
+"""The clock: the only module that reads the time.
 
-Delays are plain `asyncio.sleep` and `asyncio.timeout`; a `Clock` is only asked for timestamps. On virtual time both
-agree (`pykubelet.testing.virtual_time`).
+Delays use `asyncio.sleep` and `asyncio.timeout`; a `Clock` supplies timestamps only. On virtual time both agree
+(`pykubelet.testing.virtual_time`).
 """
 
 import time
@@ -10,20 +10,20 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """What time it is. Never blocks."""
+    """Supplies timestamps. Never blocks."""
 
     def now(self) -> datetime:
-        """Wall time, aware, in UTC."""
+        """The wall clock, timezone-aware, in UTC."""
 
     def monotonic(self) -> float:
-        """Seconds that only grow; for measuring how long something took."""
+        """Seconds that never decrease, for measuring durations."""
 
 
 class SystemClock:
-    """The machine's clock."""
+    """The clock of the machine."""
 
     def now(self) -> datetime:
-        return datetime.now(UTC)  # noqa: TID251  this is the door
+        return datetime.now(UTC)  # noqa: TID251  the only module that may
 
     def monotonic(self) -> float:
-        return time.monotonic()  # noqa: TID251  this is the door
+        return time.monotonic()  # noqa: TID251  the only module that may

@@ -1,32 +1,33 @@
-"""Names that nobody has yet: UIDs, and the letters that make a generated name unique.
+"""Random identifiers: UIDs, suffixes of generated names, secrets.
 
-The one place of such randomness, handed in where it is needed, so that a test can fix it.
+The source of randomness is injected as `Ids`, so that tests can fix it.
 
-Upstream: k8s.io/apimachinery/pkg/util/uuid, pkg/util/rand (String), k8s.io/apiserver/pkg/storage/names
+Upstream: staging/src/k8s.io/apimachinery/pkg/util/uuid/uuid.go, staging/src/k8s.io/apimachinery/pkg/util/rand/rand.go,
+staging/src/k8s.io/apiserver/pkg/storage/names/generate.go
 """
 
-import random  # noqa: TID251  this is the door
+import random  # noqa: TID251  the only module that may
 import secrets
 import uuid
 from typing import Protocol
 
-# No vowels and no look-alikes: what comes out spells no word and reads well on the telephone.
+# No vowels and no look-alikes: a suffix spells no word and can be read aloud.
 LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 SUFFIX_LENGTH = 5
 
 
 class Ids(Protocol):
-    """Gives a new value at each call."""
+    """Supplies a new identifier at each call."""
 
     def uid(self) -> str:
         """A UID for an object."""
 
     def suffix(self) -> str:
-        """Five letters to put behind `metadata.generateName`."""
+        """Five characters that complete `metadata.generateName`."""
 
 
 class RandomIds:
-    """Random ones."""
+    """Identifiers from the operating system's randomness."""
 
     def __init__(self) -> None:
         self._random = random.SystemRandom()
@@ -39,5 +40,5 @@ class RandomIds:
 
 
 def new_secret() -> str:
-    """A word that nobody can guess, made of what may stand in a URL and in a cookie."""
+    """A random token that is safe in URLs and cookies."""
     return secrets.token_urlsafe(32)

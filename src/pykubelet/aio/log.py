@@ -1,9 +1,12 @@
-"""Logs: a constant message and facts as pairs.
+"""Structured logs: a constant message with facts as key=value pairs.
 
-`log = get_logger(__name__)`, then `log.info("status sent", pod="default/web", version=3)`. A logger with facts bound
-to it (`log.bind(pod=...)`) adds them to every line. Facts are rendered only if the line is written.
+`log = get_logger(__name__)`, then `log.info("status sent", pod="default/web", version=3)`. `log.bind(pod=...)` returns
+a logger that adds these facts to every line. Facts are rendered only if the line is written.
 
-A line is a line, whatever is in it: what pods and requests say cannot make a second one, nor speak to a terminal.
+Each entry is one line: control characters in what pods and clients send are escaped, so that they cannot forge an entry
+or control a terminal.
+
+Upstream: staging/src/k8s.io/component-base/logs
 """
 
 import json
@@ -16,7 +19,7 @@ _FACTS = "pykubelet_facts"
 
 
 class Logger:
-    """A named logger with facts bound to it; immutable, cheap to bind."""
+    """A named logger with bound facts; immutable and cheap to bind."""
 
     __slots__ = ("_facts", "_logger")
 
@@ -24,23 +27,23 @@ class Logger:
         self._logger, self._facts = logger, facts
 
     def bind(self, **facts: Any) -> "Logger":
-        """The same logger with more facts on every line."""
+        """A logger that adds these facts to every line."""
         return Logger(self._logger, {**self._facts, **facts})
 
     def debug(self, message: str, **facts: Any) -> None:
-        """What only someone searching wants to know."""
+        """Log a detail for troubleshooting."""
         self._write(logging.DEBUG, message, facts)
 
     def info(self, message: str, **facts: Any) -> None:
-        """Something changed."""
+        """Log a change of state."""
         self._write(logging.INFO, message, facts)
 
     def warning(self, message: str, **facts: Any) -> None:
-        """It went wrong and will be tried again."""
+        """Log a failure that will be retried."""
         self._write(logging.WARNING, message, facts)
 
     def error(self, message: str, *, error: BaseException | None = None, **facts: Any) -> None:
-        """Someone must act."""
+        """Log a failure that needs attention, with its traceback."""
         self._write(logging.ERROR, message, facts, error)
 
     def _write(self, level: int, message: str, facts: dict[str, Any], error: BaseException | None = None) -> None:
@@ -54,13 +57,13 @@ def get_logger(name: str) -> Logger:
 
 
 def facts_of(record: logging.LogRecord) -> dict[str, Any]:
-    """The pairs of a line, for tests and formatters."""
+    """The facts of a log record, for tests and formatters."""
     facts: dict[str, Any] = getattr(record, _FACTS, {})
     return facts
 
 
 class LineFormatter(logging.Formatter):
-    """One line: time, level, message, facts; as text for people or as JSON for machines."""
+    """Formats a record as one line: time, level, message and facts, as text or as JSON."""
 
     def __init__(self, *, clock: Clock, as_json: bool = False) -> None:
         super().__init__()
@@ -76,12 +79,12 @@ class LineFormatter(logging.Formatter):
             return _json(line | {"error": trace} if trace else line)
         pairs = "".join(f" {key}={_shown(value)}" for key, value in facts.items())
         text = f"{at} {record.levelname[0]} {_printable(message)}{pairs}"
-        # Set in, no line of it passes for one of the log.
+        # Continuation lines are indented so that pod output cannot forge a log entry.
         return "\n    ".join([text, *(_printable(part) for part in trace.splitlines())])
 
 
 def _shown(value: Any) -> str:
-    """A fact as text; quoted if it holds spaces, and never more than one line."""
+    """A fact as text on one line, quoted if it contains spaces."""
     text = str(value)
     return text if text and text.isprintable() and " " not in text else _json(text)
 
@@ -91,24 +94,24 @@ def _printable(text: str) -> str:
 
 
 def _json(value: Any) -> str:
-    """One line that every reader of JSON takes, with nothing in it that a terminal obeys."""
+    """JSON on one line, without characters that control a terminal."""
     try:
         text = json.dumps(value, default=str, ensure_ascii=False, allow_nan=False)
     except (TypeError, ValueError):
-        # Infinite, or with keys that are none in JSON.
+        # Infinite numbers, or keys that JSON does not allow.
         text = json.dumps({str(key): str(each) for key, each in value.items()}, ensure_ascii=False)
     return text if text.isprintable() else json.dumps(json.loads(text))
 
 
 class Lines(Protocol):
-    """Where lines go: a file, a terminal."""
+    """A stream that receives log lines: a file or a terminal."""
 
     def write(self, text: str, /) -> object:
-        """Take a line, its end included."""
+        """Write one line, including its newline."""
 
 
 def write_to(stream: Lines, *, clock: Clock, level: int = logging.INFO, as_json: bool = False) -> None:
-    """Send the lines of this package, and the warnings of others, to a stream; called once, by the program."""
+    """Send this package's log and other packages' warnings to a stream. Programs call it once."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(LineFormatter(clock=clock, as_json=as_json))
     logging.getLogger().handlers = [handler]

@@ -1,7 +1,7 @@
-"""Has msgspec learn a type in one thread before any thread uses it.
+"""Registers types with msgspec before several threads decode them.
 
-It learns a type when it is first decoded, and shows it to other threads while it is still at it: one that comes by
-then crashes the whole program. So whoever decodes into a type asks for it here.
+msgspec builds its type information on first use and crashes if two threads do that at once; every decoder is therefore
+created for a type that passed through here.
 """
 
 import threading
@@ -11,14 +11,14 @@ import msgspec
 
 T = TypeVar("T")
 
-_known: set[Any] = set()
-_learning = threading.Lock()
+_registered: set[Any] = set()
+_lock = threading.Lock()
 
 
 def register_type(kind: type[T]) -> type[T]:
-    """The same type, of which msgspec knows all from now on."""
-    if kind not in _known:
-        with _learning:
+    """Build msgspec's information about a type, once, and return the type."""
+    if kind not in _registered:
+        with _lock:
             msgspec.json.Decoder(kind)
-            _known.add(kind)
+            _registered.add(kind)
     return kind

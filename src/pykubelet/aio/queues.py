@@ -1,13 +1,12 @@
-"""Work by key: the newest value wins, one worker per key, delays and priorities.
+"""Queues for one event loop: a work queue by key, and a broadcast to bounded readers.
 
-`put` replaces what waits under the same key. A key that was handed out by `get` is not handed out again before
-`done`; what is put meanwhile waits for that. So each key's work happens in order and never twice at once, and many
-keys go on side by side. Owned by one loop; not for threads.
+`KeyedQueue.put` replaces the waiting value of a key. A key that `get` returned is not returned again before `done`, so
+the work of one key is ordered and never concurrent, while different keys proceed in parallel.
 
-Fan one stream out to many readers, each bounded; a slow reader is told to start over.
+`Broadcast.publish` never waits: a reader that falls too far behind gets `Lagged` and must read the state again.
 
-A publisher never waits and never drops silently: a reader that falls `limit` values behind gets `Lagged` and must
-read the state anew before it goes on.
+Upstream: staging/src/k8s.io/client-go/util/workqueue/queue.go,
+staging/src/k8s.io/client-go/util/workqueue/delaying_queue.go, staging/src/k8s.io/apimachinery/pkg/watch/mux.go
 """
 
 import asyncio
@@ -19,14 +18,16 @@ from contextlib import contextmanager, suppress
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class Lagged(Exception):
-    """The reader was too slow: values were lost, and the state must be read anew."""
+    """The reader was too slow and lost values; it must read the state again."""
 
 
 class Subscription(Generic[T]):
-    """One reader's view of a broadcast."""
+    """One reader of a broadcast."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -43,7 +44,7 @@ class Subscription(Generic[T]):
         self._wake.set()
 
     async def next(self) -> T:
-        """The next value; waits for it. After `Lagged` the values published from then on follow."""
+        """Wait for the next value. After `Lagged`, returns the values published from then on."""
         while not self._values and not self._lagged:
             self._wake.clear()
             await self._wake.wait()
@@ -53,12 +54,12 @@ class Subscription(Generic[T]):
         return self._values.popleft()
 
     def __len__(self) -> int:
-        """How many values wait."""
+        """The number of values that wait to be read."""
         return len(self._values)
 
 
 class Broadcast(Generic[T]):
-    """A stream of values without memory: a reader sees what is published while it is subscribed."""
+    """Sends each published value to the readers that are subscribed at that moment."""
 
     def __init__(self, limit: int = 1000) -> None:
         self._limit = limit
@@ -66,7 +67,7 @@ class Broadcast(Generic[T]):
 
     @contextmanager
     def subscribe(self) -> Iterator[Subscription[T]]:
-        """A reader for as long as the context lasts."""
+        """Subscribe for the duration of the context."""
         subscription: Subscription[T] = Subscription(self._limit)
         self._subscriptions.add(subscription)
         try:
@@ -75,21 +76,17 @@ class Broadcast(Generic[T]):
             self._subscriptions.discard(subscription)
 
     def publish(self, value: T) -> None:
-        """Hand a value to every reader; never waits."""
+        """Send a value to every reader. Never waits."""
         for subscription in self._subscriptions:
             subscription._offer(value)  # noqa: SLF001  the two classes are one thing
 
     def __len__(self) -> int:
-        """How many readers there are."""
+        """The number of subscribed readers."""
         return len(self._subscriptions)
 
 
-K = TypeVar("K")
-V = TypeVar("V")
-
-
 class KeyedQueue(Generic[K, V]):
-    """A queue of at most one value per key."""
+    """A priority queue with at most one waiting value per key."""
 
     def __init__(self) -> None:
         self._waiting: dict[K, tuple[int, V]] = {}
@@ -101,11 +98,11 @@ class KeyedQueue(Generic[K, V]):
         self._idle: deque[asyncio.Future[None]] = deque()
 
     def put(self, key: K, value: V, *, priority: int = 0) -> None:
-        """Have `key` worked on with `value`, now; the lowest priority number goes first, then the oldest.
+        """Queue a key with its newest value; the lowest priority number goes first, then the oldest.
 
-        A value that waits already is replaced; it keeps its place unless the new priority is more urgent.
+        A waiting value is replaced and keeps its place unless the new priority is more urgent.
         """
-        self._forget_delay(key)
+        self._cancel_delay(key)
         if key in self._waiting:
             waiting_priority, _ = self._waiting[key]
             self._waiting[key] = (min(priority, waiting_priority), value)
@@ -114,24 +111,24 @@ class KeyedQueue(Generic[K, V]):
         else:
             self._waiting[key] = (priority, value)
         if key not in self._busy:
-            self._offer(key, self._waiting[key][0])
+            self._enqueue(key, self._waiting[key][0])
 
     def put_later(self, key: K, value: V, delay_seconds: float, *, priority: int = 0) -> None:
-        """Have `key` worked on after a delay, unless something is put for it before; the last call counts."""
+        """Queue a key after a delay, unless it is queued before; the last call counts."""
         if key in self._waiting:
             return
-        self._forget_delay(key)
+        self._cancel_delay(key)
         loop = asyncio.get_running_loop()
         self._delayed[key] = loop.call_later(delay_seconds, lambda: self.put(key, value, priority=priority))
 
     def discard(self, key: K) -> None:
-        """Drop what waits under `key`, if anything; work under way goes on."""
-        self._forget_delay(key)
+        """Drop the waiting value of a key; work in progress continues."""
+        self._cancel_delay(key)
         self._waiting.pop(key, None)
         self._tickets.pop(key, None)
 
     async def get(self) -> tuple[K, V]:
-        """The most urgent key and its value; waits for one. Every get needs its `done`."""
+        """Wait for the most urgent key and its value. Every `get` needs a `done`."""
         while True:
             while self._heap:
                 _, ticket, key = heapq.heappop(self._heap)
@@ -139,37 +136,37 @@ class KeyedQueue(Generic[K, V]):
                     del self._tickets[key]
                     self._busy.add(key)
                     return key, self._waiting.pop(key)[1]
-            await self._next_offer()
+            await self._wait_for_entry()
 
     def done(self, key: K) -> None:
-        """Say that the work on a key handed out by `get` is over."""
+        """Finish the work on a key that `get` returned."""
         self._busy.discard(key)
         if key in self._waiting:
-            self._offer(key, self._waiting[key][0])
+            self._enqueue(key, self._waiting[key][0])
 
     def __len__(self) -> int:
-        """How many keys wait, delayed ones included."""
+        """The number of waiting keys, delayed ones included."""
         return len(self._waiting) + len(self._delayed)
 
     def __contains__(self, key: object) -> bool:
         return key in self._waiting or key in self._delayed
 
-    def _offer(self, key: K, priority: int) -> None:
-        # A key offered again leaves its older entry in the heap; the ticket tells which one counts.
+    def _enqueue(self, key: K, priority: int) -> None:
+        # A key offered again leaves its older entry in the heap; only the entry with the current ticket counts.
         ticket = next(self._count)
         self._tickets[key] = ticket
         heapq.heappush(self._heap, (priority, ticket, key))
         self._wake_one()
 
     def _wake_one(self) -> None:
-        # Not all: of many that wait for work one can have it.
+        # One value needs one worker.
         while self._idle:
             idle = self._idle.popleft()
             if not idle.done():
                 idle.set_result(None)
                 return
 
-    async def _next_offer(self) -> None:
+    async def _wait_for_entry(self) -> None:
         idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._idle.append(idle)
         try:
@@ -179,10 +176,10 @@ class KeyedQueue(Generic[K, V]):
                 with suppress(ValueError):
                     self._idle.remove(idle)
             else:
-                # Woken in the same moment: another has to take what there is.
+                # Cancelled and woken at the same moment: wake another worker instead.
                 self._wake_one()
             raise
 
-    def _forget_delay(self, key: K) -> None:
+    def _cancel_delay(self, key: K) -> None:
         if handle := self._delayed.pop(key, None):
             handle.cancel()

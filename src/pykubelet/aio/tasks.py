@@ -1,11 +1,10 @@
-"""Keep long tasks running: name them, log a crash, back off, start again.
+"""Long-lived tasks: named, supervised, restarted after a crash with backoff.
 
-A failing child would cancel its siblings in a TaskGroup, and on Python 3.11 a child of an inner group must never
-raise. So every long-lived coroutine runs under `supervise`, which lets only cancellation and a final failure out.
+A failing child of a TaskGroup cancels its siblings, and on Python 3.11 a child of an inner group must not raise. So
+every long-lived coroutine runs under `supervise`, which lets out only cancellation and the final failure.
 
-Runs the long-lived parts of a program: named, supervised, all for as long as a context lasts.
-
-A task that runs beside what its starter does, and ends with it.
+Upstream: staging/src/k8s.io/apimachinery/pkg/util/wait/backoff.go,
+staging/src/k8s.io/apimachinery/pkg/util/runtime/runtime.go
 """
 
 import asyncio
@@ -17,10 +16,20 @@ from typing import Any
 from pykubelet.aio.backoff import Backoff, Retries
 from pykubelet.aio.log import get_logger
 
+log = get_logger(__name__)
+
+RESTART = Backoff(first_seconds=0.1, limit_seconds=30, jitter=0.5)
+"""The delays between restarts of a crashing task."""
+Runner = Callable[[], Awaitable[None]]
+"""The main coroutine of a long-lived part; runs until cancelled."""
+
 
 @asynccontextmanager
 async def background_task(coroutine: Coroutine[Any, Any, None], name: str) -> AsyncIterator[asyncio.Task[None]]:
-    """Runs what never raises while the context lasts; what the context raises comes out as it is, in no group."""
+    """Runs a coroutine for the duration of a `with` block and cancels it at the end.
+
+    Exceptions raised in the block propagate unwrapped, not as an ExceptionGroup. The coroutine itself must not raise.
+    """
     group = asyncio.TaskGroup()
     await group.__aenter__()
     task = group.create_task(coroutine, name=name)
@@ -31,38 +40,32 @@ async def background_task(coroutine: Coroutine[Any, Any, None], name: str) -> As
         await group.__aexit__(None, None, None)
 
 
-log = get_logger(__name__)
-
-# A task that keeps failing is tried again after 0.1 s, then ever later, at most every 30 s.
-RESTART = Backoff(first_seconds=0.1, limit_seconds=30, jitter=0.5)
-
-
 class GaveUpError(RuntimeError):
-    """A supervised task crashed too often; the program should end and say so."""
+    """A supervised task crashed too often; the program ends with this error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartLimit:
-    """How much a supervisor puts up with: more than `crashes` within `within_seconds` is final."""
+    """The crashes a supervisor tolerates: more than `crashes` within `within_seconds` are final."""
 
     crashes: int = 20
     within_seconds: float = 300.0
 
 
 UNLIMITED_RESTARTS = RestartLimit(crashes=2**62)
-"""Never give up: for work on one pod, which must not take the node down."""
+"""Restart for ever: the work on one pod must not end the node."""
 
 
 async def supervise(
     name: str,
     start: Callable[[], Awaitable[object]],
     *,
-    patience: RestartLimit = UNLIMITED_RESTARTS,
+    limit: RestartLimit = UNLIMITED_RESTARTS,
     backoff: Backoff = RESTART,
 ) -> None:
-    """Run `start()` until it returns; after a crash log it, wait and start anew.
+    """Run `start()` until it returns; log a crash, wait, and start it again.
 
-    Cancellation passes through at once. After a quiet spell of `patience.within_seconds` the waits start over.
+    Cancellation propagates at once. After `limit.within_seconds` without a crash the delays start over.
     """
     loop = asyncio.get_running_loop()
     retries = Retries(backoff)
@@ -72,16 +75,16 @@ async def supervise(
             await start()
         except Exception as error:
             now = loop.time()
-            crashes = [at for at in crashes if now - at <= patience.within_seconds]
+            crashes = [at for at in crashes if now - at <= limit.within_seconds]
             if not crashes:
                 retries.reset()
             crashes.append(now)
-            if len(crashes) > patience.crashes:
+            if len(crashes) > limit.crashes:
                 log.error("task crashed too often", error=error, task=name, crashes=len(crashes))
-                raise GaveUpError(f"{name} crashed {len(crashes)} times in {patience.within_seconds:g} s") from error
+                raise GaveUpError(f"{name} crashed {len(crashes)} times in {limit.within_seconds:g} s") from error
             delay = retries.next_delay_seconds()
             log.error("task crashed", error=error, task=name, restart_in_seconds=round(delay, 3))
-            # Only what must be known is kept of a task that never gives up.
+            # Bounds the memory of a task that is restarted for ever.
             del crashes[:-64]
             await asyncio.sleep(delay)
         else:
@@ -93,25 +96,21 @@ def start_supervised(
     name: str,
     start: Callable[[], Awaitable[object]],
     *,
-    patience: RestartLimit = UNLIMITED_RESTARTS,
+    limit: RestartLimit = UNLIMITED_RESTARTS,
 ) -> asyncio.Task[None]:
-    """A named, supervised task in a group."""
-    return group.create_task(supervise(name, start, patience=patience), name=name)
-
-
-Runner = Callable[[], Awaitable[None]]
-"""Runs until it is cancelled."""
+    """Start a named, supervised task in a group."""
+    return group.create_task(supervise(name, start, limit=limit), name=name)
 
 
 def with_ready_event(run: Callable[[asyncio.Event], Awaitable[None]], ready: asyncio.Event | None = None) -> Runner:
-    """A part that says when it is ready: by this event, or by one that nobody waits for."""
+    """The runner of a part whose `run` sets an event when it is ready."""
     event = ready or asyncio.Event()
     return lambda: run(event)
 
 
 @asynccontextmanager
 async def running(runners: Mapping[str, Runner]) -> AsyncIterator[None]:
-    """Tasks that run as long as the context lasts."""
+    """Run supervised tasks for the duration of the context."""
     failure: Exception | None = None
     async with asyncio.TaskGroup() as group:
         tasks = [start_supervised(group, name, runner) for name, runner in runners.items()]

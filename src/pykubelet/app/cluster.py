@@ -34,6 +34,10 @@ from pykubelet.controllers.manifests.controller import ManifestController
 
 PAUSE_SECONDS = 0.2
 """Nobody reads faster, and a crowd of changes is one picture."""
+_NODE_SECONDS = 5.0
+"""How long the node may take before the API is called ready without it, as when its runtime does not answer."""
+# Upstream's 10 % of the disk are for machines that do nothing else: on somebody's own they are often full.
+_EVICTION_HARD = {"memory.available": "100Mi", "nodefs.available": "1%", "nodefs.inodesFree": "1%"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +98,6 @@ class ViewedPods:
 def _key(pod: Document) -> tuple[str, str]:
     metadata = pod["metadata"]
     return metadata.get("namespace", ""), metadata["name"]
-
-
-_NODE_SECONDS = 5.0
-"""How long the node may take before the API is called ready without it, as when its runtime does not answer."""
-
-# Upstream's 10 % of the disk are for machines that do nothing else: on somebody's own they are often full.
-_EVICTION_HARD = {"memory.available": "100Mi", "nodefs.available": "1%", "nodefs.inodesFree": "1%"}
 
 
 def run(settings: ClusterSettings, *, say: Say, view: LiveClusterView | None = None) -> None:

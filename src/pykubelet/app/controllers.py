@@ -70,6 +70,10 @@ from pykubelet.scheduler.schedule_one import SCHEDULER_NAME, Scheduler
 
 NAMESPACE = "namespace"
 """The one that our own API server does not need: it ends namespaces itself, as soon as they are empty."""
+LEASE = ("kube-system", "pykubelet-controllers")
+AT_ONCE = 32
+"""So many requests keep a server busy; a controller that makes 500 pods at once would open as many connections."""
+_ROOT_CA = "root-ca"
 
 
 class Controller(Protocol):
@@ -391,10 +395,6 @@ async def controllers(
         yield stage.informed
 
 
-LEASE = ("kube-system", "pykubelet-controllers")
-AT_ONCE = 32
-"""So many requests keep a server busy; a controller that makes 500 pods at once would open as many connections."""
-_ROOT_CA = "root-ca"
 # It needs the key of the cluster's authority, which no kubeconfig has.
 _KNOWN = tuple(name for name in CONTROLLERS if name != "csrsigning")
 

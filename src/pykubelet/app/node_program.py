@@ -78,16 +78,16 @@ async def _end(scope: asyncio.Timeout, stop: asyncio.Event) -> None:
 async def connected(settings: NodeSettings, kubeconfig: Path, *, clock: Clock) -> AsyncIterator[NodeConnection]:
     """The API server of a kubeconfig, for as long as the context lasts; the node's certificate is renewed meanwhile."""
     access = read_rest_config(kubeconfig, clock)
-    wish, held = client_template(settings.node_name), await _certificate(access)
+    template, held = client_template(settings.node_name), await _certificate(access)
     renewed = RotatingCertificate(access.credentials, clock=clock)
     async with RestClient(replace(access, credentials=renewed), clock=clock) as client:
         runners: dict[str, Runner] = {}
         # Somebody else's certificate, an administrator's say, is not for the node to renew.
-        is_node = held is not None and satisfies(held, wish)
+        is_node = held is not None and satisfies(held, template)
         if settings.rotate_certificates and is_node:
-            files = CertificateStore(settings.root_dir / "pki", wish.file_name)
+            files = CertificateStore(settings.root_dir / "pki", template.file_name)
             keeper = CertificateManager(
-                client=client, wish=wish, files=files, clock=clock, changed=renewed.use, held=held
+                client=client, template=template, files=files, clock=clock, changed=renewed.use, held=held
             )
             runners["client certificate"] = with_ready_event(keeper.run)
         async with running(runners):

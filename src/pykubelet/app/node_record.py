@@ -19,6 +19,8 @@ from pykubelet.app.settings import CannotStart, NodeSettings
 from pykubelet.client.event_correlator import SPAM_BURST
 from pykubelet.kubelet.server.server import IDLE_SECONDS
 
+FILE = "node.json"
+
 
 class CisFile(StrEnum):
     """Files that the benchmark speaks of, by what they are for."""
@@ -86,9 +88,6 @@ class CisFacts(Struct, frozen=True, kw_only=True):
     hostname: str
     service_text: str = ""
     now: datetime
-
-
-FILE = "node.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -100,9 +100,11 @@ def serving_certificate(
     door: NodeListener, settings: NodeSettings, *, client: Client, clock: Clock
 ) -> CertificateManager:
     """Has the API server sign the certificate that the node's API shows; connections from then on get it."""
-    wish = serving_template(settings.node_name, [door.address, settings.node_name])
-    files = CertificateStore(settings.root_dir / "pki", wish.file_name)
-    return CertificateManager(client=client, wish=wish, files=files, clock=clock, changed=door.tls.load_cert_chain)
+    template = serving_template(settings.node_name, [door.address, settings.node_name])
+    files = CertificateStore(settings.root_dir / "pki", template.file_name)
+    return CertificateManager(
+        client=client, template=template, files=files, clock=clock, changed=door.tls.load_cert_chain
+    )
 
 
 @asynccontextmanager

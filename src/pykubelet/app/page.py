@@ -53,6 +53,10 @@ from pykubelet.web.pod_pages import PodPages
 from pykubelet.web.rows import PodProgress, pod_key
 from pykubelet.web.tables import ApiTables
 
+log = get_logger(__name__)
+
+LINK_FILE = "page-link"
+
 
 class PageNodeState:
     """The pods of a node; a `NodeView`, and `Probes`."""
@@ -198,11 +202,6 @@ class PagePodUsages:
                 memory = whole.working_set_bytes or whole.memory_bytes
                 found[pod_key(pod.namespace, pod.name)] = UsageReading(whole.at, whole.cpu_nanoseconds, memory)
         return found
-
-
-log = get_logger(__name__)
-
-LINK_FILE = "page-link"
 
 
 class PageClient(ListerWatcher, PageObjectReader, Protocol):

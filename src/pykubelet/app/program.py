@@ -30,6 +30,19 @@ KUBECONFIG = "admin.kubeconfig"
 """What an API server calls the one it writes, in its folder."""
 LOCAL = f".pykubelet/{KUBECONFIG}"
 """Where `pykubelet up` leaves one, in the folder it was started in."""
+_ROOT = 0
+THREADS = 512
+"""So many blocking calls at once, each of which may hang on a dead file system; they are made as they are needed."""
+READY_THREADS = 16
+"""So many of them are there from the beginning."""
+PATIENCE_SECONDS = 10.0
+"""How long a program that was told to end may take."""
+# Allocations that are not freed at once, a few thousand in each request or sync under way, before the first look.
+_GARBAGE_THRESHOLDS = (20_000, 20, 50)
+Say = Callable[[str], None]
+"""Tells a person something, in a line."""
+Main = Callable[[Clock, asyncio.Event], Awaitable[None]]
+"""What a program does until the event is set."""
 
 
 def read_rest_config(kubeconfig: Path, clock: Clock) -> RestConfig:
@@ -52,9 +65,6 @@ def _access(paths: Sequence[str], clock: Clock) -> RestConfig:
         raise CannotStart(str(error)) from error
 
 
-_ROOT = 0
-
-
 def make_private_folder(path: Path, mode: int) -> None:
     """Make it, unless it is there; CannotStart if it cannot be made or is not ours alone."""
     try:
@@ -73,21 +83,6 @@ def folder_problem(mode: int, owner: int, *, me: int) -> str:
     if mode & stat.S_IWOTH:
         return "everybody may write to it: take that right from others (chmod o-w)"
     return ""
-
-
-THREADS = 512
-"""So many blocking calls at once, each of which may hang on a dead file system; they are made as they are needed."""
-READY_THREADS = 16
-"""So many of them are there from the beginning."""
-PATIENCE_SECONDS = 10.0
-"""How long a program that was told to end may take."""
-# Allocations that are not freed at once, a few thousand in each request or sync under way, before the first look.
-_GARBAGE_THRESHOLDS = (20_000, 20, 50)
-
-Say = Callable[[str], None]
-"""Tells a person something, in a line."""
-Main = Callable[[Clock, asyncio.Event], Awaitable[None]]
-"""What a program does until the event is set."""
 
 
 def run(main: Main) -> None:

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 _SUFFIXES = (".json", ".yaml", ".yml")
 Text = tuple[str, bytes | str]
 """A file's name and what is in it, or why that cannot be read."""
+_EXAMPLES = epilog(
+    "pykubelet apply -f web.yaml",
+    "pykubelet apply -R -f ./manifests -n shop",
+    "pykubelet apply -f web.yaml --dry-run=server",
+    "cat web.yaml | pykubelet apply -f -",
+)
 
 
 def manifest_texts(name: str, *, recursive: bool = False) -> list[Text]:
@@ -45,14 +51,6 @@ def _read(path: Path) -> bytes | str:
         return path.read_bytes()
     except OSError as error:
         return error.strerror or str(error)
-
-
-_EXAMPLES = epilog(
-    "pykubelet apply -f web.yaml",
-    "pykubelet apply -R -f ./manifests -n shop",
-    "pykubelet apply -f web.yaml --dry-run=server",
-    "cat web.yaml | pykubelet apply -f -",
-)
 
 
 @click.command(epilog=_EXAMPLES)

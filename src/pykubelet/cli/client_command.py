@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from pykubelet.cli.actions.session import ApiSession
 
 _FORM = re.compile(r"(?=\d)(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?|0")
+F = TypeVar("F", bound=Callable[..., Any])
+EXIT_CODES = "Exit codes: 0 it worked, 1 something failed or was not found, 2 the arguments make no sense."
+INTERRUPTED, TERMINATED = 130, 143
+"""What a shell makes of SIGINT and SIGTERM."""
 
 
 def whole_seconds(_context: click.Context | None, _option: click.Parameter | None, text: str) -> int:
@@ -33,9 +37,6 @@ def whole_seconds(_context: click.Context | None, _option: click.Parameter | Non
         raise click.BadParameter(f"{text!r} is not a duration such as 30s or 1m30s")
     hours, minutes, seconds = (int(part or 0) for part in found.groups())
     return hours * 3600 + minutes * 60 + seconds
-
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 class OutputFormat(click.Choice[str]):
@@ -70,11 +71,6 @@ def selection_options(command: F) -> F:
     return click.option(
         "-l", "--selector", default="", metavar="SELECTOR", help="Only with these labels, as in app=web,tier!=cache."
     )(command)
-
-
-EXIT_CODES = "Exit codes: 0 it worked, 1 something failed or was not found, 2 the arguments make no sense."
-INTERRUPTED, TERMINATED = 130, 143
-"""What a shell makes of SIGINT and SIGTERM."""
 
 
 def epilog(*examples: str) -> str:

@@ -17,6 +17,16 @@ if TYPE_CHECKING:
 PATIENCE_SECONDS = 2.0
 """Nobody waits longer at the Tab key."""
 Words = list[CompletionItem]
+_EXAMPLES = """\b
+Examples:
+  source <(pykubelet completion bash)                                        for this shell
+  pykubelet completion bash > ~/.local/share/bash-completion/completions/pykubelet
+  pykubelet completion zsh > "${fpath[1]}/_pykubelet"
+  pykubelet completion fish > ~/.config/fish/completions/pykubelet.fish
+
+Exit codes: 0 it worked, 2 the arguments make no sense.
+"""
+_VARIABLE = "_PYKUBELET_COMPLETE"
 
 
 def kinds_or_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> Words:
@@ -75,18 +85,6 @@ async def _names(session: "ApiSession", word: str, prefix: str) -> list[str]:
     resource = resource_of(word, await session.catalogue()).resource
     found = await session.list(resource, session.namespace)
     return [f"{prefix}{one['metadata']['name']}" for one in found]
-
-
-_EXAMPLES = """\b
-Examples:
-  source <(pykubelet completion bash)                                        for this shell
-  pykubelet completion bash > ~/.local/share/bash-completion/completions/pykubelet
-  pykubelet completion zsh > "${fpath[1]}/_pykubelet"
-  pykubelet completion fish > ~/.config/fish/completions/pykubelet.fish
-
-Exit codes: 0 it worked, 2 the arguments make no sense.
-"""
-_VARIABLE = "_PYKUBELET_COMPLETE"
 
 
 @click.command(epilog=_EXAMPLES)

@@ -26,6 +26,15 @@ _COMMANDS = {
     "why": ("why", "Tell what a pod waits for now, and all that was decided about it."),
 }
 """The module of each command, in this package, and its job in a line."""
+_EXAMPLES = """\b
+Examples:
+  pykubelet up ./manifests          run what is in a folder
+  pykubelet get pods                see it, in another terminal
+  pykubelet why web                 what a pod waits for
+  pykubelet get --help              more about a command
+
+Exit codes: 0 it worked, 1 something failed or was not found, 2 the arguments make no sense.
+"""
 
 
 class LazyGroup(click.Group):
@@ -48,17 +57,6 @@ class LazyGroup(click.Group):
         del ctx
         with formatter.section("Commands"):
             formatter.write_dl([(name, job) for name, (_, job) in _COMMANDS.items()])
-
-
-_EXAMPLES = """\b
-Examples:
-  pykubelet up ./manifests          run what is in a folder
-  pykubelet get pods                see it, in another terminal
-  pykubelet why web                 what a pod waits for
-  pykubelet get --help              more about a command
-
-Exit codes: 0 it worked, 1 something failed or was not found, 2 the arguments make no sense.
-"""
 
 
 @click.group(

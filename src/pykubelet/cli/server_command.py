@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pykubelet.app.settings import PageSettings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Settings_contra = TypeVar("Settings_contra", contravariant=True)
 
 
 def page_options(*, default_port: int) -> Callable[[Command], Command]:
@@ -42,9 +43,6 @@ def page_settings(options: dict[str, Any]) -> "PageSettings | None":
 
     settings = PageSettings(port=options.pop("page_port"), open_browser=options.pop("open_browser"))
     return settings if options.pop("page") else None
-
-
-Settings_contra = TypeVar("Settings_contra", contravariant=True)
 
 
 class ServerProgram(Protocol[Settings_contra]):

@@ -1,1 +1,1 @@
-"""Talking to a Kubernetes API server: client, reflector, event recorder, kubeconfig."""
+"""Client of a Kubernetes API server: REST client, reflector, informers, event recorder, kubeconfig, certificates."""

@@ -1,9 +1,10 @@
-"""From kubeconfig files, or from inside a pod, to an `Access`.
+"""Loads a `RestConfig` from kubeconfig files or from the service account of a pod.
 
-In: paths and the environment, as values. Out: how to reach the server. Files are read here, once and blocking: this is
-for the start of a program. Tokens, certificates and plugins are used later, by the credentials made here.
+Files are read here, once and blocking, when a program starts. The credentials made here read tokens and certificates
+and run plugins later.
 
-Upstream: client-go/tools/clientcmd/loader.go, client_config.go, client-go/rest/config.go (InClusterConfig).
+Upstream: staging/src/k8s.io/client-go/tools/clientcmd/loader.go,
+staging/src/k8s.io/client-go/tools/clientcmd/client_config.go, staging/src/k8s.io/client-go/rest/config.go
 """
 
 import base64
@@ -31,11 +32,11 @@ from pykubelet.client.transport import PemFiles, PemSource, ServerTrust
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
-"""Name of the cluster extension that is handed to plugins."""
+"""The name of the cluster extension that plugins receive."""
 
 
 def default_paths(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The files that KUBECONFIG names, or else the one in the home folder."""
+    """The files in KUBECONFIG, or ~/.kube/config."""
     listed = environment.get("KUBECONFIG", "")
     if listed:
         return tuple(dict.fromkeys(path for path in listed.split(os.pathsep) if path))
@@ -45,13 +46,13 @@ def default_paths(environment: Mapping[str, str]) -> tuple[str, ...]:
 def load_kubeconfig(
     paths: Sequence[str], *, context: str = "", environment: Mapping[str, str], clock: Clock
 ) -> RestConfig:
-    """The access of a context (by default the current one). Files that do not exist are skipped, but not all of them.
+    """The configuration of a context (by default the current one). Missing files are skipped, but one must exist.
 
-    KubeconfigError names the file and field that cannot be used. `environment` is what plugins are run with.
+    KubeconfigError names the file and field that cannot be used. Plugins run with `environment`.
     """
     files: dict[str, KubeConfig] = {}
     for path in paths:
-        absolute = os.path.abspath(path)  # noqa: PTH100  links stay as they are: the folder of the link counts
+        absolute = os.path.abspath(path)  # noqa: PTH100  links are kept: relative paths are relative to the link's folder
         try:
             data = Path(absolute).read_bytes()
         except FileNotFoundError:
@@ -64,11 +65,11 @@ def load_kubeconfig(
             raise KubeconfigError(f"{path}: {error}") from error
     if not files:
         raise KubeconfigError(f"no kubeconfig found: {', '.join(paths)}")
-    return _access(choose_context(files, context), environment, clock)
+    return _rest_config(choose_context(files, context), environment, clock)
 
 
 def in_cluster(*, environment: Mapping[str, str], clock: Clock, folder: Path = SERVICE_ACCOUNT) -> RestConfig:
-    """The access that a pod's service account gives; KubeconfigError if this is no pod."""
+    """The configuration of a pod's service account; KubeconfigError outside a pod."""
     host, port = environment.get("KUBERNETES_SERVICE_HOST", ""), environment.get("KUBERNETES_SERVICE_PORT", "")
     if not host or not port:
         raise KubeconfigError(
@@ -86,10 +87,10 @@ def in_cluster(*, environment: Mapping[str, str], clock: Clock, folder: Path = S
     )
 
 
-def _access(chosen: ChosenContext, environment: Mapping[str, str], clock: Clock) -> RestConfig:
+def _rest_config(chosen: ChosenContext, environment: Mapping[str, str], clock: Clock) -> RestConfig:
     cluster, where = chosen.cluster, chosen.origins["cluster"]
     authority = _pem(where, "certificate-authority", cluster.certificate_authority, cluster.certificate_authority_data)
-    # Over plain HTTP nobody may see who we are.
+    # Credentials are never sent over plain HTTP.
     is_secure = cluster.server.startswith("https://")
     return RestConfig(
         server=cluster.server.partition("?")[0].partition("#")[0],
@@ -106,7 +107,7 @@ def _credentials(
     certificate = _pem(where, "client-certificate", user.client_certificate, user.client_certificate_data)
     key = _pem(where, "client-key", user.client_key, user.client_key_data)
     authorization = _authorization(user)
-    # Anything given outright spares us the plugin.
+    # Inline credentials take precedence over the plugin.
     if user.exec and not (certificate or authorization or user.token_file):
         return ExecCredentials(_plugin(user.exec, chosen, authority), environment=environment, clock=clock)
     token_file = None
@@ -137,7 +138,7 @@ def _plugin(plugin: ExecConfig, chosen: ChosenContext, authority: PemSource | No
 
 
 def _cluster_info(chosen: ChosenContext, authority: PemSource | None) -> Document:
-    """What a plugin that asks for it is told of the cluster, in the form of its API."""
+    """The cluster information for a plugin that requests it."""
     cluster = chosen.cluster
     info: Document = {"server": cluster.server}
     if cluster.tls_server_name:
@@ -158,7 +159,7 @@ def _pem(where: str, field: str, path: str, data: str) -> PemSource | None:
         try:
             return PemSource(f"{where}: {field}-data", data=base64.b64decode("".join(data.split()), validate=True))
         except (binascii.Error, ValueError):
-            # Not chained, so that nothing of the key can show.
+            # Not chained, so that nothing of the key is shown.
             raise KubeconfigError(f"{where}: {field}-data: it is not base64") from None
     if path:
         _require_file(path, f"{where}: {field}")

@@ -1,11 +1,9 @@
-"""Who we are, at this moment: an Authorization header, a client certificate, both or neither.
+"""Credentials of a client: tokens, token files, client certificates, and the `RestConfig` they belong to.
 
-In: what a kubeconfig names. Out: a `Credential` for the next request. Files are read again as they change, and at once
-after the server refused what they held.
+Files are read again when they change, and at once after the server rejected their content.
 
-Upstream: client-go/transport/token_source.go, round_trippers.go.
-
-How to reach one API server: where it is, whom to trust, who we are.
+Upstream: staging/src/k8s.io/client-go/transport/token_source.go,
+staging/src/k8s.io/client-go/transport/round_trippers.go, staging/src/k8s.io/client-go/rest/config.go
 """
 
 import asyncio
@@ -21,39 +19,39 @@ from pykubelet.client.transport import ClientKeyPair, CredentialError, PemFiles,
 log = get_logger(__name__)
 
 TOKEN_SECONDS = 60.0
-"""A projected service account token lives ten minutes at least and is renewed two minutes before its end."""
+"""A projected service account token is valid for at least ten minutes and is renewed two minutes before it expires."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What one request shows; equal if the server could not tell the difference."""
+    """The credential of one request: an Authorization header, a client certificate, both or neither."""
 
     authorization: str = field(default="", repr=False)
     pair: ClientKeyPair | None = None
 
 
 class ClientCredentials(Protocol):
-    """Gives the credential for each request."""
+    """Supplies the credential of each request."""
 
     async def current(self) -> Credential:
-        """The credential to use now; CredentialError if there is none to be had."""
+        """The current credential; CredentialError if there is none."""
 
     async def rejected(self, credential: Credential) -> None:
-        """The server answered 401 to it: the next `current` looks for a newer one."""
+        """The server answered 401: the next `current` looks for a newer credential."""
 
 
 def bearer(token: str) -> str:
-    """The Authorization header of a token."""
+    """The Authorization header of a bearer token."""
     return f"Bearer {token}"
 
 
 def basic(username: str, password: str) -> str:
-    """The Authorization header of a name and password."""
+    """The Authorization header of a user name and password."""
     return "Basic " + base64.b64encode(f"{username}:{password}".encode()).decode()
 
 
 class TokenFile:
-    """A token in a file that someone renews."""
+    """A token in a file that another program renews."""
 
     def __init__(self, path: str, *, setting: str, clock: Clock, fallback: str = "") -> None:
         """`fallback` is used until the file could be read; `setting` says where the path was configured."""
@@ -62,7 +60,7 @@ class TokenFile:
         self._read_at = float("-inf")
 
     async def token(self) -> str:
-        """The token, at most a minute old; the last good one while the file cannot be read."""
+        """The token, at most a minute old; the last valid one while the file cannot be read."""
         now = self._clock.monotonic()
         if now - self._read_at >= TOKEN_SECONDS:
             try:
@@ -71,11 +69,11 @@ class TokenFile:
             except CredentialError as error:
                 if not self._token:
                     raise
-                log.warning("the token file cannot be read; the last token stays in use", error=error)
+                log.warning("token file unreadable, keeping the last token", error=error)
         return self._token
 
     def read_again(self) -> None:
-        """Make the next `token` read the file."""
+        """Force the next `token` to read the file."""
         self._read_at = float("-inf")
 
     def _read(self) -> str:
@@ -89,12 +87,12 @@ class TokenFile:
 
 
 class UserCredentials:
-    """A user of a kubeconfig without a plugin: fixed or from files; with nothing given, anonymous."""
+    """Credentials of a kubeconfig user without a plugin: inline or from files; anonymous if nothing is given."""
 
     def __init__(
         self, *, authorization: str = "", token_file: TokenFile | None = None, pair: PemFiles | None = None
     ) -> None:
-        """`pair` holds certificate and key, in this order. The token file wins over `authorization`."""
+        """`pair` holds certificate and key, in this order. The token file takes precedence over `authorization`."""
         self._authorization, self._token_file, self._pair = authorization, token_file, pair
         self._last_pair: ClientKeyPair | None = None
 
@@ -107,22 +105,22 @@ class UserCredentials:
             self._last_pair = ClientKeyPair(certificate, key)
         return Credential(authorization, self._last_pair)
 
-    async def rejected(self, credential: Credential) -> None:  # noqa: ARG002  files are looked at whichever it was
+    async def rejected(self, credential: Credential) -> None:  # noqa: ARG002  the files are read again in any case
         if self._token_file:
             self._token_file.read_again()
         if self._pair:
-            self._pair.look_again()
+            self._pair.read_again()
 
 
 class RotatingCertificate:
-    """The credentials of a kubeconfig, until there is a file with a certificate and key that are newer."""
+    """The credentials of a kubeconfig, until a renewed certificate replaces them."""
 
     def __init__(self, given: ClientCredentials, *, clock: Clock) -> None:
         self._given, self._clock = given, clock
         self._renewed: UserCredentials | None = None
 
     def use(self, path: Path) -> None:
-        """Show the pair in this file from now on, as it is replaced."""
+        """Use the certificate and key in this file from now on, also when it is replaced."""
         pem = PemSource("the node's client certificate", path=str(path))
         self._renewed = UserCredentials(pair=PemFiles(pem, pem, clock=self._clock))
 
@@ -134,13 +132,13 @@ class RotatingCertificate:
 
 
 def _why(error: Exception) -> str:
-    """An error in words that show nothing of the file's content."""
+    """The cause of an error without anything of the file's content."""
     return error.strerror or type(error).__name__ if isinstance(error, OSError) else "it is not text"
 
 
 @dataclass(frozen=True, slots=True)
 class RestConfig:
-    """What a client needs to know of a cluster. `server` is an http or https URL, perhaps with a path."""
+    """How to reach an API server. `server` is an http or https URL, possibly with a path."""
 
     server: str
     credentials: ClientCredentials

@@ -1,9 +1,6 @@
-"""What an API server serves, from its own words.
+"""Reads aggregated discovery documents: the resources that an API server serves.
 
-In: an aggregated discovery document. Out: every resource with its names, those that have the verbs somebody needs, and
-what is not sure.
-
-Upstream: staging/src/k8s.io/client-go/discovery/aggregated_discovery.go.
+Upstream: staging/src/k8s.io/client-go/discovery/aggregated_discovery.go
 """
 
 from collections.abc import Iterator
@@ -18,22 +15,22 @@ from pykubelet.api.schema import Resource
 PATHS = ("/api", "/apis")
 ACCEPT = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 APPLIED_VERBS = frozenset({"list", "patch"})
-"""Those of whatever can follow a manifest."""
+"""The verbs that objects of a manifest need."""
 _STALE = "Stale"
 
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """What a server says that it serves."""
+    """The resources of an API server that support some verbs."""
 
     resources: tuple[Resource, ...]
     unsure: tuple[str, ...] = ()
-    """The group versions (`metrics.k8s.io/v1`) that it could not ask lately: they may have more, or other resources."""
+    """Stale group versions (`metrics.k8s.io/v1`): the server could not ask them lately, so they may differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServedResource:
-    """A resource, by all names that people have for it."""
+    """A resource with its singular, short names, categories and verbs."""
 
     resource: Resource
     singular: str = ""
@@ -76,7 +73,7 @@ class _Groups(msgspec.Struct, frozen=True):
 
 
 def read_discovery(body: bytes, verbs: frozenset[str]) -> Discovery:
-    """Every resource that has the verbs, in the server's order: preferred versions come first."""
+    """The resources that support the verbs, in the server's order: preferred versions come first."""
     groups = _groups(body)
     resources = tuple(served.resource for group in groups for served in _served(group) if served.verbs >= verbs)
     return Discovery(resources, tuple(name for group in groups for name in _unsure(group)))

@@ -1,10 +1,10 @@
-"""What becomes of an event: a new object, a higher count, or nothing.
+"""The event correlator: turns an event into a new object, a patch of its count, or nothing.
 
-In: an event and the time, in nanoseconds since 1970. Out: the event to create or the patch for the one that is there,
-or nothing where the source has said too much about one object. Same events are counted on one object; events that
-differ only in their message become one after the tenth within ten minutes.
+Repeated events increase the count of one object. Events that differ only in their message are aggregated from the tenth
+within ten minutes. A source that reports too much about one object is rate limited.
 
-Upstream: staging/src/k8s.io/client-go/tools/record/events_cache.go, event.go (makeEvent), util/util.go
+Upstream: staging/src/k8s.io/client-go/tools/record/events_cache.go, staging/src/k8s.io/client-go/tools/record/event.go,
+staging/src/k8s.io/client-go/tools/record/util/util.go
 """
 
 import uuid
@@ -28,14 +28,14 @@ _CACHE_SIZE = 4096
 _MAX_SIMILAR = 10
 _SIMILAR_NANOSECONDS = 600 * 10**9
 SPAM_BURST = 25
-"""So many events about one object are told at once, of one source."""
-# One in five minutes, as upstream's 32-bit float has it.
+"""The burst of events about one object that a source may write."""
+# One in five minutes, in upstream's 32-bit float.
 _REFILL_PER_SECOND = 0.0033333334140479565
 
 
 @dataclass(frozen=True, slots=True)
 class Correlation:
-    """What to write: the event as it now stands, and, if the server has it already, the patch that makes it so."""
+    """The event to write and, if the server already has it, the patch that updates it."""
 
     event: Event
     patch: Document | None = None
@@ -43,7 +43,7 @@ class Correlation:
 
 @dataclass(frozen=True, slots=True)
 class _Observation:
-    """What is remembered of an event that was written."""
+    """What is remembered of a written event."""
 
     count: int
     first_timestamp: str | None
@@ -52,21 +52,21 @@ class _Observation:
 
 
 class _Similar(NamedTuple):
-    """The messages of events that are alike otherwise, and when the last came."""
+    """The messages of otherwise equal events, and the time of the last one."""
 
     messages: set[str]
     last_nanoseconds: int
 
 
 class _Bucket(NamedTuple):
-    """How many events a source may still send about an object, as of some time."""
+    """A token bucket: the events a source may still write about an object, as of a time."""
 
     tokens: float
     last_nanoseconds: int
 
 
 class _RecentRecords(Generic[Record]):
-    """Records by key; the one not used for the longest goes when there are too many."""
+    """An LRU cache of records by key."""
 
     def __init__(self) -> None:
         self._records: OrderedDict[Key, Record] = OrderedDict()
@@ -85,7 +85,7 @@ class _RecentRecords(Generic[Record]):
 
 
 class EventCorrelator:
-    """Remembers recent events and decides about new ones; owned by one task."""
+    """Remembers recent events and decides what to write for new ones. Owned by one task."""
 
     def __init__(self) -> None:
         self._similar: _RecentRecords[_Similar] = _RecentRecords()
@@ -93,17 +93,17 @@ class EventCorrelator:
         self._buckets: _RecentRecords[_Bucket] = _RecentRecords()
 
     def correlate(self, event: Event, now_nanoseconds: int) -> Correlation | None:
-        """What to write for an event; None if its source has used up its budget for the object."""
+        """The write for an event; None if its source exceeds its rate limit for the object."""
         combined, key = self._combined(event, now_nanoseconds)
         correlation = self._counted(combined, key)
         return correlation if self._is_within_budget(correlation.event, now_nanoseconds) else None
 
     def update_state(self, written: Event) -> None:
-        """Take over what the server answered, so that the next patch is for that object."""
+        """Remember the event as the server stored it, so that the next patch applies to it."""
         self._observations.put(_event_key(written), _observation(written))
 
     def _combined(self, event: Event, now_nanoseconds: int) -> tuple[Event, Key]:
-        """The event, or the one that stands for all like it, and the key under which it is counted."""
+        """The event or its aggregate, and the key under which it is counted."""
         key = _similarity_key(event)
         known = self._similar.get(key)
         is_stale = known is None or now_nanoseconds - known.last_nanoseconds > _SIMILAR_NANOSECONDS
@@ -136,7 +136,7 @@ class EventCorrelator:
         bucket = self._buckets.get(key) or _Bucket(SPAM_BURST, now_nanoseconds)
         elapsed_seconds = max(0, now_nanoseconds - bucket.last_nanoseconds) / 10**9
         tokens = min(SPAM_BURST, bucket.tokens + elapsed_seconds * _REFILL_PER_SECOND) - 1
-        # A lack that less than a nanosecond would make up for is none.
+        # A shortfall of less than a nanosecond's refill counts as a full token.
         is_within = -tokens / _REFILL_PER_SECOND * 10**9 < 1
         self._buckets.put(key, _Bucket(tokens, now_nanoseconds) if is_within else bucket)
         return is_within
@@ -145,7 +145,7 @@ class EventCorrelator:
 def new_event(
     involved: ObjectReference, event_type: str, reason: str, message: str, *, source: EventSource, now_nanoseconds: int
 ) -> Event:
-    """A first event about an object; one about an object without namespace goes to `default`."""
+    """A new event about an object; cluster-scoped objects have theirs in namespace `default`."""
     now = _time(now_nanoseconds)
     return Event(
         metadata=ObjectMeta(name=event_name(involved.name, now_nanoseconds), namespace=involved.namespace or "default"),
@@ -163,7 +163,7 @@ def new_event(
 
 
 def event_name(object_name: str, now_nanoseconds: int) -> str:
-    """The name of an event: the object's and the time, or a UUID of both where that would not be a valid name."""
+    """The name of an event: the object's name and the time, or a UUID of both if that is not a valid name."""
     name = f"{object_name}.{now_nanoseconds:x}"
     return str(uuid.uuid5(uuid.NAMESPACE_OID, name)) if dns1123_subdomain_errors(name) else name
 
@@ -208,7 +208,7 @@ def _similarity_key(event: Event) -> Key:
 
 
 def _event_key(event: Event) -> Key:
-    # The last word keeps these apart from the keys of similar events, with which they share a cache.
+    # The last element separates these keys from those of aggregates in the same cache.
     return (*_budget_key(event), event.reason, event.involved_object.field_path, event.message, "exact")
 
 

@@ -1,15 +1,9 @@
-"""Credentials from a plugin: a program that prints them. The only door to a subprocess.
+"""Credential plugins: runs the program of a kubeconfig user and keeps the credentials it prints.
 
-In: an `ExecPlugin`. Out: the `Credential` it gave, kept until it expires or the server refuses it. The program gets a
-list of arguments (no shell), no standard input, and a time limit.
+A credential is kept until it expires or the server rejects it. The program is run without a shell and standard input,
+with a time limit.
 
-Upstream: client-go/plugin/pkg/client/auth/exec/exec.go.
-
-What a credential plugin is told, and what it answers.
-
-In: a plugin's settings, or the bytes it wrote. Out: the text for KUBERNETES_EXEC_INFO, or the credentials. No I/O.
-
-Upstream: client-go/plugin/pkg/client/auth/exec/exec.go, client-go/rest/exec.go.
+Upstream: staging/src/k8s.io/client-go/plugin/pkg/client/auth/exec/exec.go, staging/src/k8s.io/client-go/rest/exec.go
 """
 
 import asyncio
@@ -29,11 +23,14 @@ from pykubelet.client.credentials import Credential, bearer
 from pykubelet.client.transport import ClientKeyPair, CredentialError
 
 API_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
+MAX_OUTPUT_BYTES = 1 << 20
+PLUGIN_SECONDS = 60.0
+"""Cloud plugins call remote services; a hung one must not block the node for ever."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecPlugin:
-    """A program that prints credentials. Arguments and environment may hold secrets."""
+    """The command of a credential plugin. Arguments and environment may hold secrets."""
 
     command: str
     args: tuple[str, ...] = field(default=(), repr=False)
@@ -41,12 +38,12 @@ class ExecPlugin:
     api_version: str
     install_hint: str = ""
     cluster: Document | None = field(default=None, repr=False)
-    """What the plugin is told of the cluster; None if it did not ask."""
+    """The cluster information for the plugin; None if it does not request it."""
 
 
 @dataclass(frozen=True, slots=True)
-class ExecAnswer:
-    """What a plugin gave: a token, a key pair or both, and until when."""
+class ExecCredential:
+    """The credentials that a plugin printed, and when they expire."""
 
     token: str = field(default="", repr=False)
     pair: ClientKeyPair | None = None
@@ -60,24 +57,24 @@ class _ExecCredentialStatus(msgspec.Struct, frozen=True, rename="camel"):
     expiration_timestamp: str = ""
 
 
-class _Credential(msgspec.Struct, frozen=True, rename="camel"):
+class _ExecCredentialDocument(msgspec.Struct, frozen=True, rename="camel"):
     api_version: str = ""
     kind: str = ""
     status: _ExecCredentialStatus | None = None
 
 
 def exec_info(plugin: ExecPlugin) -> str:
-    """The plugin's KUBERNETES_EXEC_INFO. It never gets our standard input, so it is never interactive."""
+    """The plugin's KUBERNETES_EXEC_INFO. Plugins get no standard input, so they are never interactive."""
     spec: Document = {"interactive": False}
     if plugin.cluster is not None:
         spec = {"cluster": plugin.cluster, **spec}
     return serializer.encode({"kind": "ExecCredential", "apiVersion": plugin.api_version, "spec": spec}).decode()
 
 
-def read_exec_answer(plugin: ExecPlugin, output: bytes) -> ExecAnswer:
-    """The credentials in what the plugin wrote; CredentialError says what is wrong without showing it."""
+def read_exec_credential(plugin: ExecPlugin, output: bytes) -> ExecCredential:
+    """Decode a plugin's output; CredentialError explains what is wrong without showing it."""
     try:
-        answer = serializer.decode(output, _Credential)
+        answer = serializer.decode(output, _ExecCredentialDocument)
     except serializer.DecodeError as error:
         raise CredentialError(f"exec plugin {plugin.command}: its output is no ExecCredential: {error}") from None
     if answer.kind != "ExecCredential" or answer.api_version != plugin.api_version:
@@ -90,7 +87,7 @@ def read_exec_answer(plugin: ExecPlugin, output: bytes) -> ExecAnswer:
     return _checked(plugin, answer.status)
 
 
-def _checked(plugin: ExecPlugin, status: _ExecCredentialStatus) -> ExecAnswer:
+def _checked(plugin: ExecPlugin, status: _ExecCredentialStatus) -> ExecCredential:
     certificate, key = status.client_certificate_data, status.client_key_data
     if not (status.token or certificate or key):
         raise CredentialError(f"exec plugin {plugin.command} didn't return a token or cert/key pair")
@@ -101,16 +98,11 @@ def _checked(plugin: ExecPlugin, status: _ExecCredentialStatus) -> ExecAnswer:
     except ValueError as error:
         raise CredentialError(f"exec plugin {plugin.command}: expirationTimestamp: {error}") from error
     pair = ClientKeyPair(certificate.encode(), key.encode()) if certificate else None
-    return ExecAnswer(status.token, pair, expires_at)
-
-
-MAX_OUTPUT_BYTES = 1 << 20
-PLUGIN_SECONDS = 60.0
-"""Cloud plugins ask services of their own; a stuck one must not hold the node for ever."""
+    return ExecCredential(status.token, pair, expires_at)
 
 
 class ExecCredentials:
-    """The credentials of one plugin; many may ask at once, the plugin runs once."""
+    """The credentials of one plugin; concurrent callers share one run."""
 
     def __init__(
         self,
@@ -122,7 +114,7 @@ class ExecCredentials:
     ) -> None:
         self._plugin, self._environment, self._clock = plugin, environment, clock
         self._timeout_seconds = timeout_seconds
-        self._answer: ExecAnswer | None = None
+        self._answer: ExecCredential | None = None
         self._credential = Credential()
         self._running = asyncio.Lock()
 
@@ -130,17 +122,17 @@ class ExecCredentials:
         async with self._running:
             if self._answer is None or self._is_expired(self._answer):
                 self._answer = None
-                answer = read_exec_answer(self._plugin, await self._output())
+                answer = read_exec_credential(self._plugin, await self._output())
                 self._answer = answer
                 self._credential = Credential(bearer(answer.token) if answer.token else "", answer.pair)
             return self._credential
 
     async def rejected(self, credential: Credential) -> None:
-        # Whoever used an older one has nothing to say about the newest.
+        # The rejection of an older credential does not concern the newest.
         if credential is self._credential:
             self._answer = None
 
-    def _is_expired(self, answer: ExecAnswer) -> bool:
+    def _is_expired(self, answer: ExecCredential) -> bool:
         return answer.expires_at is not None and self._clock.now() > answer.expires_at
 
     async def _output(self) -> bytes:
@@ -174,7 +166,7 @@ class ExecCredentials:
 
 
 async def _read_all(process: asyncio.subprocess.Process) -> bytes | None:
-    """All it writes; None if that is too much."""
+    """The whole output; None if it is too large."""
     assert process.stdout is not None
     output = bytearray()
     while chunk := await process.stdout.read(1 << 16):

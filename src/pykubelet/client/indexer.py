@@ -23,6 +23,10 @@ from pykubelet.api.pods import pod_label
 from pykubelet.api.scheme import ApiObject
 
 T = TypeVar("T", bound=ApiObject)
+_Place = tuple[str, ...]
+"""A namespace, or a namespace, a label and its value."""
+_V = TypeVar("_V")
+_Key = tuple[str, ...]
 
 
 def key_of(obj: ApiObject) -> str:
@@ -115,10 +119,6 @@ def _drop(groups: dict[str, dict[str, T]], group: str, key: str) -> None:
         del groups[group]
 
 
-_Place = tuple[str, ...]
-"""A namespace, or a namespace, a label and its value."""
-
-
 class LabelIndex(Generic[T]):
     """Objects of one kind, by namespace and label. Its one owner feeds it."""
 
@@ -199,17 +199,11 @@ def _places_of(obj: ApiObject) -> Iterator[_Place]:
         yield (namespace, name, value)
 
 
-_V = TypeVar("_V")
-
-
 def _label_index_drop(places: dict[_Place, dict[str, _V]], place: _Place, key: str) -> None:
     members = places[place]
     del members[key]
     if not members:
         del places[place]
-
-
-_Key = tuple[str, ...]
 
 
 def _key_of(pod: Pod) -> _Key:

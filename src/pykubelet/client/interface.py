@@ -1,7 +1,9 @@
-"""What the rest of the program may ask of an API server: Reader, Writer, Watcher and other Protocols.
+"""The client interface: Protocols for reading, writing and watching objects of an API server.
 
-A caller asks for the one it uses. `client/rest.py` speaks them over HTTP; an API server in the same process can offer
-them without. Every call raises `pykubelet.api.errors.ApiError`, never an error of the transport.
+`client/rest.py` implements them over HTTP; an API server in the same process implements them directly. Every call
+raises `pykubelet.api.errors.ApiError`, never an exception of the transport.
+
+Upstream: staging/src/k8s.io/client-go/kubernetes/clientset.go, staging/src/k8s.io/client-go/dynamic/interface.go
 """
 
 from collections.abc import AsyncIterator
@@ -17,11 +19,13 @@ from pykubelet.api.serializer import Document
 from pykubelet.client.discovery import Discovery
 
 T = TypeVar("T")
+NOW = DeleteOptions(grace_period_seconds=0)
+"""Deletes at once, regardless of the object's grace period."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which objects of a collection: a label and a field selector, in their string forms."""
+    """The label selector and field selector of a list or watch, as strings."""
 
     labels: str = ""
     fields: str = ""
@@ -32,7 +36,7 @@ EVERYTHING = Selection()
 
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[T]):
-    """One page of a list, and the revision it was read at."""
+    """One page of a list, and the resource version it was read at."""
 
     items: tuple[T, ...]
     resource_version: str
@@ -41,7 +45,7 @@ class Listing(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent(Generic[T]):
-    """One change. A BOOKMARK carries no object, only how far the stream has come."""
+    """One watch event. A BOOKMARK carries no object, only the resource version the stream has reached."""
 
     type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
     object: T | None
@@ -49,7 +53,7 @@ class WatchEvent(Generic[T]):
 
 
 class PatchType(StrEnum):
-    """How a patch body is to be read; the value is its content type."""
+    """The kind of a patch; the value is its content type."""
 
     JSON = "application/json-patch+json"
     MERGE = "application/merge-patch+json"
@@ -57,20 +61,14 @@ class PatchType(StrEnum):
     APPLY = "application/apply-patch+yaml"
 
 
-NOW = DeleteOptions(grace_period_seconds=0)
-"""Delete at once, whatever the object's own grace period."""
-
-
 def now_if_uid(uid: str) -> DeleteOptions:
-    """Delete at once, but only the object with this UID; Conflict if the name belongs to another by now."""
+    """Options that delete the object with this UID at once; Conflict if the name belongs to another object."""
     return DeleteOptions(grace_period_seconds=0, preconditions=Preconditions(uid=uid))
 
 
 class Reader(Protocol):
-    """Reads objects."""
-
     async def get(self, kind: TypedKind[T], name: str, *, namespace: str = "", resource_version: str = "") -> T:
-        """One object. `resource_version="0"` allows an answer from the server's cache. NotFound if there is none."""
+        """Get one object; NotFound if it does not exist. `resource_version="0"` allows a cached answer."""
 
     async def list(
         self,
@@ -82,14 +80,14 @@ class Reader(Protocol):
         limit: int = 0,
         continue_token: str = "",
     ) -> Listing[T]:
-        """A page of objects (all if `limit` is 0); Expired if the continue token is too old."""
+        """List one page of objects (all if `limit` is 0); Expired if the continue token is too old."""
 
 
 class Writer(Protocol):
-    """Changes objects. Nobody writes back a Struct that was read: changes are patches."""
+    """Creates, patches and deletes objects. Structs that were read are never written back: changes are patches."""
 
     async def create(self, kind: TypedKind[T], body: T, *, namespace: str = "", name: str = "") -> T:
-        """Create an object; the answer is what the server stored. `name` only for kinds that are subresources."""
+        """Create an object and return it as stored. `name` is only for kinds that are subresources."""
 
     async def patch(
         self,
@@ -101,17 +99,15 @@ class Writer(Protocol):
         patch_type: PatchType = PatchType.STRATEGIC,
         subresource: str = "",
     ) -> T:
-        """Change an object or its subresource; `metadata.uid` in the body is a precondition."""
+        """Patch an object or its subresource; `metadata.uid` in the body is a precondition."""
 
     async def delete(
         self, kind: TypedKind[T], name: str, *, namespace: str = "", options: DeleteOptions | None = None
     ) -> None:
-        """Delete an object, by default with its own grace period. Conflict if a precondition fails."""
+        """Delete an object, by default with its own grace period; Conflict if a precondition fails."""
 
 
 class Watcher(Protocol):
-    """Streams changes."""
-
     def watch(
         self,
         kind: TypedKind[T],
@@ -121,44 +117,44 @@ class Watcher(Protocol):
         resource_version: str = "",
         timeout_seconds: float | None = None,
     ) -> AbstractAsyncContextManager[AsyncIterator[WatchEvent[T]]]:
-        """Changes after a revision, in order, with bookmarks.
+        """Stream the changes after a resource version, in order, with bookmarks.
 
-        The iterator ends when the server ends the stream (its time is up: watch on from the last revision seen).
-        Expired or Gone means that revision is too old: list again. Leaving the context closes the stream.
+        The iterator ends when the server ends the stream: watch again from the last resource version. Expired or Gone
+        means that the version is too old: list again. Leaving the context closes the stream.
         """
 
 
 class Client(Reader, Writer, Watcher, Protocol):
-    """All three."""
+    """Reads, writes and watches objects; what most components need."""
 
 
 class Replacer(Protocol):
-    """Writes whole documents, for the few subresources that take no patches."""
+    """Replaces whole documents, for the few subresources that take no patches."""
 
     async def replace(
         self, resource: Resource, name: str, body: Document, *, namespace: str = "", subresource: str = ""
     ) -> Document:
-        """Put a document in the place of the object; Conflict if it is not of the revision that the document names."""
+        """Replace an object; Conflict if it no longer has the resource version in the body."""
 
 
 class Discoverer(Protocol):
-    """Knows what there is to ask for."""
+    """Discovers the resources of an API server."""
 
     async def discover(self, verbs: frozenset[str]) -> Discovery:
-        """Every resource that has all these verbs; of each group the preferred version first."""
+        """Every resource that supports all these verbs; the preferred version of each group first."""
 
 
 class Applier(Protocol):
-    """Makes objects of any kind be as a document says."""
+    """Server-side apply for objects of any kind."""
 
     async def served(self) -> tuple[Resource, ...]:
-        """Every resource whose objects can be listed and patched; of each group the preferred version first."""
+        """Every resource that can be listed and patched; the preferred version of each group first."""
 
     async def apply(self, resource: Resource, body: Document, *, namespace: str = "", field_manager: str) -> Document:
-        """Server-side apply of the object that the body names; made if it is not there.
+        """Apply the object in the body with server-side apply; creates it if it does not exist.
 
-        Fields that others own are taken from them. Invalid or BadRequest if the document breaks a rule or has a field
-        that its kind does not.
+        Takes over fields of other managers. Invalid or BadRequest if the document breaks a rule or has an unknown
+        field.
         """
 
 

@@ -1,9 +1,11 @@
-"""kubeconfig files as values: read one, merge many, choose a context.
+"""Kubeconfig files as values: decode one, merge several, choose a context. No I/O.
 
-In: the documents of files and where they were. Out: the cluster and user of a context, with paths made absolute. The
-first file that names something wins; a relative path is relative to the file it stands in. Nothing is read here.
+The first file that names something wins; a relative path is relative to its file.
 
-Upstream: client-go/tools/clientcmd/loader.go, merge.go, validation.go, api/v1/types.go, api/v1/defaults.go.
+Upstream: staging/src/k8s.io/client-go/tools/clientcmd/loader.go, staging/src/k8s.io/client-go/tools/clientcmd/merge.go,
+staging/src/k8s.io/client-go/tools/clientcmd/validation.go,
+staging/src/k8s.io/client-go/tools/clientcmd/api/v1/types.go,
+staging/src/k8s.io/client-go/tools/clientcmd/api/v1/defaults.go
 """
 
 import os.path
@@ -24,14 +26,14 @@ class KubeconfigError(ValueError):
 
 
 class NamedExtension(msgspec.Struct, frozen=True):
-    """Data of someone else, by name."""
+    """An extension of a cluster, by name."""
 
     name: str = ""
     extension: Any = None
 
 
 class Cluster(msgspec.Struct, frozen=True, rename="kebab"):
-    """An API server and how to trust it."""
+    """An API server and how to verify it."""
 
     server: str = ""
     tls_server_name: str = ""
@@ -44,7 +46,7 @@ class Cluster(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 class ExecEnvVar(msgspec.Struct, frozen=True):
-    """A variable for a plugin."""
+    """An environment variable of a credential plugin."""
 
     name: str = ""
     value: str = ""
@@ -54,7 +56,7 @@ class ExecEnvVar(msgspec.Struct, frozen=True):
 
 
 class ExecConfig(msgspec.Struct, frozen=True, rename="camel"):
-    """A credential plugin."""
+    """The settings of a credential plugin."""
 
     command: str = ""
     args: tuple[str, ...] = ()
@@ -69,7 +71,7 @@ class ExecConfig(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class AuthInfo(msgspec.Struct, frozen=True, rename="kebab"):
-    """Who we are."""
+    """The credentials of a user."""
 
     client_certificate: str = ""
     client_certificate_data: str = ""
@@ -88,7 +90,7 @@ class AuthInfo(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 class Context(msgspec.Struct, frozen=True):
-    """Which user at which cluster."""
+    """A user, a cluster and a default namespace."""
 
     cluster: str = ""
     user: str = ""
@@ -96,28 +98,22 @@ class Context(msgspec.Struct, frozen=True):
 
 
 class NamedCluster(msgspec.Struct, frozen=True):
-    """A cluster of a file."""
-
     name: str = ""
     cluster: Cluster = Cluster()
 
 
 class NamedAuthInfo(msgspec.Struct, frozen=True):
-    """A user of a file."""
-
     name: str = ""
     user: AuthInfo = AuthInfo()
 
 
 class NamedContext(msgspec.Struct, frozen=True):
-    """A context of a file."""
-
     name: str = ""
     context: Context = Context()
 
 
 class KubeConfig(msgspec.Struct, frozen=True, rename="kebab"):
-    """One file, or several merged."""
+    """The content of one kubeconfig file."""
 
     clusters: tuple[NamedCluster, ...] = ()
     users: tuple[NamedAuthInfo, ...] = ()
@@ -126,7 +122,7 @@ class KubeConfig(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 class ChosenContext(msgspec.Struct, frozen=True):
-    """What a context stands for; `origins` says in which file cluster and user were found."""
+    """A context with its cluster and user; `origins` names the files they come from."""
 
     name: str
     context: Context
@@ -136,14 +132,14 @@ class ChosenContext(msgspec.Struct, frozen=True):
 
 
 def read_config(document: Any, path: str) -> KubeConfig:
-    """The configuration in a file's document, its relative paths made absolute; an empty file is an empty one."""
+    """Decode a kubeconfig and make its relative paths absolute; an empty file is an empty kubeconfig."""
     if document is None:
         return KubeConfig()
     if not isinstance(document, dict):
-        raise KubeconfigError(f"{path}: it is no kubeconfig: a map is expected")
+        raise KubeconfigError(f"{path}: not a kubeconfig: expected a map")
     kind, version = document.get("kind") or "Config", document.get("apiVersion") or "v1"
     if (kind, version) != ("Config", "v1"):
-        raise KubeconfigError(f"{path}: it is no kubeconfig, but {kind} of {version}")
+        raise KubeconfigError(f"{path}: not a kubeconfig but a {kind} of {version}")
     try:
         config = serializer.from_document(document, KubeConfig)
     except serializer.DecodeError as error:
@@ -176,7 +172,7 @@ def _resolved_cluster(named: NamedCluster, folder: str) -> NamedCluster:
 def _resolved_user(named: NamedAuthInfo, folder: str) -> NamedAuthInfo:
     user = named.user
     plugin = user.exec
-    # A command without a slash is searched for in PATH.
+    # A command without a slash is looked up in PATH.
     if plugin and "/" in plugin.command:
         plugin = msgspec.structs.replace(plugin, command=_resolved(plugin.command, folder))
     resolved = msgspec.structs.replace(
@@ -194,11 +190,11 @@ def _resolved(path: str, folder: str) -> str:
 
 
 def choose_context(files: Mapping[str, KubeConfig], context: str = "") -> ChosenContext:
-    """What a context (or the current one) stands for in these files, earlier ones first."""
+    """Resolve a context (by default the current one) in these files; earlier files win."""
     shown = ", ".join(files)
     name = context or next((config.current_context for config in files.values() if config.current_context), "")
     if not name:
-        raise KubeconfigError(f"{shown}: current-context: none is set and none was asked for")
+        raise KubeconfigError(f"{shown}: current-context: not set, and no context was given")
     found = _first({path: config.contexts for path, config in files.items()}, name)
     if found is None:
         raise KubeconfigError(f'{shown}: contexts: context "{name}" does not exist')
@@ -270,7 +266,7 @@ def _check_exec(plugin: ExecConfig, where: str) -> None:
         raise KubeconfigError(f"{where}: exec.apiVersion: {plugin.api_version!r} is none of {', '.join(API_VERSIONS)}")
     if not all(variable.name for variable in plugin.env):
         raise KubeconfigError(f"{where}: exec.env: a variable has no name")
-    # The older version may leave it out and means IfAvailable then; we never have a terminal to offer.
+    # v1beta1 defaults to IfAvailable. Plugins never get a terminal here.
     mode = plugin.interactive_mode or ("IfAvailable" if plugin.api_version.endswith("/v1beta1") else "")
     if not mode:
         raise KubeconfigError(f"{where}: exec.interactiveMode: it must be specified")

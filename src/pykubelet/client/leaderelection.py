@@ -1,13 +1,11 @@
-"""Leader election by lease: of several that could work, one does.
+"""Leader election by lease: of several candidates, one works.
 
-In: a lease that all candidates know. Out: `run` waits until it leads, works, and ends the work when the lease could not
-be renewed in time, well before anybody else may take it. Who stops lets the lease go, so that the next one starts at once.
-Upstream: staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go, resourcelock/leaselock.go.
+`run` waits until it leads, then works, and stops the work if the lease could not be renewed in time, well before
+another candidate may take it. A candidate that stops releases the lease. Candidates never compare clocks: each measures
+how long the lease has not changed.
 
-Who leads: what a lease says, and what a candidate may write into it.
-
-Pure. A candidate never compares its clock with another's: it measures how long a lease has not changed before its own
-eyes. Upstream: staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go.
+Upstream: staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go,
+staging/src/k8s.io/client-go/tools/leaderelection/resourcelock/leaselock.go
 """
 
 import asyncio
@@ -16,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum, auto
-from typing import Any, Protocol, TypeVar
+from typing import TypeVar
 
 from pykubelet.aio.backoff import Backoff, Random, system_random
 from pykubelet.aio.clock import Clock
@@ -24,27 +22,31 @@ from pykubelet.aio.log import get_logger
 from pykubelet.api.errors import ApiError, Conflict, NotFound
 from pykubelet.api.generated.coordination import Lease, LeaseSpec
 from pykubelet.api.generated.meta import ObjectMeta
-from pykubelet.api.scheme import LEASES, TypedKind
+from pykubelet.api.scheme import LEASES
 from pykubelet.api.serializer import to_document
 from pykubelet.api.times import format_micro_time
-from pykubelet.client.interface import PatchType
+from pykubelet.client.interface import Client, PatchType
 from pykubelet.client.recorder import NORMAL, EventRecorder, reference_to
 
+log = get_logger(__name__)
+
 RELEASED_SECONDS = 1
-"""A lease that was let go lasts this long, for those who do not see that nobody holds it."""
+"""The duration of a released lease, for candidates that do not notice that its holder is empty."""
 _JITTER = 1.2
+T = TypeVar("T")
+_RELEASE_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderElectionConfig:
-    """Upstream's numbers: how long a lease lasts, when its holder gives up renewing it, how often it is tried."""
+    """Upstream's defaults: duration of the lease, deadline for renewing it, and time between attempts."""
 
     lease_seconds: int = 15
     renew_seconds: float = 10.0
     retry_seconds: float = 2.0
 
     def __post_init__(self) -> None:
-        """ValueError if there could be two leaders, or none for long."""
+        """ValueError if these values allow two leaders, or none for long."""
         if self.lease_seconds <= self.renew_seconds:
             raise ValueError("leaseDuration must be greater than renewDeadline")
         if self.renew_seconds <= self.retry_seconds * _JITTER:
@@ -55,27 +57,27 @@ class LeaderElectionConfig:
 
 @dataclass(frozen=True, slots=True)
 class ObservedLease:
-    """A lease as it was last seen, and since when it has been so."""
+    """A lease and since when it has been observed unchanged."""
 
     spec: LeaseSpec
     since_seconds: float
 
     def updated(self, spec: LeaseSpec, now_seconds: float) -> "ObservedLease":
-        """The same if nothing has changed; the time starts over if something has."""
+        """The observation after reading the lease again; the time starts over if it changed."""
         return self if spec == self.spec else ObservedLease(spec, now_seconds)
 
     def is_valid(self, now_seconds: float) -> bool:
-        """Whether the lease has not run out."""
+        """Whether the lease has not expired."""
         return self.since_seconds + (self.spec.lease_duration_seconds or 0) > now_seconds
 
     def is_held_by_other(self, identity: str, now_seconds: float) -> bool:
-        """Whether somebody else leads."""
+        """Whether another candidate holds a lease that has not expired."""
         holder = self.spec.holder_identity
         return bool(holder) and holder != identity and self.is_valid(now_seconds)
 
 
 def claim(old: LeaseSpec | None, identity: str, timing: LeaderElectionConfig, now: datetime) -> LeaseSpec:
-    """What a holder writes, new or again; a change of holders is counted."""
+    """The spec that acquires or renews a lease; a change of holder is counted."""
     time = format_micro_time(now)
     is_ours = old is not None and old.holder_identity == identity
     transitions = (old.lease_transitions or 0) if old is not None else 0
@@ -89,7 +91,7 @@ def claim(old: LeaseSpec | None, identity: str, timing: LeaderElectionConfig, no
 
 
 def release(old: LeaseSpec, now: datetime) -> LeaseSpec:
-    """What a holder writes who leads no longer: the next one need not wait."""
+    """The spec that releases a lease, so that the next candidate need not wait."""
     time = format_micro_time(now)
     return LeaseSpec(
         holder_identity="",
@@ -101,44 +103,16 @@ def release(old: LeaseSpec, now: datetime) -> LeaseSpec:
 
 
 def identity_of(host_name: str, uid: str) -> str:
-    """The name of a candidate: two on one host, or one after a restart, are different ones."""
+    """The identity of a candidate, different for each process of a host and after each restart."""
     return f"{host_name}_{uid}"
 
 
-T = TypeVar("T")
-log = get_logger(__name__)
-
-
-_RELEASE_TRIES = 3
-
-
-class LeaseClient(Protocol):
-    """What is needed of an API server."""
-
-    async def get(self, kind: TypedKind[T], name: str, *, namespace: str = "") -> T:
-        """One object; NotFound if there is none."""
-
-    async def create(self, kind: TypedKind[T], body: T, *, namespace: str = "") -> T:
-        """Create an object; AlreadyExists if the name is taken."""
-
-    async def patch(
-        self,
-        kind: TypedKind[T],
-        name: str,
-        body: Any,
-        *,
-        namespace: str = "",
-        patch_type: PatchType = PatchType.STRATEGIC,
-    ) -> T:
-        """Change an object; Conflict if it is not of the version that the body names."""
-
-
 class LeadershipLostError(Exception):
-    """The lease could not be renewed in time, or somebody else has it."""
+    """The lease could not be renewed in time, or another candidate holds it."""
 
 
 class _Attempt(Enum):
-    """What came of a try to get or renew the lease."""
+    """The result of an attempt to acquire or renew the lease."""
 
     HELD = auto()
     OTHERS = auto()
@@ -151,7 +125,7 @@ class LeaderElector:
     def __init__(
         self,
         *,
-        client: LeaseClient,
+        client: Client,
         recorder: EventRecorder,
         clock: Clock,
         lease: tuple[str, str],
@@ -159,7 +133,7 @@ class LeaderElector:
         timing: LeaderElectionConfig | None = None,
         rand: Random = system_random,
     ) -> None:
-        """`lease` is its namespace and name; `identity` must be nobody else's."""
+        """`lease` is its namespace and name; `identity` must be unique among the candidates."""
         self._client, self._recorder, self._clock = client, recorder, clock
         self._namespace, self._name = lease
         self._identity, self._timing = identity, timing or LeaderElectionConfig()
@@ -170,17 +144,17 @@ class LeaderElector:
 
     @property
     def leader(self) -> str:
-        """Who leads, as far as known."""
+        """The identity of the leader, as far as known."""
         return (self._seen.spec.holder_identity or "") if self._seen is not None else ""
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
-        """Wait until we lead, then lead until `lead` ends, or we are cancelled; LeadershipLostError if it was ended."""
+        """Wait for leadership, then run `lead` until it ends; LeadershipLostError if the lease was lost."""
         await self._acquire()
-        self._tell("became leader")
+        self._report("became leader")
         try:
             await self._lead(lead)
         finally:
-            self._tell("stopped leading")
+            self._report("stopped leading")
             await self._release()
 
     async def _acquire(self) -> None:
@@ -191,7 +165,7 @@ class LeaderElector:
             await asyncio.sleep(self._pause.delay_seconds(1, self._rand))
 
     async def _lead(self, lead: Callable[[], Awaitable[None]]) -> None:
-        """Work under a deadline that every renewal moves."""
+        """Run the work under a deadline that every renewal extends."""
         failure: Exception | None = None
         async with asyncio.TaskGroup() as group:
             until = asyncio.get_running_loop().time() + self._timing.renew_seconds
@@ -210,11 +184,11 @@ class LeaderElector:
             raise failure
 
     async def _renew(self, term: asyncio.Timeout) -> None:
-        """Move the end of the term as long as the lease can be renewed."""
+        """Extend the deadline as long as the lease can be renewed."""
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(self._timing.retry_seconds)
-            # From when it was asked for: the answer may have taken long.
+            # Counted from the request: the response may have taken long.
             asked = loop.time()
             attempt = await self._attempt()
             if attempt is _Attempt.HELD:
@@ -224,16 +198,16 @@ class LeaderElector:
                 return
 
     async def _attempt(self) -> _Attempt:
-        """Get or renew the lease, if it is to be had."""
+        """Acquire or renew the lease if possible."""
         try:
             async with asyncio.timeout(self._timing.renew_seconds / 2):
                 return await self._renewed_as_known() or await self._taken()
         except (ApiError, TimeoutError) as error:
-            log.warning("lease to lead not renewed", lease=self._name, cause=str(error) or "no answer in time")
+            log.warning("leader lease not renewed", lease=self._name, cause=str(error) or "no answer in time")
             return _Attempt.UNKNOWN
 
     async def _renewed_as_known(self) -> _Attempt | None:
-        """Renew what we hold without asking first; None if we do not, or it has changed meanwhile."""
+        """Renew a held lease without reading it first; None if it is not held or has changed."""
         lease, seen = self._lease, self._seen
         if lease is None or seen is None or seen.spec.holder_identity != self._identity:
             return None
@@ -244,7 +218,7 @@ class LeaderElector:
         return None
 
     async def _taken(self) -> _Attempt:
-        """Look at the lease, and take it if nobody else holds it."""
+        """Read the lease and acquire it if no other candidate holds it."""
         now = self._clock.monotonic()
         try:
             lease = await self._client.get(LEASES, self._name, namespace=self._namespace)
@@ -265,7 +239,7 @@ class LeaderElector:
         return _Attempt.HELD
 
     async def _write(self, lease: Lease, spec: LeaseSpec) -> _Attempt:
-        """Write the lease as it was read; Conflict if somebody else was faster."""
+        """Write the lease as it was read; Conflict if another candidate was faster."""
         metadata = {"uid": lease.metadata.uid, "resourceVersion": lease.metadata.resource_version}
         now = self._clock.monotonic()
         self._lease = await self._client.patch(
@@ -279,17 +253,17 @@ class LeaderElector:
         return _Attempt.HELD
 
     async def _release(self) -> None:
-        """Let the lease go, if it is ours; if that fails it runs out by itself."""
+        """Release the lease if it is held; if that fails, it expires."""
         try:
             async with asyncio.timeout(self._timing.renew_seconds):
                 for _ in range(_RELEASE_TRIES):
                     if await self._is_released():
                         return
         except (ApiError, TimeoutError) as error:
-            log.warning("lease to lead not let go", lease=self._name, cause=str(error) or "no answer in time")
+            log.warning("leader lease not released", lease=self._name, cause=str(error) or "no answer in time")
 
     async def _is_released(self) -> bool:
-        """One try; False if a renewal of ours that was given up came in between."""
+        """One attempt; False if one of our own unfinished renewals came in between."""
         lease = await self._client.get(LEASES, self._name, namespace=self._namespace)
         if lease.spec.holder_identity != self._identity:
             return True
@@ -299,7 +273,7 @@ class LeaderElector:
             return False
         return True
 
-    def _tell(self, what: str) -> None:
+    def _report(self, what: str) -> None:
         log.info(what, lease=self._name, identity=self._identity)
         if self._lease is not None:
             self._recorder.event(reference_to(self._lease), NORMAL, "LeaderElection", f"{self._identity} {what}")

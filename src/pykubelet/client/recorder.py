@@ -1,12 +1,9 @@
-"""Tells the API server what happened, as Events, without ever holding up who tells.
+"""The event recorder: reports what happened to objects as Events, without blocking the reporter.
 
-In: facts about objects, from anywhere on the loop. Out: Events, written by `run`: those of one object one after the
-other, of several objects side by side once many wait. A server that cannot be reached holds a writer up for two minutes
-per event, and what does not fit in the queue is dropped.
+`run` writes the events of one object in order, and those of several objects concurrently once many wait. While the
+server is unreachable a writer retries an event for two minutes; events that do not fit into the queue are dropped.
 
-Upstream: staging/src/k8s.io/client-go/tools/record/event.go, tools/reference/ref.go
-
-Tells the log what an API server would be told: for a node without one.
+Upstream: staging/src/k8s.io/client-go/tools/record/event.go, staging/src/k8s.io/client-go/tools/reference/ref.go
 """
 
 import asyncio
@@ -32,36 +29,36 @@ log = get_logger(__name__)
 
 NORMAL = "Normal"
 WARNING = "Warning"
-
-# Upstream's 1,000 are gone when a few hundred pods start at once, of each of which three or four things are told.
+# Upstream's 1,000 overflow when a few hundred pods start at once with three or four events each.
 _MAX_QUEUED = 10_000
 _WRITERS = 4
-# As long as no more wait, one writer is enough: events must not hold up what pods wait for.
+# One writer is enough up to this many: events must not delay the requests that pods wait for.
 _FEW = 100
 _MAX_TRIES = 12
 _RETRY_SECONDS = 10.0
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_Object: TypeAlias = tuple[str, str, str, str]
 
 
 class EventSink(Protocol):
-    """Where events are written: the part of a `Writer` that they need."""
+    """Stores events: the part of a `Writer` that events need."""
 
     async def create(self, kind: TypedKind[Event], body: Event, *, namespace: str = "") -> Event:
-        """Create an event; the answer is what the server stored."""
+        """Create an event and return it as stored."""
 
     async def patch(self, kind: TypedKind[Event], name: str, body: Any, *, namespace: str = "") -> Event:
-        """Change an event by a strategic merge patch; NotFound if it has expired."""
+        """Patch an event with a strategic merge patch; NotFound if it has expired."""
 
 
 class EventRecorder(Protocol):
-    """Tells users what happened to an object: what most callers need of a `Recorder`."""
+    """Reports what happened to an object as an event."""
 
     def event(self, involved: ObjectReference, event_type: str, reason: str, message: str) -> None:
-        """Report it as an event on the object; `event_type` is NORMAL or WARNING. Never waits, never raises."""
+        """Report an event; `event_type` is NORMAL or WARNING. Never waits, never raises."""
 
 
 class AnnotatingRecorder(EventRecorder, Protocol):
-    """One that also takes annotations, for machines that read events."""
+    """Reports events with annotations too, for programs that read events."""
 
     def event(
         self,
@@ -71,11 +68,11 @@ class AnnotatingRecorder(EventRecorder, Protocol):
         message: str,
         annotations: Mapping[str, str] | None = None,
     ) -> None:
-        """Report it, with these annotations on the event."""
+        """Report an event with these annotations."""
 
 
 class _Report(NamedTuple):
-    """What somebody told: less than an event, for many may wait."""
+    """A reported event before it becomes an object: smaller, because many may wait."""
 
     involved: ObjectReference
     event_type: str
@@ -85,11 +82,8 @@ class _Report(NamedTuple):
     at_nanoseconds: int
 
 
-_Object: TypeAlias = tuple[str, str, str, str]
-
-
 class Recorder:
-    """Records events on behalf of one source; an AnnotatingRecorder."""
+    """Records events of one source; an AnnotatingRecorder."""
 
     def __init__(self, *, sink: EventSink, source: EventSource, clock: Clock, rand: Random = system_random) -> None:
         self._sink, self._source, self._clock, self._rand = sink, source, clock, rand
@@ -100,9 +94,9 @@ class Recorder:
         self._correlator = EventCorrelator()
         self._last_microsecond = 0
         self._within_microsecond = 0
-        self._untold_drops = 0
+        self._unlogged_drops = 0
         self.dropped = 0
-        """How many events found the queue full."""
+        """The number of events dropped because the queue was full."""
 
     def event(
         self,
@@ -117,7 +111,7 @@ class Recorder:
             return
         if self._queued >= _MAX_QUEUED:
             self.dropped += 1
-            self._untold_drops += 1
+            self._unlogged_drops += 1
             return
         key = (involved.kind, involved.namespace, involved.name, involved.uid)
         report = _Report(involved, event_type, reason, message, annotations, self._nanoseconds())
@@ -128,7 +122,7 @@ class Recorder:
         self._objects.put(key, None)
 
     async def run(self, ready: asyncio.Event) -> None:
-        """Write what is reported, of each object in order, until cancelled."""
+        """Write the reported events, those of one object in order, until cancelled."""
         async with asyncio.TaskGroup() as group:
             start_supervised(group, "event writer", self._write_reports)
             for number in range(1, _WRITERS):
@@ -144,7 +138,7 @@ class Recorder:
                 await self._write_report(self._take(key))
             finally:
                 if key in self._reports:
-                    # Behind the others: one object of which much is told holds up nobody.
+                    # Queued behind the others, so that an object with many events does not delay them.
                     self._objects.put(key, None)
                 self._objects.done(key)
 
@@ -156,10 +150,10 @@ class Recorder:
         self._queued -= 1
         if self._queued <= _FEW:
             self._are_many.clear()
-        if self._untold_drops and self._queued <= _MAX_QUEUED // 2:
-            # Once for a burst, when it is over.
-            log.warning("too many queued events, some were dropped", dropped=self._untold_drops)
-            self._untold_drops = 0
+        if self._unlogged_drops and self._queued <= _MAX_QUEUED // 2:
+            # Logged once per burst, when it is over.
+            log.warning("too many queued events, some were dropped", dropped=self._unlogged_drops)
+            self._unlogged_drops = 0
         return report
 
     async def _write_report(self, report: _Report) -> None:
@@ -179,17 +173,17 @@ class Recorder:
             except NotReached as error:
                 log.warning("event not written, server not reached", tries=tries, cause=str(error), **facts)
                 if tries < _MAX_TRIES:
-                    # The first wait is random, so that many nodes do not come back in step.
+                    # The first wait is random, so that many nodes do not retry in step.
                     await asyncio.sleep(_RETRY_SECONDS * (self._rand() if tries == 1 else 1))
             except ApiError as error:
-                # An answer is final: the client has waited already where the server asked for it.
+                # A response is final: the client already honoured Retry-After.
                 is_expected = isinstance(error, AlreadyExists) or error.has_cause("NamespaceTerminating")
                 (log.debug if is_expected else log.warning)("server rejected event", cause=str(error), **facts)
                 return
             else:
                 self._correlator.update_state(written)
                 return
-        log.error("event given up, too many tries", tries=_MAX_TRIES, **facts)
+        log.error("event dropped after too many attempts", tries=_MAX_TRIES, **facts)
 
     async def _write(self, correlation: Correlation) -> Event:
         event = correlation.event
@@ -198,12 +192,12 @@ class Recorder:
             try:
                 return await self._sink.patch(EVENTS, name, correlation.patch, namespace=namespace)
             except NotFound:
-                log.debug("event expired meanwhile, created anew", **_facts(event))
+                log.debug("event expired, creating it again", **_facts(event))
         first = replace(event, metadata=replace(event.metadata, resource_version=""))
         return await self._sink.create(EVENTS, first, namespace=namespace)
 
     def _nanoseconds(self) -> int:
-        """The time; never the same twice in a row, for the names of events are made of it."""
+        """The current time, never the same twice in a row, because event names are made of it."""
         microsecond = (self._clock.now() - _EPOCH) // timedelta(microseconds=1)
         is_same = microsecond == self._last_microsecond
         self._within_microsecond = self._within_microsecond + 1 if is_same else 0
@@ -230,7 +224,7 @@ def _facts(event: Event) -> dict[str, Any]:
 
 
 class LogRecorder:
-    """Writes events to the log; an AnnotatingRecorder."""
+    """Writes events to the log, for a node without an API server; an AnnotatingRecorder."""
 
     def event(
         self,

@@ -1,16 +1,11 @@
-"""Follows a collection on the API server: list once, then watch, for as long as it runs.
+"""The reflector: lists a collection once, then watches it, and reports each change to a handler.
 
-In: a client and what to select. Out: calls to a `Sink`, one per change. A cut stream resumes where it ended; only when
-the server no longer knows that revision is the collection listed again, and then the sink hears of the differences.
+A cut stream resumes at its last resource version. Only when the server no longer has that version is the collection
+listed again; the handler then gets the differences. Each object is added once, and deleted once before it is added
+again.
 
-Upstream: client-go/tools/cache/reflector.go, client-go/tools/pager/pager.go.
-
-What is known of a collection, and what a list or a watch event changes in it.
-
-In: lists and watch events, in the order the server sent them. Out: added, modified and deleted, each object added once
-and deleted once before it is added again. Nothing here waits or reads a clock.
-
-Upstream: client-go/tools/cache/delta_fifo.go, store.go.
+Upstream: staging/src/k8s.io/client-go/tools/cache/reflector.go, staging/src/k8s.io/client-go/tools/cache/delta_fifo.go,
+staging/src/k8s.io/client-go/tools/cache/store.go, staging/src/k8s.io/client-go/tools/pager/pager.go
 """
 
 import asyncio
@@ -25,14 +20,24 @@ from pykubelet.api.errors import ApiError, Forbidden, Gone, NotReached, Timeout,
 from pykubelet.api.scheme import TypedKind
 from pykubelet.client.interface import EVERYTHING, Listing, Reader, Selection, Watcher, WatchEvent
 
+log = get_logger(__name__)
+
 T = TypeVar("T")
 Key = tuple[str, str]
-"""Namespace and name."""
+"""The namespace and name of an object."""
+T_contra = TypeVar("T_contra", contravariant=True)
+PAGE_SIZE = 500
+BACKOFF = Backoff(first_seconds=0.1, limit_seconds=30.0, factor=2.0, jitter=1.0)
+"""Upstream starts with 0.8 s. A node reads a pod's objects a moment before kube-apiserver authorizes it to."""
+HEALTHY_AFTER_SECONDS = 120.0
+"""The backoff starts over after this time without a failure."""
+SHORT_WATCH_SECONDS = 1.0
+"""A watch that ends sooner and without an event counts as a failure; retrying at once would be a busy loop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delta(Generic[T]):
-    """One change of one object; for a deletion, the object as it last was."""
+    """One change of one object; a deletion carries the object's last known state."""
 
     type: Literal["added", "modified", "deleted"]
     object: T
@@ -45,16 +50,16 @@ class _Identity(NamedTuple):
 
 
 class KnownObjects(Generic[T]):
-    """The last known object of each name, and the revision they are known at; owned by one task."""
+    """The last known state of each object, and the resource version of the whole. Owned by one task."""
 
     def __init__(self) -> None:
         self.revision = ""
         self._objects: dict[Key, T] = {}
-        # News of an object that is unknown here and not above this version are old: it was deleted since.
+        # An event about an unknown object that is not above this version is old: the object was deleted since.
         self._floor = ""
 
     def replaced(self, items: Iterable[T], revision: str) -> tuple[Delta[T], ...]:
-        """Take a full list as the truth; gives what differs from what was known, deletions first."""
+        """Take over a full list; returns the differences, deletions first."""
         before, self._objects = self._objects, {_identity(item).key: item for item in items}
         self.revision = self._floor = revision
         gone: list[Delta[T]] = []
@@ -71,7 +76,7 @@ class KnownObjects(Generic[T]):
         return (*gone, *come)
 
     def observed(self, event: WatchEvent[T]) -> tuple[Delta[T], ...]:
-        """Take one watch event; gives nothing if it is old, doubled or a bookmark."""
+        """Take over one watch event; returns nothing if it is old, repeated or a bookmark."""
         if not _older(event.resource_version, self.revision):
             self.revision = event.resource_version or self.revision
         if event.type == "BOOKMARK" or event.object is None:
@@ -104,7 +109,7 @@ class KnownObjects(Generic[T]):
         if known is None or _older(identity.resource_version, _identity(known).resource_version):
             return ()
         del self._objects[identity.key]
-        # Another UID, later: the one we know was deleted unseen, and so was its successor.
+        # A later object with another UID: both it and the known one were deleted.
         return (Delta("deleted", last if identity.uid == _identity(known).uid else known),)
 
 
@@ -122,26 +127,13 @@ def _is_number(resource_version: str) -> bool:
 
 
 def _older(one: str, other: str) -> bool:
-    """Provably older; versions that are no numbers cannot be compared."""
+    """Whether a resource version is provably older; versions that are not numbers cannot be compared."""
     return _is_number(one) and _is_number(other) and int(one) < int(other)
 
 
 def _newer(one: str, other: str) -> bool:
-    """Newer as far as one can tell."""
+    """Whether a resource version is newer, or cannot be compared."""
     return not (_is_number(one) and _is_number(other)) or int(one) > int(other)
-
-
-T_contra = TypeVar("T_contra", contravariant=True)
-
-log = get_logger(__name__)
-
-PAGE_SIZE = 500
-BACKOFF = Backoff(first_seconds=0.1, limit_seconds=30.0, factor=2.0, jitter=1.0)
-"""Upstream's first is 0.8 s. A node asks for a pod's objects before kube-apiserver knows that it may, a moment later."""
-HEALTHY_AFTER_SECONDS = 120.0
-"""So long without a failure, and the next one is the first again."""
-SHORT_WATCH_SECONDS = 1.0
-"""A watch that ends sooner, and without news, is a failure: watching on at once would be a busy loop."""
 
 
 class ListerWatcher(Reader, Watcher, Protocol):
@@ -149,23 +141,23 @@ class ListerWatcher(Reader, Watcher, Protocol):
 
 
 class ResourceEventHandler(Protocol[T_contra]):
-    """Who hears of the changes; called in the reflector's task, so it must return at once."""
+    """Receives the changes of a collection. Called in the reflector's task, so it must not block."""
 
     def added(self, obj: T_contra, /) -> None:
-        """An object that was not there: never twice without `deleted` between."""
+        """A new object; never twice without `deleted` in between."""
 
     def modified(self, obj: T_contra, /) -> None:
-        """A newer state of an object that was added."""
+        """A newer state of a known object."""
 
     def deleted(self, obj: T_contra, /) -> None:
-        """An object that was added is gone; given as it last was."""
+        """A known object is gone; carries its last known state."""
 
     def synced(self) -> None:
-        """All of a list has been delivered; called after the first and after each later one."""
+        """A whole list has been delivered; called after the first list and after each later one."""
 
 
 class Reflector(Generic[T]):
-    """One collection, followed. `run` may be started again after it ended; what is known is kept."""
+    """Follows one collection. `run` may be started again after it ended; the known objects are kept."""
 
     def __init__(
         self,
@@ -179,7 +171,7 @@ class Reflector(Generic[T]):
         min_watch_seconds: float = 300.0,
         give_up_on_forbidden: bool = False,
     ) -> None:
-        """Without `namespace`, all of them. A watch is asked to last between `min_watch_seconds` and twice that."""
+        """An empty `namespace` means all. Each watch lasts between `min_watch_seconds` and twice that."""
         self._client, self._kind, self._sink, self._clock = client, kind, sink, clock
         self._namespace, self._selection = namespace, selection
         self._min_watch_seconds = min_watch_seconds
@@ -192,9 +184,9 @@ class Reflector(Generic[T]):
         self._log = log.bind(resource=kind.resource.group_resource, namespace=namespace, fields=selection.fields)
 
     async def run(self, ready: asyncio.Event) -> None:
-        """Follow until cancelled; `ready` is set once the first list has been delivered.
+        """Follow the collection until cancelled; sets `ready` after the first list is delivered.
 
-        Raises Forbidden if the server forbids it and the reflector was told to give up then; no other ApiError.
+        Raises Forbidden if the server forbids it and `give_up_on_forbidden` is set; no other ApiError.
         """
         while True:
             try:
@@ -204,20 +196,19 @@ class Reflector(Generic[T]):
             except ApiError as error:
                 self._give_up_if_forbidden(error)
                 if isinstance(error, Gone):
-                    self._log.debug("the revision is too old, listing again", error=error)
+                    self._log.debug("resource version too old, listing again", error=error)
                 else:
                     self._log.warning("list and watch failed", error=error)
                 await self._back_off(error)
 
     async def _list(self) -> None:
-        """Take the collection's present state; the differences go to the sink."""
-        asked = self._list_revision()
+        """List the collection and deliver the differences."""
         try:
-            listing = await self._all_pages(asked)
+            listing = await self._all_pages(self._list_revision())
         except (Gone, Timeout) as error:
             if not _is_unavailable_revision(error):
                 raise
-            # Only a consistent read is sure to be answered; until one was, later tries ask for it too.
+            # Only a consistent read is sure to succeed; later attempts use it too until one succeeded.
             self._is_revision_unavailable = True
             listing = await self._all_pages("")
         self._is_revision_unavailable = False
@@ -227,7 +218,7 @@ class Reflector(Generic[T]):
     def _list_revision(self) -> str:
         if self._is_revision_unavailable:
             return ""
-        # "0" lets the server answer from its cache; afterwards never anything older than what was seen.
+        # "0" lets the server answer from its cache; later lists must not be older than what was seen.
         return self._known.revision or "0"
 
     async def _all_pages(self, resource_version: str) -> Listing[T]:
@@ -256,7 +247,7 @@ class Reflector(Generic[T]):
         )
 
     async def _watch(self) -> None:
-        """Deliver changes, one stream after the other; raises the ApiError that makes a new list necessary."""
+        """Deliver events, one stream after the other; raises the ApiError that makes a new list necessary."""
         while True:
             started = self._clock.monotonic()
             revision = self._known.revision
@@ -273,7 +264,7 @@ class Reflector(Generic[T]):
                     async for event in events:
                         self._deliver(self._known.observed(event))
             except (NotReached, TooManyRequests) as error:
-                # What was seen is still true: wait and watch on from there, without a list.
+                # The known state is still valid: wait and watch from there, without a list.
                 self._log.debug("watch interrupted", error=error)
                 if not is_open or isinstance(error, TooManyRequests):
                     await self._back_off(error)
@@ -295,8 +286,8 @@ class Reflector(Generic[T]):
     def _call(self, method: Callable[..., None], *args: T) -> None:
         try:
             method(*args)
-        except Exception as error:  # noqa: BLE001  one consumer's fault must not end the stream for all
-            self._log.error("a change could not be handled", error=error)
+        except Exception as error:  # noqa: BLE001  a bug in one handler must not end the stream
+            self._log.error("event handler failed", error=error)
 
     def _give_up_if_forbidden(self, error: ApiError) -> None:
         if self._give_up_on_forbidden and isinstance(error, Forbidden):
@@ -311,9 +302,9 @@ class Reflector(Generic[T]):
 
 
 def _is_unavailable_revision(error: ApiError) -> bool:
-    """Whether the server cannot list at the revision asked for: too old, or not reached there yet."""
+    """Whether the server cannot list at the requested version: it is too old, or not reached yet."""
     if isinstance(error, Gone) or error.has_cause("ResourceVersionTooLarge"):
         return True
-    # Servers before 1.18.6 name it only in words.
+    # Servers before 1.18.6 say so only in the message.
     words = (error.message, *(str(cause.get("message", "")) for cause in error.causes))
     return any("Too large resource version" in text for text in words)

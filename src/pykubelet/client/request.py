@@ -1,15 +1,10 @@
-"""What a call looks like as an HTTP request, and what an answer says.
+"""REST requests and responses as values: paths, queries, bodies, errors, watch events. No I/O.
 
-In: a kind, names and options. Out: a `Plan` (method, path with query, body), or BadRequest for names that must not get
-into a path. Back: objects, lists and errors from bodies. No I/O.
+Builds a `RestRequest` from a kind, names and options; BadRequest for names that must not appear in a path. Reads
+objects, lists, errors and warnings from responses, and splits the bytes of a watch into events.
 
-Upstream: client-go/rest/request.go, apimachinery/pkg/api/validation/path/name.go.
-
-The bytes of a watch, split into lines and read as events.
-
-In: chunks as they arrive, cut anywhere. Out: `WatchEvent`s; an ERROR event is raised as the ApiError it carries. No I/O.
-
-Upstream: client-go/rest/watch/decoder.go, apimachinery/pkg/watch/streamwatcher.go.
+Upstream: staging/src/k8s.io/client-go/rest/request.go, staging/src/k8s.io/apimachinery/pkg/api/validation/path/name.go,
+staging/src/k8s.io/client-go/rest/watch/decoder.go, staging/src/k8s.io/apimachinery/pkg/watch/streamwatcher.go
 """
 
 import re
@@ -30,46 +25,46 @@ from pykubelet.client import discovery
 from pykubelet.client.interface import Listing, PatchType, Selection, WatchEvent
 
 T = TypeVar("T")
-
 JSON = "application/json"
 FIELD_MANAGER = "pykubelet"
-"""Owner of the fields set by server-side apply."""
+"""The field manager of server-side apply."""
 SHOWN_TEXT = 2048
-"""So much of an answer that is no Status goes into the error's message."""
-
+"""The number of characters of a non-Status response that an error message shows."""
 _WARNING = re.compile(r'299 \S+ "(.*)"', re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)")
+MAX_LINE_BYTES = 16 << 20
+"""An object in etcd has at most 1.5 MB; its JSON is larger, but not ten times."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestRequest:
-    """One request; `target` is path and query, quoted. The body may hold secrets."""
+    """One request; `target` is the quoted path with query. The body may hold secrets."""
 
     method: str
     target: str
     body: bytes | None = field(default=None, repr=False)
     content_type: str = JSON
     accept: str = ""
-    """What the answer shall be, if not plain JSON."""
+    """The Accept header, if not plain JSON."""
 
     @property
     def path(self) -> str:
-        """The path alone, for messages."""
+        """The path without the query, for messages."""
         return self.target.partition("?")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class RestResponse:
-    """A successful answer. Its body may hold secrets."""
+    """A successful response. Its body may hold secrets."""
 
     code: int
     body: bytes = field(repr=False)
     warnings: tuple[str, ...] = ()
-    """What the server warns of besides."""
+    """The texts of the Warning headers."""
 
 
 def narrowed(plan: RestRequest, kind: TypedKind[Any], *, is_list: bool = False) -> RestRequest:
-    """The same request, for metadata alone if that is all its reader wants of an object."""
+    """The request, asking for PartialObjectMetadata if its reader needs only metadata."""
     if kind.type is not PartialObjectMetadata:
         return plan
     form = "PartialObjectMetadataList" if is_list else "PartialObjectMetadata"
@@ -102,7 +97,7 @@ def watch_plan(
         labelSelector=selection.labels,
         fieldSelector=selection.fields,
         resourceVersion=resource_version,
-        # Zero would mean the server's own, much longer default.
+        # Zero means the server's own, much longer default.
         timeoutSeconds=str(max(1, int(timeout_seconds))),
     )
     return RestRequest("GET", collection_path(resource, namespace) + query)
@@ -149,12 +144,12 @@ def delete_plan(resource: Resource, name: str, namespace: str, options: DeleteOp
 
 
 def collection_path(resource: Resource, namespace: str) -> str:
-    """The path of all objects of a resource, or of those in a namespace."""
+    """The path of a resource, in all namespaces or in one."""
     return resource.path(namespace=_part("namespace", namespace) if namespace else "")
 
 
 def object_path(resource: Resource, namespace: str, name: str, subresource: str = "") -> str:
-    """The path of one object; BadRequest for names that must not get into a path."""
+    """The path of one object; BadRequest for names that must not appear in a path."""
     if not name:
         raise BadRequest("resource name may not be empty")
     if resource.namespaced and not namespace:
@@ -167,7 +162,7 @@ def object_path(resource: Resource, namespace: str, name: str, subresource: str 
 
 
 def _part(what: str, text: str) -> str:
-    """One segment of a path; a name must not be able to become another path."""
+    """One segment of a path; a name must not become another path."""
     if text in {".", ".."}:
         raise BadRequest(f"invalid {what} \"{text}\": may not be '{text}'")
     for forbidden in "/%":
@@ -180,20 +175,18 @@ def _part(what: str, text: str) -> str:
 
 
 def query_text(**parameters: str) -> str:
-    """The parameters that are given, behind a question mark."""
+    """The non-empty parameters as a query string with its question mark."""
     given = {name: value for name, value in parameters.items() if value}
     return f"?{urlencode(given)}" if given else ""
 
 
 class _List(msgspec.Struct, Generic[T], frozen=True):
-    """The envelope of a list."""
-
     metadata: ListMeta = ListMeta()
     items: tuple[T, ...] = ()
 
 
 def read_object(kind: TypedKind[T], body: bytes) -> T:
-    """The object of an answer; InternalError if it is none."""
+    """The object in a response; InternalError if it cannot be decoded."""
     try:
         return serializer.decode(body, kind.type)
     except serializer.DecodeError as error:
@@ -201,9 +194,9 @@ def read_object(kind: TypedKind[T], body: bytes) -> T:
 
 
 def read_list(kind: TypedKind[T], body: bytes) -> Listing[T]:
-    """The page of an answer. Its items carry their kind only if they are Structs; documents get it here."""
+    """The page in a response. Items carry apiVersion and kind only as Structs; documents get them here."""
     try:
-        # mypy has no word for a Struct parametrised at run time.
+        # mypy cannot express a Struct parametrised at run time.
         found = cast("_List[T]", serializer.decode(body, cast("type[Any]", _List[kind.type])))  # type: ignore[name-defined]
     except serializer.DecodeError as error:
         raise InternalError(f"the server's list of {kind.resource.plural} cannot be read: {error}") from error
@@ -215,14 +208,14 @@ def read_list(kind: TypedKind[T], body: bytes) -> Listing[T]:
 
 
 def read_error(code: int, headers: Mapping[str, str], body: bytes) -> ApiError:
-    """The error of an answer that is not a success."""
+    """The ApiError of an unsuccessful response."""
     after = retry_after_seconds(headers)
     try:
         status = serializer.decode_document(body)
     except serializer.DecodeError:
         status = None
     if not isinstance(status, dict) or status.get("kind") != "Status":
-        # A proxy's answer, say: what it wrote may help, if it is text.
+        # Perhaps the response of a proxy: its text may help.
         is_text = headers.get("Content-Type", "text/").startswith("text/")
         text = body[:SHOWN_TEXT].decode(errors="replace").strip() if is_text else ""
         status = {"message": f"the server answered {code}: {text}"} if text else None
@@ -232,12 +225,12 @@ def read_error(code: int, headers: Mapping[str, str], body: bytes) -> ApiError:
 
 
 def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
-    """How long the server asks to wait; None if it does not say, or not in seconds."""
+    """The Retry-After header in seconds; None if it is absent or not a number."""
     return _seconds(headers.get("Retry-After", ""))
 
 
 def read_warnings(headers: Sequence[str]) -> tuple[str, ...]:
-    """The texts of Warning headers, which look like `299 - "text"`."""
+    """The texts of Warning headers of the form `299 - "text"`."""
     texts = (_WARNING.fullmatch(header.strip()) for header in headers)
     return tuple(_ESCAPED.sub(r"\1", found[1]) for found in texts if found)
 
@@ -247,19 +240,15 @@ def _seconds(text: str) -> float | None:
 
 
 def may_repeat(plan: RestRequest, code: int) -> bool:
-    """Whether a request may be sent again after an answer with Retry-After.
+    """Whether a request may be repeated after a response with Retry-After.
 
-    429 and 503 say that nothing was done; after another failure only a read is safe.
+    After 429 and 503 the server did nothing; after other failures only reads are safe to repeat.
     """
     return code in {429, 503} or (plan.method == "GET" and code >= 500)
 
 
-MAX_LINE_BYTES = 16 << 20
-"""An object in etcd has at most 1.5 MB; JSON may swell that, but not tenfold."""
-
-
 class LineSplitter:
-    """Gives whole lines from chunks; keeps the rest until more comes."""
+    """Splits chunks into whole lines and buffers the rest."""
 
     def __init__(self, max_bytes: int = MAX_LINE_BYTES) -> None:
         self._max_bytes = max_bytes
@@ -267,7 +256,7 @@ class LineSplitter:
         self._size = 0
 
     def lines(self, chunk: bytes) -> Iterator[bytes]:
-        """The lines that this chunk completes, without blank ones; InternalError if one is too long."""
+        """The lines that a chunk completes, without blank ones; InternalError if a line is too long."""
         *complete, rest = chunk.split(b"\n")
         for end in complete:
             self._keep(end)
@@ -278,7 +267,7 @@ class LineSplitter:
 
     @property
     def is_within_line(self) -> bool:
-        """Whether a stream that ends here ends in the middle of a line."""
+        """Whether the stream so far ends in the middle of a line."""
         return self._size > 0
 
     def _keep(self, part: bytes) -> None:
@@ -295,7 +284,7 @@ class _Envelope(msgspec.Struct, frozen=True):
 
 
 def read_event(kind: TypedKind[T], line: bytes) -> WatchEvent[T] | None:
-    """The event of a line; None for a type nobody knows yet. Raises what an ERROR event says."""
+    """The watch event of a line; None for an unknown type. An ERROR event is raised as its ApiError."""
     try:
         envelope = serializer.decode(line, _Envelope)
         match envelope.type:

@@ -1,13 +1,10 @@
-"""The client Protocols over HTTP: the one door to an API server on the network.
+"""REST client of an API server: implements the client interface over HTTP.
 
-In: an `Access`. Out: objects, lists and watches; every failure as an `ApiError`, those of the transport as NotReached
-with the cause chained. Answers, lines and waits are bounded; redirects are not followed.
+Every failure is an `ApiError`; failures of the transport are NotReached with the cause chained. Responses, watch lines
+and waits are bounded; redirects are not followed. Requests are counted by method and status code for Prometheus.
 
-Upstream: client-go/rest/request.go, with_retry.go.
-
-Counts the requests to an API server by method and answer, and how long they took. A collector.
-
-Upstream: staging/src/k8s.io/component-base/metrics/prometheus/restclient/metrics.go
+Upstream: staging/src/k8s.io/client-go/rest/request.go, staging/src/k8s.io/client-go/rest/with_retry.go,
+staging/src/k8s.io/component-base/metrics/prometheus/restclient/metrics.go
 """
 
 import asyncio
@@ -47,13 +44,22 @@ from pykubelet.client.websocket import WebSocket, WebSocketTarget, open_web_sock
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
+log = get_logger(__name__)
+
 _BOUNDS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 NO_ANSWER = "<error>"
-"""What upstream says for a code where there was none."""
+"""The code label of a request without a response, as upstream has it."""
+T = TypeVar("T")
+USER_AGENT = f"pykubelet/{__version__} ({platform.system().lower()}/{platform.machine()})"
+MAX_REPEATS = 10
+MIN_WATCH_SECONDS = 300.0
+KEEPALIVE_SECONDS = 30
+"""How often the kernel probes a silent connection, so that a watch on a dead connection ends."""
+_STEPS_TO_CLOSE = 20
 
 
 class RestClientMetrics:
-    """The requests of one client to one host."""
+    """Counts and times the requests of one client; a Prometheus collector."""
 
     def __init__(self, host: str) -> None:
         self._host = host
@@ -61,12 +67,12 @@ class RestClientMetrics:
         self._took: dict[str, Histogram] = {}
 
     def note(self, method: str, code: str, seconds: float) -> None:
-        """A request was answered so, after so long."""
+        """Record a request: its method, status code and duration."""
         self._total[code, method] += 1
         self._took.setdefault(method, Histogram(_BOUNDS)).observe(seconds)
 
     def collect(self) -> "Iterator[Metric]":
-        """What Prometheus asks for."""
+        """The metric families for Prometheus."""
         from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily
 
         total = CounterMetricFamily(
@@ -82,34 +88,23 @@ class RestClientMetrics:
         yield from (total, took)
 
 
-T = TypeVar("T")
-log = get_logger(__name__)
-
-USER_AGENT = f"pykubelet/{__version__} ({platform.system().lower()}/{platform.machine()})"
-MAX_REPEATS = 10
-MIN_WATCH_SECONDS = 300.0
-KEEPALIVE_SECONDS = 30
-_STEPS_TO_CLOSE = 20
-"""How often the kernel probes a silent connection, so that a watch through a dead one ends."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestClientLimits:
-    """How long and how much a client puts up with."""
+    """Timeouts and size limits of a client."""
 
     connect_seconds: float = 30.0
     request_seconds: float = 60.0
-    """For one try, and the longest Retry-After that is waited for here."""
+    """The timeout of one attempt, and the longest Retry-After that is honoured."""
     watch_grace_seconds: float = 30.0
-    """How long after its time a watch may still be open."""
+    """How long a watch may stay open beyond its requested timeout."""
     answer_bytes: int = 256 << 20
     line_bytes: int = MAX_LINE_BYTES
     at_once: int = 1 << 16
-    """How many requests are under way at a time, each with a connection of its own; watches do not count."""
+    """The maximum of concurrent requests, each on its own connection; watches do not count."""
 
 
 class RestClient:
-    """All of `client/interface.py` for one API server; used as an async context manager."""
+    """Implements the whole client interface for one API server; an async context manager."""
 
     def __init__(self, access: RestConfig, *, clock: Clock, limits: RestClientLimits | None = None) -> None:
         self._access, self._limits = access, limits or RestClientLimits()
@@ -122,7 +117,7 @@ class RestClient:
         self._turns = asyncio.Semaphore(self._limits.at_once)
 
     async def __aenter__(self) -> Self:
-        # Watches hold connections open, so their number must not be bounded here.
+        # Watches hold connections open, so the pool must not bound their number.
         connector = aiohttp.TCPConnector(limit=0, socket_factory=lambda address: _socket(address, self._sockets))
         self._session = aiohttp.ClientSession(
             connector=connector,
@@ -178,7 +173,7 @@ class RestClient:
         await self._answer(request.delete_plan(kind.resource, name, namespace, options))
 
     async def node_page(self, node: str, *path: str) -> bytes:
-        """A page of a node's own API, which the API server asks for."""
+        """Get a page of a node's own API through the API server's node proxy."""
         return await self._answer(request.node_page_plan(node, path))
 
     async def replace(
@@ -220,11 +215,11 @@ class RestClient:
             ):
                 yield events
         finally:
-            # An open stream cannot be used for another request.
+            # A connection with an open stream cannot be reused.
             response.close()
 
     async def ask(self, plan: RestRequest) -> RestResponse:
-        """Any request, and all of its successful answer."""
+        """Send any request and read its whole successful response."""
         async with self._turns:
             response = await self._opened(plan)
             try:
@@ -236,7 +231,7 @@ class RestClient:
 
     @asynccontextmanager
     async def stream(self, plan: RestRequest) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The body of an answer as it comes, for as long as that takes."""
+        """The body of a response as it arrives."""
         response = await self._opened(plan)
         try:
             async with aclosing(_chunks(plan, response, None)) as chunks:
@@ -246,7 +241,7 @@ class RestClient:
 
     @asynccontextmanager
     async def connect(self, plan: RestRequest, protocols: Sequence[str]) -> AsyncIterator[WebSocket]:
-        """A WebSocket, which speaks one of these protocols; what speaks against it is an ApiError."""
+        """Open a WebSocket that speaks one of these protocols; ApiError if the server refuses."""
         assert self._session is not None, "the client is used outside its context"
         credential = await self._credential()
         headers = {"Authorization": credential.authorization} if credential.authorization else {}
@@ -267,7 +262,7 @@ class RestClient:
             await socket.close()
 
     async def _answer(self, plan: RestRequest) -> bytes:
-        """The body of a successful answer."""
+        """Send a request and read the body of its successful response."""
         return (await self.ask(plan)).body
 
     async def _body(self, plan: RestRequest, response: aiohttp.ClientResponse) -> bytes:
@@ -281,7 +276,7 @@ class RestClient:
         return bytes(body)
 
     async def _opened(self, plan: RestRequest) -> aiohttp.ClientResponse:
-        """An answer whose body may be read; waits and tries again where the server asks for it."""
+        """Open a response; retries as the server asks with Retry-After, and once after 401 with new credentials."""
         may_renew = True
         repeats = 0
         while True:
@@ -291,7 +286,7 @@ class RestClient:
                 return response
             error = await self._error(plan, response)
             if isinstance(error, Unauthorized) and may_renew:
-                # A 401 did nothing, so any request may be sent again, but only with something new to show.
+                # The server did nothing on 401, so any request may be repeated, but only with new credentials.
                 may_renew = False
                 await self._access.credentials.rejected(credential)
                 if await self._credential() != credential:
@@ -302,7 +297,7 @@ class RestClient:
             if wait > self._limits.request_seconds:
                 raise error
             repeats += 1
-            log.debug("the server asks to wait", path=plan.path, seconds=wait, error=error)
+            log.debug("server asks to retry later", path=plan.path, seconds=wait, error=error)
             await asyncio.sleep(wait)
 
     async def _credential(self) -> Credential:
@@ -352,7 +347,7 @@ class RestClient:
 
 
 async def _chunk(plan: RestRequest, response: aiohttp.ClientResponse, end: float | None) -> bytes:
-    """What came next; empty at the end of the stream."""
+    """The next chunk of a stream; empty at its end."""
     with _as_not_reached(plan):
         async with asyncio.timeout_at(end):
             return await response.content.readany()
@@ -373,7 +368,7 @@ async def _events(
         for line in splitter.lines(chunk):
             event = read_event(kind, line)
             if event is None:
-                log.warning("a watch event of an unknown type is left out", path=plan.path)
+                log.warning("watch event of unknown type ignored", path=plan.path)
             else:
                 yield event
     if splitter.is_within_line:
@@ -382,11 +377,11 @@ async def _events(
 
 @contextmanager
 def _as_not_reached(plan: RestRequest) -> Iterator[None]:
-    """Turn what the transport raises into NotReached."""
+    """Translate exceptions of the transport into NotReached."""
     try:
         yield
     except aiohttp.ClientResponseError as error:
-        # Not chained: it carries the request's headers, and with them our credentials.
+        # Not chained: the exception carries the request's headers and with them the credentials.
         raise NotReached(f"{plan.method} {plan.path}: {error.message}") from None
     except TimeoutError as error:
         raise NotReached(f"{plan.method} {plan.path}: no answer in time") from error
@@ -395,21 +390,21 @@ def _as_not_reached(plan: RestRequest) -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """Why there is no connection, without the objects of the library that its own words show."""
+    """The cause of a connection failure, without aiohttp's objects in the text."""
     if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
         number = error.os_error.errno or 0
-        # A name that cannot be resolved has a number that is none of the machine's.
+        # The errno of a name resolution failure is not one of the operating system's.
         why = os.strerror(number) if number > 0 else error.os_error.strerror
         return f"cannot connect to {error.host}:{error.port}: {why}"
     return str(error)
 
 
 async def _hang_up(sockets: Collection[socket.socket]) -> None:
-    """End what is left of connections: over TLS one says goodbye and waits for the answer, longer than the loop may run."""
+    """Abort open connections: an orderly TLS shutdown would wait longer than the loop may run."""
     for one in sockets:
         with suppress(OSError):
             one.shutdown(socket.SHUT_RDWR)
-    # The loop takes a few steps to notice, and none of them waits.
+    # The loop needs a few iterations to notice; none of them waits.
     for _ in range(_STEPS_TO_CLOSE):
         if all(one.fileno() < 0 for one in sockets):
             return
@@ -417,7 +412,7 @@ async def _hang_up(sockets: Collection[socket.socket]) -> None:
 
 
 def _socket(address: aiohttp.AddrInfoType, sockets: WeakSet[socket.socket]) -> socket.socket:
-    """A socket that notices when the other side has silently gone; the set has it from now on."""
+    """Create a socket with keepalive and add it to the set."""
     family, type_, protocol, _, _ = address
     made = socket.socket(family, type_, protocol)
     sockets.add(made)

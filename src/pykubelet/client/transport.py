@@ -1,18 +1,9 @@
-"""TLS contexts: whom to trust, and which client certificate to show.
+"""TLS of a client: PEM files that are reloaded when they change, and the SSL contexts made of them.
 
-In: the trust of a cluster and the key pair of the moment. Out: an `ssl.SSLContext`, a fresh one when either changed, so
-that new connections show the new certificate. Key material touches no disk.
+Certificates are replaced under a running program, so files are checked by modification time; new connections use the
+new certificate. Key material is never written to disk.
 
-Upstream: client-go/transport/transport.go (TLSConfigFor).
-
-PEM texts that may live in files, read again when a file changes.
-
-In: where each text is. Out: the texts, the very same tuple until one of them changed. Files are replaced under a running
-program (a node renews its client certificate), so they are looked at again by modification time.
-
-Upstream: client-go/transport/cert_rotation.go.
-
-The one error of everything that finds out who we are.
+Upstream: staging/src/k8s.io/client-go/transport/transport.go, staging/src/k8s.io/client-go/transport/cert_rotation.go
 """
 
 import asyncio
@@ -24,31 +15,28 @@ from pathlib import Path
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
 
-
-class CredentialError(Exception):
-    """Credentials cannot be had; the message names file and field, never a secret."""
-
-
 log = get_logger(__name__)
 
 RECHECK_SECONDS = 10.0
-"""Certificates are renewed hours before they expire: looking rarely is soon enough."""
+"""Certificates are renewed hours before they expire, so rare checks are enough."""
+_Stamp = tuple[tuple[int, int, int], ...]
+
+
+class CredentialError(Exception):
+    """Credentials are unavailable; the message names file and field, never a secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class PemSource:
-    """One text: given inline, or the path of its file. `setting` says where that was configured."""
+    """A PEM text: inline, or the path of its file. `setting` says where it was configured."""
 
     setting: str
     path: str = ""
     data: bytes = field(default=b"", repr=False)
 
 
-_Stamp = tuple[tuple[int, int, int], ...]
-
-
 class PemFiles:
-    """A few texts that belong together, such as a certificate and its key."""
+    """PEM texts that belong together, such as a certificate and its key."""
 
     def __init__(self, *pems: PemSource, clock: Clock) -> None:
         self._pems, self._clock = pems, clock
@@ -57,7 +45,10 @@ class PemFiles:
         self._checked_at = float("-inf")
 
     async def read(self) -> tuple[bytes, ...]:
-        """The texts as of a few seconds ago; CredentialError if a file cannot be read and never could be."""
+        """The texts, at most a few seconds old; CredentialError if a file was never readable.
+
+        Returns the same tuple until a text changes.
+        """
         now = self._clock.monotonic()
         if self._texts is not None and now - self._checked_at < RECHECK_SECONDS:
             return self._texts
@@ -67,19 +58,19 @@ class PemFiles:
         except CredentialError as error:
             if self._texts is None:
                 raise
-            log.warning("a certificate file cannot be read again; the last one stays in use", error=error)
+            log.warning("certificate file unreadable, keeping the last one", error=error)
             return self._texts
         if texts is not None:
             self._stamp, self._texts = stamp, texts
         assert self._texts is not None
         return self._texts
 
-    def look_again(self) -> None:
-        """Make the next `read` look at the files, however recently it was done."""
+    def read_again(self) -> None:
+        """Force the next `read` to check the files."""
         self._checked_at = float("-inf")
 
     def _read_if_changed(self) -> tuple[_Stamp, tuple[bytes, ...] | None]:
-        # Stamps are taken before reading: a file replaced in between differs again at the next look.
+        # Stamps are taken before reading: a file replaced in between differs again at the next check.
         stamp = tuple(_stamp(pem) for pem in self._pems)
         if self._texts is not None and stamp == self._stamp:
             return stamp, None
@@ -98,7 +89,7 @@ def _stamp(pem: PemSource) -> tuple[int, int, int]:
 
 
 def pem_text(pem: PemSource) -> bytes:
-    """The text; CredentialError if its file cannot be read."""
+    """The PEM text; CredentialError if its file cannot be read."""
     if not pem.path:
         return pem.data
     try:
@@ -109,7 +100,7 @@ def pem_text(pem: PemSource) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class ClientKeyPair:
-    """A client certificate (with its chain) and its private key, both PEM."""
+    """A client certificate (with its chain) and its private key, as PEM."""
 
     certificate: bytes = field(repr=False)
     key: bytes = field(repr=False)
@@ -117,7 +108,7 @@ class ClientKeyPair:
 
 @dataclass(frozen=True, slots=True)
 class ServerTrust:
-    """How the server proves who it is. Without `ca`, the system's authorities decide."""
+    """How to verify the server. Without `ca`, the system's authorities decide."""
 
     ca: PemSource | None = None
     server_name: str = ""
@@ -125,7 +116,7 @@ class ServerTrust:
 
 
 class TlsContexts:
-    """The context for new connections to one server."""
+    """The SSL context for new connections to one server."""
 
     def __init__(self, trust: ServerTrust, *, clock: Clock) -> None:
         self._trust = trust
@@ -134,7 +125,7 @@ class TlsContexts:
         self._context: ssl.SSLContext | None = None
 
     async def current(self, pair: ClientKeyPair | None) -> ssl.SSLContext:
-        """The context for this key pair; the last good one while a pair does not fit together."""
+        """The context for this key pair; the last valid one while certificate and key do not match."""
         wanted = (await self._ca.read(), pair)
         if self._context is not None and wanted == self._built_from:
             return self._context
@@ -143,8 +134,8 @@ class TlsContexts:
         except CredentialError as error:
             if self._context is None:
                 raise
-            # A certificate and its key are two files and never replaced in one step.
-            log.warning("the new certificate cannot be used yet; the last one stays in use", error=error)
+            # A certificate and its key are two files, never replaced in one step.
+            log.warning("new certificate unusable, keeping the last one", error=error)
             self._built_from = wanted
             return self._context
         self._built_from, self._context = wanted, context
@@ -174,12 +165,12 @@ def _load_authorities(context: ssl.SSLContext, setting: str, ca: bytes) -> None:
 
 
 def _load_pair(context: ssl.SSLContext, pair: ClientKeyPair) -> None:
-    """Give the pair to OpenSSL, which reads only from paths, by way of memory that has one."""
+    """Load the pair into OpenSSL, which reads only from paths, through a memory file."""
     memory = os.memfd_create("client-certificate", os.MFD_CLOEXEC)
     try:
         with os.fdopen(memory, "wb", closefd=False) as file:
             file.write(pair.certificate + b"\n" + pair.key)
-        # The password stands for none: without it an encrypted key would ask at the terminal.
+        # Without an empty password OpenSSL would prompt for one on the terminal.
         context.load_cert_chain(f"/proc/self/fd/{memory}", password="")
     except (ssl.SSLError, OSError) as error:
         reason = error.reason if isinstance(error, ssl.SSLError) and error.reason else type(error).__name__

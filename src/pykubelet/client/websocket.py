@@ -1,15 +1,10 @@
-"""A WebSocket to an API server: messages both ways, for exec and port-forward.
+"""WebSocket connections to an API server, and the channel protocol of remote commands.
 
-In: where to, with what to show. Out: a connection that speaks one of the protocols asked for, or the answer that says why
-there is none, which the HTTP library itself throws away.
+`open_web_socket` returns a connection or the server's response that explains the refusal, which aiohttp discards.
 
-Upstream: staging/src/k8s.io/client-go/transport/websocket/roundtripper.go.
-
-What passes over the channels of a WebSocket between a command in a container and whoever runs it.
-
-In: bytes for a channel, sizes of a terminal. Out: messages; and from the last message how the command ended.
-
-Upstream: client-go/tools/remotecommand/{websocket,v4,v5}.go.
+Upstream: staging/src/k8s.io/client-go/transport/websocket/roundtripper.go,
+staging/src/k8s.io/client-go/tools/remotecommand/websocket.go, staging/src/k8s.io/client-go/tools/remotecommand/v4.go,
+staging/src/k8s.io/client-go/tools/remotecommand/v5.go
 """
 
 import ssl
@@ -24,36 +19,42 @@ from pykubelet.api.serializer import DecodeError, decode_document, encode
 V5 = "v5.channel.k8s.io"
 V4 = "v4.channel.k8s.io"
 PROTOCOLS = (V5, V4)
-"""Only the newer one can tell that there is no more input."""
+"""Only v5 can signal the end of input."""
 STDIN, STDOUT, STDERR, ERROR, RESIZE = range(5)
 _CLOSE = 255
+MAX_MESSAGE_BYTES = 16 << 20
+"""Nodes send chunks of about 32 kB."""
+_LINGER_SECONDS = 2.0
+# The example key of RFC 6455; the connection is never used.
+_EXAMPLE_KEY = "dGhlIHNhbXBsZSBub25jZQ=="
+_MAX_REFUSAL_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class ExecOutcome:
-    """How a command ended: with an exit code, or not as it should, for a reason."""
+    """How a command ended: its exit code, or a failure."""
 
     exit_code: int
     failure: str = ""
 
 
 def message(channel: int, data: bytes) -> bytes:
-    """Data for a channel."""
+    """A message with data for a channel."""
     return bytes([channel]) + data
 
 
 def size_message(columns: int, rows: int) -> bytes:
-    """How large the terminal is."""
+    """A message with the terminal size."""
     return message(RESIZE, encode({"Width": columns, "Height": rows}))
 
 
 def end_of_input(protocol: str) -> bytes | None:
-    """That no more input comes; None if the protocol has no word for it."""
+    """The message that ends standard input; None if the protocol has none."""
     return bytes([_CLOSE, STDIN]) if protocol == V5 else None
 
 
 def read_exec_outcome(data: bytes) -> ExecOutcome:
-    """How a command ended, by what came on the error channel."""
+    """The outcome of a command from its error channel."""
     try:
         status = decode_document(data)
     except DecodeError:
@@ -69,42 +70,34 @@ def read_exec_outcome(data: bytes) -> ExecOutcome:
     return ExecOutcome(1, str(status.get("message") or "the command failed"))
 
 
-MAX_MESSAGE_BYTES = 16 << 20
-"""Nodes send pieces of some 32 kB."""
-_LINGER_SECONDS = 2.0
-# An example out of RFC 6455: nobody will speak over the connection for which it is shown.
-_ANY_KEY = "dGhlIHNhbXBsZSBub25jZQ=="
-_MOST_WORDS = 64 * 1024
-
-
 @dataclass(frozen=True, slots=True)
 class WebSocketTarget:
-    """Where to connect, and with what to show; the headers hold secrets."""
+    """Where and how to connect; the headers hold secrets."""
 
     url: URL
     tls: ssl.SSLContext | None
     server_name: str
-    """What the server's certificate must name, if not its host."""
+    """The name expected in the server's certificate, if not its host."""
     headers: Mapping[str, str] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class UpgradeRefused:
-    """An answer that is none to a WebSocket."""
+    """The server's response instead of a WebSocket."""
 
     code: int
     body: bytes
 
 
 class WebSocket:
-    """One connection; messages are bytes. ConnectionError if the other side is gone."""
+    """An open connection; messages are bytes. ConnectionError if the peer is gone."""
 
     def __init__(self, socket: "aiohttp.ClientWebSocketResponse[bool]") -> None:
         self._socket = socket
         self.protocol = socket.protocol or ""
 
     async def receive(self) -> bytes | None:
-        """A message; None when the other side has closed the connection."""
+        """The next message; None when the peer closed the connection."""
         message = await self._socket.receive()
         if message.type is aiohttp.WSMsgType.BINARY:
             return bytes(message.data)
@@ -113,7 +106,7 @@ class WebSocket:
         return None
 
     async def send(self, message: bytes) -> None:
-        """Send a message; waits while the other side is slow."""
+        """Send a message; waits while the peer is slow."""
         await self._socket.send_bytes(message)
 
     async def close(self) -> None:
@@ -121,42 +114,42 @@ class WebSocket:
 
 
 async def open_web_socket(
-    session: aiohttp.ClientSession, way: WebSocketTarget, protocols: Sequence[str]
+    session: aiohttp.ClientSession, target: WebSocketTarget, protocols: Sequence[str]
 ) -> WebSocket | UpgradeRefused:
-    """A connection, or the answer that says why not."""
+    """Open a connection, or return the response that refuses it."""
     timeout = aiohttp.ClientWSTimeout(ws_close=_LINGER_SECONDS)
     try:
         socket = await session.ws_connect(
-            way.url,
+            target.url,
             protocols=protocols,
-            headers=dict(way.headers),
+            headers=dict(target.headers),
             timeout=timeout,
             max_msg_size=MAX_MESSAGE_BYTES,
-            ssl=way.tls or True,
-            server_hostname=way.server_name or None,
+            ssl=target.tls or True,
+            server_hostname=target.server_name or None,
         )
     except aiohttp.WSServerHandshakeError as error:
-        return await _why_not(session, way, error.status)
+        return await _read_refusal(session, target, error.status)
     return WebSocket(socket)
 
 
-async def _why_not(session: aiohttp.ClientSession, way: WebSocketTarget, code: int) -> UpgradeRefused:
-    """What the server says to the same request, once more."""
+async def _read_refusal(session: aiohttp.ClientSession, target: WebSocketTarget, code: int) -> UpgradeRefused:
+    """Repeat the request to read the response that aiohttp discarded."""
     headers = {
-        **way.headers,
+        **target.headers,
         "Connection": "Upgrade",
         "Upgrade": "websocket",
         "Sec-WebSocket-Version": "13",
-        "Sec-WebSocket-Key": _ANY_KEY,
+        "Sec-WebSocket-Key": _EXAMPLE_KEY,
     }
-    asking = session.get(
-        way.url,
+    request = session.get(
+        target.url,
         headers=headers,
         allow_redirects=False,
-        ssl=way.tls or True,
-        server_hostname=way.server_name or None,
+        ssl=target.tls or True,
+        server_hostname=target.server_name or None,
     )
-    async with asking as answer:
+    async with request as answer:
         if answer.status < 400:
             return UpgradeRefused(code, b"")
-        return UpgradeRefused(answer.status, await answer.content.read(_MOST_WORDS))
+        return UpgradeRefused(answer.status, await answer.content.read(_MAX_REFUSAL_BYTES))

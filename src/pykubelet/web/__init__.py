@@ -1,1 +1,1 @@
-"""The page: what happens on a node and in its cluster, for a person with a browser."""
+"""The page: pods, nodes, events and objects of a node and its cluster in a browser."""

@@ -1,13 +1,7 @@
-"""Which requests a page on loopback answers at all, and what every answer tells the browser.
+"""Access to the page: host and origin checks, sessions, cookies, and the file with the sign-in link.
 
-In: what a browser says of itself. Out: why it is refused, if it is; headers.
-
-The file with the link that the next browser can use; only its owner may read it.
-
-Who may see the page: a key that can be used once becomes a session of one browser.
-
-In: keys and cookies as they come. Out: whether they count. Only digests of sessions are kept, so finding one takes no time
-that tells anything about another.
+A key that works once becomes the session of one browser. Only digests of sessions are kept, so that looking one up
+leaks no timing about others.
 """
 
 import asyncio
@@ -21,18 +15,9 @@ from typing import NamedTuple
 
 from pykubelet.aio.log import get_logger
 
+log = get_logger(__name__)
+
 COOKIE = "pykubelet-page"
-
-
-class RequestOrigin(NamedTuple):
-    """What the headers of a request say of who sends it."""
-
-    host: str = ""
-    cookie: str = ""
-    fetch_site: str = ""
-    """`Sec-Fetch-Site`: where the page is from that makes the browser ask; old browsers do not say."""
-
-
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -46,21 +31,32 @@ HEADERS = (
     ("Cross-Origin-Resource-Policy", "same-origin"),
     ("Cache-Control", "no-store"),
 )
-"""Of every answer: no script but our own, in no frame, kept nowhere, readable by no other page."""
+"""Security headers of every response: own scripts only, no frames, no caching, no other origin."""
+MOST_SESSIONS = 32
+"""The maximum of sessions; the oldest ends when there are more."""
+
+
+class RequestOrigin(NamedTuple):
+    """The headers that say where a request comes from."""
+
+    host: str = ""
+    cookie: str = ""
+    fetch_site: str = ""
+    """`Sec-Fetch-Site`: the relation of the requesting page; absent in old browsers."""
 
 
 def is_own_host(host: str, port: int) -> bool:
-    """Whether a request is for us by name: any other name was made to lead here by somebody else's name server."""
+    """Whether the Host header names this page; any other name is a DNS rebinding attempt."""
     return host.lower() in {f"127.0.0.1:{port}", f"localhost:{port}"}
 
 
 def is_from_elsewhere(fetch_site: str) -> bool:
-    """Whether another page makes the browser ask for data; another port of this machine is another page."""
+    """Whether another site's page made the browser send the request; another port is another site."""
     return fetch_site.lower() not in {"", "same-origin", "none"}
 
 
 def session_of(cookies: str) -> str:
-    """The session in a Cookie header; empty if it has none."""
+    """The session in a Cookie header; empty if there is none."""
     for pair in cookies.split(";"):
         name, _, value = pair.strip().partition("=")
         if name == COOKIE:
@@ -69,20 +65,16 @@ def session_of(cookies: str) -> str:
 
 
 def session_cookie(session: str, place: str) -> str:
-    """The Set-Cookie that begins a session.
+    """The Set-Cookie header that starts a session.
 
-    Cookies know no ports: without a path that nobody can guess, the browser would show this one to whatever else
-    listens on this machine, a pod's web server say.
+    Cookies ignore ports: without an unguessable path the browser would send this cookie to every other server on this
+    machine, such as a pod's web server.
     """
     return f"{COOKIE}={session}; Path={place}; HttpOnly; SameSite=Strict"
 
 
-MOST_SESSIONS = 32
-"""Of one program; the oldest goes when there are more."""
-
-
 class Sessions:
-    """The key that is valid now, and the sessions that were begun."""
+    """The valid key and the open sessions."""
 
     def __init__(self, new_secret: Callable[[], str]) -> None:
         self._new_secret = new_secret
@@ -94,11 +86,11 @@ class Sessions:
 
     @property
     def key(self) -> str:
-        """What the next browser has to bring."""
+        """The key that the next browser must present."""
         return self._key
 
     def redeem(self, key: str) -> str | None:
-        """A new session for this key, which is worth nothing from now on; None if it is not the one."""
+        """Exchange the key for a new session; the key becomes invalid. None if it is the wrong key."""
         if not hmac.compare_digest(key.encode(errors="replace"), self._key.encode()):
             return None
         self._key, session = self._new_secret(), self._new_secret()
@@ -108,7 +100,7 @@ class Sessions:
         return session
 
     def is_known(self, session: str) -> bool:
-        """Whether a browser shows a session that was begun here."""
+        """Whether a session was opened here."""
         return bool(session) and _digest(session) in self._digests
 
 
@@ -116,11 +108,8 @@ def _digest(session: str) -> bytes:
     return hashlib.sha256(session.encode(errors="replace")).digest()
 
 
-log = get_logger(__name__)
-
-
 class LinkFile:
-    """Keeps the file in step with the key that is valid."""
+    """Writes the sign-in link with the valid key to a file that only its owner can read."""
 
     def __init__(self, path: Path, port: int, sessions: Sessions) -> None:
         self.path, self._port, self._sessions = path, port, sessions
@@ -131,14 +120,14 @@ class LinkFile:
         return f"http://127.0.0.1:{self._port}/?key={self._sessions.key}"
 
     async def write(self) -> None:
-        """Write down the link that is valid now; a folder that cannot be written to is no reason to refuse anybody."""
+        """Write the valid link; a folder that is not writable is not an error."""
         try:
             await asyncio.to_thread(self._write, self.url)
         except OSError as error:
-            log.warning("the link of the page is not written down", path=str(self.path), cause=error.strerror)
+            log.warning("page link not written", path=str(self.path), cause=error.strerror)
 
     def remove(self) -> None:
-        """It leads nowhere any more."""
+        """Remove the file: its link is no longer valid."""
         with suppress(OSError):
             self.path.unlink()
 

@@ -1,17 +1,8 @@
-"""What all browsers show, rows and counts; what changes goes out to every browser at once.
+"""The live feed: keeps the rows and counts of the page and sends each change to every browser.
 
-In: hints that something is about a pod, and objects of the API server. Out: one message for everything, and one for each
-bundle of changes, made once for all browsers. While nobody looks, hints cost next to nothing and nothing is computed.
-
-How many pods are at each station of their path, kept up to date row by row.
-
-In: each row as it comes, changes and goes. Out: the counts that the picture of the path shows. A change costs the same
-however many pods there are.
-
-What is wrong with a manifest, with the lines of the file that are meant.
-
-In: a problem as a source tells it, and the text of its file. Out: each mistake with line, field, reason and the lines
-around it. Of a file that holds a Secret no line is shown.
+A message is made once for all browsers; a burst of changes is one message. While no browser is connected, hints cost
+next to nothing and nothing is computed. Broken manifests are shown with the lines around each mistake, except those of
+files that contain a Secret.
 """
 
 import asyncio
@@ -38,11 +29,21 @@ _SECRET = re.compile(r"""kind["']?\s*:\s*["']?Secret\b""")
 _AROUND = 2
 _LONGEST_LINE = 200
 MOST_MISTAKES = 50
-"""Of one file."""
+"""The maximum of mistakes shown for one file."""
+PACE_SECONDS = 0.2
+"""The least time between two messages: collects a burst of changes."""
+TICK_SECONDS = 1.0
+"""The period of checks for broken manifests, which send no hints."""
+SWEEP_SECONDS = 10.0
+"""The period of recomputing all rows, for changes without a hint."""
+MOST_PROBLEMS = 50
+# A browser that falls this many messages behind starts over.
+_BEHIND = 100
+_LARGEST_MANIFEST = 1 << 20
 
 
 class Line(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A line of the file, cut if it is very long."""
+    """A line of the file, truncated if it is very long."""
 
     number: int
     text: str
@@ -50,7 +51,7 @@ class Line(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class Mistake(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """One thing that is wrong; line and column are 0 where there is no such place."""
+    """One mistake; line and column are 0 if unknown."""
 
     reason: str
     line: int = 0
@@ -60,16 +61,16 @@ class Mistake(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class BrokenManifest(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Everything that is wrong with one file or URL."""
+    """All mistakes of one file or URL."""
 
     where: str
     mistakes: tuple[Mistake, ...]
     hides_lines: bool = False
-    """Whether its lines are not shown because it holds a Secret."""
+    """Whether its lines are hidden because it contains a Secret."""
 
 
 def broken_manifest(where: str, message: str, text: str | None) -> BrokenManifest:
-    """A problem with the lines it is about; None for a text that is not to be had."""
+    """The mistakes of a manifest with the lines around them; without lines if the text is None."""
     hides = text is not None and _SECRET.search(text) is not None
     lines = text.splitlines() if text is not None and not hides else ()
     found = parse_problems(message)[:MOST_MISTAKES]
@@ -90,7 +91,7 @@ def _around(number: int, lines: Sequence[str]) -> tuple[Line, ...]:
 
 
 class PodTallyCounts(Struct, frozen=True, kw_only=True, rename="camel"):
-    """The counts at the stations, and of rows by tone."""
+    """The number of pods at each stage of their path, and of rows by tone."""
 
     sources: dict[str, int]
     desired: int
@@ -106,7 +107,7 @@ class PodTallyCounts(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class PodTally:
-    """Counts rows; owned by whoever owns the rows."""
+    """Counts rows incrementally: a change costs the same however many pods there are."""
 
     def __init__(self) -> None:
         self._sources: Counter[str] = Counter()
@@ -115,14 +116,14 @@ class PodTally:
         self._totals: Counter[str] = Counter()
 
     def replace(self, old: PodRow | None, new: PodRow | None) -> None:
-        """One row became another; None if there was none, or is none any more."""
+        """Replace one row by another; None stands for no row."""
         if old is not None:
             self._add(old, -1)
         if new is not None:
             self._add(new, 1)
 
     def counts(self) -> PodTallyCounts:
-        """All of them, now."""
+        """The present counts."""
         totals = self._totals
         return PodTallyCounts(
             sources=_some(self._sources),
@@ -143,7 +144,7 @@ class PodTally:
         self._tones[row.tone] += sign
         totals["in_api"] += sign * row.in_api
         if not row.source:
-            # Not on this node: only the API server knows it.
+            # Not on this node: only the API server knows the pod.
             return
         self._sources[row.source] += sign
         totals["desired"] += sign
@@ -160,20 +161,8 @@ def _some(counter: Counter[str]) -> dict[str, int]:
     return {name: count for name, count in sorted(counter.items()) if count}
 
 
-PACE_SECONDS = 0.2
-"""Between two messages: faster than this nobody sees it, and a burst becomes one bundle."""
-TICK_SECONDS = 1.0
-"""How often to look for broken manifests, of which nobody tells."""
-SWEEP_SECONDS = 10.0
-"""How often all rows are made anew, for changes that no hint told of."""
-MOST_PROBLEMS = 50
-# A browser that takes nothing for so many bundles starts over.
-_BEHIND = 100
-_LARGEST_MANIFEST = 1 << 20
-
-
 class PageFeed:
-    """Keeps the rows while somebody looks; `run` must be running."""
+    """Keeps the rows while a browser is connected; `run` must be running."""
 
     def __init__(
         self,
@@ -196,32 +185,32 @@ class PageFeed:
 
     @property
     def is_read(self) -> asyncio.Event:
-        """Set while a browser looks."""
+        """An event that is set while a browser is connected."""
         return self._is_read
 
     def heard(self, uid: str) -> None:
-        """Something was said about a pod of the node."""
+        """Record a hint that a pod of the node changed."""
         if self._is_read.is_set() and (key := self._node.key_of(uid)) is not None:
             self._hint(key)
 
     @contextmanager
     def reading(self) -> Iterator[tuple[bytes, Subscription[bytes]]]:
-        """Everything now, and what changes from now on."""
+        """Subscribe: the whole state now, and the changes from now on."""
         if not len(self._readers):
             self._sweep()
-        # Before it is among the readers: it is about to get everything.
+        # Before subscribing: the new reader gets the whole state anyway.
         self._publish()
         with self._readers.subscribe() as subscription:
             self._is_read.set()
             try:
                 yield self.everything(), subscription
             finally:
-                # This one is still among them.
+                # This reader is still subscribed.
                 if len(self._readers) == 1:
                     self._is_read.clear()
 
     def everything(self) -> bytes:
-        """The message with which a browser starts, or starts over."""
+        """The message with the whole state."""
         self._publish()
         tables = {"nodes": self._tables.nodes.rows(), "events": self._tables.events.rows()}
         return message("start", encode({"about": self._about, "pods": self._pods.rows(), **tables, **self._summary()}))
@@ -234,7 +223,7 @@ class PageFeed:
             swept_at = self._clock.monotonic()
             while self._is_read.is_set():
                 await self._wait_for_news()
-                await self._look_at_problems()
+                await self._read_problems()
                 if self._clock.monotonic() - swept_at > SWEEP_SECONDS:
                     swept_at = self._clock.monotonic()
                     self._sweep()
@@ -257,7 +246,7 @@ class PageFeed:
         self._hinted.update(self._pods.keys(), self._node.keys(), self._tables.pod_keys())
 
     def _publish(self) -> None:
-        """Make anew what was hinted at, and tell everybody what changed."""
+        """Recompute the rows that changed and send the differences."""
         hinted, self._hinted = self._hinted, set()
         for key in hinted:
             self._make_row(key)
@@ -288,8 +277,8 @@ class PageFeed:
             "cannot": self._tables.cannot,
         }
 
-    async def _look_at_problems(self) -> None:
-        """Read the files that have problems: a few, if any, and they may change without the problem doing so."""
+    async def _read_problems(self) -> None:
+        """Read the files with problems, which may change while the problem stays the same."""
         told = tuple({(one.where, one.message): one for one in self._problems()}.values())
         self._broken = await asyncio.to_thread(_with_lines, told[:MOST_PROBLEMS]) if told else ()
 
@@ -299,7 +288,7 @@ def _with_lines(problems: tuple[ReportedProblem, ...]) -> tuple[BrokenManifest, 
 
 
 def _text(path: Path) -> str | None:
-    """The text of a manifest; None if it is no file, or too large to be one."""
+    """The text of a manifest; None if it is not a file or too large."""
     try:
         if not path.is_file() or path.stat().st_size > _LARGEST_MANIFEST:
             return None

@@ -1,12 +1,6 @@
-"""What the page asks of the rest of the program, as narrow as its use.
+"""What the page reads of its node: Protocols for pods, logs, probes and problems, and the history of pod usage.
 
-Measures pods every few seconds while somebody looks at the page.
-
-In: readings of the runtime. Out: the points of the last minutes, for each pod.
-
-What the containers of pods used lately, as a small picture shows it.
-
-In: readings of what a pod has used in all. Out: points of what it used per second. Bounded for each pod.
+Pods are measured every few seconds while a browser is connected; each keeps a bounded history.
 """
 
 import asyncio
@@ -26,11 +20,14 @@ from pykubelet.client.interface import Reader
 from pykubelet.web.rows import PodProgress
 
 POINTS = 60
-"""Of each pod; a reading every few seconds, so the last minutes."""
+"""The number of points kept for each pod: a few minutes."""
+Write = Callable[[bytes], Awaitable[None]]
+"""Sends a part of a response; ConnectionError or TimeoutError if the browser does not read it."""
+PERIOD_SECONDS = 3.0
 
 
 class Point(Struct, frozen=True, gc=False, rename="camel"):
-    """At a time, in milliseconds since 1970: thousandths of a core, and bytes; None if that is not known."""
+    """Usage at a time in milliseconds since 1970: CPU in millicores and memory in bytes; None if unknown."""
 
     at: int
     milli_cores: float | None
@@ -38,7 +35,7 @@ class Point(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class UsageReading(Struct, frozen=True):
-    """What a pod has used of the processor since it started, and of memory now; None if that is not known."""
+    """The CPU time a pod has used so far, and its present memory; None if unknown."""
 
     at: datetime
     cpu_nanoseconds: int | None
@@ -53,7 +50,7 @@ class UsageHistory:
         self._points: dict[str, deque[Point]] = {}
 
     def note(self, key: str, reading: UsageReading) -> None:
-        """A pod was measured; what it uses of the processor takes two readings."""
+        """Record a reading; CPU usage needs two of them."""
         before, self._last[key] = self._last.get(key), reading
         rate = _milli_cores(before, reading)
         if rate is not None or reading.cpu_nanoseconds is None:
@@ -61,13 +58,13 @@ class UsageHistory:
             self._points.setdefault(key, deque(maxlen=POINTS)).append(point)
 
     def keep(self, keys: Collection[str]) -> None:
-        """Forget all others."""
+        """Drop all other pods."""
         for gone in self._last.keys() - set(keys):
             del self._last[gone]
             self._points.pop(gone, None)
 
     def points(self, key: str) -> tuple[Point, ...]:
-        """What is known of a pod, oldest first."""
+        """The points of a pod, oldest first."""
         return tuple(self._points.get(key, ()))
 
 
@@ -76,16 +73,12 @@ def _milli_cores(before: UsageReading | None, now: UsageReading) -> float | None
         return None
     seconds = (now.at - before.at).total_seconds()
     used = now.cpu_nanoseconds - before.cpu_nanoseconds
-    # A container that was started anew begins at nothing.
+    # The counter of a restarted container starts at zero.
     return round(used / seconds / 1e6, 2) if seconds > 0 and used >= 0 else None
 
 
-Write = Callable[[bytes], Awaitable[None]]
-"""Sends a part of an answer; ConnectionError or TimeoutError if nobody takes it."""
-
-
 class SourceUnavailable(Exception):
-    """What was asked for is not to be had; the message says why."""
+    """The requested data is unavailable; the message says why."""
 
 
 class NodePod(NamedTuple):
@@ -97,56 +90,50 @@ class NodePod(NamedTuple):
 
 
 class PageNode(Protocol):
-    """The pods of this node."""
-
     def keys(self) -> Iterable[str]:
-        """All of them, as `namespace/name`."""
+        """The keys of all pods, as `namespace/name`."""
 
     def key_of(self, uid: str) -> str | None:
-        """The key of a pod by its UID; None if it is not known."""
+        """The key of the pod with this UID; None if it is unknown."""
 
     def pod(self, key: str) -> NodePod | None:
-        """A pod of this node; None if it is none of this node, or no more."""
+        """A pod of this node; None if it is not on this node."""
 
     def sources(self) -> tuple["SourceState", ...]:
-        """Where pods come from, and whether all of each are known."""
+        """The sources of pods and whether each has delivered all its pods."""
 
 
 class SourceState(Struct, frozen=True, rename="camel"):
-    """One source of pods."""
-
     name: str
     is_ready: bool
 
 
 class ReportedProblem(Protocol):
-    """What is wrong with a manifest."""
-
     @property
     def where(self) -> str:
-        """Which."""
+        """The path or URL of the manifest."""
 
     @property
     def message(self) -> str:
-        """What."""
+        """The text of the problem."""
 
 
 class PageExplainer(Protocol):
-    """Why pods are where they are."""
+    """Explains the state of pods."""
 
     async def explain(self, namespace: str, name: str) -> Document | None:
-        """What was decided about a pod and what it waits for; None if there is no such pod."""
+        """The decisions about a pod and what it waits for; None if there is no such pod."""
 
 
 class PageProbeHistory(Protocol):
-    """What probes found lately."""
+    """The recent results of probes."""
 
     def findings(self, key: str) -> Iterable[Struct]:
-        """The last findings of each probe of a pod."""
+        """The last results of each probe of a pod."""
 
 
 class PageLogOptions(NamedTuple):
-    """Which log, and how much of its past."""
+    """Selects a container's log and how much of its past to show."""
 
     namespace: str
     pod: str
@@ -156,64 +143,58 @@ class PageLogOptions(NamedTuple):
 
 
 class PodLogs(Protocol):
-    """The logs of containers."""
-
     async def open(self, options: PageLogOptions) -> Callable[[Write], Awaitable[None]]:
-        """What copies a log, and goes on as long as the container writes; Unavailable if there is none."""
+        """A function that copies a log and follows it; SourceUnavailable if there is none."""
 
 
 class UsageSource(Protocol):
-    """What pods use of the machine."""
+    """Measures the resource usage of pods."""
 
     async def read(self) -> Mapping[str, UsageReading]:
-        """A reading of every pod that runs, by key; Unavailable if nobody can tell."""
+        """A reading of every running pod by key; SourceUnavailable if the runtime does not measure."""
 
 
 class UsageView(Protocol):
-    """What pods used lately."""
+    """The recent resource usage of pods."""
 
     def points(self, key: str) -> tuple[Point, ...]:
-        """The last minutes of a pod."""
+        """The points of the last minutes of a pod."""
 
 
 class PageObjectReader(Reader, Protocol):
-    """What an API server has."""
+    """Reads objects and the list of served resources."""
 
     async def served(self) -> tuple[Resource, ...]:
-        """Every resource whose objects can be listed."""
+        """Every resource that can be listed."""
 
 
 class LiveState(Protocol):
-    """What all browsers show, and its changes."""
+    """The state that all browsers show, and its changes."""
 
     def reading(self) -> AbstractContextManager[tuple[bytes, Subscription[bytes]]]:
-        """Everything now, and what changes from now on."""
+        """Subscribe: the whole state now, and the changes from now on."""
 
     def everything(self) -> bytes:
-        """Everything now."""
-
-
-PERIOD_SECONDS = 3.0
+        """The whole state now."""
 
 
 class PodUsageHistory:
-    """What pods used while somebody looked; a `Usage`."""
+    """Measures pods while a browser is connected; a `UsageView`."""
 
     def __init__(self, measures: UsageSource) -> None:
         self._measures, self._history = measures, UsageHistory()
 
     def points(self, key: str) -> tuple[Point, ...]:
-        """The last minutes of a pod."""
         return self._history.points(key)
 
     async def run(self, wanted: asyncio.Event) -> None:
-        """Measure whenever it is wanted, until cancelled."""
+        """Measure periodically while a browser is connected, until cancelled."""
         while True:
             await wanted.wait()
             try:
                 readings = await self._measures.read()
             except SourceUnavailable:
-                # The picture shows that there is nothing; the node's condition says why.
+                # The chart stays empty; the node's condition says why.
                 readings = {}
             for key, reading in readings.items():
                 self._history.note(key, reading)

@@ -1,11 +1,6 @@
-"""A pod as one line of the page's table: what it is called, how it is, where it is on its way.
+"""Rows of the page's tables: pods with their state and progress, nodes, events.
 
-In: a pod, its newest status, and what the node's stations know of it. Out: a row. The word for its state is the one that
-`kubectl get pods` shows.
-
-Nodes and events as lines of the page's tables.
-
-In: objects as the API server shows them. Out: rows.
+The state of a pod is the one that `kubectl get pods` shows.
 """
 
 from collections.abc import Iterable
@@ -16,12 +11,14 @@ from msgspec import Struct
 from pykubelet.api.generated.core import ContainerStatus, Event, Node, Pod, PodStatus
 from pykubelet.api.pods import is_terminal
 
-# What a container waits for that starts as it should.
+# The waiting reasons of a container that starts normally.
 _STARTING = frozenset({"", "ContainerCreating", "PodInitializing"})
+# The message of an event may have a kilobyte; its YAML shows all of it.
+_LONGEST_MESSAGE = 400
 
 
 class RowTone(StrEnum):
-    """Whether somebody has to look at it."""
+    """Whether a row needs attention."""
 
     GOOD = "good"
     WAITING = "waiting"
@@ -30,25 +27,23 @@ class RowTone(StrEnum):
 
 
 class PodProgress(Struct, frozen=True, kw_only=True):
-    """Where a pod is on the way through this node; of a pod that is not here all is empty."""
+    """The progress of a pod through this node; empty for a pod of another node."""
 
     source: str = ""
-    """Which of the node's sources names it."""
+    """The source that supplies the pod."""
     worker: str = ""
-    """Where its worker is."""
+    """The state of its pod worker."""
     has_mirror: bool = False
     is_unsent: bool = False
-    """Whether the API server does not know its newest status yet."""
+    """Whether its newest status has not been sent yet."""
     waits: str = ""
-    """What it waits for longest, in a few words."""
+    """What the pod has waited for longest."""
 
 
 NOT_HERE = PodProgress()
 
 
 class PodRow(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One line."""
-
     key: str
     namespace: str
     name: str
@@ -73,12 +68,11 @@ class PodRow(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tr
 
 
 def pod_key(namespace: str, name: str) -> str:
-    """What tells rows apart; a static pod and its mirror are one."""
+    """The key of a pod's row; a static pod and its mirror share it."""
     return f"{namespace}/{name}"
 
 
 def pod_row(pod: Pod, status: PodStatus, standing: PodProgress = NOT_HERE) -> PodRow:
-    """The row of a pod."""
     meta, states = pod.metadata, _states(pod, status)
     regular = status.container_statuses
     is_static = standing.source not in {"", "api"}
@@ -100,7 +94,7 @@ def pod_row(pod: Pod, status: PodStatus, standing: PodProgress = NOT_HERE) -> Po
         ip=status.pod_ip,
         source=standing.source,
         worker=standing.worker,
-        waits=_complaint(status) or standing.waits,
+        waits=_waiting_reason(status) or standing.waits,
         is_static=is_static,
         has_mirror=standing.has_mirror,
         is_unsent=standing.is_unsent,
@@ -109,7 +103,7 @@ def pod_row(pod: Pod, status: PodStatus, standing: PodProgress = NOT_HERE) -> Po
 
 
 def state_word(pod: Pod, status: PodStatus) -> str:
-    """One word for where a pod is."""
+    """The state of a pod in one word."""
     if pod.metadata.deletion_timestamp is not None and not is_terminal(status.phase):
         return "Terminating"
     if starting := _initializing(pod, status):
@@ -127,14 +121,14 @@ def state_word(pod: Pod, status: PodStatus) -> str:
 
 
 def _initializing(pod: Pod, status: PodStatus) -> str:
-    """How far its init containers are; empty when they are done."""
+    """The progress of the init containers; empty when they are done."""
     total = len(pod.spec.init_containers)
     for place, one in enumerate(status.init_container_statuses):
         state = one.state
         if state.terminated is not None and state.terminated.exit_code == 0:
             continue
         if state.running is not None and one.started:
-            # A sidecar: it goes on beside the others.
+            # A sidecar runs alongside the others.
             continue
         if state.terminated is not None:
             return f"Init:{state.terminated.reason or f'ExitCode:{state.terminated.exit_code}'}"
@@ -157,8 +151,8 @@ def _tone(pod: Pod, status: PodStatus, word: str) -> RowTone:
     return RowTone.GOOD if is_well else RowTone.WAITING
 
 
-def _complaint(status: PodStatus) -> str:
-    """What keeps a container from starting, in the words of its status."""
+def _waiting_reason(status: PodStatus) -> str:
+    """The waiting reason that keeps a container from starting."""
     waiting = (one.state.waiting for one in _all(status))
     return next((one.message for one in waiting if one is not None and one.reason not in _STARTING), "")
 
@@ -172,7 +166,7 @@ def _all(status: PodStatus) -> tuple[ContainerStatus, ...]:
 
 
 def _states(pod: Pod, status: PodStatus) -> list[str]:
-    """What each container does; one that has no status yet waits."""
+    """The state of each container; one without a status is waiting."""
     spec, known = pod.spec, {one.name: one for one in _all(status)}
     names: Iterable[str] = [one.name for one in (*spec.init_containers, *spec.containers)]
     return [_state(known.get(name)) for name in (*names, *(one.name for one in spec.ephemeral_containers))]
@@ -184,13 +178,7 @@ def _state(one: ContainerStatus | None) -> str:
     return "running" if one.state.running is not None else "exited"
 
 
-# An event may say a kilobyte; its whole text is in its YAML.
-_LONGEST_MESSAGE = 400
-
-
 class NodeRow(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One node."""
-
     key: str
     name: str
     word: str
@@ -208,8 +196,6 @@ class NodeRow(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=T
 
 
 class EventRow(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One event."""
-
     key: str
     at: str
     reason: str
@@ -223,7 +209,6 @@ class EventRow(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=
 
 
 def node_row(node: Node) -> NodeRow:
-    """The row of a node."""
     status, info = node.status, node.status.node_info
     ready = next((one for one in status.conditions if one.type == "Ready"), None)
     is_ready = ready is not None and ready.status == "True"
@@ -248,7 +233,6 @@ def node_row(node: Node) -> NodeRow:
 
 
 def event_row(event: Event) -> EventRow:
-    """The row of an event."""
     meta, about = event.metadata, event.involved_object
     return EventRow(
         key=f"{meta.namespace}/{meta.name}",
@@ -265,7 +249,7 @@ def event_row(event: Event) -> EventRow:
 
 
 def event_at(event: Event) -> str:
-    """When it happened last."""
+    """The time of the last occurrence of an event."""
     last = event.series.last_observed_time if event.series is not None else None
     found = last or event.last_timestamp or event.event_time or event.first_timestamp
     return found or event.metadata.creation_timestamp or ""

@@ -1,14 +1,7 @@
-"""What the API server has that the page shows in tables: pods, nodes, events.
+"""Tables of the page: rows of nodes and events, pods as the API server shows them, and their changes.
 
-In: a client, and the first browser, from which on they are followed. Out: rows of nodes and events, pods by key, and hints when one changed. What may not be read is said.
-
-The rows that every browser has, and what changed in them since it was last told.
-
-In: rows, one at a time. Out: changes. What goes back to where it was is no change; the newest of several counts.
-
-So many of the newest, by a time: a cluster has more events than anybody reads.
-
-In: keys with their times. Out: which keys are to go. Costs the same for each, taken over many.
+Collections are followed from the first browser on; a collection that may not be read has an explanation instead. A row
+that returns to its previous state is no change; the newest of several counts.
 """
 
 import asyncio
@@ -26,16 +19,20 @@ from pykubelet.client.interface import EVERYTHING, Selection
 from pykubelet.client.reflector import ListerWatcher, Reflector, ResourceEventHandler
 from pykubelet.web.rows import EventRow, NodeRow, event_at, event_row, node_row, pod_key
 
+T = TypeVar("T")
+MOST_EVENTS = 500
+_NO_SERVER = "this node runs without an API server"
+
 
 class NewestKeys:
-    """Keeps at least `limit` of the newest keys, and at most twice as many."""
+    """Keeps at least `limit` and at most twice as many of the newest keys, at amortised constant cost."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._times: dict[str, str] = {}
 
     def note(self, key: str, at: str) -> tuple[str, ...]:
-        """This one is of that time now; the keys that are too old for the room there is, it may be among them."""
+        """Record the time of a key; returns the keys that are too old, possibly including this one."""
         self._times[key] = at
         if len(self._times) <= 2 * self._limit:
             return ()
@@ -46,57 +43,54 @@ class NewestKeys:
         return old
 
     def forget(self, key: str) -> None:
-        """It is gone."""
+        """Remove a key."""
         self._times.pop(key, None)
 
 
 class Keyed(Protocol):
-    """A row."""
+    """A row with a unique key."""
 
     @property
     def key(self) -> str:
-        """What tells it from others."""
+        """The unique key of the row."""
 
 
 Row = TypeVar("Row", bound=Keyed)
 
 
 class RowChanges(Struct, Generic[Row], frozen=True):
-    """Rows that are new or different, and the keys of those that went."""
+    """New and changed rows, and the keys of removed ones."""
 
     rows: tuple[Row, ...] = ()
     gone: tuple[str, ...] = ()
 
 
 class RowTable(Generic[Row]):
-    """The rows of one kind, by key; owned by one task."""
+    """The rows of one kind by key. Owned by one task."""
 
     def __init__(self) -> None:
         self._rows: dict[str, Row] = {}
         self._before: dict[str, Row | None] = {}
 
     def put(self, row: Row) -> Row | None:
-        """A row is so now; the one before it."""
+        """Add or replace a row; returns the previous one."""
         return self._replace(row.key, row)
 
     def drop(self, key: str) -> Row | None:
-        """A row is gone; the one there was."""
+        """Remove a row; returns it."""
         return self._replace(key, None)
 
     def get(self, key: str) -> Row | None:
-        """The row of this key."""
         return self._rows.get(key)
 
     def keys(self) -> tuple[str, ...]:
-        """All there are."""
         return tuple(self._rows)
 
     def rows(self) -> tuple[Row, ...]:
-        """All there are."""
         return tuple(self._rows.values())
 
     def take(self) -> RowChanges[Row] | None:
-        """What changed since this was last asked; None if nothing did."""
+        """The changes since the last call; None if there are none."""
         before, self._before = self._before, {}
         rows = tuple(self._rows[key] for key, old in before.items() if key in self._rows and self._rows[key] != old)
         gone = tuple(key for key, old in before.items() if key not in self._rows and old is not None)
@@ -106,7 +100,7 @@ class RowTable(Generic[Row]):
         old = self._rows.get(key)
         if old == row:
             return old
-        # What the browsers have is what was there when the changes were last taken.
+        # The browsers have the state of the last call.
         self._before.setdefault(key, old)
         if row is None:
             del self._rows[key]
@@ -115,12 +109,8 @@ class RowTable(Generic[Row]):
         return old
 
 
-T = TypeVar("T")
-MOST_EVENTS = 500
-
-
 class ApiTables:
-    """The tables; without a client they stay empty. With `node_name` only what a node may read is asked for."""
+    """The tables of the API server; empty without a client. With `node_name` limited to what a node may read."""
 
     def __init__(self, *, client: ListerWatcher | None, clock: Clock, node_name: str = "") -> None:
         self._client, self._clock, self._node_name = client, clock, node_name
@@ -133,7 +123,7 @@ class ApiTables:
         """By table, why it is empty."""
 
     def on_pod(self, hint: Callable[[str], None]) -> None:
-        """Have somebody hear of pods that changed."""
+        """Set the callback for changed pods."""
         self._hint = hint
 
     def pod(self, key: str) -> Pod | None:
@@ -141,11 +131,11 @@ class ApiTables:
         return self._pods.get(key)
 
     def pod_keys(self) -> tuple[str, ...]:
-        """All that the API server shows."""
+        """The keys of all pods that the API server shows."""
         return tuple(self._pods)
 
     async def run(self, wanted: asyncio.Event) -> None:
-        """Follow from when it is wanted until cancelled."""
+        """Follow the collections from the first browser on, until cancelled."""
         client = self._client
         if client is None:
             return
@@ -197,7 +187,7 @@ class ApiTables:
 
 
 class _Sink(Generic[T]):
-    """Hears of objects; new or changed is the same to it."""
+    """Updates a table; an added and a modified object are the same to it."""
 
     def __init__(self, put: Callable[[T], object], drop: Callable[[T], object]) -> None:
         self._put, self._drop = put, drop
@@ -211,16 +201,11 @@ class _Sink(Generic[T]):
     def deleted(self, obj: T, /) -> None:
         self._drop(obj)
 
-    def synced(self) -> None:
-        """Nothing to do: rows are told as they come."""
-
-
-_NO_SERVER = "this node runs without an API server"
+    def synced(self) -> None: ...
 
 
 def _words(error: ApiError) -> str:
     return f"the API server does not let this node read them: {error.message}"
 
 
-def _nobody(_: str) -> None:
-    """Nobody listens."""
+def _nobody(_: str) -> None: ...

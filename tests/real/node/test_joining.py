@@ -29,9 +29,9 @@ from pykubelet.app.node_program import NodeConnection, connected, join_cluster
 from pykubelet.app.node_server import KnownApiServer, open_listener, serving_certificate
 from pykubelet.app.program import read_rest_config
 from pykubelet.app.settings import CannotStart, NodeSettings
-from pykubelet.client.certificates.csr import CsrClient, client_template, key_pem, new_key, unsigned_request, usages
+from pykubelet.client.certificates.csr import client_template, key_pem, new_key, unsigned_request, usages
 from pykubelet.client.certificates.store import CertificateStore
-from pykubelet.client.interface import Selection
+from pykubelet.client.interface import Client, Selection
 from pykubelet.client.rest import RestClient
 from pykubelet.client.transport import PemSource
 from pykubelet.controllers.certificates.signer import CertificateAuthority, sign_certificate
@@ -228,7 +228,7 @@ async def test_node_api_serves_with_the_certificate_it_was_given(cluster: Cluste
         assert await join(settings)
         seen = KnownApiServer(cluster.server.url, PemSource("ca", path=str(cluster.server.data / "pki/ca.crt")))
         async with node_client(settings) as joined, open_listener(settings, server=seen, clock=CLOCK) as door:
-            client: CsrClient = joined.client
+            client: Client = joined.client
             keeper, is_kept = serving_certificate(door, settings, client=client, clock=CLOCK), asyncio.Event()
             async with running({"serving": with_ready_event(keeper.run, is_kept)}), asyncio.timeout(15):
                 assert "self-signed" in await _shown(door, trust)

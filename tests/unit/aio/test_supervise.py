@@ -49,14 +49,14 @@ async def test_quiet_spell_makes_the_waits_start_over() -> None:
         if len(starts) < 5:
             raise RuntimeError("boom")
 
-    await supervise("x", run, backoff=STEADY, patience=RestartLimit(within_seconds=100))
+    await supervise("x", run, backoff=STEADY, limit=RestartLimit(within_seconds=100))
     assert starts == [0, 1, 3, 1004, 1006]
 
 
 async def test_too_many_crashes_are_final() -> None:
     """Beyond its patience the supervisor ends with a clear error, the last crash as its cause."""
     with pytest.raises(GaveUpError, match="x crashed 3 times in 60 s") as caught:
-        await supervise("x", Crashing(99).run, backoff=STEADY, patience=RestartLimit(crashes=2, within_seconds=60))
+        await supervise("x", Crashing(99).run, backoff=STEADY, limit=RestartLimit(crashes=2, within_seconds=60))
     assert isinstance(caught.value.__cause__, RuntimeError)
 
 

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from pykubelet.client.credentials import Credential, TokenFile, UserCredentials, basic
-from pykubelet.client.exec_plugin import ExecPlugin, exec_info, read_exec_answer
+from pykubelet.client.exec_plugin import ExecPlugin, exec_info, read_exec_credential
 from pykubelet.client.transport import ClientKeyPair, CredentialError, PemFiles, PemSource, ServerTrust, TlsContexts
 from pykubelet.testing.virtual_time import ManualClock
 
@@ -183,7 +183,7 @@ def test_plugin_without_cluster_info_is_told_none() -> None:
 
 
 def test_plugin_answer_gives_token_pair_and_expiry() -> None:
-    answer = read_exec_answer(
+    answer = read_exec_credential(
         PLUGIN,
         f'{{"kind":"ExecCredential","apiVersion":"{V1}","status":{{"token":"s3cret","clientCertificateData":"c",'
         '"clientKeyData":"k","expirationTimestamp":"2026-01-02T03:04:05Z"}}'.encode(),
@@ -215,5 +215,5 @@ def test_plugin_answer_gives_token_pair_and_expiry() -> None:
 )
 def test_plugin_answer_that_is_wrong_is_refused_without_being_shown(output: str, message: str) -> None:
     with pytest.raises(CredentialError, match=message) as caught:
-        read_exec_answer(PLUGIN, output.replace('"V1"', f'"{V1}"').encode())
+        read_exec_credential(PLUGIN, output.replace('"V1"', f'"{V1}"').encode())
     assert "s3cret" not in str(caught.value)

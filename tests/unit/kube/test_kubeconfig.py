@@ -118,11 +118,11 @@ async def test_kubeconfig_paths_are_relative_to_their_own_file(write: Callable[.
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        pytest.param(document(**{"current-context": ""}), "current-context: none is set", id="no context"),
+        pytest.param(document(**{"current-context": ""}), "current-context: not set", id="no context"),
         pytest.param(document(**{"current-context": "z"}), 'context "z" does not exist', id="unknown context"),
         pytest.param(document(clusters=[]), 'cluster "a" does not exist', id="unknown cluster"),
         pytest.param(document(users=[]), 'user "a" does not exist', id="unknown user"),
-        pytest.param(document(kind="Pod"), "no kubeconfig, but Pod of v1", id="other kind"),
+        pytest.param(document(kind="Pod"), "not a kubeconfig but a Pod of v1", id="other kind"),
         pytest.param(document(clusters=7), "Expected `array`, got `int` - at `$.clusters`", id="wrong type"),
         pytest.param(document(cluster={"server": 7}), "got `int` - at `$.clusters[0].cluster.server`", id="field"),
         pytest.param(document(users=[{"name": "a"}, {"name": "a"}]), 'users: duplicate name "a"', id="duplicate"),

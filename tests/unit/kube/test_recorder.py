@@ -163,7 +163,7 @@ async def test_event_is_given_up_after_twelve_tries(caplog: pytest.LogCaptureFix
         await asyncio.sleep(300)
     assert door.tried_at[11] == door.tried_at[12] == 102.5
     assert [event["reason"] for event in door.events()] == ["Second"]
-    assert "event given up, too many tries" in caplog.messages
+    assert "event dropped after too many attempts" in caplog.messages
 
 
 @pytest.mark.parametrize(

@@ -245,4 +245,4 @@ async def test_reflector_survives_a_sink_that_raises(caplog: pytest.LogCaptureFi
             follow.put("next")
             await settle()
         assert ("added", "next") in follow.sink.heard
-    assert [record.message for record in caplog.records] == ["a change could not be handled"]
+    assert [record.message for record in caplog.records] == ["event handler failed"]

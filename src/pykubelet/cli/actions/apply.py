@@ -20,6 +20,9 @@ _DEFINITIONS = "CustomResourceDefinition"
 # A definition is served a moment after it was taken.
 _LOOKS = 20
 _PAUSE_SECONDS = 0.25
+_KEY = re.compile(r"\[([^\]=]+)=(\"[^\"]*\"|[^\]]*)\]")
+# What the server itself keeps, and what controllers write meanwhile.
+_NOT_OURS = frozenset({"managedFields", "resourceVersion", "generation"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +74,6 @@ class ManifestApplier:
                 break
             await asyncio.sleep(_PAUSE_SECONDS)
         raise NoSuchKind(f'the server has no kind "{item.kind}" in version "{item.api_version}"')
-
-
-_KEY = re.compile(r"\[([^\]=]+)=(\"[^\"]*\"|[^\]]*)\]")
-# What the server itself keeps, and what controllers write meanwhile.
-_NOT_OURS = frozenset({"managedFields", "resourceVersion", "generation"})
 
 
 def outcome(before: Document | None, after: Document) -> str:

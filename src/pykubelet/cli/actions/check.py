@@ -38,6 +38,12 @@ _MOST_BYTES = 1 << 20
 # Everything a client could offer but what a server here takes.
 _WEAK = "ALL:@SECLEVEL=0:" + ":".join(f"!{kind}" for kind in CIPHERS.split(":"))
 _UNITS = (Path("/etc/systemd/system/pykubelet.service"), Path("/lib/systemd/system/pykubelet.service"))
+_MONTH = timedelta(days=30)
+_ROOT = 0
+_NO_CRI = frozenset({"process", "sim"})
+_NO_PROXY = "there is no kube-proxy"
+_STRATEGIES = {(served.resource.api_version, served.resource.kind): served for served in BUILT_IN_KINDS}
+_ANY_UID = "00000000-0000-0000-0000-000000000000"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,11 +143,6 @@ def _stranger() -> ssl.SSLContext:
     return context
 
 
-_MONTH = timedelta(days=30)
-_ROOT = 0
-_NO_CRI = frozenset({"process", "sim"})
-
-
 class CisResult(StrEnum):
     """How an item was found."""
 
@@ -161,6 +162,8 @@ class CisFinding(Struct, frozen=True, kw_only=True):
 
 
 _Judged = tuple[CisResult, str, str]
+
+
 _Rule = Callable[[CisFacts], _Judged]
 
 
@@ -312,7 +315,6 @@ def _address_deny(facts: CisFacts) -> _Judged:
     return _judged("it is there" if is_good else "it is not there", advice, is_good=is_good)
 
 
-_NO_PROXY = "there is no kube-proxy"
 _ITEMS: tuple[tuple[str, str, _Rule], ...] = (
     ("4.1.1", "service file: 600 or less", _mode(CisFile.SERVICE, 0o600)),
     ("4.1.2", "service file: root's", _owner(CisFile.SERVICE)),
@@ -340,10 +342,6 @@ _ITEMS: tuple[tuple[str, str, _Rule], ...] = (
     ("4.2.14", "the runtime's seccomp profile by default", _seccomp),
     ("4.2.15", "the service may talk to known addresses only", _address_deny),
 )
-
-
-_STRATEGIES = {(served.resource.api_version, served.resource.kind): served for served in BUILT_IN_KINDS}
-_ANY_UID = "00000000-0000-0000-0000-000000000000"
 
 
 def problems_in(data: bytes, origin: str) -> list[ManifestProblem]:

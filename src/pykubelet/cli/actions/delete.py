@@ -21,6 +21,12 @@ from pykubelet.cli.client_command import print_error
 from pykubelet.client.discovery import ServedResource
 from pykubelet.client.interface import Selection
 
+_FORCE_WARNING = (
+    "Warning: Immediate deletion does not wait for confirmation that the running resource has been terminated. "
+    "The resource may continue to run on the cluster indefinitely."
+)
+_LONG_SECONDS = 7 * 24 * 3600.0
+
 
 @dataclass(frozen=True, slots=True)
 class DeletionTarget:
@@ -73,13 +79,6 @@ async def until_gone(session: ApiSession, one: DeletionTarget) -> None:
                 async for kind, document in news:
                     if kind == "DELETED" or document["metadata"]["uid"] != metadata["uid"]:
                         return
-
-
-_FORCE_WARNING = (
-    "Warning: Immediate deletion does not wait for confirmation that the running resource has been terminated. "
-    "The resource may continue to run on the cluster indefinitely."
-)
-_LONG_SECONDS = 7 * 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,10 @@ from pykubelet.client.websocket import (
     size_message,
 )
 
+_CHUNK = 32 * 1024
+# So many pieces may wait to be sent; then no more is read.
+_PIECES = 8
+
 
 class CommandConsole(Protocol):
     """Whoever talks to a command."""
@@ -97,11 +101,6 @@ async def _resize(socket: WebSocket, console: CommandConsole) -> None:
     with suppress(ConnectionError, asyncio.IncompleteReadError):
         async for columns, rows in console.sizes():
             await socket.send(size_message(columns, rows))
-
-
-_CHUNK = 32 * 1024
-# So many pieces may wait to be sent; then no more is read.
-_PIECES = 8
 
 
 class StandardStreams:

@@ -22,6 +22,11 @@ from pykubelet.cli.actions.resource_args import resource_of
 from pykubelet.cli.actions.session import ApiSession, LogRequestOptions, log_plan
 from pykubelet.client.interface import Selection
 
+DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
+_BY_PLAIN_LABELS = frozenset({"Service", "ReplicationController"})
+_PHASES = {"Running": 0, "Unknown": 1, "Pending": 2}
+_LISTS = ("initContainers", "containers", "ephemeralContainers")
+
 
 @dataclass(frozen=True, slots=True)
 class ContainerLog:
@@ -87,11 +92,6 @@ async def _whole_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         yield rest
 
 
-DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
-_BY_PLAIN_LABELS = frozenset({"Service", "ReplicationController"})
-_PHASES = {"Running": 0, "Unknown": 1, "Pending": 2}
-
-
 def selector_of_pods(owner: Document) -> str:
     """The labels of the pods that belong to an object; empty if it has none."""
     selector = (owner.get("spec") or {}).get("selector")
@@ -124,9 +124,6 @@ def _rank(pod: Document) -> tuple[bool, int, bool, str, int, str]:
 def container_names(pod: Document) -> tuple[str, ...]:
     """All containers of a pod: init containers, then the others, then ephemeral ones."""
     return tuple(one["name"] for key in _LISTS for one in pod["spec"].get(key) or ())
-
-
-_LISTS = ("initContainers", "containers", "ephemeralContainers")
 
 
 def default_container(pod: Document) -> tuple[str, str]:

@@ -25,6 +25,12 @@ from pykubelet.cli.actions.session import ApiSession, forward_plan
 from pykubelet.client.websocket import WebSocket
 from pykubelet.httpserver.spdy.connection import SpdyConnection, SpdyStream
 
+PROTOCOL = "SPDY/3.1+portforward.k8s.io"
+PATIENCE_SECONDS = 30.0
+"""A local program that takes nothing for so long must not hold up the others."""
+_CHUNK = 32 * 1024
+Say = Callable[[str], None]
+
 
 class InvalidPort(ValueError):
     """A port cannot be understood, or is not there."""
@@ -79,13 +85,6 @@ def _number(word: str, text: str, *, lowest: int) -> int:
     if not (word.isascii() and word.isdecimal()) or not lowest <= int(word) <= 65535:
         raise InvalidPort(f"{text!r} is not of the form LOCAL:REMOTE, with ports up to 65535")
     return int(word)
-
-
-PROTOCOL = "SPDY/3.1+portforward.k8s.io"
-PATIENCE_SECONDS = 30.0
-"""A local program that takes nothing for so long must not hold up the others."""
-_CHUNK = 32 * 1024
-Say = Callable[[str], None]
 
 
 class _WebSocketBytes:

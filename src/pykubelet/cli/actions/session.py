@@ -44,6 +44,7 @@ TABLE = f"{JSON};as=Table;v=v1;g=meta.k8s.io,{JSON}"
 PAGE = 500
 """So many objects at a time, as kubectl asks for them."""
 _WATCH_SECONDS = 3600.0
+Warn = Callable[[str], None]
 
 
 def object_plan(resource: Resource, namespace: str, name: str, *, as_table: bool) -> RestRequest:
@@ -161,9 +162,6 @@ def _flag(is_set: bool) -> str:
 
 def _number(number: int | None) -> str:
     return "" if number is None else str(number)
-
-
-Warn = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ _HEADER: Row = ("NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS")
 _WELL = frozenset({"Running", "Completed"})
 _ON_THE_WAY = frozenset({"Pending", "ContainerCreating", "PodInitializing", "Terminating"})
 _FEWEST = 3
+_ERASE_BELOW = "\x1b[J"
 
 
 def live_table(pods: Collection[Document], columns: int, rows: int) -> list[tuple[str, str]]:
@@ -59,9 +60,6 @@ def _colour(row: Row) -> str:
         return "green"
     status = row[3]
     return "yellow" if status in _WELL | _ON_THE_WAY or status.startswith("Init:") else "red"
-
-
-_ERASE_BELOW = "\x1b[J"
 
 
 class _Above:

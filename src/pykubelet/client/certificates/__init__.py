@@ -1,1 +1,1 @@
-"""Certificates that an API server has signed: asked for, kept in files, renewed in time."""
+"""Certificates signed by the API server: requested, stored in files, renewed before they expire."""

@@ -1,9 +1,9 @@
-"""Makes a node of a machine that has a token: its first client certificate, and a kubeconfig.
+"""TLS bootstrap: gets a node's first client certificate with a bootstrap token and writes its kubeconfig.
 
-In: the access that a bootstrap kubeconfig gives. Out: `kubelet-client-current.pem` and a kubeconfig that names it. The
-key is kept until the certificate is there, so that a node that starts again goes on with the same request.
+Writes `kubelet-client-current.pem` and a kubeconfig that refers to it. The private key is kept until the certificate is
+issued, so that a restarted node continues with the same request.
 
-Upstream: pkg/kubelet/certificate/bootstrap/bootstrap.go (LoadClientCert)
+Upstream: pkg/kubelet/certificate/bootstrap/bootstrap.go
 """
 
 import asyncio
@@ -20,7 +20,6 @@ from pykubelet.api.errors import ApiError, Unauthorized
 from pykubelet.api.serializer import Document
 from pykubelet.api.yaml.write import to_yaml
 from pykubelet.client.certificates.csr import (
-    CsrClient,
     client_template,
     key_pem,
     new_key,
@@ -37,18 +36,19 @@ from pykubelet.client.certificates.store import (
 )
 from pykubelet.client.clientcmd import load_kubeconfig
 from pykubelet.client.credentials import RestConfig
+from pykubelet.client.interface import Client
 from pykubelet.client.kubeconfig import KubeconfigError
 from pykubelet.client.transport import CredentialError
 
 log = get_logger(__name__)
 
 SIGNING_SECONDS = 3600.0
-"""How long a person may take to approve it."""
+"""How long an administrator may take to approve the request."""
 _BACKOFF = Backoff(first_seconds=1.0, limit_seconds=15.0, jitter=0.2)
 
 
 async def needs_bootstrap(kubeconfig: Path, clock: Clock) -> bool:
-    """Whether a kubeconfig is not there, or shows no client certificate that is still valid."""
+    """Whether a kubeconfig is missing or has no valid client certificate."""
     if not await asyncio.to_thread(kubeconfig.exists):
         return True
     try:
@@ -56,34 +56,34 @@ async def needs_bootstrap(kubeconfig: Path, clock: Clock) -> bool:
         pair = (await access.credentials.current()).pair
         certificates = x509.load_pem_x509_certificates(pair.certificate) if pair else []
     except (KubeconfigError, CredentialError, ValueError) as error:
-        log.warning("the kubeconfig cannot be used and is made anew", path=kubeconfig, error=error)
+        log.warning("kubeconfig unusable, bootstrapping again", path=kubeconfig, error=error)
         return True
     return not certificates or not all(is_valid(certificate, clock.now()) for certificate in certificates)
 
 
 async def bootstrap(
-    client: CsrClient, *, access: RestConfig, node_name: str, kubeconfig: Path, files: CertificateStore, clock: Clock
+    client: Client, *, access: RestConfig, node_name: str, kubeconfig: Path, files: CertificateStore, clock: Clock
 ) -> None:
-    """Get the certificate and write the kubeconfig; waits for a server that is not there yet.
+    """Get the certificate and write the kubeconfig; waits for a server that is not running yet.
 
-    RequestRefused, ApiError, PairError or TimeoutError if it will not be had this way.
+    Raises RequestRefused, ApiError, CertificateStoreError or TimeoutError if that is impossible.
     """
-    wish, kept_key = client_template(node_name), files.current_path.with_name("kubelet-client.key.tmp")
+    template, kept_key = client_template(node_name), files.current_path.with_name("kubelet-client.key.tmp")
     key = await asyncio.to_thread(_kept_key, kept_key)
     retries = Retries(_BACKOFF)
     async with asyncio.timeout(SIGNING_SECONDS):
         while True:
             try:
-                request = await request_certificate_once(client, wish, key, now=clock.now())
+                request = await request_certificate_once(client, template, key, now=clock.now())
                 break
             except Unauthorized:
                 raise
             except ApiError as error:
                 if not error.retry:
                     raise
-                log.warning("the API server takes no certificate request yet", error=error)
+                log.warning("certificate request failed, trying again", error=error)
             await asyncio.sleep(retries.next_delay_seconds())
-        log.info("waiting for the client certificate of the node", request=request.metadata.name)
+        log.info("waiting for the node's client certificate", request=request.metadata.name)
         pem = await wait_for_certificate(client, request)
     await asyncio.to_thread(files.replace, pem, key_pem(key), now=clock.now())
     text = to_yaml(node_kubeconfig(access, files.current_path)).encode()

@@ -1,9 +1,9 @@
-"""A certificate and its key in one file, behind a link that names the current one.
+"""The certificate store: a certificate and its key in one file, behind a link to the current file.
 
-In: a folder and a name. Out: `NAME-current.pem`, a link to `NAME-DATE.pem`. The link changes in one step: whoever reads
-it gets the old pair or the new one, whole. Files are for their owner alone from the first moment on.
+`NAME-current.pem` links to `NAME-DATE.pem`. The link is replaced atomically: readers get the old pair or the new one.
+Files are readable by their owner only.
 
-Upstream: client-go/util/certificate/certificate_store.go
+Upstream: staging/src/k8s.io/client-go/util/certificate/certificate_store.go
 """
 
 import os
@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 _KEPT = 2
-"""So many old pairs stay, for whoever has one open; upstream keeps them all."""
+"""The number of old pairs that are kept for processes that have one open; upstream keeps all."""
 
 
 class CertificateStoreError(Exception):
@@ -26,25 +26,25 @@ class CertificateStoreError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class CertificatePair:
-    """A certificate with the key it is for."""
+    """A certificate and its private key."""
 
     certificate: x509.Certificate
     key: PrivateKey = field(repr=False)
 
 
 class CertificateStore:
-    """The pairs of one name. All calls block."""
+    """The pairs with one file name prefix. All calls block."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder, self._name = folder, name
 
     @property
     def current_path(self) -> Path:
-        """The link; it need not be there."""
+        """The path of the link; it may not exist."""
         return self._folder / f"{self._name}-current.pem"
 
     def current(self) -> CertificatePair | None:
-        """The pair in use; None if there is none. PairError if it cannot be read."""
+        """The current pair; None if there is none. CertificateStoreError if it cannot be read."""
         self._recover()
         try:
             return read_pair(self.current_path.read_bytes())
@@ -54,7 +54,7 @@ class CertificateStore:
             raise CertificateStoreError(f"{self.current_path} holds no certificate with its key") from error
 
     def replace(self, certificate_pem: bytes, key_pem: bytes, *, now: datetime) -> CertificatePair:
-        """Keep a new pair and use it from now on; PairError if it is none or cannot be written."""
+        """Store a new pair and make it current; CertificateStoreError if it is invalid or cannot be written."""
         text = certificate_pem.rstrip() + b"\n" + key_pem
         try:
             pair = read_pair(text)
@@ -81,7 +81,7 @@ class CertificateStore:
         updated.replace(current)
 
     def _recover(self) -> None:
-        """Finish a change that was cut short, by us or by a kubelet, which takes the link away first."""
+        """Finish an interrupted replacement, ours or a kubelet's, which removes the link first."""
         updated = self._folder / f"{self._name}-updated.pem"
         if updated.is_symlink() and not self.current_path.exists():
             updated.replace(self.current_path)
@@ -93,7 +93,7 @@ class CertificateStore:
 
 
 def read_pair(pem: bytes) -> CertificatePair:
-    """The first certificate of a text and the key for it; ValueError if they are not there or do not fit."""
+    """The first certificate in a PEM text and its key; ValueError if they are missing or do not match."""
     certificate = x509.load_pem_x509_certificate(pem)
     key = read_key(pem)
     if certificate.public_key() != key.public_key():
@@ -102,7 +102,7 @@ def read_pair(pem: bytes) -> CertificatePair:
 
 
 def read_key(pem: bytes) -> PrivateKey:
-    """The private key in a text; ValueError if there is none that can be used."""
+    """The private key in a PEM text; ValueError if there is no usable one."""
     start = max(pem.rfind(mark) for mark in (b"-----BEGIN PRIVATE KEY", b"-----BEGIN EC P", b"-----BEGIN RSA P"))
     try:
         key = load_pem_private_key(pem[max(start, 0) :], password=None)
@@ -114,7 +114,7 @@ def read_key(pem: bytes) -> PrivateKey:
 
 
 def write_secret(path: Path, data: bytes) -> None:
-    """Replace a file by one for its owner alone, on disk when this returns. A crash leaves the old one or the new."""
+    """Atomically replace a file by one that only its owner can read; durable when this returns."""
     draft = path.with_name(f".{path.name}.new")
     draft.unlink(missing_ok=True)
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "wb") as file:

@@ -1,1 +1,1 @@
-"""Manifests on disk, followed: what files say, or said when they last made sense."""
+"""Manifest files: follows files and folders, and keeps the last known good content of each file."""

@@ -1,26 +1,13 @@
-"""Follows manifests on disk: folders of files, or single files, in any number.
+"""Follows manifests on disk: any number of folders and files, through inotify and a periodic scan.
 
-In: paths, looked at when the kernel hints at a change and every 20 s, and how to read a file. Out: after each look, all
-that the files say. A look lists the paths and reads only files that changed; a burst of changes is one look.
+A scan lists the paths and reads only changed files; a burst of changes is one scan. A file is read when it has been
+quiet long enough, so that a file being written is not read. inotify events are hints: they may be false or missing.
 
-Upstream: pkg/kubelet/config/{file,file_linux}.go. On purpose otherwise: see `last_known_good`; several paths; only files
-with the extension of a manifest are read.
+Both a path and its parent folder are watched, so that a path may appear, be replaced, or be a single file. In the
+parent, names like `..data` count too: a mounted config map replaces all its files by swapping that link. Unlike
+upstream, several paths are possible, and only files with a manifest's extension are read; see `last_known_good`.
 
-Which files are still being changed, and when they may be read.
-
-In: hints that a name changed, each with how long it must then stay quiet. Out: the names that have been quiet long
-enough. So a burst of edits is read once, and a file in the middle of being written is not read at all. Times are
-numbers from one clock that only grows.
-
-Hints from the kernel that something changed at a path; the door to inotify.
-
-In: a path that may be a folder or a file, and need not exist. Out: calls of `hint(name, quiet_seconds)`: something of
-this name changed, and how long it should then stay quiet before it is read. A hint may be false and may be missing; who
-listens looks for itself, and now and then without a hint.
-
-Both the path and the folder it is in are watched: the second tells when the path appears, is swapped, or is a file. There,
-names like `..data` count too: a mounted config map swaps that link to swap all its files.
-Upstream: pkg/kubelet/config/file_linux.go, which watches the path alone and tries again each second.
+Upstream: pkg/kubelet/config/file.go, pkg/kubelet/config/file_linux.go
 """
 
 import asyncio
@@ -43,17 +30,14 @@ from pykubelet.client.manifests.scanner import MANIFEST_EXTENSIONS, ScanHints, S
 log = get_logger(__name__)
 
 Hint = Callable[[str, float], None]
-
 EVERYTHING = ""
-"""The name in a hint that is not about one file."""
-
+"""The name in a hint that concerns the whole path."""
 COMPLETE_SECONDS = 0.03
-"""After a file was closed or renamed into place it is whole; the rest lets a burst of files come in together."""
+"""A file that was closed or renamed into place is complete; the delay collects a burst of files."""
 UNCLEAR_SECONDS = 0.1
-"""After a removal a new version may follow (vim moves the old one away first); after a creation, its content."""
+"""After a removal a new version may follow (vim moves the old file away first); after a creation, its content."""
 WRITING_SECONDS = 1.0
-"""After a write by someone who has not closed the file yet: more will come, unless the writer has stalled."""
-
+"""After a write to a file that is still open: more will follow, unless the writer has stalled."""
 _MASK = (
     Mask.CREATE
     | Mask.MODIFY
@@ -66,12 +50,16 @@ _MASK = (
     | Mask.ONLYDIR
 )
 _LOST = Mask.Q_OVERFLOW | Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.UNMOUNT | Mask.IGNORED
-
 _BACKOFF = Backoff(first_seconds=1.0, limit_seconds=20.0)
+TOGETHER_SECONDS = 0.1
+"""Names that become due within this time are taken together: the two halves of a rename are one change."""
+T = TypeVar("T")
+PERIOD_SECONDS = 20.0
+"""The period of scans without a hint, for changes that inotify does not report, as on network file systems."""
 
 
 class PathWatch:
-    """Watches one path; owned by one task."""
+    """The inotify watches of one path. Owned by one task."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -80,14 +68,14 @@ class PathWatch:
         self._parent: Watch | None = None
 
     async def run(self, hint: Hint) -> None:
-        """Give hints until cancelled. Where the kernel cannot watch, tries again and again."""
+        """Report hints until cancelled; retries where the kernel cannot watch."""
         retries = Retries(_BACKOFF)
         while True:
             try:
                 with Inotify() as inotify:
                     self._inotify = inotify
                     self._follow(inotify)
-                    # What happened before the watch was set has left no trace in it.
+                    # Changes before the watch was added were not reported.
                     hint(EVERYTHING, 0)
                     retries.reset()
                     async for event in inotify:
@@ -100,7 +88,7 @@ class PathWatch:
             await asyncio.sleep(retries.next_delay_seconds())
 
     def follow(self) -> None:
-        """The path may lead elsewhere than before: watch what is there now."""
+        """Renew the watches: the path may now resolve to another file or folder."""
         if self._inotify:
             with suppress(OSError):
                 self._follow(self._inotify)
@@ -134,22 +122,18 @@ def _quiet_seconds(mask: Mask) -> float:
     return WRITING_SECONDS if mask & Mask.MODIFY else UNCLEAR_SECONDS
 
 
-TOGETHER_SECONDS = 0.1
-"""What becomes due within this of the first is taken with it: the two halves of a rename are one change."""
-
-
 class SettlingFiles:
-    """Names that changed; owned by one task."""
+    """Changed names and when they become due. Owned by one task."""
 
     def __init__(self) -> None:
         self._due: dict[str, float] = {}
 
     def note(self, name: str, now: float, quiet_seconds: float) -> None:
-        """The name changed; it is due after so long without another change."""
+        """A name changed; it is due after this long without another change."""
         self._due[name] = now + quiet_seconds
 
     def take_due(self, now: float) -> frozenset[str]:
-        """The names that are due by now; they are forgotten."""
+        """Remove and return the names that are due."""
         due = frozenset(name for name, at in self._due.items() if at <= now)
         for name in due:
             del self._due[name]
@@ -160,33 +144,27 @@ class SettlingFiles:
         return frozenset(self._due)
 
     def next_due(self) -> float | None:
-        """When to take the next names, those that are due soon after included; None if none waits."""
+        """When to take the next names, with those due soon after; None if none waits."""
         if not self._due:
             return None
         first = min(self._due.values())
         return max(at for at in self._due.values() if at <= first + TOGETHER_SECONDS)
 
 
-T = TypeVar("T")
-
-PERIOD_SECONDS = 20.0
-"""Between two looks without a hint; catches what the kernel does not tell, as on a network file system."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestContent(Generic[T]):
-    """What is to be found in files."""
+    """How to read the items of a manifest file."""
 
     noun: str
-    """The user's word for it, in the plural."""
+    """The plural noun for the items in messages."""
     read: Callable[[bytes, str], FileReading[T]]
-    """What the bytes of a file, given with its path, say; called in a thread."""
+    """Decodes the bytes of a file, given with its path; called in a thread."""
     name_of: Callable[[T], Hashable]
-    """What tells one item of a file from the others, however it is edited."""
+    """The identity of an item, which survives edits of the file."""
 
 
 class ManifestFollower(Generic[T]):
-    """Follows paths. One that is missing at the start holds nothing yet, and has a problem."""
+    """Follows manifest paths. A path that is missing at the start is empty and has a problem."""
 
     def __init__(
         self,
@@ -196,15 +174,15 @@ class ManifestFollower(Generic[T]):
         extensions: tuple[str, ...] = MANIFEST_EXTENSIONS,
         period_seconds: float = PERIOD_SECONDS,
     ) -> None:
-        """In a folder only files with one of the `extensions` count; "" admits any file that no editor left behind."""
-        # Made absolute without following links: a path is part of what identifies its pods.
+        """In a folder only files with one of the `extensions` count; "" admits any file but editors' leftovers."""
+        # Made absolute without resolving links: the path is part of its pods' identity.
         absolute = dict.fromkeys(Path(os.path.abspath(path)) for path in paths)  # noqa: PTH100  resolve follows links
         self._hinted = asyncio.Event()
         self._paths = tuple(_Path(path, content, extensions, self._hinted) for path in absolute)
         self._period_seconds = period_seconds
 
     async def run(self, looked: Callable[[FoundManifests[T]], Awaitable[None]]) -> None:
-        """Follow the paths until cancelled; `looked` gets what each look has found, whether or not it is news."""
+        """Follow the paths until cancelled; `looked` receives the result of every scan."""
         async with asyncio.TaskGroup() as tasks:
             for path in self._paths:
                 tasks.create_task(path.watch(), name=f"watch {path.path}")
@@ -213,7 +191,7 @@ class ManifestFollower(Generic[T]):
                 await self._wait()
 
     async def _wait(self) -> None:
-        """Return when a change has settled, or it is time to look anyway."""
+        """Wait until a change has settled or the next periodic scan is due."""
         period_ends = asyncio.get_running_loop().time() + self._period_seconds
         while True:
             self._hinted.clear()
@@ -227,7 +205,7 @@ class ManifestFollower(Generic[T]):
 
 
 class _Path(Generic[T]):
-    """One of the paths: what is known of it, and what changes there."""
+    """One path: its last known state and its pending changes."""
 
     def __init__(
         self, path: Path, content: ManifestContent[T], extensions: tuple[str, ...], hinted: asyncio.Event
@@ -257,9 +235,9 @@ class _Path(Generic[T]):
         return self._view
 
     def _hint(self, name: str, quiet_seconds: float) -> None:
-        """Note that something changed, if it may concern a manifest."""
+        """Record a hint if it may concern a manifest."""
         if name.startswith(".."):
-            # A mounted config map: its files are links through `..data`, which is swapped for a new version.
+            # A mounted config map: its files are links through `..data`, which is replaced for a new version.
             name = EVERYTHING
         if name in {EVERYTHING, self.path.name} or is_manifest_name(name, self._scanner.extensions):
             self._settling.note(name, asyncio.get_running_loop().time(), quiet_seconds)

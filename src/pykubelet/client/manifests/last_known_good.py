@@ -1,19 +1,12 @@
-"""What the files at a path say, or said when they last made sense.
+"""The last known good content of manifest files, their problems, and which file defines an object.
 
-In: one look at a path (`Scan`) and what was known before (`PathView`). Out: the new `PathView`; `Found` is all paths.
-What a file named goes only when the file is removed, or when the file, in good order, no longer names it. A file that
-cannot be read or understood, and a folder that vanished, keep what they named.
+An object goes only when its file is removed, or when its file is valid and no longer names it. A file that cannot be
+read or decoded, and a folder that vanished, keep their objects. Upstream drops the pods in these cases.
 
-Upstream drops the pods of a file in all these cases: pkg/kubelet/config/file.go.
+If several files define one object, its present file keeps it, otherwise the first in order gets it, and the others get
+a problem. Upstream lets the last file win silently.
 
-What is wrong with a source of manifests, said when it begins and when it is healed.
-
-In: at each look at a source, everything that is wrong with it now. Out: `report` and `clear` for what changed since.
-
-Which file has what, where several name the same.
-
-In: what each file names, and who had it before. Out: one owner for each name. Who has it keeps it, else the first in
-order gets it; who loses is told why. Upstream lets the last file win, silently: pkg/kubelet/config/file.go.
+Upstream: pkg/kubelet/config/file.go
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -25,16 +18,17 @@ from msgspec.structs import replace
 
 from pykubelet.aio.log import get_logger
 
-T = TypeVar("T")
+log = get_logger(__name__)
 
+T = TypeVar("T")
 Stamp = tuple[int, ...]
-"""Tells two states of a file apart without reading it; empty: always read it."""
+"""Distinguishes two states of a file without reading it; empty: always read the file."""
 FolderId = tuple[int, int]
-"""Device and inode of a folder."""
+"""The device and inode of a folder."""
 
 
 class FileReading(Struct, Generic[T], frozen=True, kw_only=True):
-    """What a file said when it was read, and what is wrong with it."""
+    """The items of a file when it was read, and its problem."""
 
     items: tuple[T, ...] = ()
     problem: str = ""
@@ -42,20 +36,20 @@ class FileReading(Struct, Generic[T], frozen=True, kw_only=True):
 
 
 class PathScan(Struct, Generic[T], frozen=True, kw_only=True):
-    """One look at a path."""
+    """The result of one scan of a path."""
 
     path: str
     is_folder: bool = False
     folder: FolderId | None = None
-    """The folder that was listed; None if that was not possible."""
+    """The listed folder; None if listing failed."""
     files: Mapping[str, FileReading[T] | None] = {}
-    """Every file there by its path; None: unchanged, or in the middle of being written."""
+    """Every file by its path; None: unchanged, or being written."""
     unstable: frozenset[str] = frozenset()
-    """Names that changed while they were read; look again soon."""
+    """Names that changed while they were read; scan again soon."""
     problem: str = ""
-    """What is wrong with the path itself."""
+    """The problem of the path itself."""
     is_definite: bool = False
-    """Whether nothing means that there is nothing, not that it could not be read."""
+    """Whether an empty result means that there are no files, not that they could not be read."""
 
 
 class PathView(Struct, Generic[T], frozen=True, kw_only=True):
@@ -63,21 +57,21 @@ class PathView(Struct, Generic[T], frozen=True, kw_only=True):
 
     path: str
     files: Mapping[str, FileReading[T]] = {}
-    """By path, in sorted order."""
+    """Readings by path, sorted."""
     folder: FolderId | None = None
-    """The folder that was listed last."""
+    """The folder listed last."""
     is_folder: bool = False
     has_vanished: bool = False
-    """Whether the path could not be looked at just now: what is said here is from before."""
+    """Whether the last scan failed: the content here is older."""
     is_definite: bool = False
-    """Whether a look at the path has ever been definite; before, nothing here means nothing."""
+    """Whether a scan of the path was ever definite; before that, an empty view means nothing."""
     problem: str = ""
-    """What is wrong with the path itself now."""
+    """The present problem of the path itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundManifests(Generic[T]):
-    """What is known after a look: a view of each path, in the order in which they were given."""
+    """The state after a scan: a view of each path, in the given order."""
 
     views: tuple[PathView[T], ...] = ()
 
@@ -91,20 +85,20 @@ class FoundManifests(Generic[T]):
 
     @property
     def problems(self) -> Mapping[str, str]:
-        """What is wrong now, by file or path."""
+        """The present problems by file or path."""
         found = {path: reading.problem for path, reading in self.files.items() if reading.problem}
         return found | {view.path: view.problem for view in self.views if view.problem}
 
     @property
     def is_definite(self) -> bool:
-        """Whether nothing means that there is nothing; one path that is known well is enough for that."""
+        """Whether an empty result means that there are no files; one definite path is enough."""
         return any(view.is_definite for view in self.views)
 
 
 def advance(view: PathView[T], scan: PathScan[T], *, name_of: Callable[[T], Hashable], noun: str) -> PathView[T]:
-    """What is known after one more look; `noun` is the user's word for what files name."""
+    """The view after one more scan; `noun` names the items in messages."""
     is_definite = view.is_definite or scan.is_definite
-    # An unmounted folder leaves an empty one in its place, which says nothing about the files.
+    # Unmounting leaves an empty folder in place, which says nothing about the files.
     is_another_empty_one = not scan.files and bool(view.files) and scan.folder != view.folder
     if scan.folder is None or is_another_empty_one:
         problem = scan.problem or "another, empty folder is here now"
@@ -129,20 +123,20 @@ def advance(view: PathView[T], scan: PathScan[T], *, name_of: Callable[[T], Hash
 def _kept(
     before: FileReading[T] | None, now: FileReading[T] | None, name_of: Callable[[T], Hashable]
 ) -> FileReading[T] | None:
-    """What counts of a file: what it says now and, while something is wrong with it, what it said before."""
+    """The items that count: those of the new reading and, while it has a problem, the previous ones."""
     if now is None or before is None:
         return now or before
     items = now.items
     if now.problem:
         named = {name_of(item) for item in items}
         items += tuple(item for item in before.items if name_of(item) not in named)
-    # Equal items stay the same objects, so that whoever compares them later need not look inside.
+    # Equal items stay the same objects, so that later comparisons are cheap.
     return FileReading(items=before.items if items == before.items else items, problem=now.problem, stamp=now.stamp)
 
 
 @dataclass(frozen=True, slots=True)
 class FileClaim:
-    """What an item must have for itself: its name, and a UID if it has one; and the user's words for it."""
+    """The name and UID that an item needs for itself, and its label for messages."""
 
     name: str
     label: str
@@ -151,26 +145,26 @@ class FileClaim:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedObjects(Generic[T]):
-    """The outcome."""
+    """The result of resolving claims."""
 
     owners: Mapping[str, str]
-    """By name, the file that has it."""
+    """The winning file by name."""
     items: tuple[T, ...]
-    """What won, in the order of the files."""
+    """The winning items, in the order of the files."""
     losses: Mapping[str, tuple[str, ...]]
-    """By file, which claims were lost and to whom."""
+    """The lost claims by file, with the winners."""
 
 
 def resolve_claims(
     files: Mapping[str, FileReading[T]], owners: Mapping[str, str], claim_of: Callable[[T], FileClaim]
 ) -> ClaimedObjects[T]:
-    """Decide; the files in the order in which they choose."""
+    """Decide which file defines each object; earlier files win unless another one has it already."""
     claims = [(path, claim_of(item), item) for path, reading in files.items() for item in reading.items]
     names: dict[str, str] = {}
     uids: dict[str, tuple[str, str]] = {}
     won: set[int] = set()
     losses: dict[str, tuple[str, ...]] = {}
-    # Who has something already chooses first; the sort is stable, so otherwise the order of the files decides.
+    # Present owners come first; the sort is stable, so otherwise the order of the files decides.
     for position, (path, claim, _) in sorted(
         enumerate(claims), key=lambda entry: owners.get(entry[1][1].name) != entry[1][0]
     ):
@@ -196,17 +190,14 @@ def _name_lost(claim: FileClaim, path: str, winner: str) -> str:
 
 
 def with_losses(problems: Mapping[str, str], losses: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
-    """All that is wrong by file or path: what was known already, then the lost claims."""
+    """The problems by file or path, with the lost claims added."""
     return dict(problems) | {
         path: "; ".join([*([problems[path]] if path in problems else []), *lost]) for path, lost in losses.items()
     }
 
 
-log = get_logger(__name__)
-
-
 class SourceProblem(Struct, frozen=True):
-    """Something a user should mend: in which source, where (a path or a URL), and what. Holds no file contents."""
+    """A problem that a user should fix: its source, place (path or URL) and message. Holds no file content."""
 
     source: str
     where: str
@@ -214,38 +205,38 @@ class SourceProblem(Struct, frozen=True):
 
 
 class ProblemReporter(Protocol):
-    """Tells the user what is wrong with the sources."""
+    """Publishes the problems of sources; implemented above by the kubelet's sources."""
 
     def report(self, problem: SourceProblem) -> None:
-        """This is wrong now; it replaces what was said of the same source and place. Never waits."""
+        """Publish a problem; it replaces the previous one of the same source and place. Never waits."""
 
     def clear(self, source: str, where: str) -> None:
-        """Nothing is wrong any more at this place of the source. Never waits."""
+        """The place of the source has no problem any more. Never waits."""
 
 
 class ProblemBook:
-    """What has been reported about one source; belongs to that source."""
+    """The reported problems of one source. Owned by that source."""
 
     def __init__(self, source: str, problems: ProblemReporter, *, say: Callable[[str], None] | None = None) -> None:
-        """With `say` each problem is a line for the terminal, else one of the log."""
+        """With `say` each problem is a line on the terminal, otherwise one in the log."""
         self._source, self._problems, self._say = source, problems, say
         self._open: Mapping[str, str] = {}
 
     def update(self, messages: Mapping[str, str]) -> None:
-        """Take all that is wrong now, by place; tells only what is new, different or healed."""
+        """Take all present problems by place; reports only new, changed and resolved ones."""
         before, self._open = self._open, dict(messages)
         for where, message in messages.items():
             if before.get(where) != message:
-                self._tell(where, message)
+                self._log(where, message)
                 self._problems.report(SourceProblem(self._source, where, message))
         for where in before.keys() - messages.keys():
-            self._tell(where, "")
+            self._log(where, "")
             self._problems.clear(self._source, where)
 
-    def _tell(self, where: str, message: str) -> None:
+    def _log(self, where: str, message: str) -> None:
         if self._say is not None:
             self._say(f"{where}: {message or 'is in good order again'}")
         elif message:
-            log.warning("source has a problem", source=self._source, where=where, problem=message)
+            log.warning("manifest source has a problem", source=self._source, where=where, problem=message)
         else:
-            log.info("source is healed", source=self._source, where=where)
+            log.info("manifest source recovered", source=self._source, where=where)

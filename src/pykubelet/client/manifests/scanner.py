@@ -1,13 +1,10 @@
-"""Looks at a path once: which manifests are there, and what the changed ones say.
+"""Scans a path once: lists its manifests and reads the changed ones.
 
-In: the path, and what is known from the look before. Out: a `Scan`. It blocks while it reads, so it runs in a thread. Only
-regular files are ever opened: opening a FIFO would wait for its writer, for ever. Symbolic links are followed.
+Blocks, so it runs in a thread. Only regular files are opened, because opening a FIFO would wait for its writer.
+Symbolic links are followed. A manifest yields every object, with lists expanded, or only problems if the text is
+invalid or has an unknown field.
 
-Upstream: pkg/kubelet/config/file.go (listConfig, extractFromDir, extractFromFile).
-
-The objects of a manifest, or what is wrong with it, in the words all who follow files use.
-
-In: bytes. Out: every object, lists taken apart; if the text itself is wrong, an unknown field included, only problems.
+Upstream: pkg/kubelet/config/file.go, pkg/kubelet/config/common.go
 """
 
 import hashlib
@@ -26,13 +23,18 @@ from pykubelet.aio.log import get_logger
 from pykubelet.api.manifest import ManifestError, ManifestItem, ManifestProblem, read_manifest
 from pykubelet.client.manifests.last_known_good import FileReading, FolderId, PathScan, PathView, Stamp
 
+log = get_logger(__name__)
+
 MAX_MANIFEST_BYTES = 10 * 2**20
 _PLACE = re.compile(r"(?:\A|; )line (\d+)(?:, column (\d+))?: ")
+T = TypeVar("T")
+MANIFEST_EXTENSIONS = (".yaml", ".yml", ".json")
+EDITOR_LEFTOVERS = ("~", "#", ".swp", ".swo", ".swx", ".tmp", ".bak", ".orig", ".rej")
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentProblem:
-    """What is wrong with a document of a manifest; line and column are 0 where there is no such place."""
+    """A problem in a manifest; line and column are 0 if unknown."""
 
     message: str
     line: int = 0
@@ -47,14 +49,14 @@ class DocumentProblem:
 
 @dataclass(frozen=True, slots=True)
 class ManifestDocuments:
-    """The objects of a manifest in their order, or what is wrong with it; neither: an explicit empty list."""
+    """The objects of a manifest in order, or its problems; neither for an explicit empty list."""
 
     items: tuple[ManifestItem, ...] = ()
     problems: tuple[DocumentProblem, ...] = ()
 
 
 def read_documents(data: bytes, *, origin: str) -> ManifestDocuments:
-    """What a manifest holds; `origin` is its path or URL."""
+    """Decode a manifest; `origin` is its path or URL."""
     if len(data) >= MAX_MANIFEST_BYTES:
         return ManifestDocuments(problems=(DocumentProblem("the read limit is reached"),))
     try:
@@ -64,7 +66,7 @@ def read_documents(data: bytes, *, origin: str) -> ManifestDocuments:
 
 
 def document_problem(problem: ManifestProblem) -> DocumentProblem:
-    """The same without the name of the file, which is told apart from it."""
+    """A manifest problem without the file name, which is reported separately."""
     message = f"{problem.path}: {problem.message}" if problem.path else problem.message
     return DocumentProblem(message, problem.line, problem.column)
 
@@ -75,46 +77,39 @@ def problem_text(problems: Iterable[DocumentProblem]) -> str:
 
 
 def parse_problems(text: str) -> tuple[DocumentProblem, ...]:
-    """The problems that such a text tells; what has no place belongs to what is said before it."""
+    """The problems in such a text; text without a position belongs to the problem before it."""
     first, *rest = _PLACE.split(text)
-    told = [DocumentProblem(first)] if first else []
+    unplaced = [DocumentProblem(first)] if first else []
     places = zip(rest[::3], rest[1::3], rest[2::3], strict=True)
-    return (*told, *(DocumentProblem(message, int(line), int(column or 0)) for line, column, message in places))
+    return (*unplaced, *(DocumentProblem(message, int(line), int(column or 0)) for line, column, message in places))
 
 
 def is_pod(item: ManifestItem) -> bool:
-    """Whether an object is a pod, which a node runs from its file, or of another kind, which only an API server keeps."""
+    """Whether an object is a pod, which the node runs from its file; other kinds need an API server."""
     return (item.api_version, item.kind) == ("v1", "Pod")
 
 
-T = TypeVar("T")
-log = get_logger(__name__)
-
-MANIFEST_EXTENSIONS = (".yaml", ".yml", ".json")
-EDITOR_LEFTOVERS = ("~", "#", ".swp", ".swo", ".swx", ".tmp", ".bak", ".orig", ".rej")
-
-
 def is_manifest_name(name: str, extensions: tuple[str, ...] = MANIFEST_EXTENSIONS) -> bool:
-    """Whether a file of this name in a folder is a manifest.
+    """Whether a file name in a folder is that of a manifest.
 
-    Never: hidden files, and what editors leave beside the file they edit. The extension "" admits any other name.
+    Hidden files and editors' backup files never are. The extension "" admits any other name.
     """
     return not name.startswith((".", "#")) and not name.endswith(EDITOR_LEFTOVERS) and name.endswith(extensions)
 
 
 def is_open_to_all(mode: int) -> bool:
-    """Whether everybody on the machine may write to a file, or put files into a folder."""
+    """Whether every user of the machine may write to a file or folder."""
     return bool(mode & stat.S_IWOTH)
 
 
 @dataclass(frozen=True, slots=True)
 class ScanHints:
-    """What is known about changes since the last look; names without their folder."""
+    """Changes since the last scan, as names without their folder."""
 
     changed: AbstractSet[str] = frozenset()
-    """To be read even if they look the same: two edits within one tick of the file system's clock do."""
+    """Read even if their stamp is unchanged: two edits may fall into one tick of the file system's clock."""
     unsettled: AbstractSet[str] = frozenset()
-    """Not to be read: someone may be in the middle of writing them."""
+    """Not read: they may be incomplete."""
 
 
 class _UnstableError(Exception):
@@ -123,15 +118,15 @@ class _UnstableError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scanner(Generic[T]):
-    """Looks at one path: a folder of manifests, or a single one."""
+    """Scans one path: a folder of manifests or a single one."""
 
     path: Path
     read: Callable[[bytes, str], FileReading[T]]
-    """What the bytes of a file, given with its path, say."""
+    """Decodes the bytes of a file, given with its path."""
     extensions: tuple[str, ...] = MANIFEST_EXTENSIONS
 
     def scan(self, view: PathView[T], hints: ScanHints) -> PathScan[T]:
-        """Look once; OSErrors become problems."""
+        """Scan once; OSErrors become problems."""
         try:
             status = self.path.stat()
         except (FileNotFoundError, NotADirectoryError):
@@ -145,7 +140,7 @@ class Scanner(Generic[T]):
         return PathScan(path=str(self.path), problem="path is not a directory or file")
 
     def _absent(self, view: PathView[T], hints: ScanHints) -> PathScan[T]:
-        """Nothing is there. A file gone from a folder that is still there was removed; anything else vanished."""
+        """The path does not exist. A file missing from an existing folder was removed; anything else vanished."""
         if self.path.name in hints.unsettled and str(self.path) in view.files:
             return PathScan(path=str(self.path), folder=view.folder, files={str(self.path): None})
         is_removed = not view.is_folder and not self.path.is_symlink()
@@ -161,7 +156,7 @@ class Scanner(Generic[T]):
             paths = {entry for entry in self.path.iterdir() if is_manifest_name(entry.name, self.extensions)}
         except OSError as error:
             return PathScan(path=str(self.path), problem=f"cannot be listed: {error.strerror}")
-        # An editor may have moved a file away just now, to write the next version in its place.
+        # An editor may just have moved a file away to write its next version.
         paths |= {path for name in hints.unsettled if str(path := self.path / name) in view.files}
         files, unstable = self._read_all(paths, view, hints)
         return PathScan(
@@ -175,7 +170,7 @@ class Scanner(Generic[T]):
 
     def _single(self, view: PathView[T], hints: ScanHints) -> PathScan[T]:
         files, unstable = self._read_all([self.path], view, hints)
-        # A file that makes no sense and never did says nothing: not even that there is nothing.
+        # A file that was never valid does not even say that there are no items.
         is_definite = any(reading and (reading.items or not reading.problem) for reading in files.values())
         folder = _folder_id(self.path.parent)
         return PathScan(path=str(self.path), folder=folder, files=files, unstable=unstable, is_definite=is_definite)
@@ -196,7 +191,7 @@ class Scanner(Generic[T]):
                 files[str(path)] = None
                 unstable.add(path.name)
             except IsADirectoryError:
-                log.debug("folders in the manifest folder are not looked into", path=path)
+                log.debug("subfolder of the manifest folder ignored", path=path)
             except FileNotFoundError:
                 if path.is_symlink():
                     files[str(path)] = FileReading(problem="is a link to nothing")
@@ -205,7 +200,7 @@ class Scanner(Generic[T]):
         return files, frozenset(unstable)
 
     def _read(self, path: Path, known: Stamp) -> FileReading[T] | None:
-        """What a file says; None if it looks as it did when it was last read."""
+        """The reading of a file; None if its stamp is unchanged."""
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError
@@ -213,16 +208,16 @@ class Scanner(Generic[T]):
             return FileReading(problem="is not a regular file")
         if known and known == _stamp(status):
             return None
-        # Without blocking, in case it was swapped for a FIFO just now.
+        # Non-blocking, in case it was just replaced by a FIFO.
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             before = os.fstat(file.fileno())
             if not stat.S_ISREG(before.st_mode):
                 return FileReading(problem="is not a regular file")
-            # A manifest of this size or more is refused, so there is no need to see its end.
+            # Larger manifests are rejected, so their end need not be read.
             data = file.read(MAX_MANIFEST_BYTES)
             if _stamp(os.fstat(file.fileno())) != _stamp(before):
                 raise _UnstableError
-        _note(path, before, data)
+        _log_read(path, before, data)
         return replace(self.read(data, str(path)), stamp=_stamp(before))
 
 
@@ -238,12 +233,13 @@ def _folder_id(path: Path) -> FolderId | None:
     return status.st_dev, status.st_ino
 
 
-def _note(path: Path, status: os.stat_result, data: bytes) -> None:
-    """Have the log tell what was read, for whoever asks later what ran here.
+def _log_read(path: Path, status: os.stat_result, data: bytes) -> None:
+    """Log what was read, for later audits.
 
-    Whoever writes a manifest runs pods, past every check of an API server; upstream, too, leaves that to the folder's rights.
+    A user who can write a manifest can run pods without any check by an API server; upstream leaves that to the
+    folder's permissions too.
     """
     is_exposed = any(is_open_to_all(mode) for mode in (status.st_mode, path.parent.stat().st_mode))
-    tell = log.warning if is_exposed else log.debug
+    write = log.warning if is_exposed else log.debug
     writers = {"writable_by": "everybody (chmod o-w)"} if is_exposed else {}
-    tell("manifest read", path=path, owner=status.st_uid, sha256=hashlib.sha256(data).hexdigest(), **writers)
+    write("manifest read", path=path, owner=status.st_uid, sha256=hashlib.sha256(data).hexdigest(), **writers)

@@ -54,6 +54,26 @@ from pykubelet.cli.printers.describe.workloads import (
 _PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+|[^A-Za-z0-9]+")
 _ACRONYMS = frozenset({"API", "URL", "UID", "OSB", "GUID"})
 _TOLD = frozenset({"name", "namespace", "labels", "annotations", "managedFields"})
+_ROLE = "node-role.kubernetes.io/"
+_OLD_ROLE = "kubernetes.io/role"
+_SYSTEM = (
+    ("Machine ID", "machineID"),
+    ("System UUID", "systemUUID"),
+    ("Boot ID", "bootID"),
+    ("Kernel Version", "kernelVersion"),
+    ("OS Image", "osImage"),
+    ("Operating System", "operatingSystem"),
+    ("Architecture", "architecture"),
+    ("Container Runtime Version", "containerRuntimeVersion"),
+    ("Kubelet Version", "kubeletVersion"),
+    ("Kube-Proxy Version", "kubeProxyVersion"),
+)
+_STANDARD = ("cpu", "memory", "ephemeral-storage")
+Amounts = Mapping[str, Quantity]
+_TIMES = ("lastHeartbeatTime", "lastTransitionTime")
+_ZERO = parse_quantity("0")
+_MOST_ENDPOINTS = 3
+_PADDING = 2
 
 
 def describe_generic(subject: DescribedObject) -> str:
@@ -96,24 +116,6 @@ def _text(value: Any) -> str:
     if value is None:
         return "<nil>"
     return go_bool(value) if isinstance(value, bool) else str(value)
-
-
-_ROLE = "node-role.kubernetes.io/"
-_OLD_ROLE = "kubernetes.io/role"
-_SYSTEM = (
-    ("Machine ID", "machineID"),
-    ("System UUID", "systemUUID"),
-    ("Boot ID", "bootID"),
-    ("Kernel Version", "kernelVersion"),
-    ("OS Image", "osImage"),
-    ("Operating System", "operatingSystem"),
-    ("Architecture", "architecture"),
-    ("Container Runtime Version", "containerRuntimeVersion"),
-    ("Kubelet Version", "kubeletVersion"),
-    ("Kube-Proxy Version", "kubeProxyVersion"),
-)
-_STANDARD = ("cpu", "memory", "ephemeral-storage")
-Amounts = Mapping[str, Quantity]
 
 
 def describe_node(subject: DescribedObject) -> str:
@@ -189,9 +191,6 @@ def _add_conditions(report: Report, conditions: Sequence[Document]) -> None:
         report.line(f"{one['type']} \t{one['status']} \t{times} \t{words}", 1)
 
 
-_TIMES = ("lastHeartbeatTime", "lastTransitionTime")
-
-
 def _add_pods(report: Report, subject: DescribedObject) -> None:
     pods = subject.others("pods")
     status = subject.status
@@ -224,9 +223,6 @@ def _add_pods(report: Report, subject: DescribedObject) -> None:
         report.line("\t".join([name, *(str(totals[which].get(name, _ZERO)) for which in totals)]), 1)
 
 
-_ZERO = parse_quantity("0")
-
-
 def _taken(pod: Document, which: str) -> Amounts:
     """What a pod asks for, or may take, with its overhead."""
     taken = dict(container_sums(pod["spec"], which))
@@ -241,9 +237,6 @@ def _share(taken: Amounts, name: str, room: Amounts) -> str:
     amount, whole = taken.get(name, _ZERO), room.get(name, _ZERO)
     part_of = amount.milli_value() * 100 // whole.milli_value() if whole.milli_value() else 0
     return f"{amount} ({part_of}%)"
-
-
-_MOST_ENDPOINTS = 3
 
 
 def describe_service(subject: DescribedObject) -> str:
@@ -378,9 +371,6 @@ def _size(encoded: object) -> int:
         return len(base64.b64decode(str(encoded)))
     except binascii.Error:
         return 0
-
-
-_PADDING = 2
 
 
 def aligned(text: str) -> str:

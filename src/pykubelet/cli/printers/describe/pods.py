@@ -37,6 +37,9 @@ from pykubelet.cli.printers.describe.report import (
 _IN_CONTAINER, _DEEPER = 2, 3
 _KEYED = re.compile(r"metadata\.(labels|annotations)\['(.*)'\]")
 _OF_NODE = frozenset({"limits.cpu", "limits.memory"})
+_CONTAINERS_IN_CONTAINER = 2
+_IN_VOLUME = 2
+_ENDED = frozenset({"Failed", "Succeeded"})
 
 
 def add_environment(report: Report, container: Document, pod: Document | None) -> None:
@@ -105,9 +108,6 @@ def _resource_value(container: Document, amount: Document) -> str:
     except QuantityError:
         return ""
     return str(-(-total // unit))
-
-
-_CONTAINERS_IN_CONTAINER = 2
 
 
 def add_containers(
@@ -238,9 +238,6 @@ def _add_mounts(report: Report, container: Document) -> None:
         report.line(f"{device['devicePath']} from {device['name']}", 3)
 
 
-_IN_VOLUME = 2
-
-
 def add_volumes(report: Report, volumes: Sequence[Document], *, in_template: bool = False) -> None:
     """What they are, and where they come from."""
     margin = "  " if in_template else ""
@@ -341,9 +338,6 @@ _KINDS: dict[str, Callable[[Report, Document], None]] = {
     "nfs": _nfs,
     "csi": _csi,
 }
-
-
-_ENDED = frozenset({"Failed", "Succeeded"})
 
 
 def describe_pod(subject: DescribedObject) -> str:

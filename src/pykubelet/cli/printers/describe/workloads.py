@@ -27,6 +27,8 @@ from pykubelet.cli.printers.describe.report import (
     yes_no,
 )
 
+_HASH = "pod-template-hash"
+
 
 def describe_job(subject: DescribedObject) -> str:
     """A job."""
@@ -99,9 +101,6 @@ def describe_cron_job(subject: DescribedObject) -> str:
     report.field("Active Jobs", ", ".join(one["name"] for one in subject.status.get("active") or ()) or NONE)
     add_events(report, subject)
     return report.text
-
-
-_HASH = "pod-template-hash"
 
 
 def describe_deployment(subject: DescribedObject) -> str:
