@@ -1,1 +1,1 @@
-"""Where the parts are put together: straight-line code that makes each and hands it to the others."""
+"""Composition roots: straight-line code that creates each part of a program once and connects it."""

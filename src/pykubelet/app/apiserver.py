@@ -1,4 +1,7 @@
-"""The API server put together: every part is made here, once, and handed to those that need it."""
+"""Composes the API server: creates every part once and connects it.
+
+Upstream: cmd/kube-apiserver/app/server.go
+"""
 
 import asyncio
 import errno
@@ -69,7 +72,7 @@ _DATABASE = "state.db"
 
 
 def run(settings: ApiServerSettings, *, say: Say) -> None:
-    """Serve until SIGINT or SIGTERM. CannotStart if that is not possible."""
+    """Serve until SIGINT or SIGTERM; CannotStart if that is impossible."""
 
     async def main(clock: Clock, stop: asyncio.Event) -> None:
         async with serving(settings, clock=clock, ids=RandomIds()) as served:
@@ -82,7 +85,7 @@ def run(settings: ApiServerSettings, *, say: Say) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningApiServer:
-    """A server that answers: where, a way in for parts of the same program, and who vouches for its clients."""
+    """A running server: its URL, an in-process client, and the authority of its client certificates."""
 
     url: str
     client: LoopbackClient
@@ -90,7 +93,7 @@ class RunningApiServer:
 
     @property
     def client_authority(self) -> bytes:
-        """Its certificate, as PEM."""
+        """The authority's certificate as PEM."""
         return self.authority.certificate_pem
 
 
@@ -98,9 +101,9 @@ class RunningApiServer:
 async def serving(
     settings: ApiServerSettings, *, clock: Clock, ids: Ids, collectors: Sequence[ExtraCollector] = ()
 ) -> AsyncIterator[RunningApiServer]:
-    """A server that answers, for as long as the context lasts. CannotStart if it cannot.
+    """Run the server for the duration of the context; CannotStart if that is impossible.
 
-    Its page of metrics tells what `collectors` have as well.
+    `/metrics` includes the metrics of `collectors`.
     """
     async with AsyncExitStack() as stack:
         with _explained(settings):
@@ -162,7 +165,7 @@ def _runners(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ServerDependencies:
-    """What the server stands on: everything outside the process that it needs."""
+    """Everything outside the process that the server needs."""
 
     url: str
     public_address: str
@@ -205,7 +208,7 @@ async def _ground(settings: ApiServerSettings, clock: Clock, stack: AsyncExitSta
 
 @contextmanager
 def _explained(settings: ApiServerSettings) -> Iterator[None]:
-    """What a user can put right becomes a message without a traceback."""
+    """Translate errors that a user can fix into CannotStart."""
     try:
         yield
     except (StoreUnusable, PkiError, TokenFileError, UnicodeDecodeError) as error:

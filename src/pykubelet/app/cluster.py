@@ -1,8 +1,6 @@
-"""A cluster of one machine put together: API server, controllers and node in one process.
+"""Composes a cluster of one machine: API server, controllers and node in one process.
 
-They meet only through the Kubernetes API, as if they were strangers.
-
-What whoever started a cluster sees of it: where it is, and its pods as they change.
+They communicate only through the Kubernetes API.
 """
 
 import asyncio
@@ -33,37 +31,37 @@ from pykubelet.controllers.framework.work_queue import WorkQueueCollector
 from pykubelet.controllers.manifests.controller import ManifestController
 
 PAUSE_SECONDS = 0.2
-"""Nobody reads faster, and a crowd of changes is one picture."""
+"""The least time between two updates of the view; collects a burst of changes."""
 _NODE_SECONDS = 5.0
-"""How long the node may take before the API is called ready without it, as when its runtime does not answer."""
-# Upstream's 10 % of the disk are for machines that do nothing else: on somebody's own they are often full.
+"""How long to wait for the node before announcing the API without it, as when its runtime does not answer."""
+# Upstream's 10 % of the disk suit dedicated machines; the disk of a workstation is often fuller.
 _EVICTION_HARD = {"memory.available": "100Mi", "nodefs.available": "1%", "nodefs.inodesFree": "1%"}
 
 
 @dataclass(frozen=True, slots=True)
 class StartedCluster:
-    """A cluster that answers."""
+    """The URL and kubeconfig of a running cluster."""
 
     url: str
     kubeconfig: Path
 
 
 class LiveClusterView(Protocol):
-    """Shows a cluster to a person."""
+    """Shows a cluster on the terminal."""
 
     @property
     def lines(self) -> Lines:
-        """Where lines that are no part of the picture go, such as logs."""
+        """The stream for log lines, which must not disturb the view."""
 
     def started(self, started: StartedCluster) -> None:
-        """It answers now."""
+        """The cluster is ready."""
 
     def pods(self, pods: Collection[Document]) -> None:
-        """These are its pods now."""
+        """The pods have changed."""
 
 
 class ViewedPods:
-    """The pods of a cluster, told to a view when they have changed, and not too often. Sink."""
+    """Follows the pods of a cluster and updates a view, at a limited rate; a ResourceEventHandler."""
 
     def __init__(self, view: LiveClusterView) -> None:
         self._view = view
@@ -101,9 +99,9 @@ def _key(pod: Document) -> tuple[str, str]:
 
 
 def run(settings: ClusterSettings, *, say: Say, view: LiveClusterView | None = None) -> None:
-    """Be a cluster until SIGINT or SIGTERM; containers go on running. CannotStart if that is not possible.
+    """Run a cluster until SIGINT or SIGTERM; containers keep running. CannotStart if that is impossible.
 
-    A view, if there is one, shows it to whoever started it.
+    `view` shows the cluster on the terminal.
     """
 
     async def main(clock: Clock, stop: asyncio.Event) -> None:
@@ -134,7 +132,7 @@ def run(settings: ClusterSettings, *, say: Say, view: LiveClusterView | None = N
                 runners["objects of files"] = with_ready_event(objects.run)
             await stack.enter_async_context(running(runners))
             if settings.page is not None:
-                # What only the page needs is nobody else's start.
+                # Imported only if there is a page, for a faster start.
                 from pykubelet.app.page import PageCluster, open_page
 
                 around = PageCluster(client=served.client, url=served.url, is_own=True)

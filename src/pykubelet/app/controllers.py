@@ -1,6 +1,6 @@
-"""The controllers put together: each is made here, once, over one set of informers.
+"""Composes the controllers over one set of informers, and runs them with leader election.
 
-`pykubelet controllers` as a program: controllers for an API server; of several, one works.
+Upstream: cmd/kube-controller-manager/app/controllermanager.go
 """
 
 import asyncio
@@ -69,26 +69,26 @@ from pykubelet.controllers.ttlafterfinished.ttlafterfinished_controller import T
 from pykubelet.scheduler.schedule_one import SCHEDULER_NAME, Scheduler
 
 NAMESPACE = "namespace"
-"""The one that our own API server does not need: it ends namespaces itself, as soon as they are empty."""
+"""Our own API server does not need this controller: it removes namespaces itself when they are empty."""
 LEASE = ("kube-system", "pykubelet-controllers")
 AT_ONCE = 32
-"""So many requests keep a server busy; a controller that makes 500 pods at once would open as many connections."""
+"""The maximum of concurrent requests: a controller that creates 500 pods must not open 500 connections."""
 _ROOT_CA = "root-ca"
 
 
 class Controller(Protocol):
-    """Hears of changes, and acts on one key after the other."""
+    """A controller: subscribes to informers and processes one key at a time."""
 
     def listen(self, informers: Informers, /) -> None:
-        """Have changes told."""
+        """Subscribe to the informers."""
 
     async def process_next(self) -> None:
-        """Wait for something to do, and do it."""
+        """Wait for the next key and process it."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _Stage:
-    """Where controllers are made: what they share, and what is to run."""
+    """What controllers share while they are created, and the runners they add."""
 
     client: ControllerClient
     clock: Clock
@@ -102,13 +102,13 @@ class _Stage:
     service_pods: ServicePods | None = None
 
     def recorder(self, component: str) -> Recorder:
-        """Tells events of a controller."""
+        """An event recorder for a controller."""
         made = Recorder(sink=self.client, source=EventSource(component=component), clock=self.clock)
         self.runners[f"events of {component}"] = with_ready_event(made.run)
         return made
 
     def add(self, name: str, controller: Controller, *, queue: WorkQueue | None = None, workers: int = WORKERS) -> None:
-        """Have a controller hear of changes, and run; of its queue metrics tell."""
+        """Subscribe a controller and run its workers; its queue appears in the metrics."""
         controller.listen(self.informers)
         self.work(name, controller.process_next, queue=queue, workers=workers)
 
@@ -120,14 +120,14 @@ class _Stage:
         queue: WorkQueue | None = None,
         workers: int = WORKERS,
     ) -> None:
-        """Have something done over and over, once everything is known."""
+        """Run a coroutine repeatedly once the informers have synced."""
         if queue is not None:
             self.counts.add(name, queue)
         loop = ControllerWorkers(name=name, process_next=process_next, informed=self.informed, workers=workers)
         self.runners[name] = with_ready_event(loop.run)
 
     def on_nodes(self) -> PodsByNode:
-        """The pods of each node, told before whoever asks for it."""
+        """The pods by node, updated before the controllers that use it."""
         if self.pods_by_node is None:
             self.pods_by_node = PodsByNode()
             self.pods_by_node.listen(self.informers)
@@ -362,7 +362,7 @@ CONTROLLERS: dict[str, Callable[[_Stage], None]] = {
     "csrsigning": _csr_signing,
     "csrcleaner": _csr_cleaner,
 }
-"""All there are, by the names that `--controllers` takes."""
+"""Every controller by its name in `--controllers`."""
 
 
 @asynccontextmanager
@@ -375,10 +375,10 @@ async def controllers(
     names: Collection[str] = tuple(CONTROLLERS),
     counts: WorkQueueCollector | None = None,
 ) -> AsyncIterator[asyncio.Event]:
-    """Controllers at work, as long as the context lasts; the event is set once they know what there is.
+    """Run controllers for the duration of the context; sets the event once the informers have synced.
 
-    `root_ca` (PEM) is what pods are to trust the API server by. Without `authority` nothing is signed.
-    `counts` is told of the queues there are.
+    `root_ca` (PEM) is published to pods to verify the API server. Without `authority` no certificate is signed.
+    `counts` collects the metrics of the queues.
     """
     stage = _Stage(
         client=client,
@@ -395,19 +395,19 @@ async def controllers(
         yield stage.informed
 
 
-# It needs the key of the cluster's authority, which no kubeconfig has.
+# Signing needs the key of the cluster's authority, which no kubeconfig has.
 _KNOWN = tuple(name for name in CONTROLLERS if name != "csrsigning")
 
 
 def run(settings: ControllersSettings, *, say: Say) -> None:
-    """Run controllers until SIGINT or SIGTERM. CannotStart if that is not possible."""
+    """Run controllers until SIGINT or SIGTERM; CannotStart if that is impossible."""
 
     async def main(clock: Clock, stop: asyncio.Event) -> None:
         access = read_rest_config(settings.kubeconfig, clock)
-        root_ca = _controllers_program_root_ca(access.trust.ca)
+        root_ca = _root_ca_pem(access.trust.ca)
         names = _chosen(settings.names, has_root_ca=bool(root_ca))
         limits = RestClientLimits(at_once=AT_ONCE)
-        # The lease goes by a way of its own: who has much to do must not lose it for that.
+        # The lease has its own client, so that a busy controller does not lose it.
         async with RestClient(access, clock=clock, limits=limits) as client, RestClient(access, clock=clock) as aside:
 
             async def work() -> None:
@@ -425,14 +425,14 @@ def run(settings: ControllersSettings, *, say: Say) -> None:
 
 
 def _elected(work: Callable[[], Awaitable[None]], client: ControllerClient, clock: Clock) -> dict[str, Runner]:
-    """Work while holding the lease. Who loses it is started again, and waits for it like everybody else."""
+    """Run while holding the lease; after losing it, start again as a candidate."""
     recorder = Recorder(sink=client, source=EventSource(component=LEASE[1]), clock=clock)
     identity = identity_of(socket.gethostname(), RandomIds().uid())
     elector = LeaderElector(client=client, recorder=recorder, clock=clock, lease=LEASE, identity=identity)
     return {"events of the election": with_ready_event(recorder.run), "controllers": lambda: elector.run(work)}
 
 
-def _controllers_program_root_ca(found: PemSource | None) -> str:
+def _root_ca_pem(found: PemSource | None) -> str:
     """What pods are to trust the API server by, as we do; empty if that is for the machine's authorities to say."""
     try:
         return "" if found is None else pem_text(found).decode()
@@ -441,9 +441,9 @@ def _controllers_program_root_ca(found: PemSource | None) -> str:
 
 
 def _chosen(names: tuple[str, ...], *, has_root_ca: bool) -> tuple[str, ...]:
-    """The controllers that were asked for; if none were, all there are."""
+    """The selected controllers; all if none are named."""
     if unknown := [name for name in names if name not in _KNOWN]:
-        raise CannotStart(f"no controller is called {', '.join(unknown)}; there are {', '.join(_KNOWN)}")
+        raise CannotStart(f"unknown controllers {', '.join(unknown)}; known are {', '.join(_KNOWN)}")
     if _ROOT_CA in names and not has_root_ca:
         raise CannotStart(f"{_ROOT_CA} has nothing to publish: the kubeconfig names no certificate authority")
     return tuple(dict.fromkeys(names)) or tuple(name for name in _KNOWN if has_root_ca or name != _ROOT_CA)

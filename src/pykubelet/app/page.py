@@ -1,7 +1,4 @@
-"""The page put together: where it listens, who may see it, and what it shows.
-
-What the page shows, taken from the stations of a node: each class is one of the page's Protocols.
-"""
+"""Composes the page: its listener, sessions, feed and the data of the node it shows."""
 
 import asyncio
 import webbrowser
@@ -59,11 +56,11 @@ LINK_FILE = "page-link"
 
 
 class PageNodeState:
-    """The pods of a node; a `NodeView`, and `Probes`."""
+    """The pods of a node for the page; a `PageNode` and a `PageProbeHistory`."""
 
     def __init__(self, node: Node) -> None:
         self._node, self._known = node, node.pods
-        # Of a pod that its source does not name any more, and of which only the worker is left, this tells the UID.
+        # The UIDs of all shown pods, also of those that their source removed and only a worker still has.
         self._uids: dict[str, PodUid] = {}
         self._keys: dict[PodUid, str] = {}
 
@@ -122,7 +119,7 @@ class PageNodeState:
 
 
 class PageExplanations:
-    """Why pods are where they are; the API server tells of those that are not here. `Explanations`."""
+    """Explains pods; those of other nodes from the API server. A `PageExplainer`."""
 
     def __init__(self, node: Node, shown: PageNodeState, api: Reader | None) -> None:
         self._explainer, self._shown, self._api = node.explainer(), shown, api
@@ -145,12 +142,12 @@ class PageExplanations:
         try:
             return (await api.list(EVENTS, namespace=meta.namespace, selection=about)).items
         except ApiError:
-            # Without the right to read events there is still the pod's own status.
+            # Without permission to read events the pod's status remains.
             return ()
 
 
 class PageLogs:
-    """The logs of this node's containers, followed. `Logs`."""
+    """Follows the logs of this node's containers; a `PodLogs`."""
 
     def __init__(self, node: Node) -> None:
         known, ground = node.pods, node.ground
@@ -178,14 +175,14 @@ class PageLogs:
 
 
 class PagePodUsages:
-    """What the runtime measures of this node's pods. `Measures`."""
+    """The usage that the runtime measures for this node's pods; a `UsageSource`."""
 
     def __init__(self, node: Node) -> None:
         self._usages, self._cache = node.ground.runtime.usages, node.watchdog.cache
 
     async def read(self) -> Mapping[str, UsageReading]:
         if self._usages is None:
-            raise SourceUnavailable("the runtime of this node does not measure")
+            raise SourceUnavailable("the runtime of this node does not measure usage")
         try:
             usages = await self._usages.usages()
         except RuntimeFailure as failure:
@@ -195,7 +192,7 @@ class PagePodUsages:
             try:
                 pod = self._cache.get(uid)
             except RuntimeFailure:
-                # The pod cannot be looked at; the others can.
+                # Skip a pod that cannot be inspected.
                 continue
             if known := [usages[one.id] for one in running_containers(pod) if one.id in usages]:
                 whole = total(known)
@@ -205,12 +202,12 @@ class PagePodUsages:
 
 
 class PageClient(ListerWatcher, PageObjectReader, Protocol):
-    """What the page reads of an API server."""
+    """The part of a client that the page needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageCluster:
-    """The API server around a node, if there is one, and whether the page may read all that is in it."""
+    """The API server of a node, if it has one, and whether the page may read everything in it."""
 
     client: PageClient | None = None
     url: str = ""
@@ -221,7 +218,7 @@ class PageCluster:
 async def open_page(
     settings: PageSettings, *, node: Node, cluster: PageCluster, folder: Path, say: Say
 ) -> AsyncIterator[None]:
-    """The page answers, for as long as the context lasts; its link is said, and kept in a file of the folder."""
+    """Serve the page for the duration of the context; prints its link and writes it to a file in the folder."""
     async with AsyncExitStack() as stack:
         listener = stack.enter_context(listen(settings.port))
         port: int = listener.getsockname()[1]
@@ -229,7 +226,7 @@ async def open_page(
             say(f"port {settings.port} is taken: the page is on {port}")
         sessions = Sessions(new_secret)
         link = LinkFile(folder / LINK_FILE, port, sessions)
-        # Nobody knows it but who was let in: `web/access.py` says what for.
+        # An unguessable prefix, known only to signed-in browsers: see `web/access.py`.
         entrance = PageAddress(port, f"/view/{new_secret()}/", sessions, str(link.path), link.write)
         page, runners = _page(node, cluster, entrance)
         await stack.enter_async_context(running(runners))
@@ -267,4 +264,4 @@ def _page(node: Node, cluster: PageCluster, entrance: PageAddress) -> tuple[WebP
 
 async def _open_browser(url: str) -> None:
     if not await asyncio.to_thread(webbrowser.open, url):
-        log.warning("no browser could be opened")
+        log.warning("browser not opened")

@@ -1,11 +1,7 @@
-"""The frame of a program that serves: its limits, and its end when it is told to stop.
+"""What every program needs: process limits, signals, private folders, and the kubeconfig it was given.
 
-Folders that hold keys and secrets: refused if somebody else has a hand in them.
-
-A folder that was there before may belong to another user, or be open to everybody, as one in /tmp may be: whoever can
-rename in it can put keys of his own in the place of ours.
-
-Reads the kubeconfig that a program was given.
+A private folder that existed before may belong to another user or be writable by others, as in /tmp: a user who can
+rename files in it can replace our keys. Such a folder is refused.
 """
 
 import asyncio
@@ -27,31 +23,31 @@ from pykubelet.client.credentials import RestConfig
 from pykubelet.client.kubeconfig import KubeconfigError
 
 KUBECONFIG = "admin.kubeconfig"
-"""What an API server calls the one it writes, in its folder."""
+"""The file name of the kubeconfig that an API server writes into its folder."""
 LOCAL = f".pykubelet/{KUBECONFIG}"
-"""Where `pykubelet up` leaves one, in the folder it was started in."""
+"""The kubeconfig that `pykubelet up` writes, relative to the working folder."""
 _ROOT = 0
 THREADS = 512
-"""So many blocking calls at once, each of which may hang on a dead file system; they are made as they are needed."""
+"""The maximum of concurrent blocking calls, each of which may hang on a dead file system."""
 READY_THREADS = 16
-"""So many of them are there from the beginning."""
-PATIENCE_SECONDS = 10.0
-"""How long a program that was told to end may take."""
-# Allocations that are not freed at once, a few thousand in each request or sync under way, before the first look.
+"""The number of threads that are started at once."""
+STOP_SECONDS = 10.0
+"""How long a program may take to stop."""
+# Net allocations before a collection of the youngest generation; a request or sync makes a few thousand.
 _GARBAGE_THRESHOLDS = (20_000, 20, 50)
 Say = Callable[[str], None]
-"""Tells a person something, in a line."""
+"""Prints a line for the user."""
 Main = Callable[[Clock, asyncio.Event], Awaitable[None]]
-"""What a program does until the event is set."""
+"""The main coroutine of a program; runs until the event is set."""
 
 
 def read_rest_config(kubeconfig: Path, clock: Clock) -> RestConfig:
-    """How to reach the API server; CannotStart if the file does not say."""
+    """The client configuration in a kubeconfig; CannotStart if it is unusable."""
     return _access((str(kubeconfig),), clock)
 
 
 def find_rest_config(kubeconfig: Path | None, clock: Clock) -> RestConfig:
-    """The same by the file that was named, else by those of KUBECONFIG, else by what `pykubelet up` left here."""
+    """The configuration in the given file, else in KUBECONFIG, else in the file that `pykubelet up` wrote here."""
     if kubeconfig is not None:
         return read_rest_config(kubeconfig, clock)
     named = [path for path in os.environ.get("KUBECONFIG", "").split(os.pathsep) if path]
@@ -66,7 +62,7 @@ def _access(paths: Sequence[str], clock: Clock) -> RestConfig:
 
 
 def make_private_folder(path: Path, mode: int) -> None:
-    """Make it, unless it is there; CannotStart if it cannot be made or is not ours alone."""
+    """Create a folder unless it exists; CannotStart if it cannot be created or others may write to it."""
     try:
         path.mkdir(mode=mode, parents=True, exist_ok=True)
         status = path.stat()
@@ -77,7 +73,7 @@ def make_private_folder(path: Path, mode: int) -> None:
 
 
 def folder_problem(mode: int, owner: int, *, me: int) -> str:
-    """Why a folder cannot be trusted; empty if it can."""
+    """The reason why a folder is not private; empty if it is."""
     if owner not in {me, _ROOT}:
         return f"it belongs to another user ({owner}): choose another folder, or chown it"
     if mode & stat.S_IWOTH:
@@ -86,7 +82,7 @@ def folder_problem(mode: int, owner: int, *, me: int) -> str:
 
 
 def run(main: Main) -> None:
-    """Run it until SIGINT or SIGTERM."""
+    """Run a program until SIGINT or SIGTERM."""
     asyncio.run(_until_told(main, SystemClock()))
 
 
@@ -94,11 +90,11 @@ async def _until_told(main: Main, clock: Clock) -> None:
     raise_file_limit()
     forbid_core_dumps()
     widen_threads()
-    await main(clock, _told_to_stop())
+    await main(clock, _stop_event())
     exit_after()
 
 
-def _told_to_stop() -> asyncio.Event:
+def _stop_event() -> asyncio.Event:
     """Set by SIGINT or SIGTERM."""
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -107,9 +103,9 @@ def _told_to_stop() -> asyncio.Event:
 
 
 def widen_threads() -> None:
-    """Have blocking calls that hang, as on a dead file system, not hold up all others."""
+    """Give blocking calls enough threads, so that hung ones do not delay the others."""
     threads = ThreadPoolExecutor(THREADS, thread_name_prefix="blocking")
-    # Before there is work: the loop stands still while a thread starts, and on a busy machine that takes its time.
+    # Started before there is work: starting a thread blocks the loop, on a busy machine for long.
     meeting = threading.Barrier(READY_THREADS)
     for _ in range(READY_THREADS):
         threads.submit(meeting.wait)
@@ -117,9 +113,9 @@ def widen_threads() -> None:
 
 
 def tune_garbage_collection() -> None:
-    """Leave alone what stays for good, and look for cycles less often: documents are trees and go by themselves.
+    """Exclude present objects from garbage collection and collect less often.
 
-    For a program that has started.
+    Documents are trees and are freed by reference counting. Called when a program has started.
     """
     gc.freeze()
     gc.set_threshold(*_GARBAGE_THRESHOLDS)
@@ -127,20 +123,20 @@ def tune_garbage_collection() -> None:
 
 
 def raise_file_limit() -> None:
-    """Have as many files and connections open as the machine allows: the usual limit is for programs that use select."""
+    """Raise the limit of open files to the machine's maximum; the default suits programs that use select."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    # Where it says that there is no limit, the kernel has one all the same and refuses; then all stays as it is.
+    # An unlimited hard limit exceeds the kernel's own maximum; the limit then stays as it is.
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def forbid_core_dumps() -> None:
-    """Have no crash write this process' memory to disk: it holds keys, tokens and secrets of pods."""
+    """Prevent core dumps: the memory holds keys, tokens and secrets."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def exit_after(seconds: float = PATIENCE_SECONDS) -> None:
-    """End the program soon even if a thread hangs, which nobody can stop; what containers do is not its business."""
+def exit_after(seconds: float = STOP_SECONDS) -> None:
+    """End the process after a delay even if a thread hangs; containers are not affected."""
     timer = threading.Timer(seconds, os._exit, (0,))
     timer.daemon = True
     timer.start()

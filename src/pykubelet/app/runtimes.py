@@ -1,4 +1,4 @@
-"""What a node can run its containers with; the only place that knows a runtime by name."""
+"""Opens the runtime that the settings name; the only module that imports the runtimes."""
 
 import asyncio
 import os
@@ -43,7 +43,7 @@ log = get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeParts:
-    """A runtime with all it offers; what it lacks is None. `name` is what container ids begin with."""
+    """A runtime with its optional parts; missing ones are None. `name` is the scheme of container IDs."""
 
     name: str
     version: str
@@ -60,25 +60,25 @@ class RuntimeParts:
     probe_http: ProbeHttpDoor = field(default_factory=AiohttpProbeClient)
     probe_sockets: SocketProber = field(default_factory=SystemSocketProber)
     limits_pids: bool = False
-    """Whether it sees to it that pods have only so many processes."""
+    """Whether the runtime enforces a limit of processes."""
     operations: RuntimeOperationMetrics | None = None
-    """What it was asked to do, if that is counted."""
+    """The metrics of runtime operations, if collected."""
     app_armor_error: str = ""
-    """Why it enforces no AppArmor profiles, if it does not."""
+    """Why AppArmor profiles are not enforced; empty if they are."""
 
 
 @asynccontextmanager
 async def open_runtime(settings: NodeSettings, *, clock: Clock) -> AsyncIterator[RuntimeParts]:
-    """The runtime that the settings name, for as long as the context lasts; CannotStart if there is none."""
+    """Open the runtime of the settings for the duration of the context; CannotStart if there is none."""
     opener = _OPENERS.get(settings.runtime)
     if opener is None:
-        raise CannotStart(f"there is no runtime {settings.runtime!r}; there are: {', '.join(sorted(_OPENERS))}")
+        raise CannotStart(f"unknown runtime {settings.runtime!r}; known are: {', '.join(sorted(_OPENERS))}")
     async with opener(settings, clock) as parts:
         yield parts
 
 
 def counted(parts: RuntimeParts, *, clock: Clock) -> RuntimeParts:
-    """The same runtime; what it is asked to do is counted."""
+    """The same runtime with metrics of its operations."""
     counts = RuntimeOperationMetrics(clock=clock)
     return replace(
         parts,
@@ -90,7 +90,7 @@ def counted(parts: RuntimeParts, *, clock: Clock) -> RuntimeParts:
 
 
 def simulated(runtime: SimRuntime, images: SimImages | None = None) -> RuntimeParts:
-    """Containers that only pretend, and everything around them that would go to the network."""
+    """Simulated containers, with simulated HTTP hooks and probes."""
     doors, images = SimulatedProbes(runtime.health_at), images or SimImages()
     return RuntimeParts(
         name="sim",
@@ -139,10 +139,10 @@ async def _process(settings: NodeSettings, clock: Clock) -> AsyncIterator[Runtim
 async def _cri(settings: NodeSettings, _: Clock) -> AsyncIterator[RuntimeParts]:
     socket = find_socket(settings.cri_socket)
     if not socket:
-        raise CannotStart(f"no container runtime listens at {', '.join(SOCKETS)}; say where with --cri-socket")
-    # gRPC writes to stderr in a form of its own when a runtime goes away; the failure is told anyway.
+        raise CannotStart(f"no container runtime listens at {', '.join(SOCKETS)}; set --cri-socket")
+    # gRPC would write its own lines to stderr when a runtime goes away; the failure is logged anyway.
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
-    # It takes a tenth of a second to import, which nobody else is to wait for.
+    # Importing gRPC takes a tenth of a second, which other runtimes need not spend.
     from pykubelet.runtimes.cri.connect import CriSettings, open_cri
     from pykubelet.runtimes.cri.dns import ClusterDns
 
@@ -154,7 +154,7 @@ async def _cri(settings: NodeSettings, _: Clock) -> AsyncIterator[RuntimeParts]:
         seccomp_default=settings.seccomp_default,
         max_pids=settings.pod_max_pids,
     )
-    # Only what fails while it is opened is about the socket.
+    # Only failures while opening concern the socket.
     async with AsyncExitStack() as stack:
         try:
             found = await stack.enter_async_context(open_cri(known))
@@ -179,7 +179,7 @@ async def _cri(settings: NodeSettings, _: Clock) -> AsyncIterator[RuntimeParts]:
 
 @asynccontextmanager
 async def _auto(settings: NodeSettings, clock: Clock) -> AsyncIterator[RuntimeParts]:
-    """A CRI runtime if one is there and able to run pods, else processes."""
+    """A CRI runtime if one is available and ready, otherwise processes."""
     async with AsyncExitStack() as stack:
         try:
             found = await stack.enter_async_context(_cri(settings, clock))
@@ -187,7 +187,7 @@ async def _auto(settings: NodeSettings, clock: Clock) -> AsyncIterator[RuntimePa
         except CannotStart as error:
             why = str(error)
         if why:
-            log.info("containers are run as processes", why=why)
+            log.info("running containers as processes", why=why)
             found = await stack.enter_async_context(_process(settings, clock))
         yield found
 

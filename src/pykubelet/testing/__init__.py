@@ -1,1 +1,1 @@
-"""What users import in their tests: virtual time, short builders, an API in memory, faults."""
+"""Public helpers for tests: virtual time, object builders, API servers in memory, faults."""

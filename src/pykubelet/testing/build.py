@@ -1,6 +1,6 @@
 """Short builders of valid objects: `pod("web", image="nginx:1")`.
 
-Everything has a default; what a test cares about is what it writes.
+Every field has a default, so a test names only the fields that matter to it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ def pod(
     node_name: str = "node-1",
     **spec: Any,
 ) -> Pod:
-    """A pod bound to a node, its UID derived from its name unless given; `spec` are further fields of PodSpec."""
+    """A pod bound to a node; its UID is derived from its name unless given. `spec` are further fields of PodSpec."""
     metadata = ObjectMeta(
         name=name,
         namespace=namespace,
@@ -46,34 +46,31 @@ def pod(
 
 
 def static_pod(name: str = "web-node-1", *, content_hash: str = "hash-1", source: str = "file", **fields: Any) -> Pod:
-    """A pod as a file or URL source gives it: its UID is its hash."""
+    """A pod as a file or URL source delivers it: its UID is its hash."""
     annotations = {CONFIG_SOURCE: source, CONFIG_HASH: content_hash, **fields.pop("annotations", {})}
     return pod(name, uid=fields.pop("uid", content_hash), annotations=annotations, **fields)
 
 
 def mirror_pod(name: str = "web-node-1", *, content_hash: str = "hash-1", uid: str = "mirror-1", **fields: Any) -> Pod:
-    """A mirror pod as the API source gives it."""
+    """A mirror pod as the API source delivers it."""
     annotations = {CONFIG_SOURCE: "api", CONFIG_HASH: content_hash, CONFIG_MIRROR: content_hash}
     return pod(name, uid=uid, annotations=annotations, **fields)
 
 
 def node(name: str = "node-1", *, uid: str = "node-uid", annotations: Mapping[str, str] | None = None) -> Node:
-    """A node that the API server knows."""
     return Node(metadata=ObjectMeta(name=name, uid=uid, annotations=annotations or {}))
 
 
 def secret(name: str, data: Mapping[str, bytes] | None = None, *, namespace: str = "default", **fields: Any) -> Secret:
-    """A secret."""
     return Secret(metadata=ObjectMeta(name=name, namespace=namespace), data=data or {}, **fields)
 
 
 def config_map(
     name: str, data: Mapping[str, str] | None = None, *, namespace: str = "default", **fields: Any
 ) -> ConfigMap:
-    """A config map."""
     return ConfigMap(metadata=ObjectMeta(name=name, namespace=namespace), data=data or {}, **fields)
 
 
 def manifest(value: Any) -> bytes:
-    """The JSON text of an object, as a person might put it in a file."""
+    """An object as JSON text, for a manifest file."""
     return serializer.encode(value)

@@ -1,12 +1,9 @@
-"""A PodControl that only remembers what it was asked to do.
+"""For tests of controllers: a PodControl that records calls, and a feed of pods for their handlers.
 
-For tests of controllers: implements `pykubelet.controllers.framework.pod_control.PodActions`. Upstream: FakePodControl in
-pkg/controller/controller_utils.go.
+`FakePodControl` implements `pykubelet.controllers.framework.pod_control.PodActions`. `PodFeed.show` updates a PodIndex
+from a MemoryApi and calls the handlers, as an informer would; between two calls the controller sees old state.
 
-Shows a controller what the API has, when a test wants it to.
-
-In: the pods of a MemoryApi. Out: a PodIndex brought up to date and a controller's handlers called, as an informer
-would. Between two calls of `show` the controller acts on what is old by then.
+Upstream: pkg/controller/controller_utils.go
 """
 
 from typing import Any, Protocol
@@ -22,10 +19,10 @@ from pykubelet.testing.memory_api import MemoryApi
 
 
 class FakePodControl:
-    """Remembers templates, references, deleted names and patches; fails if told to, after remembering."""
+    """Records templates, references, deleted names and patches; raises the given error after recording."""
 
     def __init__(self, *, create_limit: int = 0) -> None:
-        """With a limit n the (n+1)-th creation and all later ones fail, and are not remembered."""
+        """With a limit n the (n+1)-th and all later creations fail and are not recorded."""
         self.error: Exception | None = None
         self._reset(create_limit)
 
@@ -38,7 +35,7 @@ class FakePodControl:
         *,
         generate_name: str = "",
     ) -> Pod:
-        """The pod that the template describes; it is not stored anywhere."""
+        """Record a creation and return the pod of the template; it is not stored."""
         self.create_calls += 1
         if self.create_limit and self.create_calls > self.create_limit:
             limit = f"limit {self.create_limit} already reached (create call {self.create_calls})"
@@ -51,24 +48,24 @@ class FakePodControl:
         return pod_from_template(template, owner.metadata.name, controller_ref)
 
     async def delete_pod(self, namespace: str, name: str, owner: ApiObject) -> None:  # noqa: ARG002  the Protocol has them
-        """Remembers the name."""
+        """Record the deletion of a pod."""
         self.deleted.append(name)
         if self.error is not None:
             raise self.error
 
     async def patch_pod(self, namespace: str, name: str, patch: Any) -> None:  # noqa: ARG002  the Protocol has it
-        """Remembers name and patch."""
+        """Record the name and patch."""
         self.patches.append((name, patch))
         if self.error is not None:
             raise self.error
 
     def clear(self) -> None:
-        """Forget everything but the error."""
+        """Drop everything that was recorded; keep the error."""
         self._reset(0)
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """How many creations, deletions and patches are remembered."""
+        """The numbers of recorded creations, deletions and patches."""
         return len(self.templates), len(self.deleted), len(self.patches)
 
     def _reset(self, create_limit: int) -> None:
@@ -81,16 +78,16 @@ class FakePodControl:
 
 
 class PodEventHandlers(Protocol):
-    """The part of a controller that is told about pods."""
+    """The pod event handlers of a controller."""
 
     def pod_added(self, pod: Pod) -> None:
-        """A pod is new."""
+        """Handle a new pod."""
 
     def pod_updated(self, old: Pod, new: Pod) -> None:
-        """A pod has changed."""
+        """Handle a changed pod."""
 
     def pod_deleted(self, pod: Pod) -> None:
-        """A pod is gone."""
+        """Handle a deleted pod."""
 
 
 class PodFeed:
@@ -101,7 +98,7 @@ class PodFeed:
         self._shown: dict[str, Pod] = {}
 
     def show(self) -> int:
-        """Tell what has changed since the last time; how many changes that was."""
+        """Deliver the changes since the last call; returns how many there were."""
         found = [serializer.from_document(document, Pod) for document in self._api.documents(PODS.resource)]
         present = {pod_label(pod): pod for pod in found}
         changed = [(self._shown.get(label), pod) for label, pod in present.items() if self._shown.get(label) != pod]

@@ -1,8 +1,8 @@
-"""Faults at the client's door: what a network and a busy server do to requests.
+"""Fault injection at the client: what a network and a busy server do to requests.
 
-`FaultyClient(api, Fault.CONFLICT, at=3)` lets the fault happen once, at the fourth chance for it (the fourth call, or
-for the watch faults the fourth event). A test runs its scenario with `at` = 0, 1, 2, ... until `injected` stays False:
-then every place has been tried.
+`FaultyClient(api, Fault.CONFLICT, at=3)` injects the fault once, at the fourth opportunity (the fourth call, or for
+watch faults the fourth event). A test runs its scenario with `at` = 0, 1, 2, ... until `injected` stays False: then
+every place has been tried.
 """
 
 import asyncio
@@ -22,22 +22,22 @@ DELAY_SECONDS = 7.0
 
 
 class Fault(Enum):
-    """What goes wrong."""
+    """The faults that can be injected."""
 
     DELAY = auto()
-    """The answer takes seven seconds."""
+    """The response takes seven seconds."""
     REFUSED = auto()
-    """The request never arrives."""
+    """The request never arrives at the server."""
     ANSWER_LOST = auto()
-    """The request is carried out, but the connection breaks before the answer."""
+    """The server executes the request, but the connection breaks before the response."""
     CONFLICT = auto()
-    """409."""
+    """Status 409 Conflict."""
     EXPIRED = auto()
-    """410."""
+    """Status 410 Expired."""
     THROTTLED = auto()
-    """429, with Retry-After."""
+    """Status 429 with Retry-After."""
     FAILED = auto()
-    """500."""
+    """Status 500 InternalError."""
     WATCH_CUT = auto()
     """The stream ends before an event."""
     EVENT_TWICE = auto()
@@ -57,7 +57,7 @@ _ANSWERS: dict[Fault, ApiError] = {
 
 
 class FaultyClient:
-    """A client through which one fault comes in; implements `pykubelet.client.interface.Client`."""
+    """A client that injects one fault; implements `pykubelet.client.interface.Client`."""
 
     def __init__(self, inner: Client, fault: Fault, *, at: int = 0) -> None:
         self._inner, self._fault, self._left = inner, fault, at
@@ -147,7 +147,7 @@ class FaultyClient:
                 yield event
 
     async def _before(self) -> bool:
-        """Let the fault happen to the request, if it is its turn; True if it is to happen to the answer."""
+        """Inject the fault into the request if it is due; True if it must be injected into the response."""
         if self._fault in WATCH_FAULTS or not self._is_due():
             return False
         if self._fault is Fault.DELAY:

@@ -1,7 +1,7 @@
-"""A loop and a clock whose time jumps to the next thing that is due.
+"""Virtual time: an event loop and a clock whose time jumps to the next timer.
 
-Code that sleeps an hour takes no time, and a test may compare elapsed time exactly. Threads are waited for in real
-time and virtual time stands still meanwhile, so a result from a thread never loses against a timeout.
+A sleep of an hour takes no time, and a test may compare elapsed time exactly. Threads run in real time while virtual
+time stands still, so that a thread's result never loses against a timeout.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class _JumpingSelector(selectors.DefaultSelector):
-    """Instead of waiting for a deadline, moves the loop's time to it."""
+    """Advances the loop's time to the next deadline instead of waiting for it."""
 
     def __init__(self, jump: Callable[[float], None], threads: Callable[[], int]) -> None:
         super().__init__()
@@ -49,8 +49,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     def _jump(self, seconds: float) -> None:
         self._virtual_seconds += seconds
-        # A timer runs once it lies before now plus this. From 2**24 seconds on, 194 days, adding a nanosecond to a float
-        # gives the same float: the next timer would be due for ever and never run.
+        # A timer runs once it is due before now plus this. From 2**24 seconds (194 days) on, adding a nanosecond to a
+        # float yields the same float: the next timer would be due for ever and never run.
         self._clock_resolution = max(1e-9, math.ulp(self._virtual_seconds))
 
     def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
@@ -65,7 +65,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
 
 class VirtualClock:
-    """A Clock that shows the running loop's time, from `epoch` on."""
+    """A Clock that shows the running loop's time, starting at `epoch`."""
 
     def __init__(self, epoch: datetime = EPOCH) -> None:
         self._epoch = epoch
@@ -78,7 +78,7 @@ class VirtualClock:
 
 
 class ManualClock:
-    """A Clock that stands still until a test moves it; needs no loop."""
+    """A Clock that a test advances; needs no loop."""
 
     def __init__(self, at: datetime = EPOCH) -> None:
         self.at = at
@@ -90,5 +90,5 @@ class ManualClock:
         return (self.at - EPOCH).total_seconds()
 
     def advance(self, seconds: float) -> None:
-        """Let time pass."""
+        """Advance the time."""
         self.at += timedelta(seconds=seconds)
