@@ -95,7 +95,7 @@ async def _until_told(main: Main, clock: Clock) -> None:
 
 
 def _stop_event() -> asyncio.Event:
-    """Set by SIGINT or SIGTERM."""
+    """An event that SIGINT and SIGTERM set."""
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

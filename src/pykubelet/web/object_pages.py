@@ -1,11 +1,4 @@
-"""Objects of any kind, for who looks around: which kinds there are, which objects, and each as YAML.
-
-In: what the API server has, as far as the program may read it. Out: replies.
-
-An object as the page shows it: YAML without what is secret and without what nobody reads.
-
-In: the document of an object. Out: its text. Secret values, and the annotation that repeats them, are not in it.
-"""
+"""Objects of any kind: lists of kinds and objects, and each object as YAML without secret values."""
 
 import asyncio
 from typing import Any
@@ -21,17 +14,20 @@ from pykubelet.web.routes import PageRoute, text
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _ORDER = ("apiVersion", "kind", "metadata", "spec", "data", "status")
+PAGE_SIZE = 500
+# The objects of a list are large until they are reduced here.
+_AT_ONCE = 4
 
 
 def shown_yaml(document: Document) -> str:
-    """The YAML of an object, in the order in which people read it."""
+    """The YAML of an object, in the usual order of fields."""
     shown = without_secrets(document)
     known = {name: shown[name] for name in _ORDER if name in shown}
     return to_yaml(known | {name: value for name, value in shown.items() if name not in known})
 
 
 def without_secrets(document: Document) -> Document:
-    """The document without secret values and without the records of who changed which field."""
+    """The document without secret values and managed fields."""
     shown = dict(document)
     metadata = shown.get("metadata")
     if isinstance(metadata, dict):
@@ -44,7 +40,7 @@ def without_secrets(document: Document) -> Document:
 
 
 def hidden(value: Any) -> str:
-    """What stands in place of a secret value; how long it is tells little and helps to see that it is there."""
+    """The placeholder of a secret value; it shows that there is one, and its length."""
     return f"(hidden, {len(str(value))} characters)"
 
 
@@ -60,13 +56,8 @@ def _metadata(metadata: Document, *, is_secret: bool) -> Document:
     return kept
 
 
-PAGE_SIZE = 500
-# A list of large objects is made small here; meanwhile it takes room.
-_AT_ONCE = 4
-
-
 class ObjectPages:
-    """Answers what is asked about objects; without an API server, nothing."""
+    """Answers requests about objects; 404 without an API server."""
 
     def __init__(self, objects: PageObjectReader | None) -> None:
         self._objects, self._turn = objects, asyncio.Semaphore(_AT_ONCE)
@@ -82,7 +73,7 @@ class ObjectPages:
         return HttpResponse(200, encode([_kind(resource) for resource in served]), JSON)
 
     async def objects(self, asked: PageRoute) -> HttpResponse:
-        """A page of the objects of one kind: their names and when they were made."""
+        """One page of the objects of a kind: their names and creation times."""
         if self._objects is None:
             return _no_server()
         try:
@@ -110,7 +101,7 @@ class ObjectPages:
 
     @staticmethod
     async def _resource(objects: PageObjectReader, asked: PageRoute) -> Resource:
-        """The resource that is meant: only what the server names itself becomes part of a path."""
+        """The requested resource; only names that the server itself serves become part of a path."""
         wanted = (asked.value("group"), asked.value("version"), asked.value("plural"))
         for resource in await objects.served():
             if (resource.group, resource.version, resource.plural) == wanted:
@@ -140,5 +131,5 @@ def _no_server() -> HttpResponse:
 
 
 def _refused(error: ApiError) -> HttpResponse:
-    # Zero is what no answer at all has for a code.
+    # The code is 0 if there was no response at all.
     return text(error.code or 502, error.message)

@@ -1,15 +1,7 @@
-"""From a browser's request to what is answered: the one order in which everything is checked and done.
+"""The HTTP server of the page: checks each request, routes it and sends the response.
 
-    own host -> reading only -> route -> signed in -> file, data, or stream
-
-Nothing here knows the HTTP library: `app.py` makes an `Asked` of its request and sends the `Outcome`.
-
-HTTP: the bytes on the wire between a browser and the page.
-
-There is no router and no chain of middleware: one handler makes an `Asked` of a request, has it answered by `Page` and
-sends what comes back. The socket is on loopback, so there is no TLS (docs/decisions/0008).
-
-The files of the page as they ship with the program, read once.
+The order of the checks: own host, reading method, route, session; then a file, data or a stream. The socket is on
+loopback, so there is no TLS (docs/decisions/0008).
 """
 
 import asyncio
@@ -51,6 +43,8 @@ from pykubelet.web.routes import (
     text,
 )
 
+log = get_logger(__name__)
+
 _TYPES = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",
@@ -58,10 +52,21 @@ _TYPES = {
     "svg": "image/svg+xml",
 }
 INDEX = "index.html"
+MOST_STREAMS = 32
+"""The maximum of concurrent event streams; every change is sent to each."""
+_KEEP_ALIVE_SECONDS = 15.0
+_LIMITS = ServerLimits(
+    line_bytes=16 * 1024,
+    field_bytes=16 * 1024,
+    headers=64,
+    idle_seconds=60.0,
+    stop_seconds=1.0,
+    stalled_seconds=20.0,
+)
 
 
 class StaticFile(NamedTuple):
-    """One of them."""
+    """A file of the page with its content type."""
 
     content: bytes
     content_type: str
@@ -69,7 +74,7 @@ class StaticFile(NamedTuple):
 
 @cache
 def static_files() -> dict[str, StaticFile]:
-    """All of them by name: what is not among them cannot be request for."""
+    """The files that ship with the page, by name, read once; only these can be requested."""
     folder = resources.files("pykubelet.web") / "static"
     found = {}
     for file in folder.iterdir():
@@ -79,34 +84,27 @@ def static_files() -> dict[str, StaticFile]:
     return found
 
 
-log = get_logger(__name__)
-
-MOST_STREAMS = 32
-"""Browsers that look at once; each takes a little for every change."""
-_KEEP_ALIVE_SECONDS = 15.0
-
-
 class PageAddress(NamedTuple):
-    """Where the page is, who may see it, and where the next link lies."""
+    """The page's port, sessions, and where the next link is written."""
 
     port: int
     place: str
-    """The path below which signed-in browsers work; nobody can guess it."""
+    """The unguessable path prefix of signed-in browsers."""
     sessions: Sessions
     link_file: str
     key_used: Callable[[], Awaitable[None]]
-    """Called when a link was used, so that the next one is written down."""
+    """Called after a link was used, so that the next one is written."""
 
 
 class WebPage:
-    """Answers browsers."""
+    """Answers the requests of browsers."""
 
     def __init__(self, *, entrance: PageAddress, live: LiveState, pods: PodPages, objects: ObjectPages) -> None:
         self._entrance, self._live, self._pods, self._objects = entrance, live, pods, objects
         self._streams = 0
 
     async def answer(self, request: HttpRequest) -> PageOutcome:
-        """What to send; whatever goes wrong becomes a Reply."""
+        """The response to a request; every failure becomes a response."""
         origin = _origin(request)
         if not is_own_host(origin.host, self._entrance.port):
             return text(421, f"this page is at http://127.0.0.1:{self._entrance.port}/ and nowhere else")
@@ -147,7 +145,7 @@ class WebPage:
                 return await self._objects.object(found)
 
     async def _enter(self, found: PageRoute, request: HttpRequest) -> HttpResponse:
-        """Let in who brings the key; a HEAD, as of a program that looks at links, does not use it up."""
+        """Start a session for the key of a link; HEAD, as from link previews, does not use up the key."""
         key, entrance = found.value("key"), self._entrance
         session = entrance.sessions.redeem(key) if key and request.method == "GET" else None
         if session is None:
@@ -195,16 +193,6 @@ def _static(name: str) -> HttpResponse:
 
 def _too_many() -> HttpResponse:
     return text(503, "too many browsers look at this page: close some")
-
-
-_LIMITS = ServerLimits(
-    line_bytes=16 * 1024,
-    field_bytes=16 * 1024,
-    headers=64,
-    idle_seconds=60.0,
-    stop_seconds=1.0,
-    stalled_seconds=20.0,
-)
 
 
 def listen(port: int) -> socket.socket:

@@ -1,14 +1,6 @@
-"""One pod for a person who looks at it: why it is where it is, its containers, its past, its logs.
+"""The pages of one pod: explanation, containers, timeline, probes, usage and logs.
 
-In: what the node and the API server know. Out: replies, and a log that goes on.
-
-A pod's trail as a picture can show it: lanes with marks, and the phases it went through.
-
-In: the explanation of a pod, and the states of its containers. Out: what to draw, in milliseconds since 1970.
-
-The containers of a pod as the page shows them.
-
-In: a pod and its status. Out: a line for each container, in the order in which they start.
+The timeline shows the trail of decisions as lanes with marks, and the phases and container runs as spans.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -35,10 +27,14 @@ from pykubelet.web.routes import PageOutcome, PageRoute, text
 from pykubelet.web.rows import NOT_HERE, PodProgress, RowTone, pod_key, pod_row
 from pykubelet.web.tables import ApiTables
 
+_TONES = {"Pending": "waiting", "Running": "waiting", "Ready": "good", "Failed": "bad"}
+_STATUS, _SENT = "status", "sent"
+_BAD = frozenset(
+    {"not sent", "sync failed", "refused", "not accepted", "Failed", "FailedMount", "BackOff", "Unhealthy"}
+)
+
 
 class ContainerRow(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One container."""
-
     name: str
     kind: str
     image: str
@@ -54,7 +50,7 @@ class ContainerRow(Struct, frozen=True, kw_only=True, rename="camel", omit_defau
 
 
 def container_rows(pod: Pod, status: PodStatus) -> tuple[ContainerRow, ...]:
-    """All of a pod."""
+    """The containers of a pod, in the order in which they start."""
     listed = (*status.init_container_statuses, *status.container_statuses, *status.ephemeral_container_statuses)
     known = {one.name: one for one in listed}
     return tuple(_row(kind, one, known.get(one.name)) for kind, one in _declared(pod))
@@ -92,7 +88,7 @@ def _row(kind: str, declared: AnyContainer, status: ContainerStatus | None) -> C
 
 
 def _state(status: ContainerStatus) -> tuple[str, RowTone, str, str]:
-    """Word, tone, message, since when."""
+    """The state of a container: word, tone, message and since when."""
     running, ended, waiting = status.state.running, status.state.terminated, status.state.waiting
     if running is not None:
         is_well = status.ready or status.started
@@ -110,15 +106,8 @@ def _ended(code: int, reason: str) -> str:
     return f"ended with {code}" + (f" ({reason})" if reason and reason not in {"Completed", "Error"} else "")
 
 
-_TONES = {"Pending": "waiting", "Running": "waiting", "Ready": "good", "Failed": "bad"}
-_STATUS, _SENT = "status", "sent"
-_BAD = frozenset(
-    {"not sent", "sync failed", "refused", "not accepted", "Failed", "FailedMount", "BackOff", "Unhealthy"}
-)
-
-
 class TimelineMark(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """One decision; repeated ones reach from the first to the last."""
+    """One decision; repeated ones span from the first to the last."""
 
     at: int
     what: str
@@ -129,7 +118,7 @@ class TimelineMark(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class TimelineSpan(Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Something that lasted; without an end it goes on."""
+    """A period; without an end it continues."""
 
     name: str
     start: int
@@ -138,14 +127,14 @@ class TimelineSpan(Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class TimelineLane(Struct, frozen=True):
-    """What one station decided."""
+    """The decisions of one component."""
 
     station: str
     marks: tuple[TimelineMark, ...]
 
 
 class Timeline(Struct, frozen=True):
-    """All that is drawn."""
+    """The lanes and spans to draw, in milliseconds since 1970."""
 
     lanes: tuple[TimelineLane, ...] = ()
     phases: tuple[TimelineSpan, ...] = ()
@@ -153,7 +142,7 @@ class Timeline(Struct, frozen=True):
 
 
 def timeline(trail: Iterable[Document], status: PodStatus) -> Timeline:
-    """The picture of a trail, as the documents of its entries say it."""
+    """The timeline of a trail, given as the documents of its entries."""
     entries = sorted(trail, key=lambda entry: str(entry["at"]))
     starts = _starts(entries)
     lanes: dict[str, list[TimelineMark]] = {}
@@ -181,7 +170,7 @@ def _mark(entry: Document) -> TimelineMark:
 
 
 def _phases(entries: Iterable[Document]) -> tuple[TimelineSpan, ...]:
-    """Each phase from the status that told it first to the one that told the next."""
+    """Each phase, from the status that first reported it until the next phase."""
     starts: list[tuple[str, int]] = []
     for entry in entries:
         if (entry["station"], entry["what"]) != (_STATUS, _SENT):
@@ -191,7 +180,7 @@ def _phases(entries: Iterable[Document]) -> tuple[TimelineSpan, ...]:
         name = "Ready" if phase == "Running" and facts.get("ready") == "True" else phase
         if name and (not starts or starts[-1][0] != name):
             starts.append((name, _milliseconds(entry["at"])))
-    # The last one goes on.
+    # The last phase continues.
     ends = (*(start for _, start in starts[1:]), 0)
     return tuple(
         TimelineSpan(name, start, end, _TONES.get(name, "")) for (name, start), end in zip(starts, ends, strict=False)
@@ -199,7 +188,7 @@ def _phases(entries: Iterable[Document]) -> tuple[TimelineSpan, ...]:
 
 
 def _container_spans(one: ContainerStatus, starts: Mapping[tuple[str, int], int]) -> Iterable[TimelineSpan]:
-    """The run before the last one, and the last one, as far as they are known."""
+    """The last two runs of a container, as far as they are known."""
     for state in (one.last_state, one.state):
         ended, running = state.terminated, state.running
         if ended is not None and ended.started_at and ended.finished_at:
@@ -210,7 +199,7 @@ def _container_spans(one: ContainerStatus, starts: Mapping[tuple[str, int], int]
 
 
 def _starts(entries: Iterable[Document]) -> dict[tuple[str, int], int]:
-    """When containers were started, by name and second: a status knows no less, an event does."""
+    """The start times of containers, by name and second: events are more precise than statuses."""
     found: dict[tuple[str, int], int] = {}
     for entry in entries:
         if entry["what"] == "Started":
@@ -244,7 +233,7 @@ class _ShownPod(NamedTuple):
 
 
 class PodPages:
-    """Answers what is asked about one pod."""
+    """Answers requests about one pod."""
 
     def __init__(
         self,
@@ -260,7 +249,7 @@ class PodPages:
         self._probes, self._usage, self._logs = probes, usage, logs
 
     async def pod(self, asked: PageRoute) -> HttpResponse:
-        """All about one pod."""
+        """All data about one pod."""
         namespace, name = asked.names
         key = pod_key(namespace, name)
         seen, why = self._seen(key), await self._explanations.explain(namespace, name)
@@ -280,7 +269,7 @@ class PodPages:
         return HttpResponse(200, encode(told), JSON)
 
     async def log(self, asked: PageRoute) -> PageOutcome:
-        """The log of a container, as long as it is written."""
+        """The log of a container, followed until the browser disconnects."""
         namespace, pod, container = asked.names
         options = PageLogOptions(namespace, pod, container, previous=asked.value("previous") == "true")
         try:

@@ -1,13 +1,4 @@
-"""Which part of the page a path is, and whose pod or object it names.
-
-In: method and target of a request, and the place below which a signed-in browser works. Out: a route, or None.
-
-Answers of the page as values, and the few pages that are made of words alone.
-
-Server-sent events: the form in which a browser hears of changes.
-
-Upstream: the HTML standard, "Server-sent events".
-"""
+"""Routes and responses of the page as values: paths, text responses, redirects, server-sent events."""
 
 from enum import Enum
 from html import escape
@@ -18,22 +9,12 @@ from pykubelet.httpserver.request import split_target
 from pykubelet.httpserver.response import TEXT, HttpResponse, HttpStream, text_response
 
 HELLO = b"retry: 500\n\n"
-"""How soon a browser comes back that was cut off, in milliseconds."""
+"""Sets the reconnect delay of the browser, in milliseconds."""
 KEEP_ALIVE = b": still here\n\n"
-"""Says nothing, and shows that the connection stands."""
-
-
-def message(event: str, data: bytes) -> bytes:
-    """One message; `data` is JSON, which has no line ends of its own."""
-    return b"event: " + event.encode() + b"\ndata: " + data + b"\n\n"
-
-
+"""An empty comment that keeps the connection alive."""
 HTML = "text/html; charset=utf-8"
 EVENT_STREAM = "text/event-stream"
-
-
 PageOutcome = HttpResponse | HttpStream
-
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -46,20 +27,26 @@ _PAGE = """<!doctype html>
 <body class="words"><main>{main}</main></body>
 </html>
 """
+_MOST_PARAMETERS = 20
+
+
+def message(event: str, data: bytes) -> bytes:
+    """One server-sent event; `data` is JSON on one line."""
+    return b"event: " + event.encode() + b"\ndata: " + data + b"\n\n"
 
 
 def see_other(location: str, cookie: str) -> HttpResponse:
-    """Go there, and take this along."""
+    """A redirect that sets a cookie."""
     return HttpResponse(303, b"", TEXT, (("Location", location), ("Set-Cookie", cookie)))
 
 
 def text(code: int, words: str) -> HttpResponse:
-    """A line for whoever reads it, a script of the page say."""
+    """A plain text response."""
     return text_response(code, f"{words}\n")
 
 
 def sign_in(link_file: str, *, is_used: bool = False, place: str = "") -> HttpResponse:
-    """How to get in: with a link that was not used yet. `place` is where it leads who has just used one."""
+    """The page that explains how to sign in. `place` is the target for a browser that just used a link."""
     first = "This link was used before, or is not right" if is_used else "The page opens with a link"
     main = (
         f"<h1>{first}</h1>"
@@ -68,16 +55,13 @@ def sign_in(link_file: str, *, is_used: bool = False, place: str = "") -> HttpRe
         "<p>Copy the link from there to the address bar.</p>"
     )
     if place:
-        # A browser that comes here from another site's page keeps the cookie back, and shows it from the next page on.
+        # A browser coming from another site withholds the cookie on the first request and sends it from the next one on.
         main += f'<p>You have just used a link? <a href="{escape(place)}">Go on</a></p>'
     return HttpResponse(403, _PAGE.format(main=main).encode(errors="replace"), HTML)
 
 
-_MOST_PARAMETERS = 20
-
-
 class PagePart(Enum):
-    """What can be asked for."""
+    """A part of the page that can be requested."""
 
     ENTRANCE = "entrance"
     STATIC = "static"
@@ -91,7 +75,7 @@ class PagePart(Enum):
 
 
 OPEN = frozenset({PagePart.ENTRANCE, PagePart.STATIC})
-"""What needs no session: there is nothing of anybody in it."""
+"""The parts that need no session because they contain no data."""
 
 
 class PageRoute(NamedTuple):
@@ -102,7 +86,7 @@ class PageRoute(NamedTuple):
     query: tuple[tuple[str, str], ...] = ()
 
     def value(self, name: str) -> str:
-        """One of the query's values; empty if it is not there."""
+        """A value of the query; empty if absent."""
         return next((value for known, value in self.query if known == name), "")
 
 
@@ -117,7 +101,7 @@ _BELOW = {
 
 
 def route(target: str, place: str) -> PageRoute | None:
-    """Where a request leads; `place` begins and ends with a slash."""
+    """The route of a request target; None if there is none. `place` begins and ends with a slash."""
     path, text = split_target(target)
     query = _pairs(text)
     if query is None:
