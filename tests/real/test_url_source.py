@@ -322,7 +322,7 @@ async def test_failures_are_told_less_and_less(caplog: pytest.LogCaptureFixture)
         await polled.polls(6)
         polled.serve(FOO)
         await polled.polls(3)
-    records = [record for record in caplog.records if record.name.endswith(".url")]
+    records = [record for record in caplog.records if record.name.endswith(".http")]
     levels = [record.levelno for record in records]
     assert levels[:4] == [logging.INFO] * 4
     assert set(levels[4:-1]) == {logging.DEBUG}

@@ -25,8 +25,8 @@ def test_program_ends_in_time_whatever_hangs(hangs: bool) -> None:
     """A thread that does not come back cannot keep a program from ending well."""
     program = f"""
 import threading
-from pykubelet.app.program import end_in_time
-end_in_time(0.2)
+from pykubelet.app.program import exit_after
+exit_after(0.2)
 if {hangs}:
     threading.Event().wait()
 """
