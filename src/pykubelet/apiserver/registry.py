@@ -1,4 +1,4 @@
-"""Which resources are served now: the built-in ones, and custom ones while the server runs."""
+"""The kinds that the server serves now: the built-in ones, and custom resources while their definitions exist."""
 
 from collections.abc import Iterable
 
@@ -11,7 +11,7 @@ BUILT_IN_KINDS: tuple[Kind, ...] = (*KINDS, customresourcedefinition.KIND)
 
 
 class ServedKinds:
-    """Rows by group, version and plural. `generation` moves with each change, so that what is derived can be kept."""
+    """Kinds by group, version and plural. `generation` increments with each change, to invalidate derived values."""
 
     def __init__(self, rows: Iterable[Kind] = ()) -> None:
         self._rows: dict[tuple[str, str, str], Kind] = {}
@@ -20,25 +20,25 @@ class ServedKinds:
             self.add(row)
 
     def find(self, group: str, version: str, plural: str) -> Kind | None:
-        """The row of a resource, or None if it is not served."""
+        """The kind of a resource, or None if it is not served."""
         return self._rows.get((group, version, plural))
 
     def of_collection(self, collection: str) -> Kind | None:
-        """A row by its group resource (`replicasets.apps`), in whatever version it is served first."""
+        """The kind of a group resource (`replicasets.apps`), in the version that was added first."""
         plural, _, group = collection.partition(".")
         return next((row for (of, _, name), row in self._rows.items() if (of, name) == (group, plural)), None)
 
     def all(self) -> tuple[Kind, ...]:
-        """Every row, in the order in which they were added."""
+        """All kinds, in the order in which they were added."""
         return tuple(self._rows.values())
 
     def add(self, served: Kind) -> None:
-        """Serve a resource, or serve it by other rules from now on."""
+        """Serves a kind, or replaces the one of the same resource."""
         resource = served.resource
         self._rows[resource.group, resource.version, resource.plural] = served
         self.generation += 1
 
     def remove(self, group: str, version: str, plural: str) -> None:
-        """Serve it no longer; nothing happens if it was not."""
+        """Stops serving a resource; does nothing if it is not served."""
         if self._rows.pop((group, version, plural), None) is not None:
             self.generation += 1

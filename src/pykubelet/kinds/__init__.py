@@ -1,1 +1,1 @@
-"""What the API server refuses: complaints about documents, in its order and its words."""
+"""The API kinds: names, defaults, validation, update rules, warnings and table columns of each, as pure functions."""

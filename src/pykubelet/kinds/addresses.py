@@ -1,15 +1,7 @@
-"""Warnings about IP addresses and networks that are not written in the one form they should have.
+"""IP addresses and CIDR blocks in objects: validation of endpoint addresses, and warnings about unusual spellings.
 
-Upstream: GetWarningsForIP and GetWarningsForCIDR in apimachinery/pkg/util/validation/ip.go
-
-Warnings about services, endpoints, ingresses, network policies and the networks of nodes.
-
-Upstream: pkg/api/service/warnings.go and the strategies in pkg/registry/{core,discovery,networking}
-
-Complaints about the addresses of endpoints: their form, and ranges that no endpoint can be in.
-
-Upstream: ValidateEndpointIP in pkg/apis/core/validation/validation.go, and IsValidIP and IsFullyQualifiedDomainName in
-staging/src/k8s.io/apimachinery/pkg/util/validation
+Upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/ip.go,
+staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go, pkg/apis/core/validation/validation.go
 """
 
 import re
@@ -33,12 +25,12 @@ _OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 _PLAIN_IPV4 = re.compile(rf"{_OCTET}(?:\.{_OCTET}){{3}}")
 _PREFIX_LENGTH = re.compile("0|[1-9][0-9]{0,2}")
 _ONE_DAY = "will be considered invalid in a future Kubernetes release"
-# Within version 6 the addresses of version 4 are the last 32 of its 128 bits.
+# IPv4 addresses are the last 32 of the 128 bits of IPv4-mapped IPv6 addresses.
 _IPV4_STARTS_AT = 96
 
 
 def endpoint_ip_errors(text: str, path: str) -> list[FieldError]:
-    """Whether an endpoint can have this address."""
+    """Validates the address of an endpoint: no unspecified, loopback or link-local address."""
     address = parse_address(text)
     if address is None:
         return [invalid(path, text, "must be a valid IP address")]
@@ -53,7 +45,7 @@ def endpoint_ip_errors(text: str, path: str) -> list[FieldError]:
 
 
 def canonical_ip_errors(text: str, path: str) -> list[FieldError]:
-    """Whether the text is an address in the one form that newer fields take."""
+    """Validates an address that must be in canonical form, as newer fields require."""
     address = parse_address(text)
     if address is None:
         return each_invalid(path, text, ip_errors(text))
@@ -68,7 +60,7 @@ def canonical_ip_errors(text: str, path: str) -> list[FieldError]:
 
 
 def domain_name_errors(name: str, path: str) -> list[FieldError]:
-    """Whether the text is a domain name of two labels at least."""
+    """Validates a domain name of at least two labels."""
     if not name:
         return [required(path)]
     name = name.removesuffix(".")
@@ -93,8 +85,8 @@ def _is_link_local_multicast(address: Address) -> bool:
 
 
 def ip_warnings(text: str, path: str) -> list[str]:
-    """About an address; nothing about a text that is none."""
-    # Nearly all addresses are this plain, and every status of a pod has some.
+    """Warns about an address in an unusual form; returns nothing for a text that is not an address."""
+    # Nearly all addresses are plain IPv4, and every pod status has some.
     if _PLAIN_IPV4.fullmatch(text):
         return []
     address = parse_address(text)
@@ -110,7 +102,7 @@ def ip_warnings(text: str, path: str) -> list[str]:
 
 
 def cidr_warnings(text: str, path: str) -> list[str]:
-    """About a network; nothing about a text that is none."""
+    """Warns about a CIDR block in an unusual form; returns nothing for a text that is not a CIDR block."""
     network = parse_network(text)
     if network is None:
         return []
@@ -135,7 +127,7 @@ def cidr_warnings(text: str, path: str) -> list[str]:
 
 
 def _strict_address(text: str) -> Address | None:
-    """The address without leniency about zeros in front."""
+    """Parses an address, rejecting leading zeros."""
     try:
         return ip_address(text)
     except ValueError:
@@ -143,7 +135,7 @@ def _strict_address(text: str) -> Address | None:
 
 
 def _shown(network: Network) -> str:
-    """The network as Go shows it: of version 4 if its address is, however it is written."""
+    """The network as Go prints it: as IPv4 if its address is an IPv4 or IPv4-mapped address."""
     address, length = unmapped(network.network_address), network.prefixlen
     if isinstance(network.network_address, IPv6Address) and isinstance(address, IPv4Address):
         length = max(0, length - _IPV4_STARTS_AT)
@@ -151,15 +143,17 @@ def _shown(network: Network) -> str:
 
 
 def load_balancer_warnings(document: Document, _old: Document) -> list[str]:
-    """About the addresses in the status of a Service or an Ingress."""
+    """Warns about the addresses in the status of a Service or an Ingress."""
     ingress = document.get("status", {}).get("loadBalancer", {}).get("ingress", ())
     return ips_warnings([each.get("ip", "") for each in ingress], "status.loadBalancer.ingress")
 
 
 def ips_warnings(texts: list[str] | tuple[str, ...], path: str) -> list[str]:
+    """Warns about each address of a list."""
     return [warning for index, text in enumerate(texts) for warning in ip_warnings(text, f"{path}[{index}]")]
 
 
 def load_balancer_addresses(document: Document) -> str:
+    """The addresses in the status of a Service or an Ingress as one table cell."""
     points = at(document, "status", "loadBalancer").get("ingress") or ()
     return ",".join(sorted({each.get("ip") or each.get("hostname") or "" for each in points} - {""}))

@@ -1,16 +1,9 @@
-"""Validation of CertificateSigningRequests, when made and when approved, denied or signed.
+"""CertificateSigningRequest, with its subresources `approval` and `status`.
 
-Upstream: pkg/apis/certificates/validation/validation.go
+Admission writes the requesting user into the object; the spec never changes afterwards.
 
-Requests for certificates as rows.
-
-Upstream: printCertificateSigningRequest in pkg/printers/internalversion/printers.go
-
-The rules of CertificateSigningRequests: made by anybody, approved and signed through other doors.
-
-Who asks is written into the object by admission, which knows that; nothing of a request changes once it is made.
-
-Upstream: pkg/registry/certificates/certificates/strategy.go
+Upstream: pkg/registry/certificates/certificates/strategy.go, pkg/apis/certificates/validation/validation.go,
+pkg/printers/internalversion/printers.go
 """
 
 import base64
@@ -72,36 +65,28 @@ _FINAL = (APPROVED, DENIED, FAILED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllowedChanges:
-    """What may be changed by a request; by the plain resource, nothing."""
+    """What an endpoint may change: the conditions of approval, or the certificate; the object's own endpoint, neither."""
 
     approves: bool = False
     signs: bool = False
 
 
+def _default(document: Document) -> Document:
+    return normal_form(document, "certificates.v1.CertificateSigningRequest")
+
+
+def _prepare_create(document: Document) -> Document:
+    return {**document, "status": {}}
+
+
 def request_errors(document: Document) -> list[FieldError]:
-    """What is wrong with a new object."""
+    """Validates a new request."""
     return _object_errors(document, None)
-
-
-def request_update_errors(new: Document, old: Document, door: AllowedChanges) -> list[FieldError]:
-    """What is wrong with a changed object; what was wrong with it before is let be."""
-    errors = _object_errors(new, old)
-    for type in _FINAL:
-        if len(_of_type(new, type)) < len(_of_type(old, type)):
-            errors.append(forbidden(_CONDITIONS, f"updates may not remove a condition of type {go_quote(type)}"))
-    if not door.approves:
-        errors += _decision_errors(new, old)
-    if _certificate(new) != _certificate(old):
-        if not door.signs:
-            errors.append(forbidden(_CERTIFICATE, "updates may not set certificate content"))
-        elif _certificate(old):
-            errors.append(forbidden(_CERTIFICATE, "updates may not modify existing certificate content"))
-    return errors + metadata_update_errors(new["metadata"], old["metadata"])
 
 
 def _object_errors(new: Document, old: Document | None) -> list[FieldError]:
     spec = new["spec"]
-    # Names are anybody's business.
+    # The name is not restricted.
     errors = metadata_errors(new["metadata"], name_rule=lambda _name: [], namespaced=False)
     try:
         signed_request(_bytes(spec.get("request")))
@@ -115,6 +100,14 @@ def _object_errors(new: Document, old: Document | None) -> list[FieldError]:
         errors.append(invalid("spec.expirationSeconds", seconds, detail))
     errors += _conditions_errors(new, old)
     return errors + _certificate_errors(new, old)
+
+
+def _bytes(text: str | None) -> bytes:
+    """Decodes base64; invalid base64 was rejected when the object was decoded."""
+    try:
+        return base64.b64decode(text or "", validate=True)
+    except (binascii.Error, ValueError):
+        return b""
 
 
 def _usages_errors(spec: Document, old: Document | None) -> list[FieldError]:
@@ -168,14 +161,9 @@ def _conditions_errors(new: Document, old: Document | None) -> list[FieldError]:
     return errors
 
 
-def _decision_errors(new: Document, old: Document) -> list[FieldError]:
-    errors: list[FieldError] = []
-    for type in (APPROVED, DENIED):
-        after, before = _of_type(new, type), _of_type(old, type)
-        word = "add" if len(after) > len(before) else "modify" if len(after) == len(before) and after != before else ""
-        if word:
-            errors.append(forbidden(_CONDITIONS, f"updates may not {word} a condition of type {go_quote(type)}"))
-    return errors
+def _conditions(document: Document) -> list[Document]:
+    found: list[Document] = (document.get("status") or {}).get("conditions") or []
+    return found
 
 
 def _certificate_errors(new: Document, old: Document | None) -> list[FieldError]:
@@ -184,6 +172,11 @@ def _certificate_errors(new: Document, old: Document | None) -> list[FieldError]
         return []
     problem = _certificate_problem(text)
     return [invalid(_CERTIFICATE, "<certificate data>", problem)] if problem else []
+
+
+def _certificate(document: Document) -> str:
+    found: str = (document.get("status") or {}).get("certificate") or ""
+    return found
 
 
 def _certificate_problem(text: str) -> str:
@@ -203,38 +196,42 @@ def _certificate_problem(text: str) -> str:
     return ""
 
 
-def _conditions(document: Document) -> list[Document]:
-    found: list[Document] = (document.get("status") or {}).get("conditions") or []
-    return found
+def _prepare_update(new: Document, old: Document) -> Document:
+    return {**new, "spec": old["spec"], "status": old.get("status", {})}
+
+
+def _validate_update(new: Document, old: Document) -> list[FieldError]:
+    return request_update_errors(new, old, AllowedChanges())
+
+
+def request_update_errors(new: Document, old: Document, allowed: AllowedChanges) -> list[FieldError]:
+    """Validates a changed request; errors that the old object had too are ignored."""
+    errors = _object_errors(new, old)
+    for type in _FINAL:
+        if len(_of_type(new, type)) < len(_of_type(old, type)):
+            errors.append(forbidden(_CONDITIONS, f"updates may not remove a condition of type {go_quote(type)}"))
+    if not allowed.approves:
+        errors += _decision_errors(new, old)
+    if _certificate(new) != _certificate(old):
+        if not allowed.signs:
+            errors.append(forbidden(_CERTIFICATE, "updates may not set certificate content"))
+        elif _certificate(old):
+            errors.append(forbidden(_CERTIFICATE, "updates may not modify existing certificate content"))
+    return errors + metadata_update_errors(new["metadata"], old["metadata"])
 
 
 def _of_type(document: Document, type: str) -> list[Document]:
     return [condition for condition in _conditions(document) if condition.get("type") == type]
 
 
-def _certificate(document: Document) -> str:
-    found: str = (document.get("status") or {}).get("certificate") or ""
-    return found
-
-
-def _bytes(text: str | None) -> bytes:
-    """What base64 stands for; what is none was refused when the object was read."""
-    try:
-        return base64.b64decode(text or "", validate=True)
-    except (binascii.Error, ValueError):
-        return b""
-
-
-def _default(document: Document) -> Document:
-    return normal_form(document, "certificates.v1.CertificateSigningRequest")
-
-
-def _prepare_create(document: Document) -> Document:
-    return {**document, "status": {}}
-
-
-def _prepare_update(new: Document, old: Document) -> Document:
-    return {**new, "spec": old["spec"], "status": old.get("status", {})}
+def _decision_errors(new: Document, old: Document) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for type in (APPROVED, DENIED):
+        after, before = _of_type(new, type), _of_type(old, type)
+        word = "add" if len(after) > len(before) else "modify" if len(after) == len(before) and after != before else ""
+        if word:
+            errors.append(forbidden(_CONDITIONS, f"updates may not {word} a condition of type {go_quote(type)}"))
+    return errors
 
 
 def _prepare_status(new: Document, old: Document) -> Document:
@@ -245,14 +242,8 @@ def _prepare_status(new: Document, old: Document) -> Document:
     return {**new, "spec": old["spec"], "status": status}
 
 
-def _prepare_approval(new: Document, old: Document) -> Document:
-    rest = {name: value for name, value in old.get("status", {}).items() if name != "conditions"}
-    conditions = (new.get("status") or {}).get("conditions")
-    return {**new, "spec": old["spec"], "status": rest | ({"conditions": conditions} if conditions else {})}
-
-
 def _with_decisions_of(old: Document, conditions: list[Document]) -> list[Document]:
-    """The conditions, those that decide as they were unless there are more or fewer, which validation refuses."""
+    """The conditions with the old decisions restored, unless their number differs, which validation rejects."""
     before: list[Document] = (old.get("status") or {}).get("conditions") or []
     for type in (APPROVED, DENIED):
         kept = [condition for condition in before if condition.get("type") == type]
@@ -262,16 +253,8 @@ def _with_decisions_of(old: Document, conditions: list[Document]) -> list[Docume
     return conditions
 
 
-def _validate_update(new: Document, old: Document) -> list[FieldError]:
-    return request_update_errors(new, old, AllowedChanges())
-
-
 def _validate_status(new: Document, old: Document) -> list[FieldError]:
     return request_update_errors(new, old, AllowedChanges(signs=True))
-
-
-def _validate_approval(new: Document, old: Document) -> list[FieldError]:
-    return request_update_errors(new, old, AllowedChanges(approves=True))
 
 
 def _fields(document: Document) -> Mapping[str, str]:
@@ -279,8 +262,18 @@ def _fields(document: Document) -> Mapping[str, str]:
     return {"metadata.name": metadata_fields(document)["metadata.name"], "spec.signerName": signer}
 
 
+def _prepare_approval(new: Document, old: Document) -> Document:
+    rest = {name: value for name, value in old.get("status", {}).items() if name != "conditions"}
+    conditions = (new.get("status") or {}).get("conditions")
+    return {**new, "spec": old["spec"], "status": rest | ({"conditions": conditions} if conditions else {})}
+
+
+def _validate_approval(new: Document, old: Document) -> list[FieldError]:
+    return request_update_errors(new, old, AllowedChanges(approves=True))
+
+
 def request_cells(document: Document, age: Age) -> list[Any]:
-    """Name, age, signer, requestor, requested duration, condition."""
+    """Cells: name, age, signer, requestor, requested duration, condition."""
     spec = at(document, "spec")
     seconds = spec.get("expirationSeconds")
     return [

@@ -1,12 +1,9 @@
-"""The columns of each kind: name, type, format, description, priority.
+"""Table columns: the definitions of all built-in kinds, and the texts that cells of many kinds share.
 
-They stand in `generated/columns.json`, which is read when the first table is asked for.
+The definitions are in `generated/columns.json`, which is read with the first table.
 
-Upstream: pkg/printers/internalversion/printers.go (AddHandlers), staging/src/k8s.io/apiserver/pkg/registry/rest/table.go
-
-Texts that the cells of many kinds share: labels, selectors, lists that are cut, quantities.
-
-Upstream: staging/src/k8s.io/apimachinery/pkg/labels/labels.go, pkg/apis/meta/v1/helpers.go (FormatLabelSelector)
+Upstream: pkg/printers/internalversion/printers.go, staging/src/k8s.io/apiserver/pkg/registry/rest/table.go,
+staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/helpers.go
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,35 +27,34 @@ _EMPTY: Document = {}
 
 
 def at(document: Document, *path: str) -> Document:
-    """The object at a path, or an empty one."""
+    """The object at a path, or an empty object."""
     for step in path:
         document = document.get(step) or _EMPTY
     return document
 
 
 def name_of(document: Document) -> str:
-    """The name of the object."""
     name: str = at(document, "metadata").get("name", "")
     return name
 
 
 def created(document: Document, age: Age) -> str:
-    """How old the object is."""
+    """The age of the object."""
     return age(at(document, "metadata").get("creationTimestamp"))
 
 
 def format_labels(labels: Mapping[str, str]) -> str:
-    """`a=b,c=d` in the order of the text."""
+    """Labels as `a=b,c=d`, sorted."""
     return ",".join(sorted(f"{key}={value}" for key, value in labels.items())) or NONE
 
 
 def format_selector(selector: Document | None) -> str:
-    """A label selector as it would be typed."""
+    """A label selector in kubectl's syntax."""
     return selector_text(selector, invalid="<error>") or NONE
 
 
 def selector_text(selector: Document | None, *, invalid: str) -> str:
-    """The same; empty if it selects everything or nothing."""
+    """A label selector in kubectl's syntax; empty if it matches everything or nothing."""
     try:
         return str(selector_from_document(selector))
     except (SelectorError, DecodeError):
@@ -66,14 +62,14 @@ def selector_text(selector: Document | None, *, invalid: str) -> str:
 
 
 def first_few(texts: Sequence[str], *, empty: str) -> str:
-    """The first three, and how many more there are."""
+    """The first three texts, and the number of the others."""
     if len(texts) > _SHOWN:
         return f"{','.join(texts[:_SHOWN])} + {len(texts) - _SHOWN} more..."
     return ",".join(texts) or empty
 
 
 def quantity_text(value: Any) -> str:
-    """A quantity in its canonical form; 0 if it is not there."""
+    """A quantity in canonical form; 0 if it is None."""
     try:
         return str(parse_quantity(str(value))) if value is not None else "0"
     except QuantityError:
@@ -81,12 +77,12 @@ def quantity_text(value: Any) -> str:
 
 
 def joined(texts: Iterable[str]) -> str:
-    """`a, b`."""
+    """Joins texts with a comma and a space."""
     return ", ".join(texts)
 
 
 SCALE = "scale"
-"""The columns of the scale subresource, whatever is scaled."""
+"""The key of the columns that the scale subresource of every kind has."""
 _DEFAULT = ""
 
 
@@ -103,14 +99,14 @@ def _data() -> _Data:
 
 @cache
 def columns_of(group_resource: str) -> list[Document]:
-    """The columns of a built-in kind; name and time of creation where it has none of its own. Shared: not to be changed."""
+    """The columns of a built-in kind, or name and creation time if it has no own ones. Shared: do not modify."""
     data = _data()
     rows = data.columns.get(group_resource) or data.columns[_DEFAULT]
     return [column(name, type, format, data.texts[text], priority) for name, type, format, text, priority in rows]
 
 
 def column(name: str, type: str, format: str, description: str, priority: int) -> Document:
-    """One column definition; columns with a priority above 0 are for `-o wide`."""
+    """A column definition; columns with a priority above 0 appear with `-o wide`."""
     made: dict[str, Any] = {
         "name": name,
         "type": type,

@@ -13,7 +13,7 @@ from pykubelet.kinds.kind import Kind
 
 
 def _cells(document: Document, _age: Age) -> list[Any]:
-    """Name, status, message, error."""
+    """Cells: name, status, message, error."""
     found = next((each for each in document.get("conditions") or () if each.get("type") == "Healthy"), None)
     if found is None:
         return [name_of(document), "Unknown", "", ""]

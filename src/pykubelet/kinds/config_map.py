@@ -1,7 +1,6 @@
-"""The rules of config maps and secrets.
+"""ConfigMap: configuration that is not secret, at most 1 MiB.
 
-Upstream: pkg/registry/core/{configmap,secret}/strategy.go, ValidateConfigMap, ValidateSecret and their like in
-pkg/apis/core/validation/validation.go
+Upstream: pkg/registry/core/configmap/strategy.go, pkg/apis/core/validation/validation.go
 """
 
 from collections.abc import Iterable
@@ -21,11 +20,11 @@ MAX_DATA_BYTES = 1024 * 1024
 _IMMUTABLE = "field is immutable when `immutable` is set"
 
 
-def _default_config_map(document: Document) -> Document:
+def _default(document: Document) -> Document:
     return normal_form(document, "core.v1.ConfigMap")
 
 
-def _validate_config_map(config_map: Document) -> list[FieldError]:
+def _validate(config_map: Document) -> list[FieldError]:
     errors = metadata_errors(config_map["metadata"])
     data, binary = config_map.get("data", {}), config_map.get("binaryData", {})
     for key in data:
@@ -35,34 +34,34 @@ def _validate_config_map(config_map: Document) -> list[FieldError]:
     for key in binary:
         errors += each_invalid(f"binaryData[{key}]", key, config_map_key_errors(key))
     if sum(map(byte_length, data.values())) + decoded_bytes(binary.values()) > MAX_DATA_BYTES:
-        # The whole object is at fault, and a path without a name is written like an empty index.
+        # The error concerns the whole object; upstream prints the empty path as an empty index.
         errors.append(too_long("[]", MAX_DATA_BYTES))
     return errors
 
 
-def _validate_config_map_update(new: Document, old: Document) -> list[FieldError]:
+def decoded_bytes(texts: Iterable[str]) -> int:
+    """The number of bytes that base64 texts encode."""
+    return sum(len(text) // 4 * 3 - text[-2:].count("=") for text in texts)
+
+
+def _validate_update(new: Document, old: Document) -> list[FieldError]:
     return [
         *metadata_update_errors(new["metadata"], old["metadata"]),
         *immutable_data_errors(new, old, ("data", "binaryData")),
-        *_validate_config_map(new),
+        *_validate(new),
     ]
 
 
 def immutable_data_errors(new: Document, old: Document, names: Iterable[str]) -> list[FieldError]:
-    """Whether something that was made immutable changes."""
+    """Validates that the data of an object with `immutable` set does not change."""
     if not old.get("immutable"):
         return []
     errors = [] if new.get("immutable") else [forbidden("immutable", _IMMUTABLE)]
     return errors + [forbidden(name, _IMMUTABLE) for name in names if new.get(name) != old.get(name)]
 
 
-def decoded_bytes(texts: Iterable[str]) -> int:
-    """How many bytes base64 texts stand for."""
-    return sum(len(text) // 4 * 3 - text[-2:].count("=") for text in texts)
-
-
 def _cells(document: Document, age: Age) -> list[Any]:
-    """Name, data, age."""
+    """Cells: name, data, age."""
     return [name_of(document), len(at(document, "data")) + len(at(document, "binaryData")), created(document, age)]
 
 
@@ -71,9 +70,9 @@ KIND = Kind(
     definition="core.v1.ConfigMap",
     short_names=("cm",),
     strategy=Strategy(
-        default=_default_config_map,
-        validate_create=_validate_config_map,
-        validate_update=_validate_config_map_update,
+        default=_default,
+        validate_create=_validate,
+        validate_update=_validate_update,
     ),
     cells=_cells,
 )

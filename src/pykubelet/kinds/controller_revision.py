@@ -1,4 +1,4 @@
-"""The rules of ControllerRevisions.
+"""ControllerRevision: an immutable snapshot of a workload's template.
 
 Upstream: pkg/registry/apps/controllerrevision/strategy.go, pkg/apis/apps/validation/validation.go
 """
@@ -29,6 +29,10 @@ def _validate_create(document: Document) -> list[FieldError]:
     return errors
 
 
+def _revision_errors(document: Document) -> list[FieldError]:
+    return metadata_errors(document["metadata"]) + nonnegative_errors(document["revision"], "revision")
+
+
 def _validate_update(new: Document, old: Document) -> list[FieldError]:
     return [
         *metadata_update_errors(new["metadata"], old["metadata"]),
@@ -37,12 +41,8 @@ def _validate_update(new: Document, old: Document) -> list[FieldError]:
     ]
 
 
-def _revision_errors(document: Document) -> list[FieldError]:
-    return metadata_errors(document["metadata"]) + nonnegative_errors(document["revision"], "revision")
-
-
 def _cells(document: Document, age: Age) -> list[Any]:
-    """Name, controller, revision, age."""
+    """Cells: name, controller, revision, age."""
     owners = at(document, "metadata").get("ownerReferences") or ()
     owner = next((each for each in owners if each.get("controller")), None)
     controller = NONE

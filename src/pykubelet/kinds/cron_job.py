@@ -1,4 +1,4 @@
-"""The rules of CronJobs.
+"""CronJob: creates Jobs on a schedule.
 
 Upstream: pkg/registry/batch/cronjob/strategy.go, pkg/apis/batch/v1/defaults.go, pkg/apis/batch/validation/validation.go
 """
@@ -31,7 +31,7 @@ from pykubelet.kinds.pod_template import container_cells, read_template
 from pykubelet.kinds.replicas import counts_errors
 
 _CONCURRENCY_POLICIES = ("Allow", "Forbid", "Replace")
-# The controller appends a dash and the time in minutes to make the name of a job.
+# The controller appends a dash and the time in minutes to name a job.
 _SUFFIX_LENGTH = 11
 _DEFAULTS = {
     "concurrencyPolicy": "Allow",
@@ -65,11 +65,6 @@ def _validate_create(document: Document) -> list[FieldError]:
     return errors
 
 
-def _validate_update(new: Document, old: Document) -> list[FieldError]:
-    errors = metadata_update_errors(new["metadata"], old["metadata"])
-    return errors + _spec_errors(new["spec"], old["spec"], "spec")
-
-
 def _spec_errors(spec: Document, before: Document | None, path: str) -> list[FieldError]:
     zone = spec.get("timeZone")
     had_zone = before is not None and "TZ" in before["schedule"]
@@ -85,7 +80,7 @@ def _spec_errors(spec: Document, before: Document | None, path: str) -> list[Fie
 
 
 def _schedule_errors(schedule: str, zone: str | None, path: str, *, had_zone: bool) -> list[FieldError]:
-    """Complaints about the schedule; one that named a time zone when that was possible may go on to."""
+    """Validates the schedule; an existing one with a time zone in it stays valid."""
     if not schedule:
         return [required(path)]
     problem = schedule_problem(schedule)
@@ -124,8 +119,28 @@ def _job_template_errors(spec: Document, path: str) -> list[FieldError]:
     return errors
 
 
+def _validate_update(new: Document, old: Document) -> list[FieldError]:
+    errors = metadata_update_errors(new["metadata"], old["metadata"])
+    return errors + _spec_errors(new["spec"], old["spec"], "spec")
+
+
+def cron_job_warnings(document: Document) -> list[str]:
+    """Warns about a new CronJob."""
+    return name_warnings(document) + _cron_job_spec_warnings(document)
+
+
+def _cron_job_spec_warnings(document: Document) -> list[str]:
+    return job_spec_warnings(document["spec"]["jobTemplate"]["spec"], "spec.jobTemplate.spec")
+
+
+def cron_job_change_warnings(new: Document, old: Document) -> list[str]:
+    """Warns about a changed CronJob, also about a time zone in its schedule, which a new one may not have."""
+    warnings = _cron_job_spec_warnings(new) if generation_changed(new, old) else []
+    return [*warnings, _ZONE_IN_SCHEDULE] if "TZ" in new["spec"].get("schedule", "") else warnings
+
+
 def _cells(document: Document, age: Age) -> list[Any]:
-    """Name, schedule, timezone, suspend, active, last schedule, age, containers, images, selector."""
+    """Cells: name, schedule, timezone, suspend, active, last schedule, age, containers, images, selector."""
     spec, status = at(document, "spec"), at(document, "status")
     suspend = spec.get("suspend")
     last = status.get("lastScheduleTime")
@@ -141,21 +156,6 @@ def _cells(document: Document, age: Age) -> list[Any]:
         *container_cells(job.get("template", {})),
         format_selector(job.get("selector")),
     ]
-
-
-def cron_job_warnings(document: Document) -> list[str]:
-    """About a new CronJob."""
-    return name_warnings(document) + _cron_job_spec_warnings(document)
-
-
-def cron_job_change_warnings(new: Document, old: Document) -> list[str]:
-    """About a changed CronJob; a new one with a time zone in its schedule would be refused."""
-    warnings = _cron_job_spec_warnings(new) if generation_changed(new, old) else []
-    return [*warnings, _ZONE_IN_SCHEDULE] if "TZ" in new["spec"].get("schedule", "") else warnings
-
-
-def _cron_job_spec_warnings(document: Document) -> list[str]:
-    return job_spec_warnings(document["spec"]["jobTemplate"]["spec"], "spec.jobTemplate.spec")
 
 
 KIND = Kind(

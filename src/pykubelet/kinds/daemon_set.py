@@ -1,8 +1,8 @@
-"""The rules of DaemonSets.
+"""DaemonSet: one pod on each matching node.
 
-What counts the changes of the template is a field that the wire does not have any more; an annotation stands for it.
+The template generation has no field in apps/v1; as upstream, an annotation carries it.
 
-Upstream: pkg/registry/apps/daemonset/strategy.go, pkg/apis/apps/v1/defaults.go and conversion.go,
+Upstream: pkg/registry/apps/daemonset/strategy.go, pkg/apis/apps/v1/defaults.go, pkg/apis/apps/v1/conversion.go,
 pkg/apis/apps/validation/validation.go
 """
 
@@ -75,6 +75,11 @@ def _default(document: Document) -> Document:
     return _with_template_generation({**normal, "spec": filled}, _template_generation(normal))
 
 
+def _with_template_generation(document: Document, generation: int) -> Document:
+    annotations = document["metadata"].get("annotations", {})
+    return with_metadata(document, annotations={**annotations, TEMPLATE_GENERATION: str(generation)})
+
+
 def _template_generation(document: Document) -> int:
     text = document["metadata"].get("annotations", {}).get(TEMPLATE_GENERATION)
     if text is None:
@@ -85,34 +90,12 @@ def _template_generation(document: Document) -> int:
     return generation
 
 
-def _with_template_generation(document: Document, generation: int) -> Document:
-    annotations = document["metadata"].get("annotations", {})
-    return with_metadata(document, annotations={**annotations, TEMPLATE_GENERATION: str(generation)})
-
-
 def _prepare_create(document: Document) -> Document:
     return _with_template_generation(_without_status(document), max(1, _template_generation(document)))
 
 
-def _prepare_update(new: Document, old: Document) -> Document:
-    changed = new["spec"]["template"] != old["spec"]["template"]
-    return _with_template_generation(keep_status(new, old), _template_generation(old) + changed)
-
-
-def _prepare_status(new: Document, old: Document) -> Document:
-    return _with_template_generation(keep_spec(new, old), _template_generation(old))
-
-
 def _validate_create(document: Document) -> list[FieldError]:
     return metadata_errors(document["metadata"]) + _spec_errors(document, "spec")
-
-
-def _validate_update(new: Document, old: Document) -> list[FieldError]:
-    return [
-        *metadata_update_errors(new["metadata"], old["metadata"]),
-        *selector_change_errors(new, old),
-        *_spec_errors(new, "spec"),
-    ]
 
 
 def _spec_errors(document: Document, path: str) -> list[FieldError]:
@@ -158,6 +141,23 @@ def _rolling_update_errors(rolling: Document, path: str) -> list[FieldError]:
     return errors
 
 
+def _prepare_update(new: Document, old: Document) -> Document:
+    changed = new["spec"]["template"] != old["spec"]["template"]
+    return _with_template_generation(keep_status(new, old), _template_generation(old) + changed)
+
+
+def _validate_update(new: Document, old: Document) -> list[FieldError]:
+    return [
+        *metadata_update_errors(new["metadata"], old["metadata"]),
+        *selector_change_errors(new, old),
+        *_spec_errors(new, "spec"),
+    ]
+
+
+def _prepare_status(new: Document, old: Document) -> Document:
+    return _with_template_generation(keep_spec(new, old), _template_generation(old))
+
+
 def _validate_status(new: Document, old: Document) -> list[FieldError]:
     status = new.get("status", {})
     return [
@@ -167,8 +167,18 @@ def _validate_status(new: Document, old: Document) -> list[FieldError]:
     ]
 
 
+def daemon_set_warnings(document: Document) -> list[str]:
+    """Warns about a new DaemonSet."""
+    return template_warnings(document["spec"]["template"], "spec.template")
+
+
+def daemon_set_change_warnings(new: Document, old: Document) -> list[str]:
+    """Warns about a changed DaemonSet if its template changed."""
+    return daemon_set_warnings(new) if new["spec"]["template"] != old["spec"]["template"] else []
+
+
 def _cells(document: Document, age: Age) -> list[Any]:
-    """Name, desired, current, ready, up-to-date, available, node selector, age, containers, images, selector."""
+    """Cells: name, desired, current, ready, up-to-date, available, node selector, age, containers, images, selector."""
     spec, status = at(document, "spec"), at(document, "status")
     return [
         name_of(document),
@@ -182,16 +192,6 @@ def _cells(document: Document, age: Age) -> list[Any]:
         *container_cells(spec.get("template", {})),
         format_selector(spec.get("selector")),
     ]
-
-
-def daemon_set_warnings(document: Document) -> list[str]:
-    """About a new DaemonSet."""
-    return template_warnings(document["spec"]["template"], "spec.template")
-
-
-def daemon_set_change_warnings(new: Document, old: Document) -> list[str]:
-    """About a changed DaemonSet, if its template changed."""
-    return daemon_set_warnings(new) if new["spec"]["template"] != old["spec"]["template"] else []
 
 
 KIND = Kind(

@@ -1,6 +1,6 @@
-"""The rules of Deployments.
+"""Deployment: rolling updates of ReplicaSets.
 
-Upstream: pkg/registry/apps/deployment/strategy.go, pkg/apis/apps/v1/defaults.go and conversion.go,
+Upstream: pkg/registry/apps/deployment/strategy.go, pkg/apis/apps/v1/defaults.go, pkg/apis/apps/v1/conversion.go,
 pkg/apis/apps/validation/validation.go
 """
 
@@ -77,7 +77,7 @@ def _default(document: Document) -> Document:
 
 
 def _rollback_read(metadata: Document) -> Document:
-    """The metadata with the revision to roll back to, which is a number, in its plainest form."""
+    """The metadata with the annotated rollback revision as a plain decimal number."""
     annotations = metadata.get("annotations", {})
     text = annotations.get(ROLLBACK_ANNOTATION)
     if text is None:
@@ -95,33 +95,8 @@ def _rollback_read(metadata: Document) -> Document:
     return {**rest, "annotations": kept} if kept else rest
 
 
-def _prepare_update(new: Document, old: Document) -> Document:
-    kept = keep_status(new, old)
-    # Annotations are copied to the replica sets, so they count as part of what is wished for.
-    changed = any(
-        after != before
-        for after, before in (
-            (new["spec"], old["spec"]),
-            (new["metadata"].get("annotations", {}), old["metadata"].get("annotations", {})),
-        )
-    )
-    return next_generation(kept, old, changed=changed)
-
-
-def _prepare_status(new: Document, old: Document) -> Document:
-    return with_metadata(without_terminating_replicas(new, old), labels=old["metadata"].get("labels"))
-
-
 def _validate_create(document: Document) -> list[FieldError]:
     return metadata_errors(document["metadata"]) + _spec_errors(document)
-
-
-def _validate_update(new: Document, old: Document) -> list[FieldError]:
-    return [
-        *metadata_update_errors(new["metadata"], old["metadata"]),
-        *_spec_errors(new),
-        *selector_change_errors(new, old),
-    ]
 
 
 def _spec_errors(document: Document) -> list[FieldError]:
@@ -163,6 +138,31 @@ def _rolling_update_errors(rolling: Document, path: str) -> list[FieldError]:
     return errors + over_100_percent_errors(unavailable, f"{path}.maxUnavailable")
 
 
+def _prepare_update(new: Document, old: Document) -> Document:
+    kept = keep_status(new, old)
+    # The controller copies annotations to the ReplicaSets, so a change of them counts as a change of the spec.
+    changed = any(
+        after != before
+        for after, before in (
+            (new["spec"], old["spec"]),
+            (new["metadata"].get("annotations", {}), old["metadata"].get("annotations", {})),
+        )
+    )
+    return next_generation(kept, old, changed=changed)
+
+
+def _validate_update(new: Document, old: Document) -> list[FieldError]:
+    return [
+        *metadata_update_errors(new["metadata"], old["metadata"]),
+        *_spec_errors(new),
+        *selector_change_errors(new, old),
+    ]
+
+
+def _prepare_status(new: Document, old: Document) -> Document:
+    return with_metadata(without_terminating_replicas(new, old), labels=old["metadata"].get("labels"))
+
+
 def _validate_status(new: Document, old: Document) -> list[FieldError]:
     status = new.get("status", {})
     return [
@@ -174,7 +174,7 @@ def _validate_status(new: Document, old: Document) -> list[FieldError]:
 
 
 def _cells(document: Document, age: Age) -> list[Any]:
-    """Name, ready, up-to-date, available, age, containers, images, selector."""
+    """Cells: name, ready, up-to-date, available, age, containers, images, selector."""
     spec, status = at(document, "spec"), at(document, "status")
     return [
         name_of(document),

@@ -1,4 +1,4 @@
-"""The rules of EndpointSlices.
+"""EndpointSlice: addresses and ports of a Service's pods.
 
 Upstream: pkg/registry/discovery/endpointslice/strategy.go, pkg/apis/discovery/v1/defaults.go,
 pkg/apis/discovery/validation/validation.go
@@ -50,12 +50,16 @@ _MANAGERS = frozenset({"endpointslice-controller.k8s.io", "endpointslicemirrorin
 def _default(document: Document) -> Document:
     normal = normal_form(document, "discovery.v1.EndpointSlice")
     ports = [{**_PORT, **port} for port in normal["ports"]] if "ports" in normal else None
-    # Both lists are written even where there are none.
+    # Both lists are written even if they are empty.
     return {"endpoints": None, **normal, "ports": ports}
 
 
+def _prepare_create(document: Document) -> Document:
+    return _without_topology(first_generation(document))
+
+
 def _without_topology(document: Document) -> Document:
-    """The slice without a field that went out with an older version of the API."""
+    """The slice without `deprecatedTopology`, a leftover of v1beta1."""
     if not any("deprecatedTopology" in endpoint for endpoint in document["endpoints"] or ()):
         return document
     endpoints = [
@@ -65,31 +69,8 @@ def _without_topology(document: Document) -> Document:
     return {**document, "endpoints": endpoints}
 
 
-def _prepare_create(document: Document) -> Document:
-    return _without_topology(first_generation(document))
-
-
-def _prepare_update(new: Document, old: Document) -> Document:
-    changed = _watched_part(new) != _watched_part(old)
-    return _without_topology(next_generation(new, old, changed=changed))
-
-
-def _watched_part(document: Document) -> Document:
-    """What those who use a slice look at: all but its metadata, and of that the labels."""
-    return {**document, "metadata": document["metadata"].get("labels", {})}
-
-
 def _validate_create(document: Document) -> list[FieldError]:
     return _slice_errors(document) + _endpoints_errors(document)
-
-
-def _validate_update(new: Document, old: Document) -> list[FieldError]:
-    errors = _slice_errors(new)
-    # What an older server took for valid stays so.
-    if new["endpoints"] != old["endpoints"]:
-        errors += _endpoints_errors(new)
-    after, before = new["addressType"], old["addressType"]
-    return errors + immutable_errors(after, before, "addressType", shown=TypedString(after))
 
 
 def _slice_errors(document: Document) -> list[FieldError]:
@@ -187,8 +168,49 @@ def _hints_errors(hints: Document, path: str) -> list[FieldError]:
     return errors
 
 
+def _prepare_update(new: Document, old: Document) -> Document:
+    changed = _watched_part(new) != _watched_part(old)
+    return _without_topology(next_generation(new, old, changed=changed))
+
+
+def _watched_part(document: Document) -> Document:
+    """The part of a slice that consumers use: everything but the metadata, and its labels."""
+    return {**document, "metadata": document["metadata"].get("labels", {})}
+
+
+def _validate_update(new: Document, old: Document) -> list[FieldError]:
+    errors = _slice_errors(new)
+    # Existing values that an older server accepted stay valid.
+    if new["endpoints"] != old["endpoints"]:
+        errors += _endpoints_errors(new)
+    after, before = new["addressType"], old["addressType"]
+    return errors + immutable_errors(after, before, "addressType", shown=TypedString(after))
+
+
+def endpoint_slice_warnings(document: Document) -> list[str]:
+    """Warns about a new EndpointSlice; the field path is upstream's."""
+    warnings = _slice_address_warnings(document)
+    is_old = document.get("addressType") == "FQDN"
+    return ["spec.addressType: FQDN endpoints are deprecated", *warnings] if is_old else warnings
+
+
+def _slice_address_warnings(document: Document) -> list[str]:
+    if document["metadata"].get("labels", {}).get(_MANAGED_BY) in _MANAGERS:
+        return []
+    return [
+        warning
+        for index, endpoint in enumerate(document.get("endpoints") or ())
+        for warning in ips_warnings(endpoint.get("addresses", ()), f"endpoints[{index}].addresses")
+    ]
+
+
+def endpoint_slice_change_warnings(new: Document, _old: Document) -> list[str]:
+    """Warns about a changed EndpointSlice, whose address type is immutable."""
+    return _slice_address_warnings(new)
+
+
 def _cells(document: Document, age: Age) -> list[Any]:
-    """Name, address type, ports, endpoints, age."""
+    """Cells: name, address type, ports, endpoints, age."""
     ports = [_slice_port(port) for port in document.get("ports") or ()]
     addresses = [address for each in document.get("endpoints") or () for address in each.get("addresses") or ()]
     return [
@@ -204,28 +226,6 @@ def _slice_port(port: Document) -> str:
     if port.get("port") is not None:
         return str(port["port"])
     return "*" if port.get("name") is None else str(port["name"])
-
-
-def endpoint_slice_warnings(document: Document) -> list[str]:
-    """About a new EndpointSlice; the path is upstream's."""
-    warnings = _slice_address_warnings(document)
-    is_old = document.get("addressType") == "FQDN"
-    return ["spec.addressType: FQDN endpoints are deprecated", *warnings] if is_old else warnings
-
-
-def endpoint_slice_change_warnings(new: Document, _old: Document) -> list[str]:
-    """About a changed EndpointSlice, whose type is what it was."""
-    return _slice_address_warnings(new)
-
-
-def _slice_address_warnings(document: Document) -> list[str]:
-    if document["metadata"].get("labels", {}).get(_MANAGED_BY) in _MANAGERS:
-        return []
-    return [
-        warning
-        for index, endpoint in enumerate(document.get("endpoints") or ())
-        for warning in ips_warnings(endpoint.get("addresses", ()), f"endpoints[{index}].addresses")
-    ]
 
 
 KIND = Kind(

@@ -1,6 +1,6 @@
-"""The rules of endpoints, the older form of where a service leads to.
+"""Endpoints, the predecessor of EndpointSlice.
 
-Upstream: pkg/registry/core/endpoint/strategy.go, ValidateEndpoints in pkg/apis/core/validation/validation.go
+Upstream: pkg/registry/core/endpoint/strategy.go, pkg/apis/core/validation/validation.go
 """
 
 from typing import Any
@@ -36,12 +36,6 @@ def _default_subset(subset: Document) -> Document:
 
 def _validate(endpoints: Document) -> list[FieldError]:
     return metadata_errors(endpoints["metadata"]) + _subsets_errors(endpoints)
-
-
-def _validate_update(new: Document, old: Document) -> list[FieldError]:
-    errors = metadata_update_errors(new["metadata"], old["metadata"]) + metadata_errors(new["metadata"])
-    # What was good enough for an older server may stay.
-    return errors if new.get("subsets") == old.get("subsets") else errors + _subsets_errors(new)
 
 
 def _subsets_errors(endpoints: Document) -> list[FieldError]:
@@ -81,8 +75,27 @@ def _port_errors(port: Document, path: str, *, name_needed: bool) -> list[FieldE
     return errors if app_protocol is None else errors + label_name_errors(app_protocol, f"{path}.appProtocol")
 
 
+def _validate_update(new: Document, old: Document) -> list[FieldError]:
+    errors = metadata_update_errors(new["metadata"], old["metadata"]) + metadata_errors(new["metadata"])
+    # Existing addresses that an older server accepted stay valid.
+    return errors if new.get("subsets") == old.get("subsets") else errors + _subsets_errors(new)
+
+
+def endpoints_warnings(document: Document) -> list[str]:
+    """Warns about the addresses of Endpoints."""
+    if document["metadata"].get("labels", {}).get(_MANAGED_BY) in _MANAGERS:
+        return []
+    return [
+        warning
+        for index, subset in enumerate(document.get("subsets", ()))
+        for kind in ("addresses", "notReadyAddresses")
+        for place, address in enumerate(subset.get(kind, ()))
+        for warning in ip_warnings(address.get("ip", ""), f"subsets[{index}].{kind}[{place}].ip")
+    ]
+
+
 def _cells(document: Document, age: Age) -> list[Any]:
-    """Name, endpoints, age."""
+    """Cells: name, endpoints, age."""
     subsets = document.get("subsets")
     return [
         name_of(document),
@@ -97,19 +110,6 @@ def _subset(subset: Document) -> list[str]:
     if not ports:
         return addresses
     return [f"{f'[{ip}]' if ':' in ip else ip}:{port}" for port in ports for ip in addresses]
-
-
-def endpoints_warnings(document: Document) -> list[str]:
-    """About Endpoints."""
-    if document["metadata"].get("labels", {}).get(_MANAGED_BY) in _MANAGERS:
-        return []
-    return [
-        warning
-        for index, subset in enumerate(document.get("subsets", ()))
-        for kind in ("addresses", "notReadyAddresses")
-        for place, address in enumerate(subset.get(kind, ()))
-        for warning in ip_warnings(address.get("ip", ""), f"subsets[{index}].{kind}[{place}].ip")
-    ]
 
 
 KIND = Kind(

@@ -1,15 +1,9 @@
-"""The rules of events, in the forms of both groups that serve them.
+"""Event, in the two groups that serve it: `v1` (CORE_EVENT) and `events.k8s.io/v1` (EVENT).
 
-The older group takes what old recorders send; the newer one wants every field that makes sense of an event. Both check
-an event by the names of the older form, which the complaints therefore use.
+Both groups share one collection, stored in the core form. The core group accepts what old recorders send; the newer
+group requires complete events. Validation uses the field names of the core form in both.
 
-Upstream: pkg/registry/core/event/strategy.go, pkg/apis/core/validation/events.go
-
-Events in the forms of both groups that serve them; the older one is stored.
-
-In: an Event of `v1` or of `events.k8s.io/v1`. Out: the same event in the other form. There and back gives what was.
-
-Upstream: pkg/apis/events/v1/conversion.go
+Upstream: pkg/registry/core/event/strategy.go, pkg/apis/core/validation/events.go, pkg/apis/events/v1/conversion.go
 """
 
 from collections.abc import Mapping
@@ -25,7 +19,7 @@ from pykubelet.kinds.columns import name_of
 from pykubelet.kinds.kind import Kind, StoredForm, Strategy, metadata_fields
 from pykubelet.kinds.metadata import immutable_errors, label_name_errors, metadata_errors, metadata_update_errors
 
-_NEW_NAMES = {
+_EVENTS_NAMES = {
     "involvedObject": "regarding",
     "message": "note",
     "source": "deprecatedSource",
@@ -34,88 +28,24 @@ _NEW_NAMES = {
     "count": "deprecatedCount",
     "reportingComponent": "reportingController",
 }
-_OLD_NAMES = {new: old for old, new in _NEW_NAMES.items()}
-_NEW_TYPES = frozenset({"Normal", "Warning"})
+_CORE_NAMES = {new: old for old, new in _EVENTS_NAMES.items()}
+_TYPES = frozenset({"Normal", "Warning"})
 _REFERENCE_FIELDS = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
 _REFERENCE_TITLES = ("Kind", "Namespace", "Name", "UID", "APIVersion", "ResourceVersion", "FieldPath")
-# In bytes.
+# Maximum lengths in bytes.
 _LONGEST = {"reportingInstance": 128, "action": 128, "reason": 128, "message": 1024}
-
-
-def to_new_form(document: Document) -> Document:
-    """An event of `v1` as one of `events.k8s.io/v1`."""
-    return normal_form(_renamed(document, _NEW_NAMES, "events.k8s.io/v1"), "events.v1.Event")
-
-
-def to_old_form(document: Document) -> Document:
-    """An event of `events.k8s.io/v1` as one of `v1`."""
-    return normal_form(_renamed(document, _OLD_NAMES, "v1"), "core.v1.Event")
-
-
-def _renamed(document: Document, names: dict[str, str], api_version: str) -> Document:
-    renamed = {names.get(key, key): value for key, value in document.items() if key != "apiVersion"}
-    return {"kind": "Event", "apiVersion": api_version, **renamed}
 
 
 def _default(document: Document) -> Document:
     return normal_form(document, "core.v1.Event")
 
 
-def _default_new(document: Document) -> Document:
-    return normal_form(document, "events.v1.Event")
-
-
 def _validate(event: Document) -> list[FieldError]:
     return _event_errors(event, "reportingComponent")
 
 
-def _validate_update(new: Document, _old: Document) -> list[FieldError]:
-    return _validate(new)
-
-
-def _validate_new(document: Document) -> list[FieldError]:
-    event = to_old_form(document)
-    errors = _event_errors(event, "reportingController")
-    errors += metadata_errors(event["metadata"])
-    errors += _series_errors(event)
-    if not event.get("eventTime"):
-        errors.append(required("eventTime"))
-    if (kind := event.get("type", "")) not in _NEW_TYPES:
-        errors.append(invalid("type", "", f"has invalid value: {kind}"))
-    for name in ("firstTimestamp", "lastTimestamp", "count", "source"):
-        if event.get(name):
-            errors.append(invalid(name, "", "needs to be unset"))
-    return errors
-
-
-def _validate_new_update(document: Document, old_document: Document) -> list[FieldError]:
-    new, old = to_old_form(document), to_old_form(old_document)
-    errors = _event_errors(new, "reportingController")
-    errors += metadata_update_errors(new["metadata"], old["metadata"])
-    if new.get("series") != old.get("series"):
-        errors += _series_errors(new)
-    errors += _same_errors(new, old, "involvedObject", _reference_value(new.get("involvedObject", {})))
-    for name in ("reason", "message"):
-        errors += _same_errors(new, old, name, new.get(name, ""))
-    source = new.get("source", {})
-    shown = {"Component": source.get("component", ""), "Host": source.get("host", "")}
-    errors += _same_errors(new, old, "source", shown)
-    for name in ("firstTimestamp", "lastTimestamp"):
-        errors += _same_errors(new, old, name, _time_value(new.get(name)))
-    errors += _same_errors(new, old, "count", new.get("count", 0))
-    for name in ("reason", "type"):
-        errors += _same_errors(new, old, name, new.get(name, ""))
-    errors += _same_errors(new, old, "eventTime", _time_value(new.get("eventTime")))
-    errors += _same_errors(new, old, "action", new.get("action", ""))
-    related = new.get("related")
-    errors += _same_errors(new, old, "related", None if related is None else _reference_value(related))
-    controller, before = (each.get("reportingComponent", "") for each in (new, old))
-    errors += immutable_errors(controller, before, "reportingController")
-    return errors + _same_errors(new, old, "reportingInstance", new.get("reportingInstance", ""))
-
-
 def _event_errors(event: Document, controller_name: str) -> list[FieldError]:
-    """What every event must obey; one with a time must tell who saw it do what."""
+    """Validates what holds for all events; an event with `eventTime` must name its reporter, action and reason."""
     namespace = event["metadata"].get("namespace", "")
     involved = event.get("involvedObject", {}).get("namespace", "")
     errors: list[FieldError] = []
@@ -138,28 +68,8 @@ def _event_errors(event: Document, controller_name: str) -> list[FieldError]:
     return errors + each_invalid("namespace", namespace, dns1123_subdomain_errors(namespace))
 
 
-def _series_errors(event: Document) -> list[FieldError]:
-    series = event.get("series")
-    if series is None:
-        return []
-    errors: list[FieldError] = []
-    if series.get("count", 0) < 2:
-        errors.append(invalid("series.count", "", "should be at least 2"))
-    if not series.get("lastObservedTime"):
-        errors.append(required("series.lastObservedTime"))
-    return errors
-
-
-def _same_errors(new: Document, old: Document, name: str, shown: object) -> list[FieldError]:
-    return [] if new.get(name) == old.get(name) else [invalid(name, shown, "field is immutable")]
-
-
-def _reference_value(reference: Document) -> Document:
-    return {title: reference.get(name, "") for title, name in zip(_REFERENCE_TITLES, _REFERENCE_FIELDS, strict=True)}
-
-
-def _time_value(text: str | None) -> TypedString | None:
-    return None if text is None else TypedString(text)
+def _validate_update(new: Document, _old: Document) -> list[FieldError]:
+    return _validate(new)
 
 
 def _fields(event: Document) -> Mapping[str, str]:
@@ -174,23 +84,13 @@ def _fields(event: Document) -> Mapping[str, str]:
     }
 
 
-def _new_fields(event: Document) -> Mapping[str, str]:
-    return {
-        **metadata_fields(event),
-        **_reference_fields("regarding", event),
-        "reason": event.get("reason", ""),
-        "reportingController": event.get("reportingController", ""),
-        "type": event.get("type", ""),
-    }
-
-
 def _reference_fields(field: str, event: Document) -> Mapping[str, str]:
     reference = event.get(field, {})
     return {f"{field}.{name}": reference.get(name, "") for name in _REFERENCE_FIELDS}
 
 
 def _cells(document: Document, age: Age) -> list[Any]:
-    """Last seen, type, reason, object, subobject, source, message, first seen, count, name; of either group's form."""
+    """Cells: last seen, type, reason, object, subobject, source, message, first seen, count, name; in either form."""
 
     def either(old: str, new: str) -> Any:
         return document.get(old) or document.get(new)
@@ -220,6 +120,100 @@ def _cells(document: Document, age: Age) -> list[Any]:
     ]
 
 
+def _default_v1(document: Document) -> Document:
+    return normal_form(document, "events.v1.Event")
+
+
+def _validate_v1(document: Document) -> list[FieldError]:
+    event = to_core_v1(document)
+    errors = _event_errors(event, "reportingController")
+    errors += metadata_errors(event["metadata"])
+    errors += _series_errors(event)
+    if not event.get("eventTime"):
+        errors.append(required("eventTime"))
+    if (kind := event.get("type", "")) not in _TYPES:
+        errors.append(invalid("type", "", f"has invalid value: {kind}"))
+    for name in ("firstTimestamp", "lastTimestamp", "count", "source"):
+        if event.get(name):
+            errors.append(invalid(name, "", "needs to be unset"))
+    return errors
+
+
+def to_core_v1(document: Document) -> Document:
+    """Converts an event of `events.k8s.io/v1` to `v1`."""
+    return normal_form(_renamed(document, _CORE_NAMES, "v1"), "core.v1.Event")
+
+
+def _renamed(document: Document, names: dict[str, str], api_version: str) -> Document:
+    renamed = {names.get(key, key): value for key, value in document.items() if key != "apiVersion"}
+    return {"kind": "Event", "apiVersion": api_version, **renamed}
+
+
+def _series_errors(event: Document) -> list[FieldError]:
+    series = event.get("series")
+    if series is None:
+        return []
+    errors: list[FieldError] = []
+    if series.get("count", 0) < 2:
+        errors.append(invalid("series.count", "", "should be at least 2"))
+    if not series.get("lastObservedTime"):
+        errors.append(required("series.lastObservedTime"))
+    return errors
+
+
+def _validate_v1_update(document: Document, old_document: Document) -> list[FieldError]:
+    new, old = to_core_v1(document), to_core_v1(old_document)
+    errors = _event_errors(new, "reportingController")
+    errors += metadata_update_errors(new["metadata"], old["metadata"])
+    if new.get("series") != old.get("series"):
+        errors += _series_errors(new)
+    errors += _same_errors(new, old, "involvedObject", _reference_value(new.get("involvedObject", {})))
+    for name in ("reason", "message"):
+        errors += _same_errors(new, old, name, new.get(name, ""))
+    source = new.get("source", {})
+    shown = {"Component": source.get("component", ""), "Host": source.get("host", "")}
+    errors += _same_errors(new, old, "source", shown)
+    for name in ("firstTimestamp", "lastTimestamp"):
+        errors += _same_errors(new, old, name, _time_value(new.get(name)))
+    errors += _same_errors(new, old, "count", new.get("count", 0))
+    for name in ("reason", "type"):
+        errors += _same_errors(new, old, name, new.get(name, ""))
+    errors += _same_errors(new, old, "eventTime", _time_value(new.get("eventTime")))
+    errors += _same_errors(new, old, "action", new.get("action", ""))
+    related = new.get("related")
+    errors += _same_errors(new, old, "related", None if related is None else _reference_value(related))
+    controller, before = (each.get("reportingComponent", "") for each in (new, old))
+    errors += immutable_errors(controller, before, "reportingController")
+    return errors + _same_errors(new, old, "reportingInstance", new.get("reportingInstance", ""))
+
+
+def _same_errors(new: Document, old: Document, name: str, shown: object) -> list[FieldError]:
+    return [] if new.get(name) == old.get(name) else [invalid(name, shown, "field is immutable")]
+
+
+def _reference_value(reference: Document) -> Document:
+    return {title: reference.get(name, "") for title, name in zip(_REFERENCE_TITLES, _REFERENCE_FIELDS, strict=True)}
+
+
+def _time_value(text: str | None) -> TypedString | None:
+    return None if text is None else TypedString(text)
+
+
+def _v1_fields(event: Document) -> Mapping[str, str]:
+    return {
+        **metadata_fields(event),
+        **_reference_fields("regarding", event),
+        "reason": event.get("reason", ""),
+        "reportingController": event.get("reportingController", ""),
+        "type": event.get("type", ""),
+    }
+
+
+def to_events_v1(document: Document) -> Document:
+    """Converts an event of `v1` to `events.k8s.io/v1`."""
+    return normal_form(_renamed(document, _EVENTS_NAMES, "events.k8s.io/v1"), "events.v1.Event")
+
+
 CORE_EVENT = Kind(
     resource=Resource("", "v1", "events", "Event"),
     definition="core.v1.Event",
@@ -239,13 +233,13 @@ EVENT = Kind(
     definition="events.v1.Event",
     short_names=("ev",),
     strategy=Strategy(
-        default=_default_new,
-        validate_create=_validate_new,
-        validate_update=_validate_new_update,
-        fields=_new_fields,
+        default=_default_v1,
+        validate_create=_validate_v1,
+        validate_update=_validate_v1_update,
+        fields=_v1_fields,
         allows_create_on_update=True,
     ),
     cells=_cells,
-    stored=StoredForm(collection="events", to_served=to_new_form, to_stored=to_old_form),
+    stored=StoredForm(collection="events", to_served=to_events_v1, to_stored=to_core_v1),
     keeps_history=False,
 )

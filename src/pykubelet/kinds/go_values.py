@@ -1,28 +1,11 @@
-"""Bad values that are whole objects, as Go's internal types would be written.
+"""Values as Go prints them: bad values in validation errors, diffs of objects, cells and field selectors.
 
-The API server complains about its internal types, which have Go's field names and write every field. Documents have
-wire names and leave out what is empty; these functions translate the few objects that appear in messages.
+Validation errors show the API server's internal types, which have Go's field names and write every field; documents
+have wire names and omit empty fields. `internal_form` translates with the table `generated/internal_types.json`, which
+is read at the first use.
 
-Upstream: pkg/apis/core/types.go
-
-Values of a document as Go prints them: in the cells of tables, in field selectors and in messages.
-
-Upstream: fmt.Print and encoding/json of Go's standard library
-
-An object as Go writes the API server's internal type of it: what messages show as a bad value.
-
-In: an object as it stands in a document, and the name of its internal type (`core.PodTemplateSpec`). Out: the same with
-the names, the order and the empty fields that the internal type has. The table `generated/internal_types.json` is read
-at the first use.
-
-Upstream: pkg/apis/*/types.go, written by encoding/json in
-staging/src/k8s.io/apimachinery/pkg/util/validation/field/errors.go
-
-What differs between two objects, as messages of the API server show it.
-
-In: both objects in internal form. Out: a unified diff of their JSON, three lines around each change, without a header.
-
-Upstream: staging/src/k8s.io/apimachinery/pkg/util/diff/diff.go
+Upstream: pkg/apis/core/types.go, staging/src/k8s.io/apimachinery/pkg/util/validation/field/errors.go,
+staging/src/k8s.io/apimachinery/pkg/util/diff/diff.go
 """
 
 import json
@@ -39,7 +22,7 @@ from pykubelet.api.field_errors import go_escaped, go_json
 from pykubelet.api.serializer import Document
 
 _HEADER_LINES = 2
-# Each field: Go's name, the wire's name, what stands for absent, and the fields of an object in it.
+# Each field: Go's name, the wire's name, the value if absent, and the fields of a nested object.
 _Fields = tuple[tuple[str, str, Any, "_Fields | None"], ...]
 _PROFILE: _Fields = (("Type", "type", "", None), ("LocalhostProfile", "localhostProfile", None, None))
 _SELINUX: _Fields = tuple((name.capitalize(), name, "", None) for name in ("user", "role", "type", "level"))
@@ -77,14 +60,14 @@ _TRUST_BUNDLE: _Fields = (
 )
 _RESIZE_POLICY: _Fields = (("ResourceName", "resourceName", "", None), ("RestartPolicy", "restartPolicy", "", None))
 _EMPTY = {"string": "", "integer": 0, "boolean": False, "quantity": "0", "int-or-string": 0, "time": None, "any": None}
-# The internal type keeps these with the security context, the wire beside it.
+# The internal type has these fields in the security context, the wire beside it.
 _HOST_FIELDS = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers")
-# From here on JSON has an exponent.
+# From here on Go's JSON writes an exponent.
 _LONGEST_WHOLE = 1e21
 
 
 def go_diff(old: Document, new: Document) -> str:
-    """The changes that lead from the old object to the new."""
+    """A unified diff of the JSON of two objects in internal form, with three lines of context and no header."""
     lines = list(unified_diff(_lines(old), _lines(new), n=3))
     return "".join(lines[_HEADER_LINES:])
 
@@ -95,27 +78,27 @@ def _lines(value: Document) -> list[str]:
 
 
 def profile_value(profile: Document) -> Document:
-    """A seccomp or AppArmor profile."""
+    """A seccomp or AppArmor profile in internal form."""
     return _internal(profile, _PROFILE)
 
 
 def security_context_value(context: Document) -> Document:
-    """The security context of a container."""
+    """A container's security context in internal form."""
     return _internal(context, _SECURITY_CONTEXT)
 
 
 def resource_claim_value(claim: Document) -> Document:
-    """One of a pod's resource claims."""
+    """A pod's resource claim in internal form."""
     return _internal(claim, _RESOURCE_CLAIM)
 
 
 def trust_bundle_value(projection: Document) -> Document:
-    """The projection of a cluster trust bundle."""
+    """A cluster trust bundle projection in internal form."""
     return _internal(projection, _TRUST_BUNDLE)
 
 
 def resize_policies_value(policies: list[Document]) -> list[Document]:
-    """The resize policies of a container."""
+    """A container's resize policies in internal form."""
     return [_internal(policy, _RESIZE_POLICY) for policy in policies]
 
 
@@ -135,14 +118,14 @@ def _types() -> dict[str, list[tuple[str, str, str]]]:
 
 
 def internal_form(document: Document, name: str) -> Document:
-    """The object in the form of the internal type of this name."""
+    """Converts an object of a document to the internal type of this name, such as `core.PodTemplateSpec`."""
     if name == "core.PodSpec" and "securityContext" in document:
         host = {field: document[field] for field in _HOST_FIELDS if field in document}
         document = {**document, "securityContext": {**document["securityContext"], **host}}
     result: Document = {}
     for shown, wire, kind in _types()[name]:
         if kind.startswith("="):
-            # Metadata stands among the other fields in Go, and in a field of its own on the wire.
+            # Go inlines the metadata; the wire has a field for it.
             part = document.get("metadata") or {} if kind == "=meta.ObjectMeta" else document
             result |= internal_form(part, kind[1:])
             continue
@@ -153,12 +136,12 @@ def internal_form(document: Document, name: str) -> Document:
 
 
 def label_selector_value(selector: Document | None) -> Document | None:
-    """A label selector, or null where there is none."""
+    """A label selector in internal form; null if there is none."""
     return None if selector is None else internal_form(selector, "meta.LabelSelector")
 
 
 def map_value(values: Document | None) -> Document | None:
-    """A map of texts, such as labels: sorted by key; null where there is none."""
+    """A map of strings, such as labels, sorted by key; null if it is empty."""
     return dict(sorted(values.items())) if values else None
 
 
@@ -174,13 +157,13 @@ def _value(value: Any, kind: str) -> Any:
             return [_value(item, kind[2:]) for item in value]
         return {key: _value(item, kind[2:]) for key, item in sorted(value.items())}
     if value is not None and not isinstance(value, dict):
-        # Nobody has looked at the types of managed fields, which stand in templates of claims too.
+        # The types of managed fields were not checked; templates of claims can have some.
         return value
     return internal_form(value or {}, kind)
 
 
 def printed(value: Any) -> str:
-    """Any value as text: scalars as they are, the rest as JSON."""
+    """Any value as text: scalars as they are, objects and lists as JSON."""
     match value:
         case None:
             return "<no value>"
@@ -205,7 +188,7 @@ def go_float(value: float) -> str:
 
 
 def _ordered(value: Any) -> Any:
-    """The same with the keys of objects in order and whole numbers without a fraction, as Go writes them."""
+    """The value with sorted keys and whole numbers without a fraction, as Go writes them."""
     match value:
         case dict():
             return {key: _ordered(value[key]) for key in sorted(value)}

@@ -1,15 +1,7 @@
-"""Complaints about the metrics that a horizontal pod autoscaler follows, and about what it refers to.
-
-Upstream: validateMetrics and ValidateCrossVersionObjectReference in pkg/apis/autoscaling/validation/validation.go
-
-A HorizontalPodAutoscaler as a row: what it scales, by which metrics, within which bounds.
-
-Upstream: formatHPAMetrics and printHorizontalPodAutoscaler in pkg/printers/internalversion/printers.go
-
-The rules of HorizontalPodAutoscalers.
+"""HorizontalPodAutoscaler: scales a workload by its metrics.
 
 Upstream: pkg/registry/autoscaling/horizontalpodautoscaler/strategy.go, pkg/apis/autoscaling/v2/defaults.go,
-pkg/apis/autoscaling/validation/validation.go
+pkg/apis/autoscaling/validation/validation.go, pkg/printers/internalversion/printers.go
 """
 
 from collections.abc import Callable, Sequence
@@ -38,7 +30,7 @@ from pykubelet.kinds.resources import container_resource_name_errors
 
 _SOURCE_TYPES = ("ContainerResource", "External", "Object", "Pods", "Resource")
 _TARGET_TYPES = ("Utilization", "Value", "AverageValue")
-# In the order in which upstream looks for them; only the first that is there is looked at.
+# In upstream's order; only the first one present is validated.
 _SOURCES = ("object", "external", "pods", "resource", "containerResource")
 _EITHER_VALUE = "must set either a target value for metric or a per-pod target"
 _MAX_PERIOD_SECONDS = 1800
@@ -49,7 +41,7 @@ _CPU = {
     "type": "Resource",
     "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
 }
-# What is measured is written even where there is nothing.
+# The current metrics are written even if there are none.
 _NO_METRICS: Document = {"currentMetrics": None}
 _SCALE_UP = {
     "stabilizationWindowSeconds": 0,
@@ -60,7 +52,7 @@ _SCALE_UP = {
     ],
 }
 _SCALE_DOWN = {"selectPolicy": "Max", "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}]}
-_AUTOSCALER_ROW_SOURCES = {
+_SHOWN_SOURCES = {
     "External": "external",
     "Pods": "pods",
     "Object": "object",
@@ -70,21 +62,65 @@ _AUTOSCALER_ROW_SOURCES = {
 _SHOWN = 2
 
 
-def metrics_errors(metrics: Sequence[Document], min_replicas: int | None, path: str) -> list[FieldError]:
-    """What is wrong with the metrics; scaling to zero needs one that exists without pods."""
+def _default(document: Document) -> Document:
+    normal = normal_form(document, "autoscaling.v2.HorizontalPodAutoscaler")
+    filled = {"minReplicas": 1, "metrics": [_CPU], **normal["spec"]}
+    if (behavior := filled.get("behavior")) is not None:
+        filled["behavior"] = {
+            "scaleUp": {**_SCALE_UP, **behavior.get("scaleUp", {})},
+            "scaleDown": {**_SCALE_DOWN, **behavior.get("scaleDown", {})},
+        }
+    return {**normal, "spec": filled, "status": {**_NO_METRICS, **normal["status"]}}
+
+
+def _prepare_create(document: Document) -> Document:
+    status = normal_form({}, "autoscaling.v2.HorizontalPodAutoscalerStatus")
+    return {**_without_tolerances(document), "status": {**_NO_METRICS, **status}}
+
+
+def _without_tolerances(document: Document) -> Document:
+    """The document without the tolerances, which 1.34 keeps only in objects that have them already."""
+    behavior = document["spec"].get("behavior")
+    if behavior is None:
+        return document
+    kept = {
+        side: {name: value for name, value in rules.items() if name != "tolerance"} for side, rules in behavior.items()
+    }
+    return {**document, "spec": {**document["spec"], "behavior": kept}}
+
+
+def _validate_create(document: Document) -> list[FieldError]:
+    return metadata_errors(document["metadata"]) + _spec_errors(document["spec"], {}, "spec")
+
+
+def _spec_errors(spec: Document, before: Document, path: str) -> list[FieldError]:
+    least, most, target = spec["minReplicas"], spec["maxReplicas"], spec["scaleTargetRef"]
+    lowest = 0 if before.get("minReplicas") == 0 else 1
     errors: list[FieldError] = []
-    for index, metric in enumerate(metrics):
-        errors += _metric_errors(metric, f"{path}[{index}]")
-    if min_replicas == 0 and not any(metric["type"] in {"Object", "External"} for metric in metrics):
-        detail = "must specify at least one Object or External metric to support scaling to zero replicas"
-        errors.append(forbidden(path, detail))
+    if least < lowest:
+        errors.append(invalid(f"{path}.minReplicas", least, f"must be greater than or equal to {lowest}"))
+    if most < 1:
+        errors.append(invalid(f"{path}.maxReplicas", most, "must be greater than 0"))
+    if most < least:
+        errors.append(invalid(f"{path}.maxReplicas", most, "must be greater than or equal to `minReplicas`"))
+    is_same = all(target.get(name) == before.get("scaleTargetRef", {}).get(name, "") for name in ("apiVersion", "kind"))
+    errors += object_reference_errors(
+        target,
+        f"{path}.scaleTargetRef",
+        needs_group=target["kind"] != "ReplicationController",
+        check_version=not (before and is_same),
+    )
+    errors += metrics_errors(spec["metrics"], least, f"{path}.metrics")
+    for side in ("scaleUp", "scaleDown"):
+        if rules := spec.get("behavior", {}).get(side):
+            errors += _rules_errors(rules, f"{path}.behavior.{side}")
     return errors
 
 
 def object_reference_errors(
     reference: Document, path: str, *, needs_group: bool, check_version: bool = True
 ) -> list[FieldError]:
-    """What is wrong with a reference to an object of any kind."""
+    """Validates a reference to an object of any kind."""
     errors: list[FieldError] = []
     for name in ("kind", "name"):
         value, at = reference[name], f"{path}.{name}"
@@ -95,11 +131,22 @@ def object_reference_errors(
 
 
 def api_version_problem(version: str, *, needs_group: bool) -> str | None:
-    """What is wrong with a version and the group before it."""
+    """The problem with an apiVersion; empty if it is valid."""
     if version.count("/") > 1:
         return f"unexpected GroupVersion string: {version}"
     has_group = version.count("/") == 1 and not version.startswith("/")
     return "apiVersion must specify API group" if needs_group and not has_group else None
+
+
+def metrics_errors(metrics: Sequence[Document], min_replicas: int | None, path: str) -> list[FieldError]:
+    """Validates the metrics; scaling to zero requires an object or external metric."""
+    errors: list[FieldError] = []
+    for index, metric in enumerate(metrics):
+        errors += _metric_errors(metric, f"{path}[{index}]")
+    if min_replicas == 0 and not any(metric["type"] in {"Object", "External"} for metric in metrics):
+        detail = "must specify at least one Object or External metric to support scaling to zero replicas"
+        errors.append(forbidden(path, detail))
+    return errors
 
 
 def _metric_errors(metric: Document, path: str) -> list[FieldError]:
@@ -133,6 +180,27 @@ def _object_errors(source: Document, path: str) -> list[FieldError]:
     return errors
 
 
+def _measured_errors(source: Document, path: str) -> list[FieldError]:
+    name, at = source["metric"]["name"], f"{path}.metric.name"
+    errors = each_invalid(at, name, path_segment_errors(name)) if name else [required(at, "must specify a metric name")]
+    return errors + _target_errors(source["target"], f"{path}.target")
+
+
+def _target_errors(target: Document, path: str) -> list[FieldError]:
+    kind, utilization = target["type"], target.get("averageUtilization")
+    errors = [] if kind else [required(f"{path}.type", "must specify a metric target type")]
+    if kind not in _TARGET_TYPES:
+        errors.append(invalid(f"{path}.type", TypedString(kind), "must be either Utilization, Value, or AverageValue"))
+    errors += [
+        invalid(f"{path}.{name}", TypedString(target[name]), "must be positive")
+        for name in ("value", "averageValue")
+        if name in target and parse_quantity(target[name]).sign() <= 0
+    ]
+    if utilization is not None and utilization < 1:
+        errors.append(invalid(f"{path}.averageUtilization", utilization, "must be greater than 0"))
+    return errors
+
+
 def _external_errors(source: Document, path: str) -> list[FieldError]:
     errors, target = _measured_errors(source, path), source["target"]
     if "value" not in target and "averageValue" not in target:
@@ -155,6 +223,17 @@ def _resource_errors(source: Document, path: str) -> list[FieldError]:
     return errors + _utilization_errors(source["target"], f"{path}.target")
 
 
+def _utilization_errors(target: Document, path: str) -> list[FieldError]:
+    errors = _target_errors(target, path)
+    if "averageUtilization" not in target and "averageValue" not in target:
+        detail = "must set either a target raw value or a target utilization"
+        errors.append(required(f"{path}.averageUtilization", detail))
+    if "averageUtilization" in target and "averageValue" in target:
+        detail = "may not set both a target raw value and a target utilization"
+        errors.append(forbidden(f"{path}.averageValue", detail))
+    return errors
+
+
 def _container_resource_errors(source: Document, path: str) -> list[FieldError]:
     name, container = source["name"], source["container"]
     errors = [required(f"{path}.name", "must specify a resource name")]
@@ -167,38 +246,6 @@ def _container_resource_errors(source: Document, path: str) -> list[FieldError]:
     return errors + _utilization_errors(source["target"], f"{path}.target")
 
 
-def _measured_errors(source: Document, path: str) -> list[FieldError]:
-    name, at = source["metric"]["name"], f"{path}.metric.name"
-    errors = each_invalid(at, name, path_segment_errors(name)) if name else [required(at, "must specify a metric name")]
-    return errors + _target_errors(source["target"], f"{path}.target")
-
-
-def _utilization_errors(target: Document, path: str) -> list[FieldError]:
-    errors = _target_errors(target, path)
-    if "averageUtilization" not in target and "averageValue" not in target:
-        detail = "must set either a target raw value or a target utilization"
-        errors.append(required(f"{path}.averageUtilization", detail))
-    if "averageUtilization" in target and "averageValue" in target:
-        detail = "may not set both a target raw value and a target utilization"
-        errors.append(forbidden(f"{path}.averageValue", detail))
-    return errors
-
-
-def _target_errors(target: Document, path: str) -> list[FieldError]:
-    kind, utilization = target["type"], target.get("averageUtilization")
-    errors = [] if kind else [required(f"{path}.type", "must specify a metric target type")]
-    if kind not in _TARGET_TYPES:
-        errors.append(invalid(f"{path}.type", TypedString(kind), "must be either Utilization, Value, or AverageValue"))
-    errors += [
-        invalid(f"{path}.{name}", TypedString(target[name]), "must be positive")
-        for name in ("value", "averageValue")
-        if name in target and parse_quantity(target[name]).sign() <= 0
-    ]
-    if utilization is not None and utilization < 1:
-        errors.append(invalid(f"{path}.averageUtilization", utilization, "must be greater than 0"))
-    return errors
-
-
 _RULES: dict[str, Callable[[Document, str], list[FieldError]]] = {
     "object": _object_errors,
     "external": _external_errors,
@@ -206,76 +253,6 @@ _RULES: dict[str, Callable[[Document, str], list[FieldError]]] = {
     "resource": _resource_errors,
     "containerResource": _container_resource_errors,
 }
-
-
-def _default(document: Document) -> Document:
-    normal = normal_form(document, "autoscaling.v2.HorizontalPodAutoscaler")
-    filled = {"minReplicas": 1, "metrics": [_CPU], **normal["spec"]}
-    if (behavior := filled.get("behavior")) is not None:
-        filled["behavior"] = {
-            "scaleUp": {**_SCALE_UP, **behavior.get("scaleUp", {})},
-            "scaleDown": {**_SCALE_DOWN, **behavior.get("scaleDown", {})},
-        }
-    return {**normal, "spec": filled, "status": {**_NO_METRICS, **normal["status"]}}
-
-
-def _prepare_create(document: Document) -> Document:
-    status = normal_form({}, "autoscaling.v2.HorizontalPodAutoscalerStatus")
-    return {**_without_tolerances(document), "status": {**_NO_METRICS, **status}}
-
-
-def _prepare_update(new: Document, old: Document) -> Document:
-    rules = old["spec"].get("behavior", {}).values()
-    in_use = any("tolerance" in each for each in rules)
-    return with_part_of(new if in_use else _without_tolerances(new), old, "status")
-
-
-def _prepare_status(new: Document, old: Document) -> Document:
-    return with_part_of(new, old, "spec")
-
-
-def _without_tolerances(document: Document) -> Document:
-    """The document without a field that 1.34 keeps only where it stands already."""
-    behavior = document["spec"].get("behavior")
-    if behavior is None:
-        return document
-    kept = {
-        side: {name: value for name, value in rules.items() if name != "tolerance"} for side, rules in behavior.items()
-    }
-    return {**document, "spec": {**document["spec"], "behavior": kept}}
-
-
-def _validate_create(document: Document) -> list[FieldError]:
-    return metadata_errors(document["metadata"]) + _spec_errors(document["spec"], {}, "spec")
-
-
-def _validate_update(new: Document, old: Document) -> list[FieldError]:
-    errors = metadata_update_errors(new["metadata"], old["metadata"])
-    return errors + _spec_errors(new["spec"], old["spec"], "spec")
-
-
-def _spec_errors(spec: Document, before: Document, path: str) -> list[FieldError]:
-    least, most, target = spec["minReplicas"], spec["maxReplicas"], spec["scaleTargetRef"]
-    lowest = 0 if before.get("minReplicas") == 0 else 1
-    errors: list[FieldError] = []
-    if least < lowest:
-        errors.append(invalid(f"{path}.minReplicas", least, f"must be greater than or equal to {lowest}"))
-    if most < 1:
-        errors.append(invalid(f"{path}.maxReplicas", most, "must be greater than 0"))
-    if most < least:
-        errors.append(invalid(f"{path}.maxReplicas", most, "must be greater than or equal to `minReplicas`"))
-    is_same = all(target.get(name) == before.get("scaleTargetRef", {}).get(name, "") for name in ("apiVersion", "kind"))
-    errors += object_reference_errors(
-        target,
-        f"{path}.scaleTargetRef",
-        needs_group=target["kind"] != "ReplicationController",
-        check_version=not (before and is_same),
-    )
-    errors += metrics_errors(spec["metrics"], least, f"{path}.metrics")
-    for side in ("scaleUp", "scaleDown"):
-        if rules := spec.get("behavior", {}).get(side):
-            errors += _rules_errors(rules, f"{path}.behavior.{side}")
-    return errors
 
 
 def _rules_errors(rules: Document, path: str) -> list[FieldError]:
@@ -307,13 +284,28 @@ def _policy_errors(policy: Document, path: str) -> list[FieldError]:
     return errors
 
 
+def _prepare_update(new: Document, old: Document) -> Document:
+    rules = old["spec"].get("behavior", {}).values()
+    in_use = any("tolerance" in each for each in rules)
+    return with_part_of(new if in_use else _without_tolerances(new), old, "status")
+
+
+def _validate_update(new: Document, old: Document) -> list[FieldError]:
+    errors = metadata_update_errors(new["metadata"], old["metadata"])
+    return errors + _spec_errors(new["spec"], old["spec"], "spec")
+
+
+def _prepare_status(new: Document, old: Document) -> Document:
+    return with_part_of(new, old, "spec")
+
+
 def _validate_status(new: Document, old: Document) -> list[FieldError]:
     errors = metadata_update_errors(new["metadata"], old["metadata"])
     return errors + counts_errors(new["status"], "status", ("currentReplicas", "desiredReplicas"))
 
 
 def _cells(document: Document, age: Age) -> list[Any]:
-    """Name, reference, targets, min pods, max pods, replicas, age."""
+    """Cells: name, reference, targets, min pods, max pods, replicas, age."""
     spec, status = at(document, "spec"), at(document, "status")
     target = at(spec, "scaleTargetRef")
     least = spec.get("minReplicas")
@@ -337,7 +329,7 @@ def _metrics(specs: list[Document], statuses: list[Document]) -> str:
 
 
 def _metric(spec: Document, status: Document) -> str:
-    source = _AUTOSCALER_ROW_SOURCES.get(spec.get("type", ""))
+    source = _SHOWN_SOURCES.get(spec.get("type", ""))
     if source is None:
         return "<unknown type>"
     target = at(spec, source, "target")
@@ -360,13 +352,13 @@ def _current(observed: Document | None, current: Document, key: str) -> str:
     return UNKNOWN if observed is None else _amount(current.get(key))
 
 
+def _amount(value: Any) -> str:
+    return "<nil>" if value is None else quantity_text(value)
+
+
 def _percent(values: Document, missing: str) -> str:
     value = values.get("averageUtilization")
     return missing if value is None else f"{value}%"
-
-
-def _amount(value: Any) -> str:
-    return "<nil>" if value is None else quantity_text(value)
 
 
 KIND = Kind(

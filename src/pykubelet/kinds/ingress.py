@@ -1,4 +1,4 @@
-"""The rules of Ingresses.
+"""Ingress: HTTP routes to Services.
 
 Upstream: pkg/registry/networking/ingress/strategy.go, pkg/apis/networking/validation/validation.go
 """
@@ -32,7 +32,6 @@ _BAD_SEQUENCES = ("//", "/./", "/../", "%2f", "%2F")
 _BAD_ENDINGS = ("/..", "/.")
 _NOT_AN_ADDRESS = "must be a DNS name, not an IP address"
 _SHOWN_HOSTS = 3
-_INGRESS_CLASS = "kubernetes.io/ingress.class"
 
 
 def _default(document: Document) -> Document:
@@ -47,10 +46,6 @@ def _validate_create(document: Document) -> list[FieldError]:
         detail = "must match `ingressClassName` when both are specified"
         errors.append(invalid(f"annotations.{CLASS_ANNOTATION}", annotation, detail))
     return errors
-
-
-def _validate_update(new: Document, old: Document) -> list[FieldError]:
-    return metadata_update_errors(new["metadata"], old["metadata"]) + _ingress_errors(new)
 
 
 def _ingress_errors(document: Document) -> list[FieldError]:
@@ -68,57 +63,6 @@ def _ingress_errors(document: Document) -> list[FieldError]:
     if (name := spec.get("ingressClassName")) is not None:
         errors += each_invalid(f"{path}.ingressClassName", name, dns1123_subdomain_errors(name))
     return errors
-
-
-def _rule_errors(rule: Document, path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    if host := rule.get("host", ""):
-        if parse_address(host) is not None:
-            errors.append(invalid(f"{path}.host", host, _NOT_AN_ADDRESS))
-        errors += _host_errors(host, f"{path}.host")
-    if "http" not in rule:
-        return errors
-    paths, at = rule["http"].get("paths", ()), f"{path}.http.paths"
-    if not paths:
-        errors.append(required(at))
-    for index, each in enumerate(paths):
-        errors += _path_errors(each, f"{at}[{index}]")
-    return errors
-
-
-def _host_errors(host: str, path: str) -> list[FieldError]:
-    rule = wildcard_dns1123_subdomain_errors if "*" in host else dns1123_subdomain_errors
-    return each_invalid(path, host, rule(host))
-
-
-def _tls_errors(entry: Document, path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    for index, host in enumerate(entry.get("hosts", ())):
-        errors += _host_errors(host, f"{path}.hosts[{index}]")
-    if secret := entry.get("secretName", ""):
-        errors += each_invalid(f"{path}.secretName", secret, dns1123_subdomain_errors(secret))
-    return errors
-
-
-def _path_errors(entry: Document, path: str) -> list[FieldError]:
-    kind, text, at = entry.get("pathType"), entry.get("path", ""), f"{path}.path"
-    errors: list[FieldError] = []
-    match kind:
-        case None:
-            return [required(f"{path}.pathType", "pathType must be specified")]
-        case "Exact" | "Prefix":
-            errors += _absolute_errors(text, at)
-            errors += [invalid(at, text, f"must not contain '{part}'") for part in _BAD_SEQUENCES if part in text]
-            errors += [invalid(at, text, f"cannot end with '{end}'") for end in _BAD_ENDINGS if text.endswith(end)]
-        case "ImplementationSpecific":
-            errors += _absolute_errors(text, at) if text else []
-        case _:
-            errors.append(not_supported(f"{path}.pathType", TypedString(kind), _PATH_TYPES))
-    return errors + _backend_errors(entry["backend"], f"{path}.backend")
-
-
-def _absolute_errors(text: str, path: str) -> list[FieldError]:
-    return [] if text.startswith("/") else [invalid(path, text, "must be an absolute path")]
 
 
 def _backend_errors(backend: Document, path: str) -> list[FieldError]:
@@ -158,6 +102,61 @@ def _service_errors(service: Document, path: str) -> list[FieldError]:
     return errors
 
 
+def _rule_errors(rule: Document, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if host := rule.get("host", ""):
+        if parse_address(host) is not None:
+            errors.append(invalid(f"{path}.host", host, _NOT_AN_ADDRESS))
+        errors += _host_errors(host, f"{path}.host")
+    if "http" not in rule:
+        return errors
+    paths, at = rule["http"].get("paths", ()), f"{path}.http.paths"
+    if not paths:
+        errors.append(required(at))
+    for index, each in enumerate(paths):
+        errors += _path_errors(each, f"{at}[{index}]")
+    return errors
+
+
+def _host_errors(host: str, path: str) -> list[FieldError]:
+    rule = wildcard_dns1123_subdomain_errors if "*" in host else dns1123_subdomain_errors
+    return each_invalid(path, host, rule(host))
+
+
+def _path_errors(entry: Document, path: str) -> list[FieldError]:
+    kind, text, at = entry.get("pathType"), entry.get("path", ""), f"{path}.path"
+    errors: list[FieldError] = []
+    match kind:
+        case None:
+            return [required(f"{path}.pathType", "pathType must be specified")]
+        case "Exact" | "Prefix":
+            errors += _absolute_errors(text, at)
+            errors += [invalid(at, text, f"must not contain '{part}'") for part in _BAD_SEQUENCES if part in text]
+            errors += [invalid(at, text, f"cannot end with '{end}'") for end in _BAD_ENDINGS if text.endswith(end)]
+        case "ImplementationSpecific":
+            errors += _absolute_errors(text, at) if text else []
+        case _:
+            errors.append(not_supported(f"{path}.pathType", TypedString(kind), _PATH_TYPES))
+    return errors + _backend_errors(entry["backend"], f"{path}.backend")
+
+
+def _absolute_errors(text: str, path: str) -> list[FieldError]:
+    return [] if text.startswith("/") else [invalid(path, text, "must be an absolute path")]
+
+
+def _tls_errors(entry: Document, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, host in enumerate(entry.get("hosts", ())):
+        errors += _host_errors(host, f"{path}.hosts[{index}]")
+    if secret := entry.get("secretName", ""):
+        errors += each_invalid(f"{path}.secretName", secret, dns1123_subdomain_errors(secret))
+    return errors
+
+
+def _validate_update(new: Document, old: Document) -> list[FieldError]:
+    return metadata_update_errors(new["metadata"], old["metadata"]) + _ingress_errors(new)
+
+
 def _validate_status(new: Document, old: Document) -> list[FieldError]:
     points, known = _points(new), {point.get("ip", "") for point in _points(old)}
     errors = metadata_update_errors(new["metadata"], old["metadata"])
@@ -173,13 +172,20 @@ def _validate_status(new: Document, old: Document) -> list[FieldError]:
 
 
 def _points(document: Document) -> Sequence[Document]:
-    """Where the load balancer of an ingress is reached."""
+    """The ingress points of the load balancer."""
     points: Sequence[Document] = document.get("status", {}).get("loadBalancer", {}).get("ingress", ())
     return points
 
 
+def ingress_warnings(document: Document) -> list[str]:
+    """Warns about a new Ingress."""
+    if CLASS_ANNOTATION in document["metadata"].get("annotations", {}) and "ingressClassName" not in document["spec"]:
+        return [f"annotation \"{CLASS_ANNOTATION}\" is deprecated, please use 'spec.ingressClassName' instead"]
+    return []
+
+
 def _cells(document: Document, age: Age) -> list[Any]:
-    """Name, class, hosts, address, ports, age."""
+    """Cells: name, class, hosts, address, ports, age."""
     spec = at(document, "spec")
     name = spec.get("ingressClassName")
     return [
@@ -200,13 +206,6 @@ def _hosts(rules: list[Document]) -> str:
         if host := rule.get("host"):
             hosts.append(host)
     return ",".join(hosts) or "*"
-
-
-def ingress_warnings(document: Document) -> list[str]:
-    """About a new Ingress."""
-    if _INGRESS_CLASS in document["metadata"].get("annotations", {}) and "ingressClassName" not in document["spec"]:
-        return [f"annotation \"{_INGRESS_CLASS}\" is deprecated, please use 'spec.ingressClassName' instead"]
-    return []
 
 
 KIND = Kind(

@@ -1,4 +1,4 @@
-"""The rules of leases.
+"""Lease: the holder of a lock, and the heartbeat of a node.
 
 Upstream: pkg/registry/coordination/lease/strategy.go, pkg/apis/coordination/validation/validation.go
 """
@@ -14,7 +14,7 @@ from pykubelet.kinds.columns import at, created, name_of
 from pykubelet.kinds.kind import Kind, Strategy
 from pykubelet.kinds.metadata import NOT_NEGATIVE, metadata_errors, metadata_update_errors
 
-# Elections by version: their gate is off.
+# Fields of coordinated leader election, whose feature gate is off.
 _DISABLED = ("strategy", "preferredHolder")
 
 
@@ -28,16 +28,8 @@ def _prepare_create(lease: Document) -> Document:
     return {**lease, "spec": {name: value for name, value in lease["spec"].items() if name not in _DISABLED}}
 
 
-def _prepare_update(new: Document, _old: Document) -> Document:
-    return _prepare_create(new)
-
-
 def _validate(lease: Document) -> list[FieldError]:
     return metadata_errors(lease["metadata"]) + _spec_errors(lease["spec"])
-
-
-def _validate_update(new: Document, old: Document) -> list[FieldError]:
-    return metadata_update_errors(new["metadata"], old["metadata"]) + _spec_errors(new["spec"])
 
 
 def _spec_errors(spec: Document) -> list[FieldError]:
@@ -50,8 +42,16 @@ def _spec_errors(spec: Document) -> list[FieldError]:
     return errors
 
 
+def _prepare_update(new: Document, _old: Document) -> Document:
+    return _prepare_create(new)
+
+
+def _validate_update(new: Document, old: Document) -> list[FieldError]:
+    return metadata_update_errors(new["metadata"], old["metadata"]) + _spec_errors(new["spec"])
+
+
 def _cells(document: Document, age: Age) -> list[Any]:
-    """Name, holder, age."""
+    """Cells: name, holder, age."""
     return [name_of(document), at(document, "spec").get("holderIdentity", ""), created(document, age)]
 
 

@@ -1,7 +1,6 @@
-"""The rules of limit ranges.
+"""LimitRange: default, minimum and maximum resources of pods in a namespace.
 
-Upstream: pkg/registry/core/limitrange/strategy.go, SetDefaults_LimitRangeItem in pkg/apis/core/v1/defaults.go,
-ValidateLimitRange in pkg/apis/core/validation/validation.go
+Upstream: pkg/registry/core/limitrange/strategy.go, pkg/apis/core/v1/defaults.go, pkg/apis/core/validation/validation.go
 """
 
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ from pykubelet.kinds.metadata import metadata_errors
 from pykubelet.kinds.resources import container_resource_name_errors, resource_name_errors
 
 _LIMIT_TYPES = frozenset({"Pod", "Container", "PersistentVolumeClaim"})
-# Each pair that must be in order, how messages call both, the field at fault, and whose value they show.
+# Pairs that must be in ascending order, their names in messages, the reported field, and the reported value.
 _ORDER = (
     ("min", "max", "min value", "max value", "min", "min"),
     ("min", "defaultRequest", "min value", "default request value", "defaultRequest", "defaultRequest"),
@@ -32,7 +31,7 @@ _ORDER = (
 def _default(document: Document) -> Document:
     limit_range = normal_form(document, "core.v1.LimitRange")
     limits = [_default_limit(limit) for limit in limit_range["spec"].get("limits", ())]
-    # The list is always there, and null where nobody gave one.
+    # The list is always written, as null if it is absent.
     return {**limit_range, "spec": {"limits": limits or limit_range["spec"].get("limits")}}
 
 
@@ -56,10 +55,6 @@ def _validate(limit_range: Document) -> list[FieldError]:
         seen.add(kind)
         errors += _limit_errors(limit, at)
     return errors
-
-
-def _validate_update(new: Document, _old: Document) -> list[FieldError]:
-    return _validate(new)
 
 
 def _limit_type_errors(kind: str, path: str) -> list[FieldError]:
@@ -96,7 +91,7 @@ def _limit_errors(limit: Document, path: str) -> list[FieldError]:
 
 
 def _order_errors(name: str, values: Mapping[str, Quantity], path: str) -> list[FieldError]:
-    """Complaints about amounts of one resource that contradict each other."""
+    """Validates that the bounds and defaults of one resource do not contradict each other."""
     errors = [
         invalid(
             f"{path}.{field}[{name}]",
@@ -125,6 +120,10 @@ def _ratio_errors(values: Mapping[str, Quantity], path: str) -> list[FieldError]
         if ratio.milli_value() / 1000 > limit:
             errors.append(invalid(path, TypedString(ratio), f"ratio {ratio} is greater than max/min = {limit:f}"))
     return errors
+
+
+def _validate_update(new: Document, _old: Document) -> list[FieldError]:
+    return _validate(new)
 
 
 KIND = Kind(

@@ -1,20 +1,10 @@
-"""Complaints about metadata: names, labels, annotations, owners, finalizers.
+"""Validation of metadata, on create and on update, and of values that many kinds share: selectors, signer names.
 
-In: the metadata of a document. Out: complaints, in the API server's order.
+Errors are in the API server's order.
 
-Upstream: staging/src/k8s.io/apimachinery/pkg/api/validation/objectmeta.go and generic.go,
-staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go
-
-Complaints about names of certificate signers, such as `example.com/signer`.
-
-Upstream: pkg/apis/core/validation/names.go
-
-Complaints about the metadata of an object that is to be changed.
-
-In: the metadata after and before the change. Out: complaints, in the API server's order.
-
-Upstream: ValidateObjectMetaAccessorUpdate and ValidateImmutableField in
-staging/src/k8s.io/apimachinery/pkg/api/validation/objectmeta.go
+Upstream: staging/src/k8s.io/apimachinery/pkg/api/validation/objectmeta.go,
+staging/src/k8s.io/apimachinery/pkg/api/validation/generic.go,
+staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go, pkg/apis/core/validation/names.go
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -60,7 +50,7 @@ def metadata_errors(
     namespaced: bool = True,
     path: str = "metadata",
 ) -> list[FieldError]:
-    """What is wrong with the metadata of a new object of a built-in kind."""
+    """Validates the metadata of a new object of a built-in kind."""
     return [
         *generic_metadata_errors(metadata, name_rule=name_rule, namespaced=namespaced, path=path),
         *_unqualified_finalizers_errors(metadata.get("finalizers", ()), f"{path}.finalizers"),
@@ -74,7 +64,7 @@ def generic_metadata_errors(
     namespaced: bool = True,
     path: str = "metadata",
 ) -> list[FieldError]:
-    """What is wrong with metadata of any kind; finalizers of custom resources may have names without a domain."""
+    """Validates metadata of any kind; finalizers of custom resources need no domain."""
     return [
         *_name_errors(metadata, name_rule, path),
         *_namespace_errors(metadata.get("namespace", ""), f"{path}.namespace", namespaced=namespaced),
@@ -88,7 +78,7 @@ def generic_metadata_errors(
 
 
 def labels_errors(labels: Mapping[str, str], path: str) -> list[FieldError]:
-    """What is wrong with the keys and values of labels."""
+    """Validates the keys and values of labels."""
     errors: list[FieldError] = []
     for key, value in labels.items():
         if details := qualified_name_errors(key):
@@ -99,12 +89,12 @@ def labels_errors(labels: Mapping[str, str], path: str) -> list[FieldError]:
 
 
 def label_name_errors(name: str, path: str) -> list[FieldError]:
-    """What is wrong with a label's key."""
+    """Validates the key of a label."""
     return each_invalid(path, name, qualified_name_errors(name))
 
 
 def annotations_errors(annotations: Mapping[str, str], path: str) -> list[FieldError]:
-    """What is wrong with the keys of annotations, or with the size of all of them."""
+    """Validates the keys of annotations and their total size."""
     errors = [error for key in annotations for error in each_invalid(path, key, qualified_name_errors(key.lower()))]
     if sum(byte_length(key) + byte_length(value) for key, value in annotations.items()) > MAX_ANNOTATIONS_BYTES:
         errors.append(too_long(path, MAX_ANNOTATIONS_BYTES))
@@ -112,7 +102,7 @@ def annotations_errors(annotations: Mapping[str, str], path: str) -> list[FieldE
 
 
 def label_selector_errors(selector: Document | None, path: str) -> list[FieldError]:
-    """What is wrong with a label selector."""
+    """Validates a label selector."""
     if selector is None:
         return []
     errors = labels_errors(selector.get("matchLabels", {}), f"{path}.matchLabels")
@@ -122,7 +112,7 @@ def label_selector_errors(selector: Document | None, path: str) -> list[FieldErr
 
 
 def nonnegative_errors(value: int, path: str) -> list[FieldError]:
-    """Whether the number is below zero."""
+    """Validates that a number is not negative."""
     return [invalid(path, value, NOT_NEGATIVE)] if value < 0 else []
 
 
@@ -137,7 +127,7 @@ def _name_errors(metadata: Document, name_rule: NameRule, path: str) -> list[Fie
 
 
 def _without_trailing_dash(prefix: str) -> str:
-    # A dash at the end is fine where more characters will follow.
+    # The server appends characters to a generateName, so it may end with a dash.
     return prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix
 
 
@@ -148,7 +138,7 @@ def _namespace_errors(namespace: str, path: str, *, namespaced: bool) -> list[Fi
 
 
 def owners_errors(owners: Sequence[Document], path: str) -> list[FieldError]:
-    """What is wrong with the references to owners."""
+    """Validates the owner references."""
     errors: list[FieldError] = []
     first_controller = ""
     for owner in owners:
@@ -202,7 +192,7 @@ def _finalizers_errors(finalizers: Sequence[str], path: str) -> list[FieldError]
 
 
 def finalizer_name_errors(name: str, path: str) -> list[FieldError]:
-    """What is wrong with the name of one finalizer."""
+    """Validates the name of a finalizer."""
     return each_invalid(path, name, qualified_name_errors(name)) + _unqualified_finalizer_errors(name, path)
 
 
@@ -221,7 +211,7 @@ def _unqualified_finalizer_errors(name: str, path: str) -> list[FieldError]:
 
 
 def managed_fields_errors(entries: Sequence[Any], path: str) -> list[FieldError]:
-    """What is wrong with the entries that say who set which fields."""
+    """Validates the managed fields entries."""
     errors: list[FieldError] = []
     for index, entry in enumerate(entries):
         at = f"{path}[{index}]"
@@ -239,7 +229,7 @@ def managed_fields_errors(entries: Sequence[Any], path: str) -> list[FieldError]
 
 
 def _text(entry: Any, name: str) -> str:
-    """A text of an entry; nobody has looked at the types of these before."""
+    """A string of an entry; any other type reads as empty, because these types were not checked before."""
     value = entry.get(name) if isinstance(entry, dict) else None
     return value if isinstance(value, str) else ""
 
@@ -264,7 +254,7 @@ def _selector_requirement_errors(requirement: Document, path: str) -> list[Field
 
 
 def operator_errors(requirement: Document, path: str) -> list[FieldError]:
-    """What is wrong with a requirement's operator, and with there being values or none."""
+    """Validates the operator of a requirement, and whether it may have values."""
     operator, values = requirement.get("operator", ""), requirement.get("values", ())
     if operator in {"In", "NotIn"}:
         detail = "must be specified when `operator` is 'In' or 'NotIn'"
@@ -276,7 +266,7 @@ def operator_errors(requirement: Document, path: str) -> list[FieldError]:
 
 
 def label_values_errors(values: Sequence[str], path: str) -> list[FieldError]:
-    """What is wrong with each of the values that a selector compares with."""
+    """Validates the values of a requirement."""
     return [
         error
         for index, value in enumerate(values)
@@ -285,7 +275,7 @@ def label_values_errors(values: Sequence[str], path: str) -> list[FieldError]:
 
 
 IMMUTABLE = "field is immutable"
-# Texts of which Go has types of its own, so that messages show them as JSON.
+# Strings with a type of their own in Go, which messages show as JSON.
 _IMMUTABLE_FIELDS = {
     "name": str,
     "namespace": str,
@@ -298,7 +288,7 @@ _EMPTY_WHEN_ABSENT = frozenset({"name", "namespace", "uid"})
 
 
 def metadata_update_errors(new: Document, old: Document, path: str = "metadata") -> list[FieldError]:
-    """What is wrong with the new metadata of an object that had the old."""
+    """Validates the new metadata of an update against the old."""
     errors: list[FieldError] = []
     if old.get("deletionTimestamp") is not None:
         errors += _new_finalizers_errors(new.get("finalizers", ()), old.get("finalizers", ()), f"{path}.finalizers")
@@ -318,7 +308,7 @@ def metadata_update_errors(new: Document, old: Document, path: str = "metadata")
 
 
 def immutable_errors(new: Any, old: Any, path: str, *, shown: Any = None) -> list[FieldError]:
-    """Whether a value that must stay was changed; `shown` is how the message writes it, if not as it is."""
+    """Validates that a value did not change; `shown` replaces it in the message."""
     return [] if new == old else [invalid(path, new if shown is None else shown, IMMUTABLE)]
 
 
@@ -331,17 +321,17 @@ def _new_finalizers_errors(new: list[str], old: list[str], path: str) -> list[Fi
     return [forbidden(path, detail)]
 
 
-# A domain, a slash, and a path that has room for a namespace, a dot and a name.
+# A domain, a slash, and a path with room for a namespace, a dot and a name.
 _MAX_LENGTH = DNS1123_SUBDOMAIN_MAX_LENGTH + 1 + DNS1123_LABEL_MAX_LENGTH + 1 + DNS1123_SUBDOMAIN_MAX_LENGTH
 
 
 def is_kubernetes_signer(name: str) -> bool:
-    """Whether the signer belongs to Kubernetes itself."""
+    """Whether the signer is one of Kubernetes' own."""
     return f".{name.partition('/')[0]}".endswith(".kubernetes.io")
 
 
 def signer_name_errors(name: str, path: str) -> list[FieldError]:
-    """What is wrong with the name of a signer."""
+    """Validates the name of a certificate signer, such as `example.com/signer`."""
     if not name:
         return [required(path)]
     if name.count("/") != 1:

@@ -1,15 +1,11 @@
-"""What a namespace that ends says about itself, and what is left to do for it.
+"""Namespace, its subresource `finalize`, and the conditions of a namespace that is being deleted.
 
-In: the namespace and the objects still in it. Out: the namespace with its conditions, or without the finalizer that
-stands for its content. Documents in, documents out: for the server that ends its namespaces itself, and for the
-controller that does it for a server that does not.
+The API server and the namespace controller both use the functions for the deletion: the server deletes the content of
+namespaces itself; the controller does so for a server that does not.
 
-Upstream: pkg/controller/namespace/deletion/status_condition_utils.go, namespaced_resources_deleter.go (finalizeNamespace)
-
-The rules of namespaces, and of the subresource that ends them.
-
-Upstream: pkg/registry/core/namespace/strategy.go, ValidateNamespace and its like in
-pkg/apis/core/validation/validation.go
+Upstream: pkg/registry/core/namespace/strategy.go, pkg/apis/core/validation/validation.go,
+pkg/controller/namespace/deletion/status_condition_utils.go,
+pkg/controller/namespace/deletion/namespaced_resources_deleter.go
 """
 
 from collections import Counter
@@ -38,14 +34,13 @@ _FINE = {
     "NamespaceFinalizersRemaining": ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
 }
 _NAME_LABEL = "kubernetes.io/metadata.name"
-_FINALIZER = "kubernetes"
 
 
 class RemainingContent(NamedTuple):
-    """An object that is still there."""
+    """An object that is still in a namespace."""
 
     resource: str
-    """`pods` or `replicasets.apps`."""
+    """The group resource: `pods` or `replicasets.apps`."""
     finalizers: Sequence[str]
 
 
@@ -57,9 +52,9 @@ def with_remaining(
     *,
     undiscovered: str = "",
 ) -> Document:
-    """The namespace with conditions about what is still in it, and what went wrong.
+    """The namespace with conditions about its remaining content and failed deletions.
 
-    `undiscovered` says why not everything is known that may be in it.
+    `undiscovered` is the error of an incomplete discovery.
     """
     wrong = _wrong(remaining, sorted(failures), undiscovered)
     status = namespace.get("status", {})
@@ -77,25 +72,6 @@ def with_remaining(
         else:
             conditions[place] = new
     return {**namespace, "status": {**status, "phase": "Terminating", "conditions": conditions}}
-
-
-def without_finalizer(namespace: Document) -> Document:
-    """The namespace once its content is gone."""
-    spec = namespace.get("spec", {})
-    finalizers = [name for name in spec.get("finalizers", ()) if name != FINALIZER]
-    rest = {key: value for key, value in spec.items() if key != "finalizers"}
-    return {**namespace, "spec": {**rest, "finalizers": finalizers} if finalizers else rest}
-
-
-def is_held(namespace: Document) -> bool:
-    """Whether somebody wants a namespace to stay that is being deleted."""
-    return bool(namespace.get("spec", {}).get("finalizers") or namespace["metadata"].get("finalizers"))
-
-
-def is_terminating(namespace: Document) -> bool:
-    """Whether the content of a namespace is to be deleted."""
-    ends = "deletionTimestamp" in namespace["metadata"]
-    return ends and FINALIZER in namespace.get("spec", {}).get("finalizers", ())
 
 
 def _wrong(
@@ -119,8 +95,27 @@ def _wrong(
 
 
 def _resource_name(resource: str) -> str:
-    """`replicasets.apps`, and `pods.` with the dot that upstream writes before a group that has no name."""
+    """The group resource as upstream prints it: `replicasets.apps`, but `pods.` for the core group."""
     return resource if "." in resource else f"{resource}."
+
+
+def without_finalizer(namespace: Document) -> Document:
+    """The namespace without Kubernetes' own finalizer, once its content is deleted."""
+    spec = namespace.get("spec", {})
+    finalizers = [name for name in spec.get("finalizers", ()) if name != FINALIZER]
+    rest = {key: value for key, value in spec.items() if key != "finalizers"}
+    return {**namespace, "spec": {**rest, "finalizers": finalizers} if finalizers else rest}
+
+
+def is_held(namespace: Document) -> bool:
+    """Whether finalizers keep a namespace that is being deleted."""
+    return bool(namespace.get("spec", {}).get("finalizers") or namespace["metadata"].get("finalizers"))
+
+
+def is_terminating(namespace: Document) -> bool:
+    """Whether the content of a namespace is to be deleted."""
+    ends = "deletionTimestamp" in namespace["metadata"]
+    return ends and FINALIZER in namespace.get("spec", {}).get("finalizers", ())
 
 
 def _default(document: Document) -> Document:
@@ -134,28 +129,13 @@ def _default(document: Document) -> Document:
 def _prepare_create(namespace: Document) -> Document:
     metadata, finalizers = namespace["metadata"], namespace["spec"].get("finalizers", [])
     labels = {**metadata.get("labels", {}), _NAME_LABEL: metadata.get("name", "")}
-    kept = finalizers if _FINALIZER in finalizers else [*finalizers, _FINALIZER]
+    kept = finalizers if FINALIZER in finalizers else [*finalizers, FINALIZER]
     return {
         **namespace,
         "metadata": {**metadata, "labels": labels},
         "spec": {**namespace["spec"], "finalizers": kept},
         "status": {"phase": "Active"},
     }
-
-
-def _prepare_update(new: Document, old: Document) -> Document:
-    spec = {key: value for key, value in new["spec"].items() if key != "finalizers"}
-    if "finalizers" in old["spec"]:
-        spec["finalizers"] = old["spec"]["finalizers"]
-    return {**new, "spec": spec, "status": old["status"]}
-
-
-def _prepare_status(new: Document, old: Document) -> Document:
-    return {**new, "spec": old["spec"]}
-
-
-def _prepare_finalize(new: Document, old: Document) -> Document:
-    return {**new, "status": old["status"]}
 
 
 def _validate(namespace: Document) -> list[FieldError]:
@@ -165,8 +145,19 @@ def _validate(namespace: Document) -> list[FieldError]:
     return errors
 
 
+def _prepare_update(new: Document, old: Document) -> Document:
+    spec = {key: value for key, value in new["spec"].items() if key != "finalizers"}
+    if "finalizers" in old["spec"]:
+        spec["finalizers"] = old["spec"]["finalizers"]
+    return {**new, "spec": spec, "status": old["status"]}
+
+
 def _validate_update(new: Document, old: Document) -> list[FieldError]:
     return _validate(new) + metadata_update_errors(new["metadata"], old["metadata"])
+
+
+def _prepare_status(new: Document, old: Document) -> Document:
+    return {**new, "spec": old["spec"]}
 
 
 def _validate_status(new: Document, old: Document) -> list[FieldError]:
@@ -179,13 +170,6 @@ def _validate_status(new: Document, old: Document) -> list[FieldError]:
     return [*errors, invalid("status.Phase", TypedString(phase), detail)]
 
 
-def _validate_finalize(new: Document, old: Document) -> list[FieldError]:
-    errors = metadata_update_errors(new["metadata"], old["metadata"])
-    for index, name in enumerate(new["spec"].get("finalizers", ())):
-        errors += finalizer_name_errors(name, f"spec.finalizers[{index}]")
-    return errors
-
-
 def _fields(namespace: Document) -> Mapping[str, str]:
     return {
         "metadata.name": namespace["metadata"].get("name", ""),
@@ -193,8 +177,19 @@ def _fields(namespace: Document) -> Mapping[str, str]:
     }
 
 
+def _prepare_finalize(new: Document, old: Document) -> Document:
+    return {**new, "status": old["status"]}
+
+
+def _validate_finalize(new: Document, old: Document) -> list[FieldError]:
+    errors = metadata_update_errors(new["metadata"], old["metadata"])
+    for index, name in enumerate(new["spec"].get("finalizers", ())):
+        errors += finalizer_name_errors(name, f"spec.finalizers[{index}]")
+    return errors
+
+
 def _cells(document: Document, age: Age) -> list[Any]:
-    """Name, status, age."""
+    """Cells: name, status, age."""
     return [name_of(document), at(document, "status").get("phase", ""), created(document, age)]
 
 

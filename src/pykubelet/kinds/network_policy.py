@@ -1,4 +1,4 @@
-"""The rules of NetworkPolicies.
+"""NetworkPolicy: allowed traffic from and to pods.
 
 Upstream: pkg/registry/networking/networkpolicy/strategy.go, pkg/apis/networking/v1/defaults.go,
 pkg/apis/networking/validation/validation.go
@@ -27,14 +27,14 @@ from pykubelet.kinds.metadata import label_selector_errors, metadata_errors, met
 
 _PROTOCOLS = ("TCP", "UDP", "SCTP")
 _POLICY_TYPES = ("Ingress", "Egress")
-# Each direction of rules with the field that holds its peers.
+# Each direction with the field of its peers.
 _DIRECTIONS = (("ingress", "from"), ("egress", "to"))
 
 
 def _default(document: Document) -> Document:
     normal = normal_form(document, "networking.v1.NetworkPolicy")
     spec = normal["spec"]
-    # A policy that names no direction is about incoming traffic at least.
+    # A policy without types applies to incoming traffic, and to outgoing traffic if it has egress rules.
     types = list(_POLICY_TYPES) if spec.get("egress") else ["Ingress"]
     filled = {"policyTypes": types, **spec}
     for direction, _ in _DIRECTIONS:
@@ -47,17 +47,8 @@ def _default_rule(rule: Document) -> Document:
     return {**rule, "ports": [{"protocol": "TCP", **port} for port in rule["ports"]]} if "ports" in rule else rule
 
 
-def _prepare_update(new: Document, old: Document) -> Document:
-    return next_generation(new, old, changed=new["spec"] != old["spec"])
-
-
 def _validate_create(document: Document) -> list[FieldError]:
     return metadata_errors(document["metadata"]) + _spec_errors(document["spec"], "spec")
-
-
-def _validate_update(new: Document, old: Document) -> list[FieldError]:
-    errors = _validate_create(new) + metadata_update_errors(new["metadata"], old["metadata"])
-    return errors + _spec_errors(new["spec"], "spec")
 
 
 def _spec_errors(spec: Document, path: str) -> list[FieldError]:
@@ -135,13 +126,17 @@ def _is_strictly_inside(hole: Network, network: Network) -> bool:
     return same_family and hole.network_address in network and hole.prefixlen > network.prefixlen
 
 
-def _cells(document: Document, age: Age) -> list[Any]:
-    """Name, pod selector, age."""
-    return [name_of(document), format_selector(at(document, "spec", "podSelector")), created(document, age)]
+def _prepare_update(new: Document, old: Document) -> Document:
+    return next_generation(new, old, changed=new["spec"] != old["spec"])
+
+
+def _validate_update(new: Document, old: Document) -> list[FieldError]:
+    errors = _validate_create(new) + metadata_update_errors(new["metadata"], old["metadata"])
+    return errors + _spec_errors(new["spec"], "spec")
 
 
 def network_policy_warnings(document: Document) -> list[str]:
-    """About a NetworkPolicy."""
+    """Warns about the CIDR blocks of a NetworkPolicy."""
     warnings: list[str] = []
     for direction, peers in (("ingress", "from"), ("egress", "to")):
         for index, rule in enumerate(document.get("spec", {}).get(direction, ())):
@@ -153,6 +148,11 @@ def network_policy_warnings(document: Document) -> list[str]:
                 for exception, cidr in enumerate(block.get("except", ())):
                     warnings += cidr_warnings(cidr, f"{path}.except[{exception}]")
     return warnings
+
+
+def _cells(document: Document, age: Age) -> list[Any]:
+    """Cells: name, pod selector, age."""
+    return [name_of(document), format_selector(at(document, "spec", "podSelector")), created(document, age)]
 
 
 KIND = Kind(

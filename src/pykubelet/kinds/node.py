@@ -1,11 +1,7 @@
-"""The rules of nodes.
+"""Node, and the deprecated labels that selectors of nodes should not use.
 
-Upstream: pkg/registry/core/node/strategy.go, ValidateNode and ValidateNodeUpdate in
-pkg/apis/core/validation/validation.go, plugin/pkg/admission/nodetaint/admission.go
-
-Warnings about labels of nodes that have a newer name.
-
-Upstream: pkg/api/node/util.go, pkg/api/storage/util.go
+Upstream: pkg/registry/core/node/strategy.go, pkg/apis/core/validation/validation.go,
+plugin/pkg/admission/nodetaint/admission.go, pkg/api/node/util.go, pkg/api/storage/util.go
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,7 +47,7 @@ _ROLE_LABEL = "kubernetes.io/role"
 
 
 def selector_term_warnings(term: Document, path: str, *, checks_values: bool = False) -> list[str]:
-    """About a term that selects nodes; values that no label can have are an error elsewhere but where preferred."""
+    """Warns about a node selector term; values are checked for preferred terms, elsewhere they are errors."""
     warnings: list[str] = []
     for index, expression in enumerate(term.get("matchExpressions", ())):
         at, key = f"{path}.matchExpressions[{index}]", expression.get("key", "")
@@ -64,7 +60,7 @@ def selector_term_warnings(term: Document, path: str, *, checks_values: bool = F
 
 
 def with_not_ready_taint(node: Document) -> Document:
-    """A new node as admission lets it in: nothing is put on it before somebody has found it ready."""
+    """The new node with the taint that keeps pods away until it is ready."""
     taints = node["spec"].get("taints", [])
     if any((each.get("key"), each.get("effect")) == tuple(_NOT_READY.values()) for each in taints):
         return node
@@ -85,17 +81,12 @@ def _default(document: Document) -> Document:
 
 
 def _prepare_create(node: Document) -> Document:
-    # A node may come with its status; only what dynamic configuration left behind is gone.
+    # A node may be created with its status, but without the fields of the removed dynamic configuration.
     return {**node, "spec": _without(node["spec"], "configSource"), "status": _without(node["status"], "config")}
 
 
-def _prepare_update(new: Document, old: Document) -> Document:
-    spec = new["spec"] if "configSource" in old["spec"] else _without(new["spec"], "configSource")
-    return {**new, "spec": spec, "status": old["status"]}
-
-
-def _prepare_status(new: Document, old: Document) -> Document:
-    return {**new, "spec": old["spec"], "status": _without(new["status"], "config")}
+def _without(document: Document, name: str) -> Document:
+    return {key: value for key, value in document.items() if key != name} if name in document else document
 
 
 def _validate(node: Document) -> list[FieldError]:
@@ -108,12 +99,58 @@ def _validate(node: Document) -> list[FieldError]:
     return errors + _blocks_errors(node["spec"].get("podCIDRs", []))
 
 
+def _taints_errors(taints: Sequence[Document]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    seen: set[tuple[str, str]] = set()
+    for index, taint in enumerate(taints):
+        # The path is upstream's, though taints are in the spec.
+        at = f"metadata.taints[{index}]"
+        key, value, effect = taint["key"], taint.get("value", ""), taint["effect"]
+        errors += label_name_errors(key, f"{at}.key")
+        if details := label_value_errors(value):
+            errors.append(invalid(f"{at}.value", value, ";".join(details)))
+        if not effect:
+            errors.append(required(f"{at}.effect"))
+        elif effect not in _EFFECTS:
+            errors.append(not_supported(f"{at}.effect", TypedString(effect), _EFFECTS))
+        if (key, effect) in seen:
+            shown = {"Key": key, "Value": value, "Effect": effect, "TimeAdded": taint.get("timeAdded")}
+            errors.append(FieldError(ErrorType.DUPLICATE, at, shown, "taints must be unique by key and effect pair"))
+        seen.add((key, effect))
+    return errors
+
+
+def _resources_errors(status: Document) -> list[FieldError]:
+    return [
+        error
+        for side in ("capacity", "allocatable")
+        for name, amount in status.get(side, {}).items()
+        for error in amount_errors(name, parse_quantity(amount), f"status.{side}.{name}")
+    ]
+
+
+def _blocks_errors(blocks: Sequence[str]) -> list[FieldError]:
+    at = "spec.podCIDRs"
+    errors = [
+        error for index, each in enumerate(blocks) for error in each_invalid(f"{at}[{index}]", each, cidr_errors(each))
+    ]
+    is_pair = len(blocks) == 2 and (":" in blocks[0]) != (":" in blocks[1])
+    if len(blocks) > 1 and not is_pair:
+        errors.append(invalid(at, list(blocks), "may specify no more than one CIDR for each IP family"))
+    return errors
+
+
+def _prepare_update(new: Document, old: Document) -> Document:
+    spec = new["spec"] if "configSource" in old["spec"] else _without(new["spec"], "configSource")
+    return {**new, "spec": spec, "status": old["status"]}
+
+
 def _validate_update(new: Document, old: Document) -> list[FieldError]:
     return _validate(new) + _validate_status(new, old)
 
 
 def _validate_status(new: Document, old: Document) -> list[FieldError]:
-    """Upstream checks changes of spec and status alike, whichever door they came through."""
+    """Validates spec and status, since upstream checks both on every update."""
     errors = metadata_update_errors(new["metadata"], old["metadata"])
     errors += _resources_errors(new["status"])
     seen: list[Document] = []
@@ -135,49 +172,25 @@ def _validate_status(new: Document, old: Document) -> list[FieldError]:
 
 def _block_change_errors(new: Sequence[str], old: Sequence[str]) -> list[FieldError]:
     changes = 1 if len(new) != len(old) else sum(after != before for after, before in zip(new, old, strict=True))
-    complaint = forbidden("spec.podCIDRs", 'node updates may not change podCIDR except from "" to valid')
-    return [complaint] * changes if old else []
+    error = forbidden("spec.podCIDRs", 'node updates may not change podCIDR except from "" to valid')
+    return [error] * changes if old else []
 
 
-def _blocks_errors(blocks: Sequence[str]) -> list[FieldError]:
-    at = "spec.podCIDRs"
-    errors = [
-        error for index, each in enumerate(blocks) for error in each_invalid(f"{at}[{index}]", each, cidr_errors(each))
-    ]
-    is_pair = len(blocks) == 2 and (":" in blocks[0]) != (":" in blocks[1])
-    if len(blocks) > 1 and not is_pair:
-        errors.append(invalid(at, list(blocks), "may specify no more than one CIDR for each IP family"))
-    return errors
+def _prepare_status(new: Document, old: Document) -> Document:
+    return {**new, "spec": old["spec"], "status": _without(new["status"], "config")}
 
 
-def _resources_errors(status: Document) -> list[FieldError]:
-    return [
-        error
-        for side in ("capacity", "allocatable")
-        for name, amount in status.get(side, {}).items()
-        for error in amount_errors(name, parse_quantity(amount), f"status.{side}.{name}")
-    ]
-
-
-def _taints_errors(taints: Sequence[Document]) -> list[FieldError]:
-    errors: list[FieldError] = []
-    seen: set[tuple[str, str]] = set()
-    for index, taint in enumerate(taints):
-        # Upstream looks for them in the wrong place.
-        at = f"metadata.taints[{index}]"
-        key, value, effect = taint["key"], taint.get("value", ""), taint["effect"]
-        errors += label_name_errors(key, f"{at}.key")
-        if details := label_value_errors(value):
-            errors.append(invalid(f"{at}.value", value, ";".join(details)))
-        if not effect:
-            errors.append(required(f"{at}.effect"))
-        elif effect not in _EFFECTS:
-            errors.append(not_supported(f"{at}.effect", TypedString(effect), _EFFECTS))
-        if (key, effect) in seen:
-            shown = {"Key": key, "Value": value, "Effect": effect, "TimeAdded": taint.get("timeAdded")}
-            errors.append(FieldError(ErrorType.DUPLICATE, at, shown, "taints must be unique by key and effect pair"))
-        seen.add((key, effect))
-    return errors
+def node_warnings(document: Document) -> list[str]:
+    """Warns about removed fields and CIDR blocks of a Node."""
+    spec = document["spec"]
+    warnings: list[str] = []
+    if "configSource" in spec:
+        warnings.append("spec.configSource: the feature is removed")
+    if spec.get("externalID"):
+        warnings.append("spec.externalID: this field is deprecated, and is unused by Kubernetes")
+    for index, cidr in enumerate(spec.get("podCIDRs", ())):
+        warnings += cidr_warnings(cidr, f"spec.podCIDRs[{index}]")
+    return warnings
 
 
 def _fields(node: Document) -> Mapping[str, str]:
@@ -187,12 +200,8 @@ def _fields(node: Document) -> Mapping[str, str]:
     }
 
 
-def _without(document: Document, name: str) -> Document:
-    return {key: value for key, value in document.items() if key != name} if name in document else document
-
-
 def _cells(document: Document, age: Age) -> list[Any]:
-    """Name, status, roles, age, version, internal IP, external IP, OS image, kernel version, container runtime."""
+    """Cells: name, status, roles, age, version, internal IP, external IP, OS image, kernel version, container runtime."""
     info = at(document, "status", "nodeInfo")
     addresses = at(document, "status").get("addresses") or ()
     return [
@@ -219,19 +228,6 @@ def _node_status(document: Document) -> str:
 def _roles(labels: dict[str, str]) -> str:
     named = {key.removeprefix(_ROLE_PREFIX) for key in labels if key.startswith(_ROLE_PREFIX)}
     return ",".join(sorted((named | {labels.get(_ROLE_LABEL, "")}) - {""}))
-
-
-def node_warnings(document: Document) -> list[str]:
-    """About a Node."""
-    spec = document["spec"]
-    warnings: list[str] = []
-    if "configSource" in spec:
-        warnings.append("spec.configSource: the feature is removed")
-    if spec.get("externalID"):
-        warnings.append("spec.externalID: this field is deprecated, and is unused by Kubernetes")
-    for index, cidr in enumerate(spec.get("podCIDRs", ())):
-        warnings += cidr_warnings(cidr, f"spec.podCIDRs[{index}]")
-    return warnings
 
 
 KIND = Kind(

@@ -1,7 +1,7 @@
-"""The rules of persistent volumes and claims of them.
+"""PersistentVolume: a piece of storage in the cluster.
 
-Upstream: pkg/registry/core/{persistentvolume,persistentvolumeclaim}/strategy.go, ValidatePersistentVolume,
-ValidatePersistentVolumeClaim and their like in pkg/apis/core/validation/validation.go
+Upstream: pkg/registry/core/persistentvolume/strategy.go, pkg/apis/core/validation/validation.go,
+pkg/api/persistentvolume/util.go
 """
 
 from typing import Any
@@ -53,6 +53,15 @@ _RECYCLE = (
 _OF_VOLUMES = ("cephfs", "photonPersistentDisk", "scaleIO", "storageos", "glusterfs", "rbd")
 
 
+def _default(document: Document) -> Document:
+    volume = normal_form(document, "core.v1.PersistentVolume")
+    spec = {"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem", **volume["spec"]}
+    for name in _SOURCES:
+        if name in spec:
+            spec[name] = default_volume_source(name, spec[name])
+    return {**volume, "spec": spec, "status": {"phase": "Pending", **volume["status"]}}
+
+
 def _local_errors(source: Document, path: str) -> list[FieldError]:
     target = source["path"]
     return backstep_errors(target, f"{path}.path") if target else [required(f"{path}.path")]
@@ -63,7 +72,7 @@ def _csi_errors(source: Document, path: str) -> list[FieldError]:
     return errors if source["volumeHandle"] else [*errors, required(f"{path}.volumeHandle")]
 
 
-# In the order in which upstream looks for them.
+# In the order in which upstream validates them.
 _SOURCES = {
     "hostPath": host_path_errors,
     **{
@@ -95,29 +104,9 @@ _SOURCES = {
 }
 
 
-def _default(document: Document) -> Document:
-    volume = normal_form(document, "core.v1.PersistentVolume")
-    spec = {"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem", **volume["spec"]}
-    for name in _SOURCES:
-        if name in spec:
-            spec[name] = default_volume_source(name, spec[name])
-    return {**volume, "spec": spec, "status": {"phase": "Pending", **volume["status"]}}
-
-
 def _prepare_create(volume: Document) -> Document:
     status = {"phase": "Pending", "lastPhaseTransitionTime": volume["metadata"].get("creationTimestamp")}
     return {**volume, "status": {name: value for name, value in status.items() if value is not None}}
-
-
-def _keep_status(new: Document, old: Document) -> Document:
-    return {**new, "status": old["status"]}
-
-
-def _prepare_status(new: Document, old: Document) -> Document:
-    status, before = new["status"], old["status"]
-    if status.get("phase") == before.get("phase") and "lastPhaseTransitionTime" in before:
-        status = {"lastPhaseTransitionTime": before["lastPhaseTransitionTime"], **status}
-    return {**new, "spec": old["spec"], "status": status}
 
 
 def _validate(volume: Document) -> list[FieldError]:
@@ -184,6 +173,10 @@ def _attributes_class_errors(spec: Document) -> list[FieldError]:
     return errors if "csi" in spec else [*errors, missing]
 
 
+def _keep_status(new: Document, old: Document) -> Document:
+    return {**new, "status": old["status"]}
+
+
 def _validate_update(new: Document, old: Document) -> list[FieldError]:
     spec, before = new["spec"], old["spec"]
     errors = _validate(new) * 2
@@ -210,12 +203,33 @@ def _validate_update(new: Document, old: Document) -> list[FieldError]:
     return errors
 
 
+def _prepare_status(new: Document, old: Document) -> Document:
+    status, before = new["status"], old["status"]
+    if status.get("phase") == before.get("phase") and "lastPhaseTransitionTime" in before:
+        status = {"lastPhaseTransitionTime": before["lastPhaseTransitionTime"], **status}
+    return {**new, "spec": old["spec"], "status": status}
+
+
 def _validate_status(new: Document, old: Document) -> list[FieldError]:
     return metadata_update_errors(new["metadata"], old["metadata"])
 
 
+def volume_warnings(document: Document) -> list[str]:
+    """Warns about deprecated annotations, policies, labels and volume sources of a PersistentVolume."""
+    spec, annotations = document["spec"], document["metadata"].get("annotations", {})
+    warnings = [
+        f"metadata.annotations[{key}]: {said}" for key, said in _DEPRECATED_ANNOTATIONS.items() if key in annotations
+    ]
+    if spec.get("persistentVolumeReclaimPolicy") == "Recycle":
+        warnings.append(_RECYCLE)
+    terms = spec.get("nodeAffinity", {}).get("required", {}).get("nodeSelectorTerms", ())
+    for index, term in enumerate(terms):
+        warnings += selector_term_warnings(term, f"spec.nodeAffinity.required.nodeSelectorTerms[{index}]")
+    return warnings + [f"spec.{GONE_SYSTEMS[kind]}" for kind in _OF_VOLUMES if kind in spec]
+
+
 def _cells(document: Document, age: Age) -> list[Any]:
-    """Name, capacity, access modes, reclaim policy, status, claim, classes, reason, age, volume mode."""
+    """Cells: name, capacity, access modes, reclaim policy, status, claim, classes, reason, age, volume mode."""
     spec, status = at(document, "spec"), at(document, "status")
     claim = spec.get("claimRef")
     return [
@@ -231,20 +245,6 @@ def _cells(document: Document, age: Age) -> list[Any]:
         created(document, age),
         spec.get("volumeMode", UNSET),
     ]
-
-
-def volume_warnings(document: Document) -> list[str]:
-    """About a PersistentVolume."""
-    spec, annotations = document["spec"], document["metadata"].get("annotations", {})
-    warnings = [
-        f"metadata.annotations[{key}]: {said}" for key, said in _DEPRECATED_ANNOTATIONS.items() if key in annotations
-    ]
-    if spec.get("persistentVolumeReclaimPolicy") == "Recycle":
-        warnings.append(_RECYCLE)
-    terms = spec.get("nodeAffinity", {}).get("required", {}).get("nodeSelectorTerms", ())
-    for index, term in enumerate(terms):
-        warnings += selector_term_warnings(term, f"spec.nodeAffinity.required.nodeSelectorTerms[{index}]")
-    return warnings + [f"spec.{GONE_SYSTEMS[kind]}" for kind in _OF_VOLUMES if kind in spec]
 
 
 KIND = Kind(

@@ -1,11 +1,7 @@
-"""Complaints about the claim template of an ephemeral volume.
+"""PersistentVolumeClaim, and the claim templates of ephemeral volumes and StatefulSets.
 
-Upstream: ValidatePersistentVolumeClaimTemplate and ValidatePersistentVolumeClaimSpec in
-pkg/apis/core/validation/validation.go
-
-Warnings about volumes, claims and amounts of bytes.
-
-Upstream: pkg/api/persistentvolume/util.go, pkg/api/persistentvolumeclaim/util.go
+Upstream: pkg/registry/core/persistentvolumeclaim/strategy.go, pkg/apis/core/validation/validation.go,
+pkg/api/persistentvolumeclaim/util.go
 """
 
 from collections.abc import Sequence
@@ -41,7 +37,7 @@ from pykubelet.kinds.resources import fraction_warnings
 
 ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 VOLUME_MODES = ("Block", "Filesystem")
-# Go's names of the fields that a template may not set, in Go's order, with the wire's names.
+# Fields that a template may not set, in Go's order: Go's name and the wire's name.
 _FORBIDDEN_METADATA = (
     ("name", "name"),
     ("generateName", "generateName"),
@@ -68,7 +64,7 @@ _SHORT_ACCESS_MODES = {
 
 
 def claim_template_errors(template: Document, path: str) -> list[FieldError]:
-    """What is wrong with the template."""
+    """Validates the claim template of an ephemeral volume."""
     metadata, at = template.get("metadata", {}), f"{path}.metadata"
     errors = annotations_errors(metadata.get("annotations", {}), f"{at}.annotations")
     errors += labels_errors(metadata.get("labels", {}), f"{at}.labels")
@@ -77,7 +73,7 @@ def claim_template_errors(template: Document, path: str) -> list[FieldError]:
 
 
 def claim_spec_errors(spec: Document, path: str) -> list[FieldError]:
-    """What is wrong with the spec of a claim that is to be made."""
+    """Validates the spec of a new claim."""
     modes = spec.get("accessModes", ())
     errors = [] if modes else [required(f"{path}.accessModes", "at least 1 access mode is required")]
     errors += label_selector_errors(spec.get("selector"), f"{path}.selector")
@@ -122,7 +118,7 @@ def _data_sources_errors(spec: Document, path: str) -> list[FieldError]:
             errors += each_invalid(f"{path}.dataSourceRef.namespace", namespace, dns1123_label_errors(namespace))
     if source is None or reference is None:
         return errors
-    # The bad value is a path there, which Go writes as an empty object.
+    # Upstream passes the path as the bad value, which prints as an empty object.
     if reference.get("namespace"):
         errors.append(invalid(path, {}, "may not be specified when dataSourceRef.namespace is specified"))
     elif any(source.get(name) != reference.get(name) for name in ("apiGroup", "kind", "name")):
@@ -141,62 +137,6 @@ def _data_source_errors(source: Document, path: str) -> list[FieldError]:
     return errors
 
 
-def claim_warnings(document: Document) -> list[str]:
-    """About a PersistentVolumeClaim."""
-    annotations = document["metadata"].get("annotations", {})
-    warnings = claim_spec_warnings(document["spec"], "spec")
-    if STORAGE_CLASS_ANNOTATION not in annotations:
-        return warnings
-    return [f"metadata.annotations[{STORAGE_CLASS_ANNOTATION}]: {STORAGE_CLASS_WARNING}", *warnings]
-
-
-def claim_spec_warnings(spec: Document, path: str) -> list[str]:
-    """About the spec of a claim, or of a template of claims."""
-    resources = spec.get("resources", {})
-    return [
-        warning
-        for kind in ("requests", "limits")
-        for warning in fraction_warnings(resources.get(kind, {}), "storage", f"{path}.resources.{kind}")
-    ]
-
-
-def _cells(document: Document, age: Age) -> list[Any]:
-    """Name, status, volume, capacity, access modes, classes, age, volume mode."""
-    spec, status = at(document, "spec"), at(document, "status")
-    bound = spec.get("volumeName", "")
-    return [
-        name_of(document),
-        shown_phase(document),
-        bound,
-        quantity_text(at(status, "capacity").get("storage")) if bound else "",
-        shown_access_modes(status.get("accessModes") or ()) if bound else "",
-        shown_storage_class(document),
-        spec.get("volumeAttributesClassName", UNSET),
-        created(document, age),
-        spec.get("volumeMode", UNSET),
-    ]
-
-
-def shown_phase(document: Document) -> str:
-    if at(document, "metadata").get("deletionTimestamp"):
-        return "Terminating"
-    return str(at(document, "status").get("phase", ""))
-
-
-def shown_storage_class(document: Document) -> str:
-    annotations = at(document, "metadata", "annotations")
-    found = annotations.get(STORAGE_CLASS_ANNOTATION)
-    return str(at(document, "spec").get("storageClassName", "") if found is None else found)
-
-
-def shown_access_modes(modes: Sequence[str]) -> str:
-    return ",".join(short for mode, short in _SHORT_ACCESS_MODES.items() if mode in modes)
-
-
-def _keep_spec(new: Document, old: Document) -> Document:
-    return {**new, "spec": old["spec"]}
-
-
 def _default(document: Document) -> Document:
     claim = normal_form(document, "core.v1.PersistentVolumeClaim")
     spec = {"volumeMode": "Filesystem", **claim["spec"]}
@@ -207,12 +147,8 @@ def _prepare_create(claim: Document) -> Document:
     return {**claim, "spec": _with_data_sources(claim["spec"], {}), "status": {"phase": "Pending"}}
 
 
-def _prepare_update(new: Document, old: Document) -> Document:
-    return {**new, "spec": _with_data_sources(new["spec"], old["spec"]), "status": old["status"]}
-
-
 def _with_data_sources(spec: Document, old: Document) -> Document:
-    """The spec with its source of data under both names; the older one knows claims and snapshots only."""
+    """The spec with its data source in both fields; `dataSource` allows only claims and snapshots."""
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
     if source is not None and reference is None:
         known = {("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot")}
@@ -226,6 +162,10 @@ def _with_data_sources(spec: Document, old: Document) -> Document:
 
 def _validate(claim: Document) -> list[FieldError]:
     return metadata_errors(claim["metadata"]) + claim_spec_errors(claim["spec"], "spec")
+
+
+def _prepare_update(new: Document, old: Document) -> Document:
+    return {**new, "spec": _with_data_sources(new["spec"], old["spec"]), "status": old["status"]}
 
 
 def _validate_update(new: Document, old: Document) -> list[FieldError]:
@@ -255,10 +195,10 @@ def _validate_update(new: Document, old: Document) -> list[FieldError]:
 
 
 def _comparable(spec: Document, before: Document, *, is_bound: bool) -> Document:
-    """The new spec with the changes taken back that are allowed."""
+    """The new spec with all allowed changes reverted."""
     kept = dict(spec)
     if "storageClassName" not in before:
-        # A class may be chosen late, once there is a default one.
+        # The default class may be set on an existing claim.
         kept.pop("storageClassName", None)
     if not is_bound:
         return kept
@@ -271,6 +211,10 @@ def _comparable(spec: Document, before: Document, *, is_bound: bool) -> Document
     return kept
 
 
+def _keep_spec(new: Document, old: Document) -> Document:
+    return {**new, "spec": old["spec"]}
+
+
 def _validate_status(new: Document, old: Document) -> list[FieldError]:
     errors = metadata_update_errors(new["metadata"], old["metadata"])
     for field in ("capacity", "allocatedResources"):
@@ -278,6 +222,61 @@ def _validate_status(new: Document, old: Document) -> list[FieldError]:
             if (amount := parse_quantity(text).value()) < 0:
                 errors.append(invalid(f"status.{field}[{name}]", amount, "must be a valid resource quantity"))
     return errors
+
+
+def claim_warnings(document: Document) -> list[str]:
+    """Warns about a PersistentVolumeClaim."""
+    annotations = document["metadata"].get("annotations", {})
+    warnings = claim_spec_warnings(document["spec"], "spec")
+    if STORAGE_CLASS_ANNOTATION not in annotations:
+        return warnings
+    return [f"metadata.annotations[{STORAGE_CLASS_ANNOTATION}]: {STORAGE_CLASS_WARNING}", *warnings]
+
+
+def claim_spec_warnings(spec: Document, path: str) -> list[str]:
+    """Warns about the spec of a claim or of a claim template."""
+    resources = spec.get("resources", {})
+    return [
+        warning
+        for kind in ("requests", "limits")
+        for warning in fraction_warnings(resources.get(kind, {}), "storage", f"{path}.resources.{kind}")
+    ]
+
+
+def _cells(document: Document, age: Age) -> list[Any]:
+    """Cells: name, status, volume, capacity, access modes, classes, age, volume mode."""
+    spec, status = at(document, "spec"), at(document, "status")
+    bound = spec.get("volumeName", "")
+    return [
+        name_of(document),
+        shown_phase(document),
+        bound,
+        quantity_text(at(status, "capacity").get("storage")) if bound else "",
+        shown_access_modes(status.get("accessModes") or ()) if bound else "",
+        shown_storage_class(document),
+        spec.get("volumeAttributesClassName", UNSET),
+        created(document, age),
+        spec.get("volumeMode", UNSET),
+    ]
+
+
+def shown_phase(document: Document) -> str:
+    """The phase as tables show it."""
+    if at(document, "metadata").get("deletionTimestamp"):
+        return "Terminating"
+    return str(at(document, "status").get("phase", ""))
+
+
+def shown_access_modes(modes: Sequence[str]) -> str:
+    """The access modes abbreviated, as tables show them."""
+    return ",".join(short for mode, short in _SHORT_ACCESS_MODES.items() if mode in modes)
+
+
+def shown_storage_class(document: Document) -> str:
+    """The storage class of a claim or a volume, which the beta annotation overrides."""
+    annotations = at(document, "metadata", "annotations")
+    found = annotations.get(STORAGE_CLASS_ANNOTATION)
+    return str(at(document, "spec").get("storageClassName", "") if found is None else found)
 
 
 KIND = Kind(

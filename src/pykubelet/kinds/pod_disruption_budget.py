@@ -1,10 +1,7 @@
-"""Complaints about conditions of the form that newer kinds share.
+"""PodDisruptionBudget: how many pods may be evicted at once.
 
-Upstream: ValidateConditions in staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go
-
-The rules of PodDisruptionBudgets.
-
-Upstream: pkg/registry/policy/poddisruptionbudget/strategy.go, pkg/apis/policy/validation/validation.go
+Upstream: pkg/registry/policy/poddisruptionbudget/strategy.go, pkg/apis/policy/validation/validation.go,
+staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go
 """
 
 import re
@@ -39,8 +36,40 @@ _MAX_MESSAGE_BYTES = 32 * 1024
 _EVICTION_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
 
 
+def _default(document: Document) -> Document:
+    return normal_form(document, "policy.v1.PodDisruptionBudget")
+
+
+def _validate_create(document: Document) -> list[FieldError]:
+    spec = document["spec"]
+    errors: list[FieldError] = []
+    if "minAvailable" in spec and "maxUnavailable" in spec:
+        value = internal_form(spec, "policy.PodDisruptionBudgetSpec")
+        errors.append(invalid("spec", value, "minAvailable and maxUnavailable cannot be both set"))
+    for name in ("minAvailable", "maxUnavailable"):
+        if name in spec:
+            errors += int_or_percent_errors(spec[name], f"spec.{name}")
+            errors += over_100_percent_errors(spec[name], f"spec.{name}")
+    errors += label_selector_errors(spec.get("selector"), "spec.selector")
+    policy = spec.get("unhealthyPodEvictionPolicy")
+    if policy is not None and policy not in _EVICTION_POLICIES:
+        errors.append(not_supported("spec.unhealthyPodEvictionPolicy", TypedString(policy), _EVICTION_POLICIES))
+    return errors
+
+
+def _validate_update(new: Document, _old: Document) -> list[FieldError]:
+    return _validate_create(new)
+
+
+def _validate_status(new: Document, _old: Document) -> list[FieldError]:
+    status = new["status"]
+    errors = conditions_errors(status.get("conditions", ()), "status.conditions")
+    counts = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+    return errors + counts_errors(status, "status", counts)
+
+
 def conditions_errors(conditions: Sequence[Document], path: str) -> list[FieldError]:
-    """What is wrong with the conditions; each type may stand once."""
+    """Validates conditions of type metav1.Condition; each type may appear once."""
     errors: list[FieldError] = []
     seen: set[str] = set()
     for index, condition in enumerate(conditions):
@@ -75,40 +104,8 @@ def _condition_errors(condition: Document, path: str) -> list[FieldError]:
     return errors
 
 
-def _default(document: Document) -> Document:
-    return normal_form(document, "policy.v1.PodDisruptionBudget")
-
-
-def _validate_create(document: Document) -> list[FieldError]:
-    spec = document["spec"]
-    errors: list[FieldError] = []
-    if "minAvailable" in spec and "maxUnavailable" in spec:
-        value = internal_form(spec, "policy.PodDisruptionBudgetSpec")
-        errors.append(invalid("spec", value, "minAvailable and maxUnavailable cannot be both set"))
-    for name in ("minAvailable", "maxUnavailable"):
-        if name in spec:
-            errors += int_or_percent_errors(spec[name], f"spec.{name}")
-            errors += over_100_percent_errors(spec[name], f"spec.{name}")
-    errors += label_selector_errors(spec.get("selector"), "spec.selector")
-    policy = spec.get("unhealthyPodEvictionPolicy")
-    if policy is not None and policy not in _EVICTION_POLICIES:
-        errors.append(not_supported("spec.unhealthyPodEvictionPolicy", TypedString(policy), _EVICTION_POLICIES))
-    return errors
-
-
-def _validate_update(new: Document, _old: Document) -> list[FieldError]:
-    return _validate_create(new)
-
-
-def _validate_status(new: Document, _old: Document) -> list[FieldError]:
-    status = new["status"]
-    errors = conditions_errors(status.get("conditions", ()), "status.conditions")
-    counts = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
-    return errors + counts_errors(status, "status", counts)
-
-
 def _cells(document: Document, age: Age) -> list[Any]:
-    """Name, min available, max unavailable, allowed disruptions, age."""
+    """Cells: name, min available, max unavailable, allowed disruptions, age."""
     spec = at(document, "spec")
     bounds = (spec.get(name) for name in ("minAvailable", "maxUnavailable"))
     return [

@@ -1,21 +1,7 @@
-"""Complaints about a pod template.
+"""PodTemplate, and what all kinds with a pod template share: defaults, validation, selectors, warnings.
 
-In: a template after `default_pod_template_spec`. Out: complaints with the paths and texts of the API server.
-
-Upstream: ValidatePodTemplateSpec in pkg/apis/core/validation/validation.go
-
-The pod template of a workload as it is read: with defaults, without what is not supported.
-
-Upstream: SetDefaults_PodSpec in pkg/apis/core/v1/defaults.go, DropDisabledTemplateFields in pkg/api/pod/util.go
-
-Warnings about what makes pods: sets, jobs, controllers and templates.
-
-Upstream: pkg/registry/apps, pkg/registry/batch, pkg/registry/core/{podtemplate,replicationcontroller}, pkg/api/job/warnings.go
-
-Complaints about how the selector and the template of a set of pods fit together.
-
-Upstream: ValidateReplicaSetSpec, ValidatePodTemplateSpecForReplicaSet and their like in
-pkg/apis/apps/validation/validation.go
+Upstream: pkg/registry/core/podtemplate/strategy.go, pkg/apis/core/validation/validation.go,
+pkg/apis/apps/validation/validation.go, pkg/apis/core/v1/defaults.go, pkg/api/pod/util.go
 """
 
 from dataclasses import replace
@@ -55,31 +41,8 @@ _OPTIONS = replace(API_SERVER_OPTIONS, resource_is_pod=False)
 _MISMATCH = "`selector` does not match template `labels`"
 
 
-def pod_template_errors(template: Document, path: str) -> list[FieldError]:
-    """What is wrong with a pod template."""
-    metadata, spec = template.get("metadata", {}), template.get("spec", {})
-    annotations = metadata.get("annotations", {})
-    errors = template_metadata_errors(template, path)
-    errors += validate_pod_spec(spec, {}, f"{path}.spec", _OPTIONS)
-    errors += profile_match_errors(annotations, spec, f"{path}.spec")
-    if spec.get("ephemeralContainers"):
-        errors.append(forbidden(f"{path}.spec.ephemeralContainers", "ephemeral containers not allowed in pod template"))
-    return errors
-
-
-def template_metadata_errors(template: Document, path: str) -> list[FieldError]:
-    """What is wrong with the labels and annotations of a template; upstream leaves `metadata` out of their paths."""
-    metadata = template.get("metadata", {})
-    annotations = metadata.get("annotations", {})
-    return [
-        *labels_errors(metadata.get("labels", {}), f"{path}.labels"),
-        *annotations_errors(annotations, f"{path}.annotations"),
-        *pod_annotations_errors(annotations, template.get("spec", {}), f"{path}.annotations"),
-    ]
-
-
 def replica_template_errors(spec: Document, path: str, owner: str) -> list[FieldError]:
-    """What is wrong with the selector and the template of a set of equal pods; `owner` names it in a complaint."""
+    """Validates the selector and the template of a replicated workload; `owner` names it in messages."""
     selector, template = spec.get("selector"), spec.get("template", {})
     errors = set_selector_errors(selector, f"{path}.selector", owner)
     parsed = parsed_selector(selector)
@@ -91,14 +54,62 @@ def replica_template_errors(spec: Document, path: str, owner: str) -> list[Field
     return errors + running_template_errors(template, f"{path}.template", "ReplicaSet")
 
 
-def selector_change_errors(new: Document, old: Document) -> list[FieldError]:
-    """Whether an update would change the selector."""
-    after, before = new["spec"].get("selector"), old["spec"].get("selector")
-    return immutable_errors(after, before, "spec.selector", shown=label_selector_value(after))
+def set_selector_errors(selector: Document | None, path: str, owner: str) -> list[FieldError]:
+    """Validates a selector that is required and may not be empty."""
+    if selector is None:
+        return [required(path)]
+    errors = label_selector_errors(selector, path)
+    return errors + empty_selector_errors(selector, path, owner)
+
+
+def empty_selector_errors(selector: Document | None, path: str, owner: str) -> list[FieldError]:
+    """Validates that the selector does not match everything."""
+    if selector is None or selector.get("matchLabels") or selector.get("matchExpressions"):
+        return []
+    return [invalid(path, label_selector_value(selector), f"empty selector is invalid for {owner}")]
+
+
+def parsed_selector(selector: Document | None) -> Selector | None:
+    """Parses a selector; None if it is invalid. An absent selector matches nothing."""
+    try:
+        return selector_from_document(selector)
+    except SelectorError:
+        return None
+
+
+def label_mismatch_errors(selector: Selector | None, template: Document, path: str) -> list[FieldError]:
+    """Validates that a selector matches the labels of the template; an invalid selector is reported elsewhere."""
+    labels = template.get("metadata", {}).get("labels", {})
+    if selector is None or selector.matches(labels):
+        return []
+    return [invalid(f"{path}.metadata.labels", map_value(labels), _MISMATCH)]
+
+
+def pod_template_errors(template: Document, path: str) -> list[FieldError]:
+    """Validates a pod template that has its defaults."""
+    metadata, spec = template.get("metadata", {}), template.get("spec", {})
+    annotations = metadata.get("annotations", {})
+    errors = template_metadata_errors(template, path)
+    errors += validate_pod_spec(spec, {}, f"{path}.spec", _OPTIONS)
+    errors += profile_match_errors(annotations, spec, f"{path}.spec")
+    if spec.get("ephemeralContainers"):
+        errors.append(forbidden(f"{path}.spec.ephemeralContainers", "ephemeral containers not allowed in pod template"))
+    return errors
+
+
+def template_metadata_errors(template: Document, path: str) -> list[FieldError]:
+    """Validates the labels and annotations of a template; upstream omits `metadata` from their paths."""
+    metadata = template.get("metadata", {})
+    annotations = metadata.get("annotations", {})
+    return [
+        *labels_errors(metadata.get("labels", {}), f"{path}.labels"),
+        *annotations_errors(annotations, f"{path}.annotations"),
+        *pod_annotations_errors(annotations, template.get("spec", {}), f"{path}.annotations"),
+    ]
 
 
 def running_template_errors(template: Document, path: str, owner: str) -> list[FieldError]:
-    """Whether the pods of an owner that replaces them run for ever, as it needs."""
+    """Validates that the pods of a template restart and run without a deadline."""
     spec = template.get("spec", {})
     policy = spec.get("restartPolicy", "")
     errors: list[FieldError] = []
@@ -110,103 +121,78 @@ def running_template_errors(template: Document, path: str, owner: str) -> list[F
     return errors
 
 
-def set_selector_errors(selector: Document | None, path: str, owner: str) -> list[FieldError]:
-    """What is wrong with a selector that must be there and select something."""
-    if selector is None:
-        return [required(path)]
-    errors = label_selector_errors(selector, path)
-    return errors + empty_selector_errors(selector, path, owner)
-
-
-def empty_selector_errors(selector: Document | None, path: str, owner: str) -> list[FieldError]:
-    """Whether the selector selects everything."""
-    if selector is None or selector.get("matchLabels") or selector.get("matchExpressions"):
-        return []
-    return [invalid(path, label_selector_value(selector), f"empty selector is invalid for {owner}")]
-
-
-def parsed_selector(selector: Document | None) -> Selector | None:
-    """What the selector selects (nothing, if there is none); None if it is no selector."""
-    try:
-        return selector_from_document(selector)
-    except SelectorError:
-        return None
-
-
-def label_mismatch_errors(selector: Selector | None, template: Document, path: str) -> list[FieldError]:
-    """Whether the selector passes over pods of the template; one that is no selector has its own complaint."""
-    labels = template.get("metadata", {}).get("labels", {})
-    if selector is None or selector.matches(labels):
-        return []
-    return [invalid(f"{path}.metadata.labels", map_value(labels), _MISMATCH)]
+def selector_change_errors(new: Document, old: Document) -> list[FieldError]:
+    """Validates that an update keeps the selector."""
+    after, before = new["spec"].get("selector"), old["spec"].get("selector")
+    return immutable_errors(after, before, "spec.selector", shown=label_selector_value(after))
 
 
 def replicas_warnings(document: Document) -> list[str]:
-    """About a new Deployment, ReplicaSet or ReplicationController; the last may be without a template."""
+    """Warns about a new Deployment, ReplicaSet or ReplicationController, which may have no template."""
     template = document["spec"].get("template")
     return name_warnings(document) + (template_warnings(template, "spec.template") if template is not None else [])
 
 
 def template_change_warnings(new: Document, old: Document) -> list[str]:
-    """About a changed Deployment, ReplicaSet or StatefulSet, if what is wished for changed."""
+    """Warns about a changed Deployment, ReplicaSet or StatefulSet if its spec changed."""
     return template_warnings(new["spec"]["template"], "spec.template") if generation_changed(new, old) else []
 
 
-def pod_template_warnings(document: Document) -> list[str]:
-    """About a new PodTemplate."""
-    return template_warnings(document["template"], "template")
-
-
-def pod_template_change_warnings(new: Document, old: Document) -> list[str]:
-    """About a changed PodTemplate."""
-    return pod_template_warnings(new) if generation_changed(new, old) else []
+def _default(document: Document) -> Document:
+    normal = normal_form(document, "core.v1.PodTemplate")
+    return {**normal, "template": read_template(normal["template"])}
 
 
 def read_template(template: Document) -> Document:
-    """The template as a workload keeps it."""
+    """The template with its defaults and without fields whose feature gate is off."""
     filled = default_pod_template_spec(template)
     return {**filled, "spec": without_disabled_fields(filled["spec"])}
 
 
+def _validate(document: Document) -> list[FieldError]:
+    return metadata_errors(document["metadata"]) + pod_template_errors(document["template"], "template")
+
+
+def _prepare_update(new: Document, old: Document) -> Document:
+    return next_generation(new, old, changed=new["template"] != old["template"])
+
+
+def _validate_update(new: Document, old: Document) -> list[FieldError]:
+    errors = metadata_update_errors(new["metadata"], old["metadata"])
+    return errors + pod_template_errors(new["template"], "template")
+
+
+def pod_template_warnings(document: Document) -> list[str]:
+    """Warns about a new PodTemplate."""
+    return template_warnings(document["template"], "template")
+
+
+def pod_template_change_warnings(new: Document, old: Document) -> list[str]:
+    """Warns about a changed PodTemplate."""
+    return pod_template_warnings(new) if generation_changed(new, old) else []
+
+
 def _cells(document: Document, _age: Age) -> list[Any]:
-    """Name, containers, images, pod labels."""
+    """Cells: name, containers, images, pod labels."""
     template = at(document, "template")
     return [name_of(document), *container_cells(template), format_labels(at(template, "metadata", "labels"))]
 
 
 def container_cells(template: Document) -> tuple[str, str]:
-    """Names and images of the containers of a pod template."""
+    """The names and the images of a template's containers."""
     containers = at(template, "spec").get("containers") or ()
     return ",".join(each.get("name", "") for each in containers), ",".join(each.get("image", "") for each in containers)
-
-
-def _default_template(document: Document) -> Document:
-    normal = normal_form(document, "core.v1.PodTemplate")
-    return {**normal, "template": read_template(normal["template"])}
-
-
-def _prepare_template_update(new: Document, old: Document) -> Document:
-    return next_generation(new, old, changed=new["template"] != old["template"])
-
-
-def _validate_template(document: Document) -> list[FieldError]:
-    return metadata_errors(document["metadata"]) + pod_template_errors(document["template"], "template")
-
-
-def _validate_template_update(new: Document, old: Document) -> list[FieldError]:
-    errors = metadata_update_errors(new["metadata"], old["metadata"])
-    return errors + pod_template_errors(new["template"], "template")
 
 
 KIND = Kind(
     resource=Resource("", "v1", "podtemplates", "PodTemplate"),
     definition="core.v1.PodTemplate",
     strategy=Strategy(
-        default=_default_template,
+        default=_default,
         prepare_create=first_generation,
-        validate_create=_validate_template,
-        prepare_update=_prepare_template_update,
-        validate_update=_validate_template_update,
+        validate_create=_validate,
+        prepare_update=_prepare_update,
+        validate_update=_validate_update,
         warnings=Warnings(create=pod_template_warnings, update=pod_template_change_warnings),
     ),
     cells=_cells,

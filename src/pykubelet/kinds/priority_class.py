@@ -1,7 +1,7 @@
-"""The rules of PriorityClasses.
+"""PriorityClass: the priority of pods by name.
 
 Upstream: pkg/registry/scheduling/priorityclass/strategy.go, pkg/apis/scheduling/validation/validation.go,
-pkg/apis/scheduling/v1/defaults.go and helpers.go
+pkg/apis/scheduling/v1/defaults.go, pkg/apis/scheduling/v1/helpers.go
 """
 
 from typing import Any
@@ -20,17 +20,13 @@ SYSTEM_CLASSES = {
     "system-node-critical": 2 * HIGHEST_USER_PRIORITY + 1000,
     "system-cluster-critical": 2 * HIGHEST_USER_PRIORITY,
 }
-"""The classes that every cluster has, with their values."""
+"""The classes of every cluster and their priorities."""
 _SYSTEM_PREFIX = "system-"
 _PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
 
 
 def _default(document: Document) -> Document:
     return {"preemptionPolicy": "PreemptLowerPriority", **normal_form(document, "scheduling.v1.PriorityClass")}
-
-
-def _prepare_update(new: Document, old: Document) -> Document:
-    return next_generation(new, old, changed=False)
 
 
 def _validate_create(document: Document) -> list[FieldError]:
@@ -58,6 +54,10 @@ def _system_class_problem(name: str, value: int, *, is_default: bool) -> str:
     return f"globalDefault of {name} PriorityClass must be false" if is_default else ""
 
 
+def _prepare_update(new: Document, old: Document) -> Document:
+    return next_generation(new, old, changed=False)
+
+
 def _validate_update(new: Document, old: Document) -> list[FieldError]:
     errors = metadata_update_errors(new["metadata"], old["metadata"])
     if new["value"] != old["value"]:
@@ -67,7 +67,7 @@ def _validate_update(new: Document, old: Document) -> list[FieldError]:
 
 
 def _cells(document: Document, age: Age) -> list[Any]:
-    """Name, value, global default, age, preemption policy."""
+    """Cells: name, value, global default, age, preemption policy."""
     return [
         name_of(document),
         document.get("value", 0),

@@ -1,4 +1,4 @@
-"""The rules of ReplicaSets.
+"""ReplicaSet: a number of equal pods.
 
 Upstream: pkg/registry/apps/replicaset/strategy.go, pkg/apis/apps/v1/defaults.go, pkg/apis/apps/validation/validation.go
 """
@@ -37,19 +37,19 @@ def _validate_create(document: Document) -> list[FieldError]:
     return metadata_errors(document["metadata"]) + _spec_errors(document["spec"])
 
 
+def _spec_errors(spec: Document) -> list[FieldError]:
+    # Upstream's message about an empty selector names the wrong kind.
+    return [
+        *counts_errors(spec, "spec", ("replicas", "minReadySeconds")),
+        *replica_template_errors(spec, "spec", "deployment"),
+    ]
+
+
 def _validate_update(new: Document, old: Document) -> list[FieldError]:
     return [
         *metadata_update_errors(new["metadata"], old["metadata"]),
         *_spec_errors(new["spec"]),
         *selector_change_errors(new, old),
-    ]
-
-
-def _spec_errors(spec: Document) -> list[FieldError]:
-    # Upstream names the wrong kind where a ReplicaSet's selector is empty.
-    return [
-        *counts_errors(spec, "spec", ("replicas", "minReadySeconds")),
-        *replica_template_errors(spec, "spec", "deployment"),
     ]
 
 
@@ -63,7 +63,7 @@ def _validate_status(new: Document, old: Document) -> list[FieldError]:
 
 
 def _cells(document: Document, age: Age) -> list[Any]:
-    """Name, desired, current, ready, age, containers, images, selector."""
+    """Cells: name, desired, current, ready, age, containers, images, selector."""
     return [
         *replica_cells(document, age),
         *container_cells(at(document, "spec", "template")),

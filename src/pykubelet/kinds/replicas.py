@@ -1,10 +1,6 @@
-"""What the counts in a status must obey, for kinds that keep a number of equal pods.
+"""Replica counts: validation of counts and percentages, and the cells that show them.
 
-Upstream: ValidateReplicaSetStatus, ValidateDeploymentStatus and their like in pkg/apis/apps/validation/validation.go
-
-Complaints about counts that are a number or a percentage.
-
-Upstream: ValidatePositiveIntOrPercent and IsNotMoreThan100Percent in pkg/apis/apps/validation/validation.go
+Upstream: pkg/apis/apps/validation/validation.go
 """
 
 from collections.abc import Iterable
@@ -23,21 +19,21 @@ IntOrString = int | str
 
 
 def int_or_percent_errors(value: IntOrString, path: str) -> list[FieldError]:
-    """Whether the value is a percentage, or a number that is not negative."""
+    """Validates a percentage or a number that is not negative."""
     if isinstance(value, str):
         return each_invalid(path, TypedString(value), percent_errors(value))
     return nonnegative_errors(value, path)
 
 
 def over_100_percent_errors(value: IntOrString, path: str) -> list[FieldError]:
-    """Whether the value is a percentage above 100."""
+    """Validates that a percentage is at most 100."""
     if not isinstance(value, str) or percent_errors(value) or int_or_percent_number(value) <= 100:
         return []
     return [invalid(path, TypedString(value), "must not be greater than 100%")]
 
 
 def int_or_percent_number(value: IntOrString) -> int:
-    """The number itself, or that before the percent sign; 0 for what is neither."""
+    """The number, or the number before the percent sign; 0 for any other text."""
     if isinstance(value, int):
         return value
     return parse_int64(value.removesuffix("%")) or 0
@@ -51,9 +47,9 @@ def shown(value: IntOrString) -> IntOrString:
 def available_errors(
     status: Document, path: str, counts: Iterable[str], *, ready_name: str = "readyReplicas"
 ) -> list[FieldError]:
-    """Whether some count is above that of all replicas, or more pods are available than ready.
+    """Validates that no count exceeds the replicas, and that no more pods are available than ready.
 
-    `ready_name` is the field as the last complaint names it.
+    `ready_name` is the name of readyReplicas in the message.
     """
     total, ready = status.get("replicas", 0), status.get("readyReplicas", 0)
     errors = [
@@ -67,12 +63,12 @@ def available_errors(
 
 
 def counts_errors(status: Document, path: str, names: Iterable[str]) -> list[FieldError]:
-    """Whether some count is negative."""
+    """Validates that no count is negative."""
     return [error for name in names for error in nonnegative_errors(status.get(name, 0), f"{path}.{name}")]
 
 
 def without_terminating_replicas(new: Document, old: Document) -> Document:
-    """The status update without a count that 1.34 keeps only where it stands already."""
+    """The status update without terminatingReplicas, which 1.34 keeps only in objects that have it already."""
     result = keep_spec(new, old)
     if "terminatingReplicas" in old.get("status", {}) or "terminatingReplicas" not in result.get("status", {}):
         return result
@@ -81,7 +77,7 @@ def without_terminating_replicas(new: Document, old: Document) -> Document:
 
 
 def collision_count_errors(new: Document, old: Document) -> list[FieldError]:
-    """Whether a status takes back a collision of names that another had counted."""
+    """Validates that the collision count does not decrease."""
     before, after = old.get("collisionCount"), new.get("collisionCount")
     if before is None or (after is not None and after >= before):
         return []
@@ -89,6 +85,7 @@ def collision_count_errors(new: Document, old: Document) -> list[FieldError]:
 
 
 def replica_cells(document: Document, age: Age) -> list[Any]:
+    """Cells: name, desired, current, ready, age."""
     status = at(document, "status")
     return [
         name_of(document),

@@ -1,7 +1,6 @@
-"""The rules of replication controllers and of pod templates that stand alone.
+"""ReplicationController: the predecessor of ReplicaSet.
 
-Upstream: pkg/registry/core/{replicationcontroller,podtemplate}/strategy.go, ValidateReplicationController and
-ValidatePodTemplate in pkg/apis/core/validation/validation.go
+Upstream: pkg/registry/core/replicationcontroller/strategy.go, pkg/apis/core/validation/validation.go
 """
 
 from collections.abc import Mapping
@@ -55,11 +54,6 @@ def _validate(controller: Document) -> list[FieldError]:
     return metadata_errors(controller["metadata"]) + _spec_errors(controller["spec"])
 
 
-def _validate_update(new: Document, old: Document) -> list[FieldError]:
-    update_errors = metadata_update_errors(new["metadata"], old["metadata"]) + _spec_errors(new["spec"])
-    return _validate(new) + update_errors
-
-
 def _spec_errors(spec: Document) -> list[FieldError]:
     selector, at = spec.get("selector", {}), "spec.template"
     errors = counts_errors(spec, "spec", ("minReadySeconds",))
@@ -74,6 +68,11 @@ def _spec_errors(spec: Document) -> list[FieldError]:
     return errors + running_template_errors(template, at, "ReplicationController")
 
 
+def _validate_update(new: Document, old: Document) -> list[FieldError]:
+    update_errors = metadata_update_errors(new["metadata"], old["metadata"]) + _spec_errors(new["spec"])
+    return _validate(new) + update_errors
+
+
 def _validate_status(new: Document, old: Document) -> list[FieldError]:
     return [
         *metadata_update_errors(new["metadata"], old["metadata"]),
@@ -82,23 +81,23 @@ def _validate_status(new: Document, old: Document) -> list[FieldError]:
     ]
 
 
+def replication_controller_change_warnings(new: Document, old: Document) -> list[str]:
+    """Warns about the template of a changed ReplicationController; as upstream, about the old one."""
+    template = old["spec"].get("template")
+    return template_warnings(template, "spec.template") if template is not None and generation_changed(new, old) else []
+
+
 def _fields(controller: Document) -> Mapping[str, str]:
     return {**metadata_fields(controller), "status.replicas": str(controller["status"].get("replicas", 0))}
 
 
 def _cells(document: Document, age: Age) -> list[Any]:
-    """The same; the selector is a plain map."""
+    """Cells: name, desired, current, ready, age, containers, images, selector."""
     return [
         *replica_cells(document, age),
         *container_cells(at(document, "spec", "template")),
         format_labels(at(document, "spec", "selector")),
     ]
-
-
-def replication_controller_change_warnings(new: Document, old: Document) -> list[str]:
-    """About a changed ReplicationController: upstream looks at the template that it had before."""
-    template = old["spec"].get("template")
-    return template_warnings(template, "spec.template") if template is not None and generation_changed(new, old) else []
 
 
 KIND = Kind(

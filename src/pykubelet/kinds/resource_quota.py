@@ -1,7 +1,7 @@
-"""The rules of resource quotas.
+"""ResourceQuota: limits on all objects of a namespace together.
 
-Upstream: pkg/registry/core/resourcequota/strategy.go, ValidateResourceQuota and its like in
-pkg/apis/core/validation/validation.go, pkg/apis/core/helper/helpers.go
+Upstream: pkg/registry/core/resourcequota/strategy.go, pkg/apis/core/validation/validation.go,
+pkg/apis/core/helper/helpers.go
 """
 
 from collections.abc import Mapping, Sequence
@@ -48,45 +48,21 @@ _CONFLICTS = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"}
 _EXISTS_ONLY = frozenset({"BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "CrossNamespacePodAffinity"})
 
 
-def _default_quota(document: Document) -> Document:
+def _default(document: Document) -> Document:
     return normal_form(document, "core.v1.ResourceQuota")
 
 
-def _prepare_quota_create(quota: Document) -> Document:
+def _prepare_create(quota: Document) -> Document:
     return {**quota, "status": {}}
 
 
-def _prepare_quota_update(new: Document, old: Document) -> Document:
-    return {**new, "status": old["status"]}
+def _validate(quota: Document) -> list[FieldError]:
+    return metadata_errors(quota["metadata"]) + _spec_errors(quota["spec"])
 
 
-def _prepare_quota_status(new: Document, old: Document) -> Document:
-    return {**new, "spec": old["spec"]}
-
-
-def _validate_quota(quota: Document) -> list[FieldError]:
-    return metadata_errors(quota["metadata"]) + _quota_spec_errors(quota["spec"])
-
-
-def _validate_quota_update(new: Document, old: Document) -> list[FieldError]:
-    errors = metadata_update_errors(new["metadata"], old["metadata"])
-    errors += _quota_spec_errors(new["spec"])
-    scopes = new["spec"].get("scopes", [])
-    if set(scopes) != set(old["spec"].get("scopes", ())):
-        errors.append(invalid("spec.scopes", scopes or None, "field is immutable"))
-    return errors
-
-
-def _validate_quota_status(new: Document, old: Document) -> list[FieldError]:
-    errors = metadata_update_errors(new["metadata"], old["metadata"])
-    for side in ("hard", "used"):
-        errors += _quota_amounts_errors(new["status"].get(side, {}), f"status.{side}")
-    return errors
-
-
-def _quota_spec_errors(spec: Document) -> list[FieldError]:
+def _spec_errors(spec: Document) -> list[FieldError]:
     scopes = spec.get("scopes", [])
-    errors = _quota_amounts_errors(spec.get("hard", {}), "spec.hard")
+    errors = _amounts_errors(spec.get("hard", {}), "spec.hard")
     for scope in scopes:
         if scope not in _SCOPES:
             errors.append(invalid("spec.scopes", scopes, "unsupported scope"))
@@ -95,7 +71,7 @@ def _quota_spec_errors(spec: Document) -> list[FieldError]:
     return errors + _selector_errors(spec) if "scopeSelector" in spec else errors
 
 
-def _quota_amounts_errors(amounts: Mapping[str, str], path: str) -> list[FieldError]:
+def _amounts_errors(amounts: Mapping[str, str], path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     for name, amount in amounts.items():
         at = f"{path}[{name}]"
@@ -111,7 +87,7 @@ def _is_quota_resource(name: str) -> bool:
 
 
 def _unfit_errors(scope: str, spec: Document, path: str, shown: object) -> list[FieldError]:
-    """Complaints about resources that pods or claims in this scope do not use."""
+    """Validates that objects in the quota's scopes use its resources."""
     fit = _SCOPES.get(scope, _QUOTA_RESOURCES)
     unfit = [name for name in sorted(spec.get("hard", ())) if name in _QUOTA_RESOURCES and name not in fit]
     return [invalid(path, shown, "unsupported scope applied to resource") for _ in unfit]
@@ -134,6 +110,14 @@ def _selector_errors(spec: Document) -> list[FieldError]:
     return errors + _conflicts_errors([each["scopeName"] for each in requirements], spec, at)
 
 
+def _requirement_value(requirement: Document) -> Document:
+    return {
+        "ScopeName": requirement["scopeName"],
+        "Operator": requirement["operator"],
+        "Values": requirement.get("values"),
+    }
+
+
 def _operator_errors(requirement: Document, path: str) -> list[FieldError]:
     operator, values = requirement["operator"], requirement.get("values", [])
     errors: list[FieldError] = []
@@ -152,16 +136,32 @@ def _operator_errors(requirement: Document, path: str) -> list[FieldError]:
     return errors
 
 
-def _requirement_value(requirement: Document) -> Document:
-    return {
-        "ScopeName": requirement["scopeName"],
-        "Operator": requirement["operator"],
-        "Values": requirement.get("values"),
-    }
+def _prepare_update(new: Document, old: Document) -> Document:
+    return {**new, "status": old["status"]}
+
+
+def _validate_update(new: Document, old: Document) -> list[FieldError]:
+    errors = metadata_update_errors(new["metadata"], old["metadata"])
+    errors += _spec_errors(new["spec"])
+    scopes = new["spec"].get("scopes", [])
+    if set(scopes) != set(old["spec"].get("scopes", ())):
+        errors.append(invalid("spec.scopes", scopes or None, "field is immutable"))
+    return errors
+
+
+def _prepare_status(new: Document, old: Document) -> Document:
+    return {**new, "spec": old["spec"]}
+
+
+def _validate_status(new: Document, old: Document) -> list[FieldError]:
+    errors = metadata_update_errors(new["metadata"], old["metadata"])
+    for side in ("hard", "used"):
+        errors += _amounts_errors(new["status"].get(side, {}), f"status.{side}")
+    return errors
 
 
 def _cells(document: Document, age: Age) -> list[Any]:
-    """Name, request, limit, age: used of hard for each resource."""
+    """Cells: name, request, limit, age; requests and limits show used/hard of each resource."""
     hard, used = at(document, "status", "hard"), at(document, "status", "used")
     texts: dict[bool, list[str]] = {False: [], True: []}
     for resource in sorted(hard):
@@ -176,13 +176,13 @@ KIND = Kind(
     short_names=("quota",),
     subresources=("status",),
     strategy=Strategy(
-        default=_default_quota,
-        prepare_create=_prepare_quota_create,
-        validate_create=_validate_quota,
-        prepare_update=_prepare_quota_update,
-        validate_update=_validate_quota_update,
-        prepare_status=_prepare_quota_status,
-        validate_status=_validate_quota_status,
+        default=_default,
+        prepare_create=_prepare_create,
+        validate_create=_validate,
+        prepare_update=_prepare_update,
+        validate_update=_validate_update,
+        prepare_status=_prepare_status,
+        validate_status=_validate_status,
     ),
     cells=_cells,
 )

@@ -1,9 +1,6 @@
-"""Complaints about requests, limits and claims.
+"""Validation of resource names, amounts, requests, limits and claims; quantities must parse.
 
-In: the resources of a container or of a whole pod, with quantities that parse.
-
-Upstream: validateResourceRequirements and validatePodResourceConsistency in pkg/apis/core/validation/validation.go,
-pkg/apis/core/helper/helpers.go
+Upstream: pkg/apis/core/validation/validation.go, pkg/apis/core/helper/helpers.go
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -59,18 +56,18 @@ _STANDARD_RESOURCES = (
     | {"storage", "requests.storage"}
 )
 _QUOTA_PREFIX = "requests."
-# Numbers of so many digits upstream multiplies by powers of ten one by one, but for these powers.
+# Upstream multiplies numbers of at most this many digits by ten repeatedly, except for these powers.
 _FEW_DIGITS = 18
 _POWERS_AT_ONCE = frozenset({1, 2, 3, 6, 9})
 
 
 def container_resources_errors(resources: Document, claim_names: AbstractSet[str], path: str) -> list[FieldError]:
-    """What is wrong with the resources of a container."""
+    """Validates the resources of a container."""
     return _requirements_errors(resources, container_resource_name_errors, claim_names, path)
 
 
 def pod_resources_errors(spec: Document, claim_names: AbstractSet[str], path: str) -> list[FieldError]:
-    """What is wrong with the resources of a whole pod, also in relation to those of its containers."""
+    """Validates the resources of a pod, also against those of its containers."""
     resources = spec.get("resources")
     if resources is None:
         return []
@@ -84,7 +81,7 @@ def pod_resources_errors(spec: Document, claim_names: AbstractSet[str], path: st
 
 
 def claim_names_of(claims: Sequence[Document]) -> AbstractSet[str]:
-    """The names that containers may use for the pod's claims."""
+    """The names of the pod's claims that containers may refer to."""
     return {claim["name"] for claim in claims if claim.get("name")}
 
 
@@ -114,7 +111,7 @@ def _quantity_errors(name: str, quantity: Quantity, name_rule: _ResourceNameRule
 
 
 def amount_errors(name: str, quantity: Quantity, path: str) -> list[FieldError]:
-    """What is wrong with so much of a resource: some come in whole numbers only, and none in less than nothing."""
+    """Validates an amount of a resource: not negative, and an integer where the resource requires it."""
     errors: list[FieldError] = []
     if quantity.unscaled < 0:
         errors.append(invalid(path, str(quantity), NOT_NEGATIVE))
@@ -151,7 +148,7 @@ def _is_divisible(name: str, quantity: Quantity) -> bool:
 
 
 def resource_name_errors(name: str, path: str) -> list[FieldError]:
-    """What is wrong with the name of a resource."""
+    """Validates the name of a resource."""
     errors = each_invalid(path, TypedString(name), qualified_name_errors(name))
     if (
         errors
@@ -164,7 +161,7 @@ def resource_name_errors(name: str, path: str) -> list[FieldError]:
 
 
 def container_resource_name_errors(name: str, path: str) -> list[FieldError]:
-    """What is wrong with the name of a resource that containers ask for."""
+    """Validates the name of a resource that a container requests."""
     errors = resource_name_errors(name, path)
     if "/" not in name:
         if name not in _CONTAINER_RESOURCES and not is_huge_page(name):
@@ -182,7 +179,7 @@ def _pod_name_errors(name: str, path: str) -> list[FieldError]:
 
 
 def _is_extended(name: str) -> bool:
-    """Whether the resource is someone else's; its name must leave room for the prefix that quotas put before it."""
+    """Whether the resource is an extended one; its name must leave room for the prefix of quotas."""
     if is_native(name) or name.startswith(_QUOTA_PREFIX):
         return False
     return not qualified_name_errors(f"{_QUOTA_PREFIX}{name}")
@@ -204,7 +201,7 @@ def _claim_references_errors(claims: Sequence[Document], claim_names: AbstractSe
 
 
 def _repeated_claim_errors(name: str, request: str, seen: set[str], path: str) -> list[FieldError]:
-    """A whole claim excludes its single requests, and each may be there once; what is new goes into `seen`."""
+    """Validates that a claim or a request of it is used once; adds the new ones to `seen`."""
     if name in seen:
         return [duplicate(path, name)]
     errors = each_invalid(f"{path}.request", request, dns1123_label_errors(request)) if request else []
@@ -237,7 +234,7 @@ def _consistency_errors(spec: Document, resources: Document, path: str) -> list[
 
 
 def fraction_warnings(amounts: Mapping[str, str], resource: str, path: str) -> list[str]:
-    """About the amount of a resource that is counted in bytes."""
+    """Warns about a fractional amount of a resource that is counted in bytes."""
     text = amounts.get(resource)
     if text is None or not _is_fractional(text):
         return []
@@ -251,7 +248,7 @@ def _is_fractional(text: str) -> bool:
     thousandths = quantity.milli_value()
     if MIN_INT64 < thousandths < MAX_INT64:
         return thousandths % 1000 != 0
-    # Upstream counts thousandths in 64 bits: those of larger amounts (10Pi) wrap around, or count as none (10P).
+    # Upstream counts thousandths in an int64: larger amounts (10Pi) wrap around, or count as 0 (10P).
     power = quantity.scale + 3
     has_few_digits = quantity.format is not Format.BINARY_SI and len(str(abs(quantity.unscaled))) <= _FEW_DIGITS
     if power > _FEW_DIGITS or (has_few_digits and power not in _POWERS_AT_ONCE):

@@ -1,8 +1,9 @@
-"""The rules of RBAC's kinds: roles and their bindings, in a namespace and in the cluster.
+"""Role and ClusterRole: sets of permissions.
 
-As upstream, an update is looked at twice with the rules of a new object, so each of its complaints appears twice.
+As upstream, an update is validated twice with the rules of a new object, so each of its errors appears twice.
 
-Upstream: pkg/registry/rbac/*/strategy.go, pkg/apis/rbac/v1/defaults.go, pkg/apis/rbac/validation/validation.go
+Upstream: pkg/registry/rbac/role/strategy.go, pkg/registry/rbac/clusterrole/strategy.go,
+pkg/apis/rbac/validation/validation.go
 """
 
 from pykubelet.api.field_errors import FieldError, invalid, required
@@ -19,7 +20,7 @@ GROUP = "rbac.authorization.k8s.io"
 
 def _role_strategy(kind: str, *, namespaced: bool) -> Strategy:
     def default(document: Document) -> Document:
-        # The rules are written even where there are none.
+        # The rules are written even if there are none.
         return {"rules": None, **normal_form(document, f"rbac.v1.{kind}")}
 
     def validate(document: Document) -> list[FieldError]:

@@ -1,4 +1,4 @@
-"""RoleBinding and ClusterRoleBinding.
+"""RoleBinding and ClusterRoleBinding: who has a role.
 
 As upstream, an update is validated twice with the rules of a new object, so each of its errors appears twice.
 
@@ -22,24 +22,6 @@ from pykubelet.kinds.role import GROUP
 
 _GROUP_OF_SUBJECT = {"User": GROUP, "Group": GROUP}
 _SUBJECT_KINDS = ("ServiceAccount", "User", "Group")
-
-
-def _cells(document: Document, age: Age) -> list[Any]:
-    """Name, role, age, users, groups, service accounts; for one namespace or the cluster."""
-    role = at(document, "roleRef")
-    subjects = document.get("subjects") or ()
-
-    def of(kind: str, shown: Callable[[Document], str] = lambda subject: str(subject.get("name", ""))) -> str:
-        return joined(shown(subject) for subject in subjects if subject.get("kind") == kind)
-
-    return [
-        name_of(document),
-        f"{role.get('kind', '')}/{role.get('name', '')}",
-        created(document, age),
-        of("User"),
-        of("Group"),
-        of("ServiceAccount", lambda subject: f"{subject.get('namespace', '')}/{subject.get('name', '')}"),
-    ]
 
 
 def _binding_strategy(kind: str, role_kinds: tuple[str, ...], *, namespaced: bool) -> Strategy:
@@ -103,6 +85,24 @@ def _subject_errors(subject: Document, path: str, *, namespaced: bool) -> list[F
     if not namespaced and not subject.get("namespace"):
         errors.append(required(f"{path}.namespace"))
     return errors
+
+
+def _cells(document: Document, age: Age) -> list[Any]:
+    """Cells: name, role, age, users, groups, service accounts."""
+    role = at(document, "roleRef")
+    subjects = document.get("subjects") or ()
+
+    def of(kind: str, shown: Callable[[Document], str] = lambda subject: str(subject.get("name", ""))) -> str:
+        return joined(shown(subject) for subject in subjects if subject.get("kind") == kind)
+
+    return [
+        name_of(document),
+        f"{role.get('kind', '')}/{role.get('name', '')}",
+        created(document, age),
+        of("User"),
+        of("Group"),
+        of("ServiceAccount", lambda subject: f"{subject.get('namespace', '')}/{subject.get('name', '')}"),
+    ]
 
 
 CLUSTER_ROLE_BINDING = Kind(

@@ -1,4 +1,4 @@
-"""The rules of RuntimeClasses.
+"""RuntimeClass: a handler of the container runtime, with its overhead and nodes.
 
 Upstream: pkg/registry/node/runtimeclass/strategy.go, pkg/apis/node/validation/validation.go
 """
@@ -37,18 +37,10 @@ def _validate_create(document: Document) -> list[FieldError]:
     return errors
 
 
-def _validate_update(new: Document, old: Document) -> list[FieldError]:
-    return [
-        *_validate_create(new),
-        *metadata_update_errors(new["metadata"], old["metadata"]),
-        *immutable_errors(new["handler"], old["handler"], "handler"),
-    ]
-
-
 def _scheduling_errors(scheduling: Document, path: str) -> list[FieldError]:
     tolerations, at = scheduling.get("tolerations", ()), f"{path}.tolerations"
     errors = labels_errors(scheduling.get("nodeSelector", {}), f"{path}.nodeSelector")
-    # Upstream names the field twice in the paths of these.
+    # Upstream repeats the field in these paths.
     errors += tolerations_errors(tolerations, f"{at}.tolerations")
     seen: set[tuple[str, ...]] = set()
     for index, toleration in enumerate(tolerations):
@@ -59,17 +51,25 @@ def _scheduling_errors(scheduling: Document, path: str) -> list[FieldError]:
     return errors
 
 
-def _cells(document: Document, age: Age) -> list[Any]:
-    """Name, handler, age."""
-    return [name_of(document), document.get("handler", ""), created(document, age)]
+def _validate_update(new: Document, old: Document) -> list[FieldError]:
+    return [
+        *_validate_create(new),
+        *metadata_update_errors(new["metadata"], old["metadata"]),
+        *immutable_errors(new["handler"], old["handler"], "handler"),
+    ]
 
 
 def runtime_class_warnings(document: Document) -> list[str]:
-    """About a RuntimeClass; upstream does not name the label."""
+    """Warns about deprecated labels in the node selector; as upstream, without naming the label."""
     selector = document.get("scheduling", {}).get("nodeSelector", {})
     return [
         f"scheduling.nodeSelector: {DEPRECATED_LABELS[key]}" for key in sorted(selector) if key in DEPRECATED_LABELS
     ]
+
+
+def _cells(document: Document, age: Age) -> list[Any]:
+    """Cells: name, handler, age."""
+    return [name_of(document), document.get("handler", ""), created(document, age)]
 
 
 KIND = Kind(

@@ -1,10 +1,6 @@
-"""Whether a certificate and a private key, both as PEM, belong together.
+"""Secret, with a warning if its certificate and private key do not match.
 
-Upstream: X509KeyPair in Go's crypto/tls, which the strategy of secrets asks
-
-Warnings about service accounts, and about secrets that hold a certificate with its key.
-
-Upstream: pkg/registry/core/serviceaccount/strategy.go, pkg/registry/core/secret/strategy.go
+Upstream: pkg/registry/core/secret/strategy.go, pkg/apis/core/validation/validation.go
 """
 
 import json
@@ -34,22 +30,98 @@ class _Block(NamedTuple):
     content: bytes
 
 
+def _default(document: Document) -> Document:
+    secret = {"type": "Opaque", **normal_form(document, "core.v1.Secret")}
+    # stringData is write-only: it is encoded into data.
+    if texts := secret.pop("stringData", None):
+        encoded = {key: b64encode(value.encode()).decode() for key, value in texts.items()}
+        secret["data"] = {**secret.get("data", {}), **encoded}
+    return secret
+
+
+def _validate(secret: Document) -> list[FieldError]:
+    errors = metadata_errors(secret["metadata"])
+    data = secret.get("data", {})
+    for key in data:
+        errors += each_invalid(f"data[{key}]", key, config_map_key_errors(key))
+    if decoded_bytes(data.values()) > MAX_DATA_BYTES:
+        errors.append(too_long("data", MAX_DATA_BYTES))
+    kind = secret["type"]
+    if kind == "kubernetes.io/service-account-token":
+        if not secret["metadata"].get("annotations", {}).get(_ACCOUNT_NAME):
+            errors.append(required(f"metadata.annotations[{_ACCOUNT_NAME}]"))
+    elif kind in _DOCKER_CONFIGS:
+        errors += _docker_config_errors(data, _DOCKER_CONFIGS[kind])
+    else:
+        errors += [required(f"data[{key}]") for key in _missing_keys(kind, data)]
+    return errors
+
+
+def _docker_config_errors(data: Mapping[str, str], key: str) -> list[FieldError]:
+    if key not in data:
+        return [required(f"data[{key}]")]
+    try:
+        config = json.loads(b64decode(data[key]))
+    except (ValueError, RecursionError) as error:
+        problem = str(error)
+    else:
+        if isinstance(config, dict) or config is None:
+            return []
+        problem = "the configuration is not an object"
+    return [invalid(f"data[{key}]", "<secret contents redacted>", problem)]
+
+
+def _missing_keys(kind: str, data: Mapping[str, str]) -> Iterable[str]:
+    match kind:
+        case "kubernetes.io/basic-auth":
+            return () if "username" in data or "password" in data else ("username", "password")
+        case "kubernetes.io/ssh-auth":
+            return () if data.get("ssh-privatekey") else ("ssh-privatekey",)
+        case "kubernetes.io/tls":
+            return [key for key in ("tls.crt", "tls.key") if key not in data]
+        case _:
+            return ()
+
+
+def _prepare_update(new: Document, old: Document) -> Document:
+    return new if new.get("type") else {**new, "type": old.get("type", "")}
+
+
+def _validate_update(new: Document, old: Document) -> list[FieldError]:
+    return [
+        *metadata_update_errors(new["metadata"], old["metadata"]),
+        *immutable_errors(new["type"], old["type"], "type", shown=TypedString(new["type"])),
+        *immutable_data_errors(new, old, ("data",)),
+        *_validate(new),
+    ]
+
+
+def secret_warnings(document: Document) -> list[str]:
+    """Warns about a TLS secret whose key pair does not match."""
+    if document.get("type") != "kubernetes.io/tls":
+        return []
+    data = document.get("data", {})
+    certificate, key = (b64decode(data.get(name, "")) for name in ("tls.crt", "tls.key"))
+    problem = key_pair_problem(certificate, key)
+    return [problem] if problem else []
+
+
 def key_pair_problem(certificate: bytes, key: bytes) -> str:
-    """What Go says is wrong with the pair; empty if nothing is."""
-    blocks = [*_blocks(certificate)]
+    """The error of Go's tls.X509KeyPair for a PEM certificate and key; empty if they match."""
+    blocks = [*_pem_blocks(certificate)]
     found = next((block for block in blocks if block.type == _CERTIFICATE), None)
     if found is None:
         return _no_certificate([block.type for block in blocks])
     skipped: list[str] = []
-    for block in _blocks(key):
+    for block in _pem_blocks(key):
         if block.type == _PRIVATE_KEY or block.type.endswith(f" {_PRIVATE_KEY}"):
             return _mismatch(found.content, block.content)
         skipped.append(block.type)
     return _no_key(skipped)
 
 
-def _blocks(text: bytes) -> Iterator[_Block]:
-    """The blocks of a text; what is none is passed over, and every byte looked at but once or twice."""
+def _pem_blocks(text: bytes) -> Iterator[_Block]:
+    """Yields the PEM blocks of a text and skips everything else, in linear time."""
     text = b"\n" + text
     place = 0
     while (begin := text.find(_BEGIN, place)) >= 0:
@@ -70,7 +142,7 @@ def _blocks(text: bytes) -> Iterator[_Block]:
 
 
 def _rest_of_line(text: bytes, start: int) -> tuple[int, bytes]:
-    """Where the line ends, and what is left of it."""
+    """The end of the line, and the rest of its text."""
     end = text.find(b"\n", start)
     end = len(text) if end < 0 else end
     return end, text[start:end].rstrip()
@@ -90,19 +162,8 @@ def _no_certificate(skipped: list[str]) -> str:
     )
 
 
-def _no_key(skipped: list[str]) -> str:
-    if not skipped:
-        return "tls: failed to find any PEM data in key input"
-    if skipped == [_CERTIFICATE]:
-        return "tls: found a certificate rather than a key in the PEM for the private key"
-    return (
-        'tls: failed to find PEM block with type ending in "PRIVATE KEY" in key input after skipping PEM blocks of the '
-        f"following types: [{' '.join(skipped)}]"
-    )
-
-
 def _mismatch(certificate: bytes, key: bytes) -> str:
-    # Few secrets hold a certificate, and this takes long to load.
+    # Few secrets hold a certificate, and this import is slow.
     from cryptography import x509
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import serialization
@@ -128,101 +189,36 @@ def _mismatch(certificate: bytes, key: bytes) -> str:
     return "" if own == public else "tls: private key does not match public key"
 
 
-def secret_warnings(document: Document) -> list[str]:
-    """About a Secret."""
-    if document.get("type") != "kubernetes.io/tls":
-        return []
-    data = document.get("data", {})
-    certificate, key = (b64decode(data.get(name, "")) for name in ("tls.crt", "tls.key"))
-    problem = key_pair_problem(certificate, key)
-    return [problem] if problem else []
+def _no_key(skipped: list[str]) -> str:
+    if not skipped:
+        return "tls: failed to find any PEM data in key input"
+    if skipped == [_CERTIFICATE]:
+        return "tls: found a certificate rather than a key in the PEM for the private key"
+    return (
+        'tls: failed to find PEM block with type ending in "PRIVATE KEY" in key input after skipping PEM blocks of the '
+        f"following types: [{' '.join(skipped)}]"
+    )
+
+
+def _fields(secret: Document) -> Mapping[str, str]:
+    return {**metadata_fields(secret), "type": secret.get("type", "")}
 
 
 def _cells(document: Document, age: Age) -> list[Any]:
-    """Name, type, data, age."""
+    """Cells: name, type, data, age."""
     return [name_of(document), document.get("type", ""), len(at(document, "data")), created(document, age)]
-
-
-def _default_secret(document: Document) -> Document:
-    secret = {"type": "Opaque", **normal_form(document, "core.v1.Secret")}
-    # Plain text is for writing only; the other data is what it becomes.
-    if texts := secret.pop("stringData", None):
-        encoded = {key: b64encode(value.encode()).decode() for key, value in texts.items()}
-        secret["data"] = {**secret.get("data", {}), **encoded}
-    return secret
-
-
-def _validate_secret(secret: Document) -> list[FieldError]:
-    errors = metadata_errors(secret["metadata"])
-    data = secret.get("data", {})
-    for key in data:
-        errors += each_invalid(f"data[{key}]", key, config_map_key_errors(key))
-    if decoded_bytes(data.values()) > MAX_DATA_BYTES:
-        errors.append(too_long("data", MAX_DATA_BYTES))
-    kind = secret["type"]
-    if kind == "kubernetes.io/service-account-token":
-        if not secret["metadata"].get("annotations", {}).get(_ACCOUNT_NAME):
-            errors.append(required(f"metadata.annotations[{_ACCOUNT_NAME}]"))
-    elif kind in _DOCKER_CONFIGS:
-        errors += _docker_config_errors(data, _DOCKER_CONFIGS[kind])
-    else:
-        errors += [required(f"data[{key}]") for key in _missing_keys(kind, data)]
-    return errors
-
-
-def _missing_keys(kind: str, data: Mapping[str, str]) -> Iterable[str]:
-    match kind:
-        case "kubernetes.io/basic-auth":
-            return () if "username" in data or "password" in data else ("username", "password")
-        case "kubernetes.io/ssh-auth":
-            return () if data.get("ssh-privatekey") else ("ssh-privatekey",)
-        case "kubernetes.io/tls":
-            return [key for key in ("tls.crt", "tls.key") if key not in data]
-        case _:
-            return ()
-
-
-def _docker_config_errors(data: Mapping[str, str], key: str) -> list[FieldError]:
-    if key not in data:
-        return [required(f"data[{key}]")]
-    try:
-        config = json.loads(b64decode(data[key]))
-    except (ValueError, RecursionError) as error:
-        problem = str(error)
-    else:
-        if isinstance(config, dict) or config is None:
-            return []
-        problem = "the configuration is not an object"
-    return [invalid(f"data[{key}]", "<secret contents redacted>", problem)]
-
-
-def _prepare_secret_update(new: Document, old: Document) -> Document:
-    return new if new.get("type") else {**new, "type": old.get("type", "")}
-
-
-def _validate_secret_update(new: Document, old: Document) -> list[FieldError]:
-    return [
-        *metadata_update_errors(new["metadata"], old["metadata"]),
-        *immutable_errors(new["type"], old["type"], "type", shown=TypedString(new["type"])),
-        *immutable_data_errors(new, old, ("data",)),
-        *_validate_secret(new),
-    ]
-
-
-def _secret_fields(secret: Document) -> Mapping[str, str]:
-    return {**metadata_fields(secret), "type": secret.get("type", "")}
 
 
 KIND = Kind(
     resource=Resource("", "v1", "secrets", "Secret"),
     definition="core.v1.Secret",
     strategy=Strategy(
-        default=_default_secret,
-        validate_create=_validate_secret,
-        prepare_update=_prepare_secret_update,
-        validate_update=_validate_secret_update,
+        default=_default,
+        validate_create=_validate,
+        prepare_update=_prepare_update,
+        validate_update=_validate_update,
         warnings=Warnings.always(secret_warnings),
-        fields=_secret_fields,
+        fields=_fields,
     ),
     cells=_cells,
 )

@@ -1,4 +1,4 @@
-"""The rules of service accounts.
+"""ServiceAccount: the identity of pods.
 
 Upstream: pkg/registry/core/serviceaccount/strategy.go
 """
@@ -26,38 +26,38 @@ def _default(document: Document) -> Document:
 
 
 def _prepare_create(account: Document) -> Document:
-    """Secrets are of the account's own namespace, so that nothing but their names matters."""
+    """Reduces references to secrets to their names, since secrets are in the account's own namespace."""
     if "secrets" not in account:
         return account
     names = [{"name": each["name"]} if each.get("name") else {} for each in account["secrets"]]
     return {**account, "secrets": names}
 
 
-def _prepare_update(new: Document, _old: Document) -> Document:
-    return _prepare_create(new)
-
-
 def _validate(account: Document) -> list[FieldError]:
     return metadata_errors(account["metadata"])
+
+
+def _prepare_update(new: Document, _old: Document) -> Document:
+    return _prepare_create(new)
 
 
 def _validate_update(new: Document, old: Document) -> list[FieldError]:
     return metadata_update_errors(new["metadata"], old["metadata"]) + _validate(new)
 
 
-def _cells(document: Document, age: Age) -> list[Any]:
-    """Name, secrets, age."""
-    return [name_of(document), len(document.get("secrets") or ()), created(document, age)]
-
-
 def service_account_warnings(document: Document) -> list[str]:
-    """About a new ServiceAccount."""
+    """Warns about the deprecated annotation of a new ServiceAccount."""
     return [_PREFER_NAMESPACES] if _MOUNTABLE in document["metadata"].get("annotations", {}) else []
 
 
 def service_account_change_warnings(new: Document, old: Document) -> list[str]:
-    """About a changed ServiceAccount, if it did not have the annotation before."""
+    """Warns about the deprecated annotation of a changed ServiceAccount if the update adds it."""
     return [] if service_account_warnings(old) else service_account_warnings(new)
+
+
+def _cells(document: Document, age: Age) -> list[Any]:
+    """Cells: name, secrets, age."""
+    return [name_of(document), len(document.get("secrets") or ()), created(document, age)]
 
 
 KIND = Kind(

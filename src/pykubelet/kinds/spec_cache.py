@@ -1,9 +1,8 @@
-"""What was made of a document is remembered for the next one like it.
+"""Caches defaults and validation results of repeated specs.
 
-Most pods have relatives: a set or a job makes them all from one spec. What the API server works out for the first of a
-family (its defaults, its faults, its fields) holds for the others. A family is known by its text: making that costs a
-tenth of working out what is remembered, and tells 1 from true and 1.0. Only what comes a second time is remembered:
-to keep what never comes again would cost an eighth of a pod's creation.
+Pods of one ReplicaSet or Job share their spec, so the work is done for the first two and reused. The key is the spec's
+JSON text, which also distinguishes 1, 1.0 and true; making it costs a tenth of the cached work. A result is kept when
+its spec appears for the second time, because keeping results of unique specs would cost an eighth of a pod's creation.
 """
 
 from collections.abc import Callable, Hashable
@@ -15,19 +14,19 @@ T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
 
-# The newest families; documents that are larger than this have none. So a cache has a few MB at most.
+# The number of results kept, and the largest spec that is cached: a cache takes a few MB at most.
 REMEMBERED, LARGEST_BYTES = 64, 16 * 1024
 
 
 class SpecCache(Generic[T]):
-    """Results by the text of what they were made of. They are shared, so nobody may change them."""
+    """Results by the JSON text of the spec they were computed from. Results are shared: do not modify them."""
 
     def __init__(self) -> None:
         self._results: dict[tuple[bytes, Hashable], T] = {}
         self._seen: dict[int, None] = {}
 
     def of(self, document: Document, make: Callable[[], T], *, also: Hashable = None) -> T:
-        """What `make` gives, or gave for an equal document; `also` is what else the result depends on."""
+        """Returns `make(...)`, or its cached result for an equal document; `also` is what else the result depends on."""
         key = (encode(document), also)
         known = self._results.get(key)
         if known is not None:

@@ -1,6 +1,6 @@
-"""The rules of StatefulSets.
+"""StatefulSet: pods with stable names and volumes.
 
-Upstream: pkg/registry/apps/statefulset/strategy.go, pkg/apis/apps/v1/defaults.go and conversion.go,
+Upstream: pkg/registry/apps/statefulset/strategy.go, pkg/apis/apps/v1/defaults.go, pkg/apis/apps/v1/conversion.go,
 pkg/apis/apps/validation/validation.go
 """
 
@@ -107,13 +107,8 @@ def _prepare_create(document: Document) -> Document:
     return _without_max_unavailable(_without_status(document))
 
 
-def _prepare_update(new: Document, old: Document) -> Document:
-    in_use = "maxUnavailable" in old["spec"]["updateStrategy"].get("rollingUpdate", {})
-    return keep_status(new if in_use else _without_max_unavailable(new), old)
-
-
 def _without_max_unavailable(document: Document) -> Document:
-    """The document without a field that 1.34 keeps only where it stands already."""
+    """The document without maxUnavailable, which 1.34 keeps only in objects that have it already."""
     spec = document["spec"]
     rolling = spec["updateStrategy"].get("rollingUpdate", {})
     if "maxUnavailable" not in rolling:
@@ -125,20 +120,6 @@ def _without_max_unavailable(document: Document) -> Document:
 def _validate_create(document: Document) -> list[FieldError]:
     errors = metadata_errors(document["metadata"], name_rule=dns1123_label_errors)
     return errors + _spec_errors(document["spec"], "spec", is_new=True, check_template=True)
-
-
-def _validate_update(new: Document, old: Document) -> list[FieldError]:
-    # A template that was bad before, under looser rules, must not be in the way of other changes.
-    was_good = not _spec_errors(old["spec"], "spec", is_new=False, check_template=True)
-    errors = metadata_update_errors(new["metadata"], old["metadata"])
-    errors += _spec_errors(new["spec"], "spec", is_new=False, check_template=was_good)
-    if _immutable_part(new["spec"]) != _immutable_part(old["spec"]):
-        errors.append(forbidden("spec", _IMMUTABLE_DETAIL))
-    return errors
-
-
-def _immutable_part(spec: Document) -> Document:
-    return {name: value for name, value in spec.items() if name not in _MUTABLE}
 
 
 def _spec_errors(spec: Document, path: str, *, is_new: bool, check_template: bool) -> list[FieldError]:
@@ -204,12 +185,12 @@ def _selected_template_errors(spec: Document, path: str, *, check_template: bool
         errors += label_mismatch_errors(parsed, template, at)
     if check_template:
         errors += pod_template_errors(template, at)
-    # Upstream looks at labels and annotations once more.
+    # Upstream validates labels and annotations again.
     return errors + template_metadata_errors(template, at)
 
 
 def _completed_template(spec: Document) -> Document:
-    """The template as the controller will use it: with its claims as volumes, and with names that it gives itself."""
+    """The template as the controller uses it: with the claims as volumes and generated names."""
     pod = {name: value for name, value in spec["template"]["spec"].items() if name not in {"subdomain", "hostname"}}
     claims = {claim["metadata"].get("name", "") for claim in spec.get("volumeClaimTemplates", ())}
     if claims:
@@ -222,6 +203,25 @@ def _claim_volume(name: str) -> Document:
     return {"name": name, "persistentVolumeClaim": {"claimName": name}}
 
 
+def _prepare_update(new: Document, old: Document) -> Document:
+    in_use = "maxUnavailable" in old["spec"]["updateStrategy"].get("rollingUpdate", {})
+    return keep_status(new if in_use else _without_max_unavailable(new), old)
+
+
+def _validate_update(new: Document, old: Document) -> list[FieldError]:
+    # A template that became invalid under stricter rules must not block other changes.
+    was_good = not _spec_errors(old["spec"], "spec", is_new=False, check_template=True)
+    errors = metadata_update_errors(new["metadata"], old["metadata"])
+    errors += _spec_errors(new["spec"], "spec", is_new=False, check_template=was_good)
+    if _immutable_part(new["spec"]) != _immutable_part(old["spec"]):
+        errors.append(forbidden("spec", _IMMUTABLE_DETAIL))
+    return errors
+
+
+def _immutable_part(spec: Document) -> Document:
+    return {name: value for name, value in spec.items() if name not in _MUTABLE}
+
+
 def _validate_status(new: Document, old: Document) -> list[FieldError]:
     status = new.get("status", {})
     return [
@@ -232,21 +232,9 @@ def _validate_status(new: Document, old: Document) -> list[FieldError]:
     ]
 
 
-def _cells(document: Document, age: Age) -> list[Any]:
-    """Name, ready, age, containers, images."""
-    spec, status = at(document, "spec"), at(document, "status")
-    ready = f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 0)}"
-    return [name_of(document), ready, created(document, age), *container_cells(spec.get("template", {}))]
-
-
 def stateful_set_warnings(document: Document) -> list[str]:
-    """About a new StatefulSet."""
+    """Warns about a new StatefulSet."""
     return template_warnings(document["spec"]["template"], "spec.template") + _set_warnings(document["spec"], "")
-
-
-def stateful_set_change_warnings(new: Document, old: Document) -> list[str]:
-    """About a changed StatefulSet; paths into its claims are upstream's own here."""
-    return template_change_warnings(new, old) + _set_warnings(new["spec"], ".Spec")
 
 
 def _set_warnings(spec: Document, step: str) -> list[str]:
@@ -256,6 +244,18 @@ def _set_warnings(spec: Document, step: str) -> list[str]:
         for warning in claim_spec_warnings(claim.get("spec", {}), f"spec.volumeClaimTemplates[{index}]{step}")
     ]
     return [*warnings, _KEEPS_ALL] if spec.get("revisionHistoryLimit", 0) < 0 else warnings
+
+
+def stateful_set_change_warnings(new: Document, old: Document) -> list[str]:
+    """Warns about a changed StatefulSet; the paths into its claim templates are upstream's."""
+    return template_change_warnings(new, old) + _set_warnings(new["spec"], ".Spec")
+
+
+def _cells(document: Document, age: Age) -> list[Any]:
+    """Cells: name, ready, age, containers, images."""
+    spec, status = at(document, "spec"), at(document, "status")
+    ready = f"{status.get('readyReplicas', 0)}/{spec.get('replicas', 0)}"
+    return [name_of(document), ready, created(document, age), *container_cells(spec.get("template", {}))]
 
 
 KIND = Kind(

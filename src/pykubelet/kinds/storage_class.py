@@ -1,4 +1,4 @@
-"""The rules of StorageClasses.
+"""StorageClass: how volumes are provisioned.
 
 Upstream: pkg/registry/storage/storageclass/strategy.go, pkg/apis/storage/v1/defaults.go,
 pkg/apis/storage/validation/validation.go
@@ -57,15 +57,6 @@ def _validate_create(document: Document) -> list[FieldError]:
     return errors + _topologies_errors(document.get("allowedTopologies", ()), "allowedTopologies")
 
 
-def _validate_update(new: Document, old: Document) -> list[FieldError]:
-    errors = _validate_create(new) + metadata_update_errors(new["metadata"], old["metadata"])
-    errors += [
-        forbidden(name, f"updates to {name} are forbidden.") for name in _FIXED if new.get(name) != old.get(name)
-    ]
-    after, before = new["volumeBindingMode"], old["volumeBindingMode"]
-    return errors + immutable_errors(after, before, "volumeBindingMode", shown=TypedString(after))
-
-
 def _parameters_errors(parameters: dict[str, str], path: str) -> list[FieldError]:
     if len(parameters) > _MAX_PARAMETERS:
         return [too_long(path, _MAX_PARAMETERS)]
@@ -77,7 +68,7 @@ def _parameters_errors(parameters: dict[str, str], path: str) -> list[FieldError
 
 def _topologies_errors(terms: Sequence[Document], path: str) -> list[FieldError]:
     errors: list[FieldError] = []
-    # Upstream's list of terms starts with as many empty ones, so an empty term is always a duplicate.
+    # Upstream's list of terms starts with empty ones, so an empty term is always a duplicate.
     seen: list[dict[str, set[str]]] = [{} for _ in terms]
     for index, term in enumerate(terms):
         at = f"{path}[{index}].matchLabelExpressions"
@@ -101,8 +92,27 @@ def _requirement_errors(key: str, values: Sequence[str], path: str) -> list[Fiel
     return errors + label_name_errors(key, f"{path}.key")
 
 
+def _validate_update(new: Document, old: Document) -> list[FieldError]:
+    errors = _validate_create(new) + metadata_update_errors(new["metadata"], old["metadata"])
+    errors += [
+        forbidden(name, f"updates to {name} are forbidden.") for name in _FIXED if new.get(name) != old.get(name)
+    ]
+    after, before = new["volumeBindingMode"], old["volumeBindingMode"]
+    return errors + immutable_errors(after, before, "volumeBindingMode", shown=TypedString(after))
+
+
+def storage_class_warnings(document: Document) -> list[str]:
+    """Warns about deprecated labels in the allowed topologies."""
+    return [
+        f"allowedTopologies[{index}].matchLabelExpressions[{place}].key: {said}"
+        for index, term in enumerate(document.get("allowedTopologies", ()))
+        for place, expression in enumerate(term.get("matchLabelExpressions", ()))
+        if (said := DEPRECATED_LABELS.get(expression.get("key", "")))
+    ]
+
+
 def _cells(document: Document, age: Age) -> list[Any]:
-    """Name, provisioner, reclaim policy, volume binding mode, allow volume expansion, age."""
+    """Cells: name, provisioner, reclaim policy, volume binding mode, allow volume expansion, age."""
     annotations = at(document, "metadata", "annotations")
     is_default = any(annotations.get(key) == "true" for key in _DEFAULT_CLASS)
     return [
@@ -112,16 +122,6 @@ def _cells(document: Document, age: Age) -> list[Any]:
         document.get("volumeBindingMode", "Immediate"),
         document.get("allowVolumeExpansion", False),
         created(document, age),
-    ]
-
-
-def storage_class_warnings(document: Document) -> list[str]:
-    """About a StorageClass."""
-    return [
-        f"allowedTopologies[{index}].matchLabelExpressions[{place}].key: {said}"
-        for index, term in enumerate(document.get("allowedTopologies", ()))
-        for place, expression in enumerate(term.get("matchLabelExpressions", ()))
-        if (said := DEPRECATED_LABELS.get(expression.get("key", "")))
     ]
 
 

@@ -1,1 +1,1 @@
-"""Objects as rows of a table, for people who read `kubectl get`; and objects as their metadata alone."""
+"""Objects as Tables, the form that `kubectl get` prints, and as PartialObjectMetadata."""

@@ -1,6 +1,4 @@
-"""The columns of a custom resource: its name, and what its definition wants printed.
-
-In: the printer columns of a version of a CustomResourceDefinition. Out: column definitions, and the cells of an object.
+"""The columns of a custom resource: its name, and the printer columns of its definition.
 
 Upstream: staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresource/tableconvertor/tableconvertor.go
 """
@@ -36,13 +34,13 @@ class CustomColumns:
     _paths: tuple[tuple[str, Callable[[list[Any]], list[Any]]], ...]
 
     def cells(self, document: Document, age: Age) -> list[Any]:
-        """The name and one cell per column; nothing (null) where there is no value of the column's type."""
+        """The name and one cell per column; null if there is no value of the column's type."""
         name = document.get("metadata", {}).get("name", "")
         return [name, *(_cell(type, path, document, age) for type, path in self._paths)]
 
 
 def custom_columns(printer_columns: Sequence[Document]) -> CustomColumns:
-    """The columns as a definition states them; its age alone if it states none. A path that is none ends the table."""
+    """Compiles the printer columns; only the age if there are none. An invalid path ends the table."""
     name, created = columns_of("")
     headers, paths = [name], []
     for each in printer_columns or [{**_AGE, "description": created["description"]}]:

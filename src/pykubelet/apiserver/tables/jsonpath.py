@@ -1,9 +1,9 @@
-"""kubectl's JSONPath: a path compiled once, then followed through documents.
+"""kubectl's JSONPath, compiled once and evaluated on documents.
 
-In: a path without its braces, such as `.status.conditions[?(@.type=="Ready")].status`. Out: the values it leads to.
-Fields, quoted keys, indexes, slices, unions, wildcards, descent (`..`) and filters; what is missing is no error.
+A path has no braces: `.status.conditions[?(@.type=="Ready")].status`. It supports fields, quoted keys, indexes, slices,
+unions, wildcards, recursive descent (`..`) and filters. A missing key is not an error.
 
-Upstream: staging/src/k8s.io/client-go/util/jsonpath (parser.go, jsonpath.go)
+Upstream: staging/src/k8s.io/client-go/util/jsonpath/parser.go, staging/src/k8s.io/client-go/util/jsonpath/jsonpath.go
 """
 
 import operator
@@ -35,12 +35,12 @@ _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 class JsonPathError(ValueError):
-    """The text is no path, or cannot be followed through this document."""
+    """The path is invalid, or cannot be evaluated on this document."""
 
 
 @lru_cache(maxsize=1024)
 def json_path(text: str) -> _Step:
-    """The path as a function from documents to the values found; JsonPathError if it is none."""
+    """Compiles a path into a function from documents to values; JsonPathError if it is invalid."""
     steps = _parse(text)
 
     def follow(values: Values) -> Values:
@@ -52,7 +52,7 @@ def json_path(text: str) -> _Step:
 
 
 def find(path: str, document: Any) -> Values:
-    """The values at a path, none if there are none; JsonPathError if an index or a comparison makes no sense."""
+    """The values at a path; JsonPathError if an index or a comparison is invalid."""
     return json_path(path)([document])
 
 
@@ -66,7 +66,7 @@ def _parse(text: str) -> tuple[_Step, ...]:
 
 
 def _next(text: str, at: int) -> tuple[Sequence[_Step], int]:
-    """The steps that stand at a position, and where the next ones stand."""
+    """The steps at a position of the text, and the position after them."""
     if text.startswith("[?(", at):
         match = _FILTER.match(text, at)
         if match is None:
@@ -126,7 +126,7 @@ def _parts(value: Any) -> Iterable[Any]:
 
 
 def _descend(values: Values) -> Values:
-    """Each value that holds others, outer ones first."""
+    """Yields every object and list within the values, outer ones first."""
     found: Values = []
     for value in values:
         if value and isinstance(value, dict | list):

@@ -1,12 +1,6 @@
-"""An object or a list as a Table: columns, and one row of cells per object.
+"""Converts an object or a list to a Table or to PartialObjectMetadata.
 
-In: a document, what is served, and whether rows carry whole objects, their metadata or nothing. Out: a Table.
-
-Upstream: asTable in staging/src/k8s.io/apiserver/pkg/endpoints/handlers/response.go, pkg/printers/tablegenerator.go
-
-An object reduced to its metadata: PartialObjectMetadata and its list.
-
-Upstream: asPartialObjectMetadata in staging/src/k8s.io/apiserver/pkg/endpoints/handlers/response.go
+Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/response.go, pkg/printers/tablegenerator.go
 """
 
 from collections.abc import Sequence
@@ -25,7 +19,7 @@ META_GROUP = "meta.k8s.io"
 
 
 def as_partial(document: Document, *, version: str = "v1") -> Document:
-    """One object as PartialObjectMetadata; a list is not acceptable. A Status stays what it is."""
+    """Converts an object to PartialObjectMetadata; a list is not acceptable. A Status is returned unchanged."""
     if _is_status(document):
         return document
     if "items" in document:
@@ -35,7 +29,7 @@ def as_partial(document: Document, *, version: str = "v1") -> Document:
 
 
 def as_partial_list(document: Document, *, version: str = "v1") -> Document:
-    """A list as PartialObjectMetadataList; a single object is not acceptable. A Status stays what it is."""
+    """Converts a list to PartialObjectMetadataList; an object is not acceptable. A Status is returned unchanged."""
     if _is_status(document):
         return document
     if "items" not in document:
@@ -69,9 +63,10 @@ _NEVER = "0001-01-01T00:00:00Z"
 def as_table(
     document: Document, served: Kind, *, include: str, now: datetime, headers: bool = True, version: str = "v1"
 ) -> Document:
-    """The Table of an object or a list. A Status stays what it is.
+    """Converts an object or a list to a Table; a Status is returned unchanged.
 
-    A watch wants one per event, and columns (`headers`) only with the first. BadRequest for an unknown `include`.
+    A watch converts each event, with columns (`headers`) only for the first. Raises BadRequest for an unknown
+    `include`.
     """
     if include not in _INCLUDES:
         value = go_quote(include)
@@ -91,7 +86,7 @@ def as_table(
         "apiVersion": f"{META_GROUP}/{version}",
         "metadata": metadata if is_list else {"resourceVersion": metadata.get("resourceVersion", "")},
         "columnDefinitions": columns if headers else None,
-        # Go's nil: the plain table of kinds without columns of their own starts with no rows at all.
+        # The rows of the default table are a nil slice in Go until there is one.
         "rows": rows if rows or cells is not _default_cells else None,
     }
 
@@ -127,18 +122,18 @@ def _rows(
 
 
 def _ends_initial_events(item: Document) -> bool:
-    """A watcher must see this mark, whatever it wants included."""
+    """Whether this is the bookmark that ends the initial events; its metadata is always included."""
     return (item.get("metadata", {}).get("annotations") or {}).get(_INITIAL_EVENTS_END) == "true"
 
 
 def _default_cells(document: Document, _age: Age) -> list[Any]:
-    """Name and time of creation."""
+    """Cells: name and creation time."""
     metadata = document.get("metadata", {})
     created = metadata.get("creationTimestamp")
     return [metadata.get("name", ""), format_time(parse_time(created)) if created else _NEVER]
 
 
 def scale_cells(document: Document, age: Age) -> list[Any]:
-    """Name, desired, available, age: the scale subresource of anything."""
+    """Cells of the scale subresource: name, desired, available, age."""
     spec, status = at(document, "spec"), at(document, "status")
     return [name_of(document), spec.get("replicas", 0), status.get("replicas", 0), created(document, age)]

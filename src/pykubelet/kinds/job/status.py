@@ -1,10 +1,9 @@
-"""What the status of a Job must obey; controllers of other projects may write it too.
+"""Validation of a Job's status, which controllers of other projects may write too.
 
-A rule about a part of the status is asked only when that part changes, so that a status that broke it before can
-still be mended elsewhere, and one that a change of the spec has outdated can be caught up.
+A rule applies only if its part of the status changes, so that an invalid status can be repaired elsewhere and a status
+can follow a changed spec.
 
-Upstream: ValidateJobUpdateStatus in pkg/apis/batch/validation/validation.go, and getStatusValidationOptions in
-pkg/registry/batch/job/strategy.go
+Upstream: pkg/apis/batch/validation/validation.go, pkg/registry/batch/job/strategy.go
 """
 
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ _TERMINAL = ("Failed", "Complete", "FailureTarget")
 
 
 def validate_job_status(new: Document, old: Document) -> list[FieldError]:
-    """What is wrong with a job whose status was changed."""
+    """Validates a Job whose status changed."""
     step = _StatusChange(new["spec"], new.get("status", {}), old.get("status", {}))
     return [
         *metadata_update_errors(new["metadata"], old["metadata"]),
@@ -41,38 +40,38 @@ def validate_job_status(new: Document, old: Document) -> list[FieldError]:
 
 @dataclass(frozen=True)
 class _StatusChange:
-    """A job's spec, and its status after and before the change."""
+    """A Job's spec, and its status after and before the update."""
 
     spec: Document
     status: Document
     before: Document
 
     def changed(self, *names: str) -> bool:
-        """Whether one of these fields of the status changed."""
+        """Whether one of these status fields changed."""
         return any(self.status.get(name) != self.before.get(name) for name in names)
 
     def turned(self, *conditions: str) -> bool:
-        """Whether one of these conditions became true, or stopped to be."""
+        """Whether one of these conditions became true or false."""
         return any((kind in self.true) != (kind in self.was_true) for kind in conditions)
 
     @cached_property
     def true(self) -> frozenset[str]:
-        """The types of the conditions that hold."""
+        """The types of the conditions that are true."""
         return _with_status(self.status, "True")
 
     @cached_property
     def was_true(self) -> frozenset[str]:
-        """The types of the conditions that held before."""
+        """The types of the conditions that were true before."""
         return _with_status(self.before, "True")
 
     @property
     def is_finished(self) -> bool:
-        """Whether the job is over."""
+        """Whether the Job is complete or failed."""
         return not self.true.isdisjoint({"Complete", "Failed"})
 
     @property
     def finish_turned(self) -> bool:
-        """Whether the job ended just now."""
+        """Whether this update finishes the Job."""
         return self.is_finished == self.was_true.isdisjoint({"Complete", "Failed"})
 
 
@@ -211,14 +210,14 @@ def _success_criteria_errors(step: _StatusChange) -> list[FieldError]:
 
 
 def _transition_errors(step: _StatusChange) -> list[FieldError]:
-    """What the new status takes back that the old one had said for good."""
+    """Validates that the new status keeps what is final in the old one."""
     spec, status, before = step.spec, step.status, step.before
     errors = [
         _condition_error(f"cannot disable the terminal {kind}=True condition")
         for kind in _TERMINAL
         if kind in step.was_true and kind not in step.true
     ]
-    # An indexed job with as many workers as completions may be scaled down, and its successes with it.
+    # An elastic indexed Job can be scaled down, and its successes with it.
     is_elastic = spec.get("completionMode") == INDEXED and spec.get("completions") == spec.get("parallelism")
     errors += [
         invalid(f"status.{name}", count, f"cannot decrease the {name} counter")

@@ -1,9 +1,10 @@
-"""The rules of Jobs.
+"""Job: its defaults, update rules, warnings and columns.
 
-A job's pods are found by labels that no one else has: its uid and its name. They are put into the template, and with
-the uid into the selector, unless the user chooses a selector.
+The labels `controller-uid` and `job-name` identify a Job's pods. The server adds them to the template, and the uid to
+the selector, unless the user sets a manual selector.
 
-Upstream: pkg/registry/batch/job/strategy.go, pkg/apis/batch/v1/defaults.go, pkg/apis/batch/validation/validation.go
+Upstream: pkg/registry/batch/job/strategy.go, pkg/apis/batch/v1/defaults.go, pkg/apis/batch/validation/validation.go,
+pkg/api/job/warnings.go
 """
 
 from collections.abc import Mapping
@@ -44,7 +45,7 @@ CONTROLLER_UID, JOB_NAME = "batch.kubernetes.io/controller-uid", "batch.kubernet
 LEGACY_CONTROLLER_UID, LEGACY_JOB_NAME = "controller-uid", "job-name"
 _NO_BACKOFF_LIMIT = 2**31 - 1
 _BACKOFF_LIMIT = 6
-# What may still change in the template of a job that is suspended and has never run, besides node affinity.
+# Mutable fields of the template of a suspended Job that never started, besides node affinity.
 _SCHEDULING_FIELDS = ("nodeSelector", "tolerations", "schedulingGates")
 _without_status = without_status("batch.v1.JobStatus")
 _JOB_STATES = (
@@ -61,21 +62,6 @@ _TOO_MANY_INDEXES = (
     "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes might "
     "not be able to track completedIndexes when a big number of indexes fail"
 )
-
-
-def default_failure_policy(spec: Document) -> Document:
-    """The spec with every pattern of pod conditions complete."""
-    policy = spec.get("podFailurePolicy")
-    if policy is None or not policy.get("rules"):
-        return spec
-    return {**spec, "podFailurePolicy": {**policy, "rules": [_default_rule(rule) for rule in policy["rules"]]}}
-
-
-def _default_rule(rule: Document) -> Document:
-    if "onPodConditions" not in rule:
-        return rule
-    patterns = [{**pattern, "status": pattern["status"] or "True"} for pattern in rule["onPodConditions"]]
-    return {**rule, "onPodConditions": patterns}
 
 
 def _default(document: Document) -> Document:
@@ -97,12 +83,19 @@ def _default(document: Document) -> Document:
     return {**normal, "spec": filled}
 
 
-def _labelled(document: Document) -> Document:
-    """The job with its template's labels, if it has none; upstream does so whenever it reads a job."""
-    template_labels = document["spec"]["template"]["metadata"].get("labels")
-    if not template_labels or document["metadata"].get("labels"):
-        return document
-    return with_metadata(document, labels=template_labels)
+def default_failure_policy(spec: Document) -> Document:
+    """The spec with the defaults of its pod failure policy."""
+    policy = spec.get("podFailurePolicy")
+    if policy is None or not policy.get("rules"):
+        return spec
+    return {**spec, "podFailurePolicy": {**policy, "rules": [_default_rule(rule) for rule in policy["rules"]]}}
+
+
+def _default_rule(rule: Document) -> Document:
+    if "onPodConditions" not in rule:
+        return rule
+    patterns = [{**pattern, "status": pattern["status"] or "True"} for pattern in rule["onPodConditions"]]
+    return {**rule, "onPodConditions": patterns}
 
 
 def _prepare_create(document: Document) -> Document:
@@ -131,25 +124,16 @@ def _own_labels(metadata: Document) -> dict[str, str]:
     return {LEGACY_CONTROLLER_UID: uid, LEGACY_JOB_NAME: name, CONTROLLER_UID: uid, JOB_NAME: name}
 
 
-def _prepare_update(new: Document, old: Document) -> Document:
-    return _labelled(keep_status(new, old))
-
-
-def _prepare_status(new: Document, old: Document) -> Document:
-    return _labelled(keep_spec(new, old))
+def _labelled(document: Document) -> Document:
+    """The Job with the labels of its template if it has none; upstream does so whenever it decodes a Job."""
+    template_labels = document["spec"]["template"]["metadata"].get("labels")
+    if not template_labels or document["metadata"].get("labels"):
+        return document
+    return with_metadata(document, labels=template_labels)
 
 
 def _validate_create(document: Document) -> list[FieldError]:
     return _job_errors(document)
-
-
-def _validate_update(new: Document, old: Document) -> list[FieldError]:
-    return [
-        *_job_errors(new),
-        *metadata_update_errors(new["metadata"], old["metadata"]),
-        *_selected_spec_errors(new["spec"]),
-        *_change_errors(new, old),
-    ]
 
 
 def _job_errors(document: Document) -> list[FieldError]:
@@ -157,7 +141,7 @@ def _job_errors(document: Document) -> list[FieldError]:
     errors = metadata_errors(metadata) + _generated_selector_errors(document) + _selected_spec_errors(spec)
     completions = spec.get("completions") or 0
     if spec["completionMode"] == INDEXED and completions > 0:
-        # The last pod's host name ends with the last index; where that is too long, no pod could be made.
+        # The host name of the last pod ends with the last index and must be a valid label.
         name = metadata.get("name", "")
         host = f"{name}-{completions - 1}"
         if dns1123_label_errors(host):
@@ -196,8 +180,21 @@ def _selected_spec_errors(spec: Document) -> list[FieldError]:
     return errors + label_mismatch_errors(parsed_selector(selector), spec["template"], "spec.template")
 
 
+def _prepare_update(new: Document, old: Document) -> Document:
+    return _labelled(keep_status(new, old))
+
+
+def _validate_update(new: Document, old: Document) -> list[FieldError]:
+    return [
+        *_job_errors(new),
+        *metadata_update_errors(new["metadata"], old["metadata"]),
+        *_selected_spec_errors(new["spec"]),
+        *_change_errors(new, old),
+    ]
+
+
 def _change_errors(new: Document, old: Document) -> list[FieldError]:
-    """Whether an update would change what is fixed while a job lives."""
+    """Validates that an update keeps the immutable fields."""
     after, before = new["spec"], old["spec"]
     return [
         *_completions_change_errors(after, before),
@@ -222,6 +219,35 @@ def _completions_change_errors(after: Document, before: Document) -> list[FieldE
     return [invalid("spec.completions", completions, "can only be modified in tandem with spec.parallelism")]
 
 
+def _template_change_errors(new: Document, old: Document) -> list[FieldError]:
+    after, before = new["spec"]["template"], old["spec"]["template"]
+    if old["spec"].get("suspend") and "startTime" not in old.get("status", {}):
+        before = _with_scheduling_of(before, after)
+    if after == before:
+        return []
+    return immutable_errors(after, before, "spec.template", shown=internal_form(after, "core.PodTemplateSpec"))
+
+
+def _with_scheduling_of(before: Document, after: Document) -> Document:
+    """The old template with the mutable fields of a suspended Job from the new one."""
+    metadata = before["metadata"] | {name: after["metadata"].get(name) for name in ("labels", "annotations")}
+    spec = before["spec"] | {name: after["spec"].get(name) for name in _SCHEDULING_FIELDS}
+    spec["affinity"] = _affinity(before["spec"].get("affinity"), after["spec"].get("affinity"))
+    return {**before, "metadata": _without_nulls(metadata), "spec": _without_nulls(spec)}
+
+
+def _affinity(before: Document | None, after: Document | None) -> Document | None:
+    """The old affinity with the new node affinity."""
+    others = {name: value for name, value in (before or {}).items() if name != "nodeAffinity"}
+    if after is None:
+        return others or None
+    return others | ({"nodeAffinity": after["nodeAffinity"]} if "nodeAffinity" in after else {})
+
+
+def _without_nulls(document: Document) -> Document:
+    return {name: value for name, value in document.items() if value is not None}
+
+
 def _text_change_errors(after: Document, before: Document, name: str) -> list[FieldError]:
     value = after.get(name)
     return immutable_errors(
@@ -235,33 +261,29 @@ def _policy_change_errors(after: Document, before: Document, name: str, kind: st
     return immutable_errors(value, before.get(name), f"spec.{name}", shown=shown)
 
 
-def _template_change_errors(new: Document, old: Document) -> list[FieldError]:
-    after, before = new["spec"]["template"], old["spec"]["template"]
-    if old["spec"].get("suspend") and "startTime" not in old.get("status", {}):
-        before = _with_scheduling_of(before, after)
-    if after == before:
-        return []
-    return immutable_errors(after, before, "spec.template", shown=internal_form(after, "core.PodTemplateSpec"))
+def _prepare_status(new: Document, old: Document) -> Document:
+    return _labelled(keep_spec(new, old))
 
 
-def _with_scheduling_of(before: Document, after: Document) -> Document:
-    """The old template with what a suspended job may change taken from the new one."""
-    metadata = before["metadata"] | {name: after["metadata"].get(name) for name in ("labels", "annotations")}
-    spec = before["spec"] | {name: after["spec"].get(name) for name in _SCHEDULING_FIELDS}
-    spec["affinity"] = _affinity(before["spec"].get("affinity"), after["spec"].get("affinity"))
-    return {**before, "metadata": _without_nulls(metadata), "spec": _without_nulls(spec)}
+def job_warnings(document: Document) -> list[str]:
+    """Warns about a new Job."""
+    return name_warnings(document) + job_spec_warnings(document["spec"], "spec")
 
 
-def _affinity(before: Document | None, after: Document | None) -> Document | None:
-    """The old affinity with the new one's for nodes."""
-    others = {name: value for name, value in (before or {}).items() if name != "nodeAffinity"}
-    if after is None:
-        return others or None
-    return others | ({"nodeAffinity": after["nodeAffinity"]} if "nodeAffinity" in after else {})
+def job_spec_warnings(spec: Document, path: str) -> list[str]:
+    """Warns about the spec of a Job or of a CronJob's template."""
+    warnings = template_warnings(spec["template"], f"{path}.template")
+    is_large = spec.get("completions", 0) > _MANY_COMPLETIONS and spec.get("parallelism", 0) > _MUCH_PARALLELISM
+    return (
+        [f"{path}: {_TOO_MANY_INDEXES}", *warnings]
+        if is_large and spec.get("completionMode") == "Indexed"
+        else warnings
+    )
 
 
-def _without_nulls(document: Document) -> Document:
-    return {name: value for name, value in document.items() if value is not None}
+def job_change_warnings(new: Document, old: Document) -> list[str]:
+    """Warns about a changed Job."""
+    return job_spec_warnings(new["spec"], "spec") if generation_changed(new, old) else []
 
 
 def _fields(document: Document) -> Mapping[str, str]:
@@ -269,7 +291,7 @@ def _fields(document: Document) -> Mapping[str, str]:
 
 
 def _cells(document: Document, age: Age) -> list[Any]:
-    """Name, status, completions, duration, age, containers, images, selector."""
+    """Cells: name, status, completions, duration, age, containers, images, selector."""
     spec = at(document, "spec")
     return [
         name_of(document),
@@ -282,21 +304,21 @@ def _cells(document: Document, age: Age) -> list[Any]:
     ]
 
 
-def _completions(spec: Document, succeeded: int) -> str:
-    if (wanted := spec.get("completions")) is not None:
-        return f"{succeeded}/{wanted}"
-    parallelism = spec.get("parallelism") or 0
-    return f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
-
-
 def _job_state(document: Document) -> str:
     conditions = at(document, "status").get("conditions") or ()
-    # The first of a type counts.
+    # The first condition of a type wins.
     states = {each.get("type"): each.get("status") for each in reversed(conditions)}
     for type, state in _JOB_STATES:
         if states.get(type) == "True" if type else at(document, "metadata").get("deletionTimestamp"):
             return state
     return "Running"
+
+
+def _completions(spec: Document, succeeded: int) -> str:
+    if (wanted := spec.get("completions")) is not None:
+        return f"{succeeded}/{wanted}"
+    parallelism = spec.get("parallelism") or 0
+    return f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
 
 
 def _job_duration(status: Document, age: Age) -> str:
@@ -306,26 +328,6 @@ def _job_duration(status: Document, age: Age) -> str:
     if not completed:
         return age(started)
     return human_duration((parse_time(completed) - parse_time(started)).total_seconds())
-
-
-def job_warnings(document: Document) -> list[str]:
-    """About a new Job."""
-    return name_warnings(document) + job_spec_warnings(document["spec"], "spec")
-
-
-def job_change_warnings(new: Document, old: Document) -> list[str]:
-    """About a changed Job."""
-    return job_spec_warnings(new["spec"], "spec") if generation_changed(new, old) else []
-
-
-def job_spec_warnings(spec: Document, path: str) -> list[str]:
-    warnings = template_warnings(spec["template"], f"{path}.template")
-    is_large = spec.get("completions", 0) > _MANY_COMPLETIONS and spec.get("parallelism", 0) > _MUCH_PARALLELISM
-    return (
-        [f"{path}: {_TOO_MANY_INDEXES}", *warnings]
-        if is_large and spec.get("completionMode") == "Indexed"
-        else warnings
-    )
 
 
 KIND = Kind(

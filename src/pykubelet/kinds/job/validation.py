@@ -1,20 +1,8 @@
-"""Complaints about what a job says of failed pods, and of when it has succeeded.
+"""Validation of a Job's spec, alone or in a CronJob's template, and of sets of completion indexes.
 
-Upstream: validatePodFailurePolicy and validateSuccessPolicy in pkg/apis/batch/validation/validation.go
+The pod template must have its defaults. Indexes are increasing numbers and ranges, such as `1,3-5,7`.
 
-Complaints about the spec of a job, on its own or in a cron job's template.
-
-In: a spec whose template went through `default_pod_template_spec`. Out: complaints in the API server's order.
-
-Upstream: validateJobSpec in pkg/apis/batch/validation/validation.go
-
-Sets of a job's indexes as text: increasing numbers and ranges such as `1,3-5,7`.
-
-In: the text and the number of completions, which every index must be below. Out: what they hold; IndexesError with
-Kubernetes' own message if the text is something else.
-
-Upstream: validateIndexesFormat, parseIndexInterval and validateFailedIndexesNotOverlapCompleted in
-pkg/apis/batch/validation/validation.go
+Upstream: pkg/apis/batch/validation/validation.go
 """
 
 import re
@@ -61,7 +49,7 @@ _COUNTS = (
 )
 _HTTP_PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 _MAX_MANAGED_BY_BYTES = 63
-# These bound the length of the texts that name a job's indexes.
+# These limits bound the length of completedIndexes and failedIndexes.
 _MAX_PARALLELISM = 100_000
 _MAX_FAILED_INDEXES = 100_000
 _MANY_COMPLETIONS = 100_000
@@ -70,11 +58,11 @@ _MAX_FAILED_INDEXES_OF_MANY = 10_000
 
 
 class IndexesError(ValueError):
-    """The text is no set of indexes; the message is Kubernetes' own."""
+    """The text is not a set of indexes; the message is Kubernetes' own."""
 
 
 def indexes_count(text: str, completions: int) -> int:
-    """How many indexes the text names; IndexesError if it is none, or not in order."""
+    """Counts the indexes of a set; IndexesError if the text is invalid or not in order."""
     total, last = 0, -1
     for number, part in enumerate(text.split(",") if text else ()):
         first, end = _interval(part, completions)
@@ -86,7 +74,7 @@ def indexes_count(text: str, completions: int) -> int:
 
 
 def overlap(one: str, other: str, completions: int) -> int | None:
-    """The first index that both sets name; parts that are none are passed over."""
+    """The first index that is in both sets; invalid parts are skipped."""
     ours, theirs = _good_intervals(one, completions), _good_intervals(other, completions)
     left, right = 0, 0
     while left < len(ours) and right < len(theirs):
@@ -134,7 +122,7 @@ def _index(text: str, completions: int) -> int:
 
 
 def failure_policy_errors(spec: Document, path: str) -> list[FieldError]:
-    """What is wrong with the pod failure policy of a job's spec."""
+    """Validates the pod failure policy."""
     rules = spec["podFailurePolicy"].get("rules", ())
     errors = [too_many(f"{path}.rules", len(rules), _MAX_RULES)] if len(rules) > _MAX_RULES else []
     pod = spec["template"]["spec"]
@@ -147,7 +135,7 @@ def failure_policy_errors(spec: Document, path: str) -> list[FieldError]:
 
 
 def success_policy_errors(spec: Document, path: str) -> list[FieldError]:
-    """What is wrong with the success policy of an indexed job's spec."""
+    """Validates the success policy of an indexed Job."""
     rules = spec["successPolicy"].get("rules", ())
     errors: list[FieldError] = []
     if not rules:
@@ -156,7 +144,7 @@ def success_policy_errors(spec: Document, path: str) -> list[FieldError]:
     if len(rules) > _MAX_RULES:
         errors.append(too_many(f"{path}.rules", len(rules), _MAX_RULES))
     for index, rule in enumerate(rules):
-        # An indexed job without completions has a complaint of its own.
+        # An indexed Job without completions is reported elsewhere.
         errors += _success_rule_errors(rule, spec.get("completions", 0), f"{path}.rules[{index}]")
     return errors
 
@@ -248,12 +236,12 @@ def _success_rule_errors(rule: Document, completions: int, path: str) -> list[Fi
 
 
 def _choices(values: tuple[str, ...]) -> str:
-    """The values as Go prints a list of quoted texts."""
+    """The values as Go prints a list of quoted strings."""
     return "[" + " ".join(f'"{value}"' for value in values) + "]"
 
 
 def job_spec_errors(spec: Document, path: str) -> list[FieldError]:
-    """What is wrong with the spec, its selector left out."""
+    """Validates the spec without its selector."""
     errors: list[FieldError] = []
     for name in _COUNTS:
         if (count := spec.get(name)) is not None:
@@ -280,7 +268,7 @@ def _managed_by_errors(manager: str, path: str) -> list[FieldError]:
 
 
 def domain_prefixed_path_errors(value: str, path: str) -> list[FieldError]:
-    """Whether the value is a domain, a slash and a path, such as `acme.io/foo`."""
+    """Validates a domain, a slash and a path, such as `acme.io/foo`."""
     if not value:
         return [required(path)]
     domain, _, rest = value.partition("/")

@@ -1,8 +1,6 @@
-"""A pod as a row: how many containers are ready, what it is at, how often and when it was restarted.
+"""The table row of a pod: ready containers, status, restarts, and the conditions of the row.
 
-In: a pod's document. Out: its cells, and the conditions of its row.
-
-Upstream: printPod in pkg/printers/internalversion/printers.go
+Upstream: pkg/printers/internalversion/printers.go
 """
 
 from collections.abc import Sequence
@@ -23,7 +21,7 @@ _NOTHING: Document = {}
 
 @dataclass(slots=True)
 class _Restarts:
-    """How many, and when the last one was; times compare as text, as the server writes them all alike."""
+    """The number of restarts and the time of the last one; times compare as text because all have one format."""
 
     count: int = 0
     last: str = ""
@@ -40,7 +38,7 @@ class _Restarts:
 
 @dataclass(slots=True)
 class _Progress:
-    """What the containers' statuses add up to."""
+    """The sums over the statuses of the containers."""
 
     reason: str
     ready: int = 0
@@ -48,7 +46,7 @@ class _Progress:
 
 
 def pod_cells(pod: Document, age: Age) -> list[Any]:
-    """Name, ready, status, restarts, age, IP, node, nominated node, readiness gates."""
+    """Cells: name, ready, status, restarts, age, IP, node, nominated node, readiness gates."""
     metadata, spec, status = pod.get("metadata", _NOTHING), pod.get("spec", _NOTHING), pod.get("status", _NOTHING)
     inits = spec.get("initContainers", ())
     sidecars = {each.get("name") for each in inits if each.get("restartPolicy") == "Always"}
@@ -69,7 +67,7 @@ def pod_cells(pod: Document, age: Age) -> list[Any]:
 
 
 def pod_conditions(pod: Document) -> list[Document] | None:
-    """What marks the row of a pod that is done."""
+    """The row conditions of a pod that has succeeded or failed."""
     phase = pod.get("status", _NOTHING).get("phase", "")
     message = _ROW_MESSAGES.get(phase)
     return [{"type": _COMPLETED, "status": "True", "reason": phase, "message": message}] if message else None
@@ -98,7 +96,7 @@ def _progress(status: Document, sidecars: set[str | None], init_count: int) -> _
         initializing = True
         break
     if not initializing or _is_true(conditions, "Initialized"):
-        # From now on only what still can restart counts.
+        # After initialization only containers that can still restart count.
         progress.restarts = of_sidecars
         _look_at_containers(status, progress)
     return progress
@@ -112,7 +110,7 @@ def _init_reason(state: Document, index: int, count: int) -> str:
 
 
 def _look_at_containers(status: Document, progress: _Progress) -> None:
-    """The first container that is not simply running says what the pod is at."""
+    """Takes the pod's status from the first container that is not simply running."""
     has_running = False
     for container in reversed(status.get("containerStatuses", ())):
         progress.restarts.add(container)

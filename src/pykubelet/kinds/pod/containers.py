@@ -1,17 +1,6 @@
-"""Complaints about containers: regular, init and ephemeral ones.
+"""Validation of containers (regular, init, ephemeral): environment, mounts, devices, ports, hooks.
 
-In: containers, and the parts of the pod they depend on. Out: complaints in the API server's order.
-
-Upstream: validateContainers, validateInitContainers, validateEphemeralContainers and validateContainerCommon in
-pkg/apis/core/validation/validation.go
-
-Complaints about where a container mounts volumes and maps devices.
-
-Upstream: ValidateVolumeMounts and ValidateVolumeDevices in pkg/apis/core/validation/validation.go
-
-Complaints about a container's environment: variables and where they come from.
-
-Upstream: ValidateEnv and ValidateEnvFrom in pkg/apis/core/validation/validation.go
+Upstream: pkg/apis/core/validation/validation.go
 """
 
 from collections.abc import Mapping, Sequence
@@ -77,7 +66,7 @@ _NOT_EPHEMERAL = (
 
 
 def env_errors(variables: Sequence[Document], path: str, *, relaxed_names: bool) -> list[FieldError]:
-    """What is wrong with the variables."""
+    """Validates the environment variables."""
     name_rule = _name_rule(relaxed_names=relaxed_names)
     errors: list[FieldError] = []
     for index, variable in enumerate(variables):
@@ -92,7 +81,7 @@ def env_errors(variables: Sequence[Document], path: str, *, relaxed_names: bool)
 
 
 def env_from_errors(sources: Sequence[Document], path: str, *, relaxed_names: bool) -> list[FieldError]:
-    """What is wrong with the objects whose every key becomes a variable."""
+    """Validates the sources of which every key becomes a variable."""
     name_rule = _name_rule(relaxed_names=relaxed_names)
     errors: list[FieldError] = []
     for index, source in enumerate(sources):
@@ -116,7 +105,7 @@ def _name_rule(*, relaxed_names: bool) -> NameRule:
 
 
 def _masked_name_errors(name: str) -> list[str]:
-    # Upstream checks these as if more characters could follow, so that a dash at the end goes through.
+    # Upstream validates these as prefixes, so a trailing dash is valid.
     masked = name[:-2] + "a" if len(name) > 1 and name.endswith("-") else name
     return dns1123_subdomain_errors(masked)
 
@@ -150,7 +139,7 @@ def _source_errors(kind: str, reference: Document, path: str) -> list[FieldError
 
 
 def mounts_errors(container: Document, volumes: Mapping[str, Document], path: str) -> list[FieldError]:
-    """What is wrong with the mounts; `volumes` are those without fault."""
+    """Validates the mounts; `volumes` are the valid volumes."""
     errors: list[FieldError] = []
     devices = {device.get("name", ""): device.get("devicePath", "") for device in container.get("volumeDevices", ())}
     seen: set[str] = set()
@@ -176,7 +165,7 @@ def mounts_errors(container: Document, volumes: Mapping[str, Document], path: st
 
 
 def devices_errors(container: Document, volumes: Mapping[str, Document], path: str) -> list[FieldError]:
-    """What is wrong with the devices; `volumes` are those without fault."""
+    """Validates the block devices; `volumes` are the valid volumes."""
     errors: list[FieldError] = []
     mounts = {mount.get("name", ""): mount.get("mountPath", "") for mount in container.get("volumeMounts", ())}
     names: set[str] = set()
@@ -237,7 +226,7 @@ def _device_name_errors(name: str, names: set[str], volumes: Mapping[str, Docume
 
 
 def _device_path_errors(target: str, targets: set[str], path: str) -> list[FieldError]:
-    """Complaints about one path; a good one goes into `targets`."""
+    """Validates one path, and adds a valid one to `targets`."""
     errors = [] if target else [required(path)]
     if target in targets:
         errors.append(invalid(path, target, "must be unique"))
@@ -250,7 +239,7 @@ def _device_path_errors(target: str, targets: set[str], path: str) -> list[Field
 
 @dataclass(frozen=True, slots=True)
 class PodParts:
-    """What the rules of a container need to know of its pod."""
+    """The parts of the pod that the rules of its containers depend on."""
 
     volumes: Mapping[str, Document]
     claim_names: AbstractSet[str]
@@ -262,7 +251,7 @@ class PodParts:
 
 
 def regular_containers_errors(containers: Sequence[Document], pod: PodParts, path: str) -> list[FieldError]:
-    """What is wrong with the regular containers, of which there must be one."""
+    """Validates the regular containers, of which one is required."""
     if not containers:
         return [required(path)]
     errors: list[FieldError] = []
@@ -282,7 +271,7 @@ def regular_containers_errors(containers: Sequence[Document], pod: PodParts, pat
 def init_containers_errors(
     containers: Sequence[Document], regular: Sequence[Document], pod: PodParts, path: str
 ) -> list[FieldError]:
-    """What is wrong with the init containers; only sidecars among them may be probed."""
+    """Validates the init containers; only sidecars may have probes."""
     errors: list[FieldError] = []
     names = {container.get("name", "") for container in regular}
     for index, container in enumerate(containers):
@@ -294,7 +283,7 @@ def init_containers_errors(
             errors.append(duplicate(f"{at}.name", name))
         elif name:
             names.add(name)
-        # Upstream looks at one container at a time here and calls it the first.
+        # Upstream validates one container at a time here, so its index is always 0.
         errors += _host_ports_errors([container], path)
         if policy == "Always":
             errors += _running_errors(container, pod, at)
@@ -310,7 +299,7 @@ def init_containers_errors(
 def ephemeral_containers_errors(
     containers: Sequence[Document], others: Sequence[Document], pod: PodParts, path: str
 ) -> list[FieldError]:
-    """What is wrong with the ephemeral containers; `others` are the regular and init ones."""
+    """Validates the ephemeral containers; `others` are the regular and init ones."""
     errors: list[FieldError] = []
     other_names = {container.get("name", "") for container in others}
     names = set(other_names)
@@ -335,7 +324,7 @@ def ephemeral_containers_errors(
 
 
 def image_space_errors(container: Document, path: str) -> list[FieldError]:
-    """Whether white space surrounds the image; templates may have it, pods may not."""
+    """Validates that no white space surrounds the image, which only templates may have."""
     image = container.get("image", "")
     if image == image.strip():
         return []
@@ -365,7 +354,7 @@ def _common_errors(container: Document, pod: PodParts, path: str) -> list[FieldE
 
 
 def _running_errors(container: Document, pod: PodParts, path: str) -> list[FieldError]:
-    """What is wrong with the hooks and probes of a container that runs as long as its pod."""
+    """Validates the hooks and probes of a container that runs as long as its pod."""
     zero_sleep, errors = pod.options.zero_sleep, list[FieldError]()
     if "lifecycle" in container:
         at = f"{path}.lifecycle"
@@ -394,7 +383,7 @@ def _ports_errors(ports: Sequence[Document], path: str) -> list[FieldError]:
 
 
 def _port_name_errors(name: str, names: set[str], path: str) -> list[FieldError]:
-    """Complaints about one name; a good one goes into `names`."""
+    """Validates one port name, and adds a valid one to `names`."""
     if not name:
         return []
     if found := port_name_errors(name):

@@ -1,31 +1,9 @@
-"""Defaults of a pod and of a pod template: what the API fills in when it reads one.
+"""Defaults of pods and pod templates: containers, probes, volumes, resources.
 
-In: a document whose fields have the right types, as a user wrote it. Out: a new one with Kubernetes' defaults, in the
-form in which Kubernetes writes it back; what is unchanged is shared with the input, which stays as it was. Defaulting
-a second time changes nothing. QuantityError if some quantity is none.
+The input is a document whose fields have the right types. The result is a new document in Kubernetes' normal form,
+which shares unchanged parts with the input. Defaulting is idempotent. Raises QuantityError for an invalid quantity.
 
-Upstream: SetObjectDefaults_Pod in pkg/apis/core/v1/zz_generated.defaults.go, pkg/apis/core/v1/defaults.go, and the
-conversions of pods in pkg/apis/core/v1/conversion.go
-
-Defaults of a volume: its kind, modes of files, details of storage systems.
-
-In: a volume in normal form. Out: the same with Kubernetes' defaults.
-
-Upstream: the SetDefaults functions of volumes in pkg/apis/core/v1/defaults.go, and what
-pkg/apis/core/v1/zz_generated.defaults.go fills in around them
-
-Defaults of a container: pull policy, probes, ports, references.
-
-In: a container of any kind in normal form. Out: the same with Kubernetes' defaults.
-
-Upstream: SetDefaults_Container, SetDefaults_Probe and SetDefaults_HTTPGetAction in pkg/apis/core/v1/defaults.go, and
-what pkg/apis/core/v1/zz_generated.defaults.go fills in around them
-
-When to pull an image that says nothing about it: Always for `latest`, said or implied.
-
-An image that is no valid reference has no tag, so it counts as not the latest.
-
-Upstream: SetDefaults_Container in pkg/apis/core/v1/defaults.go
+Upstream: pkg/apis/core/v1/defaults.go, pkg/apis/core/v1/zz_generated.defaults.go, pkg/apis/core/v1/conversion.go
 """
 
 from collections.abc import Callable, Mapping
@@ -49,17 +27,17 @@ _SPEC = {
     "terminationGracePeriodSeconds": 30,
     "schedulerName": "default-scheduler",
 }
-# Init containers stood in annotations once; kubelets of that time must not find them there.
+# Annotations that old kubelets read init containers from; the server removes them.
 _DROPPED_ANNOTATIONS = frozenset(
     f"pod.{stage}.kubernetes.io/{name}"
     for stage in ("alpha", "beta")
     for name in ("init-containers", "init-container-statuses")
 )
-_families = SpecCache[Document]()
+_cache = SpecCache[Document]()
 
 
 def default_pull_policy(image: str) -> str:
-    """The pull policy of a container that names none."""
+    """The default pull policy: Always for the tag `latest`, given or implied, else IfNotPresent."""
     try:
         return "Always" if parse_image_name(image).tag == LATEST else "IfNotPresent"
     except ValueError:
@@ -67,7 +45,7 @@ def default_pull_policy(image: str) -> str:
 
 
 def default_container(container: Document) -> Document:
-    """The container with everything that the API fills in, whatever kind of container it is."""
+    """The container with its defaults, for containers of every type."""
     result = {**_CONTAINER, "imagePullPolicy": default_pull_policy(container.get("image", "")), **container}
     for name in _PROBES:
         if name in result:
@@ -83,7 +61,7 @@ def default_container(container: Document) -> Document:
 
 
 def default_field_references(document: Document) -> Document:
-    """Something that may refer to a field of the pod, with this reference complete."""
+    """The object with the defaults of its `fieldRef`."""
     if "fieldRef" not in document:
         return document
     return {**document, "fieldRef": {"apiVersion": "v1", **document["fieldRef"]}}
@@ -105,14 +83,14 @@ def _variable(variable: Document) -> Document:
 
 
 def default_volume(volume: Document) -> Document:
-    """The volume with everything that the API fills in; one without any source is an empty directory."""
+    """The volume with its defaults; without a source it is an emptyDir."""
     if volume.keys() <= {"name"}:
         return {**volume, "emptyDir": {}}
     return {name: default_volume_source(name, source) for name, source in volume.items()}
 
 
 def default_volume_source(kind: str, source: Document) -> Document:
-    """The source of a volume, of this kind, with everything that the API fills in."""
+    """The volume source of this type with its defaults."""
     return _SOURCES[kind](source) if kind in _SOURCES else source
 
 
@@ -173,14 +151,14 @@ _SOURCES: Mapping[str, Callable[[Document], Document]] = {
 
 
 def default_pod(document: Document) -> Document:
-    """The pod with everything that the API fills in."""
+    """The pod with its defaults."""
     given = document.get("spec") or {}
-    spec = _families.of(given, lambda: _pod_spec(given))
+    spec = _cache.of(given, lambda: _pod_spec(given))
     return _whole(normal_form({**document, "spec": {}}, "core.v1.Pod"), spec)
 
 
 def default_patched_pod(document: Document, stored: Document) -> Document:
-    """The same for a pod that a patch made of a stored one: a spec that the patch did not touch has its defaults."""
+    """The patched pod with its defaults; skips the spec if the patch did not touch it."""
     spec: Document = stored["spec"]
     if document.get("spec") is not spec:
         return default_pod(document)
@@ -201,20 +179,20 @@ def _pod_spec(given: Document) -> Document:
     if "resources" in spec:
         spec["resources"] = _pod_level_resources(spec)
     spec.setdefault("enableServiceLinks", True)
-    # A negative period made sense to no kubelet; it counts as the shortest.
+    # A negative grace period counts as 1, as upstream.
     if spec["terminationGracePeriodSeconds"] < 0:
         spec["terminationGracePeriodSeconds"] = 1
     return spec
 
 
 def default_pod_template_spec(template: Document) -> Document:
-    """The template with what the API fills in; the rest is filled in when a pod is made of it."""
+    """The template with its defaults; the remaining ones are set when a pod is created from it."""
     normal = normal_form(template, "core.v1.PodTemplateSpec")
     return {**normal, "metadata": _metadata(normal["metadata"]), "spec": _spec(normal["spec"])}
 
 
 def _status(status: Document) -> Document:
-    """The status with one address and many addresses in agreement."""
+    """The status with `podIP` and `podIPs` in agreement."""
     address, addresses = status.get("podIP", ""), status.get("podIPs", [])
     if address and (not addresses or addresses[0]["ip"] != address):
         return {**status, "podIPs": [{"ip": address}]}
@@ -243,7 +221,7 @@ def _spec(normal: Document) -> Document:
 
 
 def _with_requests(containers: list[Document]) -> list[Document]:
-    """The containers with requests where there are limits."""
+    """The containers with missing requests set to the limits."""
     return [
         {**each, "resources": {**each["resources"], "requests": {**limits, **each["resources"].get("requests", {})}}}
         if (limits := each["resources"].get("limits"))
@@ -253,7 +231,7 @@ def _with_requests(containers: list[Document]) -> list[Document]:
 
 
 def _with_host_ports(container: Document) -> Document:
-    """The container with the ports of the host that it shares."""
+    """The container with its host ports, for a pod in the host network."""
     if "ports" not in container:
         return container
     ports = [
@@ -263,7 +241,7 @@ def _with_host_ports(container: Document) -> Document:
 
 
 def _pod_level_resources(spec: Document) -> Document:
-    """The resources of the whole pod, completed from those of its containers where they are set in part."""
+    """The pod-level resources, completed from those of the containers."""
     resources: Document = spec["resources"]
     requests, limits = resources.get("requests", {}), resources.get("limits", {})
     if not requests and not limits:

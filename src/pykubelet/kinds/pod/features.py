@@ -1,17 +1,10 @@
-"""Fields of a pod whose feature gates are off in 1.34: whoever sets them finds them gone.
+"""Feature gates of pods in 1.34: the fields that are dropped, and the options of validation.
 
-In: the spec of a pod or template after its defaults. Out: the same, or a new one without these fields.
+ContainerRestartRules, ContainerStopSignals, EnvFiles, HostnameOverride, ImageVolume, ClusterTrustBundleProjection and
+PodCertificateRequest are off. The kubelet validates static pods with every option off; the API server's options follow
+the feature gates.
 
-Upstream: DropDisabledPodFields and DropDisabledTemplateFields in pkg/api/pod/util.go, with the defaults of
-pkg/features/kube_features.go: ContainerRestartRules, ContainerStopSignals, EnvFiles, HostnameOverride, ImageVolume,
-ClusterTrustBundleProjection and PodCertificateRequest are off.
-
-What may differ between two validations of one pod: the switches.
-
-The kubelet validates static pods with every switch off, which is stricter in places and blinder in others than the API
-server, whose switches follow the feature gates of 1.34.
-
-Upstream: PodValidationOptions in pkg/apis/core/validation/validation.go, set in pkg/api/pod/util.go and
+Upstream: pkg/api/pod/util.go, pkg/features/kube_features.go, pkg/apis/core/validation/validation.go,
 pkg/registry/core/pod/strategy.go
 """
 
@@ -26,7 +19,7 @@ _PROJECTIONS = ("clusterTrustBundle", "podCertificate")
 
 @dataclass(frozen=True, slots=True)
 class PodValidationOptions:
-    """Each switch, when on, allows or checks what its name says; all off is the kubelet's view of a manifest."""
+    """Each option allows or checks what its name says; with all off, the kubelet validates a manifest."""
 
     resource_is_pod: bool = False
     relaxed_env_names: bool = False
@@ -54,7 +47,7 @@ API_SERVER_OPTIONS = PodValidationOptions(
 
 
 def without_disabled_fields(spec: Document) -> Document:
-    """The spec without what the server does not support."""
+    """The spec without the fields whose feature gate is off."""
     result = _without(spec, "hostnameOverride") if "hostnameOverride" in spec else spec
     volumes = spec.get("volumes", ())
     image_volumes = {volume["name"] for volume in volumes if "image" in volume}
@@ -101,7 +94,7 @@ def _variable(variable: Document) -> Document:
 
 
 def _replaced(document: Document, name: str, value: Any) -> Document:
-    """The document with a field replaced, or without it if nothing is left of it."""
+    """The document with a field replaced, or without the field if the new value is empty."""
     return {**document, name: value} if value else _without(document, name)
 
 

@@ -1,7 +1,8 @@
-"""Read the name of an image: where it lives, its tag and its digest.
+"""Parses image names: registry and repository, tag, digest.
 
-Text in, an `ImageName` out, or ValueError with the reason as Go words it.
-Upstream: pkg/util/parsers/parsers.go and github.com/distribution/reference
+Raises ValueError with the message of Go's parser.
+
+Upstream: pkg/util/parsers/parsers.go
 """
 
 import re
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from pykubelet.api.field_errors import go_quote
 
 LATEST = "latest"
-# Possessive throughout, so that no text makes the search look at a character many times.
+# Possessive quantifiers keep the search linear.
 _DOMAIN_PART = r"[a-zA-Z0-9]++(?:-++[a-zA-Z0-9]++)*+"
 _DOMAIN = rf"(?:{_DOMAIN_PART}(?:\.{_DOMAIN_PART})*+|\[[a-fA-F0-9:]+\])(?::[0-9]++)?+"
 _PATH_PART = r"[a-z0-9]++(?:(?:__|[._]|-++)[a-z0-9]++)*+"
@@ -26,7 +27,7 @@ _MAX_PATH_LENGTH = 255
 
 @dataclass(frozen=True, slots=True)
 class ImageName:
-    """A repository with its registry, and what to take of it; without a digest the tag is never empty."""
+    """An image's repository with its registry, tag and digest; without a digest the tag is never empty."""
 
     repository: str
     tag: str
@@ -34,7 +35,7 @@ class ImageName:
 
 
 def parse_image_name(text: str) -> ImageName:
-    """The parts of an image's name; a name with neither tag nor digest means `latest`."""
+    """Parses an image name; without tag and digest the tag is `latest`."""
     try:
         return _parse(text)
     except ValueError as error:
@@ -42,9 +43,9 @@ def parse_image_name(text: str) -> ImageName:
 
 
 def with_default_tag(text: str) -> str:
-    """The name as given, with `:latest` behind it if it has neither tag nor digest; ValueError if it is none."""
+    """The name with `:latest` appended if it has neither tag nor digest; ValueError if it is invalid."""
     name = parse_image_name(text)
-    # The name stays short, if it is: which registry that means is the runtime's business.
+    # A short name stays short: the runtime resolves its registry.
     return text if name.digest or text.endswith(f":{name.tag}") else f"{text}:{name.tag}"
 
 

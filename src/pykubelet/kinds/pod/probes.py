@@ -1,6 +1,6 @@
-"""Complaints about probes, lifecycle hooks and stop signals.
+"""Validation of probes, lifecycle hooks and stop signals.
 
-Upstream: validateProbe, validateHandler and validateLifecycle in pkg/apis/core/validation/validation.go
+Upstream: pkg/apis/core/validation/validation.go
 """
 
 from collections.abc import Callable
@@ -75,7 +75,7 @@ _LINUX_SIGNALS = tuple(
 def container_probes_errors(
     container: Document, grace_seconds: int | None, path: str, *, zero_sleep: bool
 ) -> list[FieldError]:
-    """What is wrong with the three probes of a container."""
+    """Validates the three probes of a container."""
     errors: list[FieldError] = []
     for kind in ("livenessProbe", "readinessProbe", "startupProbe"):
         probe, at = container.get(kind), f"{path}.{kind}"
@@ -94,7 +94,7 @@ def container_probes_errors(
 def lifecycle_errors(
     lifecycle: Document, grace_seconds: int | None, os: Document | None, path: str, *, zero_sleep: bool
 ) -> list[FieldError]:
-    """What is wrong with the hooks and the stop signal of a container."""
+    """Validates the hooks and the stop signal of a container."""
     errors: list[FieldError] = []
     for hook in ("postStart", "preStop"):
         if hook in lifecycle:

@@ -1,14 +1,6 @@
-"""Complaints about references to a pod's own fields and to keys elsewhere.
+"""Validation of references to fields of the pod and to keys of other objects, and of paths in volumes.
 
-In: the `fieldRef`, `resourceFieldRef` and key selectors of variables and downward volumes.
-
-Upstream: validateObjectFieldSelector, validateContainerResourceFieldSelector and the key selectors in
-pkg/apis/core/validation/validation.go; pkg/apis/core/pods/helpers.go
-
-Complaints about paths inside volumes, and about the modes of files.
-
-Upstream: validateLocalDescendingPath, validatePathNoBacksteps and ValidateLocalNonReservedPath in
-pkg/apis/core/validation/validation.go
+Upstream: pkg/apis/core/validation/validation.go, pkg/apis/core/pods/helpers.go
 """
 
 from collections.abc import Set as AbstractSet
@@ -53,18 +45,18 @@ _RESOURCE_TITLES = {"memory": "memory", "ephemeral-storage": "local ephemeral st
 
 
 def descending_path_errors(target: str, path: str) -> list[FieldError]:
-    """Whether the target is absolute or climbs out of its folder."""
+    """Validates a relative path that stays in its directory."""
     errors = [invalid(path, target, "must be a relative path")] if target.startswith("/") else []
     return errors + backstep_errors(target, path)
 
 
 def backstep_errors(target: str, path: str) -> list[FieldError]:
-    """Whether some part of the target is `..`; one complaint is enough."""
+    """Validates that no part of the path is `..`; reports it once."""
     return [invalid(path, target, "must not contain '..'")] if ".." in target.split("/") else []
 
 
 def non_reserved_path_errors(target: str, path: str) -> list[FieldError]:
-    """As for a descending path; names that start with two dots belong to the kubelet's own volume writer."""
+    """Validates a relative path; a leading `..` in a name is reserved for the kubelet's volume writer."""
     errors = descending_path_errors(target, path)
     if target.startswith("..") and not target.startswith("../"):
         errors.append(invalid(path, target, "must not start with '..'"))
@@ -72,14 +64,14 @@ def non_reserved_path_errors(target: str, path: str) -> list[FieldError]:
 
 
 def mode_errors(mode: int | None, path: str) -> list[FieldError]:
-    """Whether the mode of a file has bits beyond read, write and execute."""
+    """Validates a file mode of at most 0777."""
     if mode is None or 0 <= mode <= _MAX_MODE:
         return []
     return [invalid(path, mode, "must be a number between 0 and 0777 (octal), both inclusive")]
 
 
 def field_ref_errors(reference: Document, fields: AbstractSet[str], path: str) -> list[FieldError]:
-    """What is wrong with a reference to a field of the pod itself; `fields` are those allowed in this place."""
+    """Validates a reference to a field of the pod; `fields` are those allowed here."""
     version, label = reference.get("apiVersion", ""), reference.get("fieldPath", "")
     if not version:
         return [required(f"{path}.apiVersion")]
@@ -91,13 +83,13 @@ def field_ref_errors(reference: Document, fields: AbstractSet[str], path: str) -
     if subscript is not None:
         key = subscript.lower() if field == "metadata.annotations" else subscript
         return each_invalid(path, key, qualified_name_errors(key))
-    # Old clients name the node by the field it had before v1.
+    # Old clients use the name that the field had before v1.
     internal = "spec.nodeName" if label == "spec.host" else label
     return [] if internal in fields else [not_supported(f"{path}.fieldPath", internal, sorted(fields))]
 
 
 def split_subscript(label: str) -> tuple[str, str | None]:
-    """`metadata.labels['a']` as field and key; a label without subscript has no key."""
+    """Splits `metadata.labels['a']` into field and key; a label without subscript has no key."""
     field, bracket, rest = label.partition("['")
     if field and bracket and label.endswith("']"):
         return field, label.removesuffix("']")[len(field) + 2 :] if rest else None
@@ -105,7 +97,7 @@ def split_subscript(label: str) -> tuple[str, str | None]:
 
 
 def resource_ref_errors(reference: Document, path: str, *, in_volume: bool) -> list[FieldError]:
-    """What is wrong with a reference to a container's requests or limits."""
+    """Validates a reference to a container's requests or limits."""
     resource = reference.get("resource", "")
     errors: list[FieldError] = []
     if in_volume and not reference.get("containerName"):
@@ -118,7 +110,7 @@ def resource_ref_errors(reference: Document, path: str, *, in_volume: bool) -> l
 
 
 def key_ref_errors(reference: Document, path: str) -> list[FieldError]:
-    """What is wrong with a reference to a key of a ConfigMap or Secret."""
+    """Validates a reference to a key of a ConfigMap or Secret."""
     name, key = reference.get("name", ""), reference.get("key", "")
     errors = each_invalid(f"{path}.name", name, dns1123_subdomain_errors(name))
     if not key:
@@ -127,7 +119,7 @@ def key_ref_errors(reference: Document, path: str) -> list[FieldError]:
 
 
 def file_key_ref_errors(reference: Document, path: str) -> list[FieldError]:
-    """What is wrong with a reference to a variable in a file of a volume."""
+    """Validates a reference to a variable in a file of a volume."""
     key, volume, file = (reference.get(name, "") for name in ("key", "volumeName", "path"))
     errors = each_invalid(f"{path}.key", key, relaxed_env_var_name_errors(key)) if key else [required(f"{path}.key")]
     if volume:

@@ -1,11 +1,6 @@
-"""Complaints about where a pod may run: tolerations, spread, gates.
+"""Validation of scheduling fields: affinity, tolerations, topology spread constraints, gates.
 
-Upstream: ValidateTolerations, validateTopologySpreadConstraints and validateSchedulingGates in
-pkg/apis/core/validation/validation.go
-
-Complaints about affinity: to nodes, to pods, and away from pods.
-
-Upstream: validateAffinity and what it calls in pkg/apis/core/validation/validation.go
+Upstream: pkg/apis/core/validation/validation.go
 """
 
 from collections.abc import Sequence
@@ -38,7 +33,7 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def tolerations_errors(tolerations: Sequence[Document], path: str) -> list[FieldError]:
-    """What is wrong with the tolerations."""
+    """Validates the tolerations."""
     errors: list[FieldError] = []
     for index, toleration in enumerate(tolerations):
         at = f"{path}[{index}]"
@@ -58,7 +53,7 @@ def tolerations_errors(tolerations: Sequence[Document], path: str) -> list[Field
 
 
 def readiness_gates_errors(gates: Sequence[Document], path: str) -> list[FieldError]:
-    """What is wrong with the conditions that readiness waits for."""
+    """Validates the readiness gates."""
     errors: list[FieldError] = []
     for index, gate in enumerate(gates):
         kind = gate.get("conditionType", "")
@@ -67,7 +62,7 @@ def readiness_gates_errors(gates: Sequence[Document], path: str) -> list[FieldEr
 
 
 def scheduling_gates_errors(gates: Sequence[Document], path: str) -> list[FieldError]:
-    """What is wrong with the gates that scheduling waits for."""
+    """Validates the scheduling gates."""
     errors: list[FieldError] = []
     seen: set[str] = set()
     for index, gate in enumerate(gates):
@@ -80,7 +75,7 @@ def scheduling_gates_errors(gates: Sequence[Document], path: str) -> list[FieldE
 
 
 def topology_spread_errors(constraints: Sequence[Document], path: str, *, merged_keys: bool) -> list[FieldError]:
-    """What is wrong with the constraints; `merged_keys` says that match keys become part of the selector."""
+    """Validates the constraints; `merged_keys`: match label keys become part of the selector."""
     errors: list[FieldError] = []
     for index, constraint in enumerate(constraints):
         at, key, action = f"{path}[{index}]", constraint.get("topologyKey", ""), constraint.get("whenUnsatisfiable", "")
@@ -109,7 +104,7 @@ def topology_spread_errors(constraints: Sequence[Document], path: str, *, merged
 def selector_keys_errors(
     match_keys: Sequence[str], mismatch_keys: Sequence[str], selector: Document | None, path: str
 ) -> list[FieldError]:
-    """What is wrong with keys whose values, taken from the pod's labels, are merged into the selector."""
+    """Validates keys whose values are merged from the pod's labels into the selector."""
     errors = _label_keys_errors(match_keys, selector, f"{path}.matchLabelKeys")
     errors += _label_keys_errors(mismatch_keys, selector, f"{path}.mismatchLabelKeys")
     if selector is not None:
@@ -173,7 +168,7 @@ def _spread_keys_errors(keys: Sequence[str], selector: Document | None, path: st
 
 
 def affinity_errors(affinity: Document, path: str) -> list[FieldError]:
-    """What is wrong with the affinity of a pod."""
+    """Validates the affinity of a pod."""
     errors: list[FieldError] = []
     if "nodeAffinity" in affinity:
         errors += _node_affinity_errors(affinity["nodeAffinity"], f"{path}.nodeAffinity")
@@ -190,13 +185,13 @@ def _node_affinity_errors(affinity: Document, path: str) -> list[FieldError]:
     for index, term in enumerate(affinity.get(_PREFERRED, ())):
         at = f"{path}.{_PREFERRED}[{index}]"
         errors += _weight_errors(term, at)
-        # A preference that can match nothing is pointless but harmless, so its values are not looked at.
+        # A preference that matches nothing is harmless, so its values are not validated.
         errors += _node_term_errors(term.get("preference", {}), f"{at}.preference", check_values=False)
     return errors
 
 
 def node_selector_errors(selector: Document, path: str) -> list[FieldError]:
-    """What is wrong with a choice of nodes."""
+    """Validates a node selector."""
     terms, at = selector.get("nodeSelectorTerms", ()), f"{path}.nodeSelectorTerms"
     if not terms:
         return [required(at, "must have at least one node selector term")]

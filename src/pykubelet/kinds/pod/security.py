@@ -1,12 +1,7 @@
-"""Complaints about the security contexts of pods and containers.
+"""Validation of security contexts, and of seccomp and AppArmor profiles in fields and annotations.
 
-Upstream: ValidateSecurityContext, validatePodSpecSecurityContext and validateHostUsers in
-pkg/apis/core/validation/validation.go; staging/src/k8s.io/component-helpers/node/util/sysctl/namespace.go
-
-Complaints about seccomp and AppArmor profiles, in fields and in annotations.
-
-Upstream: validateSeccompProfileField, ValidateAppArmorProfileField and their annotation twins in
-pkg/apis/core/validation/validation.go, ApparmorFieldForAnnotation in pkg/api/pod/util.go
+Upstream: pkg/apis/core/validation/validation.go, staging/src/k8s.io/component-helpers/node/util/sysctl/namespace.go,
+pkg/api/pod/util.go
 """
 
 import re
@@ -38,7 +33,7 @@ _TYPES = ("Localhost", "RuntimeDefault", "Unconfined")
 _LOCALHOST = "localhost/"
 _SECCOMP_WORDS = {"Unconfined": {"unconfined"}, "RuntimeDefault": {"runtime/default", "docker/default"}}
 _APPARMOR_WORDS = {"Unconfined": {"unconfined"}, "RuntimeDefault": {"runtime/default"}}
-_MAX_PROFILE_BYTES = 4095  # the longest path, without the zero at its end
+_MAX_PROFILE_BYTES = 4095  # PATH_MAX without the terminating zero.
 _PROC_MOUNTS = ("Default", "Unmasked")
 _GROUP_CHANGES = ("Always", "OnRootMismatch")
 _SELINUX_CHANGES = ("MountOption", "Recursive")
@@ -54,7 +49,7 @@ _IPC_SYSCTLS = frozenset(
 
 
 def seccomp_errors(profile: Document | None, path: str) -> list[FieldError]:
-    """What is wrong with a seccomp profile."""
+    """Validates a seccomp profile."""
     if profile is None:
         return []
     kind = profile.get("type", "")
@@ -75,7 +70,7 @@ def seccomp_errors(profile: Document | None, path: str) -> list[FieldError]:
 
 
 def apparmor_errors(profile: Document | None, path: str) -> list[FieldError]:
-    """What is wrong with an AppArmor profile."""
+    """Validates an AppArmor profile."""
     if profile is None:
         return []
     kind, name, at = profile.get("type", ""), profile.get("localhostProfile"), f"{path}.localhostProfile"
@@ -90,7 +85,7 @@ def apparmor_errors(profile: Document | None, path: str) -> list[FieldError]:
 
 
 def profile_annotations_errors(annotations: Mapping[str, str], spec: Document, path: str) -> list[FieldError]:
-    """What is wrong with profiles that stand in annotations, where they were before they had fields."""
+    """Validates the deprecated profile annotations."""
     errors: list[FieldError] = []
     if SECCOMP_POD_ANNOTATION in annotations:
         value = annotations[SECCOMP_POD_ANNOTATION]
@@ -110,7 +105,7 @@ def profile_annotations_errors(annotations: Mapping[str, str], spec: Document, p
 
 
 def apparmor_field(annotation: str) -> Document | None:
-    """The field that says the same as the annotation of a container; None if that says nothing known."""
+    """The profile field equal to a container's annotation; None if the annotation is absent or unknown."""
     name = annotation.removeprefix(_LOCALHOST)
     if name and name != annotation:
         return {"type": "Localhost", "localhostProfile": name}
@@ -118,7 +113,7 @@ def apparmor_field(annotation: str) -> Document | None:
 
 
 def profile_match_errors(annotations: Mapping[str, str], spec: Document, path: str) -> list[FieldError]:
-    """Where a profile stands in an annotation and in a field, and both differ."""
+    """Validates that profiles in annotations and fields agree."""
     if not any(".security." in key for key in annotations):
         return []
     context = spec.get("securityContext", {})
@@ -179,7 +174,7 @@ def _match_errors(annotation: str, profile: Document, path: str, what: str) -> l
 
 
 def container_security_errors(context: Document | None, path: str, *, host_users: bool) -> list[FieldError]:
-    """What is wrong with the security context of a container; privileged ones are allowed."""
+    """Validates the security context of a container; privileged containers are allowed."""
     if context is None:
         return []
     errors = _id_errors(context, path, ("runAsUser", "runAsGroup"))
@@ -195,7 +190,7 @@ def container_security_errors(context: Document | None, path: str, *, host_users
 
 
 def pod_security_errors(spec: Document, path: str, *, only_recursive_selinux_change: bool) -> list[FieldError]:
-    """What is wrong with the security context of the pod."""
+    """Validates the security context of the pod."""
     context = spec.get("securityContext", {})
     errors = _id_errors(context, path, ("fsGroup", "runAsUser", "runAsGroup"))
     for index, group in enumerate(context.get("supplementalGroups", ())):
@@ -214,7 +209,7 @@ def pod_security_errors(spec: Document, path: str, *, only_recursive_selinux_cha
 
 
 def user_namespace_errors(spec: Document, path: str) -> list[FieldError]:
-    """What a pod in a user namespace of its own may not use."""
+    """Validates that a pod with its own user namespace uses neither host namespaces nor block devices."""
     if spec.get("hostUsers", True):
         return []
     detail = "when `hostUsers` is false"
@@ -285,6 +280,6 @@ def _host_sysctl_errors(name: str, spec: Document, path: str) -> list[FieldError
 
 
 def _dotted(name: str) -> str:
-    """The name with dots between its parts; if a slash comes first, slashes are what separates, and dots are theirs."""
+    """The sysctl name with dots as separators; if a slash comes first, slashes separate and dots are literal."""
     first = next((char for char in name if char in "./"), ".")
     return name if first == "." else name.translate(str.maketrans("./", "/."))

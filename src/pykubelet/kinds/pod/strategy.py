@@ -1,12 +1,6 @@
-"""The rules of pods, and of their subresources that change the spec: ephemeralcontainers and resize.
+"""Pod: its update rules, and those of its subresources `ephemeralcontainers`, `resize` and `status`.
 
 Upstream: pkg/registry/core/pod/strategy.go
-
-Selectors of a new pod that depend on its own labels, looked up once, when it is made.
-
-In: a pod after its defaults. Out: the same, or a new one whose affinities and spread constraints name these values.
-
-Upstream: mutatePodAffinity and mutateTopologySpreadConstraints in pkg/registry/core/pod/strategy.go
 """
 
 from collections.abc import Mapping
@@ -42,7 +36,7 @@ _GATED = {
     "message": "Scheduling is blocked due to non-empty scheduling gates",
     "lastProbeTime": None,
 }
-# What a subresource that changes the spec leaves as it is.
+# The metadata that a subresource may not change.
 _KEPT_METADATA = (
     "deletionTimestamp",
     "generation",
@@ -54,8 +48,21 @@ _KEPT_METADATA = (
 )
 
 
+def prepare_create(pod: Document) -> Document:
+    """Prepares a new pod: phase Pending, its QoS class, generation 1."""
+    metadata = pod["metadata"]
+    spec = with_label_keys(without_disabled_fields(pod["spec"]), metadata.get("labels", {}))
+    annotations = metadata.get("annotations", {})
+    if any(key.startswith(APPARMOR_CONTAINER_PREFIX) for key in annotations):
+        spec = _with_apparmor_fields(spec, annotations)
+    status: Document = {"phase": "Pending", "qosClass": qos_class(spec)}
+    if spec.get("schedulingGates"):
+        status["conditions"] = [{**_GATED, "lastTransitionTime": metadata.get("creationTimestamp")}]
+    return {**pod, "metadata": {**metadata, "generation": 1}, "spec": spec, "status": status}
+
+
 def with_label_keys(spec: Document, labels: Mapping[str, str]) -> Document:
-    """The spec with the values of the pod's labels in its selectors."""
+    """The spec of a new pod with matchLabelKeys merged into the selectors of affinity and spread constraints."""
     result = spec
     if "topologySpreadConstraints" in spec:
         constraints = [_merged(constraint, labels) for constraint in spec["topologySpreadConstraints"]]
@@ -63,18 +70,6 @@ def with_label_keys(spec: Document, labels: Mapping[str, str]) -> Document:
     affinity = spec.get("affinity", {})
     sides = {kind: _affinity(affinity[kind], labels) for kind in ("podAffinity", "podAntiAffinity") if kind in affinity}
     return {**result, "affinity": {**affinity, **sides}} if sides else result
-
-
-def _affinity(affinity: Document, labels: Mapping[str, str]) -> Document:
-    changed: dict[str, Any] = {}
-    if _REQUIRED in affinity:
-        changed[_REQUIRED] = [_merged(term, labels) for term in affinity[_REQUIRED]]
-    if _PREFERRED in affinity:
-        changed[_PREFERRED] = [
-            {**weighted, "podAffinityTerm": _merged(weighted["podAffinityTerm"], labels)}
-            for weighted in affinity[_PREFERRED]
-        ]
-    return {**affinity, **changed}
 
 
 def _merged(term: Document, labels: Mapping[str, str]) -> Document:
@@ -95,125 +90,20 @@ def _merged(term: Document, labels: Mapping[str, str]) -> Document:
     }
 
 
-def prepare_create(pod: Document) -> Document:
-    """A new pod: pending, of the class that its resources say, at its first generation."""
-    metadata = pod["metadata"]
-    spec = with_label_keys(without_disabled_fields(pod["spec"]), metadata.get("labels", {}))
-    annotations = metadata.get("annotations", {})
-    if any(key.startswith(APPARMOR_CONTAINER_PREFIX) for key in annotations):
-        spec = _with_apparmor_fields(spec, annotations)
-    status: Document = {"phase": "Pending", "qosClass": qos_class(spec)}
-    if spec.get("schedulingGates"):
-        status["conditions"] = [{**_GATED, "lastTransitionTime": metadata.get("creationTimestamp")}]
-    return {**pod, "metadata": {**metadata, "generation": 1}, "spec": spec, "status": status}
-
-
-def prepare_update(new: Document, old: Document) -> Document:
-    """An update of the pod itself: its status stays, and its generation moves with its spec."""
-    return _next_generation({**new, "spec": without_disabled_fields(new["spec"]), "status": old["status"]}, old)
-
-
-def prepare_status(new: Document, old: Document) -> Document:
-    """An update of the status: everything else stays, but labels, annotations and finalizers."""
-    metadata, before = new["metadata"], old["metadata"]
-    kept = {name: value for name, value in metadata.items() if name not in {"deletionTimestamp", "ownerReferences"}}
-    for name in ("ownerReferences", "generation"):
-        if name in before:
-            kept[name] = before[name]
-    status = {"qosClass": old["status"].get("qosClass", ""), **new["status"]}
-    if not status["qosClass"]:
-        del status["qosClass"]
-    status.pop("extendedResourceClaimStatus", None)
-    for kind in _STATUS_LISTS:
-        if any("allocatedResourcesStatus" in each for each in status.get(kind, ())):
-            status[kind] = [_without(each, "allocatedResourcesStatus") for each in status[kind]]
-    return {**new, "metadata": kept, "spec": old["spec"], "status": _with_generations(status, old["status"])}
-
-
-def prepare_ephemeral_containers(new: Document, old: Document) -> Document:
-    """An update through the subresource: of the spec only the ephemeral containers may change."""
-    spec = _without(old["spec"], "ephemeralContainers")
-    if containers := new["spec"].get("ephemeralContainers"):
-        spec["ephemeralContainers"] = containers
-    return _next_generation(_with_spec(new, old, without_disabled_fields(spec)), old)
-
-
-def prepare_resize(new: Document, old: Document) -> Document:
-    """An update through the subresource: of the spec only resources and resize policies may change."""
-    spec = dict(old["spec"])
-    for kind in ("containers", "initContainers"):
-        after, before = new["spec"].get(kind, ()), spec.get(kind, ())
-        if len(after) != len(before):
-            # Validation says what is wrong with it.
-            return new
-        if after:
-            same = [each["name"] for each in after] == [each["name"] for each in before]
-            spec[kind] = [_resized(*pair) for pair in zip(after, before, strict=True)] if same else after
-    return _next_generation(_with_spec(new, old, spec), old)
-
-
-def grace_seconds(pod: Document, asked: int | None) -> int:
-    """How long the pod may take to end: nothing if no node runs it, or if it has ended already."""
-    if not pod["spec"].get("nodeName") or pod["status"].get("phase") in _FINISHED:
-        return 0
-    period = pod["spec"].get("terminationGracePeriodSeconds", 0) if asked is None else asked
-    return period if period >= 0 else 1
-
-
-def fields(pod: Document) -> Mapping[str, str]:
-    """What pods can be selected by; nobody ever filled `status.podIPs`."""
-    metadata, spec, status = pod["metadata"], pod["spec"], pod["status"]
-    return {
-        "metadata.name": metadata.get("name", ""),
-        "metadata.namespace": metadata.get("namespace", ""),
-        "spec.nodeName": spec.get("nodeName", ""),
-        "spec.restartPolicy": spec.get("restartPolicy", ""),
-        "spec.schedulerName": spec.get("schedulerName", ""),
-        "spec.serviceAccountName": spec.get("serviceAccountName", ""),
-        "spec.hostNetwork": "true" if spec.get("hostNetwork") else "false",
-        "status.phase": status.get("phase", ""),
-        "status.podIP": status.get("podIP", ""),
-        "status.podIPs": "",
-        "status.nominatedNodeName": status.get("nominatedNodeName", ""),
-    }
-
-
-def _next_generation(new: Document, old: Document) -> Document:
-    generation = old["metadata"].get("generation", 0) + (new["spec"] != old["spec"])
-    return {**new, "metadata": {**new["metadata"], "generation": generation}}
-
-
-def _with_spec(new: Document, old: Document, spec: Document) -> Document:
-    before = old["metadata"]
-    metadata = _without(new["metadata"], *_KEPT_METADATA)
-    kept = {name: before[name] for name in _KEPT_METADATA if name in before}
-    return {**new, "metadata": {**metadata, **kept}, "spec": spec, "status": old["status"]}
-
-
-def _resized(new: Document, old: Document) -> Document:
-    result = {**_without(old, "resizePolicy"), "resources": new["resources"]}
-    return {**result, "resizePolicy": new["resizePolicy"]} if "resizePolicy" in new else result
-
-
-def _with_generations(status: Document, old: Document) -> Document:
-    """The status with the generations that the old one had seen, where the new one names none."""
-    if "observedGeneration" in old:
-        status.setdefault("observedGeneration", old["observedGeneration"])
-    seen: dict[str, list[int]] = {}
-    for condition in old.get("conditions", ()):
-        seen.setdefault(condition["type"], []).append(condition.get("observedGeneration", 0))
-    if not any(map(any, seen.values())):
-        return status
-    conditions: list[Document] = []
-    for condition in status.get("conditions", ()):
-        known = seen.get(condition["type"])
-        generation = known.pop(0) if known else 0
-        conditions.append({"observedGeneration": generation, **condition} if generation else condition)
-    return {**status, "conditions": conditions} if conditions else status
+def _affinity(affinity: Document, labels: Mapping[str, str]) -> Document:
+    changed: dict[str, Any] = {}
+    if _REQUIRED in affinity:
+        changed[_REQUIRED] = [_merged(term, labels) for term in affinity[_REQUIRED]]
+    if _PREFERRED in affinity:
+        changed[_PREFERRED] = [
+            {**weighted, "podAffinityTerm": _merged(weighted["podAffinityTerm"], labels)}
+            for weighted in affinity[_PREFERRED]
+        ]
+    return {**affinity, **changed}
 
 
 def _with_apparmor_fields(spec: Document, annotations: Mapping[str, str]) -> Document:
-    """The spec with the profiles that older clients put into annotations."""
+    """The spec with the AppArmor profiles of the annotations in its fields."""
     if spec.get("os", {}).get("name") == "windows":
         return spec
     whole = spec.get("securityContext", {}).get("appArmorProfile")
@@ -235,8 +125,112 @@ def _with_apparmor_field(container: Document, annotations: Mapping[str, str], wh
     return {**container, "securityContext": {**context, "appArmorProfile": profile}}
 
 
+def prepare_update(new: Document, old: Document) -> Document:
+    """Prepares an update of the pod: restores the status, increments the generation with the spec."""
+    return _next_generation({**new, "spec": without_disabled_fields(new["spec"]), "status": old["status"]}, old)
+
+
+def _next_generation(new: Document, old: Document) -> Document:
+    generation = old["metadata"].get("generation", 0) + (new["spec"] != old["spec"])
+    return {**new, "metadata": {**new["metadata"], "generation": generation}}
+
+
+def prepare_status(new: Document, old: Document) -> Document:
+    """Prepares an update of the status: restores everything but labels, annotations and finalizers."""
+    metadata, before = new["metadata"], old["metadata"]
+    kept = {name: value for name, value in metadata.items() if name not in {"deletionTimestamp", "ownerReferences"}}
+    for name in ("ownerReferences", "generation"):
+        if name in before:
+            kept[name] = before[name]
+    status = {"qosClass": old["status"].get("qosClass", ""), **new["status"]}
+    if not status["qosClass"]:
+        del status["qosClass"]
+    status.pop("extendedResourceClaimStatus", None)
+    for kind in _STATUS_LISTS:
+        if any("allocatedResourcesStatus" in each for each in status.get(kind, ())):
+            status[kind] = [_without(each, "allocatedResourcesStatus") for each in status[kind]]
+    return {**new, "metadata": kept, "spec": old["spec"], "status": _with_generations(status, old["status"])}
+
+
 def _without(document: Document, *names: str) -> Document:
     return {key: value for key, value in document.items() if key not in names}
+
+
+def _with_generations(status: Document, old: Document) -> Document:
+    """The status with the old observed generations where the new status has none."""
+    if "observedGeneration" in old:
+        status.setdefault("observedGeneration", old["observedGeneration"])
+    seen: dict[str, list[int]] = {}
+    for condition in old.get("conditions", ()):
+        seen.setdefault(condition["type"], []).append(condition.get("observedGeneration", 0))
+    if not any(map(any, seen.values())):
+        return status
+    conditions: list[Document] = []
+    for condition in status.get("conditions", ()):
+        known = seen.get(condition["type"])
+        generation = known.pop(0) if known else 0
+        conditions.append({"observedGeneration": generation, **condition} if generation else condition)
+    return {**status, "conditions": conditions} if conditions else status
+
+
+def fields(pod: Document) -> Mapping[str, str]:
+    """The values that field selectors match; as upstream, `status.podIPs` is always empty."""
+    metadata, spec, status = pod["metadata"], pod["spec"], pod["status"]
+    return {
+        "metadata.name": metadata.get("name", ""),
+        "metadata.namespace": metadata.get("namespace", ""),
+        "spec.nodeName": spec.get("nodeName", ""),
+        "spec.restartPolicy": spec.get("restartPolicy", ""),
+        "spec.schedulerName": spec.get("schedulerName", ""),
+        "spec.serviceAccountName": spec.get("serviceAccountName", ""),
+        "spec.hostNetwork": "true" if spec.get("hostNetwork") else "false",
+        "status.phase": status.get("phase", ""),
+        "status.podIP": status.get("podIP", ""),
+        "status.podIPs": "",
+        "status.nominatedNodeName": status.get("nominatedNodeName", ""),
+    }
+
+
+def grace_seconds(pod: Document, asked: int | None) -> int:
+    """The grace period of a deletion: 0 if the pod is not scheduled or has ended."""
+    if not pod["spec"].get("nodeName") or pod["status"].get("phase") in _FINISHED:
+        return 0
+    period = pod["spec"].get("terminationGracePeriodSeconds", 0) if asked is None else asked
+    return period if period >= 0 else 1
+
+
+def prepare_ephemeral_containers(new: Document, old: Document) -> Document:
+    """Prepares an update that may change only the ephemeral containers."""
+    spec = _without(old["spec"], "ephemeralContainers")
+    if containers := new["spec"].get("ephemeralContainers"):
+        spec["ephemeralContainers"] = containers
+    return _next_generation(_with_spec(new, old, without_disabled_fields(spec)), old)
+
+
+def _with_spec(new: Document, old: Document, spec: Document) -> Document:
+    before = old["metadata"]
+    metadata = _without(new["metadata"], *_KEPT_METADATA)
+    kept = {name: before[name] for name in _KEPT_METADATA if name in before}
+    return {**new, "metadata": {**metadata, **kept}, "spec": spec, "status": old["status"]}
+
+
+def prepare_resize(new: Document, old: Document) -> Document:
+    """Prepares an update that may change only resources and resize policies."""
+    spec = dict(old["spec"])
+    for kind in ("containers", "initContainers"):
+        after, before = new["spec"].get(kind, ()), spec.get(kind, ())
+        if len(after) != len(before):
+            # Validation reports the error.
+            return new
+        if after:
+            same = [each["name"] for each in after] == [each["name"] for each in before]
+            spec[kind] = [_resized(*pair) for pair in zip(after, before, strict=True)] if same else after
+    return _next_generation(_with_spec(new, old, spec), old)
+
+
+def _resized(new: Document, old: Document) -> Document:
+    result = {**_without(old, "resizePolicy"), "resources": new["resources"]}
+    return {**result, "resizePolicy": new["resizePolicy"]} if "resizePolicy" in new else result
 
 
 KIND = Kind(

@@ -1,20 +1,8 @@
-"""Complaints about a change of a pod: almost nothing of its spec may change.
+"""Validation of pod updates: the pod itself, its status, ephemeral containers and resize.
 
-In: the pod after and before the change, both after `default_pod`. Out: every complaint, in the API server's order.
+Both versions of the pod must have their defaults. Nearly all fields of the spec are immutable.
 
-Upstream: ValidatePodUpdate and ValidatePodEphemeralContainersUpdate in pkg/apis/core/validation/validation.go
-
-Complaints about a change of a pod's status.
-
-In: the pod after and before the change, both after `default_pod`. Out: every complaint, in the API server's order.
-
-Upstream: ValidatePodStatusUpdate in pkg/apis/core/validation/validation.go
-
-Complaints about a change of the resources of a pod's containers while it runs.
-
-In: the pod after and before the change, both after `default_pod`. Out: every complaint, in the API server's order.
-
-Upstream: ValidatePodResize in pkg/apis/core/validation/validation.go
+Upstream: pkg/apis/core/validation/validation.go
 """
 
 from collections.abc import Sequence
@@ -64,10 +52,10 @@ _CHECKED = frozenset({"activeDeadlineSeconds", "schedulingGates", "tolerations",
 
 
 def pod_resize_errors(new: Document, old: Document) -> list[FieldError]:
-    """What is wrong with an update through the subresource for resizing."""
+    """Validates an update through the subresource `resize`."""
     after, before = new["spec"], old["spec"]
     if refusal := _never_resized(new, old):
-        # Upstream names a path without a name here, which is written like an empty index.
+        # Upstream prints the empty path as an empty index.
         return [forbidden("[]", refusal)]
     errors = [*metadata_update_errors(new["metadata"], old["metadata"]), *pod_errors(new)]
     if (old["status"].get("qosClass") or qos_class(before)) != qos_class(after):
@@ -86,7 +74,7 @@ def pod_resize_errors(new: Document, old: Document) -> list[FieldError]:
 
 
 def _containers_errors(new: Document, old: Document) -> list[FieldError]:
-    """Complaints about what changes in the containers, which stand in the same order."""
+    """Validates the changes of the containers, whose order is fixed."""
     errors: list[FieldError] = []
     for kind in ("initContainers", "containers"):
         for index, (resized, container) in enumerate(_pairs(kind, new, old)):
@@ -106,7 +94,7 @@ def _containers_errors(new: Document, old: Document) -> list[FieldError]:
 
 
 def _never_resized(new: Document, old: Document) -> str:
-    """Why a pod of this kind is never resized; nothing if it may be."""
+    """Why a pod of this kind cannot be resized; empty if it can be."""
     whole = (pod["spec"].get("resources", {}) for pod in (old, new))
     if any(resources.get("requests") or resources.get("limits") for resources in whole):
         return "pods with pod-level resources cannot be resized"
@@ -116,7 +104,7 @@ def _never_resized(new: Document, old: Document) -> str:
 
 
 def _is_supported(status: Document) -> bool:
-    """Whether the node reports resources of what runs; before anything runs nobody knows."""
+    """Whether the node reports the resources of running containers; unknown, so True, before one runs."""
     running = (each for each in status.get("containerStatuses", ()) if "running" in each["state"])
     return next(("resources" in each for each in running), True)
 
@@ -149,7 +137,7 @@ def _removed_errors(new: Document, old: Document, path: str) -> list[FieldError]
 
 
 def _with_old_amounts(container: Document, old: Document) -> Document:
-    """The container with the old processor time and memory, and without claims, which upstream forgets here."""
+    """The container with the old cpu and memory, and without claims, as upstream compares it."""
     sides = {}
     for side in ("limits", "requests"):
         if side in old["resources"]:
@@ -165,7 +153,7 @@ def _without_containers(spec: Document) -> Document:
 
 
 def pod_status_update_errors(new: Document, old: Document) -> list[FieldError]:
-    """What is wrong with an update of a pod's status."""
+    """Validates an update of a pod's status."""
     status, before, spec = new["status"], old["status"], old["spec"]
     errors = metadata_update_errors(new["metadata"], old["metadata"])
     errors += pod_annotation_changes_errors(new, old, "metadata.annotations")
@@ -201,7 +189,7 @@ def _conditions_errors(conditions: Sequence[Document]) -> list[FieldError]:
 
 
 def _restart_errors(kind: str, new: Sequence[Document], old: Sequence[Document], spec: Document) -> list[FieldError]:
-    """Whether containers that have ended for good run again."""
+    """Validates that containers that ended for good do not run again."""
     policy = spec.get("restartPolicy") if kind != "ephemeralContainerStatuses" else "Never"
     if policy == "Always":
         return []
@@ -233,7 +221,7 @@ def _claim_statuses_errors(statuses: Sequence[Document], claims: Sequence[Docume
 
 
 def _addresses_errors(kind: str, status: Document, before: Document) -> list[FieldError]:
-    """Complaints about the addresses of the pod or of its node; bad ones that were there already may stay."""
+    """Validates the addresses of the pod or its host; invalid ones that exist already may stay."""
     at = f"status.{kind}"
     addresses, old = ([each["ip"] for each in side.get(kind, ())] for side in (status, before))
     errors: list[FieldError] = []
@@ -267,7 +255,7 @@ def _users_errors(statuses: Sequence[Document], system: str, path: str) -> list[
 
 
 def pod_update_errors(new: Document, old: Document) -> list[FieldError]:
-    """What is wrong with an update of a pod."""
+    """Validates an update of a pod."""
     after, before = new["spec"], old["spec"]
     errors = _changed_pod_errors(new, old)
     for kind in ("containers", "initContainers"):
@@ -287,7 +275,7 @@ def pod_update_errors(new: Document, old: Document) -> list[FieldError]:
 
 
 def ephemeral_containers_update_errors(new: Document, old: Document) -> list[FieldError]:
-    """What is wrong with an update through the subresource of ephemeral containers, which may only be added."""
+    """Validates an update of the ephemeral containers, which can only be added."""
     errors = _changed_pod_errors(new, old)
     if MIRROR_ANNOTATION in old["metadata"].get("annotations", {}):
         return [forbidden("[]", "static pods do not support ephemeral containers")]
@@ -305,7 +293,7 @@ def ephemeral_containers_update_errors(new: Document, old: Document) -> list[Fie
 
 
 def _changed_pod_errors(new: Document, old: Document) -> list[FieldError]:
-    """What every update of a pod must obey."""
+    """Validates what holds for every update of a pod."""
     return [
         *metadata_update_errors(new["metadata"], old["metadata"]),
         *pod_errors(new),
@@ -323,7 +311,7 @@ def _images_errors(containers: Sequence[Document], path: str) -> list[FieldError
 
 
 def _deadline_errors(new: int | None, old: int | None) -> tuple[list[FieldError], bool]:
-    """Complaints about the deadline, which may only come nearer, and whether upstream looks no further then."""
+    """Validates the deadline, which may only decrease; also returns whether validation stops here, as upstream."""
     at = "spec.activeDeadlineSeconds"
     if new is None:
         detail = "must not update from a positive integer to nil value"
@@ -358,7 +346,7 @@ def _removed_gates_errors(new: Sequence[Document], old: Sequence[Document]) -> l
 
 
 def _fixed_fields_errors(new: Document, old: Document) -> list[FieldError]:
-    """Complaints about every other change, once those that are allowed are taken back."""
+    """Validates that nothing else changed, after reverting the allowed changes."""
     rest: Document = {name: value for name, value in new.items() if name not in _CHECKED}
     rest |= {name: old[name] for name in ("activeDeadlineSeconds", "schedulingGates", "tolerations") if name in old}
     for kind in ("containers", "initContainers"):
@@ -379,7 +367,7 @@ def _with_old_images(new: Sequence[Document], old: Sequence[Document]) -> list[D
 
 
 def _gated_errors(new: Document, old: Document) -> tuple[Document, list[FieldError]]:
-    """A pod that waits at a gate may have its choice of nodes narrowed; the spec with that taken back, and complaints."""
+    """Validates the node selection of a gated pod, which may be narrowed; also returns the spec with it reverted."""
     errors: list[FieldError] = []
     selector, before = new.get("nodeSelector", {}), old.get("nodeSelector", {})
     if any(selector.get(key) != value for key, value in before.items()):

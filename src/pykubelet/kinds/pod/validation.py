@@ -1,18 +1,9 @@
-"""Complaints about a pod that is to be created.
+"""Validation of a pod: its spec, its network settings and the annotations that have a meaning.
 
-In: a Pod document after `default_pod`, whose fields have the right types. Out: every complaint, in the order and with
-the paths and texts of the API server; none means that the pod is valid. Privileged containers are allowed.
+The pod must have its defaults. Errors have the order, paths and texts of the API server. Privileged containers are
+allowed.
 
-Upstream: ValidatePodCreate and ValidatePodSpec in pkg/apis/core/validation/validation.go
-
-Complaints about the annotations that mean something on a pod.
-
-Upstream: ValidatePodSpecificAnnotations and ValidatePodSpecificAnnotationUpdates in pkg/apis/core/validation/validation.go
-
-Complaints about a pod's place in the network: DNS, host names, host ports.
-
-Upstream: validateDNSPolicy, validatePodDNSConfig, validatePodHostNetworkDeps, validatePodHostName and
-ValidateHostAliases in pkg/apis/core/validation/validation.go
+Upstream: pkg/apis/core/validation/validation.go
 """
 
 import json
@@ -72,7 +63,7 @@ from pykubelet.kinds.resources import claim_names_of, container_resources_errors
 from pykubelet.kinds.spec_cache import SpecCache
 
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
-# What the resolvers of C libraries take; longer lists are cut silently there.
+# Limits of libc resolvers, which cut longer lists silently.
 _MAX_NAMESERVERS = 3
 _MAX_SEARCHES = 32
 _MAX_SEARCH_BYTES = 2048
@@ -85,18 +76,18 @@ _TOLERATION_FIELDS = ("key", "operator", "value", "effect", "tolerationSeconds")
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
 _MAX_DEADLINE_SECONDS = 2**31 - 1
-_families = SpecCache[tuple[FieldError, ...]]()
+_cache = SpecCache[tuple[FieldError, ...]]()
 
 
 def dns_policy_errors(policy: str, path: str) -> list[FieldError]:
-    """Whether the policy is one of the known."""
+    """Validates the DNS policy."""
     if not policy:
         return [required(path)]
     return [] if policy in _DNS_POLICIES else [not_supported(path, TypedString(policy), _DNS_POLICIES)]
 
 
 def dns_config_errors(spec: Document, path: str, *, relaxed_searches: bool) -> list[FieldError]:
-    """What is wrong with the pod's own DNS settings, which the policy None needs."""
+    """Validates the DNS config, which the policy None requires."""
     config = spec.get("dnsConfig")
     if spec.get("dnsPolicy") == "None":
         if config is None:
@@ -115,7 +106,7 @@ def dns_config_errors(spec: Document, path: str, *, relaxed_searches: bool) -> l
 
 
 def host_network_errors(spec: Document, path: str, *, resource_is_pod: bool) -> list[FieldError]:
-    """Whether ports differ inside and outside although there is no inside."""
+    """Validates that host ports equal container ports in the host network."""
     if not spec.get("hostNetwork"):
         return []
     errors: list[FieldError] = []
@@ -129,7 +120,7 @@ def host_network_errors(spec: Document, path: str, *, resource_is_pod: bool) -> 
 
 
 def hostname_override_errors(spec: Document, path: str) -> list[FieldError]:
-    """What is wrong with a host name that replaces every other."""
+    """Validates the hostname override."""
     name = spec.get("hostnameOverride")
     if name is None:
         return []
@@ -144,7 +135,7 @@ def hostname_override_errors(spec: Document, path: str) -> list[FieldError]:
 
 
 def host_aliases_errors(aliases: Sequence[Document], path: str) -> list[FieldError]:
-    """What is wrong with extra lines of the hosts file."""
+    """Validates the host aliases."""
     errors: list[FieldError] = []
     for index, alias in enumerate(aliases):
         address = alias.get("ip", "")
@@ -180,7 +171,7 @@ def _searches_errors(searches: Sequence[str], path: str, *, relaxed: bool) -> li
 
 
 def pod_annotations_errors(annotations: Mapping[str, str], spec: Document, path: str) -> list[FieldError]:
-    """What is wrong with annotations that the system itself reads."""
+    """Validates the annotations that Kubernetes itself reads."""
     errors: list[FieldError] = []
     if MIRROR_ANNOTATION in annotations and not spec.get("nodeName"):
         detail = "must set spec.nodeName if mirror pod annotation is set"
@@ -194,7 +185,7 @@ def pod_annotations_errors(annotations: Mapping[str, str], spec: Document, path:
 
 
 def pod_annotation_changes_errors(new: Document, old: Document, path: str) -> list[FieldError]:
-    """What is wrong with a change of a pod's annotations; what they held at the start must often stay."""
+    """Validates a change of annotations, some of which are immutable."""
     after, before = (pod["metadata"].get("annotations", {}) for pod in (new, old))
     errors: list[FieldError] = []
     for key, value in before.items():
@@ -222,13 +213,13 @@ def _tolerations_errors(text: str, path: str) -> list[FieldError]:
 
 
 def _toleration(document: dict[str, Any]) -> Document:
-    # Here the API server reads into a type without wire names, so upper and lower case are all the same.
+    # The API server decodes into a type without JSON tags here, so field names ignore case.
     wire_names = {name.lower(): name for name in _TOLERATION_FIELDS}
     return {wire_names[name.lower()]: value for name, value in document.items() if name.lower() in wire_names}
 
 
 def validate_pod_create(document: Document, options: PodValidationOptions = API_SERVER_OPTIONS) -> list[FieldError]:
-    """What is wrong with a pod that is to be created."""
+    """Validates a new pod."""
     spec = document.get("spec", {})
     errors = pod_errors(document, options)
     if spec.get("ephemeralContainers"):
@@ -239,7 +230,7 @@ def validate_pod_create(document: Document, options: PodValidationOptions = API_
 
 
 def pod_errors(document: Document, options: PodValidationOptions = API_SERVER_OPTIONS) -> list[FieldError]:
-    """What is wrong with the metadata and the spec of a pod, new or not."""
+    """Validates the metadata and the spec of a pod, new or updated."""
     metadata, spec = document.get("metadata", {}), document.get("spec", {})
     errors = metadata_errors(metadata)
     errors += pod_annotations_errors(metadata.get("annotations", {}), spec, "metadata.annotations")
@@ -258,16 +249,16 @@ class _Setting(NamedTuple):
     path: str
     options: PodValidationOptions
     pod_name: str
-    """Empty where no volume is named after the pod: then all pods of this spec are alike."""
+    """Empty if no volume is named after the pod: the result is then the same for all pods of this spec."""
     is_static: bool
 
 
 def validate_pod_spec(spec: Document, metadata: Document, path: str, options: PodValidationOptions) -> list[FieldError]:
-    """What is wrong with the spec of a pod, or of a template if there is no metadata."""
+    """Validates the spec of a pod, or of a template if there is no metadata."""
     needs_name = any("ephemeral" in volume for volume in spec.get("volumes", ()))
     is_static = MIRROR_ANNOTATION in metadata.get("annotations", {})
     setting = _Setting(path, options, metadata.get("name", "") if needs_name else "", is_static)
-    return list(_families.of(spec, lambda: tuple(_spec_errors(spec, setting)), also=setting))
+    return list(_cache.of(spec, lambda: tuple(_spec_errors(spec, setting)), also=setting))
 
 
 def _spec_errors(spec: Document, setting: _Setting) -> list[FieldError]:
@@ -302,7 +293,7 @@ def _spec_errors(spec: Document, setting: _Setting) -> list[FieldError]:
 
 
 def _placement_errors(spec: Document, path: str, options: PodValidationOptions) -> list[FieldError]:
-    """What is wrong with how, where and under which rights the pod runs."""
+    """Validates scheduling, security and networking fields."""
     context_path, spread_path = f"{path}.securityContext", f"{path}.topologySpreadConstraints"
     spread, selinux = spec.get("topologySpreadConstraints", ()), options.only_recursive_selinux_change
     return [
@@ -323,7 +314,7 @@ def _placement_errors(spec: Document, path: str, options: PodValidationOptions) 
 
 
 def _name_fields_errors(spec: Document, path: str) -> list[FieldError]:
-    """What is wrong with the fields that are mostly names, and the few among them that are not."""
+    """Validates the fields that are names, and the few others among them."""
     errors: list[FieldError] = []
     for field in ("serviceAccountName", "nodeName"):
         if name := spec.get(field, ""):
@@ -354,7 +345,7 @@ def _restart_policy_errors(policy: str, path: str) -> list[FieldError]:
 
 def _claims_errors(claims: Sequence[Document], path: str, *, is_static: bool) -> list[FieldError]:
     if is_static:
-        # Upstream complains about a path without a name, which is written like an empty index.
+        # Upstream prints the empty path as an empty index.
         return [forbidden("[]", "static pods do not support resource claims") for _ in claims]
     errors: list[FieldError] = []
     names: set[str] = set()
@@ -364,7 +355,7 @@ def _claims_errors(claims: Sequence[Document], path: str, *, is_static: bool) ->
 
 
 def _claim_errors(claim: Document, names: set[str], path: str) -> list[FieldError]:
-    """Complaints about one claim; its name goes into `names`."""
+    """Validates one resource claim, and adds its name to `names`."""
     name = claim.get("name", "")
     errors: list[FieldError] = []
     if not name:
@@ -398,7 +389,7 @@ def _token_without_account_errors(volumes: Sequence[Document]) -> list[FieldErro
 
 
 def _file_key_volumes_errors(spec: Document, path: str) -> list[FieldError]:
-    """Whether variables that come from files name volumes that have such files."""
+    """Validates that `fileKeyRef` variables refer to emptyDir volumes."""
     volumes = {volume.get("name", ""): volume for volume in spec.get("volumes", ())}
     errors: list[FieldError] = []
     for container, at in containers_with_paths(spec, path):

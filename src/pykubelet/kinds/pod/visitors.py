@@ -1,12 +1,6 @@
-"""What a static pod refers to in the API, which its node may not be able to ask.
+"""Visits parts of a pod: its containers, and the API objects it refers to, which static pods may not use.
 
-In: a valid Pod document. Out: the kinds of objects it needs, in the words and the order of the kubelet.
-
-Upstream: HasAPIObjectReference, VisitPodSecretNames and VisitPodConfigmapNames in pkg/api/pod/util.go
-
-Every container of a pod, with its path.
-
-Upstream: VisitContainersWithPath in pkg/apis/core/pods/helpers.go
+Upstream: pkg/api/pod/util.go, pkg/apis/core/pods/helpers.go
 """
 
 from collections.abc import Iterator
@@ -50,11 +44,11 @@ def containers_with_paths(spec: Document, path: str) -> Iterator[tuple[Document,
 
 
 class UnknownVolumeError(ValueError):
-    """Nobody can say what a volume refers to."""
+    """The type of a volume is unknown, and so are its references."""
 
 
 def api_references(pod: Document) -> Iterator[str]:
-    """What the pod refers to, one text per kind and place; UnknownVolumeError where that cannot be said."""
+    """The kinds of API objects that the pod refers to, one text per kind and place; raises UnknownVolumeError."""
     spec = pod.get("spec", {})
     if spec.get("serviceAccountName"):
         yield "serviceaccounts"
@@ -78,7 +72,7 @@ def _projection_references(source: Document, volume_name: str) -> Iterator[str]:
 
 
 def secret_names(spec: Document) -> Iterator[str]:
-    """The secrets a pod's spec names; a place that names none gives an empty text."""
+    """The names of the secrets in a pod's spec; a reference without a name yields an empty text."""
     for reference in spec.get("imagePullSecrets", ()):
         yield reference.get("name", "")
     yield from _container_names(spec, "secretRef", "secretKeyRef")
@@ -92,7 +86,7 @@ def secret_names(spec: Document) -> Iterator[str]:
 
 
 def config_map_names(spec: Document) -> Iterator[str]:
-    """The config maps a pod's spec names; a place that names none gives an empty text."""
+    """The names of the config maps in a pod's spec; a reference without a name yields an empty text."""
     yield from _container_names(spec, "configMapRef", "configMapKeyRef")
     for volume in spec.get("volumes", ()):
         yield volume.get("configMap", {}).get("name", "")

@@ -1,8 +1,6 @@
-"""Complaints about volumes of storage systems: disks, clusters, networks.
+"""Validation of volume sources for storage systems: disks, clusters, networks.
 
-One rule for each kind of source; most only want some fields to be there.
-
-Upstream: the validate...VolumeSource functions in pkg/apis/core/validation/validation.go
+Upstream: pkg/apis/core/validation/validation.go
 """
 
 import re
@@ -28,14 +26,14 @@ GONE_SYSTEMS = {
     "gitRepo": "gitRepo: deprecated in v1.11, and disabled by default in v1.33+",
     "scaleIO": "scaleIO: deprecated in v1.16, non-functional in v1.22+",
     "flocker": "flocker: deprecated in v1.22, non-functional in v1.25+",
-    # The warning names the field of the Go type.
+    # The warning has Go's field name.
     "storageos": "storageOS: deprecated in v1.22, non-functional in v1.25+",
     "quobyte": "quobyte: deprecated in v1.22, non-functional in v1.25+",
     "glusterfs": "glusterfs: deprecated in v1.25, non-functional in v1.26+",
     "cephfs": "cephfs: deprecated in v1.28, non-functional in v1.31+",
     "rbd": "rbd: deprecated in v1.28, non-functional in v1.31+",
 }
-"""Storage that is supported no more, by the field of a volume that asks for it."""
+"""Warnings about removed storage systems, by the field of a volume."""
 
 
 def _requires(*fields: str) -> Callable[[Document, str], list[FieldError]]:
@@ -86,7 +84,7 @@ def _disk_errors(id_field: str) -> Callable[[Document, str], list[FieldError]]:
         found = _requires(id_field)(source, path)
         partition = source.get("partition", 0)
         if not 0 <= partition <= 255:
-            # Zero is let through, yet the text leaves it out: upstream's words.
+            # Zero is valid although upstream's message excludes it.
             found.append(invalid(f"{path}.partition", partition, inclusive_range_error(1, 255)))
         return found
 

@@ -1,13 +1,8 @@
-"""Complaints about a pod's volumes.
+"""Validation of a pod's volumes, with projected and downward API volumes.
 
-In: the volumes and the pod's name. Out: complaints, and the volumes that may be mounted: a volume with a fault counts
-as absent for those who mount it.
+The result includes the valid volumes: mounts of an invalid volume are reported as unknown.
 
-Upstream: ValidateVolumes and validateVolumeSource in pkg/apis/core/validation/validation.go
-
-Complaints about projected volumes and the files of downward volumes.
-
-Upstream: validateProjectionSources and validateDownwardAPIVolumeFile in pkg/apis/core/validation/validation.go
+Upstream: pkg/apis/core/validation/validation.go
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -42,7 +37,7 @@ from pykubelet.kinds.pod.references import (
 )
 from pykubelet.kinds.pod.volume_sources import STORAGE_SYSTEM_RULES
 
-# A source, its own path, the volume's path, and the paths that files of earlier sources took.
+# Arguments: a source, its path, the volume's path, and the file paths of earlier sources.
 ProjectionRule = Callable[[Document, str, str, set[str]], list[FieldError]]
 _MIN_TOKEN_SECONDS = 10 * 60
 _MAX_TOKEN_SECONDS = 2**32
@@ -63,13 +58,13 @@ _HOST_PATH_TYPES = (
     "Socket",
 )
 _MAX_ISCSI_NAME_BYTES = 64
-# Upstream names these differently where there are two sources, and gcePersistentDisk also where it has a fault.
+# Upstream's names of these in messages about two sources, and of gcePersistentDisk also in its own errors.
 _SECOND_SOURCE_NAMES = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
 _FAULT_NAMES = {"gcePersistentDisk": "persistentDisk"}
 
 
 def projected_errors(source: Document, path: str) -> list[FieldError]:
-    """What is wrong with a projected volume."""
+    """Validates a projected volume."""
     errors = mode_errors(source.get("defaultMode"), f"{path}.defaultMode")
     taken: set[str] = set()
     for index, projection in enumerate(source.get("sources", ())):
@@ -83,14 +78,14 @@ def projected_errors(source: Document, path: str) -> list[FieldError]:
 
 
 def key_to_path_errors(item: Document, path: str) -> list[FieldError]:
-    """What is wrong with a key and the file it goes to."""
+    """Validates a key and the path of its file."""
     errors = [required(f"{path}.{name}") for name in ("key", "path") if not item.get(name)]
     errors += non_reserved_path_errors(item.get("path", ""), f"{path}.path")
     return errors + mode_errors(item.get("mode"), f"{path}.mode")
 
 
 def downward_file_errors(item: Document, path: str) -> list[FieldError]:
-    """What is wrong with a file that shows a field of the pod."""
+    """Validates a file of a downward API volume."""
     errors = [] if item.get("path") else [required(f"{path}.path")]
     errors += non_reserved_path_errors(item.get("path", ""), f"{path}.path")
     if "fieldRef" in item:
@@ -105,7 +100,7 @@ def downward_file_errors(item: Document, path: str) -> list[FieldError]:
     return errors + mode_errors(item.get("mode"), f"{path}.mode")
 
 
-def _keyed_errors(source: Document, path: str, volume_path: str, taken: set[str]) -> list[FieldError]:
+def _projected_keys_errors(source: Document, path: str, volume_path: str, taken: set[str]) -> list[FieldError]:
     name = source.get("name", "")
     errors = [] if name else [required(f"{path}.name")]
     for index, item in enumerate(source.get("items", ())):
@@ -115,7 +110,7 @@ def _keyed_errors(source: Document, path: str, volume_path: str, taken: set[str]
     return errors
 
 
-def _downward_errors(source: Document, path: str, volume_path: str, taken: set[str]) -> list[FieldError]:
+def _projected_downward_errors(source: Document, path: str, volume_path: str, taken: set[str]) -> list[FieldError]:
     errors: list[FieldError] = []
     for item in source.get("items", ()):
         errors += downward_file_errors(item, path)
@@ -170,7 +165,7 @@ def _trust_bundle_name_errors(name: str) -> list[str]:
     if colon and not prefix:
         return ['ClusterTrustBundle without signer name must not have ":" in its name']
     if "/" in prefix:
-        # Colons stand for the slashes of the signer's name, so a slash can never be part of the prefix.
+        # Colons replace the slashes of the signer's name, so the prefix has no slash.
         signer, right = prefix.replace(":", "/"), prefix.replace("/", ":")
         return [f"ClusterTrustBundle for signerName {signer} must be named with prefix {right}:"]
     return dns1123_subdomain_errors(own_name)
@@ -208,9 +203,9 @@ def _take(file: str, path: str, taken: set[str], *, shown: str) -> list[FieldErr
 
 
 _RULES: dict[str, ProjectionRule] = {
-    "secret": _keyed_errors,
-    "configMap": _keyed_errors,
-    "downwardAPI": _downward_errors,
+    "secret": _projected_keys_errors,
+    "configMap": _projected_keys_errors,
+    "downwardAPI": _projected_downward_errors,
     "serviceAccountToken": _token_errors,
     "clusterTrustBundle": _trust_bundle_errors,
     "podCertificate": _certificate_errors,
@@ -220,7 +215,7 @@ _RULES: dict[str, ProjectionRule] = {
 def volumes_errors(
     volumes: Sequence[Document], pod_name: str, path: str, options: PodValidationOptions
 ) -> tuple[Mapping[str, Document], list[FieldError]]:
-    """The volumes without fault by name, and what is wrong with the others."""
+    """Validates the volumes; also returns the valid ones by name."""
     errors: list[FieldError] = []
     good: dict[str, Document] = {}
     generated_claims = {
@@ -243,7 +238,7 @@ def volumes_errors(
 
 
 def pull_policy_errors(policy: str, path: str) -> list[FieldError]:
-    """Whether the policy says when to pull an image."""
+    """Validates the pull policy."""
     if not policy:
         return [required(path)]
     return [] if policy in PULL_POLICIES else [not_supported(path, TypedString(policy), PULL_POLICIES)]
@@ -268,7 +263,7 @@ def _source_errors(volume: Document, path: str, pod_name: str, options: PodValid
 
 
 def _source_rules(options: PodValidationOptions) -> Mapping[str, SourceRule]:
-    """The rule of each kind of source, in the order in which upstream looks for them."""
+    """The rule of each source type, in the order in which upstream validates them."""
     legacy = STORAGE_SYSTEM_RULES
     return {
         "emptyDir": _empty_dir_errors,
@@ -286,7 +281,7 @@ def _source_rules(options: PodValidationOptions) -> Mapping[str, SourceRule]:
         "cinder": legacy["cinder"],
         "cephfs": legacy["cephfs"],
         "quobyte": legacy["quobyte"],
-        "downwardAPI": _volumes_downward_errors,
+        "downwardAPI": _downward_errors,
         "fc": legacy["fc"],
         "flexVolume": legacy["flexVolume"],
         "configMap": _config_map_errors,
@@ -311,7 +306,7 @@ def _empty_dir_errors(source: Document, path: str) -> list[FieldError]:
 
 
 def host_path_errors(source: Document, path: str) -> list[FieldError]:
-    """What is wrong with a path of the node."""
+    """Validates a hostPath source."""
     if not source.get("path"):
         return [required(f"{path}.path")]
     errors = backstep_errors(source["path"], f"{path}.path")
@@ -329,14 +324,14 @@ def _git_repo_errors(source: Document, path: str) -> list[FieldError]:
 
 
 def _secret_errors(source: Document, path: str) -> list[FieldError]:
-    return _volumes_keyed_errors(source, "secretName", path)
+    return _keyed_errors(source, "secretName", path)
 
 
 def _config_map_errors(source: Document, path: str) -> list[FieldError]:
-    return _volumes_keyed_errors(source, "name", path)
+    return _keyed_errors(source, "name", path)
 
 
-def _volumes_keyed_errors(source: Document, name_field: str, path: str) -> list[FieldError]:
+def _keyed_errors(source: Document, name_field: str, path: str) -> list[FieldError]:
     errors = [] if source.get(name_field) else [required(f"{path}.{name_field}")]
     errors += mode_errors(source.get("defaultMode"), f"{path}.defaultMode")
     for index, item in enumerate(source.get("items", ())):
@@ -345,7 +340,7 @@ def _volumes_keyed_errors(source: Document, name_field: str, path: str) -> list[
 
 
 def nfs_errors(source: Document, path: str) -> list[FieldError]:
-    """What is wrong with a path of a file server."""
+    """Validates an NFS source."""
     errors = [required(f"{path}.{name}") for name in ("server", "path") if not source.get(name)]
     target = source.get("path", "")
     return errors if target.startswith("/") else [*errors, invalid(f"{path}.path", target, "must be an absolute path")]
@@ -355,7 +350,7 @@ def _claim_errors(source: Document, path: str) -> list[FieldError]:
     return [] if source.get("claimName") else [required(f"{path}.claimName")]
 
 
-def _volumes_downward_errors(source: Document, path: str) -> list[FieldError]:
+def _downward_errors(source: Document, path: str) -> list[FieldError]:
     errors = mode_errors(source.get("defaultMode"), f"{path}.defaultMode")
     for item in source.get("items", ()):
         errors += downward_file_errors(item, path)
@@ -363,7 +358,7 @@ def _volumes_downward_errors(source: Document, path: str) -> list[FieldError]:
 
 
 def csi_driver_errors(driver: str, path: str) -> list[FieldError]:
-    """What is wrong with the name of a storage driver."""
+    """Validates the name of a CSI driver."""
     errors = [] if driver else [required(path)]
     if byte_length(driver) > 63:
         errors.append(too_long(path, 63))

@@ -1,15 +1,6 @@
-"""Warnings about pods and templates of pods.
+"""Warnings about pods and pod templates: containers, volumes, node selection, names.
 
-Upstream: pkg/api/pod/warnings.go, WarningsOnCreate, WarningsOnUpdate and applyAppArmorVersionSkew in
-pkg/registry/core/pod/strategy.go
-
-Warnings about the volumes of a pod: systems that are gone, and files over each other.
-
-Upstream: pkg/api/pod/warnings.go
-
-Warnings about the containers of a pod: annotations instead of fields, amounts, environment, ports.
-
-Upstream: pkg/api/pod/warnings.go
+Upstream: pkg/api/pod/warnings.go, pkg/registry/core/pod/strategy.go
 """
 
 from collections.abc import Iterable, Mapping
@@ -35,7 +26,7 @@ from pykubelet.kinds.resources import fraction_warnings
 _BYTES = ("memory", "ephemeral-storage")
 USE_SECCOMP_FIELD = 'non-functional in v1.27+; use the "seccompProfile" field instead'
 USE_APPARMOR_FIELD = 'deprecated since v1.30; use the "appArmorProfile" field instead'
-# What makes files: its field in volumes and in projections, upstream's word for it, and the fields that name it.
+# Sources of files: the field in volumes and in projections, upstream's word for it, and the fields with its name.
 _OF_FILES = (
     ("configMap", "ConfigMap", "name", "name"),
     ("secret", "Secret", "secretName", "name"),
@@ -63,13 +54,13 @@ _IN_POD = "this is used in the Pod's hostname, which can result in surprising be
 _IN_PODS = (
     "this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended"
 )
-# A pod that has nothing of this, as most have not, is asked about its containers only.
+# Most pods have none of these fields; only their containers are checked.
 _SCHEDULING = frozenset({"nodeSelector", "affinity", "topologySpreadConstraints"})
 _REFERENCES = frozenset({"hostAliases", "imagePullSecrets", "overhead"})
 
 
 def container_warnings(spec: Document, annotations: Mapping[str, str], prefix: str) -> list[str]:
-    """About all containers but for their ports; `prefix` leads to the pod, or to the template if there is one."""
+    """Warns about all containers except for ports; `prefix` is the path of the pod or template."""
     warnings: list[str] = []
     whole = spec.get("securityContext", {}).get("appArmorProfile")
     for container, path in containers_with_paths(spec, f"{prefix}spec"):
@@ -87,14 +78,14 @@ def container_warnings(spec: Document, annotations: Mapping[str, str], prefix: s
 
 
 def port_warnings(spec: Document, path: str) -> list[str]:
-    """About the ports of all containers together: first their numbers, then their names."""
+    """Warns about the ports of all containers together: first their numbers, then their names."""
     ports = [
         (port, f"{at}.ports[{index}]")
         for container, at in containers_with_paths(spec, path)
         if "ports" in container
         for index, port in enumerate(container["ports"])
     ]
-    # Most pods have but one, which is in nobody's way.
+    # Most pods have one port at most, which cannot collide.
     if len(ports) > 1 or (ports and "hostIP" in ports[0][0]):
         return [*_number_warnings(ports), *_name_warnings(ports)]
     return []
@@ -108,7 +99,7 @@ def _keys_instead_of_fields(
     if (key := f"{SECCOMP_CONTAINER_PREFIX}{name}") in annotations and "seccompProfile" not in context:
         found[key] = USE_SECCOMP_FIELD
     key = f"{APPARMOR_CONTAINER_PREFIX}{name}"
-    # Those of a pod itself become fields as it is read, and are told of then.
+    # The annotations of a pod itself become fields when it is read, with a warning of their own.
     if is_template and key in annotations and "appArmorProfile" not in context:
         profile = apparmor_field(annotations[key])
         if profile is None or profile != whole:
@@ -117,7 +108,7 @@ def _keys_instead_of_fields(
 
 
 def _env_warnings(env: list[Document], path: str) -> list[str]:
-    """About variables that are set again without making use of what they were."""
+    """Warns about variables that are set again and do not use their previous value."""
     warnings: list[str] = []
     names: set[str] = set()
     for index, variable in enumerate(env):
@@ -146,7 +137,7 @@ def _number_warnings(ports: list[tuple[Document, str]]) -> list[str]:
 
 
 def _collision(port: Document, other: Document) -> str:
-    """What is wrong with two ports of one number and protocol; nothing if the host tells them apart."""
+    """The warning about two ports of one number and protocol; empty if different host ports tell them apart."""
     (ip, host_port), (other_ip, other_host_port) = (
         (each.get("hostIP", ""), each.get("hostPort", 0)) for each in (port, other)
     )
@@ -179,7 +170,7 @@ def _shown(port: Document) -> str:
 
 
 class _File(NamedTuple):
-    """A path within a volume; what puts a file there, and the name of that, if there are several of its kind."""
+    """A path in a volume, the type of its source, and the source's name if a volume can have several of them."""
 
     path: str
     kind: str = ""
@@ -190,7 +181,7 @@ class _File(NamedTuple):
 
 
 def pod_volume_warnings(volumes: list[Document], path: str) -> list[str]:
-    """About the volumes of a pod: first all systems, then all files."""
+    """Warns about the volumes of a pod: first about removed systems, then about overlapping files."""
     warnings: list[str] = []
     for index, volume in enumerate(volumes):
         if not _GONE.isdisjoint(volume):
@@ -229,7 +220,7 @@ def _projected_warnings(projected: Document, name: str) -> list[str]:
 
 
 def _projected_files(source: Document) -> list[_File]:
-    """The files of a source of a projected volume, which is of one kind."""
+    """The files of one source of a projected volume."""
     for kind, shown, _, name_field in _OF_FILES:
         if kind in source and (items := source[kind].get("items")):
             name = source[kind].get(name_field, "") if name_field else None
@@ -244,7 +235,7 @@ def _projected_files(source: Document) -> list[_File]:
 
 
 def _overlaps(before: list[_File], files: list[_File]) -> list[str]:
-    """Each file with each earlier one that it is, holds or lies in; the files join the earlier ones."""
+    """The pairs of a file and an earlier one with equal or nested paths; adds the files to the earlier ones."""
     found: list[str] = []
     for named in files:
         file = named._replace(path=named.path.rstrip("/")) if named.path.endswith("/") else named
@@ -263,23 +254,23 @@ def _named(kind: str, name: str | None) -> str:
 
 
 def pod_warnings(pod: Document) -> list[str]:
-    """About a new pod."""
+    """Warns about a new pod."""
     return name_warnings(pod, _IN_POD) + _warnings(pod, "")
 
 
 def template_warnings(template: Document, path: str) -> list[str]:
-    """About a template that stands at this path."""
+    """Warns about the pod template at this path."""
     return _warnings(template, f"{path}.")
 
 
 def name_warnings(document: Document, why: str = _IN_PODS) -> list[str]:
-    """About a name that goes into the names of pods, which are names of hosts."""
+    """Warns about a name that becomes part of pod names and thus of host names."""
     errors = dns1123_label_errors(document["metadata"].get("name", ""))
     return [f"metadata.name: {why}: [{' '.join(errors)}]"] if errors else []
 
 
 def apparmor_warnings(pod: Document) -> list[str]:
-    """About a pod as it was received: annotations become fields, unless they are none or the pod says the same."""
+    """Warns about AppArmor annotations of a pod as received, unless they are invalid or repeat the fields."""
     annotations, spec = pod["metadata"].get("annotations", {}), pod["spec"]
     if not any(key.startswith(APPARMOR_CONTAINER_PREFIX) for key in annotations):
         return []
@@ -297,7 +288,7 @@ def apparmor_warnings(pod: Document) -> list[str]:
 
 
 def pod_status_warnings(pod: Document, _old: Document) -> list[str]:
-    """About the addresses in the status of a pod."""
+    """Warns about the addresses in a pod's status."""
     status = pod.get("status", {})
     return [
         warning
@@ -339,7 +330,7 @@ def _warnings(pod: Document, prefix: str) -> list[str]:
 
 
 def _node_warnings(spec: Document, path: str) -> list[str]:
-    """About how the pod chooses its node; upstream gives those about the selector in no order."""
+    """Warns about the node selection; upstream returns those about the selector in no order."""
     selector = spec.get("nodeSelector", {})
     warnings = [
         f"{path}.nodeSelector[{key}]: {DEPRECATED_LABELS[key]}" for key in sorted(selector) if key in DEPRECATED_LABELS
@@ -380,7 +371,7 @@ def _reference_warnings(spec: Document, path: str) -> list[str]:
 
 
 def _repeated(values: Iterable[str]) -> list[tuple[int, str]]:
-    """The values that stood there before, with their places."""
+    """The values that appeared before, with their indexes."""
     seen: set[str] = set()
     found: list[tuple[int, str]] = []
     for index, value in enumerate(values):

@@ -1,7 +1,6 @@
-"""Complaints about what only Windows, or only Linux, can do.
+"""Validation of fields that exist only on Windows or only on Linux.
 
-Upstream: validateWindowsSecurityContextOptions, validateWindowsHostProcessPod, validateOS, validateLinux and
-validateWindows in pkg/apis/core/validation/validation.go
+Upstream: pkg/apis/core/validation/validation.go
 """
 
 import re
@@ -30,7 +29,7 @@ _DNS_NAME = rf"{_DNS_LABEL}(?:\.{_DNS_LABEL})*"
 _BAD_USER_CHARACTERS = re.compile(r'["/\\:;|=,+*?<>@\[\]]')
 _FOR_WINDOWS = "cannot be set for a windows pod"
 _FOR_LINUX = "windows options cannot be set for a linux pod"
-# Each field that Windows does not have: the path in the spec, and whether it stands in the security context.
+# Fields that Windows lacks: the path in the spec, and whether it is in the security context.
 _POD_FIELDS = (
     ("appArmorProfile", True),
     ("seLinuxOptions", True),
@@ -63,7 +62,7 @@ _CONTAINER_FIELDS = (
 
 
 def windows_options_errors(options: Document | None, path: str) -> list[FieldError]:
-    """What is wrong with the Windows part of a security context."""
+    """Validates the Windows options of a security context."""
     if options is None:
         return []
     errors: list[FieldError] = []
@@ -81,7 +80,7 @@ def windows_options_errors(options: Document | None, path: str) -> list[FieldErr
 
 
 def host_process_errors(spec: Document, path: str) -> list[FieldError]:
-    """What is wrong with the mix of host process containers in a pod."""
+    """Validates the combination of host process containers in a pod."""
     pod_choice = _host_process(spec)
     errors: list[FieldError] = []
     choices: list[bool] = []
@@ -104,7 +103,7 @@ def host_process_errors(spec: Document, path: str) -> list[FieldError]:
 
 
 def operating_system_errors(spec: Document, path: str) -> list[FieldError]:
-    """Whether the pod names a known system, and sets what that system does not have."""
+    """Validates the pod's operating system, and that no field of another one is set."""
     if "os" not in spec:
         return []
     name = spec["os"].get("name", "")

@@ -1,1 +1,1 @@
-"""What the API server refuses: complaints about documents, in its order and its words."""
+"""Service, one module per part."""

@@ -1,6 +1,8 @@
-"""The rules of services; `service_allocation` gives them addresses and ports before these apply.
+"""Service: its defaults, update rules, warnings and columns.
 
-Upstream: pkg/registry/core/service/strategy.go, SetDefaults_Service in pkg/apis/core/v1/defaults.go
+Admission allocates addresses and ports before these rules apply.
+
+Upstream: pkg/registry/core/service/strategy.go, pkg/apis/core/v1/defaults.go, pkg/api/service/warnings.go
 """
 
 from collections.abc import Mapping
@@ -76,12 +78,8 @@ def _prepare_update(new: Document, old: Document) -> Document:
     return {**new, "spec": spec, "status": status}
 
 
-def _prepare_status(new: Document, old: Document) -> Document:
-    return {**new, "spec": old["spec"]}
-
-
 def _without_stale_fields(new: Document, old: Document) -> Document:
-    """The spec without what only the old type of the service needed, unless a user changed that."""
+    """The spec without fields that only the old service type used, unless the update changes them."""
     stale: list[str] = []
     kind, old_kind = new["type"], old["type"]
     if kind == "ExternalName" != old_kind:
@@ -113,6 +111,43 @@ def _without_node_port(port: Document) -> Document:
     return {name: value for name, value in port.items() if name != "nodePort"}
 
 
+def _prepare_status(new: Document, old: Document) -> Document:
+    return {**new, "spec": old["spec"]}
+
+
+def service_warnings(document: Document) -> list[str]:
+    """Warns about addresses, and about fields that the service type ignores."""
+    spec, annotations = document["spec"], document["metadata"].get("annotations", {})
+    warnings: list[str] = []
+    if _HINTS in annotations:
+        warnings.append(f"annotation {_HINTS} is deprecated, please use {_TOPOLOGY_MODE} instead")
+    if spec.get("clusterIP", "") not in ("", "None"):
+        warnings += ips_warnings(spec.get("clusterIPs", ()), "spec.clusterIPs")
+    elif spec.get("clusterIP") == "None" and spec.get("type") == "ClusterIP":
+        warnings += _headless_warnings(spec)
+    external, balancer = spec.get("externalIPs", ()), spec.get("loadBalancerIP", "")
+    warnings += ips_warnings(external, "spec.externalIPs")
+    warnings += ip_warnings(balancer, "spec.loadBalancerIP")
+    for index, cidr in enumerate(spec.get("loadBalancerSourceRanges", ())):
+        warnings += cidr_warnings(cidr, f"spec.loadBalancerSourceRanges[{index}]")
+    if spec.get("type") == _EXTERNAL_NAME:
+        return (
+            [*warnings, f'spec.externalIPs is ignored when spec.type is "{_EXTERNAL_NAME}"'] if external else warnings
+        )
+    if spec.get("externalName"):
+        warnings.append(f'spec.externalName is ignored when spec.type is not "{_EXTERNAL_NAME}"')
+    return warnings
+
+
+def _headless_warnings(spec: Document) -> list[str]:
+    ignored = {
+        "loadBalancerIP": bool(spec.get("loadBalancerIP")),
+        "externalIPs": bool(spec.get("externalIPs")),
+        "SessionAffinity": spec.get("sessionAffinity", "") != "None",
+    }
+    return [f"spec.{name} is ignored for headless services" for name, is_set in ignored.items() if is_set]
+
+
 def _fields(service: Document) -> Mapping[str, str]:
     spec = service["spec"]
     return {
@@ -123,7 +158,7 @@ def _fields(service: Document) -> Mapping[str, str]:
 
 
 def _cells(document: Document, age: Age) -> list[Any]:
-    """Name, type, cluster IP, external IP, ports, age, selector."""
+    """Cells: name, type, cluster IP, external IP, ports, age, selector."""
     spec = at(document, "spec")
     cluster_ips = spec.get("clusterIPs")
     return [
@@ -156,39 +191,6 @@ def _service_port(port: Document) -> str:
     number, node_port = port.get("port", 0), port.get("nodePort", 0)
     shown = f"{number}:{node_port}" if node_port > 0 else str(number)
     return f"{shown}/{port.get('protocol', '')}"
-
-
-def service_warnings(document: Document) -> list[str]:
-    """About a Service."""
-    spec, annotations = document["spec"], document["metadata"].get("annotations", {})
-    warnings: list[str] = []
-    if _HINTS in annotations:
-        warnings.append(f"annotation {_HINTS} is deprecated, please use {_TOPOLOGY_MODE} instead")
-    if spec.get("clusterIP", "") not in ("", "None"):
-        warnings += ips_warnings(spec.get("clusterIPs", ()), "spec.clusterIPs")
-    elif spec.get("clusterIP") == "None" and spec.get("type") == "ClusterIP":
-        warnings += _headless_warnings(spec)
-    external, balancer = spec.get("externalIPs", ()), spec.get("loadBalancerIP", "")
-    warnings += ips_warnings(external, "spec.externalIPs")
-    warnings += ip_warnings(balancer, "spec.loadBalancerIP")
-    for index, cidr in enumerate(spec.get("loadBalancerSourceRanges", ())):
-        warnings += cidr_warnings(cidr, f"spec.loadBalancerSourceRanges[{index}]")
-    if spec.get("type") == _EXTERNAL_NAME:
-        return (
-            [*warnings, f'spec.externalIPs is ignored when spec.type is "{_EXTERNAL_NAME}"'] if external else warnings
-        )
-    if spec.get("externalName"):
-        warnings.append(f'spec.externalName is ignored when spec.type is not "{_EXTERNAL_NAME}"')
-    return warnings
-
-
-def _headless_warnings(spec: Document) -> list[str]:
-    ignored = {
-        "loadBalancerIP": bool(spec.get("loadBalancerIP")),
-        "externalIPs": bool(spec.get("externalIPs")),
-        "SessionAffinity": spec.get("sessionAffinity", "") != "None",
-    }
-    return [f"spec.{name} is ignored for headless services" for name, is_set in ignored.items() if is_set]
 
 
 KIND = Kind(

@@ -1,15 +1,6 @@
-"""Complaints about services.
+"""Validation of a Service that has its defaults and its allocated addresses and ports.
 
-In: a service after its defaults and after addresses and ports were given to it. Out: complaints, in the API server's
-order.
-
-Upstream: ValidateServiceCreate, ValidateServiceUpdate and ValidateServiceStatusUpdate in
-pkg/apis/core/validation/validation.go
-
-Complaints about the addresses of a service inside its cluster.
-
-Upstream: ValidateServiceClusterIPsRelatedFields, validateUpgradeDowngradeClusterIPs and
-validateUpgradeDowngradeIPFamilies in pkg/apis/core/validation/validation.go
+Upstream: pkg/apis/core/validation/validation.go
 """
 
 from collections.abc import Sequence
@@ -55,17 +46,17 @@ _TOPOLOGY_HINTS = "service.kubernetes.io/topology-aware-hints"
 
 
 def is_headless(spec: Document) -> bool:
-    """Whether the service has no address, only endpoints."""
+    """Whether the service has no cluster IP."""
     return bool(spec.get("clusterIPs") == [NO_ADDRESS])
 
 
 def family_of(address: str) -> str:
-    """Which of both families an address belongs to."""
+    """The IP family of an address."""
     return "IPv6" if ":" in address else "IPv4"
 
 
 def address_errors(spec: Document, before: Document) -> list[FieldError]:
-    """What is wrong with addresses and families; `before` is the spec as it was, empty for a new service."""
+    """Validates addresses and families; `before` is the old spec, empty for a new service."""
     if spec["type"] == "ExternalName":
         return []
     at = "spec.clusterIPs"
@@ -118,7 +109,7 @@ def _family_errors(spec: Document) -> list[FieldError]:
 
 
 def address_change_errors(new: Document, old: Document) -> list[FieldError]:
-    """What is wrong with a change of addresses and families: the first of each stays."""
+    """Validates a change of addresses and families: the primary ones are immutable."""
     if "ExternalName" in {new["type"], old["type"]}:
         return []
     if is_headless(new) and is_headless(old):
@@ -167,12 +158,12 @@ def _released_errors(spec: Document, what: str) -> list[FieldError]:
 
 
 def service_create_errors(service: Document) -> list[FieldError]:
-    """What is wrong with a new service."""
+    """Validates a new service."""
     return metadata_errors(service["metadata"], name_rule=dns1035_label_errors) + _service_errors(service, {})
 
 
 def service_update_errors(new: Document, old: Document) -> list[FieldError]:
-    """What is wrong with an update of a service."""
+    """Validates an update of a service."""
     after, before = new["spec"], old["spec"]
     errors = metadata_update_errors(new["metadata"], old["metadata"])
     errors += address_change_errors(after, before)
@@ -189,7 +180,7 @@ def service_update_errors(new: Document, old: Document) -> list[FieldError]:
 
 
 def service_status_errors(new: Document, old: Document) -> list[FieldError]:
-    """What is wrong with an update of the status of a service."""
+    """Validates an update of a service's status."""
     errors = metadata_update_errors(new["metadata"], old["metadata"])
     at, ingress = "status.loadBalancer.ingress", new["status"]["loadBalancer"].get("ingress", ())
     if ingress and new["spec"]["type"] != "LoadBalancer":
@@ -201,14 +192,14 @@ def service_status_errors(new: Document, old: Document) -> list[FieldError]:
 
 
 def is_externally_accessible(spec: Document) -> bool:
-    """Whether somebody outside of the cluster can reach the service."""
+    """Whether the service is reachable from outside of the cluster."""
     return spec["type"] in {"LoadBalancer", "NodePort"} or (
         spec["type"] == "ClusterIP" and bool(spec.get("externalIPs"))
     )
 
 
 def needs_health_check(spec: Document) -> bool:
-    """Whether a load balancer has to ask each node for its health."""
+    """Whether a load balancer checks the health of each node."""
     return spec["type"] == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
 
 
@@ -264,7 +255,7 @@ def _type_errors(spec: Document) -> list[FieldError]:
 
 
 def _port_errors(port: Document, names: set[str], path: str, *, name_needed: bool) -> list[FieldError]:
-    """Complaints about one port; its name goes into `names`."""
+    """Validates one port and adds its name to `names`."""
     name, number, protocol, target = port.get("name", ""), port["port"], port.get("protocol", ""), port["targetPort"]
     errors: list[FieldError] = []
     if name:

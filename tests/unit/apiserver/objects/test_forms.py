@@ -22,7 +22,7 @@ from pykubelet.apiserver.handlers.write import (
 from pykubelet.apiserver.registry import BUILT_IN_KINDS
 from pykubelet.apiserver.storage.codec import collection_of, item_text, list_head, served_text, stored_form
 from pykubelet.apiserver.storage.interfaces import StoreChange, StoreEntry, StoreKey
-from pykubelet.kinds.event import to_new_form, to_old_form
+from pykubelet.kinds.event import to_core_v1, to_events_v1
 from pykubelet.kinds.kind import ScalePaths
 
 SERVED = {served.resource.group_resource: served for served in BUILT_IN_KINDS}
@@ -55,9 +55,9 @@ def stored(name: str, labels: dict[str, str], revision: int) -> StoreEntry:
 @given(OLD_EVENTS)
 def test_event_survives_the_other_form(event: dict[str, Any]) -> None:
     """There and back gives what was; both are stored in one collection, in the older form."""
-    old = to_old_form({"kind": "Event", "apiVersion": "v1", **event})
-    new = to_new_form(old)
-    assert to_old_form(new) == old
+    old = to_core_v1({"kind": "Event", "apiVersion": "v1", **event})
+    new = to_events_v1(old)
+    assert to_core_v1(new) == old
     assert collection_of(NEW_EVENTS) == collection_of(EVENTS) == "events"
     text = encode(stored_form(NEW_EVENTS, new))
     assert json.loads(text) == old
