@@ -33,7 +33,7 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def tolerations_errors(tolerations: Sequence[Document], path: str) -> list[FieldError]:
-    """Validates the tolerations."""
+    """Validates the tolerations of a pod or a RuntimeClass."""
     errors: list[FieldError] = []
     for index, toleration in enumerate(tolerations):
         at = f"{path}[{index}]"
