@@ -1,1 +1,1 @@
-"""The command line: arguments in, exit codes out."""
+"""The command line: one module per command, which imports what it needs only when it runs."""

@@ -1,7 +1,4 @@
-"""`pykubelet apiserver`: the Kubernetes API for one machine, until it is told to stop.
-
-Exit code 0 after SIGINT or SIGTERM, 1 if it cannot start or go on, 2 for arguments that make no sense.
-"""
+"""`pykubelet apiserver`: runs the Kubernetes API for one machine."""
 
 import gc
 from pathlib import Path
@@ -19,7 +16,7 @@ Examples:
   pykubelet apiserver --port 0 --token-file tokens.csv
   pykubelet get ns --kubeconfig data/admin.kubeconfig
 
-Exit codes: 0 it was told to stop, 1 it could not start or go on, 2 the arguments make no sense.
+Exit codes: 0 stopped by a signal, 1 failure, 2 invalid arguments.
 """
 
 
@@ -29,19 +26,23 @@ Exit codes: 0 it was told to stop, 1 it could not start or go on, 2 the argument
     type=click.Path(file_okay=False, path_type=Path),
     default=Path(".pykubelet"),
     show_default=True,
-    help="Where everything is kept: the objects, keys and certificates, admin.kubeconfig.",
+    help="Folder of the database, keys, certificates and admin.kubeconfig.",
 )
-@click.option("--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen on.")
+@click.option("--bind", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Address to listen on.")
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=6443, show_default=True, help="The port; 0 takes any free one."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=6443,
+    show_default=True,
+    help="Port to listen on; 0 takes any free one.",
 )
 @click.option(
-    "--external-hostname", "external_host", default="", metavar="HOST[:PORT]", help="How clients call this server."
+    "--external-hostname", "external_host", default="", metavar="HOST[:PORT]", help="External host name of this server."
 )
-@click.option("--token-file", type=_FILE, help='Static tokens, a line each: token,user,uid,"group1,group2".')
-@click.option("--tls-cert", type=_FILE, help="Serve with this certificate (PEM, with its chain) and not an own one.")
-@click.option("--tls-key", type=_FILE, help="The private key of --tls-cert.")
-@click.option("--client-ca", type=_FILE, help="Let in clients with certificates of this authority (PEM) as well.")
+@click.option("--token-file", type=_FILE, help='Static tokens, one per line: token,user,uid,"group1,group2".')
+@click.option("--tls-cert", type=_FILE, help="Serving certificate (PEM, with its chain) instead of a self-made one.")
+@click.option("--tls-key", type=_FILE, help="Private key of --tls-cert.")
+@click.option("--client-ca", type=_FILE, help="Additional authority (PEM) of client certificates.")
 @click.option(
     "--event-ttl",
     "event_ttl_seconds",
@@ -49,19 +50,19 @@ Exit codes: 0 it was told to stop, 1 it could not start or go on, 2 the argument
     default=3600.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long events are kept.",
+    help="Lifetime of events.",
 )
 @click.option(
     "--encryption-key",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Encrypt secrets at rest with the key in this file; made if there is none.",
+    help="Encrypt secrets at rest with the key in this file, which is created if missing.",
 )
 @click.option("--audit-log/--no-audit-log", "audit", default=True, show_default=True, help="Write DATA_DIR/audit.log.")
 @click.option(
     "--service-account-admission/--no-service-account-admission",
     default=False,
     show_default=True,
-    help="Mount a service account's token into every pod that does not refuse it.",
+    help="Mount a service account token into every pod that does not opt out.",
 )
 @with_logs
 @click.pass_context
@@ -69,7 +70,7 @@ def apiserver(context: click.Context, /, *, verbose: bool, log_format: str, **op
     """Run the Kubernetes API for one machine, stored in a single SQLite file."""
     if bool(options["tls_cert"]) != bool(options["tls_key"]):
         raise click.UsageError("--tls-cert and --tls-key need each other", context)
-    # What is imported stays: looking for garbage in it meanwhile would cost a tenth of the start.
+    # Imported objects stay alive: collecting garbage meanwhile would cost a tenth of the start time.
     gc.disable()
     from pykubelet.app.apiserver import run
     from pykubelet.app.settings import ApiServerSettings

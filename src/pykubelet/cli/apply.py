@@ -1,6 +1,6 @@
-"""`pykubelet apply`: objects become as manifests say, by server-side apply.
+"""`pykubelet apply`: applies manifests with server-side apply.
 
-The texts of manifests that a command line names: files, folders, standard input.
+Upstream: staging/src/k8s.io/kubectl/pkg/cmd/apply/apply.go
 """
 
 import sys
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _SUFFIXES = (".json", ".yaml", ".yml")
 Text = tuple[str, bytes | str]
-"""A file's name and what is in it, or why that cannot be read."""
+"""The name of a file and its content, or the reason why it cannot be read."""
 _EXAMPLES = epilog(
     "pykubelet apply -f web.yaml",
     "pykubelet apply -R -f ./manifests -n shop",
@@ -28,7 +28,7 @@ _EXAMPLES = epilog(
 
 
 def manifest_texts(name: str, *, recursive: bool = False) -> list[Text]:
-    """The texts at a path with their names; why not, where a text cannot be had."""
+    """The manifests at a path with their names; the reason instead of the text if one cannot be read."""
     if name == "-":
         return [("standard input", sys.stdin.buffer.read())]
     path = Path(name)
@@ -57,12 +57,21 @@ def _read(path: Path) -> bytes | str:
 @click.option(
     "-f", "--filename", "names", multiple=True, required=True, metavar="FILE|DIR|-", help="Manifests; repeatable."
 )
-@click.option("-R", "--recursive", is_flag=True, help="With folders in folders.")
+@click.option("-R", "--recursive", is_flag=True, help="Include subfolders.")
 @server_options
-@click.option("--dry-run", type=click.Choice(["none", "server"]), default="none", help="Only ask what would happen.")
-@click.option("--force-conflicts", is_flag=True, help="Take over fields that others own.")
-@click.option("--field-manager", default="pykubelet", show_default=True, metavar="NAME", help="Who owns the fields.")
-@click.option("--server-side", is_flag=True, help="Taken for kubectl's sake: it always is.")
+@click.option(
+    "--dry-run",
+    type=click.Choice(["none", "server"]),
+    default="none",
+    help="Show what would happen without storing it.",
+)
+@click.option("--force-conflicts", is_flag=True, help="Take over fields of other managers.")
+@click.option(
+    "--field-manager", default="pykubelet", show_default=True, metavar="NAME", help="Manager of the applied fields."
+)
+@click.option(
+    "--server-side", is_flag=True, help="Accepted for compatibility with kubectl; apply is always server-side."
+)
 def apply(
     names: tuple[str, ...],
     *,
@@ -74,9 +83,9 @@ def apply(
     field_manager: str,
     server_side: bool,
 ) -> None:
-    """Make objects be as manifests say: what is missing is created, what is different is changed.
+    """Apply manifests to the cluster: create missing objects and update others.
 
-    A document that is wrong is told with file, line and field; the others are applied all the same.
+    An invalid document is reported with file, line and field; the others are applied.
     """
     del server_side
 
@@ -96,7 +105,7 @@ def apply(
 
 
 def read_items(names: tuple[str, ...], *, recursive: bool) -> "tuple[list[ManifestItem], bool]":
-    """The objects of manifests, and whether all of them could be read; what could not is told."""
+    """The objects in manifests, and whether all could be read; problems are printed."""
     from pykubelet.api.manifest import read_each
 
     items: list[ManifestItem] = []
@@ -132,7 +141,7 @@ async def _apply(applying: "ManifestApplier", item: "ManifestItem", namespace: s
         print_error(str(item.problem("kind", str(error))))
         return False
     except (NotReached, Unauthorized):
-        # So it would be with all the others.
+        # All others would fail in the same way.
         raise
     except ApiError as error:
         for line in [*refusal_lines(item, error), *([hint] if (hint := conflict_hint(error)) else [])]:

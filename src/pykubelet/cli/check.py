@@ -1,7 +1,4 @@
-"""`pykubelet check`: everything that is wrong in manifests, or with `--cis` in how a node is run.
-
-Exit code 0 if all is well, 1 if anything is wrong, 2 for arguments that make no sense.
-"""
+"""`pykubelet check`: validates manifests, or with `--cis` checks a node against the CIS benchmark."""
 
 import sys
 from pathlib import Path
@@ -23,26 +20,28 @@ Examples:
   pykubelet check --cis
   pykubelet check --cis --root-dir /var/lib/pykubelet -o json
 
-It says nothing if all manifests are well. Exit codes: 0 all is well, 1 anything is wrong, 2 the arguments make no sense.
+It prints nothing if all manifests are valid. Exit codes: 0 no problems, 1 problems found, 2 invalid arguments.
 """
 
 
 @click.command(epilog=_EXAMPLES)
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
-@click.option("--cis", is_flag=True, help="Hold a node against sections 4.1 and 4.2 of the CIS benchmark instead.")
-@click.option("--data-dir", type=_FOLDER, default=Path(".pykubelet"), show_default=True, help="That of `up`.")
-@click.option("--root-dir", type=_FOLDER, help="That of the node; by default `node` in --data-dir.")
-@click.option("--kubeconfig", type=_FILE, help="That of the node; by default what it was run with.")
-@click.option("--service-file", type=_FILE, help="The node's systemd unit; by default pykubelet.service.")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="For people or programs.")
+@click.option("--cis", is_flag=True, help="Check a node against sections 4.1 and 4.2 of the CIS benchmark instead.")
+@click.option(
+    "--data-dir", type=_FOLDER, default=Path(".pykubelet"), show_default=True, help="Data folder of `pykubelet up`."
+)
+@click.option("--root-dir", type=_FOLDER, help="Root folder of the node; by default `node` in --data-dir.")
+@click.option("--kubeconfig", type=_FILE, help="Kubeconfig of the node; by default the one it was started with.")
+@click.option("--service-file", type=_FILE, help="systemd unit of the node; by default pykubelet.service.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format.")
 @click.pass_context
 def check(context: click.Context, /, *, paths: tuple[str, ...], cis: bool, output: str, **places: Path | None) -> None:
     """Validate manifests: files, folders of .yaml, .yml and .json files, or - for standard input.
 
-    With --cis, report on a node that runs: its files, and how it answers a stranger.
+    With --cis, check a running node: its files, and how its API answers without credentials.
     """
     if cis == bool(paths):
-        raise click.UsageError("name manifests, or --cis" if not cis else "--cis takes no manifests", context)
+        raise click.UsageError("give manifests or --cis" if not cis else "--cis takes no manifests", context)
     if cis:
         _check_node(output, **places)
     else:

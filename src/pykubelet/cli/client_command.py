@@ -1,11 +1,9 @@
-"""Runs a command that talks to an API server, and tells why it cannot.
+"""What commands of an API server's client share: options, sessions, error messages, exit codes.
 
-Exit codes of all these commands: 0 if it worked, 1 if something failed or was not found, 2 for arguments that make no sense,
-130 after Ctrl-C, 143 after SIGTERM.
+Exit codes: 0 success, 1 failure or not found, 2 invalid arguments, 130 after Ctrl-C, 143 after SIGTERM.
 
-Options that several commands take.
-
-Durations on the command line, as Kubernetes' own programs take them: 30s, 1m30s, 2h.
+Upstream: staging/src/k8s.io/kubectl/pkg/cmd/util/helpers.go,
+staging/src/k8s.io/cli-runtime/pkg/genericclioptions/config_flags.go
 """
 
 import asyncio
@@ -25,13 +23,13 @@ if TYPE_CHECKING:
 
 _FORM = re.compile(r"(?=\d)(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?|0")
 F = TypeVar("F", bound=Callable[..., Any])
-EXIT_CODES = "Exit codes: 0 it worked, 1 something failed or was not found, 2 the arguments make no sense."
+EXIT_CODES = "Exit codes: 0 success, 1 failure or not found, 2 invalid arguments."
 INTERRUPTED, TERMINATED = 130, 143
-"""What a shell makes of SIGINT and SIGTERM."""
+"""The shell's exit codes for SIGINT and SIGTERM."""
 
 
 def whole_seconds(_context: click.Context | None, _option: click.Parameter | None, text: str) -> int:
-    """How many seconds a duration has; for the `callback` of an option."""
+    """The seconds of a duration such as 30s, 1m30s or 2h; an option callback."""
     found = _FORM.fullmatch(text)
     if found is None:
         raise click.BadParameter(f"{text!r} is not a duration such as 30s or 1m30s")
@@ -40,66 +38,66 @@ def whole_seconds(_context: click.Context | None, _option: click.Parameter | Non
 
 
 class OutputFormat(click.Choice[str]):
-    """One of several forms of output; kubectl also takes `-o=json`, so people write it."""
+    """An output format; kubectl also accepts `-o=json`."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         return super().convert(str(value).removeprefix("="), param, ctx)
 
 
 def server_options(command: F) -> F:
-    """Which API server, and which namespace."""
+    """Adds the options of the API server and namespace."""
     command = click.option(
         "--kubeconfig",
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
-        help="How to reach the API server; by default KUBECONFIG, then .pykubelet/admin.kubeconfig.",
+        help="Kubeconfig; by default KUBECONFIG, then .pykubelet/admin.kubeconfig.",
     )(command)
     return click.option(
         "-n",
         "--namespace",
         default="",
         metavar="NS",
-        help="The namespace; by default the kubeconfig's.",
+        help="Namespace; by default the kubeconfig's.",
         shell_complete=completion.namespaces,
     )(command)
 
 
 def selection_options(command: F) -> F:
-    """Which objects of a kind."""
+    """Adds the options of the label and field selectors."""
     command = click.option(
-        "--field-selector", default="", metavar="SELECTOR", help="Only with these fields, as in status.phase=Running."
+        "--field-selector", default="", metavar="SELECTOR", help="Field selector, as in status.phase=Running."
     )(command)
     return click.option(
-        "-l", "--selector", default="", metavar="SELECTOR", help="Only with these labels, as in app=web,tier!=cache."
+        "-l", "--selector", default="", metavar="SELECTOR", help="Label selector, as in app=web,tier!=cache."
     )(command)
 
 
 def epilog(*examples: str) -> str:
-    """What stands at the end of a command's help."""
+    """The end of a command's help: examples and exit codes."""
     lines = "\n".join(f"  {example}" for example in examples)
     return f"\b\nExamples:\n{lines}\n\n{EXIT_CODES}"
 
 
 def fail(message: str) -> NoReturn:
-    """End with a line and exit code 1."""
+    """Print an error and exit with code 1."""
     print_error(message)
     sys.exit(1)
 
 
 def print_error(message: str) -> None:
-    """A line on standard error; its first word is red on a terminal."""
+    """Print a line on standard error; its first word is red on a terminal."""
     first, colon, rest = message.partition(":")
     click.echo(click.style(first + colon, fg="red") + rest if colon else message, err=True)
 
 
 def warn(text: str) -> None:
-    """What a server warns of."""
+    """Print a warning of the server."""
     click.echo(f"{click.style('Warning:', fg='yellow')} {text}", err=True)
 
 
 def run_with_session(
     main: "Callable[[ApiSession], Awaitable[int]]", kubeconfig: Path | None, namespace: str
 ) -> NoReturn:
-    """Run a command; it ends with the exit code that it gives."""
+    """Run a command with a session, print its error, and exit with its code."""
     from pykubelet.api.errors import ApiError
     from pykubelet.app.settings import CannotStart
     from pykubelet.cli.actions.resource_args import AmbiguousArguments, UnknownResourceType
@@ -129,7 +127,7 @@ def run_with_session(
 
 
 def _cancelled_by_term() -> Callable[[], bool]:
-    """Have SIGTERM end this task in order, so that a terminal is left as it was; whether it did."""
+    """Cancel this task on SIGTERM, so that the terminal is restored; returns whether that happened."""
     task, told = asyncio.current_task(), asyncio.Event()
     assert task is not None
 

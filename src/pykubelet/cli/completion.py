@@ -1,6 +1,7 @@
-"""`pykubelet completion`: the script that makes a shell complete words.
+"""`pykubelet completion`: prints completion scripts, and completes kinds, names and namespaces.
 
-What the shell offers at the Tab key: kinds, names and namespaces, or nothing if the server is slow.
+Upstream: staging/src/k8s.io/kubectl/pkg/cmd/completion/completion.go,
+staging/src/k8s.io/kubectl/pkg/util/completion/completion.go
 """
 
 import asyncio
@@ -14,8 +15,8 @@ from click.shell_completion import CompletionItem
 if TYPE_CHECKING:
     from pykubelet.cli.actions.session import ApiSession
 
-PATIENCE_SECONDS = 2.0
-"""Nobody waits longer at the Tab key."""
+COMPLETION_SECONDS = 2.0
+"""The time limit of a completion."""
 Words = list[CompletionItem]
 _EXAMPLES = """\b
 Examples:
@@ -24,13 +25,13 @@ Examples:
   pykubelet completion zsh > "${fpath[1]}/_pykubelet"
   pykubelet completion fish > ~/.config/fish/completions/pykubelet.fish
 
-Exit codes: 0 it worked, 2 the arguments make no sense.
+Exit codes: 0 success, 2 invalid arguments.
 """
 _VARIABLE = "_PYKUBELET_COMPLETE"
 
 
 def kinds_or_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> Words:
-    """Kinds first, then names of objects of the kind; or `kind/name`."""
+    """Complete a kind, then names of its objects; or `kind/name`."""
     before = _words_before(context, parameter)
     if "/" in incomplete:
         kind = incomplete.partition("/")[0]
@@ -41,12 +42,12 @@ def kinds_or_names(context: click.Context, parameter: click.Parameter, incomplet
 
 
 def pods(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Words:
-    """Names of pods."""
+    """Complete the name of a pod."""
     return _asked(context, lambda session: _names(session, "pods", ""), incomplete)
 
 
 def namespaces(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Words:
-    """Names of namespaces."""
+    """Complete the name of a namespace."""
     return _asked(context, lambda session: _names(session, "namespaces", ""), incomplete)
 
 
@@ -70,7 +71,7 @@ async def _in_time(context: click.Context, ask: "Callable[[ApiSession], Coroutin
 
     given = context.params.get("kubeconfig")
     kubeconfig = Path(given) if given else None
-    async with asyncio.timeout(PATIENCE_SECONDS):
+    async with asyncio.timeout(COMPLETION_SECONDS):
         async with open_session(kubeconfig, context.params.get("namespace") or "", lambda _: None) as session:
             return await ask(session)
 
@@ -90,12 +91,12 @@ async def _names(session: "ApiSession", word: str, prefix: str) -> list[str]:
 @click.command(epilog=_EXAMPLES)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print the script that completes commands, options, kinds of resources and names of objects in a shell."""
+    """Print the completion script of a shell: commands, options, kinds and names of objects."""
     from click.shell_completion import ShellComplete, get_completion_class
 
     from pykubelet.cli.main import main
 
     found = get_completion_class(shell)
     assert found is not None
-    # The scripts of bash come with a look at its version, which takes another process and helps nobody here.
+    # click's bash script checks the version of bash, which needs another process; it is left out.
     click.echo(ShellComplete.source(found(main, {}, "pykubelet", _VARIABLE)))

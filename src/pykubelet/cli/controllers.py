@@ -1,7 +1,4 @@
-"""`pykubelet controllers`: the controllers for an API server, until told to stop.
-
-Exit code 0 after SIGINT or SIGTERM, 1 if it cannot start or go on, 2 for arguments that make no sense.
-"""
+"""`pykubelet controllers`: runs the controllers for an API server."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +12,7 @@ Examples:
   pykubelet controllers --kubeconfig controllers.kubeconfig
   pykubelet controllers --kubeconfig controllers.kubeconfig --controllers replicaset,job
 
-Exit codes: 0 it was told to stop, 1 it could not start or go on, 2 the arguments make no sense.
+Exit codes: 0 stopped by a signal, 1 failure, 2 invalid arguments.
 """
 
 
@@ -24,20 +21,20 @@ Exit codes: 0 it was told to stop, 1 it could not start or go on, 2 the argument
     "--kubeconfig",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     required=True,
-    help="How to reach the API server.",
+    help="Kubeconfig of the API server.",
 )
 @click.option(
     "--controllers",
     "names",
     default="",
     metavar="NAME,...",
-    help="Only these; by default all. An unknown name is answered with those there are.",
+    help="Controllers to run; by default all. An unknown name prints the list.",
 )
 @click.option(
     "--leader-elect/--no-leader-elect",
     default=True,
     show_default=True,
-    help="Work only while holding a lease, so that several may run and one works.",
+    help="Run only while holding a lease, so that one of several replicas works.",
 )
 @with_logs
 def controllers(*, verbose: bool, log_format: str, names: str, **options: Any) -> None:

@@ -1,4 +1,7 @@
-"""`pykubelet delete`: the end of objects, by name, by labels or by manifest."""
+"""`pykubelet delete`: deletes objects by name, labels or manifest.
+
+Upstream: staging/src/k8s.io/kubectl/pkg/cmd/delete/delete.go
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,17 +33,19 @@ _CASCADE = click.Choice(["background", "foreground", "orphan"])
 
 @click.command(epilog=_EXAMPLES)
 @click.argument("words", nargs=-1, metavar="[TYPE [NAME...] | TYPE/NAME...]", shell_complete=kinds_or_names)
-@click.option("-f", "--filename", "names", multiple=True, metavar="FILE|DIR|-", help="What these manifests name.")
-@click.option("-R", "--recursive", is_flag=True, help="With folders in folders.")
-@server_options
-@click.option("-A", "--all-namespaces", is_flag=True, help="In every namespace.")
-@selection_options
-@click.option("--all", "everything", is_flag=True, help="All of the type.")
 @click.option(
-    "--grace-period", type=int, default=-1, metavar="SECONDS", help="How long they get; by default their own."
+    "-f", "--filename", "names", multiple=True, metavar="FILE|DIR|-", help="Delete the objects in these manifests."
+)
+@click.option("-R", "--recursive", is_flag=True, help="Include subfolders.")
+@server_options
+@click.option("-A", "--all-namespaces", is_flag=True, help="In all namespaces.")
+@selection_options
+@click.option("--all", "everything", is_flag=True, help="All objects of the type.")
+@click.option(
+    "--grace-period", type=int, default=-1, metavar="SECONDS", help="Grace period; by default that of each object."
 )
 @click.option("--now", is_flag=True, help="The same as --grace-period=1.")
-@click.option("--force", is_flag=True, help="At once, without waiting for what runs; may leave things running.")
+@click.option("--force", is_flag=True, help="Delete immediately, without waiting for containers to stop.")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until they are gone.")
 @click.option(
     "--timeout",
@@ -48,18 +53,20 @@ _CASCADE = click.Choice(["background", "foreground", "orphan"])
     default="0",
     callback=whole_seconds,
     metavar="DURATION",
-    help="How long to wait; 0 for long.",
+    help="Time to wait; 0 waits for a week.",
 )
 @click.option(
-    "--cascade", type=_CASCADE, default="background", show_default=True, help="What becomes of what they own."
+    "--cascade", type=_CASCADE, default="background", show_default=True, help="How to delete dependent objects."
 )
-@click.option("--ignore-not-found", is_flag=True, help="Exit code 0 if it is not there.")
-@click.option("--dry-run", type=click.Choice(["none", "server"]), default="none", help="Only ask what would happen.")
-@click.option("-o", "--output", type=OutputFormat(["", "name"]), default="", metavar="name", help="Print names alone.")
+@click.option("--ignore-not-found", is_flag=True, help="Exit with code 0 if an object does not exist.")
+@click.option(
+    "--dry-run", type=click.Choice(["none", "server"]), default="none", help="Show what would happen without deleting."
+)
+@click.option("-o", "--output", type=OutputFormat(["", "name"]), default="", metavar="name", help="Print names only.")
 def delete(kubeconfig: Path | None, namespace: str, **options: Any) -> None:
     """Delete objects and wait until they are gone."""
     if bool(options["words"]) == bool(options["names"]):
-        raise click.UsageError("name either objects or, with -f, manifests")
+        raise click.UsageError("give either objects or, with -f, manifests")
 
     async def main(session: "ApiSession") -> int:
         from pykubelet.cli.actions.delete import DeleteArguments, delete_all

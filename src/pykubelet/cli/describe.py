@@ -1,4 +1,7 @@
-"""`pykubelet describe`: all about objects, for people."""
+"""`pykubelet describe`: describes objects in detail.
+
+Upstream: staging/src/k8s.io/kubectl/pkg/cmd/describe/describe.go
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +29,7 @@ _EXAMPLES = epilog(
     "words", nargs=-1, required=True, metavar="TYPE [NAME|PREFIX...] | TYPE/NAME...", shell_complete=kinds_or_names
 )
 @server_options
-@click.option("-A", "--all-namespaces", is_flag=True, help="Of every namespace.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="In all namespaces.")
 @selection_options
 def describe(
     words: tuple[str, ...],
@@ -37,9 +40,9 @@ def describe(
     selector: str,
     field_selector: str,
 ) -> None:
-    """Tell all about objects: what they are, how they are, and what happened to them.
+    """Describe objects in detail: their settings, their state and their events.
 
-    A name that nothing has stands for all names that begin with it.
+    A name that no object has stands for all names with this prefix.
     """
 
     async def main(session: "ApiSession") -> int:

@@ -1,4 +1,7 @@
-"""`pykubelet exec`: a command in a container; its exit code is ours."""
+"""`pykubelet exec`: runs a command in a container and exits with its code.
+
+Upstream: staging/src/k8s.io/kubectl/pkg/cmd/exec/exec.go
+"""
 
 import sys
 from contextlib import nullcontext
@@ -19,7 +22,7 @@ Examples:
   pykubelet exec -it web -- sh
   pykubelet exec -i deploy/web -c main -- tar xf - < files.tar
 
-Exit codes: that of the command; 1 if it could not be run, 2 if the arguments make no sense.
+Exit codes: that of the command; 1 if it could not be run, 2 invalid arguments.
 """
 
 
@@ -27,10 +30,10 @@ Exit codes: that of the command; 1 if it could not be run, 2 if the arguments ma
 @click.argument("pod", metavar="POD|TYPE/NAME", shell_complete=pods)
 @click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- COMMAND [ARGUMENT]...")
 @server_options
-@click.option("-c", "--container", default="", metavar="NAME", help="The container; by default the first.")
-@click.option("-i", "--stdin", is_flag=True, help="Pass on standard input.")
-@click.option("-t", "--tty", is_flag=True, help="Give the command a terminal.")
-@click.option("-q", "--quiet", is_flag=True, help="Only what the command says.")
+@click.option("-c", "--container", default="", metavar="NAME", help="Container; by default the first.")
+@click.option("-i", "--stdin", is_flag=True, help="Connect standard input.")
+@click.option("-t", "--tty", is_flag=True, help="Allocate a terminal.")
+@click.option("-q", "--quiet", is_flag=True, help="Print only the output of the command.")
 def exec_command(
     pod: str,
     words: tuple[str, ...],

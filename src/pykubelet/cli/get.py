@@ -1,4 +1,7 @@
-"""`pykubelet get`: objects of any kind, as tables, names, JSON or YAML."""
+"""`pykubelet get`: lists objects of any kind as tables, names, JSON or YAML.
+
+Upstream: staging/src/k8s.io/kubectl/pkg/cmd/get/get.go
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,26 +28,26 @@ _EXAMPLES = epilog(
     "words", nargs=-1, required=True, metavar="TYPE[,TYPE...] [NAME...] | TYPE/NAME...", shell_complete=kinds_or_names
 )
 @server_options
-@click.option("-A", "--all-namespaces", is_flag=True, help="Of every namespace.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="In all namespaces.")
 @selection_options
 @click.option(
     "-o",
     "--output",
     default="",
     type=OutputFormat(["", "json", "name", "wide", "yaml"]),
-    help="The form.",
+    help="Output format.",
     metavar="json|name|wide|yaml",
 )
-@click.option("-w", "--watch", is_flag=True, help="Go on and show every change.")
-@click.option("--watch-only", is_flag=True, help="Show changes, not what is there now.")
-@click.option("--no-headers", is_flag=True, help="Without the line above a table.")
-@click.option("--show-labels", is_flag=True, help="With a column of labels.")
-@click.option("--show-managed-fields", is_flag=True, help="With metadata.managedFields in JSON and YAML.")
-@click.option("--ignore-not-found", is_flag=True, help="Exit code 0 if it is not there.")
+@click.option("-w", "--watch", is_flag=True, help="Watch for changes after listing.")
+@click.option("--watch-only", is_flag=True, help="Watch for changes without listing first.")
+@click.option("--no-headers", is_flag=True, help="Omit the header of tables.")
+@click.option("--show-labels", is_flag=True, help="Add a column of labels.")
+@click.option("--show-managed-fields", is_flag=True, help="Keep metadata.managedFields in JSON and YAML.")
+@click.option("--ignore-not-found", is_flag=True, help="Exit with code 0 if an object does not exist.")
 def get(kubeconfig: Path | None, namespace: str, **options: Any) -> None:
-    """List the objects of a type, or show some by their names.
+    """List the objects of a type, or show objects by name.
 
-    Types are named as the server names them: pods, pod or po; deployments.apps; all; and those of custom resources.
+    Types are written as the server knows them: pods, pod or po; deployments.apps; all; and custom resources.
     """
 
     async def main(session: "ApiSession") -> int:

@@ -1,4 +1,7 @@
-"""`pykubelet logs`: what a container has written, or writes."""
+"""`pykubelet logs`: prints or follows the log of a container.
+
+Upstream: staging/src/k8s.io/kubectl/pkg/cmd/logs/logs.go
+"""
 
 import sys
 from pathlib import Path
@@ -21,7 +24,7 @@ _EXAMPLES = epilog(
     "pykubelet logs -l app=web --all-containers --prefix",
     "pykubelet logs -p web                  the run before the last restart",
 )
-# So many lines of each of many pods are enough to begin with, as kubectl finds.
+# kubectl's default number of lines of each pod when several are selected.
 _TAIL_OF_MANY = 10
 
 
@@ -29,21 +32,30 @@ _TAIL_OF_MANY = 10
 @click.argument("pod", required=False, metavar="[POD | TYPE/NAME]", shell_complete=pods)
 @click.argument("container_word", required=False, metavar="[CONTAINER]")
 @server_options
-@click.option("-l", "--selector", default="", metavar="SELECTOR", help="All pods with these labels.")
-@click.option("-c", "--container", default="", metavar="NAME", help="The container; by default the first.")
+@click.option("-l", "--selector", default="", metavar="SELECTOR", help="Label selector of pods.")
+@click.option("-c", "--container", default="", metavar="NAME", help="Container; by default the first.")
 @click.option("--all-containers", is_flag=True, help="All containers of the pod.")
-@click.option("-f", "--follow", is_flag=True, help="Go on as the log grows.")
-@click.option("-p", "--previous", is_flag=True, help="Of the run before.")
-@click.option("--tail", type=int, default=-1, metavar="LINES", help="Only so many lines from the end.")
-@click.option("--since", "since_seconds", default="0", callback=whole_seconds, metavar="DURATION", help="As in 10m.")
-@click.option("--since-time", default="", metavar="TIME", help="As in 2026-01-02T03:04:05Z.")
-@click.option("--timestamps", is_flag=True, help="With the time of each line.")
-@click.option("--limit-bytes", type=int, default=0, metavar="BYTES", help="Not more than this.")
-@click.option("--prefix", is_flag=True, help="Each line with its pod and container.")
+@click.option("-f", "--follow", is_flag=True, help="Follow the log.")
+@click.option("-p", "--previous", is_flag=True, help="Log of the previous run of the container.")
+@click.option("--tail", type=int, default=-1, metavar="LINES", help="Number of lines from the end.")
+@click.option(
+    "--since",
+    "since_seconds",
+    default="0",
+    callback=whole_seconds,
+    metavar="DURATION",
+    help="Only lines newer than this, as in 10m.",
+)
+@click.option(
+    "--since-time", default="", metavar="TIME", help="Only lines after this time, as in 2026-01-02T03:04:05Z."
+)
+@click.option("--timestamps", is_flag=True, help="Print the time of each line.")
+@click.option("--limit-bytes", type=int, default=0, metavar="BYTES", help="Maximum number of bytes.")
+@click.option("--prefix", is_flag=True, help="Prefix each line with its pod and container.")
 def logs(kubeconfig: Path | None, namespace: str, **options: Any) -> None:
-    """Print the log of a container; of a deployment or another owner, that of one of its pods."""
+    """Print the log of a container; of a deployment or another owner, the log of one of its pods."""
     if bool(options["pod"]) == bool(options["selector"]):
-        raise click.UsageError("name either a pod or, with -l, the labels of pods")
+        raise click.UsageError("give either a pod or, with -l, the labels of pods")
     if options["since_seconds"] and options["since_time"]:
         raise click.UsageError("only one of --since and --since-time is possible")
 

@@ -1,6 +1,8 @@
 """The command `pykubelet` and its subcommands.
 
-A command is imported when it is named, and what it needs when it runs, so that asking for help is quick.
+A command is imported when it is named, and what it needs when it runs, so that `--help` is quick.
+
+Upstream: staging/src/k8s.io/kubectl/pkg/cmd/cmd.go
 """
 
 from importlib import import_module
@@ -11,34 +13,34 @@ from pykubelet import __version__
 
 _COMMANDS = {
     "apiserver": ("apiserver", "Run the Kubernetes API for one machine, stored in a single SQLite file."),
-    "apply": ("apply", "Make objects be as manifests say."),
+    "apply": ("apply", "Apply manifests to the cluster (server-side apply)."),
     "check": ("check", "Validate manifests."),
-    "completion": ("completion", "Print the script that completes words in a shell."),
+    "completion": ("completion", "Print the completion script of a shell."),
     "controllers": ("controllers", "Run controllers for any API server."),
     "delete": ("delete", "Delete objects."),
-    "describe": ("describe", "Tell all about objects, for people."),
+    "describe": ("describe", "Describe objects in detail, with their events."),
     "exec": ("exec", "Run a command in a container."),
-    "get": ("get", "List objects, or show some."),
+    "get": ("get", "List or show objects."),
     "logs": ("logs", "Print the log of a container."),
-    "node": ("node", "Run pods on this machine: those of an API server, of a folder, of a URL."),
+    "node": ("node", "Run pods on this machine: from an API server, manifests or a URL."),
     "port-forward": ("port_forward", "Forward local ports to a pod."),
-    "up": ("up", "Run pods on this machine: an API server and a node in one process."),
-    "why": ("why", "Tell what a pod waits for now, and all that was decided about it."),
+    "up": ("up", "Run a whole cluster on this machine: API server, controllers and node."),
+    "why": ("why", "Explain what a pod waits for, and every decision about it."),
 }
-"""The module of each command, in this package, and its job in a line."""
+"""The module of each command in this package, and its help in one line."""
 _EXAMPLES = """\b
 Examples:
-  pykubelet up ./manifests          run what is in a folder
-  pykubelet get pods                see it, in another terminal
-  pykubelet why web                 what a pod waits for
-  pykubelet get --help              more about a command
+  pykubelet up ./manifests          run the manifests of a folder
+  pykubelet get pods                list the pods, in another terminal
+  pykubelet why web                 explain what a pod waits for
+  pykubelet get --help              show the help of a command
 
-Exit codes: 0 it worked, 1 something failed or was not found, 2 the arguments make no sense.
+Exit codes: 0 success, 1 failure or not found, 2 invalid arguments.
 """
 
 
 class LazyGroup(click.Group):
-    """Knows its commands by name; each is imported when it is wanted."""
+    """A group whose commands are imported when they are used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
@@ -53,7 +55,7 @@ class LazyGroup(click.Group):
         return next(each for each in found if isinstance(each, click.Command) and each.name == cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list in the help, which needs none of them."""
+        """List the commands in the help without importing them."""
         del ctx
         with formatter.section("Commands"):
             formatter.write_dl([(name, job) for name, (_, job) in _COMMANDS.items()])

@@ -1,8 +1,4 @@
-"""`pykubelet node`: run pods on this machine, for an API server or on its own, until told to stop.
-
-Exit code 0 after SIGINT or SIGTERM, 1 if it cannot start or go on, 2 for arguments that make no sense. Containers go on
-running when it ends, and are found again.
-"""
+"""`pykubelet node`: runs pods on this machine, for an API server or standalone. Containers outlive it."""
 
 import socket
 from pathlib import Path
@@ -19,13 +15,13 @@ Examples:
   pykubelet node --runtime cri --kubeconfig node.kubeconfig
   pykubelet node --runtime cri --kubeconfig node.kubeconfig --bootstrap-kubeconfig join.kubeconfig
 
-Containers go on running when it ends.
-Exit codes: 0 it was told to stop, 1 it could not start or go on, 2 the arguments make no sense.
+Containers keep running when the node stops.
+Exit codes: 0 stopped by a signal, 1 failure, 2 invalid arguments.
 """
 
 
 def _thresholds(_context: click.Context, _option: click.Parameter, text: str) -> dict[str, str]:
-    """Amounts by signal."""
+    """Eviction thresholds by signal; an option callback."""
     pairs = [pair.partition("<") for pair in text.split(",") if pair.strip()]
     if any(not between for _, between, _ in pairs):
         raise click.BadParameter(f"{text!r} is not of the form SIGNAL<AMOUNT,...")
@@ -36,94 +32,92 @@ def _thresholds(_context: click.Context, _option: click.Parameter, text: str) ->
 @click.option(
     "--kubeconfig",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="How to reach the API server; without it the node is on its own and runs static pods only.",
+    help="Kubeconfig of the API server; without it the node is standalone and runs static pods only.",
 )
 @click.option(
     "--bootstrap-kubeconfig",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Ask for a client certificate with this if --kubeconfig has none that is valid; --kubeconfig is written then.",
+    help="Kubeconfig to request a client certificate with if --kubeconfig has no valid one; writes --kubeconfig.",
 )
 @click.option(
     "--rotate-certificates/--no-rotate-certificates",
     default=True,
     show_default=True,
-    help="Renew the node's client certificate in time.",
+    help="Renew the node's client certificate before it expires.",
 )
-@click.option(
-    "--rotate-server-certificates", is_flag=True, help="Have the API server sign the certificate of the node's own API."
-)
-@click.option("--node-name", default="", metavar="NAME", help="The node's name; by default that of the machine.")
+@click.option("--rotate-server-certificates", is_flag=True, help="Have the API server sign the serving certificate.")
+@click.option("--node-name", default="", metavar="NAME", help="Name of the node; by default the host name.")
 @click.option(
     "--manifests",
     multiple=True,
     type=click.Path(path_type=Path),
     metavar="DIR",
-    help="Run the pods in this folder, or this file; repeatable.",
+    help="Manifest file, or folder of manifests, of static pods; repeatable.",
 )
-@click.option("--manifest-url", default="", metavar="URL", help="Run the pods that this URL gives.")
+@click.option("--manifest-url", default="", metavar="URL", help="URL of static pods.")
 @click.option(
-    "--manifest-url-header", multiple=True, metavar="KEY:VALUE", help="Send this with --manifest-url; repeatable."
+    "--manifest-url-header", multiple=True, metavar="KEY:VALUE", help="Header of --manifest-url requests; repeatable."
 )
 @click.option(
     "--manifest-url-header-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Send the lines of this file, each KEY:VALUE, as well: what is on a command line everybody on the machine sees.",
+    help="File of further headers, one KEY:VALUE per line; a command line is visible to every user of the machine.",
 )
 @click.option(
     "--runtime",
     type=click.Choice(["cri", "process", "sim"]),
     required=True,
-    help="What runs containers: a CRI runtime, plain processes, or a simulation.",
+    help="Container runtime: a CRI runtime, plain processes, or a simulation.",
 )
-@click.option("--cri-socket", default="", metavar="PATH", help="The socket of the CRI runtime.")
+@click.option("--cri-socket", default="", metavar="PATH", help="Socket of the CRI runtime.")
 @click.option(
-    "--cgroup-root", default="/", show_default=True, metavar="PATH", help="The cgroup above those of pods, with CRI."
+    "--cgroup-root", default="/", show_default=True, metavar="PATH", help="Parent cgroup of pods on a CRI runtime."
 )
 @click.option(
     "--cluster-dns",
     multiple=True,
     metavar="ADDRESS",
-    help="A name server of the cluster; repeatable. Without it pods ask those of the machine.",
+    help="Address of the cluster DNS; repeatable. Without it pods use the machine's name servers.",
 )
-@click.option("--cluster-domain", default="cluster.local", show_default=True, help="The domain of the cluster.")
+@click.option("--cluster-domain", default="cluster.local", show_default=True, help="DNS domain of the cluster.")
 @click.option(
     "--root-dir",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path(".pykubelet/node"),
     show_default=True,
-    help="Where the volumes and logs of pods are kept.",
+    help="Folder of pod volumes, logs and node state.",
 )
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=10250,
     show_default=True,
-    help="The port of the node's own API; 0 takes any free one.",
+    help="Port of the node's API; 0 takes any free one.",
 )
 @click.option(
     "--bind",
     default="",
     metavar="ADDRESS",
-    help="Where the node's own API listens; by default on loopback if the API server is there, else on its address.",
+    help="Listening address of the node's API; by default loopback if the API server is there, else its address.",
 )
 @click.option(
     "--client-ca",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Let in clients with certificates of this authority (PEM); by default that of the kubeconfig.",
+    help="Authority (PEM) of client certificates; by default that of the kubeconfig.",
 )
-@click.option("--max-pods", type=click.IntRange(1), default=110, show_default=True, help="How many pods it takes.")
+@click.option("--max-pods", type=click.IntRange(1), default=110, show_default=True, help="Maximum number of pods.")
 @click.option(
     "--pod-max-pids",
     type=int,
     default=4096,
     show_default=True,
-    help="How many processes a container may have, with CRI all of a pod together; -1 for any number.",
+    help="Maximum number of processes of a container, with CRI of a pod; -1 for no limit.",
 )
 @click.option(
     "--seccomp-default/--no-seccomp-default",
     default=True,
     show_default=True,
-    help="Containers that say nothing of seccomp have the profile of the CRI runtime.",
+    help="Use the CRI runtime's default seccomp profile for containers without one.",
 )
 @click.option(
     "--eviction-hard",
@@ -131,7 +125,7 @@ def _thresholds(_context: click.Context, _option: click.Parameter, text: str) ->
     show_default=True,
     callback=_thresholds,
     metavar="SIGNAL<AMOUNT,...",
-    help="With less than this left the node is under pressure and takes no pods; empty for never.",
+    help="Hard eviction thresholds; empty for none.",
 )
 @click.option(
     "--shutdown-grace-period",
@@ -139,7 +133,7 @@ def _thresholds(_context: click.Context, _option: click.Parameter, text: str) ->
     default="0",
     callback=whole_seconds,
     metavar="DURATION",
-    help="End all pods when told to stop, within this time; by default they go on.",
+    help="Stop all pods within this time when the node shuts down; by default they keep running.",
 )
 @click.option(
     "--shutdown-grace-period-critical-pods",
@@ -147,13 +141,13 @@ def _thresholds(_context: click.Context, _option: click.Parameter, text: str) ->
     default="0",
     callback=whole_seconds,
     metavar="DURATION",
-    help="The last part of --shutdown-grace-period, for critical pods.",
+    help="Last part of --shutdown-grace-period, reserved for critical pods.",
 )
 @page_options(default_port=0)
 @with_logs
 @click.pass_context
 def node(context: click.Context, /, *, verbose: bool, log_format: str, **options: Any) -> None:
-    """Run pods on this machine: those of an API server, of a folder, of a URL."""
+    """Run pods on this machine: from an API server, manifests or a URL."""
     lines = (*options.pop("manifest_url_header"), *_lines(context, options.pop("manifest_url_header_file")))
     headers = _headers(context, lines)
     if options["bootstrap_kubeconfig"] and not options["kubeconfig"]:
@@ -169,7 +163,7 @@ def node(context: click.Context, /, *, verbose: bool, log_format: str, **options
 
 
 def _lines(context: click.Context, path: Path | None) -> tuple[str, ...]:
-    """The lines of a file that holds secrets, which others must not be able to read."""
+    """The lines of a file with secrets; UsageError if other users can read it."""
     if path is None:
         return ()
     if path.stat().st_mode & 0o077:
@@ -178,12 +172,12 @@ def _lines(context: click.Context, path: Path | None) -> tuple[str, ...]:
 
 
 def _headers(context: click.Context, lines: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """Headers by name, in their order; one name may have several values."""
+    """Headers by name, in order; a name may have several values."""
     found: dict[str, tuple[str, ...]] = {}
     for line in lines:
         name, colon, value = line.partition(":")
         if not colon or not name.strip():
-            # The value may be a secret, so it is not repeated.
+            # The value may be a secret, so the message does not repeat it.
             raise click.UsageError("a header of --manifest-url needs the form KEY:VALUE", context)
         found[name.strip()] = (*found.get(name.strip(), ()), value.strip())
     return found

@@ -1,4 +1,7 @@
-"""`pykubelet port-forward`: ports of this machine that lead to a pod."""
+"""`pykubelet port-forward`: forwards local ports to a pod.
+
+Upstream: staging/src/k8s.io/kubectl/pkg/cmd/portforward/portforward.go
+"""
 
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
 _EXAMPLES = epilog(
     "pykubelet port-forward web 8080:80",
     "pykubelet port-forward svc/web 8080:http 9090",
-    "pykubelet port-forward deploy/web :80         any free port; it is told which",
+    "pykubelet port-forward deploy/web :80         any free port, which is printed",
 )
 _LOOPBACK = ("127.0.0.1", "::1")
 
@@ -30,10 +33,10 @@ _LOOPBACK = ("127.0.0.1", "::1")
     default="localhost",
     show_default=True,
     metavar="ADDRESS,...",
-    help="Where to listen. Everybody who reaches another address than localhost reaches the pod.",
+    help="Listening address. Any address but localhost exposes the pod to the network.",
 )
 def port_forward(target: str, ports: tuple[str, ...], kubeconfig: Path | None, namespace: str, address: str) -> None:
-    """Forward ports of this machine to a pod, until Ctrl-C. A port of a service is that of its pods behind it."""
+    """Forward local ports to a pod until Ctrl-C. The port of a service is the port of its pods."""
     hosts = [host for word in address.split(",") for host in (_LOOPBACK if word == "localhost" else (word,))]
 
     async def main(session: "ApiSession") -> int:
@@ -62,7 +65,7 @@ def port_forward(target: str, ports: tuple[str, ...], kubeconfig: Path | None, n
 
 
 async def _listen(stack: AsyncExitStack, way: "Forwarder", pair: "PortForwarding", hosts: list[str]) -> None:
-    """Listen at a port, at every address; one of them is enough where there is no IPv6, say."""
+    """Listen on a port at every address; one address is enough, for example without IPv6."""
     from pykubelet.cli.actions.port_forward import PortForwarding
 
     local = pair.local

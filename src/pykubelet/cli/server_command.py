@@ -1,9 +1,4 @@
-"""Starts a program that serves: its logs, and why it cannot.
-
-Everything it says goes to standard error, a line each, in the form that `--log-format` names.
-
-The options of the page, for every command that serves one.
-"""
+"""What commands that serve share: logging and page options, and the start of the program."""
 
 import sys
 from collections.abc import Callable
@@ -20,13 +15,13 @@ Settings_contra = TypeVar("Settings_contra", contravariant=True)
 
 
 def page_options(*, default_port: int) -> Callable[[Command], Command]:
-    """Adds them to a command."""
+    """Adds the options of the page."""
     port = click.option(
         "--page-port",
         type=click.IntRange(0, 65535),
         default=default_port,
         show_default=True,
-        help="The port of the page on loopback; another one if it is taken, 0 takes any free one.",
+        help="Port of the page on loopback; another one if it is taken, 0 takes any free one.",
     )
     page = click.option("--page/--no-page", default=True, show_default=True, help="Serve the page.")
     opened = click.option("--open", "open_browser", is_flag=True, help="Open the page in a browser.")
@@ -38,7 +33,7 @@ def page_options(*, default_port: int) -> Callable[[Command], Command]:
 
 
 def page_settings(options: dict[str, Any]) -> "PageSettings | None":
-    """What they say, taken out of all options; None for no page."""
+    """Remove the page options and return their settings; None for no page."""
     from pykubelet.app.settings import PageSettings
 
     settings = PageSettings(port=options.pop("page_port"), open_browser=options.pop("open_browser"))
@@ -46,20 +41,20 @@ def page_settings(options: dict[str, Any]) -> "PageSettings | None":
 
 
 class ServerProgram(Protocol[Settings_contra]):
-    """Runs until it is told to stop; CannotStart if it cannot."""
+    """Runs until SIGINT or SIGTERM; CannotStart if that is impossible."""
 
     def __call__(self, settings: Settings_contra, /, *, say: Callable[[str], None]) -> None:
-        """Run it."""
+        """Run the program."""
 
 
 def with_logs(command: Command) -> Command:
-    """Give a command the options about its logs, which are for `start`."""
+    """Adds the logging options that `start` uses."""
     form = click.option(
         "--log-format",
         type=click.Choice(["text", "json"]),
         default="text",
         show_default=True,
-        help="Write each line for people, or as a JSON object with at, level and message.",
+        help="Log format: text, or JSON objects with at, level and message.",
     )
     return click.option("-v", "--verbose", is_flag=True, help="Log details.")(form(command))
 
@@ -72,9 +67,9 @@ def start(
     log_format: str = "text",
     lines: "Lines | None" = None,
 ) -> None:
-    """Run a program; what the user can put right is a line and exit code 1.
+    """Run a program; CannotStart becomes an error line and exit code 1.
 
-    All it says goes to `lines` if they are given, else to standard error.
+    Messages and log lines go to `lines`, by default to standard error.
     """
     import logging
 
@@ -101,5 +96,5 @@ def start(
     except Exception as error:
         if not is_json:
             raise
-        log.error("the program failed", error=error)
+        log.error("program failed", error=error)
         sys.exit(1)

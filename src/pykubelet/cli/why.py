@@ -1,6 +1,6 @@
-"""`pykubelet why`: what was decided about a pod, in order, and what it waits for now.
+"""`pykubelet why`: explains what a pod waits for and every decision about it, in order.
 
-Exit code 0 if there is such a pod, whatever it waits for; 1 if there is none, or nobody can be asked.
+Exit code 0 if the pod exists, 1 if it does not or cannot be asked for.
 """
 
 import asyncio
@@ -21,24 +21,23 @@ Examples:
   pykubelet why web
   pykubelet why web -n shop -o json | jq -r .waitsFor.step
 
-Exit codes: 0 there is such a pod, whatever it waits for; 1 there is none, or nobody can be asked; 2 the arguments make
-no sense.
+Exit codes: 0 the pod exists, 1 it does not exist or no server answers, 2 invalid arguments.
 """
 
 
 @click.command(epilog=_EXAMPLES)
 @click.argument("pod")
-@click.option("-n", "--namespace", default="", metavar="NS", help="The pod's namespace; by default the kubeconfig's.")
+@click.option("-n", "--namespace", default="", metavar="NS", help="Namespace of the pod; by default the kubeconfig's.")
 @click.option(
     "--kubeconfig",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="How to reach the API server; by default KUBECONFIG, then .pykubelet/admin.kubeconfig.",
+    help="Kubeconfig; by default KUBECONFIG, then .pykubelet/admin.kubeconfig.",
 )
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="For people or programs.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="Output format.")
 def why(pod: str, namespace: str, kubeconfig: Path | None, output: str) -> None:
-    """Tell what a pod waits for now, what would unblock it, and all that was decided about it.
+    """Explain what a pod waits for, what would unblock it, and every decision about it.
 
-    A static pod may be called as its manifest calls it.
+    A static pod may be named as in its manifest.
     """
     from pykubelet.api.errors import ApiError
     from pykubelet.api.serializer import encode, indented
@@ -57,12 +56,12 @@ def why(pod: str, namespace: str, kubeconfig: Path | None, output: str) -> None:
         click.echo(indented(encode(found)))
         return
     for line in lines(found):
-        # Colours are for terminals; click leaves them out elsewhere.
+        # click drops colours where the output is not a terminal.
         click.echo(line)
 
 
 def lines(found: "Explanation") -> Iterator[str]:
-    """An explanation for people."""
+    """The lines of an explanation."""
     blocked = found.waits_for
     where = f" on {found.node}" if found.node else ""
     yield click.style(f"pod {found.namespace}/{found.name}: {found.phase or 'unknown'}{where}", bold=True)
@@ -93,7 +92,7 @@ def _line(entry: "TrailEntry") -> str:
 
 
 def _plain(text: str) -> str:
-    """What a container said must not move the cursor, nor begin a line of its own."""
+    """Text of a container without control characters and line breaks."""
     return "".join(sign if sign.isprintable() else " " for sign in text).strip()
 
 

@@ -192,7 +192,7 @@ def test_of_several_one_works_and_another_goes_on(world: World) -> None:
 
 
 MISTAKES = {
-    "name": ("job,jbo", {"certificate-authority-data": "eA=="}, "no controller is called jbo; there are replicaset, "),
+    "name": ("job,jbo", {"certificate-authority-data": "eA=="}, "unknown controllers jbo; known are replicaset, "),
     "authority": ("root-ca", {}, "root-ca has nothing to publish: the kubeconfig names no certificate authority"),
     "file": ("job", {"certificate-authority": "nowhere.crt"}, "nowhere.crt"),
 }

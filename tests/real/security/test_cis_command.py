@@ -144,7 +144,7 @@ def test_place_without_a_node_is_told(tmp_path: Path) -> None:
     for options, code, words in (
         (["--cis", "--data-dir", str(tmp_path)], 1, "no node was run"),
         (["--cis", "pod.yaml"], 2, "--cis takes no manifests"),
-        ([], 2, "name manifests, or --cis"),
+        ([], 2, "give manifests or --cis"),
     ):
         command = [sys.executable, "-m", "pykubelet", "check", *options]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=os.environ)

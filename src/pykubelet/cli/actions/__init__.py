@@ -1,1 +1,1 @@
-"""What a person asks of an API server: a station for each command, without a word of its output."""
+"""What the client commands do; imported when a command runs."""

@@ -1,8 +1,6 @@
-"""What came of applying a document, in words.
+"""Applies manifest documents with server-side apply, and describes the outcome.
 
-In: an object before and after, or why it was refused. Out: created, configured or unchanged; lines with file, line and field.
-
-Makes objects be as manifests say, by server-side apply.
+Upstream: staging/src/k8s.io/kubectl/pkg/cmd/apply/apply.go
 """
 
 import asyncio
@@ -17,17 +15,17 @@ from pykubelet.cli.actions.session import ApiSession, ApplyOptions, apply_plan
 from pykubelet.client.discovery import ServedResource
 
 _DEFINITIONS = "CustomResourceDefinition"
-# A definition is served a moment after it was taken.
+# A custom resource is served a moment after its definition was created.
 _LOOKS = 20
 _PAUSE_SECONDS = 0.25
 _KEY = re.compile(r"\[([^\]=]+)=(\"[^\"]*\"|[^\]]*)\]")
-# What the server itself keeps, and what controllers write meanwhile.
+# Fields that the server maintains itself.
 _NOT_OURS = frozenset({"managedFields", "resourceVersion", "generation"})
 
 
 @dataclass(frozen=True, slots=True)
 class ApplyOutcome:
-    """An object before and after; before is None if it was not there."""
+    """An object before and after the apply; before is None if it did not exist."""
 
     served: ServedResource
     before: Document | None
@@ -39,7 +37,7 @@ class NoSuchKind(Exception):
 
 
 class ManifestApplier:
-    """Applies one document after the other; knows what the server serves, and notices when that changes."""
+    """Applies documents one by one; refreshes its discovery for new custom resources."""
 
     def __init__(self, session: ApiSession, options: ApplyOptions) -> None:
         self._session, self._options = session, options
@@ -47,7 +45,7 @@ class ManifestApplier:
         self._defines_kinds = False
 
     async def apply(self, item: ManifestItem) -> ApplyOutcome:
-        """Apply a document. NoSuchKind; ApiError if it is refused."""
+        """Apply a document; NoSuchKind, or ApiError if the server refuses it."""
         served = await self._served(item)
         resource = served.resource
         metadata = item.document.get("metadata") or {}
@@ -77,7 +75,7 @@ class ManifestApplier:
 
 
 def outcome(before: Document | None, after: Document) -> str:
-    """What became of an object: it was not there, or it is another one than before, or neither."""
+    """The outcome of an apply: created, configured or unchanged."""
     if before is None:
         return "created"
     return "unchanged" if _wish(before) == _wish(after) else "configured"
@@ -89,7 +87,7 @@ def _wish(document: Document) -> Document:
 
 
 def refusal_lines(item: ManifestItem, error: ApiError) -> list[str]:
-    """Why a document was refused, with file, line and field as far as they are known."""
+    """The reasons why a document was refused, with file, line and field if known."""
     if isinstance(error, Conflict) and error.has_cause("FieldManagerConflict"):
         return [_owner_line(item, cause) for cause in error.causes]
     causes = [cause for cause in error.causes if cause.get("field")]
@@ -99,7 +97,7 @@ def refusal_lines(item: ManifestItem, error: ApiError) -> list[str]:
 
 
 def conflict_hint(error: ApiError) -> str:
-    """How to go on where others own fields; empty for other refusals."""
+    """How to resolve a field conflict; empty for other errors."""
     if not isinstance(error, Conflict) or not error.has_cause("FieldManagerConflict"):
         return ""
     return "leave these fields out of the manifest, or take them over with --force-conflicts"
@@ -111,7 +109,7 @@ def _owner_line(item: ManifestItem, cause: Document) -> str:
 
 
 def _field(item: ManifestItem, cause: Document) -> str:
-    """The field in the words of the manifest: elements of lists by their place, not by a key."""
+    """The field path of the manifest, with list indexes instead of keys."""
     steps = _KEY.split(str(cause.get("field", "")).removeprefix("."))
     text = steps[0]
     for key, value, rest in zip(steps[1::3], steps[2::3], steps[3::3], strict=True):
@@ -123,7 +121,7 @@ def _field(item: ManifestItem, cause: Document) -> str:
 def _place(elements: object, key: str, value: str) -> int | None:
     if not isinstance(elements, list):
         return None
-    # The server may name more than one key; the first tells elements apart well enough to find a line.
+    # The server may name several keys; the first is enough to find the line.
     matches = (i for i, one in enumerate(elements) if isinstance(one, dict) and str(one.get(key)) == value)
     return next(matches, None)
 

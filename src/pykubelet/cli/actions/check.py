@@ -1,13 +1,7 @@
-"""Holds a node against sections 4.1 and 4.2 of the CIS benchmark for Kubernetes (v1.11).
+"""Checks for `pykubelet check`: manifests against the API server's rules, nodes against the CIS benchmark.
 
-Pure. In: facts. Out: a finding for each item, in their order: what is asked for, in our words, what was seen, and what to
-do. What has no counterpart here is said to be so, with the reason.
-
-A manifest to everything that is wrong with it: its form, its fields, and the rules of its kinds.
-
-In: the bytes of a manifest. Out: problems with file, line and field. The rules are those of the API server.
-
-Finds out the facts about a node: from its files, and by asking at its door as a stranger.
+`findings` evaluates sections 4.1 and 4.2 of the CIS Kubernetes Benchmark v1.11: each item with its requirement, what
+was observed and how to fix it. `gather_facts` reads a node's files and connects to its API without credentials.
 """
 
 import http.client
@@ -35,7 +29,7 @@ from pykubelet.httpserver.listener import CIPHERS
 
 _SECONDS = 10.0
 _MOST_BYTES = 1 << 20
-# Everything a client could offer but what a server here takes.
+# Every cipher a client may offer except those that our servers accept.
 _WEAK = "ALL:@SECLEVEL=0:" + ":".join(f"!{kind}" for kind in CIPHERS.split(":"))
 _UNITS = (Path("/etc/systemd/system/pykubelet.service"), Path("/lib/systemd/system/pykubelet.service"))
 _MONTH = timedelta(days=30)
@@ -48,7 +42,7 @@ _ANY_UID = "00000000-0000-0000-0000-000000000000"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CisPaths:
-    """Where to look; what is None is where a node has it by itself."""
+    """The paths to check; None stands for the node's default."""
 
     root: Path
     data: Path
@@ -57,14 +51,14 @@ class CisPaths:
 
 
 def gather_facts(places: CisPaths, now: datetime) -> CisFacts:
-    """Look at everything; CannotStart if no node was ever run there."""
+    """Gather the facts about a node; CannotStart if no node was ever started there."""
     record = _record(places.root)
     folder = places.root.stat()
     service = places.service or next((unit for unit in _UNITS if unit.exists()), None)
     return CisFacts(
         record=record,
         files=_files(places, record, service),
-        door=_door(record.address, record.port) if record.port else None,
+        door=_server_facts(record.address, record.port) if record.port else None,
         owner=(folder.st_uid, folder.st_gid),
         hostname=socket.gethostname(),
         service_text=service.read_text(errors="replace") if service is not None else "",
@@ -103,9 +97,9 @@ def _files(places: CisPaths, record: NodeRecord, service: Path | None) -> Mappin
     return found
 
 
-def _door(address: str, port: int) -> ServerFacts | None:
-    """How the node answers a stranger; None if it does not."""
-    connection = http.client.HTTPSConnection(address, port, timeout=_SECONDS, context=_stranger())
+def _server_facts(address: str, port: int) -> ServerFacts | None:
+    """How the node's API answers a client without credentials; None if it does not answer."""
+    connection = http.client.HTTPSConnection(address, port, timeout=_SECONDS, context=_unverified_context())
     try:
         connection.request("GET", "/pods")
         assert isinstance(connection.sock, ssl.SSLSocket)
@@ -120,8 +114,8 @@ def _door(address: str, port: int) -> ServerFacts | None:
 
 
 def _weak_cipher(address: str, port: int) -> str:
-    """What a server agrees on with a client that knows only what is old or weak; empty if it refuses."""
-    context = _stranger()
+    """The cipher that the server agrees on with a client that offers only old or weak ones; empty if it refuses."""
+    context = _unverified_context()
     context.minimum_version, context.maximum_version = ssl.TLSVersion.MINIMUM_SUPPORTED, ssl.TLSVersion.TLSv1_2
     context.set_ciphers(_WEAK)
     try:
@@ -135,8 +129,8 @@ def _weak_cipher(address: str, port: int) -> str:
         return ""
 
 
-def _stranger() -> ssl.SSLContext:
-    """Trusts anybody: it is not told anything secret."""
+def _unverified_context() -> ssl.SSLContext:
+    """A TLS context that verifies nothing: no secret is sent."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -144,7 +138,7 @@ def _stranger() -> ssl.SSLContext:
 
 
 class CisResult(StrEnum):
-    """How an item was found."""
+    """The result of an item."""
 
     GOOD = "PASS"
     BAD = "FAIL"
@@ -152,7 +146,7 @@ class CisResult(StrEnum):
 
 
 class CisFinding(Struct, frozen=True, kw_only=True):
-    """One item of the benchmark."""
+    """The finding for one item of the benchmark."""
 
     id: str
     what: str
@@ -168,7 +162,7 @@ _Rule = Callable[[CisFacts], _Judged]
 
 
 def findings(facts: CisFacts) -> tuple[CisFinding, ...]:
-    """A finding for each item."""
+    """The findings for all items, in order."""
     found = []
     for id, what, rule in _ITEMS:
         verdict, seen, advice = rule(facts)
@@ -178,7 +172,7 @@ def findings(facts: CisFacts) -> tuple[CisFinding, ...]:
 
 
 def has_failed(found: Iterable[CisFinding]) -> bool:
-    """Whether anything is to be done."""
+    """Whether any item failed."""
     return any(one.verdict is CisResult.BAD for one in found)
 
 
@@ -212,7 +206,7 @@ def _owner(part: CisFile) -> _Rule:
     return rule
 
 
-def _at_the_door(judge: Callable[[CisFacts, ServerFacts], _Judged]) -> _Rule:
+def _at_the_server_facts(judge: Callable[[CisFacts, ServerFacts], _Judged]) -> _Rule:
     """Of a node that has an API of its own."""
 
     def rule(facts: CisFacts) -> _Judged:
@@ -326,18 +320,18 @@ _ITEMS: tuple[tuple[str, str, _Rule], ...] = (
     ("4.1.8", "certificate authority of clients: root's, or the node's user's", _owner(CisFile.CLIENT_AUTHORITY)),
     ("4.1.9", "settings file of the node: 600 or less", _mode(CisFile.SETTINGS, 0o600)),
     ("4.1.10", "settings file of the node: root's, or the node's user's", _owner(CisFile.SETTINGS)),
-    ("4.2.1", "nobody is let in without credentials", _at_the_door(_anonymous)),
-    ("4.2.2", "not everybody who is let in may do everything", _at_the_door(_authorization)),
-    ("4.2.3", "clients are known by an authority", _at_the_door(_client_authority)),
+    ("4.2.1", "nobody is let in without credentials", _at_the_server_facts(_anonymous)),
+    ("4.2.2", "not everybody who is let in may do everything", _at_the_server_facts(_authorization)),
+    ("4.2.3", "clients are known by an authority", _at_the_server_facts(_client_authority)),
     ("4.2.4", "no read-only port", lambda _: (CisResult.GOOD, "this node has none", "")),
-    ("4.2.5", "streams over which nothing is said are ended", _at_the_door(_idle)),
+    ("4.2.5", "streams over which nothing is said are ended", _at_the_server_facts(_idle)),
     ("4.2.6", "chains of iptables are kept", _none("this node leaves iptables alone")),
     ("4.2.7", "the node is called as its machine is", _host_name),
     ("4.2.8", "events are told, but not without end", _events),
-    ("4.2.9", "the node's API has a certificate, and its key is private", _at_the_door(_serving_key)),
+    ("4.2.9", "the node's API has a certificate, and its key is private", _at_the_server_facts(_serving_key)),
     ("4.2.10", "the node's client certificate is renewed", _client_rotation),
-    ("4.2.11", "the certificate of the node's API is renewed", _at_the_door(_server_rotation)),
-    ("4.2.12", "only strong ciphers", _at_the_door(_ciphers)),
+    ("4.2.11", "the certificate of the node's API is renewed", _at_the_server_facts(_server_rotation)),
+    ("4.2.12", "only strong ciphers", _at_the_server_facts(_ciphers)),
     ("4.2.13", "pods may not have any number of processes", _processes),
     ("4.2.14", "the runtime's seccomp profile by default", _seccomp),
     ("4.2.15", "the service may talk to known addresses only", _address_deny),
@@ -345,7 +339,7 @@ _ITEMS: tuple[tuple[str, str, _Rule], ...] = (
 
 
 def problems_in(data: bytes, origin: str) -> list[ManifestProblem]:
-    """What is wrong, in the order of the lines; nothing if an API server would take it."""
+    """The problems of a manifest in the order of its lines; none if an API server would accept it."""
     try:
         manifest = read_manifest(data, origin=origin)
     except ManifestError as error:
@@ -365,7 +359,7 @@ def _broken_rules(item: ManifestItem) -> list[ManifestProblem]:
 
 
 def _as_created(document: Document, *, namespaced: bool) -> Document:
-    """The object with what the server fills in: UID and namespace, and a name where one is to be made up."""
+    """The object with the UID, namespace and generated name that the server would set."""
     metadata = {**(document.get("metadata") or {}), "uid": _ANY_UID}
     if namespaced:
         metadata.setdefault("namespace", "default")

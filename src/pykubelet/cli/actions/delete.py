@@ -1,6 +1,6 @@
-"""Deletes what `delete` was asked for, and says so.
+"""Deletes objects for `delete`, waits until they are gone, and prints what happened.
 
-Deletes objects, and waits until they are gone.
+Upstream: staging/src/k8s.io/kubectl/pkg/cmd/delete/delete.go
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _LONG_SECONDS = 7 * 24 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class DeletionTarget:
-    """One object to delete; `uid` is that of the one that was."""
+    """An object to delete; `uid` is set once it is being deleted."""
 
     resource: Resource
     namespace: str
@@ -39,12 +39,12 @@ class DeletionTarget:
 
 
 def deletion_target(resource: Resource, namespace: str, name: str) -> DeletionTarget:
-    """An object by its name; what is in no namespace has none."""
+    """The target of a name; cluster-scoped objects have no namespace."""
     return DeletionTarget(resource, namespace if resource.namespaced else "", name)
 
 
 async def targets_of(session: ApiSession, resources: Sequence[ServedResource], scope: GetScope) -> list[DeletionTarget]:
-    """The objects that a selection finds."""
+    """The objects of a selection."""
     found = []
     for served in resources:
         for document in await session.list(served.resource, scope.namespace, scope.selection):
@@ -53,16 +53,16 @@ async def targets_of(session: ApiSession, resources: Sequence[ServedResource], s
     return found
 
 
-async def delete(session: ApiSession, one: DeletionTarget, wish: DeletionOptions) -> DeletionTarget:
-    """Ask for the end of an object; the one that is on its way."""
-    answer = await session.document(delete_plan(one.resource, one.namespace, one.name, wish))
-    # The answer is the object as it is now, or that it is gone already.
+async def delete(session: ApiSession, one: DeletionTarget, options: DeletionOptions) -> DeletionTarget:
+    """Delete an object; returns the target with the UID of the deleted object."""
+    answer = await session.document(delete_plan(one.resource, one.namespace, one.name, options))
+    # The response is the object as it is now, or a Status if it is already gone.
     told = answer.get("details") if answer.get("kind") == "Status" else answer.get("metadata")
     return replace(one, uid=str((told or {}).get("uid", "")))
 
 
 async def until_gone(session: ApiSession, one: DeletionTarget) -> None:
-    """Wait until it is not there any more, or another one has its name."""
+    """Wait until the object is gone or its name belongs to another object."""
     while True:
         try:
             found = await session.get(one.resource, one.namespace, one.name)
@@ -73,7 +73,7 @@ async def until_gone(session: ApiSession, one: DeletionTarget) -> None:
             return
         by_name = GetScope(one.namespace, Selection(fields=f"metadata.name={one.name}"))
         changes = watch_changes(session, one.resource, by_name, metadata["resourceVersion"], as_table=False)
-        # Its revision may be forgotten while we wait; then it is looked up again.
+        # Its resource version may expire while waiting; then it is read again.
         with suppress(Gone):
             async with aclosing(changes) as news:
                 async for kind, document in news:
@@ -103,8 +103,8 @@ class DeleteArguments:
     output: str = ""
 
     @property
-    def wish(self) -> DeletionOptions:
-        """Without --force nothing ends at once: a 0 is taken for a 1, as kubectl does."""
+    def deletion_options(self) -> DeletionOptions:
+        """The deletion options. Without --force a grace period of 0 becomes 1, as in kubectl."""
         grace = 1 if self.now else self.grace_period
         if self.force and grace < 0:
             grace = 0
@@ -117,7 +117,7 @@ class DeleteArguments:
 
 
 async def delete_all(session: ApiSession, asked: DeleteArguments) -> int:
-    """Delete it; the exit code."""
+    """Delete the requested objects; returns the exit code."""
     targets, is_good = await _targets(session, asked)
     if asked.force and targets:
         click.echo(_FORCE_WARNING, err=True)
@@ -126,7 +126,7 @@ async def delete_all(session: ApiSession, asked: DeleteArguments) -> int:
     ending: list[DeletionTarget] = []
     for one in targets:
         try:
-            ending.append(await delete(session, one, asked.wish))
+            ending.append(await delete(session, one, asked.deletion_options))
         except ApiError as error:
             if not (isinstance(error, NotFound) and asked.ignore_not_found):
                 print_error(api_error_text(error))
@@ -139,7 +139,7 @@ async def delete_all(session: ApiSession, asked: DeleteArguments) -> int:
 
 
 async def _targets(session: ApiSession, asked: DeleteArguments) -> tuple[list[DeletionTarget], bool]:
-    """What is to be deleted, and whether all that was named could be understood."""
+    """The objects to delete, and whether all arguments were valid."""
     catalogue = await session.catalogue()
     if asked.names:
         return _in_manifests(asked, catalogue, session.namespace)
@@ -187,7 +187,7 @@ async def _wait(session: ApiSession, asked: DeleteArguments, targets: list[Delet
     try:
         async with asyncio.timeout(asked.timeout_seconds or _LONG_SECONDS):
             for number, one in enumerate(targets):
-                with _told(f"waiting for {len(targets) - number} to go: {named(one.resource)}/{one.name}"):
+                with _progress_line(f"waiting for {len(targets) - number} to go: {named(one.resource)}/{one.name}"):
                     await until_gone(session, one)
     except TimeoutError:
         print_error(f"error: timed out waiting for the condition on {one.resource.plural}/{one.name}")
@@ -196,8 +196,8 @@ async def _wait(session: ApiSession, asked: DeleteArguments, targets: list[Delet
 
 
 @contextmanager
-def _told(what: str) -> Iterator[None]:
-    """A line that is there only while something is waited for, and only for people."""
+def _progress_line(what: str) -> Iterator[None]:
+    """A line that is shown only while waiting, and only on a terminal."""
     is_shown = sys.stderr.isatty()
     if is_shown:
         click.echo(f"\r\x1b[2K{what}", nl=False, err=True)

@@ -1,4 +1,7 @@
-"""Gathers what is told of an object: itself, its events, and objects that belong to it."""
+"""Gathers what `describe` shows: the object, its events, and related objects.
+
+Upstream: staging/src/k8s.io/kubectl/pkg/describe/describe.go
+"""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -18,7 +21,7 @@ _LIMITS = Resource("", "v1", "limitranges", "LimitRange")
 
 @dataclass(frozen=True, slots=True)
 class RelatedObjects:
-    """An object with its events and, by their plural, related objects; None for those that may not be seen."""
+    """An object with its events and related objects by plural name; None for those that are forbidden."""
 
     object: Document
     events: list[Document]
@@ -26,7 +29,7 @@ class RelatedObjects:
 
 
 async def named_or_alike(session: ApiSession, resource: Resource, namespace: str, name: str) -> list[Document]:
-    """The object of a name, or if there is none those whose names begin so. NotFound."""
+    """The object with a name, or else all whose names begin with it; NotFound if there are none."""
     try:
         return [await session.get(resource, namespace, name)]
     except NotFound:
@@ -39,7 +42,7 @@ async def named_or_alike(session: ApiSession, resource: Resource, namespace: str
 
 
 async def gather(session: ApiSession, resource: Resource, document: Document) -> RelatedObjects:
-    """All that is told of an object."""
+    """Gather everything that is shown of an object."""
     gatherer = _RELATED.get((resource.group, resource.kind))
     related = await gatherer(session, document) if gatherer is not None else {}
     return RelatedObjects(document, await _events(session, document), related)
@@ -49,7 +52,7 @@ async def _events(session: ApiSession, document: Document) -> list[Document]:
     metadata = document["metadata"]
     uids = [str((metadata.get("annotations") or {}).get(_MIRROR) or metadata.get("uid", ""))]
     if document.get("kind") == "Node":
-        # What happens to a node is told by its controller with its uid, by its kubelet with its name.
+        # Events about a node carry its UID if they come from a controller, its name if from its kubelet.
         uids.append(metadata["name"])
     found: list[Document] = []
     for uid in uids:
@@ -60,7 +63,7 @@ async def _events(session: ApiSession, document: Document) -> list[Document]:
 
 
 async def _seen(session: ApiSession, resource: Resource, namespace: str, selection: Selection) -> list[Document] | None:
-    """Objects, or None if they may not be seen or there is no such thing."""
+    """The objects of a list; None if it is forbidden or not served."""
     try:
         return await session.list(resource, namespace, selection)
     except ApiError:

@@ -1,6 +1,6 @@
-"""Runs a command in a container and connects it with whoever wants to talk to it.
+"""Runs a command in a container and connects it to the local terminal or pipes.
 
-The terminal or the pipes of whoever runs a command elsewhere.
+Upstream: staging/src/k8s.io/kubectl/pkg/cmd/exec/exec.go, staging/src/k8s.io/kubectl/pkg/util/term/term.go
 """
 
 import asyncio
@@ -32,26 +32,26 @@ from pykubelet.client.websocket import (
 )
 
 _CHUNK = 32 * 1024
-# So many pieces may wait to be sent; then no more is read.
+# The number of chunks that may wait to be sent before reading stops.
 _PIECES = 8
 
 
 class CommandConsole(Protocol):
-    """Whoever talks to a command."""
+    """The local side of an exec session."""
 
     async def read(self) -> bytes:
-        """Some input; none at its end."""
+        """The next input; empty at its end."""
 
     def write(self, data: bytes, *, is_error: bool) -> None:
-        """Output of either kind."""
+        """Write output to standard output or standard error."""
 
     def sizes(self) -> AsyncIterator[tuple[int, int]]:
-        """Columns and rows of the terminal: now, and whenever they change."""
+        """The columns and rows of the terminal: now, and after each change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteCommand:
-    """What is run, and where."""
+    """The command, its container, and whether it has input and a terminal."""
 
     namespace: str
     pod: str
@@ -62,7 +62,7 @@ class RemoteCommand:
 
 
 async def execute(session: ApiSession, command: RemoteCommand, console: CommandConsole) -> ExecOutcome:
-    """Run it to its end. ApiError if it cannot even begin."""
+    """Run a command until it ends; ApiError if it cannot be started."""
     plan = exec_plan(
         command.namespace, command.pod, command.container, command.words, stdin=command.stdin, tty=command.tty
     )
@@ -89,7 +89,7 @@ async def _output(socket: WebSocket, console: CommandConsole) -> ExecOutcome:
 
 
 async def _feed(socket: WebSocket, console: CommandConsole) -> None:
-    # A command that has ended takes no more input, and needs none.
+    # A command that has ended needs no more input.
     with suppress(ConnectionError):
         while data := await console.read():
             await socket.send(message(STDIN, data))
@@ -104,7 +104,7 @@ async def _resize(socket: WebSocket, console: CommandConsole) -> None:
 
 
 class StandardStreams:
-    """Standard input, output and error. Console."""
+    """Standard input, output and error; a CommandConsole."""
 
     def __init__(self) -> None:
         self._pieces: asyncio.Queue[bytes] = asyncio.Queue()
@@ -112,7 +112,7 @@ class StandardStreams:
         self._reader: threading.Thread | None = None
 
     async def read(self) -> bytes:
-        """Some input; none at its end. A thread reads: a file cannot be waited for, and a terminal is shared."""
+        """The next input; empty at its end. Read in a thread: a file cannot be polled, a terminal is shared."""
         if self._reader is None:
             loop = asyncio.get_running_loop()
             self._reader = threading.Thread(target=self._read, args=(loop,), name="standard input", daemon=True)
@@ -140,7 +140,6 @@ class StandardStreams:
         stream.flush()
 
     async def sizes(self) -> AsyncIterator[tuple[int, int]]:
-        """Columns and rows of the terminal: now, and whenever they change."""
         changed = asyncio.Event()
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGWINCH, changed.set)
@@ -156,7 +155,7 @@ class StandardStreams:
 
 @contextmanager
 def raw_terminal() -> Iterator[None]:
-    """Every key goes to the command elsewhere, Ctrl-C too, and nothing is shown but what it writes."""
+    """Put the terminal into raw mode: every key, Ctrl-C too, goes to the remote command."""
     terminal = sys.stdin.fileno()
     before = termios.tcgetattr(terminal)
     tty.setraw(terminal)

@@ -1,6 +1,6 @@
-"""Shows what `get` was asked for.
+"""Gets objects for `get`: lists, single objects and watches, printed as tables, names, JSON or YAML.
 
-Gets objects as people name them, as tables or as they are, and their changes.
+Upstream: staging/src/k8s.io/kubectl/pkg/cmd/get/get.go
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _PAUSE_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class GetScope:
-    """Where to look: a namespace, or every one if it is empty, and for what."""
+    """A namespace (empty for all) and a selection."""
 
     namespace: str
     selection: Selection = EVERYTHING
@@ -43,7 +43,7 @@ class GetScope:
 
 @dataclass(frozen=True, slots=True)
 class GetResult:
-    """What was found of one kind, as the server answered: tables, objects or lists; and what was not."""
+    """The responses for one kind (tables, objects or lists), and the errors."""
 
     wanted: RequestedResource
     answers: tuple[Document, ...]
@@ -51,7 +51,7 @@ class GetResult:
 
 
 async def look_up(session: ApiSession, wanted: RequestedResource, scope: GetScope, *, as_table: bool) -> GetResult:
-    """The objects that are wanted of one kind; what cannot be had is among the errors."""
+    """Get the requested objects of one kind; failures are collected in the errors."""
     resource = wanted.served.resource
     answers: list[Document] = []
     errors: list[ApiError] = []
@@ -72,7 +72,7 @@ async def look_up(session: ApiSession, wanted: RequestedResource, scope: GetScop
 async def watch_changes(
     session: ApiSession, resource: Resource, scope: GetScope, resource_version: str, *, as_table: bool
 ) -> AsyncGenerator[tuple[str, Document], None]:
-    """Changes after a revision: their type and object, without bookmarks. Raises ApiError; ends only with the server."""
+    """Watch from a resource version: event types and objects, without bookmarks. Raises ApiError."""
     seen = resource_version
     while True:
         plan = changes_plan(resource, scope.namespace, scope.selection, seen, as_table=as_table)
@@ -87,12 +87,12 @@ async def watch_changes(
                     seen = _revision(document) or seen
                     if kind != "BOOKMARK":
                         yield kind, document
-        # A server that ends every stream at once is not to be asked without a pause.
+        # Pause, in case the server ends every stream at once.
         await asyncio.sleep(_PAUSE_SECONDS)
 
 
 def _revision(document: Document) -> str:
-    """That of the object, or of the one row of a table."""
+    """The resource version of an object or of the row of a table."""
     own = str((document.get("metadata") or {}).get("resourceVersion", ""))
     for row in document.get("rows") or () if document.get("kind") == "Table" else ():
         own = str(((row.get("object") or {}).get("metadata") or {}).get("resourceVersion", "")) or own
@@ -121,7 +121,7 @@ class GetArguments:
 
 
 class TablePrinter:
-    """Prints tables below each other, with the same columns as long as they are of one kind."""
+    """Prints tables one after the other; those of one kind share their columns."""
 
     def __init__(self, asked: GetArguments, *, with_kinds: bool) -> None:
         self._asked, self._with_kinds = asked, with_kinds
@@ -131,14 +131,14 @@ class TablePrinter:
         self.has_printed = False
 
     def start(self) -> None:
-        """Begin with objects of another kind."""
+        """Start with objects of another kind."""
         self._widths, self._columns, self._has_header = (), [], False
 
     def print(self, served: ServedResource, tables: Iterable[Document]) -> None:
-        """Add rows; columns are as wide as all that was printed needs."""
+        """Print rows; columns are as wide as everything printed so far needs."""
         rows: list[Row] = []
         for table in tables:
-            # Only the first change of a watch names its columns.
+            # Only the first event of a watch has column definitions.
             self._columns = table.get("columnDefinitions") or self._columns
             rows += rows_of({**table, "columnDefinitions": self._columns}, self._decoration(served))
         if not rows:
@@ -161,7 +161,7 @@ class TablePrinter:
 
 
 async def show(session: ApiSession, asked: GetArguments) -> int:
-    """Print it; the exit code."""
+    """Print the requested objects; returns the exit code."""
     wanted = requested_resources(asked.words, await session.catalogue())
     has_names = any(one.names for one in wanted)
     if has_names and asked.all_namespaces:

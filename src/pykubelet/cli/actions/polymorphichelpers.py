@@ -1,13 +1,11 @@
-"""Reads logs of containers, one after the other, or all at once while they grow.
+"""Finds the pod and container that a user means, and reads container logs.
 
-Finds the pod that a person means by its name, or by that of what it belongs to.
+`deploy/web` stands for one of its pods, chosen as kubectl does. Logs are read one after the other, or all at once while
+they are followed.
 
-Which pod and container a person means, by what it belongs to and by what is most useful.
-
-In: documents. Out: a selector, a pod, containers.
-
-Upstream: kubectl/pkg/polymorphichelpers/{helpers,attachablepodforobject}.go, kubectl/pkg/util/podutils/podutils.go,
-kubectl/pkg/cmd/util/podcmd/podcmd.go.
+Upstream: staging/src/k8s.io/kubectl/pkg/polymorphichelpers/helpers.go,
+staging/src/k8s.io/kubectl/pkg/polymorphichelpers/attachablepodforobject.go,
+staging/src/k8s.io/kubectl/pkg/util/podutils/podutils.go, staging/src/k8s.io/kubectl/pkg/cmd/util/podcmd/podcmd.go
 """
 
 import asyncio
@@ -30,7 +28,7 @@ _LISTS = ("initContainers", "containers", "ephemeralContainers")
 
 @dataclass(frozen=True, slots=True)
 class ContainerLog:
-    """The log of one container."""
+    """The pod and container of a log."""
 
     namespace: str
     pod: str
@@ -38,13 +36,13 @@ class ContainerLog:
 
 
 WriteLog = Callable[[ContainerLog, bytes], None]
-"""Takes whole lines, but for the last one of a log."""
+"""Receives whole lines, except for the last one of a log."""
 
 
 async def read_logs(
     session: ApiSession, logs: Sequence[ContainerLog], options: LogRequestOptions, write: WriteLog
 ) -> list[ApiError]:
-    """Read them all; what could not be read. Those that are followed are read at once, others in their order."""
+    """Read logs in order, or concurrently if they are followed; returns the errors."""
     if not options.follow:
         return [error for log in logs if (error := await _read(session, log, options, write)) is not None]
     errors: list[ApiError] = []
@@ -54,7 +52,7 @@ async def read_logs(
         try:
             error = await _read(session, log, options, write)
         except OSError as broken:
-            # Nobody reads what is written: it is the end for all of them.
+            # The output is closed: end all logs.
             unwritten.append(broken)
             for task in tasks:
                 task.cancel()
@@ -79,7 +77,7 @@ async def _read(session: ApiSession, log: ContainerLog, options: LogRequestOptio
 
 
 async def _whole_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The same bytes, cut at ends of lines, so that those of several logs do not mix."""
+    """Chunks cut at line ends, so that several logs do not mix within a line."""
     rest = b""
     async for chunk in chunks:
         end = chunk.rfind(b"\n") + 1
@@ -93,7 +91,7 @@ async def _whole_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 
 def selector_of_pods(owner: Document) -> str:
-    """The labels of the pods that belong to an object; empty if it has none."""
+    """The label selector of an object's pods; empty if it has none."""
     selector = (owner.get("spec") or {}).get("selector")
     if not selector:
         return ""
@@ -103,7 +101,7 @@ def selector_of_pods(owner: Document) -> str:
 
 
 def preferred_pod(pods: Sequence[Document]) -> Document:
-    """Of several the one to look at: on a node, running, ready and for long, seldom restarted, old."""
+    """The pod to use: scheduled, running, ready for longest, least restarted, oldest."""
     return min(pods, key=_rank)
 
 
@@ -122,12 +120,12 @@ def _rank(pod: Document) -> tuple[bool, int, bool, str, int, str]:
 
 
 def container_names(pod: Document) -> tuple[str, ...]:
-    """All containers of a pod: init containers, then the others, then ephemeral ones."""
+    """All containers of a pod: init containers, containers, ephemeral containers."""
     return tuple(one["name"] for key in _LISTS for one in pod["spec"].get(key) or ())
 
 
 def default_container(pod: Document) -> tuple[str, str]:
-    """The container that is meant where none is named, and a line on it if there are others."""
+    """The default container of a pod, and a note if there are others."""
     wished = (pod["metadata"].get("annotations") or {}).get(DEFAULT_CONTAINER, "")
     names = container_names(pod)
     if wished in names:
@@ -142,12 +140,12 @@ def default_container(pod: Document) -> tuple[str, str]:
 
 
 class NoPod(Exception):
-    """There is none to choose."""
+    """There is no pod to choose."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenPod:
-    """A pod; how many there were to choose from; and what it was named by, if not itself."""
+    """The chosen pod, the number of candidates, and the object that was named if not the pod."""
 
     pod: Document
     candidates: int = 1
@@ -163,7 +161,7 @@ class ChosenPod:
 
 
 async def pod_of(session: ApiSession, word: str) -> ChosenPod:
-    """The pod `web`, `pod/web`, or one of `deploy/web`. NoPod, UnknownResource; ApiError."""
+    """The pod `web`, `pod/web`, or one of `deploy/web`; NoPod, UnknownResourceType or ApiError if there is none."""
     kind, slash, name = word.rpartition("/")
     if not slash or kind in {"po", "pod", "pods"}:
         return ChosenPod(await session.get(PODS, session.namespace, name))

@@ -1,16 +1,11 @@
-"""Carries connections to ports of this machine on to ports of a pod.
+"""Forwards local ports to a pod over one SPDY connection inside a WebSocket.
 
-All of them go over one SPDY connection inside a WebSocket: two streams each, for data and for what goes wrong. kube-apiserver
-speaks this, and ours does.
+Each connection uses two streams, for data and for errors. Ports are written `8080:80`, `80`, `:80` or `8080:http`; a
+local 0 takes any free port, and the ports of a service map to those of its pods.
 
-Upstream: client-go/tools/portforward/{portforward,tunneling_dialer}.go.
-
-Ports as people write them, as numbers here and in a pod.
-
-In: `8080:80`, `80`, `:80`, `8080:http`, and for a service its ports. Out: pairs of local and remote ports; a local 0 stands for
-any free one.
-
-Upstream: client-go/tools/portforward/portforward.go, kubectl/pkg/cmd/portforward/portforward.go.
+Upstream: staging/src/k8s.io/client-go/tools/portforward/portforward.go,
+staging/src/k8s.io/client-go/tools/portforward/tunneling_dialer.go,
+staging/src/k8s.io/kubectl/pkg/cmd/portforward/portforward.go
 """
 
 import asyncio
@@ -27,25 +22,25 @@ from pykubelet.httpserver.spdy.connection import SpdyConnection, SpdyStream
 
 PROTOCOL = "SPDY/3.1+portforward.k8s.io"
 PATIENCE_SECONDS = 30.0
-"""A local program that takes nothing for so long must not hold up the others."""
+"""A local program that reads nothing for this long must not block the others."""
 _CHUNK = 32 * 1024
 Say = Callable[[str], None]
 
 
 class InvalidPort(ValueError):
-    """A port cannot be understood, or is not there."""
+    """A port is malformed or does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class PortForwarding:
-    """A port here, and the pod's port it leads to."""
+    """A local port and the pod's port it leads to."""
 
     local: int
     remote: int
 
 
 def parse_port_forwarding(text: str, pod: Document, service: Document | None = None) -> PortForwarding:
-    """What a person means, with the ports of the service, if one was named. UnclearPort."""
+    """Parse ports, with those of the service if one was named; InvalidPort if they are wrong."""
     left, colon, right = text.rpartition(":")
     local = left if colon else right
     wanted = _service_port(service, right) if service is not None else right
@@ -56,7 +51,7 @@ def parse_port_forwarding(text: str, pod: Document, service: Document | None = N
 
 
 def _service_port(service: Document, word: str) -> int | str:
-    """The port of the pods, or its name, behind a port of a service."""
+    """The pods' port, or its name, behind a port of a service."""
     for port in service["spec"].get("ports") or ():
         if word in {str(port["port"]), port.get("name")}:
             if service["spec"].get("clusterIP") == "None":
@@ -88,7 +83,7 @@ def _number(word: str, text: str, *, lowest: int) -> int:
 
 
 class _WebSocketBytes:
-    """Bytes in messages: where one ends means nothing. ByteLink."""
+    """A byte stream over WebSocket messages, whose boundaries mean nothing; a ByteLink."""
 
     def __init__(self, socket: WebSocket) -> None:
         self._socket = socket
@@ -106,7 +101,7 @@ class _WebSocketBytes:
 
 
 class Forwarder:
-    """Carries connections over one way to a pod; `lost` is set when that ends."""
+    """Forwards connections to one pod; `lost` is set when the connection to the pod ends."""
 
     def __init__(self, connection: SpdyConnection, say: Say, complain: Say) -> None:
         self._connection, self._say, self._complain = connection, say, complain
@@ -114,12 +109,12 @@ class Forwarder:
         self.lost = asyncio.Event()
 
     async def run(self) -> None:
-        """Read what comes from the pod, until there is no more."""
+        """Read from the pod until the connection ends."""
         await self._connection.run(lambda _: False, lambda _: None)
         self.lost.set()
 
     async def listen(self, forwarding: PortForwarding, host: str) -> asyncio.Server:
-        """Take connections to a port here; OSError if it is taken."""
+        """Accept connections on a local port; OSError if it is taken."""
 
         async def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             local = writer.get_extra_info("sockname")[1]
@@ -136,7 +131,7 @@ class Forwarder:
         return await asyncio.start_server(accepted, host, forwarding.local)
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int) -> str:
-        """One connection, to its end; what went wrong."""
+        """Forward one connection until it ends; returns the error."""
         names = {"port": str(port), "requestid": str(next(self._numbers))}
         errors = await self._connection.open({"streamtype": "error", **names})
         await errors.finish()
@@ -147,7 +142,7 @@ class Forwarder:
                     writer.write(received)
                     await writer.drain()
             except ConnectionError:
-                # The local program is gone and wants nothing any more.
+                # The local program closed its connection.
                 await data.reset()
                 return ""
         return (await errors.read()).decode(errors="replace")
@@ -164,7 +159,7 @@ async def _send(reader: asyncio.StreamReader, data: SpdyStream) -> None:
 async def forwarder(
     session: ApiSession, namespace: str, pod: str, *, say: Say, complain: Say
 ) -> AsyncIterator[Forwarder]:
-    """A way to a pod, as long as the context lasts."""
+    """A connection to a pod for the duration of the context."""
     async with session.client.connect(forward_plan(namespace, pod), (PROTOCOL,)) as socket:
         made = Forwarder(
             SpdyConnection(_WebSocketBytes(socket), patience_seconds=PATIENCE_SECONDS, is_client=True), say, complain

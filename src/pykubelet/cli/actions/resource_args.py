@@ -1,13 +1,10 @@
-"""What people call resources and objects, as what the server calls them.
+"""Resource arguments of commands: `po`, `deploy/web`, `pods,svc`, `widgets.example.com`, `all`.
 
-In: words of a command line (`po`, `deploy/web`, `pods,svc`, `widgets.example.com`, `all`) and what the server serves. Out:
-resources with the names of objects, or what is wrong with the words.
+Resolves the arguments to served resources and object names, and converts responses to single objects and lists.
 
-Upstream: cli-runtime/pkg/resource/builder.go, client-go/restmapper/{shortcut,category_expansion}.go.
-
-Forms of objects that are shown: the items of lists, lists of items, names.
-
-Upstream: kubectl/pkg/cmd/get/get.go, cli-runtime/pkg/printers/{name,managedfields}.go.
+Upstream: staging/src/k8s.io/cli-runtime/pkg/resource/builder.go, staging/src/k8s.io/client-go/restmapper/shortcut.go,
+staging/src/k8s.io/client-go/restmapper/category_expansion.go, staging/src/k8s.io/cli-runtime/pkg/printers/name.go,
+staging/src/k8s.io/cli-runtime/pkg/printers/managedfields.go
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,7 +16,7 @@ from pykubelet.client.discovery import ServedResource
 
 
 def objects_in(answer: Document) -> Iterator[Document]:
-    """The objects of an answer, each with its kind: those of a list, or the one that it is."""
+    """The objects of a response, each with its kind: the items of a list, or the object itself."""
     kind = str(answer.get("kind", ""))
     if "items" not in answer or not kind.endswith("List"):
         yield answer
@@ -30,12 +27,12 @@ def objects_in(answer: Document) -> Iterator[Document]:
 
 
 def list_of(objects: Sequence[Document]) -> Document:
-    """Objects of any kinds, as one."""
+    """Objects of any kinds as one List."""
     return {"apiVersion": "v1", "items": list(objects), "kind": "List", "metadata": {"resourceVersion": ""}}
 
 
 def without_managed_fields(document: Document) -> Document:
-    """The same without what only machines read."""
+    """The document without metadata.managedFields."""
     metadata = document.get("metadata") or {}
     if "managedFields" not in metadata:
         return document
@@ -43,17 +40,17 @@ def without_managed_fields(document: Document) -> Document:
 
 
 def named(resource: Resource) -> str:
-    """`pod` or `deployment.apps`, as names of objects begin."""
+    """The prefix of an object's name: `pod` or `deployment.apps`."""
     kind = resource.kind.lower()
     return f"{kind}.{resource.group}" if resource.group else kind
 
 
 class AmbiguousArguments(ValueError):
-    """The words cannot be understood, whatever the server serves."""
+    """The arguments are invalid, regardless of what the server serves."""
 
 
 class UnknownResourceType(ValueError):
-    """The server has no such thing."""
+    """The server serves no such resource."""
 
     def __init__(self, word: str) -> None:
         super().__init__(f'the server doesn\'t have a resource type "{word}"')
@@ -61,14 +58,14 @@ class UnknownResourceType(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class RequestedResource:
-    """A resource, and the names of some of its objects; none: all."""
+    """A resource and the names of some of its objects; without names, all."""
 
     served: ServedResource
     names: tuple[str, ...] = ()
 
 
 def requested_resources(words: Sequence[str], catalogue: Sequence[ServedResource]) -> tuple[RequestedResource, ...]:
-    """What the words of a command line mean, in their order. UnclearNames, UnknownResource."""
+    """The resources that the arguments name, in order. AmbiguousArguments, UnknownResourceType."""
     if not words:
         raise AmbiguousArguments("name a type of resource, as in pods, deploy/web or all")
     if any("/" in word for word in words):
@@ -81,7 +78,7 @@ def requested_resources(words: Sequence[str], catalogue: Sequence[ServedResource
 
 
 def resources_of(word: str, catalogue: Sequence[ServedResource]) -> tuple[ServedResource, ...]:
-    """The resource a word stands for, or those of a category such as `all`. UnknownResource."""
+    """The resource that a word names, or those of a category such as `all`; UnknownResourceType if there is none."""
     one = _find(word.lower(), catalogue)
     if one is not None:
         return (one,)
@@ -92,7 +89,7 @@ def resources_of(word: str, catalogue: Sequence[ServedResource]) -> tuple[Served
 
 
 def resource_of(word: str, catalogue: Sequence[ServedResource]) -> ServedResource:
-    """The one resource a word stands for. UnknownResource."""
+    """The one resource that a word names; UnknownResourceType if there is none."""
     found = resources_of(word, catalogue)
     if len(found) > 1:
         raise UnknownResourceType(word)
@@ -100,7 +97,7 @@ def resource_of(word: str, catalogue: Sequence[ServedResource]) -> ServedResourc
 
 
 def served_kind(api_version: str, kind: str, catalogue: Iterable[ServedResource]) -> ServedResource | None:
-    """The resource whose objects are of a kind."""
+    """The resource with this API version and kind."""
     matches = (one for one in catalogue if (one.resource.api_version, one.resource.kind) == (api_version, kind))
     return next(matches, None)
 
@@ -116,7 +113,7 @@ def _named(word: str, catalogue: Sequence[ServedResource]) -> RequestedResource:
 
 
 def _find(word: str, catalogue: Sequence[ServedResource]) -> ServedResource | None:
-    """By `resource`, `resource.group` or `resource.version.group`, the resource in any of its forms."""
+    """The resource named as `resource`, `resource.group` or `resource.version.group`."""
     head, _, group = word.partition(".")
     version, _, behind = group.partition(".")
     for is_named in (_is_plural, _is_singular, _is_short):
@@ -142,7 +139,7 @@ def _is_short(served: ServedResource, word: str) -> bool:
 
 
 def _preferred(catalogue: Sequence[ServedResource]) -> Iterable[ServedResource]:
-    """Each resource once, in the version its group prefers."""
+    """Each resource once, in the preferred version of its group."""
     seen: dict[tuple[str, str], ServedResource] = {}
     for served in catalogue:
         seen.setdefault((served.resource.group, served.resource.plural), served)

@@ -1,14 +1,8 @@
-"""A conversation with an API server, for as long as a command takes.
+"""A session of a client command: the client, the namespace, and the requests of kubectl's commands.
 
-What an API server refuses, in kubectl's words.
-
-Upstream: kubectl/pkg/cmd/util/helpers.go.
-
-Requests that only people make: tables, logs, commands in pods, deletes and applies with options.
-
-In: resources, names and options. Out: a `Plan`. No I/O.
-
-Upstream: kubectl/pkg/cmd/{get/get.go,logs/logs.go,exec/exec.go,portforward/portforward.go,apply/apply.go}.
+Upstream: staging/src/k8s.io/kubectl/pkg/cmd/util/helpers.go, staging/src/k8s.io/kubectl/pkg/cmd/get/get.go,
+staging/src/k8s.io/kubectl/pkg/cmd/logs/logs.go, staging/src/k8s.io/kubectl/pkg/cmd/exec/exec.go,
+staging/src/k8s.io/kubectl/pkg/cmd/apply/apply.go
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -40,22 +34,22 @@ from pykubelet.client.request import (
 from pykubelet.client.rest import RestClient
 
 TABLE = f"{JSON};as=Table;v=v1;g=meta.k8s.io,{JSON}"
-"""A table if the server can make one of these objects, else the objects."""
+"""Accepts a table, or the objects if the server has no table for them."""
 PAGE = 500
-"""So many objects at a time, as kubectl asks for them."""
+"""The number of objects in one page, as in kubectl."""
 _WATCH_SECONDS = 3600.0
 Warn = Callable[[str], None]
 
 
 def object_plan(resource: Resource, namespace: str, name: str, *, as_table: bool) -> RestRequest:
-    """One object."""
+    """Request one object."""
     return replace(get_plan(resource, name, namespace, ""), accept=TABLE if as_table else "")
 
 
 def page_plan(
     resource: Resource, namespace: str, selection: Selection, continue_token: str, *, as_table: bool
 ) -> RestRequest:
-    """A page of a list."""
+    """Request one page of a list."""
     plan = list_plan(resource, namespace, selection, "", PAGE, continue_token)
     return replace(plan, accept=TABLE if as_table else "")
 
@@ -63,14 +57,14 @@ def page_plan(
 def changes_plan(
     resource: Resource, namespace: str, selection: Selection, resource_version: str, *, as_table: bool
 ) -> RestRequest:
-    """Changes since a revision."""
+    """Request a watch from a resource version."""
     plan = watch_plan(resource, namespace, selection, resource_version, _WATCH_SECONDS)
     return replace(plan, accept=TABLE if as_table else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRequestOptions:
-    """Which part of a container's log."""
+    """The part of a container's log to read."""
 
     follow: bool = False
     previous: bool = False
@@ -82,7 +76,7 @@ class LogRequestOptions:
 
 
 def log_plan(namespace: str, pod: str, container: str, options: LogRequestOptions) -> RestRequest:
-    """The log of a container."""
+    """Request the log of a container."""
     query = query_text(
         container=container,
         follow=_flag(options.follow),
@@ -99,7 +93,7 @@ def log_plan(namespace: str, pod: str, container: str, options: LogRequestOption
 def exec_plan(
     namespace: str, pod: str, container: str, command: Sequence[str], *, stdin: bool, tty: bool
 ) -> RestRequest:
-    """A command in a container; a terminal has one output for both."""
+    """Request a command in a container; a terminal has one output for both streams."""
     flags = {"container": container, "stdin": _flag(stdin), "stdout": "true", "tty": _flag(tty)}
     flags["stderr"] = _flag(not tty)
     query = [*((name, value) for name, value in flags.items() if value), *(("command", word) for word in command)]
@@ -107,25 +101,25 @@ def exec_plan(
 
 
 def forward_plan(namespace: str, pod: str) -> RestRequest:
-    """Connections to a pod's ports."""
+    """Request connections to a pod's ports."""
     return RestRequest("GET", object_path(PODS, namespace, pod, "portforward"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyOptions:
-    """How a document is applied."""
+    """The options of server-side apply."""
 
     field_manager: str
     force: bool = False
-    """Whether fields that others own are taken from them."""
+    """Whether to take over fields of other managers."""
     dry_run: bool = False
 
 
 def apply_plan(resource: Resource, body: Document, namespace: str, options: ApplyOptions) -> RestRequest:
-    """Server-side apply of the object that the body names."""
+    """Request a server-side apply of the object in the body."""
     query = query_text(
         fieldManager=options.field_manager,
-        # Unlike the others this one is never left out: it says that the question has been thought of.
+        # Always sent, as kubectl does.
         force="true" if options.force else "false",
         dryRun="All" if options.dry_run else "",
         fieldValidation="Strict",
@@ -138,20 +132,20 @@ def apply_plan(resource: Resource, body: Document, namespace: str, options: Appl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeletionOptions:
-    """How an object is deleted."""
+    """The options of a deletion."""
 
     grace_seconds: int | None = None
-    """None: the object's own."""
+    """None: the object's own grace period."""
     cascade: str = "Background"
     dry_run: bool = False
 
 
-def delete_plan(resource: Resource, namespace: str, name: str, wish: DeletionOptions) -> RestRequest:
-    """The end of one object."""
-    body: Document = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": wish.cascade}
-    if wish.grace_seconds is not None:
-        body["gracePeriodSeconds"] = wish.grace_seconds
-    if wish.dry_run:
+def delete_plan(resource: Resource, namespace: str, name: str, options: DeletionOptions) -> RestRequest:
+    """Request the deletion of one object."""
+    body: Document = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": options.cascade}
+    if options.grace_seconds is not None:
+        body["gracePeriodSeconds"] = options.grace_seconds
+    if options.dry_run:
         body["dryRun"] = ["All"]
     return RestRequest("DELETE", object_path(resource, namespace, name), serializer.encode(body))
 
@@ -166,7 +160,7 @@ def _number(number: int | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ApiSession:
-    """An API server to talk to, the namespace that is meant where none is named, and who hears its warnings."""
+    """A client with the default namespace and a receiver of the server's warnings."""
 
     client: RestClient
     namespace: str
@@ -174,28 +168,28 @@ class ApiSession:
     warn: Warn
 
     async def ask(self, plan: RestRequest) -> RestResponse:
-        """Any request, and its answer."""
+        """Send a request and return its response."""
         answer = await self.client.ask(plan)
         for warning in answer.warnings:
             self.warn(warning)
         return answer
 
     async def document(self, plan: RestRequest) -> Document:
-        """The document in the answer to a request."""
+        """Send a request and decode its response."""
         document: Document = decode_document((await self.ask(plan)).body)
         return document
 
     async def catalogue(self) -> tuple[ServedResource, ...]:
-        """All that the server serves."""
+        """Every resource that the server serves; read once."""
         bodies = [(await self.client.ask(discovery_plan(path))).body for path in discovery.PATHS]
         return tuple(served for body in bodies for served in discovery.read_catalogue(body))
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Document:
-        """One object."""
+        """Get one object."""
         return await self.document(object_plan(resource, namespace, name, as_table=False))
 
     async def list(self, resource: Resource, namespace: str = "", selection: Selection = EVERYTHING) -> list[Document]:
-        """All objects, each with its kind; an empty namespace means every namespace."""
+        """List all objects, each with its kind; an empty namespace means all."""
         found = [page async for page in self.pages(resource, namespace, selection, as_table=False)]
         named = {"apiVersion": resource.api_version, "kind": resource.kind}
         return [{**named, **item} for page in found for item in page.get("items") or ()]
@@ -215,7 +209,7 @@ class ApiSession:
 
 @asynccontextmanager
 async def open_session(kubeconfig: Path | None, namespace: str, warn: Warn) -> AsyncIterator[ApiSession]:
-    """Talk to the server of a kubeconfig; CannotStart without one."""
+    """Open a session with the server of a kubeconfig; CannotStart without one."""
     clock = SystemClock()
     access = find_rest_config(kubeconfig, clock)
     async with RestClient(access, clock=clock) as client:
@@ -223,7 +217,7 @@ async def open_session(kubeconfig: Path | None, namespace: str, warn: Warn) -> A
 
 
 def api_error_text(error: ApiError) -> str:
-    """One line, or one more for each of several causes."""
+    """The error message in kubectl's words; one line per cause if there are several."""
     if isinstance(error, NotReached):
         return f"error: the API server does not answer: {error.message}"
     kind, name = error.details.get("kind"), error.details.get("name", "")

@@ -1,4 +1,4 @@
-"""Finds out why a pod is where it is: asks its node, or where there is none the API server alone."""
+"""Explains a pod: asks its node, or without an answer derives the explanation from the API server."""
 
 from pathlib import Path
 
@@ -13,15 +13,15 @@ from pykubelet.client.rest import RestClient, RestClientLimits
 from pykubelet.kubelet.explain.explainer import explain_from_api, node_problem, with_api_finalizers
 from pykubelet.kubelet.explain.explanation import Explanation
 
-# Who asks why does not want to wait for a node that hangs.
+# A hung node must not delay the answer.
 _PATIENCE = RestClientLimits(connect_seconds=10.0, request_seconds=15.0)
 _PAGE = ("pykubelet", "why")
-# So many nodes are asked for a pod that the API server does not have.
+# The maximum of nodes asked for a pod that the API server does not have.
 _NODES = 20
 
 
 async def why(kubeconfig: Path | None, namespace: str, name: str) -> Explanation:
-    """All that can be said of a pod; ApiError if nothing can, CannotStart without a kubeconfig."""
+    """Explain a pod; ApiError if there is no information, CannotStart without a kubeconfig."""
     clock = SystemClock()
     access = find_rest_config(kubeconfig, clock)
     async with RestClient(access, clock=clock, limits=_PATIENCE) as client:
@@ -29,11 +29,11 @@ async def why(kubeconfig: Path | None, namespace: str, name: str) -> Explanation
 
 
 async def explained(client: RestClient, namespace: str, name: str, clock: Clock) -> Explanation:
-    """The same, by way of a client."""
+    """Explain a pod through a client."""
     try:
         pod = await client.get(PODS, name, namespace=namespace)
     except NotFound as error:
-        # A static pod may have no mirror, or be called otherwise in its manifest.
+        # A static pod may have no mirror, or another name in its manifest.
         found = await _by_any_node(client, namespace, name)
         if found is None:
             raise error from None
@@ -50,7 +50,7 @@ async def _by_any_node(client: RestClient, namespace: str, name: str) -> Explana
     try:
         nodes = (await client.list(NODES, limit=_NODES)).items
     except ApiError:
-        # Not everybody may list nodes; that the pod is not there is what counts.
+        # Listing nodes may be forbidden; the missing pod is the error to report.
         return None
     for node in nodes:
         if found := await _by_node(client, node.metadata.name, namespace, name):
@@ -59,7 +59,7 @@ async def _by_any_node(client: RestClient, namespace: str, name: str) -> Explana
 
 
 async def _by_node(client: RestClient, node: str, namespace: str, name: str) -> Explanation | None:
-    """What a node says; None if it cannot be asked, or has no such page: another's kubelet."""
+    """The node's explanation; None if the node cannot be reached or does not serve this page."""
     try:
         return decode(await client.node_page(node, *_PAGE, namespace, name), Explanation)
     except (ApiError, DecodeError):
@@ -79,5 +79,5 @@ async def _events(client: RestClient, pod: Pod) -> tuple[Event, ...]:
     try:
         return (await client.list(EVENTS, namespace=meta.namespace, selection=about)).items
     except ApiError:
-        # Without the right to read events there is still the pod's own status.
+        # Without permission to read events the pod's status remains.
         return ()

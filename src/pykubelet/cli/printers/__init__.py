@@ -1,1 +1,1 @@
-"""Objects told for people, in the layout of `kubectl describe`: documents in, text out."""
+"""Printers: tables, descriptions, and the live view of `pykubelet up`."""

@@ -1,9 +1,7 @@
-"""A picture of a cluster at the foot of a terminal, drawn anew in place; lines go by above it.
+"""The live view of `pykubelet up`: a table of pods at the bottom of the terminal, log lines above it.
 
-Pods as lines that fit a screen.
-
-In: pods and the size of the screen. Out: lines, none wider than it, not more than half of it; where there is no room for all,
-pods that are not well come first.
+The table fits the terminal and takes at most half of it; if there is no room for all pods, those with problems come
+first.
 """
 
 import asyncio
@@ -29,7 +27,7 @@ _ERASE_BELOW = "\x1b[J"
 
 
 def live_table(pods: Collection[Document], columns: int, rows: int) -> list[tuple[str, str]]:
-    """Lines with the colour of each, empty for none."""
+    """The lines of the table with their colours; an empty colour means none."""
     found = sorted(map(_row, pods))
     room = max(_FEWEST, rows // 2)
     shown, left = found, 0
@@ -45,7 +43,7 @@ def live_table(pods: Collection[Document], columns: int, rows: int) -> list[tupl
 
 def _row(pod: Document) -> Row:
     name, ready, status, restarts, *_ = (cell_text(cell) for cell in pod_cells(pod, lambda _: ""))
-    # When the last restart was would have to be drawn anew as time goes by.
+    # Without the time since the last restart, which would change all the time.
     return (str(pod["metadata"].get("namespace", "")), name, ready, status, restarts.partition(" ")[0])
 
 
@@ -63,7 +61,7 @@ def _colour(row: Row) -> str:
 
 
 class _Above:
-    """What is written here appears above the picture. Lines."""
+    """A stream whose lines appear above the table; implements `Lines`."""
 
     def __init__(self, view: "LiveView") -> None:
         self._view = view
@@ -73,7 +71,7 @@ class _Above:
 
 
 class LiveView:
-    """The picture on one terminal. View."""
+    """The live view on one terminal."""
 
     def __init__(self, terminal: TextIO) -> None:
         self._terminal = terminal
@@ -83,7 +81,7 @@ class LiveView:
         self.lines = _Above(self)
 
     def print(self, text: str) -> None:
-        """Show lines above the picture."""
+        """Print lines above the table."""
         whole = text if text.endswith("\n") else f"{text}\n"
         self._write(self._erased() + whole + "".join(self._picture))
 
@@ -109,20 +107,20 @@ class LiveView:
             self._write(erased + "".join(drawn))
 
     def _erased(self) -> str:
-        """What moves the cursor back to where the picture begins."""
+        """The control sequence that moves the cursor to the start of the table and erases it."""
         return f"\r\x1b[{len(self._picture)}A{_ERASE_BELOW}" if self._picture else ""
 
     def _write(self, text: str) -> None:
-        # One piece, so that what others write does not come in between.
+        # Written at once, so that other output does not come in between.
         self._terminal.write(text)
         self._terminal.flush()
 
 
 def _styled(number: int, line: str, colour: str) -> str:
-    """A line of the picture; the first one is its head."""
+    """A styled line of the table; the first one is the header."""
     return click.style(line, fg=colour or None, bold=True if number == 0 else None) + "\n"
 
 
 def _short(path: Path) -> str:
-    """As somebody in this folder would write it."""
+    """A path relative to the working folder, if it is in it."""
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -1,9 +1,8 @@
-"""Rows of cells as lines with aligned columns, as kubectl's tables are.
+"""Tables with aligned columns in kubectl's layout.
 
-In: tables of the server, or rows. Out: lines. Columns are as wide as their longest cell and three spaces; a table that grows
-keeps the widths it had.
+Columns are as wide as their longest cell plus three spaces; a table that grows keeps its widths.
 
-Upstream: cli-runtime/pkg/printers/tableprinter.go, github.com/liggitt/tabwriter.
+Upstream: staging/src/k8s.io/cli-runtime/pkg/printers/tableprinter.go
 """
 
 import re
@@ -21,17 +20,17 @@ Row = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoration:
-    """What is shown of a table, and beside it."""
+    """Which parts of a table are shown, and additional columns."""
 
     is_wide: bool = False
     namespaces: bool = False
     labels: bool = False
     kind: str = ""
-    """Stands before names: `pod`, `deployment.apps`."""
+    """The prefix of names: `pod`, `deployment.apps`."""
 
 
 def align_rows(rows: Sequence[Row], widths: Sequence[int] = ()) -> tuple[list[str], tuple[int, ...]]:
-    """The lines of rows, and the widths of their columns, which are at least those given. The last cell of a row has none."""
+    """The lines of rows and their column widths, which are at least the given ones; the last cell is not padded."""
     found = list(widths)
     for row in rows:
         for index, cell in enumerate(row[:-1]):
@@ -44,14 +43,14 @@ def align_rows(rows: Sequence[Row], widths: Sequence[int] = ()) -> tuple[list[st
 
 
 def header(table: Document, decoration: Decoration) -> Row:
-    """The names of a table's columns."""
+    """The header of a table."""
     names = [str(column["name"]).upper() for column in _shown(table, decoration)]
     before = ["NAMESPACE"] if decoration.namespaces else []
     return (*before, *names, *(["LABELS"] if decoration.labels else []))
 
 
 def rows_of(table: Document, decoration: Decoration) -> list[Row]:
-    """A table's rows, as they are shown."""
+    """The rows of a table as they are shown."""
     columns = table.get("columnDefinitions") or []
     shown = [index for index, column in enumerate(columns) if decoration.is_wide or not column.get("priority")]
     name = next((i for i, one in enumerate(columns) if (one["format"], one["type"]) == ("name", "string")), -1)
@@ -59,7 +58,7 @@ def rows_of(table: Document, decoration: Decoration) -> list[Row]:
 
 
 def plain_table(objects: Sequence[Document], ages: Sequence[str]) -> Document:
-    """A table for objects of which the server made none."""
+    """A table for objects without a server-side table."""
     columns = [
         {"name": "Name", "type": "string", "format": "name", "priority": 0},
         {"name": "Age", "type": "string", "format": "", "priority": 0},
@@ -69,7 +68,7 @@ def plain_table(objects: Sequence[Document], ages: Sequence[str]) -> Document:
 
 
 def cell_text(value: Any) -> str:
-    """A cell, in one line that cannot move the cursor."""
+    """A cell on one line without control characters."""
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -1,1 +1,1 @@
-"""Objects told for people, in the layout of `kubectl describe`: documents in, text out."""
+"""Descriptions of objects in the layout of `kubectl describe`."""

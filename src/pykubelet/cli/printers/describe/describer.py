@@ -1,24 +1,9 @@
-"""Nodes: what they are, what runs there and how much of them is taken.
+"""Describes objects by kind: nodes, services, config maps, secrets, namespaces, and any other kind by its fields.
 
-Upstream: describeNode and describeNodeResource in kubectl/pkg/describe/describe.go.
+Other modules of this package describe pods and workloads. Of a secret only sizes are shown, unlike upstream also of a
+service account token. Columns are aligned as Go's text/tabwriter does.
 
-Which kinds have a form of their own, and what has to be known to tell of them.
-
-Text with tabs as text with aligned columns.
-
-A cell ends with a tab; cells of one column in lines that follow each other are as wide as the widest of them. What follows the
-last tab of a line belongs to no column.
-
-Upstream: Go's text/tabwriter, which kubectl uses with a padding of two spaces.
-
-Services, config maps, secrets and namespaces.
-
-Upstream: the describers of these kinds in kubectl/pkg/describe/describe.go. On purpose otherwise: of a secret only sizes are
-told, a service account's token included.
-
-Objects of any kind: all their fields, in words.
-
-Upstream: genericDescriber and printUnstructuredContent in kubectl/pkg/describe/describe.go, github.com/fatih/camelcase.
+Upstream: staging/src/k8s.io/kubectl/pkg/describe/describe.go
 """
 
 import base64
@@ -77,7 +62,7 @@ _PADDING = 2
 
 
 def describe_generic(subject: DescribedObject) -> str:
-    """An object of a kind that has no form of its own."""
+    """Describe an object of a kind without its own describer."""
     report, metadata = Report(), subject.metadata
     report.field("Name", metadata["name"])
     report.field("Namespace", metadata.get("namespace", ""))
@@ -107,7 +92,7 @@ def _add_fields(report: Report, fields: Document, level: int) -> None:
 
 
 def words_of(field: str) -> str:
-    """`leaseDurationSeconds` as `Lease Duration Seconds`."""
+    """A field name in words: `leaseDurationSeconds` is `Lease Duration Seconds`."""
     parts = (part for part in _PARTS.findall(field) if part != "_")
     return " ".join(part.upper() if part.upper() in _ACRONYMS else part[:1].upper() + part[1:] for part in parts)
 
@@ -119,7 +104,6 @@ def _text(value: Any) -> str:
 
 
 def describe_node(subject: DescribedObject) -> str:
-    """A node."""
     report, spec, status, metadata = Report(), subject.spec, subject.status, subject.metadata
     report.field("Name", metadata["name"])
     report.field("Roles", ",".join(_roles(metadata.get("labels") or {})) or NONE)
@@ -224,7 +208,7 @@ def _add_pods(report: Report, subject: DescribedObject) -> None:
 
 
 def _taken(pod: Document, which: str) -> Amounts:
-    """What a pod asks for, or may take, with its overhead."""
+    """The requests or limits of a pod with its overhead."""
     taken = dict(container_sums(pod["spec"], which))
     for name, text in (pod["spec"].get("overhead") or {}).items():
         if which == "requests" or name in taken:
@@ -240,7 +224,6 @@ def _share(taken: Amounts, name: str, room: Amounts) -> str:
 
 
 def describe_service(subject: DescribedObject) -> str:
-    """A service."""
     report, spec = Report(), subject.spec
     _add_names(report, subject)
     report.field("Selector", pairs(spec.get("selector")))
@@ -292,13 +275,12 @@ def _address(host: str, port: int) -> str:
 
 
 def describe_config_map(subject: DescribedObject) -> str:
-    """A config map."""
     report = Report()
     _add_names(report, subject)
     _add_title(report, "Data")
     for key, value in sorted((subject.object.get("data") or {}).items()):
         for line in (f"{key}:", "----", *str(value).split("\n"), ""):
-            # A tab in somebody's text is no column of ours.
+            # A tab in a value must not start a column.
             report.line(line.replace("\t", "    "))
     _add_title(report, "BinaryData")
     for key, value in sorted((subject.object.get("binaryData") or {}).items()):
@@ -309,7 +291,7 @@ def describe_config_map(subject: DescribedObject) -> str:
 
 
 def describe_secret(subject: DescribedObject) -> str:
-    """A secret; never its content."""
+    """Describe a secret, without its values."""
     report = Report()
     _add_names(report, subject)
     report.line()
@@ -321,7 +303,6 @@ def describe_secret(subject: DescribedObject) -> str:
 
 
 def describe_namespace(subject: DescribedObject) -> str:
-    """A namespace."""
     report = Report()
     report.field("Name", subject.metadata["name"])
     report.labels("Labels", subject.metadata.get("labels"))
@@ -374,7 +355,7 @@ def _size(encoded: object) -> int:
 
 
 def aligned(text: str) -> str:
-    """The same text, with spaces in the place of tabs."""
+    """The text with spaces instead of tabs, so that columns are aligned."""
     lines = [line.split("\t") for line in text.split("\n")]
     widths: list[list[int]] = [[] for _ in lines]
     _measure(lines, widths, 0, len(lines))
@@ -385,7 +366,7 @@ def aligned(text: str) -> str:
 
 
 def _measure(lines: list[list[str]], widths: list[list[int]], start: int, end: int) -> None:
-    """Adds the width of the next column to those of lines that have it, and goes on to the right."""
+    """Measure the next column of consecutive lines, then the columns to its right."""
     column = len(widths[start]) if start < end else 0
     at = start
     while at < end:
@@ -418,6 +399,6 @@ _FORMS: dict[tuple[str, str], Callable[[DescribedObject], str]] = {
 
 
 def description(subject: DescribedObject) -> str:
-    """All about an object, for people; nothing in it can move their cursor."""
+    """Describe an object; control characters are escaped."""
     form = _FORMS.get((subject.object.get("apiVersion", ""), subject.object.get("kind", "")), describe_generic)
     return aligned(form(subject)).replace("\x1b", "^[").replace("\r", "\\r")

@@ -1,18 +1,6 @@
-"""Pods and templates of pods.
+"""Describes pods and pod templates: containers, environment, volumes.
 
-Upstream: describePod and DescribePodTemplate in kubectl/pkg/describe/describe.go.
-
-The volumes of a pod or a template.
-
-Upstream: describeVolumes in kubectl/pkg/describe/describe.go.
-
-Containers of a pod or a template: what they are, how they are.
-
-Upstream: describeContainers in kubectl/pkg/describe/describe.go.
-
-The environment of a container, and where its values come from.
-
-Upstream: describeContainerEnvVars and describeContainerEnvFrom in kubectl/pkg/describe/describe.go.
+Upstream: staging/src/k8s.io/kubectl/pkg/describe/describe.go
 """
 
 import re
@@ -43,7 +31,7 @@ _ENDED = frozenset({"Failed", "Succeeded"})
 
 
 def add_environment(report: Report, container: Document, pod: Document | None) -> None:
-    """Its variables; values that are fields of the pod are told if it is known."""
+    """Add the environment of a container; field references are resolved if the pod is given."""
     sources = container.get("envFrom") or ()
     if sources:
         report.line("Environment Variables from:", _IN_CONTAINER)
@@ -86,7 +74,7 @@ def _origin(source: Document, container: Document, pod: Document | None) -> str:
 
 
 def field_value(pod: Document, path: str) -> str:
-    """The value of a field that a variable may have."""
+    """The value of a pod field that a variable refers to."""
     keyed = _KEYED.fullmatch(path)
     if keyed:
         return str((pod["metadata"].get(keyed[1]) or {}).get(keyed[2], ""))
@@ -119,7 +107,7 @@ def add_containers(
     pod: Document | None = None,
     in_template: bool = False,
 ) -> None:
-    """All of a list; with `pod`, values of its fields in the environment."""
+    """Add a list of containers; `pod` resolves field references in their environment."""
     margin = "  " if in_template else ""
     report.line(f"{margin}{title}:" + ("" if containers else f" {NONE}"))
     known = {status["name"]: status for status in statuses}
@@ -190,12 +178,12 @@ def _add_state(report: Report, name: str, state: Document) -> None:
 
 
 def _time(state: Document, key: str) -> str:
-    # Go shows the first moment of its calendar where there is no time.
+    # Go prints its zero time where there is none.
     return when(state.get(key) or "0001-01-01T00:00:00Z")
 
 
 def add_resources(report: Report, resources: Mapping[str, Document], level: int) -> None:
-    """Limits and requests."""
+    """Add limits and requests of a container."""
     for title in ("Limits", "Requests"):
         amounts = resources.get(title.lower()) or {}
         if amounts:
@@ -239,7 +227,7 @@ def _add_mounts(report: Report, container: Document) -> None:
 
 
 def add_volumes(report: Report, volumes: Sequence[Document], *, in_template: bool = False) -> None:
-    """What they are, and where they come from."""
+    """Add the volumes of a pod with their sources."""
     margin = "  " if in_template else ""
     if not volumes:
         report.line(f"{margin}Volumes:\t{NONE}")
@@ -341,7 +329,6 @@ _KINDS: dict[str, Callable[[Report, Document], None]] = {
 
 
 def describe_pod(subject: DescribedObject) -> str:
-    """A pod."""
     report = Report()
     _add_identity(report, subject)
     _pods_add_status(report, subject)
@@ -424,7 +411,7 @@ def _add_conditions(report: Report, spec: Document, status: Document) -> None:
 
 
 def tolerations(spec: Document) -> list[str]:
-    """What a pod puts up with, each in a few signs."""
+    """The tolerations of a pod, each in one line."""
     given = sorted(spec.get("tolerations") or (), key=lambda one: str(one.get("key", "")))
     return [_toleration(one) for one in given]
 
@@ -451,7 +438,7 @@ def _spread(rule: Document) -> str:
 
 
 def add_template(report: Report, template: Document | None) -> None:
-    """The template of a workload's pods."""
+    """Add the pod template of a workload."""
     report.line("Pod Template:")
     if template is None:
         report.line(UNSET, 1)
@@ -472,7 +459,7 @@ def add_template(report: Report, template: Document | None) -> None:
 
 
 def phases(pods: Sequence[Document], owner_uid: str) -> str:
-    """How many pods of an owner are in which phase."""
+    """The number of an owner's pods in each phase."""
     mine = [
         (pod.get("status") or {}).get("phase")
         for pod in pods

@@ -1,10 +1,6 @@
-"""Lines of a description: titles, labels, annotations, times, lists.
+"""The lines of a description: fields, labels, annotations, times and events.
 
-The events of an object, at the end of its description.
-
-Upstream: DescribeEvents in kubectl/pkg/describe/describe.go.
-
-An object to be told of, with all that belongs to it.
+Upstream: staging/src/k8s.io/kubectl/pkg/describe/describe.go
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,37 +20,37 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 
 class Report:
-    """Collects lines; a tab ends a cell (`tab_stops.py`)."""
+    """Collects the lines of a description; a tab ends a cell."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
 
     def line(self, text: str = "", level: int = 0) -> None:
-        """One line, two spaces further in for each level."""
+        """Add a line, indented by two spaces for each level."""
         self._lines.append("  " * level + text)
 
     def field(self, name: str, value: object, level: int = 0) -> None:
-        """A name and its value."""
+        """Add a name and its value."""
         self.line(f"{name}:\t{value}", level)
 
     def some(self, name: str, value: object, level: int = 0) -> None:
-        """The same, if there is a value."""
+        """Add a name and its value if there is one."""
         if value not in (None, "", 0):
             self.field(name, value, level)
 
     def entries(self, name: str, entries: Sequence[str]) -> None:
-        """A name and several values below each other."""
+        """Add a name and several values, one per line."""
         first, *rest = entries or [NONE]
         self.field(name, first)
         for entry in rest:
             self.line(f"\t{entry}")
 
     def labels(self, name: str, labels: Mapping[str, str] | None) -> None:
-        """Pairs, one in each line."""
+        """Add labels, one per line."""
         self.entries(name, [f"{key}={value}" for key, value in sorted((labels or {}).items())])
 
     def annotations(self, name: str, annotations: Mapping[str, str] | None) -> None:
-        """Pairs; those that are long or have several lines stand below their key."""
+        """Add annotations; long and multi-line ones stand below their key."""
         shown = {key: value for key, value in (annotations or {}).items() if key != LAST_APPLIED}
         entries: list[str] = []
         for key, value in sorted(shown.items()):
@@ -67,7 +63,7 @@ class Report:
 
     @property
     def text(self) -> str:
-        """All of it."""
+        """The text of all lines."""
         return "".join(f"{line}\n" for line in self._lines)
 
 
@@ -77,36 +73,36 @@ def _shortened(text: str) -> str:
 
 
 def when(text: str) -> str:
-    """A time as people read it: Wed, 18 Nov 2026 02:14:32 +0000, whatever the language of the machine."""
+    """A time in the form Wed, 18 Nov 2026 02:14:32 +0000, independent of the locale."""
     at = parse_time(text).astimezone(UTC)
     day, month = _DAYS[at.weekday()], _MONTHS[at.month - 1]
     return f"{day}, {at.day:02} {month} {at.year:04} {at:%H:%M:%S} +0000"
 
 
 def controller(metadata: Document) -> str:
-    """`ReplicaSet/web-5d9`, or nothing."""
+    """The controller of an object, as `ReplicaSet/web-5d9`; empty if there is none."""
     owners = (owner for owner in metadata.get("ownerReferences") or () if owner.get("controller"))
     return next((f"{owner['kind']}/{owner['name']}" for owner in owners), "")
 
 
 def yes_no(value: object) -> str:
-    """True or False, as people write it."""
+    """A boolean as Yes or No."""
     return "True" if value else "False"
 
 
 def go_bool(value: object) -> str:
-    """True or false, as machines write it."""
+    """A boolean as true or false."""
     return "true" if value else "false"
 
 
 def pairs(labels: Mapping[str, str] | None) -> str:
-    """All pairs in one line."""
+    """All labels in one line."""
     return ",".join(f"{key}={value}" for key, value in sorted((labels or {}).items())) or NONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedObject:
-    """An object, its events, and related objects by their plural; None for those that may not be seen."""
+    """An object with its events and related objects by plural name; None for those that are forbidden."""
 
     object: Document
     events: Sequence[Document] = ()
@@ -126,24 +122,24 @@ class DescribedObject:
         return part(self.object, "status")
 
     def others(self, plural: str) -> Sequence[Document]:
-        """Related objects of a kind."""
+        """The related objects of a kind."""
         return self.related.get(plural) or ()
 
     def since(self, text: str | None) -> str:
-        """How long ago a time was."""
+        """The age of a time."""
         if not text:
             return "<unknown>"
         return human_duration((self.now - parse_time(text)).total_seconds())
 
 
 def part(document: Document, name: str) -> Document:
-    """A part of an object; empty if it is not there."""
+    """A nested object of a document; empty if absent."""
     found: Any = document.get(name)
     return found if isinstance(found, dict) else {}
 
 
 def add_events(report: Report, subject: DescribedObject) -> None:
-    """What happened to it, in the order of time."""
+    """Add the events of an object, oldest first."""
     if not subject.events:
         report.field("Events", NONE)
         return

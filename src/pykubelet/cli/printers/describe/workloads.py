@@ -1,10 +1,6 @@
-"""Deployments, replica sets, stateful sets and daemon sets.
+"""Describes workloads: deployments, replica sets, stateful sets, daemon sets, jobs and cron jobs.
 
-Upstream: the describers of these kinds in kubectl/pkg/describe/describe.go.
-
-Jobs and cron jobs.
-
-Upstream: describeJob and describeCronJob in kubectl/pkg/describe/describe.go.
+Upstream: staging/src/k8s.io/kubectl/pkg/describe/describe.go
 """
 
 from collections.abc import Sequence
@@ -31,7 +27,6 @@ _HASH = "pod-template-hash"
 
 
 def describe_job(subject: DescribedObject) -> str:
-    """A job."""
     report, spec, metadata = Report(), subject.spec, subject.metadata
     report.field("Name", metadata["name"])
     report.field("Namespace", metadata.get("namespace", ""))
@@ -75,7 +70,6 @@ def _counts(status: Document) -> str:
 
 
 def describe_cron_job(subject: DescribedObject) -> str:
-    """A cron job."""
     report, spec, metadata = Report(), subject.spec, subject.metadata
     report.field("Name", metadata["name"])
     report.field("Namespace", metadata.get("namespace", ""))
@@ -104,7 +98,6 @@ def describe_cron_job(subject: DescribedObject) -> str:
 
 
 def describe_deployment(subject: DescribedObject) -> str:
-    """A deployment."""
     report, spec, status = Report(), subject.spec, subject.status
     _add_names(report, subject, "Labels", "Annotations", "Selector")
     counts = [f"{spec.get('replicas', 1)} desired"]
@@ -133,7 +126,6 @@ def describe_deployment(subject: DescribedObject) -> str:
 
 
 def describe_replica_set(subject: DescribedObject) -> str:
-    """A replica set."""
     report, spec, status = Report(), subject.spec, subject.status
     _add_names(report, subject, "Selector", "Labels", "Annotations", with_time=False)
     report.some("Controlled By", controller(subject.metadata))
@@ -146,7 +138,6 @@ def describe_replica_set(subject: DescribedObject) -> str:
 
 
 def describe_stateful_set(subject: DescribedObject) -> str:
-    """A stateful set."""
     report, spec, status = Report(), subject.spec, subject.status
     _add_names(report, subject, "Selector", "Labels", "Annotations")
     report.field("Replicas", f"{spec.get('replicas', 1)} desired | {status.get('replicas', 0)} total")
@@ -164,7 +155,6 @@ def describe_stateful_set(subject: DescribedObject) -> str:
 
 
 def describe_daemon_set(subject: DescribedObject) -> str:
-    """A daemon set."""
     report, spec, status, metadata = Report(), subject.spec, subject.status, subject.metadata
     report.field("Name", metadata["name"])
     report.field("Selector", selector_from_document(spec.get("selector")))
@@ -227,7 +217,7 @@ def _owned(documents: Sequence[Document], uid: str) -> list[Document]:
 
 
 def _plain_template(document: Document) -> Document:
-    """The template without the label that a deployment puts on it."""
+    """The pod template without the label that a deployment adds."""
     template = part(part(document, "spec"), "template")
     metadata = part(template, "metadata")
     labels = {key: value for key, value in (metadata.get("labels") or {}).items() if key != _HASH}
