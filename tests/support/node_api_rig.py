@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import cast
 
 import trustme
 from multidict import CIMultiDict
@@ -79,7 +80,8 @@ class NodeRig:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.clock = folder, SystemClock()
-        self.pods, self.cache, self.runtime, self.streams = PodManager(), PodCache(), ListedPods(), ProcessStreams()
+        self.pods, self.cache, self.streams = PodManager(), PodCache(), ProcessStreams()
+        self.runtime = ListedPods()
         self.statuses = StatusManager(client=None, pods=self.pods, safety=NothingRuns(), clock=self.clock)
         self.logs, self.trail = LogDirectory(folder / "logs"), PodTrails(clock=self.clock)
         self.stuck = ""
@@ -141,14 +143,16 @@ class NodeRig:
     ) -> KubeletHandlers:
         """The API without its sockets."""
         machine = MachineReader(data_dir=self.folder, clock=self.clock)
-        stats = StatsProvider(node_name=NODE, machine=machine, runtime=self.runtime, usages=self.runtime)
+        stats = StatsProvider(
+            node_name=NODE, machine=machine, runtime=cast("protocol.Runtime", self.runtime), usages=self.runtime
+        )
         pages = KubeletPages(
             pods=self.pods,
             statuses=self.statuses,
-            runtime=self.runtime,
+            runtime=cast("protocol.Runtime", self.runtime),
             stats=stats,
             checks=checks or {"syncloop": lambda: self.stuck},
-            explanations=PodExplainer(
+            explain=PodExplainer(
                 node_name=NODE,
                 pods=self.pods,
                 records={},
@@ -156,7 +160,7 @@ class NodeRig:
                 trail=self.trail,
                 problems=tuple,
                 clock=self.clock,
-            ),
+            ).explain,
             collectors=[counts] if counts is not None else [],
         )
         logs = ContainerLogs(

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 from pykubelet.api.generated.core import (
     Container,
@@ -16,8 +16,10 @@ from pykubelet.api.generated.core import (
     Probe,
 )
 from pykubelet.api.times import format_time
+from pykubelet.kubelet.prober.prober import Prober
 from pykubelet.kubelet.prober.prober_manager import ProberManager
-from pykubelet.kubelet.prober.worker import ProbedContainer
+from pykubelet.kubelet.prober.results import ProbedContainer
+from pykubelet.kubelet.status.status_manager import StatusManager
 from pykubelet.kubelet.types import ProbeOutcome, ProbeResult, ProbeType
 from pykubelet.testing.build import container
 from pykubelet.testing.virtual_time import VirtualClock
@@ -42,7 +44,11 @@ class World:
         self.probed: list[tuple[float, str, ProbeType]] = []
         self.closed = False
         self.manager = ProberManager(
-            statuses=self, prober=self, changed=self._changed, clock=self.clock, rand=lambda: 0.5
+            statuses=cast("StatusManager", self),
+            prober=cast("Prober", self),
+            changed=self._changed,
+            clock=self.clock,
+            rand=lambda: 0.5,
         )
 
     def pod_status(self, uid: str, /) -> PodStatus | None:

@@ -5,6 +5,7 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import cast
 
 from pykubelet.aio.clock import Clock, SystemClock
 from pykubelet.api import schema
@@ -12,6 +13,8 @@ from pykubelet.api.generated.core import ObjectReference, Pod, Service
 from pykubelet.api.pods import PodUid
 from pykubelet.api.serializer import Document
 from pykubelet.kubelet.kubelet_pods import RunContainerOptions
+from pykubelet.kubelet.nodestatus.node_status import OwnNode
+from pykubelet.kubelet.objectcache.cluster_objects import ServiceList
 from pykubelet.kubelet.objectcache.pod_objects import AwaitedObjects, PodObjects
 from pykubelet.kubelet.objectcache.secret_and_configmap_manager import ConfigMapManager, SecretManager
 from pykubelet.kubelet.token.token_manager import TokenManager
@@ -66,8 +69,8 @@ class World:
             volumes=self.manager,
             objects=self._objects,
             awaited=self.awaited,
-            services=self.facts,
-            node=self.facts,
+            services=cast("ServiceList", self.facts),
+            node=cast("OwnNode", self.facts),
             mounter=self.mounter,
             cluster_domain="cluster.local",
         )
@@ -78,7 +81,7 @@ class World:
             root=str(self.root),
             objects=self._objects,
             tokens=self.tokens,
-            node=self.facts,
+            node=cast("OwnNode", self.facts),
             mounter=self.mounter,
             recorder=self.told,
             clock=clock or SystemClock(),

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any, cast
 
 import pytest
 
@@ -15,7 +16,7 @@ from pykubelet.kubelet.objectcache.secret_and_configmap_manager import (
     config_map_names,
     secret_names,
 )
-from pykubelet.kubelet.objectcache.store import NotRegistered, ObjectKey
+from pykubelet.kubelet.objectcache.store import NotRegistered, ObjectKey, ObjectStore
 from pykubelet.testing.build import pod
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import ManualClock
@@ -95,7 +96,7 @@ TWINS = [register("p", "secret1", "uid1"), register("p", "secret2", "uid2")]
 )
 def test_references_are_counted(story: Story, expected: str, names: Callable[[Pod], frozenset[str]]) -> None:
     counter = CountingReferences()
-    registration = Registration(names=names, counter=counter)
+    registration = Registration(names=names, counter=cast("ObjectStore[Any]", counter))
     for verb, each in story:
         (registration.register_pod if verb == "register" else registration.unregister_pod)(each)
     words = expected.split()

@@ -357,7 +357,7 @@ class Node:
             known=self.pods,
             watchdog=self.watchdog,
             loop=self.work.loop,
-            explanations=self.explainer(),
+            explainer=self.explainer(),
             collectors=self.collectors,
         )
 

@@ -18,6 +18,7 @@ from pykubelet.client.certificates.store import CertificateStore
 from pykubelet.client.interface import Client
 from pykubelet.client.transport import PemSource
 from pykubelet.httpserver.listener import listen, listen_address
+from pykubelet.kubelet.explain.explainer import PodExplainer
 from pykubelet.kubelet.kubelet import Kubelet
 from pykubelet.kubelet.nodestatus.machine import node_ip
 from pykubelet.kubelet.pleg.pleg import PodLifecycleEventGenerator
@@ -34,7 +35,7 @@ from pykubelet.kubelet.server.pod_commands import PodCommands
 from pykubelet.kubelet.server.server import KubeletServer, ServerRequestMetrics
 from pykubelet.kubelet.stats.machine_usage import MachineReader
 from pykubelet.kubelet.stats.metrics import MetricsCollector
-from pykubelet.kubelet.stats.provider import PodExplanations, StatsProvider
+from pykubelet.kubelet.stats.provider import StatsProvider
 
 _RESYNC_SECONDS = 60.0
 
@@ -115,7 +116,7 @@ async def serving_node_api(
     known: NodePods,
     watchdog: PodLifecycleEventGenerator,
     loop: Kubelet,
-    explanations: PodExplanations,
+    explainer: PodExplainer,
     collectors: Iterable[MetricsCollector] = (),
 ) -> AsyncIterator[None]:
     """The node's API answers, for as long as the context lasts."""
@@ -132,7 +133,7 @@ async def serving_node_api(
         runtime=parts.runtime,
         stats=StatsProvider(node_name=ground.name, machine=machine, runtime=parts.runtime, usages=parts.usages),
         checks={"syncloop": lambda: loop.stuck_error(_RESYNC_SECONDS)},
-        explanations=explanations,
+        explain=explainer.explain,
         collectors=[counts, *collectors],
         probe_collectors=[known.probes.counts],
     )

@@ -25,7 +25,7 @@ Upstream: pkg/kubelet/envvars/envvars.go, getServiceEnvVarMap in pkg/kubelet/kub
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from pykubelet.api.generated.core import (
     ConfigMapKeySelector,
@@ -40,9 +40,10 @@ from pykubelet.api.names import dns1123_label_errors
 from pykubelet.api.pods import AnyContainer, PodUid, is_static_pod
 from pykubelet.kubelet.expansion import expand, mapping_func_for
 from pykubelet.kubelet.kuberuntime.container import ContainerSettings
+from pykubelet.kubelet.nodestatus.node_status import OwnNode
+from pykubelet.kubelet.objectcache.cluster_objects import ServiceList
 from pykubelet.kubelet.objectcache.pod_objects import (
     AwaitedObjects,
-    NodeFacts,
     ObjectLookups,
     PodObjects,
     UsedObject,
@@ -55,7 +56,6 @@ from pykubelet.kubelet.volumemanager.filesystem import Mounter
 from pykubelet.kubelet.volumemanager.mounts import (
     HOSTS_PATH,
     PlannedMount,
-    ReadyVolume,
     absolute,
     expand_all,
     plan_mounts,
@@ -63,6 +63,7 @@ from pykubelet.kubelet.volumemanager.mounts import (
 )
 from pykubelet.kubelet.volumemanager.pod_dirs import PodDir, in_thread, make_termination_file, write_hosts_file
 from pykubelet.kubelet.volumemanager.subpath import bind_sub_path
+from pykubelet.kubelet.volumemanager.volume_manager import VolumeManager
 from pykubelet.runtimes.protocol import Mount, RuntimeFailure
 
 _NO_ADDRESS = frozenset({"", "None"})
@@ -307,34 +308,17 @@ def _truncated(pod: Pod, hostname: str) -> str:
     return short
 
 
-class ReadyPodVolumes(Protocol):
-    """The volumes of pods."""
-
-    def directory(self, uid: str) -> PodDir:
-        """Where the things of a pod are."""
-
-    def volumes(self, uid: PodUid) -> Mapping[str, ReadyVolume]:
-        """Those that are ready, by name."""
-
-
-class ServiceLister(Protocol):
-    """The services of the cluster."""
-
-    def services(self) -> tuple[Service, ...] | None:
-        """All of them; None as long as the API server has not told."""
-
-
 class RunContainerOptions:
     """Settings of containers on this node. Owned by one loop; the disk is worked on in threads."""
 
     def __init__(
         self,
         *,
-        volumes: ReadyPodVolumes,
+        volumes: VolumeManager,
         objects: PodObjects,
         awaited: AwaitedObjects,
-        services: ServiceLister,
-        node: NodeFacts,
+        services: ServiceList,
+        node: OwnNode,
         mounter: Mounter,
         cluster_domain: str,
     ) -> None:

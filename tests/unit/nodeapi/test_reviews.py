@@ -1,6 +1,6 @@
 """Tokens and rights asked of an API server: what is asked, what is remembered, for how long."""
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -8,6 +8,7 @@ from pykubelet.api.errors import ServiceUnavailable
 from pykubelet.api.generated.authentication import TokenReview, TokenReviewStatus, UserInfo
 from pykubelet.api.generated.authorization import SubjectAccessReview, SubjectAccessReviewStatus
 from pykubelet.api.scheme import TypedKind
+from pykubelet.client.interface import Client
 from pykubelet.kubelet.server.auth import (
     ALLOWED_SECONDS,
     DENIED_SECONDS,
@@ -46,7 +47,7 @@ class ReviewServer:
 
 def made() -> tuple[ApiServerAccessReviewer, ReviewServer, ManualClock]:
     server, clock = ReviewServer(), ManualClock()
-    return ApiServerAccessReviewer(api=server, node_name="node-1", clock=clock), server, clock
+    return ApiServerAccessReviewer(api=cast("Client", server), node_name="node-1", clock=clock), server, clock
 
 
 async def test_token_is_asked_about_once_in_a_while() -> None:

@@ -18,15 +18,14 @@ Upstream: DiskUsage in pkg/volume/util/fs/fs.go, pkg/kubelet/stats/host_stats_pr
 import asyncio
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from pykubelet.api.generated.core import Pod, Volume
 from pykubelet.api.pods import PodUid
 from pykubelet.kubelet.eviction.thresholds import IMAGE_FS_AVAILABLE, IMAGE_FS_INODES
-from pykubelet.runtimes.protocol import ContainerResourceUsage, ContainerState, RuntimePod, Usages
+from pykubelet.runtimes.protocol import ContainerResourceUsage, ContainerState, Runtime, RuntimePod, Usages
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,20 +164,13 @@ def _entries(folder: str) -> "list[os.DirEntry[str]]":
         return []
 
 
-class RuntimePodLister(Protocol):
-    """Knows what runs; a Runtime does."""
-
-    async def pods(self) -> Sequence[RuntimePod]:
-        """Everything there is."""
-
-
 class PodUsageReader:
     """Measures the pods of one node. Without `usages`, the runtime being unable, only the disk is measured."""
 
     def __init__(
         self,
         *,
-        runtime: RuntimePodLister,
+        runtime: Runtime,
         usages: Usages | None,
         paths: Callable[[Pod], PodPaths] = lambda _: PodPaths(),
     ) -> None:

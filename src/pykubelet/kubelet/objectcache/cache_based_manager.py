@@ -18,7 +18,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Generic, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple
 
 from pykubelet.aio.queues import Broadcast, Subscription
 from pykubelet.api.generated.core import Pod
@@ -46,16 +46,6 @@ class LiveStore(Generic[T]):
         ready.set()
 
 
-class ReferenceCounter(Protocol):
-    """The part of a store that registration needs."""
-
-    def add_reference(self, key: ObjectKey, referrer: str) -> None:
-        """A pod refers to an object."""
-
-    def delete_reference(self, key: ObjectKey, referrer: str) -> None:
-        """It does so no more."""
-
-
 class _PodKey(NamedTuple):
     """With the UID, so that a recreated pod of the same name does not cancel its predecessor."""
 
@@ -67,7 +57,7 @@ class _PodKey(NamedTuple):
 class Registration:
     """The registered pods and the names they refer to."""
 
-    def __init__(self, *, names: Callable[[Pod], frozenset[str]], counter: ReferenceCounter) -> None:
+    def __init__(self, *, names: Callable[[Pod], frozenset[str]], counter: ObjectStore[Any]) -> None:
         self._names, self._counter = names, counter
         self._registered: dict[_PodKey, frozenset[str]] = {}
 

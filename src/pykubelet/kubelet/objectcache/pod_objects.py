@@ -17,16 +17,20 @@ Upstream looks at every pod, at each of its resyncs.
 
 import asyncio
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
-from pykubelet.aio.queues import Lagged
+from pykubelet.aio.queues import Lagged, Subscription
 from pykubelet.aio.tasks import start_supervised
 from pykubelet.api.errors import NotFound
 from pykubelet.api.generated.core import ConfigMap, Secret
 from pykubelet.api.pods import PodUid
+from pykubelet.kubelet.objectcache.cache_based_manager import ReferenceCache
+from pykubelet.kubelet.objectcache.secret_and_configmap_manager import ConfigMapManager, SecretManager
+from pykubelet.kubelet.objectcache.store import ObjectKey
+from pykubelet.kubelet.objectcache.store import T as StoreT
 
 Who = TypeVar("Who", bound=Hashable)
 
@@ -90,42 +94,12 @@ def found(objects: Mapping[str, T | Exception], name: str, *, optional: bool) ->
     return result
 
 
-T_co = TypeVar("T_co", covariant=True)
-
-
-class ObjectChanges(Protocol):
-    """Which objects may have changed, as it happens."""
-
-    async def next(self) -> tuple[str, str]:
-        """Namespace and name of one; aio.broadcast.Lagged if any of them may have."""
-
-
-class ObjectReader(Protocol[T_co]):
-    """Objects of one kind."""
-
-    async def get(self, namespace: str, name: str) -> T_co:
-        """One object; NotFound if there is none, another error if that is not known."""
-
-    def subscribe(self) -> AbstractContextManager[ObjectChanges]:
-        """Hear of changes for as long as the context lasts."""
-
-
-class NodeFacts(Protocol):
-    """What is known of the node itself."""
-
-    def allocatable(self) -> Mapping[str, str]:
-        """What it has for pods, by resource."""
-
-    def host_ips(self) -> tuple[str, ...]:
-        """Its addresses, the preferred one first."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodObjects:
     """Where objects come from; None where there is no API server."""
 
-    config_maps: ObjectReader[ConfigMap] | None
-    secrets: ObjectReader[Secret] | None
+    config_maps: ConfigMapManager | None
+    secrets: SecretManager | None
 
     async def look_up(self, namespace: str, *, config_maps: Iterable[str], secrets: Iterable[str]) -> ObjectLookups:
         """Everything that was asked for: the object, or why it could not be had."""
@@ -145,7 +119,7 @@ class PodObjects:
                 ready.set()
 
 
-async def _tell(kind: str, changes: ObjectChanges, changed: Callable[[UsedObject | None], None]) -> None:
+async def _tell(kind: str, changes: Subscription[ObjectKey], changed: Callable[[UsedObject | None], None]) -> None:
     while True:
         try:
             changed(UsedObject(kind, *await changes.next()))
@@ -154,9 +128,9 @@ async def _tell(kind: str, changes: ObjectChanges, changed: Callable[[UsedObject
 
 
 async def _read(
-    reader: ObjectReader[T] | None, noun: str, namespace: str, names: Iterable[str]
-) -> dict[str, T | Exception]:
-    results: dict[str, T | Exception] = {}
+    reader: ReferenceCache[StoreT] | None, noun: str, namespace: str, names: Iterable[str]
+) -> dict[str, StoreT | Exception]:
+    results: dict[str, StoreT | Exception] = {}
     for name in sorted(names):
         if reader is None:
             results[name] = LookupError(f"couldn't get {noun} {namespace}/{name}, no kubeClient defined")

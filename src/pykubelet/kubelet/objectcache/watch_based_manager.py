@@ -20,7 +20,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pykubelet.aio.log import get_logger
 from pykubelet.aio.tasks import supervise
@@ -35,26 +35,10 @@ from pykubelet.kubelet.objectcache.store import T as StoreT
 T = TypeVar("T")
 
 
-class NameFilter(Protocol):
-    """Says what is wanted, by name, and what the reflector knows."""
-
-    def begin(self) -> None:
-        """A list is about to be asked for."""
-
-    def is_wanted(self, name: str) -> bool:
-        """Whether someone wants this object."""
-
-    def is_known(self, name: str) -> bool:
-        """Whether the reflector has been shown this object and not its end."""
-
-    def deleted(self, obj: Any, /) -> None:
-        """A wanted object is gone of which the reflector does not know, so that it will not tell."""
-
-
 class ReferencedObjectsClient:
     """Wraps a client for one reflector."""
 
-    def __init__(self, client: ListerWatcher, interest: NameFilter) -> None:
+    def __init__(self, client: ListerWatcher, interest: "NamespaceWatch[Any]") -> None:
         self._client, self._interest = client, interest
 
     async def get(self, kind: TypedKind[T], name: str, *, namespace: str = "", resource_version: str = "") -> T:

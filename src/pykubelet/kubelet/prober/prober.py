@@ -24,9 +24,8 @@ from pykubelet.kubelet.events import container_reference, format_pod
 from pykubelet.kubelet.expansion import expand, mapping_func_for
 from pykubelet.kubelet.prober.grpc_probe import probe_grpc
 from pykubelet.kubelet.prober.http_probe import HttpProbeClient, HttpProbeError, HttpProbeResponse, probe_http
-from pykubelet.kubelet.prober.results import runtime_id
+from pykubelet.kubelet.prober.results import ProbedContainer, runtime_id
 from pykubelet.kubelet.prober.tcp_probe import ProbeAttempt, ProbeError, ProbeState, probe_tcp
-from pykubelet.kubelet.prober.worker import ProbedContainer
 from pykubelet.kubelet.types import ProbeOutcome
 from pykubelet.runtimes.protocol import Commands, RuntimeFailure
 

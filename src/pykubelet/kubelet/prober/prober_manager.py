@@ -25,17 +25,10 @@ from pykubelet.aio.tasks import start_supervised
 from pykubelet.api.generated.core import Container as ApiContainer
 from pykubelet.api.generated.core import ContainerStatus, Pod, PodStatus
 from pykubelet.api.pods import PodUid, is_restartable_init_container
-from pykubelet.kubelet.prober.results import ResultsManager
-from pykubelet.kubelet.prober.worker import (
-    PodStatuses,
-    ProbeCounts,
-    ProbedContainer,
-    ProbeRunner,
-    ProbeWorker,
-    first_delay_seconds,
-    probe_of,
-    taken_over,
-)
+from pykubelet.kubelet.prober.prober import Prober
+from pykubelet.kubelet.prober.results import ProbeCounts, ProbedContainer, ResultsManager
+from pykubelet.kubelet.prober.worker import ProbeWorker, first_delay_seconds, probe_of, taken_over
+from pykubelet.kubelet.status.status_manager import StatusManager
 from pykubelet.kubelet.types import ProbeOutcome, ProbeResult, ProbeType
 
 
@@ -96,13 +89,6 @@ _Key = tuple[str, ProbeType]
 _ENDING = (ProbeType.LIVENESS, ProbeType.STARTUP)
 
 
-class ClosableProber(ProbeRunner, Protocol):
-    """Runs probes, and holds something that is let go of at the end."""
-
-    async def close(self) -> None:
-        """Let go of it."""
-
-
 class _Running:
     """A worker and its task, which is there while the manager runs."""
 
@@ -117,8 +103,8 @@ class ProberManager:
     def __init__(
         self,
         *,
-        statuses: PodStatuses,
-        prober: ClosableProber,
+        statuses: StatusManager,
+        prober: Prober,
         changed: Callable[[ProbeResult], None],
         clock: Clock,
         rand: Random = system_random,

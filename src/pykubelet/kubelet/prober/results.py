@@ -1,14 +1,33 @@
-"""What the probes of one kind say of each container by now; tells of changes, not of repeats.
+"""Results of probes: the current one of each container, metrics, and the last outcomes for people.
 
-Keyed by the container's id at the runtime: `containerd://abc` and `abc` are the same one.
-Upstream: pkg/kubelet/prober/results/results_manager.go
+Upstream: pkg/kubelet/prober/results/results_manager.go, pkg/kubelet/prober/prober_manager.go
 """
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
+from pykubelet.aio.histogram import Histogram
+from pykubelet.api.generated.core import Container, Pod, Probe
 from pykubelet.api.pods import PodUid
 from pykubelet.kubelet.types import ProbeOutcome, ProbeResult, ProbeType
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbedContainer:
+    """One probe of one container."""
+
+    pod: Pod
+    container: Container
+    kind: ProbeType
+    probe: Probe
 
 
 class ResultsManager:
@@ -56,3 +75,101 @@ class ResultsManager:
 def runtime_id(container_id: str) -> str:
     """The id that the runtime gave; a status has the name of the runtime before it."""
     return container_id.rpartition("://")[2]
+
+
+_RESULTS = {ProbeOutcome.SUCCESS: "successful", ProbeOutcome.FAILURE: "failed", ProbeOutcome.UNKNOWN: "unknown"}
+_LABELS = ("probe_type", "container", "pod", "namespace")
+_Key = tuple[str, ...]
+
+
+class ProbeCounts:
+    """The counts of the probes that are run now; those of a probe go with it."""
+
+    def __init__(self) -> None:
+        # By uid too: a pod of the same name may come before the one before has gone.
+        self._results: dict[tuple[_Key, str], Counter[ProbeOutcome]] = {}
+        self._durations: dict[tuple[_Key, str], Histogram] = {}
+        self.history = ProbeHistory()
+
+    def note(self, subject: ProbedContainer, found: ProbeOutcome, seconds: float) -> None:
+        """A probe was run; one that could not be carried out is not noted."""
+        key = _key(subject.pod, subject.container.name, subject.kind)
+        self._results.setdefault(key, Counter())[found] += 1
+        self.history.note(PodUid(subject.pod.metadata.uid), subject.container.name, subject.kind, found, seconds)
+        if found is not ProbeOutcome.FAILURE:
+            self._durations.setdefault(key, Histogram()).observe(seconds)
+
+    def forget(self, subject: ProbedContainer) -> None:
+        """A probe is not run any more."""
+        key = _key(subject.pod, subject.container.name, subject.kind)
+        self._results.pop(key, None)
+        self.history.forget(PodUid(subject.pod.metadata.uid), subject.container.name, subject.kind)
+        self._durations.pop(key, None)
+
+    def collect(self) -> "Iterator[Metric]":
+        """What Prometheus asks for."""
+        from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily
+
+        total = CounterMetricFamily(
+            "prober_probe_total", "Probes run, by what they found.", labels=(*_LABELS, "pod_uid", "result")
+        )
+        for (labels, uid), counts in self._results.items():
+            for found, count in counts.items():
+                total.add_metric((*labels, uid, _RESULTS[found]), count)
+        yield total
+        took = HistogramMetricFamily("prober_probe_duration_seconds", "How long probes took.", labels=_LABELS)
+        for (labels, _), histogram in self._durations.items():
+            took.add_metric(labels, buckets=histogram.buckets, sum_value=histogram.sum)
+        yield took
+
+
+def _key(pod: Pod, container: str, kind: ProbeType) -> tuple[_Key, str]:
+    return (kind.capitalize(), container, pod.metadata.name, pod.metadata.namespace), pod.metadata.uid
+
+
+FINDINGS = 40
+"""So many of each probe are remembered."""
+_LETTERS = {ProbeOutcome.SUCCESS: b"s", ProbeOutcome.FAILURE: b"f", ProbeOutcome.UNKNOWN: b"u"}
+
+
+class RecentOutcomes(Struct, frozen=True, rename="camel"):
+    """The last findings of one probe, the newest last: a letter each, s for success, f for failure, u for unknown."""
+
+    container: str
+    kind: ProbeType
+    findings: str
+    last_seconds: float
+
+
+@dataclass(slots=True)
+class _Remembered:
+    letters: bytearray = field(default_factory=bytearray)
+    last_seconds: float = 0.0
+
+
+class ProbeHistory:
+    """The last findings of all probes that are run now."""
+
+    def __init__(self) -> None:
+        self._pods: dict[PodUid, dict[tuple[str, ProbeType], _Remembered]] = {}
+
+    def note(self, uid: PodUid, container: str, kind: ProbeType, found: ProbeOutcome, seconds: float) -> None:
+        """A probe was run, and took so long."""
+        known = self._pods.setdefault(uid, {}).setdefault((container, kind), _Remembered())
+        known.letters += _LETTERS[found]
+        del known.letters[:-FINDINGS]
+        known.last_seconds = seconds
+
+    def forget(self, uid: PodUid, container: str, kind: ProbeType) -> None:
+        """A probe is not run any more."""
+        probes = self._pods.get(uid, {})
+        probes.pop((container, kind), None)
+        if not probes:
+            self._pods.pop(uid, None)
+
+    def of_pod(self, uid: PodUid) -> tuple[RecentOutcomes, ...]:
+        """The findings of each probe of a pod."""
+        return tuple(
+            RecentOutcomes(container, kind, known.letters.decode(), known.last_seconds)
+            for (container, kind), known in self._pods.get(uid, {}).items()
+        )

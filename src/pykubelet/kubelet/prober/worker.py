@@ -1,93 +1,24 @@
-"""Probes one container for one thing, period after period, until there is nothing left to ask.
+"""Probes one container with one probe, period after period, until nothing is left to probe.
 
-In: the pod's status, asked for at each look. Out: results. The decisions are those of `schedule.py`.
+`examine` and `conclude` decide: whether to probe now, which results to set, and whether to go on. Other than upstream, a
+container that the API showed as ready or started before this kubelet started stays so until its probe fails.
+
 Upstream: pkg/kubelet/prober/worker.go
-
-Counts what probes found, and how long those that found something good took. A collector of metrics.
-
-Upstream: ProberResults and ProberDuration in pkg/kubelet/prober/prober_manager.go
-
-When to probe a container, and what follows from what its probe found.
-
-In: what is probed, what is remembered of it, the pod's status, the time, the finding. Out: a `Step`: what to remember,
-whether to probe now, which results to set, whether to go on at all. Pure.
-
-Upstream: pkg/kubelet/prober/worker.go (doProbe). On purpose otherwise: a container that the API showed as ready or
-started before this agent was there stays so until its probe says otherwise.
-
-What each probe found the last times it was run, for people who look at a pod.
-
-In: findings as they come. Out: the last few of each probe. A finding takes one byte, so that many pods with probes cost
-next to nothing.
 """
 
 import asyncio
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol
-
-from msgspec import Struct
 
 from pykubelet.aio.clock import Clock
-from pykubelet.aio.histogram import Histogram
-from pykubelet.api.generated.core import Container, ContainerStatus, Pod, PodStatus, Probe
+from pykubelet.api.generated.core import Container, ContainerStatus, PodStatus, Probe
 from pykubelet.api.pods import PodUid, is_restartable_init_container, is_terminal
 from pykubelet.api.times import parse_time
-from pykubelet.kubelet.prober.results import ResultsManager
+from pykubelet.kubelet.prober.prober import Prober
+from pykubelet.kubelet.prober.results import ProbeCounts, ProbedContainer, ResultsManager
+from pykubelet.kubelet.status.status_manager import StatusManager
 from pykubelet.kubelet.types import ProbeOutcome, ProbeType
-
-if TYPE_CHECKING:
-    from prometheus_client.metrics_core import Metric
-
-FINDINGS = 40
-"""So many of each probe are remembered."""
-_LETTERS = {ProbeOutcome.SUCCESS: b"s", ProbeOutcome.FAILURE: b"f", ProbeOutcome.UNKNOWN: b"u"}
-
-
-class RecentOutcomes(Struct, frozen=True, rename="camel"):
-    """The last findings of one probe, the newest last: a letter each, s for success, f for failure, u for unknown."""
-
-    container: str
-    kind: ProbeType
-    findings: str
-    last_seconds: float
-
-
-@dataclass(slots=True)
-class _Remembered:
-    letters: bytearray = field(default_factory=bytearray)
-    last_seconds: float = 0.0
-
-
-class ProbeHistory:
-    """The last findings of all probes that are run now."""
-
-    def __init__(self) -> None:
-        self._pods: dict[PodUid, dict[tuple[str, ProbeType], _Remembered]] = {}
-
-    def note(self, uid: PodUid, container: str, kind: ProbeType, found: ProbeOutcome, seconds: float) -> None:
-        """A probe was run, and took so long."""
-        known = self._pods.setdefault(uid, {}).setdefault((container, kind), _Remembered())
-        known.letters += _LETTERS[found]
-        del known.letters[:-FINDINGS]
-        known.last_seconds = seconds
-
-    def forget(self, uid: PodUid, container: str, kind: ProbeType) -> None:
-        """A probe is not run any more."""
-        probes = self._pods.get(uid, {})
-        probes.pop((container, kind), None)
-        if not probes:
-            self._pods.pop(uid, None)
-
-    def of_pod(self, uid: PodUid) -> tuple[RecentOutcomes, ...]:
-        """The findings of each probe of a pod."""
-        return tuple(
-            RecentOutcomes(container, kind, known.letters.decode(), known.last_seconds)
-            for (container, kind), known in self._pods.get(uid, {}).items()
-        )
-
 
 INITIAL_RESULTS = {
     ProbeType.LIVENESS: ProbeOutcome.SUCCESS,
@@ -95,16 +26,6 @@ INITIAL_RESULTS = {
     ProbeType.STARTUP: ProbeOutcome.UNKNOWN,
 }
 """What counts for a new container until its probe has said something."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbedContainer:
-    """One probe of one container."""
-
-    pod: Pod
-    container: Container
-    kind: ProbeType
-    probe: Probe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,70 +150,6 @@ def _whole_seconds(since: str, now: datetime) -> int:
     return int((now - parse_time(since)).total_seconds())
 
 
-_RESULTS = {ProbeOutcome.SUCCESS: "successful", ProbeOutcome.FAILURE: "failed", ProbeOutcome.UNKNOWN: "unknown"}
-_LABELS = ("probe_type", "container", "pod", "namespace")
-_Key = tuple[str, ...]
-
-
-class ProbeCounts:
-    """The counts of the probes that are run now; those of a probe go with it."""
-
-    def __init__(self) -> None:
-        # By uid too: a pod of the same name may come before the one before has gone.
-        self._results: dict[tuple[_Key, str], Counter[ProbeOutcome]] = {}
-        self._durations: dict[tuple[_Key, str], Histogram] = {}
-        self.history = ProbeHistory()
-
-    def note(self, subject: ProbedContainer, found: ProbeOutcome, seconds: float) -> None:
-        """A probe was run; one that could not be carried out is not noted."""
-        key = _key(subject.pod, subject.container.name, subject.kind)
-        self._results.setdefault(key, Counter())[found] += 1
-        self.history.note(PodUid(subject.pod.metadata.uid), subject.container.name, subject.kind, found, seconds)
-        if found is not ProbeOutcome.FAILURE:
-            self._durations.setdefault(key, Histogram()).observe(seconds)
-
-    def forget(self, subject: ProbedContainer) -> None:
-        """A probe is not run any more."""
-        key = _key(subject.pod, subject.container.name, subject.kind)
-        self._results.pop(key, None)
-        self.history.forget(PodUid(subject.pod.metadata.uid), subject.container.name, subject.kind)
-        self._durations.pop(key, None)
-
-    def collect(self) -> "Iterator[Metric]":
-        """What Prometheus asks for."""
-        from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily
-
-        total = CounterMetricFamily(
-            "prober_probe_total", "Probes run, by what they found.", labels=(*_LABELS, "pod_uid", "result")
-        )
-        for (labels, uid), counts in self._results.items():
-            for found, count in counts.items():
-                total.add_metric((*labels, uid, _RESULTS[found]), count)
-        yield total
-        took = HistogramMetricFamily("prober_probe_duration_seconds", "How long probes took.", labels=_LABELS)
-        for (labels, _), histogram in self._durations.items():
-            took.add_metric(labels, buckets=histogram.buckets, sum_value=histogram.sum)
-        yield took
-
-
-def _key(pod: Pod, container: str, kind: ProbeType) -> tuple[_Key, str]:
-    return (kind.capitalize(), container, pod.metadata.name, pod.metadata.namespace), pod.metadata.uid
-
-
-class PodStatuses(Protocol):
-    """Knows the newest status of each pod."""
-
-    def pod_status(self, uid: str, /) -> PodStatus | None:
-        """The status of a pod, if there is one yet."""
-
-
-class ProbeRunner(Protocol):
-    """Runs a probe."""
-
-    async def probe(self, subject: ProbedContainer, status: PodStatus, container_id: str) -> ProbeOutcome | None:
-        """What it found; None if it could not be carried out. Takes about as long as the probe's timeout at most."""
-
-
 class ProbeWorker:
     """One probe of one container."""
 
@@ -302,8 +159,8 @@ class ProbeWorker:
         subject: ProbedContainer,
         memory: ProbeRecord,
         results: ResultsManager,
-        statuses: PodStatuses,
-        prober: ProbeRunner,
+        statuses: StatusManager,
+        prober: Prober,
         counts: ProbeCounts,
         clock: Clock,
         first_delay_seconds: float = 0.0,

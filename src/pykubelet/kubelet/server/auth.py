@@ -40,6 +40,7 @@ from pykubelet.api.errors import ApiError
 from pykubelet.api.generated.authentication import TokenReview, TokenReviewSpec
 from pykubelet.api.generated.authorization import ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec
 from pykubelet.api.scheme import SUBJECT_ACCESS_REVIEWS, TOKEN_REVIEWS, TypedKind
+from pykubelet.client.interface import Client
 from pykubelet.httpserver.response import HttpError
 
 _VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -165,17 +166,10 @@ class ReviewFailed(Exception):
     """The API server gave no answer."""
 
 
-class ReviewClient(Protocol):
-    """Creates reviews; a Writer does."""
-
-    async def create(self, kind: TypedKind[T], body: T, *, namespace: str = "", name: str = "") -> T:
-        """What the server answers."""
-
-
 class ApiServerAccessReviewer:
     """Authentication and authorization by an API server."""
 
-    def __init__(self, *, api: ReviewClient, node_name: str, clock: Clock) -> None:
+    def __init__(self, *, api: Client, node_name: str, clock: Clock) -> None:
         self._api, self._node_name, self._clock = api, node_name, clock
         self._callers: ExpiringCache[KubeletUser | bool] = ExpiringCache(_MOST_ANSWERS)
         self._rights: ExpiringCache[bool] = ExpiringCache(_MOST_ANSWERS)

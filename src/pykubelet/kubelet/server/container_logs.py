@@ -30,11 +30,13 @@ from pykubelet.api.generated.core import ContainerStatus, Pod, PodStatus
 from pykubelet.api.pods import AnyContainer, PodUid
 from pykubelet.api.times import parse_time
 from pykubelet.httpserver.response import TEXT, HttpError, HttpStream
-from pykubelet.kubelet.logs.log_directory import pod_names
+from pykubelet.kubelet.logs.log_directory import LogDirectory, pod_names
 from pykubelet.kubelet.logs.log_lines import LogQuery
 from pykubelet.kubelet.logs.log_reader import Write, copy_log
+from pykubelet.kubelet.pleg.pod_cache import PodCache
+from pykubelet.kubelet.pod.pod_manager import PodManager
 from pykubelet.kubelet.server.routes import KubeletRoute
-from pykubelet.kubelet.stats.provider import LogPaths, PodCacheReader, PodStatusReader, ServedPods
+from pykubelet.kubelet.status.status_manager import StatusManager
 from pykubelet.runtimes.log_format import STDERR, STDOUT
 from pykubelet.runtimes.protocol import ContainerState, RuntimeContainer, RuntimeFailure, RuntimePod
 
@@ -170,7 +172,7 @@ class ContainerLogs:
     """Opens logs."""
 
     def __init__(
-        self, *, pods: ServedPods, statuses: PodStatusReader, looks: PodCacheReader, paths: LogPaths, clock: Clock
+        self, *, pods: PodManager, statuses: StatusManager, looks: PodCache, paths: LogDirectory, clock: Clock
     ) -> None:
         self._pods, self._statuses, self._looks = pods, statuses, looks
         self._paths, self._clock = paths, clock

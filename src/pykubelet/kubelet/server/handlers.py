@@ -27,6 +27,7 @@ from pykubelet.api.serializer import Document, encode
 from pykubelet.httpserver.healthz import Check, health_of_all, health_of_one
 from pykubelet.httpserver.request import BodyTooLarge, BodyUnreadable, HttpRequest
 from pykubelet.httpserver.response import NOT_FOUND, HttpError, HttpResponse, HttpStream, text_response
+from pykubelet.kubelet.pod.pod_manager import PodManager
 from pykubelet.kubelet.server.auth import KubeletAuth
 from pykubelet.kubelet.server.container_logs import ContainerLogs
 from pykubelet.kubelet.server.pod_commands import PodCommands
@@ -41,14 +42,11 @@ from pykubelet.kubelet.server.streaming.negotiation import (
 from pykubelet.kubelet.server.streaming.session import CommandSession, ForwardSession
 from pykubelet.kubelet.stats.metrics import MetricsCollector, metric_page
 from pykubelet.kubelet.stats.provider import (
-    NodeRuntimePods,
-    PodExplanations,
-    PodStatusReader,
-    ServedPods,
     StatsProvider,
 )
 from pykubelet.kubelet.stats.summary import running_containers
-from pykubelet.runtimes.protocol import RuntimeFailure, RuntimePod
+from pykubelet.kubelet.status.status_manager import StatusManager
+from pykubelet.runtimes.protocol import Runtime, RuntimeFailure, RuntimePod
 
 
 def health_page(check: str, query: Sequence[tuple[str, str]], checks: Mapping[str, Check]) -> HttpResponse:
@@ -106,18 +104,18 @@ class KubeletPages:
     def __init__(
         self,
         *,
-        pods: ServedPods,
-        statuses: PodStatusReader,
-        runtime: NodeRuntimePods,
+        pods: PodManager,
+        statuses: StatusManager,
+        runtime: Runtime,
         stats: StatsProvider,
         checks: Mapping[str, Check],
-        explanations: PodExplanations,
+        explain: Callable[[str, str], Document | None],
         collectors: Iterable[MetricsCollector] = (),
         probe_collectors: Iterable[MetricsCollector] = (),
     ) -> None:
         """`checks` are those of /healthz; collectors tell something on /metrics and /metrics/probes."""
         self._pods, self._statuses, self._runtime, self._stats = pods, statuses, runtime, stats
-        self._explanations = explanations
+        self._explain = explain
         self._checks: dict[str, Check] = {"ping": lambda: "", "log": lambda: "", **checks}
         self._collectors, self._probe_collectors = tuple(collectors), tuple(probe_collectors)
 
@@ -144,7 +142,7 @@ class KubeletPages:
                 return await self._stats.own_page(self._collectors)
 
     def _why(self, found: KubeletRoute) -> HttpResponse:
-        explanation = self._explanations.explain(found.namespace, found.pod)
+        explanation = self._explain(found.namespace, found.pod)
         if explanation is None:
             raise HttpError(404, f"this node knows no pod {found.namespace}/{found.pod}\n")
         return HttpResponse(200, encode(explanation))

@@ -12,6 +12,8 @@ from pykubelet.api.generated.core import Pod
 from pykubelet.api.pods import PodUid, pod_label
 from pykubelet.api.serializer import Document
 from pykubelet.httpserver.response import JSON, HttpError, HttpResponse
+from pykubelet.kubelet.pleg.pod_cache import PodCache
+from pykubelet.kubelet.pod.pod_manager import PodManager
 from pykubelet.kubelet.server.container_logs import find_container
 from pykubelet.kubelet.server.routes import KubeletRoute
 from pykubelet.kubelet.server.streaming.session import (
@@ -30,7 +32,6 @@ from pykubelet.kubelet.server.streaming.session import (
     first_value,
     forward_ports,
 )
-from pykubelet.kubelet.stats.provider import PodCacheReader, ServedPods
 from pykubelet.runtimes.protocol import (
     Commands,
     ContainerState,
@@ -52,7 +53,7 @@ class PodCommands:
     """Prepares what callers do in pods. Without `streams` or `commands`, the runtime being unable, it refuses."""
 
     def __init__(
-        self, *, pods: ServedPods, looks: PodCacheReader, streams: Streams | None, commands: Commands | None
+        self, *, pods: PodManager, looks: PodCache, streams: Streams | None, commands: Commands | None
     ) -> None:
         self._pods, self._looks, self._streams, self._commands = pods, looks, streams, commands
 

@@ -11,16 +11,13 @@ What the node's API asks of the rest of the node, as narrow as its use.
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from pykubelet.aio.log import get_logger
-from pykubelet.api.generated.core import Pod, PodStatus
-from pykubelet.api.pods import PodUid
-from pykubelet.api.serializer import Document, encode
+from pykubelet.api.serializer import encode
 from pykubelet.httpserver.response import HttpError, HttpResponse
-from pykubelet.kubelet.logs.log_directory import PodNames
-from pykubelet.kubelet.stats.machine_usage import MachineUsage
+from pykubelet.kubelet.stats.machine_usage import MachineReader
 from pykubelet.kubelet.stats.metrics import (
     MetricFamilies,
     MetricsCollector,
@@ -30,61 +27,10 @@ from pykubelet.kubelet.stats.metrics import (
     resource_families,
 )
 from pykubelet.kubelet.stats.summary import NODE_KEY, running_containers, summary
-from pykubelet.runtimes.protocol import ContainerResourceUsage, RuntimeFailure, RuntimePod, Usages
+from pykubelet.runtimes.protocol import ContainerResourceUsage, Runtime, RuntimeFailure, RuntimePod, Usages
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
-
-
-class ServedPods(Protocol):
-    """The pods this node should run; a PodManager."""
-
-    def pods(self) -> Sequence[Pod]:
-        """All of them, static ones included, mirrors not."""
-
-    def pod_by_name(self, namespace: str, name: str) -> Pod | None:
-        """The one of this name."""
-
-    def translate_pod_uid(self, uid: str) -> PodUid:
-        """The UID the node works with, also for the UID of a mirror."""
-
-
-class PodStatusReader(Protocol):
-    """What the node says about its pods; a StatusManager."""
-
-    def pod_status(self, uid: str) -> PodStatus | None:
-        """The newest status of a pod."""
-
-
-class PodExplanations(Protocol):
-    """Why pods are where they are; a PodExplainer."""
-
-    def explain(self, namespace: str, name: str) -> Document | None:
-        """What was decided about a pod and what it waits for; None if there is no such pod."""
-
-
-class PodCacheReader(Protocol):
-    """What the runtime has of each pod; a PodCache."""
-
-    def get(self, uid: PodUid) -> RuntimePod:
-        """What there is of a pod, an empty one if nothing; RuntimeFailure if that is not known."""
-
-    async def until(self, uid: PodUid, is_so: Callable[[RuntimePod], bool]) -> None:
-        """Wait for a look at a pod that shows what is waited for."""
-
-
-class NodeRuntimePods(Protocol):
-    """Everything that runs; a Runtime."""
-
-    async def pods(self) -> Sequence[RuntimePod]:
-        """All pods it has; RuntimeFailure if it does not answer."""
-
-
-class LogPaths(Protocol):
-    """Where logs are; a LogDirectory."""
-
-    def path(self, pod: PodNames, container: str, attempt: int) -> str:
-        """Where the log of one container is."""
 
 
 class CpuRates:
@@ -118,19 +64,10 @@ class CpuRates:
 log = get_logger(__name__)
 
 
-class MachineUsageReader(Protocol):
-    """Measures the machine."""
-
-    def read(self) -> MachineUsage:
-        """Its usage now."""
-
-
 class StatsProvider:
     """The pages about usage. Without `usages`, the runtime being unable, containers show only when they started."""
 
-    def __init__(
-        self, *, node_name: str, machine: MachineUsageReader, runtime: NodeRuntimePods, usages: Usages | None
-    ) -> None:
+    def __init__(self, *, node_name: str, machine: MachineReader, runtime: Runtime, usages: Usages | None) -> None:
         self._node_name, self._machine, self._runtime, self._usages = node_name, machine, runtime, usages
         self._rates = CpuRates()
 

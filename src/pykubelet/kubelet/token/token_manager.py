@@ -10,7 +10,7 @@ Upstream: requiresRefresh in pkg/kubelet/token/token_manager.go
 import asyncio
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from pykubelet.aio.backoff import Random, system_random
 from pykubelet.aio.clock import Clock
@@ -19,8 +19,9 @@ from pykubelet.api.errors import ApiError, Forbidden
 from pykubelet.api.generated.authentication import BoundObjectReference, TokenRequest, TokenRequestSpec
 from pykubelet.api.generated.core import Pod, ServiceAccountTokenProjection
 from pykubelet.api.pods import PodUid, pod_label
-from pykubelet.api.scheme import SERVICE_ACCOUNT_TOKENS, TypedKind
+from pykubelet.api.scheme import SERVICE_ACCOUNT_TOKENS
 from pykubelet.api.times import parse_time
+from pykubelet.client.interface import Client
 
 MAX_AGE = timedelta(hours=24)
 MAX_JITTER = timedelta(seconds=10)
@@ -38,15 +39,6 @@ log = get_logger(__name__)
 
 # kube-apiserver hears that a pod is on a node as all others do, by a watch, and may be behind the node itself.
 _PATIENCE_SECONDS = (0.02, 0.05, 0.1, 0.2, 0.4)
-
-
-class TokenSource(Protocol):
-    """Where tokens come from: the part of a `Writer` that they need."""
-
-    async def create(
-        self, kind: TypedKind[TokenRequest], body: TokenRequest, *, namespace: str = "", name: str = ""
-    ) -> TokenRequest:
-        """A new token for the service account of this name; ApiError if it is refused."""
 
 
 class TokenRequestError(Exception):
@@ -71,7 +63,7 @@ class _CachedToken:
 class TokenManager:
     """The tokens of this node's pods. Owned by one loop; a pod asks for one thing at a time."""
 
-    def __init__(self, *, source: TokenSource | None, clock: Clock, rand: Random = system_random) -> None:
+    def __init__(self, *, source: Client | None, clock: Clock, rand: Random = system_random) -> None:
         self._source, self._clock, self._rand = source, clock, rand
         self._tokens: dict[PodUid, dict[_Key, _CachedToken]] = {}
 
@@ -114,7 +106,7 @@ class TokenManager:
         expires_at = parse_time(answer.status.expiration_timestamp or "")
         return _CachedToken(answer.status.token, answer.spec.expiration_seconds, expires_at)
 
-    async def _ask(self, source: TokenSource, request: TokenRequest, key: _Key) -> TokenRequest:
+    async def _ask(self, source: Client, request: TokenRequest, key: _Key) -> TokenRequest:
         for pause_seconds in _PATIENCE_SECONDS:
             try:
                 return await source.create(SERVICE_ACCOUNT_TOKENS, request, namespace=key.namespace, name=key.account)

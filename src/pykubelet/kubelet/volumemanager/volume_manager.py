@@ -20,7 +20,8 @@ from pykubelet.aio.tasks import start_supervised
 from pykubelet.api.generated.core import Pod, ServiceAccountTokenProjection, Volume
 from pykubelet.api.pods import PodUid
 from pykubelet.client.recorder import WARNING, EventRecorder, reference_to
-from pykubelet.kubelet.objectcache.pod_objects import NodeFacts, ObjectUsers, PodObjects, UsedObject
+from pykubelet.kubelet.nodestatus.node_status import OwnNode
+from pykubelet.kubelet.objectcache.pod_objects import ObjectUsers, PodObjects, UsedObject
 from pykubelet.kubelet.token.token_manager import TokenManager, TokenRequestError
 from pykubelet.kubelet.volumemanager import operation_executor, pod_dirs
 from pykubelet.kubelet.volumemanager.desired_state_of_world import (
@@ -70,7 +71,7 @@ class VolumeManager:
         root: str,
         objects: PodObjects,
         tokens: TokenManager,
-        node: NodeFacts,
+        node: OwnNode,
         mounter: Mounter,
         recorder: EventRecorder,
         clock: Clock,

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.api.pods import PodUid
-from pykubelet.kubelet.prober.worker import FINDINGS, ProbeHistory, RecentOutcomes
+from pykubelet.kubelet.prober.results import FINDINGS, ProbeHistory, RecentOutcomes
 from pykubelet.kubelet.types import ProbeOutcome, ProbeType
 
 UID = PodUid("uid")

@@ -21,8 +21,8 @@ from pykubelet.api.generated.core import (
 from pykubelet.httpserver.http_client import Headers
 from pykubelet.kubelet.prober.http_probe import HttpProbeError, HttpProbeResponse
 from pykubelet.kubelet.prober.prober import Prober
+from pykubelet.kubelet.prober.results import ProbedContainer
 from pykubelet.kubelet.prober.tcp_probe import ProbeError, ProbeState
-from pykubelet.kubelet.prober.worker import ProbedContainer
 from pykubelet.kubelet.types import ProbeOutcome, ProbeType
 from pykubelet.runtimes.protocol import CommandResult, RuntimeFailure
 from pykubelet.testing.build import container, pod

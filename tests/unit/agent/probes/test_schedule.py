@@ -17,9 +17,9 @@ from pykubelet.api.generated.core import (
     Probe,
 )
 from pykubelet.api.times import format_time
+from pykubelet.kubelet.prober.results import ProbedContainer
 from pykubelet.kubelet.prober.worker import (
     INITIAL_RESULTS,
-    ProbedContainer,
     ProbeRecord,
     conclude,
     examine,

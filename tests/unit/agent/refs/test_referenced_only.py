@@ -2,14 +2,14 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import pytest
 
 from pykubelet.api.generated.core import ConfigMap
 from pykubelet.api.scheme import CONFIG_MAPS
 from pykubelet.client.interface import WatchEvent
-from pykubelet.kubelet.objectcache.watch_based_manager import ReferencedObjectsClient
+from pykubelet.kubelet.objectcache.watch_based_manager import NamespaceWatch, ReferencedObjectsClient
 from pykubelet.testing.build import config_map
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import ManualClock
@@ -58,7 +58,7 @@ async def test_list_shows_only_what_is_wanted() -> None:
     api, names = MemoryApi(ManualClock()), Names("b c")
     for name in ("a", "b", "c", "d"):
         await api.create(CONFIG_MAPS, config_map(name), namespace="default")
-    client = ReferencedObjectsClient(api, names)
+    client = ReferencedObjectsClient(api, cast("NamespaceWatch[Any]", names))
     page = await client.list(CONFIG_MAPS, namespace="default", limit=2)
     rest = await client.list(CONFIG_MAPS, namespace="default", limit=2, continue_token=page.continue_token)
     assert [item.metadata.name for item in (*page.items, *rest.items)] == ["b", "c"]
@@ -83,7 +83,9 @@ async def test_list_shows_only_what_is_wanted() -> None:
 )
 async def test_event_is_shown_as(names: Names, type: EventType, shown: EventType, gone: list[str]) -> None:
     """Every event moves the position on; what nobody wants carries no object."""
-    client = ReferencedObjectsClient(OneEvent(WatchEvent(type, config_map("a"), "7")), names)
+    client = ReferencedObjectsClient(
+        OneEvent(WatchEvent(type, config_map("a"), "7")), cast("NamespaceWatch[Any]", names)
+    )
     async with client.watch(CONFIG_MAPS) as events:
         [event] = [event async for event in events]
     expected = None if shown == "BOOKMARK" else config_map("a")
@@ -93,6 +95,6 @@ async def test_event_is_shown_as(names: Names, type: EventType, shown: EventType
 
 async def test_bookmark_passes() -> None:
     """It has no object to judge."""
-    client = ReferencedObjectsClient(OneEvent(WatchEvent("BOOKMARK", None, "9")), Names())
+    client = ReferencedObjectsClient(OneEvent(WatchEvent("BOOKMARK", None, "9")), cast("NamespaceWatch[Any]", Names()))
     async with client.watch(CONFIG_MAPS) as events:
         assert [event async for event in events] == [WatchEvent("BOOKMARK", None, "9")]

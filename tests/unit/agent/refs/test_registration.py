@@ -1,13 +1,14 @@
 """Reference counts follow the registered pods, whatever the order of events."""
 
 from collections import Counter
+from typing import Any, cast
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.generated.core import Pod
 from pykubelet.kubelet.objectcache.cache_based_manager import Registration
-from pykubelet.kubelet.objectcache.store import ObjectKey
+from pykubelet.kubelet.objectcache.store import ObjectKey, ObjectStore
 from pykubelet.testing.build import pod
 
 NAMES = ("s1", "s2", "s3")
@@ -46,7 +47,7 @@ pods = st.builds(named, st.sampled_from(("p", "q")), st.sampled_from(("1", "2"))
 def test_references_are_those_of_the_registered_pods(story: list[tuple[bool, Pod]]) -> None:
     """Any sequence of register, update and unregister leaves exactly the last registered references."""
     counter = References()
-    registration = Registration(names=names_of, counter=counter)
+    registration = Registration(names=names_of, counter=cast("ObjectStore[Any]", counter))
     registered: dict[tuple[str, str], Pod] = {}
     for is_registered, each in story:
         key = (each.metadata.name, each.metadata.uid)
@@ -63,7 +64,7 @@ def test_references_are_those_of_the_registered_pods(story: list[tuple[bool, Pod
 def test_update_adds_before_it_deletes_and_leaves_the_rest_alone() -> None:
     """A reference that stays is not touched, so nothing is fetched anew for it."""
     counter = References()
-    registration = Registration(names=names_of, counter=counter)
+    registration = Registration(names=names_of, counter=cast("ObjectStore[Any]", counter))
     registration.register_pod(named("p", "1", frozenset({"s1", "s2"})))
     counter.calls.clear()
     registration.register_pod(named("p", "1", frozenset({"s2", "s3"})))

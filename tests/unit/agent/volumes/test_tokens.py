@@ -2,6 +2,7 @@
 
 import math
 from datetime import timedelta
+from typing import cast
 
 import pytest
 from hypothesis import given, settings
@@ -14,6 +15,7 @@ from pykubelet.api.generated.core import ServiceAccountTokenProjection
 from pykubelet.api.pods import PodUid
 from pykubelet.api.scheme import TypedKind
 from pykubelet.api.times import format_time
+from pykubelet.client.interface import Client
 from pykubelet.kubelet.token.token_manager import TokenManager, TokenRequestError, is_refresh_due
 from pykubelet.testing.virtual_time import EPOCH, ManualClock
 from volume_pods import UID, pod_with
@@ -57,7 +59,7 @@ def issuer(clock: ManualClock) -> Issuer:
 
 @pytest.fixture
 def cache(clock: ManualClock, issuer: Issuer) -> TokenManager:
-    return TokenManager(source=issuer, clock=clock, rand=lambda: 0)
+    return TokenManager(source=cast("Client", issuer), clock=clock, rand=lambda: 0)
 
 
 async def test_token_is_bound_to_its_pod_and_kept(cache: TokenManager, issuer: Issuer, clock: ManualClock) -> None:
