@@ -171,7 +171,7 @@ class Births:
 
     def __init__(self, world: BatchWorld) -> None:
         self.informers = Informers(client=world.client, clock=VirtualClock())
-        self.informers.tell(JOBS, added=self._added, updated=self._updated, deleted=self._deleted)
+        self.informers.add_event_handler(JOBS, added=self._added, updated=self._updated, deleted=self._deleted)
         self.names: Counter[str] = Counter()
         self._at_work: set[str] = set()
         self.most_at_once = 0

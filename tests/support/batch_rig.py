@@ -144,7 +144,7 @@ class PodRunner:
     def __init__(self, client: Client, script: Script) -> None:
         self._client, self._script = client, script
         self.informers = Informers(client=client, clock=VirtualClock())
-        self.informers.tell(PODS, added=self._added, updated=self._updated, deleted=lambda _: None)
+        self.informers.add_event_handler(PODS, added=self._added, updated=self._updated, deleted=lambda _: None)
         self.seen: dict[str, Pod] = {}
         """Every pod there ever was, by UID, as it was made."""
         self.ends: dict[str, str] = {}

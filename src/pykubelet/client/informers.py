@@ -1,12 +1,9 @@
-"""What controllers know of the cluster: each kind is followed once, however many controllers use it.
+"""Shared informers: one list and watch per kind, however many controllers use it.
 
-In: lists and watches of an API server. Out: indexes to look things up in, and a call for every change after the index
-has it. Kinds and listeners are named before `run`.
-Upstream: staging/src/k8s.io/client-go/informers, tools/cache/shared_informer.go.
+Informers fill indexes and call the registered event handlers after the index has the change. Kinds and handlers are
+registered before `run`.
 
-Pods by the node they are bound to, kept up to date one change at a time.
-
-Upstream: AddPodNodeNameIndexer in pkg/controller/controller_utils.go.
+Upstream: staging/src/k8s.io/client-go/tools/cache/shared_informer.go, staging/src/k8s.io/client-go/informers/factory.go
 """
 
 import asyncio
@@ -30,18 +27,18 @@ T = TypeVar("T", bound=ApiObject)
 
 
 class InformerStore(Protocol[T]):
-    """Keeps objects of one kind; an ObjectIndex or a PodIndex."""
+    """Stores the objects of one kind: an ObjectIndex or a PodIndex."""
 
     def put(self, obj: T, /) -> T | None:
-        """Add an object or replace it; the object that was there."""
+        """Adds or replaces an object; returns the previous one."""
 
     def remove(self, obj: T, /) -> T | None:
-        """Forget the object of this name; the object that was there."""
+        """Removes the object of this name; returns it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Listener(Generic[T]):
-    """Who hears of changes."""
+    """The event handlers of one controller for one kind."""
 
     added: Callable[[T], None]
     updated: Callable[[T, T], None]
@@ -49,7 +46,7 @@ class _Listener(Generic[T]):
 
 
 class _Informer(Generic[T]):
-    """One kind; a Sink of its reflector."""
+    """Receives the changes of one kind from its reflector and distributes them."""
 
     def __init__(self, kind: TypedKind[T], index: InformerStore[T]) -> None:
         self.kind, self.index = kind, index
@@ -78,11 +75,11 @@ class _Informer(Generic[T]):
         try:
             method(*objects)
         except Exception as error:  # noqa: BLE001  one controller's fault must not keep the change from the others
-            log.error("a change could not be handled", error=error, kind=self.kind.resource.group_resource)
+            log.error("event handler failed", error=error, kind=self.kind.resource.group_resource)
 
 
 class Informers:
-    """All kinds that some controllers follow."""
+    """The informers of every kind that a set of controllers follows."""
 
     def __init__(self, *, client: ListerWatcher, clock: Clock) -> None:
         self._client, self._clock = client, clock
@@ -91,17 +88,17 @@ class Informers:
 
     @property
     def pods(self) -> PodIndex:
-        """The pods, by owner."""
+        """The index of all pods, by owner."""
         self._informer(PODS)
         return self._pods
 
     def objects(self, kind: TypedKind[T]) -> ObjectIndex[T]:
-        """The objects of a kind other than pods."""
+        """The index of a kind other than pods."""
         index = self._informer(kind).index
         assert isinstance(index, ObjectIndex)
         return index
 
-    def tell(
+    def add_event_handler(
         self,
         kind: TypedKind[T],
         *,
@@ -109,11 +106,14 @@ class Informers:
         updated: Callable[[T, T], None],
         deleted: Callable[[T], None],
     ) -> None:
-        """Have changes of a kind told, in order; `updated` gets the old and the new object. The calls must not wait."""
+        """Registers handlers for a kind, called in order; `updated` gets the old and the new object.
+
+        Handlers run in the informer's task and must not block.
+        """
         self._informer(kind).listeners.append(_Listener(added, updated, deleted))
 
     async def run(self, ready: asyncio.Event) -> None:
-        """Follow everything until cancelled; `ready` is set once every kind has been listed."""
+        """Lists and watches every registered kind until cancelled; sets `ready` once each kind has been listed."""
         async with asyncio.TaskGroup() as group:
             for informer in self._informers.values():
                 reflector = Reflector(client=self._client, kind=informer.kind, sink=informer, clock=self._clock)
@@ -132,37 +132,40 @@ class Informers:
 
 
 class PodsByNode:
-    """The pods of each node. Listens before those who use it, so that they find what they hear of."""
+    """The pods of each node, by `spec.nodeName`.
+
+    It subscribes before its users, so that they find in it what their handlers get.
+    """
 
     def __init__(self) -> None:
         self._pods: dict[str, dict[str, Pod]] = {}
 
     def listen(self, informers: Informers) -> None:
-        """Follow the pods."""
-        informers.tell(PODS, added=self.put, updated=self.replace, deleted=self.remove)
+        """Subscribes to pod changes."""
+        informers.add_event_handler(PODS, added=self.put, updated=self.replace, deleted=self.remove)
 
     def put(self, pod: Pod) -> None:
-        """A pod is new or has changed."""
+        """Adds or replaces a pod."""
         if pod.spec.node_name:
             self._pods.setdefault(pod.spec.node_name, {})[pod_label(pod)] = pod
 
     def replace(self, old: Pod, new: Pod) -> None:
-        """A pod has changed, or another one has taken its name, perhaps on another node."""
+        """Replaces a pod, which may have moved to another node if its name was reused."""
         if old.spec.node_name != new.spec.node_name:
             self.remove(old)
         self.put(new)
 
     def remove(self, pod: Pod) -> None:
-        """A pod is gone."""
+        """Removes a pod."""
         pods = self._pods.get(pod.spec.node_name, {})
         pods.pop(pod_label(pod), None)
         if not pods:
             self._pods.pop(pod.spec.node_name, None)
 
     def on(self, node_name: str) -> tuple[Pod, ...]:
-        """The pods of a node."""
+        """The pods bound to a node."""
         return tuple(self._pods.get(node_name, {}).values())
 
     def nodes(self) -> Collection[str]:
-        """The names of nodes that have pods, whether there are such nodes or not."""
+        """The names of all nodes that have pods, including nodes that do not exist."""
         return self._pods.keys()

@@ -1,7 +1,12 @@
-"""Whether a pod may go to a node; if not, why, and what would have to change.
+"""Filter plugins: decide whether a pod fits a node, why not, and which change could help.
 
-Pure. The first rule that refuses ends it, in upstream's order, for the reasons are counted in the message. Upstream:
-the Filter plugins in pkg/scheduler/framework/plugins.
+The first failing filter counts, in upstream's order, because the message counts reasons.
+
+Upstream: pkg/scheduler/framework/plugins/noderesources/fit.go,
+pkg/scheduler/framework/plugins/nodeunschedulable/node_unschedulable.go,
+pkg/scheduler/framework/plugins/nodename/node_name.go,
+pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go,
+pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go, pkg/scheduler/framework/plugins/nodeports/node_ports.go
 """
 
 from collections.abc import Callable
@@ -25,55 +30,57 @@ _SCHEDULING_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 
 
 class ClusterEvent(Enum):
-    """A change after which a pod that was refused may be let in."""
+    """A change after which a rejected pod may fit."""
 
     NODE = auto()
-    """A node came, or has other labels, taints or resources."""
-    POD_GONE = auto()
-    """A pod takes less."""
-    POD_CAME = auto()
-    """A pod is on a node now, or has other labels."""
+    """A node was added, or its labels, taints or resources changed."""
+    POD_REMOVED = auto()
+    """A pod was deleted or uses less."""
+    POD_ADDED = auto()
+    """A pod was assigned or its labels changed."""
 
 
 _NODE = frozenset({ClusterEvent.NODE})
-_ROOM = frozenset({ClusterEvent.NODE, ClusterEvent.POD_GONE})
+_NODE_OR_POD_REMOVED = frozenset({ClusterEvent.NODE, ClusterEvent.POD_REMOVED})
 _ANY = frozenset(ClusterEvent)
 
 
 @dataclass(frozen=True, slots=True)
 class FilterStatus:
-    """Why a node does not take a pod."""
+    """Why a node rejects a pod."""
 
     reasons: tuple[str, ...]
-    help: frozenset[ClusterEvent]
+    retry_on: frozenset[ClusterEvent]
     is_resolvable: bool = False
-    """Whether it might take the pod if some of its pods were not there."""
+    """Whether removing pods from the node could help."""
 
 
 @dataclass(frozen=True, slots=True)
 class CycleState:
-    """A pod that looks for a node, and what of the cluster matters to it."""
+    """A pod to schedule, with what the filters of all nodes share."""
 
-    facts: PodInfo
+    pod_info: PodInfo
     constraints: tuple[podtopologyspread.SpreadConstraint, ...]
-    neighbours: interpodaffinity.AffinityDomains
+    domains: interpodaffinity.AffinityDomains
 
 
-def run_pre_filters(facts: PodInfo, view: SchedulerCache) -> CycleState:
-    """Count once what is then asked for each node."""
+def run_pre_filters(pod_info: PodInfo, cache: SchedulerCache) -> CycleState:
+    """Computes once per pod what the filters need for every node."""
     return CycleState(
-        facts, podtopologyspread.hard_constraints(facts.pod, view), interpodaffinity.affinity_domains_of(facts, view)
+        pod_info,
+        podtopologyspread.hard_constraints(pod_info.pod, cache),
+        interpodaffinity.affinity_domains_of(pod_info, cache),
     )
 
 
-def run_filters(question: CycleState, state: NodeInfo) -> FilterStatus | None:
-    """Why the pod may not go to the node; None if it may."""
-    return next((found for rule in _RULES if (found := rule(question, state)) is not None), None)
+def run_filters(cycle_state: CycleState, node_info: NodeInfo) -> FilterStatus | None:
+    """Returns why the pod does not fit the node; None if it does."""
+    return next((found for rule in _FILTERS if (found := rule(cycle_state, node_info)) is not None), None)
 
 
-def _node_itself(question: CycleState, state: NodeInfo) -> FilterStatus | None:
-    """Rules that look at no other pod."""
-    spec, node = question.facts.pod.spec, state.node
+def _node_filters(cycle_state: CycleState, node_info: NodeInfo) -> FilterStatus | None:
+    """The filters that do not depend on other pods."""
+    spec, node = cycle_state.pod_info.pod.spec, node_info.node
     if node.spec.unschedulable and not is_tolerated(_UNSCHEDULABLE_TAINT, spec.tolerations):
         return FilterStatus((UNSCHEDULABLE,), _NODE)
     if spec.node_name not in ("", node.metadata.name):
@@ -86,38 +93,38 @@ def _node_itself(question: CycleState, state: NodeInfo) -> FilterStatus | None:
     return None
 
 
-def _ports(question: CycleState, state: NodeInfo) -> FilterStatus | None:
-    is_taken = any(state.is_port_taken(port) for port in question.facts.ports)
-    return FilterStatus((PORTS_TAKEN,), _ROOM, is_resolvable=True) if is_taken else None
+def _node_ports(cycle_state: CycleState, node_info: NodeInfo) -> FilterStatus | None:
+    is_taken = any(node_info.is_port_taken(port) for port in cycle_state.pod_info.ports)
+    return FilterStatus((PORTS_TAKEN,), _NODE_OR_POD_REMOVED, is_resolvable=True) if is_taken else None
 
 
-def _resources(question: CycleState, state: NodeInfo) -> FilterStatus | None:
-    """All that there is too little of, not just the first."""
-    allocatable, reasons, is_resolvable = state.allocatable, list[str](), True
-    if len(state.pods) + 1 > allocatable.get(PODS, 0):
+def _node_resources_fit(cycle_state: CycleState, node_info: NodeInfo) -> FilterStatus | None:
+    """Reports every insufficient resource, not just the first."""
+    allocatable, reasons, is_resolvable = node_info.allocatable, list[str](), True
+    if len(node_info.pods) + 1 > allocatable.get(PODS, 0):
         reasons.append(TOO_MANY_PODS)
-    for name, wanted in question.facts.requests.items():
+    for name, wanted in cycle_state.pod_info.requests.items():
         total = allocatable.get(name, 0)
-        if wanted > 0 and wanted > total - state.used[name]:
+        if wanted > 0 and wanted > total - node_info.requested[name]:
             reasons.append(f"Insufficient {name}")
             is_resolvable = is_resolvable and wanted <= total
-    return FilterStatus(tuple(reasons), _ROOM, is_resolvable) if reasons else None
+    return FilterStatus(tuple(reasons), _NODE_OR_POD_REMOVED, is_resolvable) if reasons else None
 
 
-def _spread(question: CycleState, state: NodeInfo) -> FilterStatus | None:
-    reason = podtopologyspread.filter_topology_spread(question.constraints, state.labels)
+def _topology_spread(cycle_state: CycleState, node_info: NodeInfo) -> FilterStatus | None:
+    reason = podtopologyspread.filter_topology_spread(cycle_state.constraints, node_info.labels)
     return FilterStatus((reason,), _ANY, reason == podtopologyspread.NOT_EVEN) if reason else None
 
 
-def _affinity(question: CycleState, state: NodeInfo) -> FilterStatus | None:
-    reason = interpodaffinity.filter_inter_pod_affinity(question.facts, question.neighbours, state.labels)
-    return FilterStatus((reason,), _ANY, reason != interpodaffinity.NOT_NEAR) if reason else None
+def _inter_pod_affinity(cycle_state: CycleState, node_info: NodeInfo) -> FilterStatus | None:
+    reason = interpodaffinity.filter_inter_pod_affinity(cycle_state.pod_info, cycle_state.domains, node_info.labels)
+    return FilterStatus((reason,), _ANY, reason != interpodaffinity.AFFINITY) if reason else None
 
 
-_RULES: tuple[Callable[[CycleState, NodeInfo], FilterStatus | None], ...] = (
-    _node_itself,
-    _ports,
-    _resources,
-    _spread,
-    _affinity,
+_FILTERS: tuple[Callable[[CycleState, NodeInfo], FilterStatus | None], ...] = (
+    _node_filters,
+    _node_ports,
+    _node_resources_fit,
+    _topology_spread,
+    _inter_pod_affinity,
 )

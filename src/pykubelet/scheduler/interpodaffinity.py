@@ -1,6 +1,9 @@
-"""Affinity between pods: which nodes are near pods that must be near, must not be, or are liked.
+"""The InterPodAffinity plugin: filters and scores nodes by the pods in their topology domains.
 
-Pure. Near is a node with the same value of a label. Upstream: pkg/scheduler/framework/plugins/interpodaffinity.
+A domain is the set of nodes with the same value of a label.
+
+Upstream: pkg/scheduler/framework/plugins/interpodaffinity/filtering.go,
+pkg/scheduler/framework/plugins/interpodaffinity/scoring.go
 """
 
 from collections import Counter
@@ -11,90 +14,103 @@ from typing import TypeAlias
 from pykubelet.api.generated.core import Pod
 from pykubelet.scheduler.cache import AffinityTerm, Labels, NodeInfo, PodInfo, SchedulerCache
 
-NOT_NEAR = "node(s) didn't match pod affinity rules"
-NEAR = "node(s) didn't match pod anti-affinity rules"
-SHUNNED = "node(s) didn't satisfy existing pods anti-affinity rules"
+AFFINITY = "node(s) didn't match pod affinity rules"
+ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
+EXISTING_ANTI_AFFINITY = "node(s) didn't satisfy existing pods anti-affinity rules"
 MAX_SCORE = 100
-_DEMAND_WEIGHT = 1
-"""What it counts that a pod on a node demands pods like this one near."""
+_HARD_AFFINITY_WEIGHT = 1
+"""The weight of a required term of an existing pod (hardPodAffinityWeight)."""
 
 _Domain: TypeAlias = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class AffinityDomains:
-    """Where the pods are that matter to a pod: domains, as label and value."""
+    """The domains that matter to a pod, as label key and value."""
 
-    attracting: frozenset[_Domain]
-    repelling: frozenset[_Domain]
-    shunning: frozenset[_Domain]
-    """Domains of pods that do not want this one."""
+    affinity: frozenset[_Domain]
+    anti_affinity: frozenset[_Domain]
+    existing_anti_affinity: frozenset[_Domain]
+    """Domains of existing pods whose anti-affinity matches this pod."""
     is_first: bool
-    """The pod demands pods like itself near, and there are none yet."""
+    """The pod's required affinity matches the pod itself and no existing pod yet."""
 
 
-def affinity_domains_of(facts: PodInfo, view: SchedulerCache) -> AffinityDomains:
-    """Look up the pods that matter to a pod."""
-    pod, labels = facts.pod, view.namespace_labels(facts.pod)
-    shunning = {
+def affinity_domains_of(pod_info: PodInfo, cache: SchedulerCache) -> AffinityDomains:
+    """Computes the domains from the pods in the cache."""
+    pod, labels = pod_info.pod, cache.namespace_labels(pod_info.pod)
+    existing_anti_affinity = {
         domain
-        for state, other in view.repelling.values()
-        for term in other.repelled
-        if (domain := _domain(term, state)) and term.matches(pod, labels)
+        for node_info, other in cache.pods_with_required_anti_affinity.values()
+        for term in other.required_anti_affinity
+        if (domain := _domain(term, node_info)) and term.matches(pod, labels)
     }
-    attracting, repelling = set[_Domain](), set[_Domain]()
-    for state, other in view.placed() if facts.attracted or facts.repelled else ():
-        other_labels = view.namespace_labels(other.pod)
-        if _all_match(facts.attracted, other.pod, other_labels):
-            attracting |= {domain for term in facts.attracted if (domain := _domain(term, state))}
-        repelling |= {
+    affinity, anti_affinity = set[_Domain](), set[_Domain]()
+    for node_info, other in (
+        cache.assigned_pods() if pod_info.required_affinity or pod_info.required_anti_affinity else ()
+    ):
+        other_labels = cache.namespace_labels(other.pod)
+        if _all_match(pod_info.required_affinity, other.pod, other_labels):
+            affinity |= {domain for term in pod_info.required_affinity if (domain := _domain(term, node_info))}
+        anti_affinity |= {
             domain
-            for term in facts.repelled
-            if (domain := _domain(term, state)) and term.matches(other.pod, other_labels)
+            for term in pod_info.required_anti_affinity
+            if (domain := _domain(term, node_info)) and term.matches(other.pod, other_labels)
         }
-    is_first = not attracting and _all_match(facts.attracted, pod, labels)
-    return AffinityDomains(frozenset(attracting), frozenset(repelling), frozenset(shunning), is_first)
+    is_first = not affinity and _all_match(pod_info.required_affinity, pod, labels)
+    return AffinityDomains(frozenset(affinity), frozenset(anti_affinity), frozenset(existing_anti_affinity), is_first)
 
 
-def filter_inter_pod_affinity(facts: PodInfo, neighbours: AffinityDomains, labels: Labels) -> str:
-    """Why a pod may not go to a node with these labels; empty if it may."""
-    wanted = [(term.topology_key, labels.get(term.topology_key)) for term in facts.attracted]
-    is_near = all(domain in neighbours.attracting for domain in wanted)
-    if not is_near and not (neighbours.is_first and all(value is not None for _, value in wanted)):
-        return NOT_NEAR
-    if any((term.topology_key, labels.get(term.topology_key)) in neighbours.repelling for term in facts.repelled):
-        return NEAR
-    if neighbours.shunning and not neighbours.shunning.isdisjoint(labels.items()):
-        return SHUNNED
+def filter_inter_pod_affinity(pod_info: PodInfo, domains: AffinityDomains, labels: Labels) -> str:
+    """Returns why a node with these labels is rejected; empty if it is not."""
+    wanted = [(term.topology_key, labels.get(term.topology_key)) for term in pod_info.required_affinity]
+    has_affinity = all(domain in domains.affinity for domain in wanted)
+    if not has_affinity and not (domains.is_first and all(value is not None for _, value in wanted)):
+        return AFFINITY
+    if any(
+        (term.topology_key, labels.get(term.topology_key)) in domains.anti_affinity
+        for term in pod_info.required_anti_affinity
+    ):
+        return ANTI_AFFINITY
+    if domains.existing_anti_affinity and not domains.existing_anti_affinity.isdisjoint(labels.items()):
+        return EXISTING_ANTI_AFFINITY
     return ""
 
 
-def affinity_scores(facts: PodInfo, fitting: Sequence[NodeInfo], view: SchedulerCache) -> list[int]:
-    """For each node that fits, how much pods there are liked, both ways: 0 to 100."""
-    liked = Counter[_Domain]()
-    pod, labels = facts.pod, view.namespace_labels(facts.pod)
-    for state, other in view.placed() if facts.wishes else ():
-        _like(liked, facts.wishes, state, other.pod, view.namespace_labels(other.pod))
-    for state, other in view.caring.values():
-        _like(liked, other.wishes, state, pod, labels)
-        _like(liked, other.attracted, state, pod, labels)
-    sums = [sum(liked[domain] for domain in state.labels.items()) for state in fitting] if liked else []
+def affinity_scores(pod_info: PodInfo, feasible: Sequence[NodeInfo], cache: SchedulerCache) -> list[int]:
+    """Scores each feasible node from 0 to 100 by preferred terms of this pod and of existing pods."""
+    scores_by_domain = Counter[_Domain]()
+    pod, labels = pod_info.pod, cache.namespace_labels(pod_info.pod)
+    for node_info, other in cache.assigned_pods() if pod_info.preferred_affinity else ():
+        _add_scores(
+            scores_by_domain, pod_info.preferred_affinity, node_info, other.pod, cache.namespace_labels(other.pod)
+        )
+    for node_info, other in cache.pods_with_affinity.values():
+        _add_scores(scores_by_domain, other.preferred_affinity, node_info, pod, labels)
+        _add_scores(scores_by_domain, other.required_affinity, node_info, pod, labels)
+    sums = (
+        [sum(scores_by_domain[domain] for domain in node_info.labels.items()) for node_info in feasible]
+        if scores_by_domain
+        else []
+    )
     least, most = min(sums, default=0), max(sums, default=0)
     if least == most:
-        return [0] * len(fitting)
+        return [0] * len(feasible)
     return [int(MAX_SCORE * ((each - least) / (most - least))) for each in sums]
 
 
-def _like(liked: Counter[_Domain], terms: Iterable[AffinityTerm], state: NodeInfo, pod: Pod, labels: Labels) -> None:
+def _add_scores(
+    scores_by_domain: Counter[_Domain], terms: Iterable[AffinityTerm], node_info: NodeInfo, pod: Pod, labels: Labels
+) -> None:
     for term in terms:
-        if (domain := _domain(term, state)) and term.matches(pod, labels):
-            liked[domain] += term.weight or _DEMAND_WEIGHT
+        if (domain := _domain(term, node_info)) and term.matches(pod, labels):
+            scores_by_domain[domain] += term.weight or _HARD_AFFINITY_WEIGHT
 
 
 def _all_match(terms: Sequence[AffinityTerm], pod: Pod, namespace_labels: Labels) -> bool:
     return bool(terms) and all(term.matches(pod, namespace_labels) for term in terms)
 
 
-def _domain(term: AffinityTerm, state: NodeInfo) -> _Domain | None:
-    value = state.labels.get(term.topology_key)
+def _domain(term: AffinityTerm, node_info: NodeInfo) -> _Domain | None:
+    value = node_info.labels.get(term.topology_key)
     return None if value is None else (term.topology_key, value)

@@ -1,7 +1,10 @@
-"""Topology spread: whether one more pod keeps domains even enough, and where it does so best.
+"""The PodTopologySpread plugin: keeps pods evenly distributed over topology domains.
 
-Pure. A domain is the nodes with one value of a label. Upstream: pkg/scheduler/framework/plugins/podtopologyspread;
-its default constraints, for pods that bring none, are left out.
+A domain is the set of nodes with the same value of a label. Upstream's default constraints, for pods without any, are
+not implemented.
+
+Upstream: pkg/scheduler/framework/plugins/podtopologyspread/filtering.go,
+pkg/scheduler/framework/plugins/podtopologyspread/scoring.go
 """
 
 import math
@@ -23,33 +26,35 @@ _SCHEDULING_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 
 @dataclass(frozen=True, slots=True)
 class SpreadConstraint:
-    """One constraint of a pod, and how many pods it counts in each domain."""
+    """A constraint of a pod with the number of matching pods in each domain."""
 
     key: str
     max_skew: int
     selector: Selector
     counts: Mapping[str, int]
     least: int
-    """Pods in the emptiest domain; 0 if there are fewer domains than there must be."""
+    """The matching pods in the emptiest domain; 0 if there are fewer domains than `minDomains`."""
     own: int
-    """1 if the pod itself will count."""
+    """1 if the constraint selects the pod itself, else 0."""
 
     def allows(self, value: str) -> bool:
-        """Whether one more pod in a domain keeps the skew."""
+        """Whether one more pod in a domain stays within the maximum skew."""
         return self.counts.get(value, 0) + self.own - self.least <= self.max_skew
 
 
-def hard_constraints(pod: Pod, view: SchedulerCache) -> tuple[SpreadConstraint, ...]:
-    """What must hold for the pod, counted over the nodes that have all the labels."""
+def hard_constraints(pod: Pod, cache: SchedulerCache) -> tuple[SpreadConstraint, ...]:
+    """The DoNotSchedule constraints of a pod, counted over the nodes that have all topology labels."""
     wanted = _of_kind(pod, HARD)
-    states = [state for state in view.nodes.values() if _has_keys(state.labels, wanted)] if wanted else []
+    node_infos = (
+        [node_info for node_info in cache.nodes.values() if _has_keys(node_info.labels, wanted)] if wanted else []
+    )
     found = []
     for each in wanted:
         selector, counts = _selector(each, pod.metadata.labels), dict[str, int]()
-        for state in states:
-            if _is_counted(each, pod, state):
-                value = state.labels[each.topology_key]
-                counts[value] = counts.get(value, 0) + _matching(state, selector, pod.metadata.namespace)
+        for node_info in node_infos:
+            if _is_counted(each, pod, node_info):
+                value = node_info.labels[each.topology_key]
+                counts[value] = counts.get(value, 0) + _matching(node_info, selector, pod.metadata.namespace)
         is_enough = len(counts) >= (each.min_domains or 1)
         least = min(counts.values(), default=0) if is_enough else 0
         own = int(selector.matches(pod.metadata.labels))
@@ -58,7 +63,7 @@ def hard_constraints(pod: Pod, view: SchedulerCache) -> tuple[SpreadConstraint, 
 
 
 def filter_topology_spread(constraints: Iterable[SpreadConstraint], labels: Labels) -> str:
-    """Why a pod with these constraints may not go to a node with these labels; empty if it may."""
+    """Returns why a node with these labels is rejected; empty if it is not."""
     for constraint in constraints:
         value = labels.get(constraint.key)
         if value is None:
@@ -68,20 +73,20 @@ def filter_topology_spread(constraints: Iterable[SpreadConstraint], labels: Labe
     return ""
 
 
-def spread_scores(pod: Pod, fitting: Sequence[NodeInfo], view: SchedulerCache) -> list[int]:
-    """For each node that fits, how well it keeps the pods spread that the pod wants spread: 0 to 100."""
+def spread_scores(pod: Pod, feasible: Sequence[NodeInfo], cache: SchedulerCache) -> list[int]:
+    """Scores each feasible node from 0 to 100 by the ScheduleAnyway constraints."""
     wanted = _of_kind(pod, SOFT)
-    eligible = [_has_keys(state.labels, wanted) for state in fitting]
+    eligible = [_has_keys(node_info.labels, wanted) for node_info in feasible]
     if not wanted or not any(eligible):
-        return [0] * len(fitting)
-    raw = [0.0] * len(fitting)
+        return [0] * len(feasible)
+    raw = [0.0] * len(feasible)
     for each in wanted:
-        counts = _soft_counts(each, pod, [s for s, good in zip(fitting, eligible, strict=True) if good], view)
-        # The larger a topology, the fewer pods in each of its domains: weighed, so that none is drowned.
+        counts = _soft_counts(each, pod, [s for s, good in zip(feasible, eligible, strict=True) if good], cache)
+        # A topology with many domains has few pods in each; the weight keeps it relevant.
         weight = math.log(len(counts) + 2)
-        for index, state in enumerate(fitting):
+        for index, node_info in enumerate(feasible):
             if eligible[index]:
-                raw[index] += counts[_domain(each, state)] * weight + each.max_skew - 1
+                raw[index] += counts[_domain(each, node_info)] * weight + each.max_skew - 1
     crowds = [math.floor(value + 0.5) for value in raw]
     least = min(crowd for crowd, good in zip(crowds, eligible, strict=True) if good)
     most = max(crowds)
@@ -92,26 +97,26 @@ def spread_scores(pod: Pod, fitting: Sequence[NodeInfo], view: SchedulerCache) -
 
 
 def _soft_counts(
-    wanted: TopologySpreadConstraint, pod: Pod, eligible: Sequence[NodeInfo], view: SchedulerCache
+    wanted: TopologySpreadConstraint, pod: Pod, eligible: Sequence[NodeInfo], cache: SchedulerCache
 ) -> Mapping[str, int]:
-    """How many pods are in each domain that has a node to choose."""
+    """The number of matching pods in each domain of the eligible nodes."""
     selector, namespace = _selector(wanted, pod.metadata.labels), pod.metadata.namespace
-    counts = {_domain(wanted, state): 0 for state in eligible}
-    # Where each node is its own domain, only those to choose from matter, whatever is said about counting.
+    counts = {_domain(wanted, node_info): 0 for node_info in eligible}
+    # If each node is its own domain, only eligible nodes are counted, regardless of the inclusion policies.
     if wanted.topology_key == HOST_NAME:
-        return {_domain(wanted, state): _matching(state, selector, namespace) for state in eligible}
+        return {_domain(wanted, node_info): _matching(node_info, selector, namespace) for node_info in eligible}
     keys = _of_kind(pod, SOFT)
-    for state in view.nodes.values():
-        if not _has_keys(state.labels, keys) or _domain(wanted, state) not in counts:
+    for node_info in cache.nodes.values():
+        if not _has_keys(node_info.labels, keys) or _domain(wanted, node_info) not in counts:
             continue
-        if _is_counted(wanted, pod, state):
-            counts[_domain(wanted, state)] += _matching(state, selector, namespace)
+        if _is_counted(wanted, pod, node_info):
+            counts[_domain(wanted, node_info)] += _matching(node_info, selector, namespace)
     return counts
 
 
-def _domain(wanted: TopologySpreadConstraint, state: NodeInfo) -> str:
-    # The name of the node, for the label may be the same on two.
-    return state.name if wanted.topology_key == HOST_NAME else state.labels[wanted.topology_key]
+def _domain(wanted: TopologySpreadConstraint, node_info: NodeInfo) -> str:
+    # The node's name, because two nodes may have the same hostname label.
+    return node_info.name if wanted.topology_key == HOST_NAME else node_info.labels[wanted.topology_key]
 
 
 def _of_kind(pod: Pod, kind: str) -> list[TopologySpreadConstraint]:
@@ -130,21 +135,21 @@ def _selector(wanted: TopologySpreadConstraint, labels: Labels) -> Selector:
     return Selector((*selector.requirements, *selector_from_labels(same).requirements))
 
 
-def _is_counted(wanted: TopologySpreadConstraint, pod: Pod, state: NodeInfo) -> bool:
-    """Whether the pods of a node count, by what the constraint says of nodes that the pod cannot use."""
-    if (wanted.node_affinity_policy or "Honor") == "Honor" and not matches_node(pod.spec, state.node):
+def _is_counted(wanted: TopologySpreadConstraint, pod: Pod, node_info: NodeInfo) -> bool:
+    """Whether the node's pods count, according to the node affinity and taints policies."""
+    if (wanted.node_affinity_policy or "Honor") == "Honor" and not matches_node(pod.spec, node_info.node):
         return False
     if wanted.node_taints_policy != "Honor":
         return True
-    taints = (taint for taint in state.node.spec.taints if taint.effect in _SCHEDULING_EFFECTS)
+    taints = (taint for taint in node_info.node.spec.taints if taint.effect in _SCHEDULING_EFFECTS)
     return all(is_tolerated(taint, pod.spec.tolerations) for taint in taints)
 
 
-def _matching(state: NodeInfo, selector: Selector, namespace: str) -> int:
-    """How many pods of a node a constraint is about; those that are going do not count."""
+def _matching(node_info: NodeInfo, selector: Selector, namespace: str) -> int:
+    """The number of the node's pods that match, without those being deleted."""
     if selector.empty():
         return 0
-    metas = (facts.pod.metadata for facts in state.pods.values())
+    metas = (pod_info.pod.metadata for pod_info in node_info.pods.values())
     return sum(
         meta.namespace == namespace and meta.deletion_timestamp is None and selector.matches(meta.labels)
         for meta in metas

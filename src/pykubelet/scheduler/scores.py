@@ -1,7 +1,11 @@
-"""Which of the nodes that fit is best for a pod.
+"""Score plugins: choose the best of the nodes that fit a pod.
 
-Pure. Every view gives each node 0 to 100, the views have upstream's weights, the sum decides. Upstream: the Score
-plugins in pkg/scheduler/framework/plugins and their weights in pkg/scheduler/apis/config/v1/default_plugins.go.
+Each plugin scores every node from 0 to 100; the sum with upstream's weights decides.
+
+Upstream: pkg/scheduler/apis/config/v1/default_plugins.go,
+pkg/scheduler/framework/plugins/noderesources/least_allocated.go,
+pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go,
+pkg/scheduler/framework/plugins/imagelocality/image_locality.go
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +20,7 @@ from pykubelet.scheduler.podtopologyspread import spread_scores
 MAX_SCORE = 100
 _COMPARED = (CPU, MEMORY)
 _MEBIBYTE = 1024 * 1024
-# An image smaller than this is pulled quickly, a larger one than this is as good as any large one.
+# Image sizes below the first count as nothing, sizes above the second count as the second.
 _SMALL_IMAGE, _LARGE_IMAGE = 23 * _MEBIBYTE, 1000 * _MEBIBYTE
 
 WEIGHTS = {
@@ -30,84 +34,90 @@ WEIGHTS = {
 }
 
 
-def prioritize_nodes(facts: PodInfo, fitting: Sequence[NodeInfo], view: SchedulerCache) -> list[int]:
-    """The score of each node that fits, in their order."""
-    views: Mapping[str, Sequence[int]] = {
-        "taints": _scaled([_repelling_taints(facts.pod, state) for state in fitting], is_reversed=True),
-        "node affinity": _scaled([_node_preference(facts.pod, state) for state in fitting]),
-        "spread": spread_scores(facts.pod, fitting, view),
-        "pod affinity": affinity_scores(facts, fitting, view),
-        "least allocated": [least_allocated(facts, state) for state in fitting],
-        "balance": [balanced_allocation(facts, state) for state in fitting],
-        "images": [image_locality(facts.pod, state, view) for state in fitting],
+def prioritize_nodes(pod_info: PodInfo, feasible: Sequence[NodeInfo], cache: SchedulerCache) -> list[int]:
+    """The weighted score of each feasible node, in order."""
+    plugin_scores: Mapping[str, Sequence[int]] = {
+        "taints": _scaled([_repelling_taints(pod_info.pod, node_info) for node_info in feasible], is_reversed=True),
+        "node affinity": _scaled([_node_preference(pod_info.pod, node_info) for node_info in feasible]),
+        "spread": spread_scores(pod_info.pod, feasible, cache),
+        "pod affinity": affinity_scores(pod_info, feasible, cache),
+        "least allocated": [least_allocated(pod_info, node_info) for node_info in feasible],
+        "balance": [balanced_allocation(pod_info, node_info) for node_info in feasible],
+        "images": [image_locality(pod_info.pod, node_info, cache) for node_info in feasible],
     }
-    return [sum(WEIGHTS[name] * scores[index] for name, scores in views.items()) for index in range(len(fitting))]
+    return [
+        sum(WEIGHTS[name] * scores[index] for name, scores in plugin_scores.items()) for index in range(len(feasible))
+    ]
 
 
-def select_host(facts: PodInfo, fitting: Sequence[NodeInfo], view: SchedulerCache) -> str:
-    """The name of the best node. Among equals the one with fewest pods, then by name: upstream throws dice."""
-    if len(fitting) == 1:
-        return fitting[0].name
-    scores = prioritize_nodes(facts, fitting, view)
-    _, _, name = min((-score, len(state.pods), state.name) for score, state in zip(scores, fitting, strict=True))
+def select_host(pod_info: PodInfo, feasible: Sequence[NodeInfo], cache: SchedulerCache) -> str:
+    """The name of the best node; on a tie the one with the fewest pods, then by name (upstream: at random)."""
+    if len(feasible) == 1:
+        return feasible[0].name
+    scores = prioritize_nodes(pod_info, feasible, cache)
+    _, _, name = min(
+        (-score, len(node_info.pods), node_info.name) for score, node_info in zip(scores, feasible, strict=True)
+    )
     return name
 
 
-def least_allocated(facts: PodInfo, state: NodeInfo) -> int:
-    """How much of the node would be left."""
+def least_allocated(pod_info: PodInfo, node_info: NodeInfo) -> int:
+    """Scores the share of resources left free."""
     found = []
     for name in _COMPARED:
-        total = state.allocatable.get(name, 0)
-        used = state.usually_used[name] + facts.usual_requests.get(name, 0)
+        total = node_info.allocatable.get(name, 0)
+        used = node_info.non_zero_requested[name] + pod_info.non_zero_requests.get(name, 0)
         if total > 0:
             found.append(max(total - used, 0) * MAX_SCORE // total)
     return sum(found) // len(found) if found else 0
 
 
-def balanced_allocation(facts: PodInfo, state: NodeInfo) -> int:
-    """How alike the used shares of the resources would be; no matter for a pod that asks for nothing."""
-    if not any(facts.requests.get(name, 0) for name in _COMPARED):
+def balanced_allocation(pod_info: PodInfo, node_info: NodeInfo) -> int:
+    """Scores how evenly CPU and memory would be used; 0 for a pod without requests."""
+    if not any(pod_info.requests.get(name, 0) for name in _COMPARED):
         return 0
     shares = [
-        min((state.used[name] + facts.requests.get(name, 0)) / total, 1.0)
+        min((node_info.requested[name] + pod_info.requests.get(name, 0)) / total, 1.0)
         for name in _COMPARED
-        if (total := state.allocatable.get(name, 0)) > 0
+        if (total := node_info.allocatable.get(name, 0)) > 0
     ]
     deviation = abs(shares[0] - shares[1]) / 2 if len(shares) == len(_COMPARED) else 0.0
     return int((1 - deviation) * MAX_SCORE)
 
 
-def image_locality(pod: Pod, state: NodeInfo, view: SchedulerCache) -> int:
-    """How much need not be pulled; an image counts less if few nodes have it, lest they get all its pods."""
+def image_locality(pod: Pod, node_info: NodeInfo, cache: SchedulerCache) -> int:
+    """Scores the images already present, scaled by how many nodes have them, so that a single node does not get all
+    pods.
+    """
     containers = (*pod.spec.init_containers, *pod.spec.containers)
     names = (_with_tag(container.image) for container in containers)
     there = sum(
-        int(state.image_sizes[name] * (view.image_nodes[name] / len(view.nodes)))
+        int(node_info.image_sizes[name] * (cache.image_nodes[name] / len(cache.nodes)))
         for name in names
-        if name in state.image_sizes
+        if name in node_info.image_sizes
     )
     most = _LARGE_IMAGE * len(containers)
     return MAX_SCORE * (min(max(there, _SMALL_IMAGE), most) - _SMALL_IMAGE) // (most - _SMALL_IMAGE)
 
 
-def _repelling_taints(pod: Pod, state: NodeInfo) -> int:
-    taints = (taint for taint in state.node.spec.taints if taint.effect == "PreferNoSchedule")
+def _repelling_taints(pod: Pod, node_info: NodeInfo) -> int:
+    taints = (taint for taint in node_info.node.spec.taints if taint.effect == "PreferNoSchedule")
     return sum(not is_tolerated(taint, pod.spec.tolerations) for taint in taints)
 
 
-def _node_preference(pod: Pod, state: NodeInfo) -> int:
+def _node_preference(pod: Pod, node_info: NodeInfo) -> int:
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
-    wishes = affinity.preferred_during_scheduling_ignored_during_execution if affinity is not None else ()
-    return sum(wish.weight for wish in wishes if term_matches(wish.preference, state.node))
+    preferred_terms = affinity.preferred_during_scheduling_ignored_during_execution if affinity is not None else ()
+    return sum(term.weight for term in preferred_terms if term_matches(term.preference, node_info.node))
 
 
 def _scaled(values: Sequence[int], *, is_reversed: bool = False) -> list[int]:
-    """The values from 0 to 100, the highest being 100; reversed, the highest is 0."""
+    """Normalizes values to 0..100; if reversed, the highest value gives 0."""
     most = max(values, default=0)
     scaled = [MAX_SCORE * value // most if most else 0 for value in values]
     return [MAX_SCORE - value for value in scaled] if is_reversed else scaled
 
 
 def _with_tag(image: str) -> str:
-    """The name of an image as nodes list it."""
+    """The image name with its tag, as nodes list it."""
     return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"

@@ -16,7 +16,7 @@ from pykubelet.api.generated.meta import LabelSelector, ObjectMeta
 from pykubelet.client.indexer import ObjectIndex, PodIndex, key_of
 from pykubelet.controllers.framework.expectations import UidTrackingExpectations
 from pykubelet.controllers.framework.ownership import new_controller_ref
-from pykubelet.controllers.framework.work_queue import FEW, PAUSE_SECONDS_EACH, WorkQueue
+from pykubelet.controllers.framework.work_queue import BATCH_THRESHOLD, PAUSE_SECONDS_EACH, WorkQueue
 from pykubelet.controllers.replicaset.replica_set import ReplicaSetController
 from pykubelet.testing.fake_pod_control import FakePodControl
 from pykubelet.testing.memory_api import MemoryApi
@@ -26,15 +26,15 @@ from pykubelet.testing.virtual_time import VirtualClock, VirtualTimeLoop
 async def test_change_among_few_is_not_put_off() -> None:
     """A pause would be felt, and save nothing."""
     queue = WorkQueue()
-    queue.add_batched("a", FEW - 1)
-    queue.add_batched("b", FEW)
+    queue.add_batched("a", BATCH_THRESHOLD - 1)
+    queue.add_batched("b", BATCH_THRESHOLD)
     assert len(queue) == 1
     assert "b" in queue
 
 
 @settings(max_examples=30)
 @given(
-    size=st.integers(FEW, 5000),
+    size=st.integers(BATCH_THRESHOLD, 5000),
     gaps=st.lists(st.floats(0, 0.3), min_size=1, max_size=40),
 )
 def test_many_changes_are_few_syncs_and_none_is_forgotten(size: int, gaps: list[float]) -> None:

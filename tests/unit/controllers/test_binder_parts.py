@@ -62,7 +62,7 @@ def test_view_is_the_same_however_it_came_about(events: list[tuple[Pod, str]]) -
     for name, state in seen.nodes.items():
         other = anew.nodes[name]
         assert state.pods == other.pods
-        assert (+state.used, +state.usually_used) == (+other.used, +other.usually_used)
+        assert (+state.requested, +state.non_zero_requested) == (+other.requested, +other.non_zero_requested)
         for facts_ in state.pods.values():
             assert all(state.is_port_taken(taken) == other.is_port_taken(taken) for taken in facts_.ports)
 
@@ -178,13 +178,15 @@ async def test_parked_pods_come_back_when_something_helps_but_not_too_soon() -> 
         key = await pending.get()
         times[key].append(clock.monotonic())
         name = key.removeprefix("default/")
-        pending.park(pods[name], frozenset({ClusterEvent.POD_GONE} if name == "room" else {ClusterEvent.NODE}))
+        pending.add_unschedulable(
+            pods[name], frozenset({ClusterEvent.POD_REMOVED} if name == "room" else {ClusterEvent.NODE})
+        )
         pending.done(key)
         if name == "room":
-            pending.helped(ClusterEvent.POD_GONE)
+            pending.move_on_event(ClusterEvent.POD_REMOVED)
     assert times["default/room"] == [0, 1, 3, 7, 15]
     assert times["default/node"] == [0]
     async with asyncio.timeout(LONGEST_WAIT_SECONDS):
-        pending.forget("default/room")
+        pending.delete("default/room")
         assert await pending.get() == "default/node"
     assert clock.monotonic() == LONGEST_WAIT_SECONDS

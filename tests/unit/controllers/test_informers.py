@@ -42,8 +42,8 @@ async def test_changes_are_told_after_the_index_has_them_and_a_failing_listener_
     def fail(*_: object) -> None:
         raise ValueError("broken listener")
 
-    informers.tell(SECRETS, added=fail, updated=fail, deleted=fail)
-    informers.tell(SECRETS, added=heard.added, updated=heard.updated, deleted=heard.deleted)
+    informers.add_event_handler(SECRETS, added=fail, updated=fail, deleted=fail)
+    informers.add_event_handler(SECRETS, added=heard.added, updated=heard.updated, deleted=heard.deleted)
     api.put(schema.SECRETS, secret("a", "one"))
     ready = asyncio.Event()
     async with asyncio.TaskGroup() as group:
@@ -61,7 +61,7 @@ async def test_pods_are_found_by_owner_and_their_kind_is_listed_once() -> None:
     """Two controllers that look at pods share what is known of them."""
     informers, seen = Informers(client=MemoryApi(VirtualClock()), clock=VirtualClock()), list[Pod]()
     assert informers.pods is informers.pods
-    informers.tell(PODS, added=seen.append, updated=lambda _, new: seen.append(new), deleted=seen.append)
+    informers.add_event_handler(PODS, added=seen.append, updated=lambda _, new: seen.append(new), deleted=seen.append)
     ready = asyncio.Event()
     async with asyncio.TaskGroup() as group:
         task = start_supervised(group, "informers", lambda: informers.run(ready))

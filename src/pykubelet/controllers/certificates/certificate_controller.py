@@ -57,7 +57,7 @@ class CertificateRequestQueue:
 
     def listen(self, informers: Informers) -> None:
         """Hear of every change."""
-        informers.tell(
+        informers.add_event_handler(
             CERTIFICATE_SIGNING_REQUESTS,
             added=self._changed,
             updated=lambda _old, new: self._changed(new),

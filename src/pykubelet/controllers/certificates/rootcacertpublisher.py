@@ -55,10 +55,10 @@ class RootCaPublisher:
 
     def listen(self, informers: Informers) -> None:
         """Hear of every change of namespaces and config maps."""
-        informers.tell(
+        informers.add_event_handler(
             NAMESPACES, added=self.namespace_added, updated=self.namespace_updated, deleted=lambda _namespace: None
         )
-        informers.tell(
+        informers.add_event_handler(
             CONFIG_MAPS,
             added=lambda _found: None,
             updated=lambda _, new: self.map_changed(new),

@@ -78,8 +78,10 @@ class CronJobController:
 
     def listen(self, informers: Informers) -> None:
         """Have changes told; the indexes given to the constructor are those of the informers."""
-        informers.tell(CRON_JOBS, added=self.cron_changed, updated=self.cron_updated, deleted=self.cron_changed)
-        informers.tell(JOBS, added=self.job_changed, updated=self.job_updated, deleted=self.job_changed)
+        informers.add_event_handler(
+            CRON_JOBS, added=self.cron_changed, updated=self.cron_updated, deleted=self.cron_changed
+        )
+        informers.add_event_handler(JOBS, added=self.job_changed, updated=self.job_updated, deleted=self.job_changed)
 
     def cron_changed(self, cron: CronJob) -> None:
         """A cron job is new, or gone."""
@@ -94,7 +96,7 @@ class CronJobController:
             schedule = _schedule_of(new)
         except ScheduleError:
             message = f"unparseable schedule for cronjob: {new.spec.schedule}"
-            self._tell(new, WARNING, "UnParseableCronJobSchedule", message)
+            self._record_event(new, WARNING, "UnParseableCronJobSchedule", message)
             return
         self.queue.add_after(key_of(new), seconds_to_next(new, schedule, self._clock.now(), self._local))
 
@@ -148,19 +150,19 @@ class CronJobController:
         status = found.status
         for job in found.unexpected:
             message = f"Saw a job that the controller did not create or forgot: {job.metadata.name}"
-            self._tell(cron, WARNING, "UnexpectedJob", message)
+            self._record_event(cron, WARNING, "UnexpectedJob", message)
             if (start := is_made_by(cron, job)) is not None:
                 status = _with_job(status, job, start)
         for job in found.completed:
             message = f"Saw completed job: {job.metadata.name}, condition: {finished_type_of(job)}"
-            self._tell(cron, NORMAL, "SawCompletedJob", message)
+            self._record_event(cron, NORMAL, "SawCompletedJob", message)
         for reference in found.missing:
             try:
                 live = await self._client.get(JOBS, reference.name, namespace=reference.namespace)
             except NotFound:
                 live = None
             if live is None or live.metadata.uid != reference.uid:
-                self._tell(cron, NORMAL, "MissingJob", f"Active job went missing: {reference.name}")
+                self._record_event(cron, NORMAL, "MissingJob", f"Active job went missing: {reference.name}")
                 status = without_active(status, [reference.uid])
         return status
 
@@ -173,11 +175,11 @@ class CronJobController:
         try:
             found = schedule_state(current, schedule, now, self._local)
         except NeverDueError as error:
-            self._tell(cron, WARNING, "InvalidSchedule", f"invalid schedule: {cron.spec.schedule} : {error}")
+            self._record_event(cron, WARNING, "InvalidSchedule", f"invalid schedule: {cron.spec.schedule} : {error}")
             return _CronJobSync(status)
         if found.start is not None:
             if found.missed > MANY_MISSED:
-                self._tell(cron, WARNING, "TooManyMissedTimes", _MANY_MISSED)
+                self._record_event(cron, WARNING, "TooManyMissedTimes", _MANY_MISSED)
             turn = await self._start_at(current, found.start)
             if turn.error is not None:
                 return turn
@@ -190,25 +192,25 @@ class CronJobController:
         spec = cron.spec
         if spec.time_zone is not None and time_zone(spec.time_zone) is None:
             message = f"invalid timeZone: {go_quote(spec.time_zone)}: unknown time zone {spec.time_zone}"
-            self._tell(cron, WARNING, "UnknownTimeZone", message)
+            self._record_event(cron, WARNING, "UnknownTimeZone", message)
             return None
         if spec.suspend:
             return None
         if "TZ" in spec.schedule:
             used = f"CRON_TZ or TZ used in schedule {go_quote(spec.schedule)} is not officially supported"
-            self._tell(cron, WARNING, "UnsupportedSchedule", f"{used}, {_ZONE_ADVICE}")
+            self._record_event(cron, WARNING, "UnsupportedSchedule", f"{used}, {_ZONE_ADVICE}")
         try:
             return _schedule_of(cron)
         except ScheduleError as error:
             message = f"unparseable schedule: {go_quote(spec.schedule)} : {error}"
-            self._tell(cron, WARNING, "UnparseableSchedule", message)
+            self._record_event(cron, WARNING, "UnparseableSchedule", message)
             return None
 
     async def _start_at(self, cron: CronJob, start: datetime) -> _CronJobSync:
         verdict, status = decide_start(cron, start), cron.status
         if verdict is StartDecision.FORBIDDEN:
             message = "Not starting job because prior execution is running and concurrency policy is Forbid"
-            self._tell(cron, NORMAL, "JobAlreadyActive", message)
+            self._record_event(cron, NORMAL, "JobAlreadyActive", message)
         if verdict is not StartDecision.NOW:
             return _CronJobSync(status)
         if cron.spec.concurrency_policy == "Replace":
@@ -227,7 +229,7 @@ class CronJobController:
         try:
             job = await self._client.get(JOBS, name, namespace=namespace)
         except ApiError as error:
-            self._tell(cron, WARNING, "FailedGet", f"Get job: {error}")
+            self._record_event(cron, WARNING, "FailedGet", f"Get job: {error}")
             return error
         return await self._delete(cron, job)
 
@@ -244,9 +246,9 @@ class CronJobController:
             return found if manager is not None and manager.uid == cron.metadata.uid else None
         except ApiError as error:
             if not error.has_cause(NAMESPACE_TERMINATING):
-                self._tell(cron, WARNING, "FailedCreate", f"Error creating job: {error}")
+                self._record_event(cron, WARNING, "FailedCreate", f"Error creating job: {error}")
             raise
-        self._tell(cron, NORMAL, "SuccessfulCreate", f"Created job {job.metadata.name}")
+        self._record_event(cron, NORMAL, "SuccessfulCreate", f"Created job {job.metadata.name}")
         return job
 
     async def _delete(self, cron: CronJob, job: Job) -> Exception | None:
@@ -256,12 +258,12 @@ class CronJobController:
         try:
             await self._client.delete(JOBS, meta.name, namespace=meta.namespace, options=options)
         except ApiError as error:
-            self._tell(cron, WARNING, "FailedDelete", f"Deleted job: {error}")
+            self._record_event(cron, WARNING, "FailedDelete", f"Deleted job: {error}")
             return error
-        self._tell(cron, NORMAL, "SuccessfulDelete", f"Deleted job {meta.name}")
+        self._record_event(cron, NORMAL, "SuccessfulDelete", f"Deleted job {meta.name}")
         return None
 
-    def _tell(self, cron: CronJob, event_type: str, reason: str, message: str) -> None:
+    def _record_event(self, cron: CronJob, event_type: str, reason: str, message: str) -> None:
         self._recorder.event(reference_to(cron), event_type, reason, message)
 
 

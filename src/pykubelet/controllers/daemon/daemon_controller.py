@@ -56,10 +56,12 @@ class DaemonSetEventHandlers:
 
     def listen(self, informers: Informers) -> None:
         """Hear of every change of sets, pods, nodes and revisions."""
-        informers.tell(DAEMON_SETS, added=self.set_added, updated=self.set_updated, deleted=self.set_deleted)
-        informers.tell(PODS, added=self.pod_added, updated=self.pod_updated, deleted=self.pod_deleted)
-        informers.tell(NODES, added=self.node_added, updated=self.node_updated, deleted=self.node_deleted)
-        informers.tell(
+        informers.add_event_handler(
+            DAEMON_SETS, added=self.set_added, updated=self.set_updated, deleted=self.set_deleted
+        )
+        informers.add_event_handler(PODS, added=self.pod_added, updated=self.pod_updated, deleted=self.pod_deleted)
+        informers.add_event_handler(NODES, added=self.node_added, updated=self.node_updated, deleted=self.node_deleted)
+        informers.add_event_handler(
             CONTROLLER_REVISIONS,
             added=self.revision_added,
             updated=self.revision_updated,
@@ -86,7 +88,7 @@ class DaemonSetEventHandlers:
         if pod.metadata.deletion_timestamp is not None:
             self.pod_deleted(pod)
         elif controller_of(pod) is None:
-            self._wake_selecting(pod)
+            self._enqueue_selecting(pod)
         elif daemon_set := self._manager(pod):
             self._expectations.creation_observed(key_of(daemon_set))
             self._queue.add(key_of(daemon_set))
@@ -98,7 +100,7 @@ class DaemonSetEventHandlers:
         if new.metadata.deletion_timestamp is not None:
             self.pod_deleted(new)
             return
-        self._wake_changed(old, new)
+        self._enqueue_changed(old, new)
         daemon_set = self._manager(new)
         if daemon_set is None or daemon_set.spec.min_ready_seconds <= 0:
             return
@@ -133,33 +135,33 @@ class DaemonSetEventHandlers:
     def revision_added(self, revision: ControllerRevision) -> None:
         """A revision is new; nobody waits for those that sets have made."""
         if controller_of(revision) is None:
-            self._wake_selecting(revision)
+            self._enqueue_selecting(revision)
 
     def revision_updated(self, old: ControllerRevision, new: ControllerRevision) -> None:
         """A revision has changed."""
         if old.metadata.resource_version != new.metadata.resource_version:
-            self._wake_changed(old, new)
+            self._enqueue_changed(old, new)
 
     def revision_deleted(self, revision: ControllerRevision) -> None:
         """A revision is gone; the present one is made again."""
         if daemon_set := self._manager(revision):
             self._queue.add(key_of(daemon_set))
 
-    def _wake_changed(self, old: ApiObject, new: ApiObject) -> None:
+    def _enqueue_changed(self, old: ApiObject, new: ApiObject) -> None:
         """Wake who manages the object and who did, or who may adopt it now."""
         manager_changed = controller_of(old) != controller_of(new)
         if manager_changed and (former := self._manager(old)):
             self._queue.add(key_of(former))
         if controller_of(new) is None:
             if manager_changed or old.metadata.labels != new.metadata.labels:
-                self._wake_selecting(new)
+                self._enqueue_selecting(new)
         elif daemon_set := self._manager(new):
             self._queue.add(key_of(daemon_set))
 
     def _manager(self, obj: ApiObject) -> DaemonSet | None:
         return self._sets.resolve(obj.metadata.namespace, controller_of(obj))
 
-    def _wake_selecting(self, orphan: ApiObject) -> None:
+    def _enqueue_selecting(self, orphan: ApiObject) -> None:
         """An orphan may be adopted by any set that selects it."""
         for daemon_set in self._sets.selecting(orphan, lambda one: one.spec.selector):
             self._queue.add(key_of(daemon_set))

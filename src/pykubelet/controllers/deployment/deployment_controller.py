@@ -1,15 +1,11 @@
-"""One sync of one Deployment: decide the next step, take it, report.
+"""The Deployment controller: rolls out revisions of a workload as ReplicaSets.
 
-In: a Deployment, its replica sets and their pods as the controller knows them. Out: sets created, sized and deleted, and
-the Deployment's status. Every write carries the version it was decided on, so that a decision on what is no longer true
-is refused, and the next sync decides anew.
-Upstream: pkg/controller/deployment/{sync,rolling,recreate,progress}.go.
+Event handlers enqueue keys; `DeploymentController.sync` claims the ReplicaSets and hands over to `DeploymentSync`,
+which decides the next step, takes it and writes the status. Each write carries the resource version it was decided on:
+a decision on stale data is rejected, and the next sync decides again.
 
-The Deployment controller: rolls out versions of a workload as replica sets.
-
-In: changes of Deployments, replica sets and pods, told after the indexes have been brought up to date. Out: what a
-DeploymentSync writes.
-Upstream: pkg/controller/deployment/deployment_controller.go.
+Upstream: pkg/controller/deployment/deployment_controller.go, pkg/controller/deployment/sync.go,
+pkg/controller/deployment/recreate.go
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,8 +26,11 @@ from pykubelet.client.indexer import ObjectIndex, PodIndex, controller_of, key_o
 from pykubelet.client.informers import Informers
 from pykubelet.client.interface import Client, PatchType
 from pykubelet.client.recorder import NORMAL, WARNING, EventRecorder, reference_to
-from pykubelet.controllers.deployment import progress as conditions
 from pykubelet.controllers.deployment.progress import (
+    PROGRESSING,
+    SET_CREATE_ERROR,
+    SET_CREATED,
+    SET_FOUND,
     deadline_seconds,
     deployment_condition,
     is_complete,
@@ -40,6 +39,7 @@ from pykubelet.controllers.deployment.progress import (
     rollout_status,
     seconds_to_deadline,
     with_condition,
+    with_pause,
 )
 from pykubelet.controllers.deployment.replica_sets import (
     RECREATE,
@@ -71,11 +71,171 @@ from pykubelet.controllers.framework.pod_control import NAMESPACE_TERMINATING
 from pykubelet.controllers.framework.work_queue import WorkQueue
 from pykubelet.controllers.replicaset.replica_set import wanted_replicas
 
+log = get_logger(__name__)
 SCALING = "ScalingReplicaSet"
 
 
+class DeploymentController:
+    """Syncs Deployments by key. Event handlers only enqueue; `sync` acts."""
+
+    def __init__(
+        self,
+        *,
+        client: Client,
+        recorder: EventRecorder,
+        clock: Clock,
+        deployments: ObjectIndex[Deployment],
+        sets: ObjectIndex[ReplicaSet],
+        pods: PodIndex,
+    ) -> None:
+        self._client, self._recorder, self._clock = client, recorder, clock
+        self._deployments, self._sets, self._pods = deployments, sets, pods
+        self.queue = WorkQueue()
+
+    def listen(self, informers: Informers) -> None:
+        """Subscribes to changes of Deployments and ReplicaSets, and to deletions of pods."""
+        informers.add_event_handler(
+            DEPLOYMENTS,
+            added=self.deployment_added,
+            updated=self.deployment_updated,
+            deleted=self.deployment_deleted,
+        )
+        informers.add_event_handler(
+            REPLICA_SETS, added=self.set_added, updated=self.set_updated, deleted=self.set_deleted
+        )
+        informers.add_event_handler(
+            PODS, added=lambda _: None, updated=lambda _old, _new: None, deleted=self.pod_deleted
+        )
+
+    def deployment_added(self, deployment: Deployment) -> None:
+        """Enqueues the Deployment."""
+        self.queue.add(key_of(deployment))
+
+    def deployment_updated(self, _old: Deployment, new: Deployment) -> None:
+        """Enqueues the Deployment."""
+        self.queue.add(key_of(new))
+
+    def deployment_deleted(self, deployment: Deployment) -> None:
+        """Enqueues the Deployment."""
+        self.queue.add(key_of(deployment))
+
+    def set_added(self, replica_set: ReplicaSet) -> None:
+        """Enqueues the set's owner or, for an orphan, every Deployment that selects it."""
+        if replica_set.metadata.deletion_timestamp is not None:
+            self.set_deleted(replica_set)
+        elif controller_of(replica_set) is None:
+            self._enqueue_selecting(replica_set)
+        else:
+            self._enqueue_owner(replica_set)
+
+    def set_updated(self, old: ReplicaSet, new: ReplicaSet) -> None:
+        """Enqueues the set's owner and its former one or, for an orphan, every Deployment that selects it."""
+        if old.metadata.resource_version == new.metadata.resource_version:
+            return
+        manager_changed = controller_of(old) != controller_of(new)
+        if manager_changed:
+            self._enqueue_owner(old)
+        if controller_of(new) is not None:
+            self._enqueue_owner(new)
+        elif manager_changed or old.metadata.labels != new.metadata.labels:
+            self._enqueue_selecting(new)
+
+    def set_deleted(self, replica_set: ReplicaSet) -> None:
+        """Enqueues the owner of a set that is gone or being deleted."""
+        self._enqueue_owner(replica_set)
+
+    def pod_deleted(self, pod: Pod) -> None:
+        """Enqueues the pod's Deployment if its strategy is Recreate.
+
+        It waits for the last old pod to go, which no change of a ReplicaSet reports.
+        """
+        replica_set = self._sets.resolve(pod.metadata.namespace, controller_of(pod))
+        deployment = self._manager(replica_set) if replica_set is not None else None
+        if deployment is not None and deployment.spec.strategy.type == RECREATE:
+            self.queue.add(key_of(deployment))
+
+    async def process_next(self) -> None:
+        """Syncs the next key of the queue; failed keys are retried with backoff."""
+        await self.queue.process_next(self.sync)
+
+    async def sync(self, key: str) -> None:
+        """Takes the next step of one Deployment.
+
+        Raises what went wrong, so that the key is retried. Never runs concurrently for one key.
+        """
+        deployment = self._deployments.get(key)
+        if deployment is None:
+            return
+        try:
+            seconds = await self._sync(deployment)
+        except ApiError as error:
+            # In a terminating namespace nothing can be created, and nothing needs to be.
+            if not error.has_cause(NAMESPACE_TERMINATING):
+                raise
+        else:
+            if seconds is not None:
+                self.queue.add_after(key, seconds)
+
+    async def _sync(self, deployment: Deployment) -> float | None:
+        if deployment.spec.selector == LabelSelector():
+            await self._reject_empty_selector(deployment)
+            return None
+        try:
+            sets = await self._claim(deployment)
+        except SelectorError as error:
+            log.warning("deployment has an invalid selector", deployment=key_of(deployment), cause=str(error))
+            return None
+        work = DeploymentSync(
+            client=self._client,
+            recorder=self._recorder,
+            clock=self._clock,
+            pods=self._pods,
+            deployment=deployment,
+            sets=sets,
+        )
+        return await work.run()
+
+    async def _claim(self, deployment: Deployment) -> tuple[ReplicaSet, ...]:
+        """Adopts the ReplicaSets the Deployment selects and releases those it no longer does; returns those it has."""
+        namespace = deployment.metadata.namespace
+
+        async def patch(namespace: str, name: str, body: Document) -> None:
+            await self._client.patch(REPLICA_SETS, name, body, namespace=namespace)
+
+        ownership = ControllerRefManager[ReplicaSet](
+            patch=patch,
+            owner=deployment,
+            selector=selector_from_object(deployment.spec.selector),
+            can_adopt=may_adopt(self._client, DEPLOYMENTS, deployment),
+        )
+        known = (*self._sets.managed_by(deployment.metadata.uid), *self._sets.orphans(namespace))
+        claimed, error = await ownership.claim(known)
+        if error is not None:
+            raise error
+        return claimed
+
+    async def _reject_empty_selector(self, deployment: Deployment) -> None:
+        text = "This deployment is selecting all pods. A non-empty selector is required."
+        self._recorder.event(reference_to(deployment), WARNING, "SelectingAll", text)
+        if deployment.status.observed_generation < deployment.metadata.generation:
+            status = {"observedGeneration": deployment.metadata.generation}
+            await patch_status(self._client, DEPLOYMENTS, deployment, status)
+
+    def _manager(self, replica_set: ReplicaSet) -> Deployment | None:
+        return self._deployments.resolve(replica_set.metadata.namespace, controller_of(replica_set))
+
+    def _enqueue_owner(self, replica_set: ReplicaSet) -> None:
+        if deployment := self._manager(replica_set):
+            self.queue.add(key_of(deployment))
+
+    def _enqueue_selecting(self, replica_set: ReplicaSet) -> None:
+        """Enqueues every Deployment that may adopt an orphan."""
+        for deployment in self._deployments.selecting(replica_set, lambda one: one.spec.selector):
+            self.queue.add(key_of(deployment))
+
+
 class DeploymentSync:
-    """A Deployment with its sets, which follow what is written. For one sync; make a new one for the next."""
+    """One sync of one Deployment and its ReplicaSets, updated as they are written. Create a new one for each sync."""
 
     def __init__(
         self,
@@ -94,14 +254,14 @@ class DeploymentSync:
         self._new_name = "" if new is None else new.metadata.name
 
     async def run(self) -> float | None:
-        """Take the next step; after how many seconds to look again, whatever happens, if that is needed.
+        """Takes the next step; returns the seconds after which to sync again regardless of changes, if any.
 
-        Raises ApiError if something could not be written; all of it is to be done again then.
+        Raises ApiError if a write fails; the whole sync is then repeated.
         """
         if self._deployment.metadata.deletion_timestamp is not None:
-            await self._write(pod_counts(self._deployment, self._new, self._old, self._clock.now()))
+            await self._update_status(pod_counts(self._deployment, self._new, self._old, self._clock.now()))
             return None
-        await self._write(conditions.with_pause(self._deployment, self._clock.now()))
+        await self._update_status(with_pause(self._deployment, self._clock.now()))
         await self._update_new_set()
         spec = self._deployment.spec
         if spec.paused or is_scaling_event(self._deployment, self._sets.values()):
@@ -110,11 +270,11 @@ class DeploymentSync:
         if spec.strategy.type == RECREATE:
             await self._recreate()
         elif spec.strategy.type == ROLLING_UPDATE:
-            await self._roll()
+            await self._rolling_update()
         else:
             raise ValueError(f"unexpected deployment strategy type: {spec.strategy.type}")
-        if await self._write(rollout_status(self._deployment, self._new, self._old, self._clock.now())):
-            # The change is heard of, and then it is asked again how long to wait.
+        if await self._update_status(rollout_status(self._deployment, self._new, self._old, self._clock.now())):
+            # The informer reports this change, and the sync after that decides how long to wait.
             return None
         return seconds_to_deadline(self._deployment, self._clock.now())
 
@@ -127,40 +287,40 @@ class DeploymentSync:
         return tuple(one for name, one in self._sets.items() if name != self._new_name)
 
     async def _scale(self) -> None:
-        """Follow a change of size, and no other; a paused Deployment does this too."""
-        await self._resize(scale_plan(self._deployment, self._new, self._old))
+        """Follows a change of `spec.replicas` only; paused Deployments do this too."""
+        await self._scale_sets(scale_plan(self._deployment, self._new, self._old))
         if self._deployment.spec.paused:
-            await self._forget(replica_sets_to_clean_up(self._deployment, self._old))
-        await self._write(pod_counts(self._deployment, self._new, self._old, self._clock.now()))
+            await self._clean_up(replica_sets_to_clean_up(self._deployment, self._old))
+        await self._update_status(pod_counts(self._deployment, self._new, self._old, self._clock.now()))
 
-    async def _roll(self) -> None:
+    async def _rolling_update(self) -> None:
         new = self._new or await self._create_new_set()
         await self._advance(rolling_plan(self._deployment, new, self._old))
 
     async def _recreate(self) -> None:
         steps = recreate_plan(self._old)
         if steps:
-            await self._resize(steps)
+            await self._scale_sets(steps)
         elif not self._has_old_pods():
             new = self._new or await self._create_new_set()
             size = grown_size(self._deployment, wanted_replicas(new), ())
             await self._advance((ReplicaSetScale(new.metadata.name, size),) if size != wanted_replicas(new) else ())
 
     async def _advance(self, steps: Sequence[ReplicaSetScale]) -> None:
-        """Take the steps or, once there are none left, forget versions nobody will go back to."""
-        await self._resize(steps)
+        """Scales the sets or, when there is nothing left to scale, cleans up old revisions."""
+        await self._scale_sets(steps)
         if not steps and is_complete(self._deployment, self._deployment.status):
-            await self._forget(replica_sets_to_clean_up(self._deployment, self._old))
+            await self._clean_up(replica_sets_to_clean_up(self._deployment, self._old))
 
     def _has_old_pods(self) -> bool:
-        """Whether some pod of an old version may still run, also one that is being deleted."""
+        """Whether a pod of an old revision may still run, including one that is being deleted."""
         return any(
             one.status.replicas > 0 or any(not is_terminal(pod.status.phase) for pod in self._pods.of_owner(one))
             for one in self._old
         )
 
     async def _update_new_set(self) -> None:
-        """Have the set of the present template know its revision, and the Deployment too."""
+        """Sets the revision on the ReplicaSet of the current template, and on the Deployment."""
         new = self._new
         if new is None:
             return
@@ -171,17 +331,14 @@ class DeploymentSync:
         if changed or min_ready != new.spec.min_ready_seconds:
             await self._patch_set(new, {"annotations": changed}, {"minReadySeconds": min_ready})
         status = self._deployment.status
-        if (
-            deadline_seconds(self._deployment) is not None
-            and deployment_condition(status, conditions.PROGRESSING) is None
-        ):
+        if deadline_seconds(self._deployment) is not None and deployment_condition(status, PROGRESSING) is None:
             message = f'Found new replica set "{new.metadata.name}"'
-            found = progressing_condition("True", conditions.SET_FOUND, message, self._clock.now())
+            found = progressing_condition("True", SET_FOUND, message, self._clock.now())
             status = with_condition(status, found)
-        await self._write(status, revision=wanted.get(REVISION, ""))
+        await self._update_status(status, revision=wanted.get(REVISION, ""))
 
     async def _create_new_set(self) -> ReplicaSet:
-        """Make the set of the present template."""
+        """Creates the ReplicaSet of the current template."""
         deployment = self._deployment
         revision = next_revision(self._old)
         annotations = version_annotations(deployment, {}, revision) | size_annotations(deployment)
@@ -190,25 +347,28 @@ class DeploymentSync:
         try:
             made = await self._client.create(REPLICA_SETS, body, namespace=deployment.metadata.namespace)
         except AlreadyExists:
-            made = await self._take_namesake(body)
+            made = await self._resolve_name_collision(body)
         except ApiError as error:
             await self._report_failure(body.metadata.name, error)
             raise
         else:
             if wanted_replicas(made) > 0:
                 text = f"Scaled up replica set {made.metadata.name} from 0 to {wanted_replicas(made)}"
-                self._tell(NORMAL, SCALING, text)
+                self._record_event(NORMAL, SCALING, text)
             if deadline_seconds(deployment) is not None:
                 message = f'Created new replica set "{made.metadata.name}"'
-                created = progressing_condition("True", conditions.SET_CREATED, message, self._clock.now())
+                created = progressing_condition("True", SET_CREATED, message, self._clock.now())
                 status = with_condition(status, created)
         self._new_name = made.metadata.name
         self._sets[self._new_name] = made
-        await self._write(status, revision=str(revision))
+        await self._update_status(status, revision=str(revision))
         return made
 
-    async def _take_namesake(self, body: ReplicaSet) -> ReplicaSet:
-        """The set that has the name already, if it is what was to be made; otherwise the next one is called otherwise."""
+    async def _resolve_name_collision(self, body: ReplicaSet) -> ReplicaSet:
+        """Returns the existing set of that name if it has our template.
+
+        Otherwise increments the collision count, which changes the next name, and raises AlreadyExists.
+        """
         deployment = self._deployment
         found = await self._client.get(REPLICA_SETS, body.metadata.name, namespace=body.metadata.namespace)
         manager = controller_of(found)
@@ -224,15 +384,15 @@ class DeploymentSync:
         if error.has_cause(NAMESPACE_TERMINATING):
             return
         message = f'Failed to create new replica set "{name}": {error}'
-        self._tell(WARNING, conditions.SET_CREATE_ERROR, message)
+        self._record_event(WARNING, SET_CREATE_ERROR, message)
         if deadline_seconds(self._deployment) is not None:
-            failed = progressing_condition("False", conditions.SET_CREATE_ERROR, message, self._clock.now())
-            # What matters is the failure itself, which is raised.
+            failed = progressing_condition("False", SET_CREATE_ERROR, message, self._clock.now())
+            # The caller raises the failure itself; this status is informative only.
             with suppress(ApiError):
-                await self._write(with_condition(self._deployment.status, failed))
+                await self._update_status(with_condition(self._deployment.status, failed))
 
-    async def _resize(self, steps: Iterable[ReplicaSetScale]) -> None:
-        """Write sizes, and with them what the sets are to know of the Deployment's."""
+    async def _scale_sets(self, steps: Iterable[ReplicaSetScale]) -> None:
+        """Writes the sizes, and the size annotations of the Deployment."""
         annotations = size_annotations(self._deployment)
         for name, replicas in steps:
             present = self._sets[name]
@@ -242,9 +402,9 @@ class DeploymentSync:
             await self._patch_set(present, {"annotations": annotations}, {"replicas": replicas})
             if before != replicas:
                 word = "up" if before < replicas else "down"
-                self._tell(NORMAL, SCALING, f"Scaled {word} replica set {name} from {before} to {replicas}")
+                self._record_event(NORMAL, SCALING, f"Scaled {word} replica set {name} from {before} to {replicas}")
 
-    async def _forget(self, sets: Iterable[ReplicaSet]) -> None:
+    async def _clean_up(self, sets: Iterable[ReplicaSet]) -> None:
         for one in sets:
             meta = one.metadata
             options = DeleteOptions(preconditions=Preconditions(uid=meta.uid, resource_version=meta.resource_version))
@@ -263,8 +423,8 @@ class DeploymentSync:
         )
         self._sets[meta.name] = patched
 
-    async def _write(self, status: DeploymentStatus, *, revision: str = "") -> bool:
-        """Write the status, and perhaps the revision, if that says something new; whether it did."""
+    async def _update_status(self, status: DeploymentStatus, *, revision: str = "") -> bool:
+        """Writes the status, and optionally the revision, if something has changed; returns whether it has."""
         present = self._deployment
         is_same_revision = not revision or present.metadata.annotations.get(REVISION) == revision
         if status == present.status and is_same_revision:
@@ -275,160 +435,5 @@ class DeploymentSync:
         )
         return True
 
-    def _tell(self, event_type: str, reason: str, message: str) -> None:
+    def _record_event(self, event_type: str, reason: str, message: str) -> None:
         self._recorder.event(reference_to(self._deployment), event_type, reason, message)
-
-
-log = get_logger(__name__)
-
-
-class DeploymentController:
-    """Syncs Deployments by key. Events only put keys into `queue`; `sync` acts."""
-
-    def __init__(
-        self,
-        *,
-        client: Client,
-        recorder: EventRecorder,
-        clock: Clock,
-        deployments: ObjectIndex[Deployment],
-        sets: ObjectIndex[ReplicaSet],
-        pods: PodIndex,
-    ) -> None:
-        self._client, self._recorder, self._clock = client, recorder, clock
-        self._deployments, self._sets, self._pods = deployments, sets, pods
-        self.queue = WorkQueue()
-
-    def listen(self, informers: Informers) -> None:
-        """Hear of every change of Deployments and sets, and of the end of pods."""
-        informers.tell(
-            DEPLOYMENTS,
-            added=self.deployment_added,
-            updated=self.deployment_updated,
-            deleted=self.deployment_deleted,
-        )
-        informers.tell(REPLICA_SETS, added=self.set_added, updated=self.set_updated, deleted=self.set_deleted)
-        informers.tell(PODS, added=lambda _: None, updated=lambda _old, _new: None, deleted=self.pod_deleted)
-
-    def deployment_added(self, deployment: Deployment) -> None:
-        """A Deployment is new."""
-        self.queue.add(key_of(deployment))
-
-    def deployment_updated(self, _old: Deployment, new: Deployment) -> None:
-        """A Deployment has changed, or another one has taken its name."""
-        self.queue.add(key_of(new))
-
-    def deployment_deleted(self, deployment: Deployment) -> None:
-        """A Deployment is gone."""
-        self.queue.add(key_of(deployment))
-
-    def set_added(self, replica_set: ReplicaSet) -> None:
-        """A set is new to us."""
-        if replica_set.metadata.deletion_timestamp is not None:
-            self.set_deleted(replica_set)
-        elif controller_of(replica_set) is None:
-            self._wake_selecting(replica_set)
-        else:
-            self._wake_manager(replica_set)
-
-    def set_updated(self, old: ReplicaSet, new: ReplicaSet) -> None:
-        """A set has changed."""
-        if old.metadata.resource_version == new.metadata.resource_version:
-            return
-        manager_changed = controller_of(old) != controller_of(new)
-        if manager_changed:
-            self._wake_manager(old)
-        if controller_of(new) is not None:
-            self._wake_manager(new)
-        elif manager_changed or old.metadata.labels != new.metadata.labels:
-            self._wake_selecting(new)
-
-    def set_deleted(self, replica_set: ReplicaSet) -> None:
-        """A set is gone or being deleted; nobody waits for the end of an orphan."""
-        self._wake_manager(replica_set)
-
-    def pod_deleted(self, pod: Pod) -> None:
-        """A pod is gone. Recreating waits for the last one, for which no set has anything to tell any more."""
-        replica_set = self._sets.resolve(pod.metadata.namespace, controller_of(pod))
-        deployment = self._manager(replica_set) if replica_set is not None else None
-        if deployment is not None and deployment.spec.strategy.type == RECREATE:
-            self.queue.add(key_of(deployment))
-
-    async def process_next(self) -> None:
-        """Sync the next key of the queue; a failure puts it back, later."""
-        await self.queue.process_next(self.sync)
-
-    async def sync(self, key: str) -> None:
-        """Take the next step with one Deployment.
-
-        Raises what went wrong; the key is to be synced again then. Never twice at once for one key.
-        """
-        deployment = self._deployments.get(key)
-        if deployment is None:
-            return
-        try:
-            seconds = await self._sync(deployment)
-        except ApiError as error:
-            # Nothing can be made in a namespace that goes away, and nothing needs to be.
-            if not error.has_cause(NAMESPACE_TERMINATING):
-                raise
-        else:
-            if seconds is not None:
-                self.queue.add_after(key, seconds)
-
-    async def _sync(self, deployment: Deployment) -> float | None:
-        if deployment.spec.selector == LabelSelector():
-            await self._refuse_all(deployment)
-            return None
-        try:
-            sets = await self._claim(deployment)
-        except SelectorError as error:
-            log.warning("deployment has no valid selector", deployment=key_of(deployment), cause=str(error))
-            return None
-        work = DeploymentSync(
-            client=self._client,
-            recorder=self._recorder,
-            clock=self._clock,
-            pods=self._pods,
-            deployment=deployment,
-            sets=sets,
-        )
-        return await work.run()
-
-    async def _claim(self, deployment: Deployment) -> tuple[ReplicaSet, ...]:
-        """Adopt sets that the Deployment selects, release those it no longer does; the ones it has then."""
-        namespace = deployment.metadata.namespace
-
-        async def patch(namespace: str, name: str, body: Document) -> None:
-            await self._client.patch(REPLICA_SETS, name, body, namespace=namespace)
-
-        ownership = ControllerRefManager[ReplicaSet](
-            patch=patch,
-            owner=deployment,
-            selector=selector_from_object(deployment.spec.selector),
-            can_adopt=may_adopt(self._client, DEPLOYMENTS, deployment),
-        )
-        known = (*self._sets.managed_by(deployment.metadata.uid), *self._sets.orphans(namespace))
-        claimed, error = await ownership.claim(known)
-        if error is not None:
-            raise error
-        return claimed
-
-    async def _refuse_all(self, deployment: Deployment) -> None:
-        text = "This deployment is selecting all pods. A non-empty selector is required."
-        self._recorder.event(reference_to(deployment), WARNING, "SelectingAll", text)
-        if deployment.status.observed_generation < deployment.metadata.generation:
-            status = {"observedGeneration": deployment.metadata.generation}
-            await patch_status(self._client, DEPLOYMENTS, deployment, status)
-
-    def _manager(self, replica_set: ReplicaSet) -> Deployment | None:
-        return self._deployments.resolve(replica_set.metadata.namespace, controller_of(replica_set))
-
-    def _wake_manager(self, replica_set: ReplicaSet) -> None:
-        if deployment := self._manager(replica_set):
-            self.queue.add(key_of(deployment))
-
-    def _wake_selecting(self, replica_set: ReplicaSet) -> None:
-        """An orphan may be adopted by any Deployment that selects it."""
-        for deployment in self._deployments.selecting(replica_set, lambda one: one.spec.selector):
-            self.queue.add(key_of(deployment))

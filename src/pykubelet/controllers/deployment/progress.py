@@ -1,10 +1,9 @@
-"""What the status of a Deployment says: its pods, and how a rollout gets on.
+"""The status of a Deployment: pod counts, rollout progress and its conditions.
 
-Pure. Upstream: pkg/controller/deployment/{sync,progress}.go and util/deployment_util.go.
+Conditions are Available, Progressing and ReplicaFailure.
 
-The conditions of a Deployment: Available, Progressing, ReplicaFailure.
-
-Pure. Upstream: pkg/controller/deployment/{sync,progress}.go and util/deployment_util.go.
+Upstream: pkg/controller/deployment/progress.go, pkg/controller/deployment/sync.go,
+pkg/controller/deployment/util/deployment_util.go
 """
 
 from collections.abc import Sequence
@@ -21,7 +20,6 @@ from pykubelet.controllers.replicaset.replica_set import wanted_replicas
 AVAILABLE = "Available"
 PROGRESSING = "Progressing"
 REPLICA_FAILURE = "ReplicaFailure"
-
 SET_UPDATED = "ReplicaSetUpdated"
 SET_CREATE_ERROR = "ReplicaSetCreateError"
 SET_CREATED = "NewReplicaSetCreated"
@@ -34,23 +32,23 @@ _NO_DEADLINE = MAX_ID
 
 
 def deadline_seconds(deployment: Deployment) -> int | None:
-    """How long a rollout may go without progress; None if it may for ever."""
+    """The progress deadline; None if the rollout has none."""
     seconds = deployment.spec.progress_deadline_seconds
     return None if seconds == _NO_DEADLINE else seconds
 
 
 def deployment_condition(status: DeploymentStatus, kind: str) -> DeploymentCondition | None:
-    """The condition of this type."""
+    """The condition of this type, if present."""
     return next((one for one in status.conditions if one.type == kind), None)
 
 
 def progressing_condition(status: str, reason: str, message: str, now: datetime) -> DeploymentCondition:
-    """What is to be said of the progress, from now on."""
+    """A Progressing condition with its times set to now."""
     return new_deployment_condition(PROGRESSING, status, reason, message, now)
 
 
 def new_deployment_condition(kind: str, status: str, reason: str, message: str, now: datetime) -> DeploymentCondition:
-    """A condition that holds from now on."""
+    """A condition with its times set to now."""
     at = format_time(now)
     return DeploymentCondition(
         type=kind, status=status, reason=reason, message=message, last_update_time=at, last_transition_time=at
@@ -58,7 +56,7 @@ def new_deployment_condition(kind: str, status: str, reason: str, message: str, 
 
 
 def with_condition(status: DeploymentStatus, new: DeploymentCondition) -> DeploymentStatus:
-    """The status with a condition; one that says the same, with the same reason, stays as it is."""
+    """Sets a condition unless one with the same status and reason exists."""
     present = deployment_condition(status, new.type)
     if present is not None and (present.status, present.reason) == (new.status, new.reason):
         return status
@@ -66,7 +64,7 @@ def with_condition(status: DeploymentStatus, new: DeploymentCondition) -> Deploy
 
 
 def with_update(status: DeploymentStatus, new: DeploymentCondition) -> DeploymentStatus:
-    """The status with a condition in place of what was said before; its last transition is when its status changed."""
+    """Replaces a condition; its transition time changes only with its status."""
     present = deployment_condition(status, new.type)
     if present is not None and present.status == new.status:
         new = replace(new, last_transition_time=present.last_transition_time)
@@ -74,16 +72,19 @@ def with_update(status: DeploymentStatus, new: DeploymentCondition) -> Deploymen
 
 
 def without_condition(status: DeploymentStatus, kind: str) -> DeploymentStatus:
-    """The status without a condition."""
+    """Removes the condition of this type."""
     return replace(status, conditions=tuple(one for one in status.conditions if one.type != kind))
 
 
 def with_pause(deployment: Deployment, now: datetime) -> DeploymentStatus:
-    """The status after the Deployment was paused or resumed: no time counts against the deadline meanwhile."""
+    """Records pausing or resuming in the Progressing condition.
+
+    Time spent paused does not count towards the deadline.
+    """
     status = deployment.status
     present = deployment_condition(status, PROGRESSING)
     reason = present.reason if present is not None else ""
-    # That the deadline has passed stays said.
+    # An exceeded deadline stays recorded.
     if deadline_seconds(deployment) is None or reason == TIMED_OUT or deployment.spec.paused == (reason == PAUSED):
         return status
     if deployment.spec.paused:
@@ -94,7 +95,7 @@ def with_pause(deployment: Deployment, now: datetime) -> DeploymentStatus:
 def pod_counts(
     deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet], now: datetime
 ) -> DeploymentStatus:
-    """The status with the pods of all sets counted, as the sets count them; the rest stays."""
+    """The status with the pod counts summed over all sets, and the Available condition."""
     sets = [*old, *([new] if new is not None else [])]
     available = sum(one.status.available_replicas for one in sets)
     status = replace(
@@ -104,7 +105,7 @@ def pod_counts(
         updated_replicas=new.status.replicas if new is not None else 0,
         ready_replicas=sum(one.status.ready_replicas for one in sets),
         available_replicas=available,
-        # A set that shrinks may have more of them than it wants.
+        # A shrinking set may have more available pods than it wants.
         unavailable_replicas=max(sum(wanted_replicas(one) for one in sets) - available, 0),
     )
     if available >= min_available(deployment):
@@ -118,7 +119,7 @@ def pod_counts(
 def rollout_status(
     deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet], now: datetime
 ) -> DeploymentStatus:
-    """The status of a Deployment that is rolled out: its pods, its progress, and failures to make pods."""
+    """The status during a rollout: pod counts, progress, and failures to create pods."""
     status = _with_progress(deployment, pod_counts(deployment, new, old, now), new, now)
     failure = _failure(new, old)
     if failure is None:
@@ -127,18 +128,18 @@ def rollout_status(
 
 
 def is_complete(deployment: Deployment, status: DeploymentStatus) -> bool:
-    """Whether all wanted pods are there and available, all of the new version, and no others."""
+    """Whether all desired pods exist, are available and of the new revision, and no others exist."""
     counts = (status.updated_replicas, status.replicas, status.available_replicas)
     is_current = status.observed_generation >= deployment.metadata.generation
     return is_current and all(count == desired_replicas(deployment) for count in counts)
 
 
 def seconds_to_deadline(deployment: Deployment, now: datetime) -> float | None:
-    """How long until a rollout without progress has to be looked at again; None if there is no need to."""
+    """Seconds until a rollout without progress must be checked again; None if there is no need."""
     due_at = _deadline(deployment, deployment.status)
     if due_at is None or is_complete(deployment, deployment.status):
         return None
-    # Times in the API have whole seconds, and at the deadline itself it is not yet exceeded.
+    # API times have whole seconds, and the deadline is exceeded only after it.
     return max((due_at - now).total_seconds(), 0.0) + 1.0
 
 
@@ -150,14 +151,14 @@ def _with_progress(
     present = deployment_condition(status, PROGRESSING)
     is_rolled_out = present is not None and present.reason == SET_AVAILABLE
     if is_rolled_out and status.replicas == status.updated_replicas:
-        # Pods that come and go later are not a rollout.
+        # Pods replaced after a completed rollout are not progress.
         return status
     subject = f'ReplicaSet "{new.metadata.name}"' if new is not None else f'Deployment "{deployment.metadata.name}"'
     if is_complete(deployment, status):
         message = f"{subject} has successfully progressed."
         return with_condition(status, progressing_condition("True", SET_AVAILABLE, message, now))
     if _has_progressed(deployment.status, status):
-        # Also if it said so before: the deadline counts from now.
+        # Updated even if unchanged: the deadline counts from now.
         message = f"{subject} is progressing."
         return with_update(status, progressing_condition("True", SET_UPDATED, message, now))
     due_at = _deadline(deployment, status)
@@ -168,7 +169,7 @@ def _with_progress(
 
 
 def _has_progressed(before: DeploymentStatus, after: DeploymentStatus) -> bool:
-    """Whether there are more new pods, fewer old ones, or more that are ready or available."""
+    """Whether there are more new pods, fewer old ones, or more ready or available ones."""
     return (
         after.updated_replicas > before.updated_replicas
         or after.replicas - after.updated_replicas < before.replicas - before.updated_replicas
@@ -178,7 +179,7 @@ def _has_progressed(before: DeploymentStatus, after: DeploymentStatus) -> bool:
 
 
 def _deadline(deployment: Deployment, status: DeploymentStatus) -> datetime | None:
-    """When a rollout that shows no progress is given up; None if it is not under way, or given up already."""
+    """When a rollout without progress times out; None if none is under way or it has timed out already."""
     seconds, present = deadline_seconds(deployment), deployment_condition(status, PROGRESSING)
     if seconds is None or present is None or not present.last_update_time:
         return None
@@ -188,7 +189,7 @@ def _deadline(deployment: Deployment, status: DeploymentStatus) -> datetime | No
 
 
 def _failure(new: ReplicaSet | None, old: Sequence[ReplicaSet]) -> DeploymentCondition | None:
-    """Why a set cannot make or delete pods; if several cannot, what the new one says."""
+    """The ReplicaFailure condition of a set; the new set's takes precedence."""
     for one in [*([new] if new is not None else []), *old]:
         for found in one.status.conditions:
             if found.type == REPLICA_FAILURE:

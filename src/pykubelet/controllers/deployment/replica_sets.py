@@ -1,15 +1,8 @@
-"""Which version of a Deployment a replica set is: revisions, their history, and what is kept of it.
+"""The ReplicaSets of a Deployment: size limits, the new set, revisions and their history.
 
-Pure. All of it lives in annotations, where `kubectl rollout history` and `rollout undo` read it.
-Upstream: pkg/controller/deployment/{sync.go,util/deployment_util.go}.
+Revisions are stored in annotations, where `kubectl rollout history` and `rollout undo` read them.
 
-The replica sets of a Deployment: which is the new one, and what it looks like when it is made.
-
-Pure. Upstream: pkg/controller/deployment/{sync.go,util/deployment_util.go}.
-
-How many pods a Deployment wants, may have above that, and may lack meanwhile.
-
-Pure. Upstream: MaxSurge, MaxUnavailable and ResolveFenceposts in pkg/controller/deployment/util/deployment_util.go.
+Upstream: pkg/controller/deployment/util/deployment_util.go, pkg/controller/deployment/sync.go
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,25 +21,44 @@ from pykubelet.controllers.replicaset.replica_set import wanted_replicas
 
 RECREATE = "Recreate"
 ROLLING_UPDATE = "RollingUpdate"
+TEMPLATE_HASH = "pod-template-hash"
+REVISION = "deployment.kubernetes.io/revision"
+REVISION_HISTORY = "deployment.kubernetes.io/revision-history"
+DESIRED_REPLICAS = "deployment.kubernetes.io/desired-replicas"
+MAX_REPLICAS = "deployment.kubernetes.io/max-replicas"
+HISTORY_LENGTH = 2000
+"""The longest revision-history annotation in characters; 100 to 500 revisions."""
+_NO_LIMIT = MAX_ID
+# Annotations of the Deployment that are not copied to its sets.
+_NOT_COPIED = frozenset(
+    {
+        "kubectl.kubernetes.io/last-applied-configuration",
+        REVISION,
+        REVISION_HISTORY,
+        DESIRED_REPLICAS,
+        MAX_REPLICAS,
+        "deprecated.deployment.rollback.to",
+    }
+)
 
 
 def desired_replicas(deployment: Deployment) -> int:
-    """How many pods there are to be; 1 is the API's default."""
+    """The `spec.replicas` of a Deployment; 1 is the API's default."""
     return 1 if deployment.spec.replicas is None else deployment.spec.replicas
 
 
 def max_surge(deployment: Deployment) -> int:
-    """How many pods there may be above what is wanted, while one version replaces another."""
+    """How many pods above the desired number a rollout may create."""
     return _bounds(deployment)[0]
 
 
 def max_unavailable(deployment: Deployment) -> int:
-    """How many of the wanted pods may be unavailable."""
+    """How many of the desired pods may be unavailable during a rollout."""
     return min(_bounds(deployment)[1], desired_replicas(deployment))
 
 
 def min_available(deployment: Deployment) -> int:
-    """How many pods have to be available at any time."""
+    """How many pods must be available at any time."""
     return desired_replicas(deployment) - max_unavailable(deployment)
 
 
@@ -56,7 +68,10 @@ def max_replicas(deployment: Deployment) -> int:
 
 
 def _bounds(deployment: Deployment) -> tuple[int, int]:
-    """Surge and unavailable pods; one of them is above zero, for otherwise nothing could ever move."""
+    """Max surge and max unavailable (upstream: ResolveFenceposts).
+
+    At least one of them is above zero, or a rollout could never proceed.
+    """
     if deployment.spec.strategy.type != ROLLING_UPDATE:
         return 0, 0
     rolling, desired = (
@@ -65,42 +80,39 @@ def _bounds(deployment: Deployment) -> tuple[int, int]:
     )
     surge = scaled_count(rolling.max_surge or 0, desired, round_up=True)
     unavailable = scaled_count(rolling.max_unavailable or 0, desired, round_up=False)
-    # Rounded down to nothing. Unavailable pods always work, while a quota may forbid additional ones.
+    # Both rounded to zero. Unavailable pods always work, while a quota may forbid additional ones.
     return (0, 1) if surge == unavailable == 0 else (surge, unavailable)
 
 
-TEMPLATE_HASH = "pod-template-hash"
-
-
 def by_age(sets: Iterable[ReplicaSet]) -> list[ReplicaSet]:
-    """The oldest first; of the same age by name."""
+    """Sorts sets oldest first, then by name."""
     return sorted(sets, key=age_key)
 
 
 def age_key(replica_set: ReplicaSet) -> tuple[int, str]:
-    """Sorts the oldest first; of the same age by name."""
+    """The sort key of `by_age`."""
     created = replica_set.metadata.creation_timestamp
     return nanoseconds(created) if created else 0, replica_set.metadata.name
 
 
 def is_same_template(one: PodTemplateSpec, other: PodTemplateSpec) -> bool:
-    """Whether two templates make the same pods; the hash in their labels does not count."""
+    """Whether two templates are equal apart from the pod-template-hash label."""
     return _without_hash(one) == _without_hash(other)
 
 
 def find_new_replica_set(deployment: Deployment, sets: Iterable[ReplicaSet]) -> ReplicaSet | None:
-    """The set that has the Deployment's template. Should there be several, the oldest: always the same one."""
+    """The set that has the Deployment's template; the oldest if there are several, so that it is always the same."""
     same = (one for one in sets if is_same_template(one.spec.template, deployment.spec.template))
     return min(same, key=age_key, default=None)
 
 
 def active_replica_sets(sets: Iterable[ReplicaSet]) -> list[ReplicaSet]:
-    """The sets that are to have pods."""
+    """The sets with `spec.replicas` above zero."""
     return [one for one in sets if wanted_replicas(one) > 0]
 
 
 def active_or_latest(new: ReplicaSet | None, old: Sequence[ReplicaSet]) -> ReplicaSet | None:
-    """The set to scale if there is only one to choose: the one with pods or, if none has any, the newest."""
+    """The one set to scale: the only one with pods or, if none has any, the newest. None if several have pods."""
     found = active_replica_sets([*old, *([new] if new is not None else [])])
     if len(found) > 1:
         return None
@@ -108,12 +120,12 @@ def active_or_latest(new: ReplicaSet | None, old: Sequence[ReplicaSet]) -> Repli
 
 
 def set_name(deployment_name: str, template_hash: str) -> str:
-    """What the set of a template is called; always the same, so that it cannot be made twice."""
+    """The name of the set of a template; deterministic, so that it cannot be created twice."""
     return f"{deployment_name[: DNS1123_SUBDOMAIN_MAX_LENGTH - 1 - len(template_hash)]}-{template_hash}"
 
 
 def new_replica_set(deployment: Deployment, *, replicas: int, annotations: Mapping[str, str]) -> ReplicaSet:
-    """The set for the Deployment's template, which is to have so many pods for now."""
+    """The ReplicaSet for the Deployment's template."""
     spec = deployment.spec
     hashed = template_hash(spec.template, deployment.status.collision_count)
     labels = {**spec.template.metadata.labels, TEMPLATE_HASH: hashed}
@@ -143,41 +155,21 @@ def _without_hash(template: PodTemplateSpec) -> PodTemplateSpec:
     return replace(template, metadata=replace(template.metadata, labels=rest))
 
 
-REVISION = "deployment.kubernetes.io/revision"
-REVISION_HISTORY = "deployment.kubernetes.io/revision-history"
-DESIRED_REPLICAS = "deployment.kubernetes.io/desired-replicas"
-MAX_REPLICAS = "deployment.kubernetes.io/max-replicas"
-HISTORY_LENGTH = 2000
-"""Characters of an annotation that name former revisions; some 100 to 500 of them."""
-_NO_LIMIT = MAX_ID
-# What belongs to the Deployment alone, or has another value in each set.
-_NOT_COPIED = frozenset(
-    {
-        "kubectl.kubernetes.io/last-applied-configuration",
-        REVISION,
-        REVISION_HISTORY,
-        DESIRED_REPLICAS,
-        MAX_REPLICAS,
-        "deprecated.deployment.rollback.to",
-    }
-)
-
-
 def revision_of(replica_set: ReplicaSet) -> int:
-    """The revision of a set; 0 if it has none, or one that is no number."""
+    """The revision of a set; 0 if missing or malformed."""
     return parse_int64(replica_set.metadata.annotations.get(REVISION, "")) or 0
 
 
 def next_revision(old: Iterable[ReplicaSet]) -> int:
-    """The revision that comes after those of the old sets."""
+    """The revision after those of the old sets."""
     return max((0, *(revision_of(one) for one in old))) + 1
 
 
 def version_annotations(deployment: Deployment, present: Mapping[str, str], revision: int) -> dict[str, str]:
-    """The annotations of the new set, which has some already: those of the Deployment, and its revision.
+    """The annotations of the new set: its present ones, those of the Deployment, and its revision.
 
-    A revision never goes down, though old sets may be gone meanwhile. If it goes up the Deployment is back at a former
-    version, and the history says which ones the set has been.
+    A revision never decreases, even when old sets are gone. If it increases, the Deployment has been rolled back, and
+    the history records the former revisions of the set.
     """
     wanted = dict(present)
     former = present.get(REVISION, "")
@@ -193,19 +185,19 @@ def version_annotations(deployment: Deployment, present: Mapping[str, str], revi
 
 
 def size_annotations(deployment: Deployment) -> dict[str, str]:
-    """What a set keeps of the Deployment's size, to tell later whether that has changed."""
+    """The annotations in which a set keeps the Deployment's size, to detect a change of it later."""
     return {DESIRED_REPLICAS: str(desired_replicas(deployment)), MAX_REPLICAS: str(max_replicas(deployment))}
 
 
 def size_annotation(replica_set: ReplicaSet, name: str) -> int | None:
-    """A number of `size_annotations`; None if it is not there or no such number."""
+    """One of the `size_annotations` as a number; None if missing or malformed."""
     text = replica_set.metadata.annotations.get(name, "")
     number = parse_int64(text) if text.isdigit() else None
     return number if number is not None and number <= MAX_ID else None
 
 
 def replica_sets_to_clean_up(deployment: Deployment, old: Sequence[ReplicaSet]) -> tuple[ReplicaSet, ...]:
-    """The old sets that nobody will go back to: empty ones above the history limit, lowest revisions first."""
+    """The empty old sets above the history limit, lowest revisions first."""
     limit = deployment.spec.revision_history_limit
     if limit is None or limit == _NO_LIMIT:
         return ()
@@ -215,13 +207,13 @@ def replica_sets_to_clean_up(deployment: Deployment, old: Sequence[ReplicaSet]) 
 
 
 def _is_empty(replica_set: ReplicaSet) -> bool:
-    """Whether it has no pods, wants none, and its status is about that."""
+    """Whether the set has and wants no pods, according to a current status."""
     is_current = replica_set.metadata.generation <= replica_set.status.observed_generation
     return is_current and replica_set.status.replicas == 0 and wanted_replicas(replica_set) == 0
 
 
 def _history(history: str, former: str) -> str:
-    """The history with one more revision, without so many of the first ones that it stays short enough."""
+    """Appends a revision to the history and drops the oldest ones beyond HISTORY_LENGTH."""
     revisions = [*(history.split(",") if history else []), former]
     while len(",".join(revisions)) > HISTORY_LENGTH and len(revisions) > 1:
         del revisions[0]

@@ -1,8 +1,9 @@
-"""How many pods each replica set of a Deployment is to have next.
+"""Decides how many pods each ReplicaSet of a Deployment gets next: rolling update, recreate and scaling.
 
-Pure. In: a Deployment and its sets as they are. Out: the sizes to write, in order. Sets shrink and grow in small steps,
-each within the limits; the next step follows when the sets report what became of this one.
-Upstream: pkg/controller/deployment/{rolling,recreate,sync}.go and util/deployment_util.go.
+Sets shrink and grow in small steps within max surge and max unavailable; the next step follows when the sets report the
+result of this one.
+
+Upstream: pkg/controller/deployment/rolling.go, pkg/controller/deployment/recreate.go, pkg/controller/deployment/sync.go
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,34 +27,34 @@ from pykubelet.controllers.replicaset.replica_set import wanted_replicas
 
 
 class ReplicaSetScale(NamedTuple):
-    """The size a set is to have; one that has it already gets the Deployment's size annotations."""
+    """The size to give a set; a set that has it already only gets the Deployment's size annotations."""
 
     name: str
     replicas: int
 
 
 def is_scaling_event(deployment: Deployment, sets: Iterable[ReplicaSet]) -> bool:
-    """Whether the Deployment's size has changed since its sets were sized."""
+    """Whether the Deployment's size has changed since its sets were scaled."""
     known = (size_annotation(one, DESIRED_REPLICAS) for one in active_replica_sets(sets))
     return any(desired not in {None, desired_replicas(deployment)} for desired in known)
 
 
 def grown_size(deployment: Deployment, present: int, old: Iterable[ReplicaSet]) -> int:
-    """The size of the new set, which is to have `present` pods now: as large as the limit on all pods allows."""
+    """The size of the new set, now `present`: as large as the limit on all pods allows (NewRSNewReplicas)."""
     desired = desired_replicas(deployment)
     if deployment.spec.strategy.type != ROLLING_UPDATE:
         return desired
     old = tuple(old)
     if not all(_has_reported(one) for one in old):
         return present
-    # Upstream looks at wishes alone, and has too many pods while those of a set that has just shrunk are still there.
+    # Upstream counts `spec.replicas` only, and exceeds the limit while pods of a set that has just shrunk still exist.
     others = sum(max(wanted_replicas(one), one.status.replicas) for one in old)
     room = max_replicas(deployment) - others - present
     return present + max(min(room, desired - present), 0)
 
 
 def rolling_plan(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]) -> tuple[ReplicaSetScale, ...]:
-    """The next step of a rolling update: the new set grows if it may, otherwise the old ones shrink if they may."""
+    """The next step of a rolling update: grow the new set if possible, otherwise shrink the old ones."""
     desired, present = desired_replicas(deployment), wanted_replicas(new)
     size = desired if present > desired else grown_size(deployment, present, old)
     if size != present:
@@ -62,14 +63,14 @@ def rolling_plan(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaS
 
 
 def recreate_plan(old: Iterable[ReplicaSet]) -> tuple[ReplicaSetScale, ...]:
-    """All old pods go, before there is a new one."""
+    """Scales all old sets to zero, before there is a new one."""
     return tuple(ReplicaSetScale(one.metadata.name, 0) for one in active_replica_sets(old))
 
 
 def scale_plan(
     deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet]
 ) -> tuple[ReplicaSetScale, ...]:
-    """The sizes after the Deployment's own has changed, perhaps in the middle of a rollout or while it is paused."""
+    """The sizes after `spec.replicas` has changed, possibly in the middle of a rollout or while paused."""
     only = active_or_latest(new, old)
     if only is not None:
         return (ReplicaSetScale(only.metadata.name, desired_replicas(deployment)),)
@@ -81,40 +82,40 @@ def scale_plan(
 
 
 def share_of_change(deployment: Deployment, replica_set: ReplicaSet) -> int:
-    """By how much one set grows, or below zero shrinks, when the Deployment has changed its size."""
+    """By how much one set grows, or below zero shrinks, when the Deployment's size has changed."""
     present = wanted_replicas(replica_set)
     if desired_replicas(deployment) == 0:
         return -present
-    # Without the annotation, as somebody has tampered with it, the pods there are have to do.
+    # Falls back to the current pods if the annotation was removed.
     before = size_annotation(replica_set, MAX_REPLICAS) or deployment.status.replicas
     if before == 0:
         return 0
-    # Half is rounded up, as Go rounds.
+    # Rounds half up, as Go does.
     return (2 * present * max_replicas(deployment) + before) // (2 * before) - present
 
 
 def _is_saturated(deployment: Deployment, new: ReplicaSet) -> bool:
-    """Whether the new set has all the pods that are wanted, all available, and knows that these are all."""
+    """Whether the new set has all desired pods, all available, and was scaled for this size."""
     sizes = (wanted_replicas(new), size_annotation(new, DESIRED_REPLICAS), new.status.available_replicas)
     return all(size == desired_replicas(deployment) for size in sizes)
 
 
 def _has_reported(replica_set: ReplicaSet) -> bool:
-    """Whether the status is about the size the set is to have now."""
+    """Whether the status reflects the current spec of the set."""
     return replica_set.status.observed_generation >= replica_set.metadata.generation
 
 
 def _available(replica_set: ReplicaSet) -> int:
-    """How many pods are available and will stay."""
+    """The available pods that remain after a pending scale-down."""
     return min(replica_set.status.available_replicas, wanted_replicas(replica_set))
 
 
 def _shrink(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]) -> tuple[ReplicaSetScale, ...]:
-    """Take pods from old sets, the oldest first: those that are not available anyway, then as many as can be spared."""
+    """Scales down old sets, oldest first: unavailable pods first, then as many as availability permits."""
     if not all(_has_reported(one) for one in [new, *old]):
         return ()
     sizes = {one.metadata.name: wanted_replicas(one) for one in old}
-    # New pods that are not available yet are as good as absent.
+    # New pods that are not available yet do not count.
     budget = sum(sizes.values()) + _available(new) - min_available(deployment)
     if budget <= 0:
         return ()
@@ -136,10 +137,10 @@ def _shrink(deployment: Deployment, new: ReplicaSet, old: Sequence[ReplicaSet]) 
 
 
 def _proportional(deployment: Deployment, sets: Sequence[ReplicaSet]) -> tuple[ReplicaSetScale, ...]:
-    """Distribute what is added or removed in proportion to the sizes; the largest set gets what rounding leaves."""
+    """Distributes the change in proportion to the sizes; the largest set gets the rounding remainder."""
     allowed = max_replicas(deployment) if desired_replicas(deployment) > 0 else 0
     to_add = allowed - sum(wanted_replicas(one) for one in sets)
-    # Of sets of the same size the newer grows first, the older shrinks first.
+    # Of sets of the same size, the newer grows first and the older shrinks first.
     in_order = sorted(sets, key=age_key, reverse=to_add > 0)
     in_order.sort(key=wanted_replicas, reverse=True)
     sizes, left = [wanted_replicas(one) for one in in_order], to_add

@@ -69,13 +69,13 @@ class DisruptionController:
 
     def listen(self, informers: Informers) -> None:
         """Hear of every change of budgets and pods."""
-        informers.tell(
+        informers.add_event_handler(
             POD_DISRUPTION_BUDGETS,
             added=self.budget_put,
             updated=lambda _old, new: self.budget_put(new),
             deleted=self.budget_deleted,
         )
-        informers.tell(PODS, added=self.pod_added, updated=self.pod_updated, deleted=self.pod_deleted)
+        informers.add_event_handler(PODS, added=self.pod_added, updated=self.pod_updated, deleted=self.pod_deleted)
 
     def budget_put(self, budget: PodDisruptionBudget) -> None:
         """A budget is new or has changed."""
@@ -93,19 +93,19 @@ class DisruptionController:
     def pod_added(self, pod: Pod) -> None:
         """A pod is new."""
         self._pods.put(pod)
-        self._wake(pod)
+        self._enqueue(pod)
 
     def pod_updated(self, old: Pod, new: Pod) -> None:
         """A pod has changed, and perhaps left a budget."""
         self._pods.put(new)
         if old.metadata.labels != new.metadata.labels:
-            self._wake(old)
-        self._wake(new)
+            self._enqueue(old)
+        self._enqueue(new)
 
     def pod_deleted(self, pod: Pod) -> None:
         """A pod is gone."""
         self._pods.remove(pod)
-        self._wake(pod)
+        self._enqueue(pod)
 
     async def process_next(self) -> None:
         """Sync the next budget of the queue; a failure puts it back, later."""
@@ -209,7 +209,7 @@ class DisruptionController:
             text = f"Pod was expected by PDB {key_of(budget)} to be deleted but it wasn't"
             self._recorder.event(reference_to(pod), WARNING, "NotDeleted", text)
 
-    def _wake(self, pod: Pod) -> None:
+    def _enqueue(self, pod: Pod) -> None:
         """Have the budgets looked at that protect the pod. More than one is a mistake, and told as such."""
         found = sorted(self._selecting(pod))
         if len(found) > 1:
@@ -270,7 +270,9 @@ class StaleDisruptionController:
 
     def listen(self, informers: Informers) -> None:
         """Hear of every change of pods."""
-        informers.tell(PODS, added=self.pod_put, updated=lambda _old, new: self.pod_put(new), deleted=lambda _pod: None)
+        informers.add_event_handler(
+            PODS, added=self.pod_put, updated=lambda _old, new: self.pod_put(new), deleted=lambda _pod: None
+        )
 
     def pod_put(self, pod: Pod) -> None:
         """A pod is new or has changed."""

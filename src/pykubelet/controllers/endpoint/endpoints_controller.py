@@ -211,7 +211,7 @@ class EndpointsController:
     def listen(self, informers: Informers) -> None:
         """Hear of every change of Endpoints, and of what `service_pods` hears of services and pods."""
         self._service_pods.tell(self.queue.add)
-        informers.tell(
+        informers.add_event_handler(
             ENDPOINTS,
             added=self.endpoints_added,
             updated=lambda _old, _new: None,

@@ -119,28 +119,30 @@ class EndpointSliceController:
     def listen(self, informers: Informers) -> None:
         """Hear of every change of slices, and of what `service_pods` hears of services and pods."""
         self._service_pods.tell(self.queue.add)
-        informers.tell(ENDPOINT_SLICES, added=self.slice_added, updated=self.slice_updated, deleted=self.slice_deleted)
+        informers.add_event_handler(
+            ENDPOINT_SLICES, added=self.slice_added, updated=self.slice_updated, deleted=self.slice_deleted
+        )
 
     def slice_added(self, new: EndpointSlice) -> None:
         """A slice is new to us; our own we know already."""
         self._slices.put(new)
         if _is_ours(new) and self._tracker.is_news(_service_key(new), new):
-            self._wake(new)
+            self._enqueue(new)
 
     def slice_updated(self, old: EndpointSlice, new: EndpointSlice) -> None:
         """A slice has changed: by somebody else, or its labels say that it is another's."""
         self._slices.put(new)
         if _service_key(old) != _service_key(new) or _is_ours(old) != _is_ours(new):
-            self._wake(old)
-            self._wake(new)
+            self._enqueue(old)
+            self._enqueue(new)
         elif _is_ours(new) and self._tracker.is_news(_service_key(new), new):
-            self._wake(new)
+            self._enqueue(new)
 
     def slice_deleted(self, old: EndpointSlice) -> None:
         """A slice is gone."""
         self._slices.remove(old)
         if _is_ours(old) and not self._tracker.saw_deletion(_service_key(old), old):
-            self._wake(old)
+            self._enqueue(old)
 
     async def process_next(self) -> None:
         """Sync the next service of the queue; a failure puts it back, later."""
@@ -218,7 +220,7 @@ class EndpointSliceController:
                 await self._client.delete(ENDPOINT_SLICES, old.metadata.name, namespace=namespace, options=options)
             self._tracker.deletion_sent(key, old)
 
-    def _wake(self, changed: EndpointSlice) -> None:
+    def _enqueue(self, changed: EndpointSlice) -> None:
         if changed.metadata.labels.get(SERVICE_NAME):
             self.queue.add_after(_service_key(changed), SETTLE_SECONDS)
 

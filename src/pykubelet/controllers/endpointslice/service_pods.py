@@ -117,13 +117,13 @@ class ServicePods:
 
     def listen(self, informers: Informers) -> None:
         """Hear of every change of services and pods."""
-        informers.tell(
+        informers.add_event_handler(
             SERVICES,
             added=self.service_put,
             updated=lambda _old, new: self.service_put(new),
             deleted=self.service_deleted,
         )
-        informers.tell(PODS, added=self.pod_added, updated=self.pod_updated, deleted=self.pod_deleted)
+        informers.add_event_handler(PODS, added=self.pod_added, updated=self.pod_updated, deleted=self.pod_deleted)
 
     def tell(self, listener: Callable[[str], None]) -> None:
         """Have a listener called with the key of every service whose endpoints may have changed."""
@@ -139,37 +139,37 @@ class ServicePods:
             self._selectors.put(key_of(service), service.spec.selector)
         else:
             self._selectors.remove(key_of(service))
-        self._tell({key_of(service)})
+        self._record_event({key_of(service)})
 
     def service_deleted(self, service: Service) -> None:
         """A service is gone."""
         self._selectors.remove(key_of(service))
-        self._tell({key_of(service)})
+        self._record_event({key_of(service)})
 
     def pod_added(self, pod: Pod) -> None:
         """A pod is new."""
         self._pods.put(pod)
-        self._tell(self._selecting(pod))
+        self._record_event(self._selecting(pod))
 
     def pod_updated(self, old: Pod, new: Pod) -> None:
         """A pod has changed; most changes concern no service."""
         self._pods.put(new)
         has_changed = old.metadata.uid != new.metadata.uid or endpoint_facts(old) != endpoint_facts(new)
         if has_changed:
-            self._tell(self._selecting(old) | self._selecting(new))
+            self._record_event(self._selecting(old) | self._selecting(new))
         elif old.metadata.labels != new.metadata.labels:
-            self._tell(self._selecting(old) ^ self._selecting(new))
+            self._record_event(self._selecting(old) ^ self._selecting(new))
 
     def pod_deleted(self, pod: Pod) -> None:
         """A pod is gone."""
         self._pods.remove(pod)
-        self._tell(self._selecting(pod))
+        self._record_event(self._selecting(pod))
 
     def _selecting(self, pod: Pod) -> set[str]:
         found = (self._services.get(key) for key in self._selectors.candidates(pod))
         return {key_of(one) for one in found if one is not None and has_labels(pod.metadata.labels, one.spec.selector)}
 
-    def _tell(self, keys: set[str]) -> None:
+    def _record_event(self, keys: set[str]) -> None:
         for key in sorted(keys):
             for listener in self._listeners:
                 listener(key)

@@ -1,6 +1,6 @@
-"""Which pods count, and which go first when there are too many.
+"""Which pods of a controller are active, ready and available, and the order in which surplus pods are deleted.
 
-Pure. Upstream: pkg/controller/controller_utils.go (ActivePods, ActivePodsWithRanks, filters, availability).
+Upstream: pkg/controller/controller_utils.go, pkg/api/v1/pod/util.go
 """
 
 import math
@@ -19,29 +19,29 @@ _PHASE_ORDER = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 def is_pod_active(pod: Pod) -> bool:
-    """Neither finished nor being deleted."""
+    """Whether the pod is neither finished nor being deleted."""
     return not is_terminal(pod.status.phase) and pod.metadata.deletion_timestamp is None
 
 
 def is_pod_terminating(pod: Pod) -> bool:
-    """Being deleted, but not finished yet."""
+    """Whether the pod is being deleted and has not finished yet."""
     return not is_terminal(pod.status.phase) and pod.metadata.deletion_timestamp is not None
 
 
 def is_claimed(pod: Pod, owner_uid: str, selector: Selector) -> bool:
-    """Managed by this owner and selected by it."""
+    """Whether this owner controls the pod and its selector matches."""
     controller = controller_of(pod)
     return controller is not None and controller.uid == owner_uid and selector.matches(pod.metadata.labels)
 
 
 def ready_condition(pod: Pod) -> PodCondition | None:
-    """The Ready condition, if it is True."""
+    """The Ready condition if its status is True."""
     ready = next((condition for condition in pod.status.conditions if condition.type == "Ready"), None)
     return ready if ready is not None and ready.status == "True" else None
 
 
 def is_pod_available(pod: Pod, min_ready_seconds: int, now: datetime) -> bool:
-    """Ready, and for long enough."""
+    """Whether the pod has been ready for `min_ready_seconds`."""
     ready = ready_condition(pod)
     if ready is None:
         return False
@@ -53,7 +53,7 @@ def is_pod_available(pod: Pod, min_ready_seconds: int, now: datetime) -> bool:
 
 
 def next_availability_seconds(pod: Pod, min_ready_seconds: int, now: datetime) -> float | None:
-    """How long until a ready pod becomes available; None if it is already or cannot be said."""
+    """Seconds until a ready pod becomes available; None if it is available already or not ready."""
     ready = ready_condition(pod)
     if ready is None or min_ready_seconds <= 0 or not ready.last_transition_time:
         return None
@@ -64,7 +64,7 @@ def next_availability_seconds(pod: Pod, min_ready_seconds: int, now: datetime) -
 def earliest_availability_seconds(
     pods: Iterable[Pod], min_ready_seconds: int, evaluated_at: datetime, now: datetime
 ) -> float | None:
-    """How long until the first pod that was not available at `evaluated_at` is; 0 if that is past by now."""
+    """Seconds until the first pod that was unavailable at `evaluated_at` becomes available; 0 if it has since."""
     waiting = [(left, pod) for pod in pods if (left := next_availability_seconds(pod, min_ready_seconds, evaluated_at))]
     if not waiting:
         return None
@@ -73,7 +73,7 @@ def earliest_availability_seconds(
 
 
 def deletion_cost(pod: Pod) -> int:
-    """What the pod's annotation says it costs to delete it; 0 if it says nothing or nonsense."""
+    """The pod-deletion-cost annotation; 0 if absent or malformed."""
     text = pod.metadata.annotations.get(DELETION_COST, "")
     if text != "0" and text[:1] not in set("-123456789"):
         return 0
@@ -85,14 +85,14 @@ def deletion_cost(pod: Pod) -> int:
 
 
 def deletion_order(pods: Iterable[Pod]) -> list[Pod]:
-    """Pods with those to delete first in front; equal ones keep their order."""
+    """Sorts pods so that those to delete first come first; stable."""
     return sorted(pods, key=cmp_to_key(_compare))
 
 
 def ranked_deletion_order(pods: Sequence[Pod], ranks: Sequence[int], now: datetime | None) -> list[Pod]:
-    """The same, but a deletion cost, then a high rank (pods on a crowded node) go before age.
+    """Like `deletion_order`, but compares deletion cost and rank (related pods on the node) before age.
 
-    With `now` ages are compared by powers of two, so that not always the newest pod goes.
+    With `now`, ages are compared by powers of two, so that the newest pod is not always the victim.
     """
 
     def compare(left: tuple[Pod, int], right: tuple[Pod, int]) -> int:
@@ -102,7 +102,7 @@ def ranked_deletion_order(pods: Sequence[Pod], ranks: Sequence[int], now: dateti
 
 
 def compare_ranked(left: tuple[Pod, int], right: tuple[Pod, int], now: datetime | None) -> int:
-    """Below zero if the first pod (with its rank) is to be deleted before the second."""
+    """Below zero if the first pod, given with its rank, is deleted before the second."""
     now_nanos = None if now is None else nanoseconds(now.isoformat())
     return (
         _compare_state(left[0], right[0])
@@ -113,7 +113,7 @@ def compare_ranked(left: tuple[Pod, int], right: tuple[Pod, int], now: datetime 
 
 
 def log_order(pods: Iterable[Pod]) -> list[Pod]:
-    """Pods with the one whose logs are most worth reading in front."""
+    """Sorts pods so that those with the most useful logs come first."""
 
     def compare(left: Pod, right: Pod) -> int:
         state = _compare_state(left, right)
@@ -133,7 +133,7 @@ def _compare(left: Pod, right: Pod) -> int:
 
 
 def _compare_state(left: Pod, right: Pod) -> int:
-    """By node, phase, readiness: the pod that does least goes first."""
+    """Compares node, phase and readiness: an unassigned, pending or unready pod is deleted first."""
     return (
         bool(left.spec.node_name) - bool(right.spec.node_name)
         or _PHASE_ORDER.get(left.status.phase, 0) - _PHASE_ORDER.get(right.status.phase, 0)
@@ -142,7 +142,7 @@ def _compare_state(left: Pod, right: Pod) -> int:
 
 
 def _compare_history(left: Pod, right: Pod, now_nanos: int | None) -> int:
-    """By how long it has been ready, restarts, age."""
+    """Compares time since ready, restarts and age."""
     uids = left.metadata.uid, right.metadata.uid
     return (
         _younger_first(_ready_time(left), _ready_time(right), uids, now_nanos)
@@ -155,7 +155,7 @@ def _younger_first(left: int, right: int, uids: tuple[str, str], now_nanos: int 
     if left == right or now_nanos is None or not left or not right:
         return _later_first(left, right)
     buckets = _age_bucket(now_nanos - left), _age_bucket(now_nanos - right)
-    # Pods of about the same age go in an order that has nothing to do with age.
+    # Pods of about the same age are ordered by UID, independent of their age.
     return buckets[0] - buckets[1] or (uids[0] > uids[1]) - (uids[0] < uids[1])
 
 
@@ -164,7 +164,7 @@ def _age_bucket(nanos: int) -> int:
 
 
 def _later_first(left: int, right: int) -> int:
-    """The later time goes first; no time at all counts as latest."""
+    """Orders the later time first; a missing time counts as latest."""
     if not left or not right:
         return bool(left) - bool(right)
     return (left < right) - (left > right)
@@ -185,7 +185,7 @@ def _created(pod: Pod) -> int:
 
 
 def _restarts(pod: Pod) -> tuple[int, int]:
-    """The most restarts of a regular container, then of a sidecar."""
+    """The highest restart count of a regular container, then of a sidecar."""
     sidecars = {container.name for container in pod.spec.init_containers if is_restartable_init_container(container)}
     return (
         max((status.restart_count for status in pod.status.container_statuses), default=0),

@@ -1,12 +1,10 @@
-"""The versions of a workload: what one holds, what it is called, and how many are kept.
+"""ControllerRevisions: the stored history of DaemonSets and StatefulSets.
 
-Pure. A ControllerRevision holds a patch that makes the workload's template what it was.
-Upstream: pkg/controller/history/controller_history.go; getPatch, newRevision and truncateHistory of the controllers.
+A revision holds a patch that restores the workload's pod template. `ControllerRevisions` finds, creates, renumbers and
+deletes them; each of its calls may be repeated.
 
-The history of workloads in the API: their ControllerRevisions found, made, numbered and deleted.
-
-In: a workload and what `revision_plan` decides about it. Out: calls to the API server; each of them may be made again.
-Upstream: realHistory in pkg/controller/history/controller_history.go.
+Upstream: pkg/controller/history/controller_history.go, pkg/controller/daemon/update.go,
+pkg/controller/statefulset/stateful_set_utils.go
 """
 
 import json
@@ -32,112 +30,22 @@ from pykubelet.controllers.framework.pod_control import safe_encode
 from pykubelet.kinds.pod.defaults import default_pod_template_spec
 
 REVISION_LABEL = "controller-revision-hash"
-"""On a pod: the revision it was made of. On a revision of a DaemonSet: what its pods have there."""
+"""On a pod: the revision it was created from. On a revision of a DaemonSet: the hash its pods carry."""
 DEFAULT_HISTORY_LIMIT = 10
-# A name of 253 characters at most, with a hash of up to ten digits and some room.
+# A name has at most 253 characters: this prefix, a dash, a hash of up to ten characters, and some room.
 _MAX_PREFIX = 223
 _FNV_OFFSET, _FNV_PRIME = 0x811C9DC5, 0x01000193
-# What Go escapes in JSON and Python does not.
+# Characters that Go escapes in JSON and Python does not.
 _GO_ESCAPES = str.maketrans({char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"})
+T = TypeVar("T", bound=ApiObject)
 
 
 @dataclass(frozen=True, slots=True)
 class RevisionNaming:
-    """How a kind of workload names a revision: the label that has the hash, and the hash."""
+    """How a kind names its revisions: the label that carries the hash, and the hash function."""
 
     label: str
     hash: Callable[[PodTemplateSpec, int | None], str]
-
-
-def revision_data(template: PodTemplateSpec) -> Document:
-    """The patch that makes a workload's template this one; its fields are in the order in which Go writes a map."""
-    document = {**serializer.to_document(template), "$patch": "replace"}
-    ordered: Document = json.loads(json.dumps({"spec": {"template": document}}, sort_keys=True))
-    return ordered
-
-
-def data_hash(template: PodTemplateSpec, collision_count: int | None = None) -> str:
-    """The hash of a revision's data, the same as upstream's; another `collision_count` gives another hash."""
-    text = json.dumps(revision_data(template), ensure_ascii=False, separators=(",", ":")).translate(_GO_ESCAPES)
-    text += "" if collision_count is None else str(collision_count)
-    value = _FNV_OFFSET
-    for byte in text.encode():
-        value = (value * _FNV_PRIME & 0xFFFFFFFF) ^ byte
-    return safe_encode(value)
-
-
-def new_revision(
-    owner: ApiObject, template: PodTemplateSpec, *, number: int, naming: RevisionNaming, collision_count: int | None
-) -> ControllerRevision:
-    """The revision of an owner's present template."""
-    short_hash = naming.hash(template, collision_count)
-    metadata = ObjectMeta(
-        name=f"{owner.metadata.name[:_MAX_PREFIX]}-{short_hash}",
-        labels={**template.metadata.labels, naming.label: short_hash},
-        # Among them what `kubectl rollout history` shows as the cause of the change.
-        annotations=owner.metadata.annotations,
-        owner_references=(new_controller_ref(owner),),
-    )
-    return ControllerRevision(metadata=metadata, data=revision_data(template), revision=number)
-
-
-def sorted_revisions(revisions: Iterable[ControllerRevision]) -> tuple[ControllerRevision, ...]:
-    """The oldest first: by number, then age, then name."""
-
-    def rank(revision: ControllerRevision) -> tuple[int, int, str]:
-        created = revision.metadata.creation_timestamp
-        return revision.revision, nanoseconds(created) if created else 0, revision.metadata.name
-
-    return tuple(sorted(revisions, key=rank))
-
-
-def next_number(revisions: Iterable[ControllerRevision]) -> int:
-    """The number of a version that comes after all of these."""
-    return max((revision.revision for revision in revisions), default=0) + 1
-
-
-def is_same_data(revision: ControllerRevision, data: Document) -> bool:
-    """Whether a revision holds this data; fields that are null count as absent."""
-    return bool(serializer.without_nulls(revision.data) == serializer.without_nulls(data))
-
-
-def restores(revision: ControllerRevision, template: PodTemplateSpec) -> bool:
-    """Whether going back to the revision would give this template once the API has filled in what is not said.
-
-    A server of another version may have written the same template in another way.
-    """
-    restored = restored_template(revision, template)
-    if restored is None:
-        return False
-    filled = [default_pod_template_spec(serializer.to_document(one)) for one in (restored, template)]
-    return bool(filled[0] == filled[1])
-
-
-def restored_template(revision: ControllerRevision, template: PodTemplateSpec) -> PodTemplateSpec | None:
-    """The present template changed back to that of a revision; None if the revision holds no patch that fits."""
-    if not isinstance(revision.data, dict):
-        return None
-    present: Document = {"spec": {"template": serializer.to_document(template)}}
-    try:
-        patched = apply_strategic(present, revision.data, "apps.v1.StatefulSet")
-        return serializer.from_document(patched["spec"]["template"], PodTemplateSpec)
-    except (PatchError, serializer.DecodeError, KeyError, TypeError):
-        return None
-
-
-def surplus_revisions(
-    old: Sequence[ControllerRevision], limit: int, is_live: Callable[[ControllerRevision], bool], *, count_live: bool
-) -> tuple[ControllerRevision, ...]:
-    """The oldest ones above the limit, of those that no pod needs any more.
-
-    `old` is in order. `count_live`: those that pods need take up room too.
-    """
-    dead = [revision for revision in old if not is_live(revision)]
-    excess = (len(old) if count_live else len(dead)) - limit
-    return tuple(dead[: max(0, excess)]) if limit >= 0 else ()
-
-
-T = TypeVar("T", bound=ApiObject)
 
 
 class ControllerRevisions(Generic[T]):
@@ -145,12 +53,12 @@ class ControllerRevisions(Generic[T]):
 
     def __init__(self, *, client: Client, kind: TypedKind[T], revisions: ObjectIndex[ControllerRevision]) -> None:
         self._client, self._kind, self._revisions = client, kind, revisions
-        # What was written and has not been seen yet: per owner, name and number. Numbers are given by looking at all
-        # others, so a revision that is not seen would share its number with the next.
-        self._unseen: dict[str, dict[str, int]] = {}
+        # Revisions written and not yet seen by the informer, as name and number by owner UID. A new number is the
+        # highest known plus one, so an unseen revision would share its number with the next.
+        self._unobserved: dict[str, dict[str, int]] = {}
 
     async def claim(self, owner: T, selector: Selector) -> tuple[ControllerRevision, ...]:
-        """The owner's revisions in their order, after adopting and releasing; ClaimError if some of that failed."""
+        """The owner's revisions, sorted, after adopting and releasing; ClaimError if some of that failed."""
 
         async def patch(namespace: str, name: str, body: Document) -> None:
             await self._client.patch(CONTROLLER_REVISIONS, name, body, namespace=namespace)
@@ -167,9 +75,9 @@ class ControllerRevisions(Generic[T]):
     async def create(
         self, owner: T, make: Callable[[int | None], ControllerRevision], collision_count: int | None
     ) -> tuple[ControllerRevision, int | None]:
-        """Create a revision under a name that is free; the revision and the count that made it so.
+        """Creates a revision under a free name; returns it and the collision count used.
 
-        It may be there already, made by a try that did not live to see the answer.
+        An existing revision with the same data, from an earlier attempt whose answer was lost, is reused.
         """
         namespace = owner.metadata.namespace
         while True:
@@ -180,21 +88,21 @@ class ControllerRevisions(Generic[T]):
             except AlreadyExists:
                 found = await self._client.get(CONTROLLER_REVISIONS, wanted.metadata.name, namespace=namespace)
             manager = controller_of(found)
-            # A revision of another owner, of a namesake that was deleted say, is going to go with that one.
+            # A revision of another owner, such as a deleted workload of the same name, is deleted with that owner.
             if is_same_data(found, wanted.data) and (manager is None or manager.uid == owner.metadata.uid):
                 return self._written(found), collision_count
             collision_count = (collision_count or 0) + 1
 
     async def renumber(self, revision: ControllerRevision, number: int) -> ControllerRevision:
-        """Make a version the newest again."""
+        """Gives a revision a new number, which makes it the newest."""
         return self._written(await self._change(revision, {"revision": number}))
 
     async def label(self, revision: ControllerRevision, label: str, value: str) -> ControllerRevision:
-        """Set a label."""
+        """Sets a label on a revision."""
         return await self._change(revision, {"metadata": {"labels": {label: value}}})
 
     async def delete(self, revision: ControllerRevision) -> None:
-        """Delete a revision, which may be gone."""
+        """Deletes a revision, which may be gone already."""
         meta = revision.metadata
         try:
             await self._client.delete(CONTROLLER_REVISIONS, meta.name, namespace=meta.namespace)
@@ -202,10 +110,10 @@ class ControllerRevisions(Generic[T]):
             return
 
     async def _known(self, owner: T) -> tuple[ControllerRevision, ...]:
-        """The revisions that are the owner's or nobody's, also those that only the server knows of yet."""
+        """The owner's revisions and orphans, including those only the server has seen yet."""
         seen = self._revisions.managed_by(owner.metadata.uid) + self._revisions.orphans(owner.metadata.namespace)
         known = {revision.metadata.name: revision for revision in seen}
-        for name, number in self._unseen.pop(owner.metadata.uid, {}).items():
+        for name, number in self._unobserved.pop(owner.metadata.uid, {}).items():
             if name in known and known[name].revision >= number:
                 continue
             try:
@@ -217,7 +125,7 @@ class ControllerRevisions(Generic[T]):
 
     def _written(self, revision: ControllerRevision) -> ControllerRevision:
         if manager := controller_of(revision):
-            self._unseen.setdefault(manager.uid, {})[revision.metadata.name] = revision.revision
+            self._unobserved.setdefault(manager.uid, {})[revision.metadata.name] = revision.revision
         return revision
 
     async def _change(self, revision: ControllerRevision, change: Document) -> ControllerRevision:
@@ -226,3 +134,91 @@ class ControllerRevisions(Generic[T]):
         return await self._client.patch(
             CONTROLLER_REVISIONS, meta.name, body, namespace=meta.namespace, patch_type=PatchType.MERGE
         )
+
+
+def revision_data(template: PodTemplateSpec) -> Document:
+    """The patch that restores this template, with keys sorted as Go writes a map."""
+    document = {**serializer.to_document(template), "$patch": "replace"}
+    ordered: Document = json.loads(json.dumps({"spec": {"template": document}}, sort_keys=True))
+    return ordered
+
+
+def data_hash(template: PodTemplateSpec, collision_count: int | None = None) -> str:
+    """The hash of a revision's data, equal to upstream's; `collision_count` changes it."""
+    text = json.dumps(revision_data(template), ensure_ascii=False, separators=(",", ":")).translate(_GO_ESCAPES)
+    text += "" if collision_count is None else str(collision_count)
+    value = _FNV_OFFSET
+    for byte in text.encode():
+        value = (value * _FNV_PRIME & 0xFFFFFFFF) ^ byte
+    return safe_encode(value)
+
+
+def new_revision(
+    owner: ApiObject, template: PodTemplateSpec, *, number: int, naming: RevisionNaming, collision_count: int | None
+) -> ControllerRevision:
+    """The revision of an owner's current template."""
+    short_hash = naming.hash(template, collision_count)
+    metadata = ObjectMeta(
+        name=f"{owner.metadata.name[:_MAX_PREFIX]}-{short_hash}",
+        labels={**template.metadata.labels, naming.label: short_hash},
+        # Includes the change cause that `kubectl rollout history` shows.
+        annotations=owner.metadata.annotations,
+        owner_references=(new_controller_ref(owner),),
+    )
+    return ControllerRevision(metadata=metadata, data=revision_data(template), revision=number)
+
+
+def sorted_revisions(revisions: Iterable[ControllerRevision]) -> tuple[ControllerRevision, ...]:
+    """Sorts revisions by number, then age, then name."""
+
+    def rank(revision: ControllerRevision) -> tuple[int, int, str]:
+        created = revision.metadata.creation_timestamp
+        return revision.revision, nanoseconds(created) if created else 0, revision.metadata.name
+
+    return tuple(sorted(revisions, key=rank))
+
+
+def next_number(revisions: Iterable[ControllerRevision]) -> int:
+    """The number after the highest of these."""
+    return max((revision.revision for revision in revisions), default=0) + 1
+
+
+def is_same_data(revision: ControllerRevision, data: Document) -> bool:
+    """Whether a revision holds this data; null fields count as absent."""
+    return bool(serializer.without_nulls(revision.data) == serializer.without_nulls(data))
+
+
+def restores(revision: ControllerRevision, template: PodTemplateSpec) -> bool:
+    """Whether rolling back to the revision gives this template once defaults are applied.
+
+    A server of another version may have stored the same template differently.
+    """
+    restored = restored_template(revision, template)
+    if restored is None:
+        return False
+    filled = [default_pod_template_spec(serializer.to_document(one)) for one in (restored, template)]
+    return bool(filled[0] == filled[1])
+
+
+def restored_template(revision: ControllerRevision, template: PodTemplateSpec) -> PodTemplateSpec | None:
+    """The template of a revision, applied to the current one; None if the revision holds no applicable patch."""
+    if not isinstance(revision.data, dict):
+        return None
+    present: Document = {"spec": {"template": serializer.to_document(template)}}
+    try:
+        patched = apply_strategic(present, revision.data, "apps.v1.StatefulSet")
+        return serializer.from_document(patched["spec"]["template"], PodTemplateSpec)
+    except (PatchError, serializer.DecodeError, KeyError, TypeError):
+        return None
+
+
+def surplus_revisions(
+    old: Sequence[ControllerRevision], limit: int, is_live: Callable[[ControllerRevision], bool], *, count_live: bool
+) -> tuple[ControllerRevision, ...]:
+    """The oldest revisions above the limit that no pod uses. `old` is sorted.
+
+    `count_live`: revisions in use count towards the limit too.
+    """
+    dead = [revision for revision in old if not is_live(revision)]
+    excess = (len(old) if count_live else len(dead)) - limit
+    return tuple(dead[: max(0, excess)]) if limit >= 0 else ()

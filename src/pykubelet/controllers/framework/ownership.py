@@ -1,12 +1,9 @@
-"""Who manages which object: adopt orphans that match, release what no longer does.
+"""ControllerRefManager: adopts orphans that match a selector and releases objects that no longer do.
 
-Upstream: pkg/controller/controller_ref_manager.go.
+Also writes the status of owners: a status is patched, never replaced, so that fields of other writers stay. The
+resource version in the patch is the optimistic lock of upstream's PUT; correct counting depends on it.
 
-The live object behind a controller's copy: its status, and may it adopt.
-
-A status is patched, never put: what other programs wrote into it stays. The resource version in the patch is the
-optimistic lock that upstream's PUT has; counting depends on it.
-Upstream: updateReplicaSetStatus, storeDaemonSetStatus and RecheckDeletionTimestamp in pkg/controller.
+Upstream: pkg/controller/controller_ref_manager.go, pkg/controller/replicaset/replica_set_utils.go
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -34,8 +31,151 @@ class OwnerGoneError(Exception):
     """The owner is being deleted or was replaced; the message says which."""
 
 
+class CannotAdoptError(Exception):
+    """The owner may not adopt the object; the message says why."""
+
+
+class ClaimError(Exception):
+    """Some objects could not be adopted or released; the others were."""
+
+    def __init__(self, errors: Sequence[Exception]) -> None:
+        self.errors = tuple(errors)
+        # As upstream's Aggregate: each message once, in brackets if there are several.
+        texts = list(dict.fromkeys(str(error) for error in errors))
+        super().__init__(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+
+
+class ClaimAction(Enum):
+    """What the owner does with one candidate object."""
+
+    OURS = auto()
+    ADOPT = auto()
+    RELEASE = auto()
+    IGNORE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedPods:
+    """The pods an owner controls after claiming, as they were read, and the errors of claiming."""
+
+    pods: tuple[Pod, ...]
+    error: ClaimError | None = None
+
+
+class ControllerRefManager(Generic[T]):
+    """Claims objects of one kind for one owner during one sync. Create a new one for each sync."""
+
+    def __init__(
+        self,
+        *,
+        patch: Callable[[str, str, Document], Awaitable[object]],
+        owner: ApiObject,
+        selector: Selector,
+        can_adopt: Callable[[], Awaitable[None]],
+        finalizers: Sequence[str] = (),
+    ) -> None:
+        """`patch` sends a strategic merge patch to the object of a namespace and name.
+
+        `can_adopt` reads the live owner and raises if it must not adopt; it is called once, before the first adoption.
+        """
+        self._patch, self._owner, self._selector = patch, owner, selector
+        self._can_adopt, self._finalizers = can_adopt, tuple(finalizers)
+        self._can_adopt_checked = False
+        self._adoption_error: Exception | None = None
+
+    async def claim(
+        self, objects: Iterable[T], *filters: Callable[[T], bool]
+    ) -> tuple[tuple[T, ...], ClaimError | None]:
+        """Adopts orphans that match the selector and all filters, releases owned objects that do not.
+
+        Returns the objects the owner has then, as they were read. An error with one object does not stop the others;
+        objects that have vanished are not an error.
+        """
+        ours: list[T] = []
+        errors: list[Exception] = []
+        for obj in objects:
+            matches = self._selector.matches(obj.metadata.labels) and all(test(obj) for test in filters)
+            claim = plan_claim(obj, self._owner, matches=matches)
+            if claim is ClaimAction.OURS:
+                ours.append(obj)
+                continue
+            try:
+                if await self._claim(obj, claim):
+                    ours.append(obj)
+            except (ApiError, CannotAdoptError) as error:
+                errors.append(error)
+        return tuple(ours), ClaimError(errors) if errors else None
+
+    async def adopt(self, obj: T) -> None:
+        """Makes the owner the object's controller; the server rejects it if there is another."""
+        if not self._can_adopt_checked:
+            self._can_adopt_checked = True
+            try:
+                await self._can_adopt()
+            except Exception as error:  # noqa: BLE001  any reason not to adopt counts for all objects of this sync
+                self._adoption_error = error
+        meta = obj.metadata
+        if self._adoption_error is not None:
+            where = f"{meta.namespace}/{meta.name} ({meta.uid})"
+            raise CannotAdoptError(f"can't adopt {obj.kind} {where}: {self._adoption_error}") from self._adoption_error
+        await self._patch(meta.namespace, meta.name, adopt_patch(self._owner, meta.uid, self._finalizers))
+
+    async def release(self, obj: T) -> None:
+        """Removes the owner's reference. An object that is gone, replaced or released already is not an error."""
+        meta = obj.metadata
+        patch = release_patch(meta.uid, [self._owner.metadata.uid], self._finalizers)
+        try:
+            await self._patch(meta.namespace, meta.name, patch)
+        except (NotFound, Invalid):
+            return
+
+    async def _claim(self, obj: T, claim: ClaimAction) -> bool:
+        """Carries out the action; returns whether the owner controls the object now."""
+        match claim:
+            case ClaimAction.ADOPT:
+                try:
+                    await self.adopt(obj)
+                except NotFound:
+                    return False
+                return True
+            case ClaimAction.RELEASE:
+                await self.release(obj)
+                return False
+            case _:
+                return claim is ClaimAction.OURS
+
+
+class PodControllerRefManager(ControllerRefManager[Pod]):
+    """Claims pods through PodControl."""
+
+    def __init__(
+        self,
+        *,
+        pod_control: PodControlInterface,
+        owner: ApiObject,
+        selector: Selector,
+        can_adopt: Callable[[], Awaitable[None]],
+        finalizers: Sequence[str] = (),
+    ) -> None:
+        super().__init__(
+            patch=pod_control.patch_pod, owner=owner, selector=selector, can_adopt=can_adopt, finalizers=finalizers
+        )
+
+    async def claim_pods(self, pods: Iterable[Pod], *filters: Callable[[Pod], bool]) -> ClaimedPods:
+        """Adopts orphans that match the selector and all filters, releases owned pods that do not."""
+        return ClaimedPods(*await self.claim(pods, *filters))
+
+    async def adopt_pod(self, pod: Pod) -> None:
+        """Makes the owner the pod's controller."""
+        await self.adopt(pod)
+
+    async def release_pod(self, pod: Pod) -> None:
+        """Removes the owner's reference from the pod."""
+        await self.release(pod)
+
+
 def explicit(value: msgspec.Struct) -> Document:
-    """Every field of a Struct, null where its document has none: a merge patch that sets exactly this."""
+    """Every field of a Struct, null where its document has none: a merge patch that sets exactly these values."""
     document = to_document(value)
     fields = msgspec.structs.fields(value)
     return {
@@ -50,12 +190,12 @@ def _explicit(value: Any, document: Any) -> Any:
 async def patch_status(
     client: Client, kind: TypedKind[T], owner: T, status: Document, *, annotations: Mapping[str, str] | None = None
 ) -> T:
-    """Change the status of the object as it was read, and perhaps annotations; Conflict if it has changed since."""
+    """Patches the status, and optionally annotations, of the object as read; Conflict if it has changed since."""
     return await _patch(client, kind, owner, status, owner.metadata.resource_version, annotations)
 
 
 async def store_status(client: Client, kind: TypedKind[T], owner: T, status: Document) -> T:
-    """Change the status; if that fails, once more on the object as it is now, with the same values."""
+    """Patches the status; on failure retries once against the current version, with the same values."""
     try:
         return await patch_status(client, kind, owner, status)
     except ApiError:
@@ -64,7 +204,7 @@ async def store_status(client: Client, kind: TypedKind[T], owner: T, status: Doc
 
 
 def may_adopt(client: Client, kind: TypedKind[T], owner: T) -> Callable[[], Awaitable[None]]:
-    """A check that the owner still exists and is not being deleted; it raises OwnerGoneError if not."""
+    """Returns a check that the live owner exists and is not being deleted; the check raises OwnerGoneError if not."""
     namespace, name, uid = owner.metadata.namespace, owner.metadata.name, owner.metadata.uid
 
     async def check() -> None:
@@ -91,7 +231,7 @@ async def _patch(
     annotations: Mapping[str, str] | None = None,
 ) -> T:
     meta = owner.metadata
-    # The UID: a namesake that came after our object must not get its status.
+    # The UID precondition protects a recreated object of the same name.
     metadata: Document = {"uid": meta.uid, "resourceVersion": resource_version}
     if annotations:
         metadata["annotations"] = dict(annotations)
@@ -101,31 +241,8 @@ async def _patch(
     )
 
 
-class CannotAdoptError(Exception):
-    """The owner may not take the object; the message says why."""
-
-
-class ClaimError(Exception):
-    """Some objects could not be adopted or released; the others were."""
-
-    def __init__(self, errors: Sequence[Exception]) -> None:
-        self.errors = tuple(errors)
-        # Upstream's way of joining: each message once, in brackets if there are several.
-        texts = list(dict.fromkeys(str(error) for error in errors))
-        super().__init__(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
-
-
-class ClaimAction(Enum):
-    """What to do about one object."""
-
-    OURS = auto()
-    ADOPT = auto()
-    RELEASE = auto()
-    IGNORE = auto()
-
-
 def new_controller_ref(owner: ApiObject) -> OwnerReference:
-    """The reference that makes `owner` the managing owner."""
+    """The owner reference that makes `owner` the controller."""
     return OwnerReference(
         api_version=owner.api_version,
         kind=owner.kind,
@@ -137,25 +254,25 @@ def new_controller_ref(owner: ApiObject) -> OwnerReference:
 
 
 def plan_claim(obj: ApiObject, owner: ApiObject, *, matches: bool) -> ClaimAction:
-    """What `owner` should do about an object that matches its selector or not."""
+    """Decides what `owner` does with an object; `matches` says whether its selector matches."""
     controller = controller_of(obj)
-    owner_leaves = owner.metadata.deletion_timestamp is not None
+    owner_is_deleted = owner.metadata.deletion_timestamp is not None
     if controller is not None:
         if controller.uid != owner.metadata.uid:
             return ClaimAction.IGNORE
         if matches:
             return ClaimAction.OURS
-        return ClaimAction.IGNORE if owner_leaves else ClaimAction.RELEASE
-    if owner_leaves or not matches or obj.metadata.deletion_timestamp is not None:
+        return ClaimAction.IGNORE if owner_is_deleted else ClaimAction.RELEASE
+    if owner_is_deleted or not matches or obj.metadata.deletion_timestamp is not None:
         return ClaimAction.IGNORE
-    # An owner without a namespace may own objects in any.
+    # A cluster-scoped owner may own objects in any namespace.
     if owner.metadata.namespace and owner.metadata.namespace != obj.metadata.namespace:
         return ClaimAction.IGNORE
     return ClaimAction.ADOPT
 
 
 def adopt_patch(owner: ApiObject, uid: str, finalizers: Sequence[str] = ()) -> Document:
-    """The patch that makes `owner` the managing owner of an object; the UID in it is a precondition."""
+    """The patch that makes `owner` the controller of the object with this UID."""
     metadata: Document = {"uid": uid, "ownerReferences": [serializer.to_document(new_controller_ref(owner))]}
     if finalizers:
         metadata["finalizers"] = list(finalizers)
@@ -163,7 +280,7 @@ def adopt_patch(owner: ApiObject, uid: str, finalizers: Sequence[str] = ()) -> D
 
 
 def release_patch(uid: str, owner_uids: Sequence[str], finalizers: Sequence[str] = ()) -> Document:
-    """The patch that takes owners off an object; the UID in it is a precondition."""
+    """The patch that removes owners from the object with this UID."""
     metadata: Document = {
         "uid": uid,
         "ownerReferences": [{"$patch": "delete", "uid": owner_uid} for owner_uid in owner_uids],
@@ -171,123 +288,3 @@ def release_patch(uid: str, owner_uids: Sequence[str], finalizers: Sequence[str]
     if finalizers:
         metadata["$deleteFromPrimitiveList/finalizers"] = list(finalizers)
     return {"metadata": metadata}
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimedPods:
-    """The pods an owner manages now, as they were read, and what went wrong meanwhile."""
-
-    pods: tuple[Pod, ...]
-    error: ClaimError | None = None
-
-
-class ControllerRefManager(Generic[T]):
-    """Claims objects of one kind for one owner during one sync; make a new one for the next."""
-
-    def __init__(
-        self,
-        *,
-        patch: Callable[[str, str, Document], Awaitable[object]],
-        owner: ApiObject,
-        selector: Selector,
-        can_adopt: Callable[[], Awaitable[None]],
-        finalizers: Sequence[str] = (),
-    ) -> None:
-        """`patch` sends a strategic merge patch to the object of a namespace and name.
-
-        `can_adopt` raises if the owner must not adopt (a live look at it); it is asked once, before the first.
-        """
-        self._patch, self._owner, self._selector = patch, owner, selector
-        self._can_adopt, self._finalizers = can_adopt, tuple(finalizers)
-        self._asked = False
-        self._refused: Exception | None = None
-
-    async def claim(
-        self, objects: Iterable[T], *filters: Callable[[T], bool]
-    ) -> tuple[tuple[T, ...], ClaimError | None]:
-        """Adopt orphans that match the selector and all filters, release owned objects that do not.
-
-        What the owner has then, as it was read. A failure with one object does not stop the others; what has vanished
-        meanwhile is no failure.
-        """
-        ours: list[T] = []
-        errors: list[Exception] = []
-        for obj in objects:
-            matches = self._selector.matches(obj.metadata.labels) and all(test(obj) for test in filters)
-            claim = plan_claim(obj, self._owner, matches=matches)
-            if claim is ClaimAction.OURS:
-                ours.append(obj)
-                continue
-            try:
-                if await self._claim(obj, claim):
-                    ours.append(obj)
-            except (ApiError, CannotAdoptError) as error:
-                errors.append(error)
-        return tuple(ours), ClaimError(errors) if errors else None
-
-    async def adopt(self, obj: T) -> None:
-        """Become the object's managing owner; the server refuses if there is another."""
-        if not self._asked:
-            self._asked = True
-            try:
-                await self._can_adopt()
-            except Exception as error:  # noqa: BLE001  any reason not to adopt counts for all objects of this sync
-                self._refused = error
-        meta = obj.metadata
-        if self._refused is not None:
-            where = f"{meta.namespace}/{meta.name} ({meta.uid})"
-            raise CannotAdoptError(f"can't adopt {obj.kind} {where}: {self._refused}") from self._refused
-        await self._patch(meta.namespace, meta.name, adopt_patch(self._owner, meta.uid, self._finalizers))
-
-    async def release(self, obj: T) -> None:
-        """Stop managing the object. It may be gone, another one, or released already: all fine."""
-        meta = obj.metadata
-        patch = release_patch(meta.uid, [self._owner.metadata.uid], self._finalizers)
-        try:
-            await self._patch(meta.namespace, meta.name, patch)
-        except (NotFound, Invalid):
-            return
-
-    async def _claim(self, obj: T, claim: ClaimAction) -> bool:
-        """Carry it out; whether the object is ours now."""
-        match claim:
-            case ClaimAction.ADOPT:
-                try:
-                    await self.adopt(obj)
-                except NotFound:
-                    return False
-                return True
-            case ClaimAction.RELEASE:
-                await self.release(obj)
-                return False
-            case _:
-                return claim is ClaimAction.OURS
-
-
-class PodControllerRefManager(ControllerRefManager[Pod]):
-    """Claims pods, through a PodControl."""
-
-    def __init__(
-        self,
-        *,
-        pod_control: PodControlInterface,
-        owner: ApiObject,
-        selector: Selector,
-        can_adopt: Callable[[], Awaitable[None]],
-        finalizers: Sequence[str] = (),
-    ) -> None:
-        super().__init__(
-            patch=pod_control.patch_pod, owner=owner, selector=selector, can_adopt=can_adopt, finalizers=finalizers
-        )
-
-    async def claim_pods(self, pods: Iterable[Pod], *filters: Callable[[Pod], bool]) -> ClaimedPods:
-        """Adopt orphans that match the selector and all filters, release owned pods that do not."""
-        return ClaimedPods(*await self.claim(pods, *filters))
-
-    async def adopt_pod(self, pod: Pod) -> None:
-        """Become the pod's managing owner; the server refuses if there is another."""
-        await self.adopt(pod)
-
-    async def release_pod(self, pod: Pod) -> None:
-        """Stop managing the pod. It may be gone, another one, or released already: all fine."""
-        await self.release(pod)

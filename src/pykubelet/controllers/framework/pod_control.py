@@ -1,20 +1,12 @@
 """PodControl: how controllers create, delete and patch pods on behalf of an owner.
 
-Every creation and deletion is told as an Event on the owner. Upstream: RealPodControl in
-pkg/controller/controller_utils.go; `create_pods_on_node` and `create_pods_with_controller_ref` are from the seed.
+Each creation and deletion is recorded as an Event on the owner. `slow_start_batch` creates pods in growing batches so
+that a quota or a broken webhook is hit once, not five hundred times. `template_hash` hashes the JSON text with sorted
+keys; upstream hashes the Go object, so its hashes change with its types. `create_pods_on_node` and
+`create_pods_with_controller_ref` exist in the mission's documents only.
 
-A short name for a pod template: equal templates, equal hash.
-
-Upstream hashes the Go object, so its hashes change with its types; ours is of the JSON text with sorted keys.
-
-Do something many times, carefully: 1, 2, 4, 8 ... at once, until a batch fails.
-
-So that a quota or a broken webhook is hit once, not five hundred times.
-Upstream: slowStartBatch in pkg/controller/replicaset/replica_set.go.
-
-What controllers do to pods, many at once, and what became of it.
-
-Upstream: the error channels of pkg/controller, and k8s.io/apimachinery/pkg/util/errors.
+Upstream: pkg/controller/controller_utils.go, pkg/controller/replicaset/replica_set.go,
+staging/src/k8s.io/apimachinery/pkg/util/errors/errors.go
 """
 
 import asyncio
@@ -34,9 +26,19 @@ from pykubelet.api.scheme import PODS, ApiObject
 from pykubelet.client.interface import PatchType, Writer
 from pykubelet.client.recorder import NORMAL, WARNING, EventRecorder, reference_to
 
+log = get_logger(__name__)
+FAILED_CREATE = "FailedCreate"
+SUCCESSFUL_CREATE = "SuccessfulCreate"
+FAILED_DELETE = "FailedDelete"
+SUCCESSFUL_DELETE = "SuccessfulDelete"
+NAMESPACE_TERMINATING = "NamespaceTerminating"
+# No vowels and no look-alikes, so that a hash never spells a word.
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_FNV_OFFSET, _FNV_PRIME = 0x811C9DC5, 0x01000193
+
 
 class PodControlInterface(Protocol):
-    """What a controller asks of PodControl."""
+    """What controllers use of PodControl; FakePodControl implements it for tests."""
 
     async def create_pods(
         self,
@@ -47,17 +49,17 @@ class PodControlInterface(Protocol):
         *,
         generate_name: str = "",
     ) -> Pod:
-        """Create one pod from a template, managed by `owner`; its name starts with the owner's unless said otherwise."""
+        """Creates one pod from a template, controlled by `owner`; its name starts with the owner's by default."""
 
     async def delete_pod(self, namespace: str, name: str, owner: ApiObject) -> None:
-        """Delete a pod with its own grace period; NotFound if there is none."""
+        """Deletes a pod with its own grace period; NotFound if there is none."""
 
     async def patch_pod(self, namespace: str, name: str, patch: Any) -> None:
-        """Apply a strategic merge patch to a pod."""
+        """Applies a strategic merge patch to a pod."""
 
 
 class AggregateError(Exception):
-    """Several things went wrong; each message appears once."""
+    """Several errors; each message appears once."""
 
     def __init__(self, errors: Sequence[Exception]) -> None:
         self.errors = tuple(errors)
@@ -65,8 +67,100 @@ class AggregateError(Exception):
         super().__init__(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
 
 
+class DeleteFailedError(Exception):
+    """The API server did not delete a pod; its error is the cause."""
+
+
+class PodControl:
+    """Creates, deletes and patches pods for controllers. Safe for concurrent calls."""
+
+    def __init__(self, *, client: Writer, recorder: EventRecorder) -> None:
+        self._client, self._recorder = client, recorder
+
+    async def create_pods(
+        self,
+        namespace: str,
+        template: PodTemplateSpec,
+        owner: ApiObject,
+        controller_ref: OwnerReference | None,
+        *,
+        generate_name: str = "",
+    ) -> Pod:
+        """Creates one pod from a template, controlled by `owner`.
+
+        Raises ValueError before any request if the reference is not a controller reference or the template has no
+        labels. An API error is recorded as an Event on the owner (unless the namespace is terminating) and raised
+        unchanged.
+        """
+        validate_controller_ref(controller_ref)
+        pod = pod_from_template(template, owner.metadata.name, controller_ref)
+        if generate_name:
+            metadata = msgspec.structs.replace(pod.metadata, generate_name=generate_name)
+            pod = msgspec.structs.replace(pod, metadata=metadata)
+        return await self._create(namespace, pod, owner)
+
+    async def create_pods_with_controller_ref(
+        self,
+        namespace: str,
+        template: PodTemplateSpec,
+        owner: ApiObject,
+        controller_ref: OwnerReference | None,
+    ) -> Pod:
+        """Same as `create_pods`, which has required the reference since upstream merged the two."""
+        return await self.create_pods(namespace, template, owner, controller_ref)
+
+    async def create_pods_on_node(
+        self,
+        node_name: str,
+        namespace: str,
+        template: PodTemplateSpec,
+        owner: ApiObject,
+        controller_ref: OwnerReference | None,
+    ) -> Pod:
+        """Creates one pod already bound to a node, bypassing the scheduler; otherwise as `create_pods`."""
+        validate_controller_ref(controller_ref)
+        pod = pod_from_template(template, owner.metadata.name, controller_ref)
+        spec = msgspec.structs.replace(pod.spec, node_name=node_name)
+        return await self._create(namespace, msgspec.structs.replace(pod, spec=spec), owner)
+
+    async def delete_pod(self, namespace: str, name: str, owner: ApiObject) -> None:
+        """Deletes a pod with its own grace period.
+
+        NotFound is raised unchanged and records no Event; any other failure is recorded as an Event on the owner and
+        raised as DeleteFailedError.
+        """
+        try:
+            await self._client.delete(PODS, name, namespace=namespace)
+        except NotFound:
+            log.debug("pod is deleted already", pod=f"{namespace}/{name}", owner=owner.metadata.name)
+            raise
+        except ApiError as error:
+            self._record_event(owner, WARNING, FAILED_DELETE, f"Error deleting: {error}")
+            raise DeleteFailedError(f"unable to delete pods: {error}") from error
+        self._record_event(owner, NORMAL, SUCCESSFUL_DELETE, f"Deleted pod: {name}")
+
+    async def patch_pod(self, namespace: str, name: str, patch: Any) -> None:
+        """Applies a strategic merge patch to a pod; records no Event."""
+        await self._client.patch(PODS, name, patch, namespace=namespace, patch_type=PatchType.STRATEGIC)
+
+    async def _create(self, namespace: str, pod: Pod, owner: ApiObject) -> Pod:
+        if not pod.metadata.labels:
+            raise ValueError("unable to create pods, no labels")
+        try:
+            created = await self._client.create(PODS, pod, namespace=namespace)
+        except ApiError as error:
+            if not error.has_cause(NAMESPACE_TERMINATING):
+                self._record_event(owner, WARNING, FAILED_CREATE, f"Error creating: {error}")
+            raise
+        self._record_event(owner, NORMAL, SUCCESSFUL_CREATE, f"Created pod: {created.metadata.name}")
+        return created
+
+    def _record_event(self, owner: ApiObject, event_type: str, reason: str, message: str) -> None:
+        self._recorder.event(reference_to(owner), event_type, reason, message)
+
+
 async def attempt_all(calls: Iterable[Coroutine[Any, Any, None]]) -> list[Exception | None]:
-    """Make all calls at once and wait for all; what each of them raised, in their order."""
+    """Awaits all calls concurrently; returns the error of each, or None, in order."""
     outcomes: list[Exception | None] = []
     for outcome in await asyncio.gather(*calls, return_exceptions=True):
         if outcome is not None and not isinstance(outcome, Exception):
@@ -75,21 +169,8 @@ async def attempt_all(calls: Iterable[Coroutine[Any, Any, None]]) -> list[Except
     return outcomes
 
 
-log = get_logger(__name__)
-
-FAILED_CREATE = "FailedCreate"
-SUCCESSFUL_CREATE = "SuccessfulCreate"
-FAILED_DELETE = "FailedDelete"
-SUCCESSFUL_DELETE = "SuccessfulDelete"
-NAMESPACE_TERMINATING = "NamespaceTerminating"
-
-
-class DeleteFailedError(Exception):
-    """A pod could not be deleted; the API's error is the cause."""
-
-
 def validate_controller_ref(reference: OwnerReference | None) -> None:
-    """Raise ValueError unless the reference makes its owner the managing one."""
+    """Raises ValueError unless the reference makes its owner the controller."""
     if reference is None:
         raise ValueError("controllerRef is nil")
     if not reference.api_version:
@@ -103,8 +184,8 @@ def validate_controller_ref(reference: OwnerReference | None) -> None:
 
 
 def pods_prefix(owner_name: str) -> str:
-    """What the names of an owner's pods start with: its name and a dash, or no dash where that is too long."""
-    # The server appends to the prefix, so its trailing dash need not end a valid name.
+    """The generateName prefix of an owner's pods: its name and a dash, without the dash if that would be invalid."""
+    # The server appends to the prefix, so a trailing dash is allowed here.
     name = f"{owner_name}-"
     masked = f"{name[:-2]}a" if len(name) > 1 else name
     return owner_name if dns1123_subdomain_errors(masked) else name
@@ -122,97 +203,13 @@ def pod_from_template(template: PodTemplateSpec, owner_name: str, controller_ref
     return Pod(metadata=metadata, spec=template.spec)
 
 
-class PodControl:
-    """Creates, deletes and patches pods for controllers. Safe to call many times at once."""
-
-    def __init__(self, *, client: Writer, recorder: EventRecorder) -> None:
-        self._client, self._recorder = client, recorder
-
-    async def create_pods(
-        self,
-        namespace: str,
-        template: PodTemplateSpec,
-        owner: ApiObject,
-        controller_ref: OwnerReference | None,
-        *,
-        generate_name: str = "",
-    ) -> Pod:
-        """Create one pod from a template, managed by `owner`.
-
-        ValueError, and nothing sent, if the reference is not a managing one or the template has no labels. An API
-        error is told as an Event on the owner (unless the namespace is going away) and raised as it came.
-        """
-        validate_controller_ref(controller_ref)
-        pod = pod_from_template(template, owner.metadata.name, controller_ref)
-        if generate_name:
-            metadata = msgspec.structs.replace(pod.metadata, generate_name=generate_name)
-            pod = msgspec.structs.replace(pod, metadata=metadata)
-        return await self._create(namespace, pod, owner)
-
-    async def create_pods_with_controller_ref(
-        self,
-        namespace: str,
-        template: PodTemplateSpec,
-        owner: ApiObject,
-        controller_ref: OwnerReference | None,
-    ) -> Pod:
-        """The seed's name for `create_pods`, which has required the reference since."""
-        return await self.create_pods(namespace, template, owner, controller_ref)
-
-    async def create_pods_on_node(
-        self,
-        node_name: str,
-        namespace: str,
-        template: PodTemplateSpec,
-        owner: ApiObject,
-        controller_ref: OwnerReference | None,
-    ) -> Pod:
-        """Create one pod that is bound to a node from the start, past the scheduler; otherwise as `create_pods`."""
-        validate_controller_ref(controller_ref)
-        pod = pod_from_template(template, owner.metadata.name, controller_ref)
-        spec = msgspec.structs.replace(pod.spec, node_name=node_name)
-        return await self._create(namespace, msgspec.structs.replace(pod, spec=spec), owner)
-
-    async def delete_pod(self, namespace: str, name: str, owner: ApiObject) -> None:
-        """Delete a pod with its own grace period.
-
-        NotFound comes back as it is and makes no Event; any other failure is told as an Event on the owner and
-        raised as DeleteFailedError.
-        """
-        try:
-            await self._client.delete(PODS, name, namespace=namespace)
-        except NotFound:
-            log.debug("pod is deleted already", pod=f"{namespace}/{name}", owner=owner.metadata.name)
-            raise
-        except ApiError as error:
-            self._tell(owner, WARNING, FAILED_DELETE, f"Error deleting: {error}")
-            raise DeleteFailedError(f"unable to delete pods: {error}") from error
-        self._tell(owner, NORMAL, SUCCESSFUL_DELETE, f"Deleted pod: {name}")
-
-    async def patch_pod(self, namespace: str, name: str, patch: Any) -> None:
-        """Apply a strategic merge patch to a pod; no Event."""
-        await self._client.patch(PODS, name, patch, namespace=namespace, patch_type=PatchType.STRATEGIC)
-
-    async def _create(self, namespace: str, pod: Pod, owner: ApiObject) -> Pod:
-        if not pod.metadata.labels:
-            raise ValueError("unable to create pods, no labels")
-        try:
-            created = await self._client.create(PODS, pod, namespace=namespace)
-        except ApiError as error:
-            if not error.has_cause(NAMESPACE_TERMINATING):
-                self._tell(owner, WARNING, FAILED_CREATE, f"Error creating: {error}")
-            raise
-        self._tell(owner, NORMAL, SUCCESSFUL_CREATE, f"Created pod: {created.metadata.name}")
-        return created
-
-    def _tell(self, owner: ApiObject, event_type: str, reason: str, message: str) -> None:
-        self._recorder.event(reference_to(owner), event_type, reason, message)
-
-
 async def slow_start_batch(
     count: int, call: Callable[[], Awaitable[None]], *, first_batch: int = 1
 ) -> tuple[int, Exception | None]:
-    """Call `call` up to `count` times; how many succeeded, and one of the errors that made it stop."""
+    """Calls `call` up to `count` times, in batches of 1, 2, 4, 8 ... until a batch fails.
+
+    Returns the number of successes and one of the errors.
+    """
     left, successes = count, 0
     size = min(left, first_batch)
     while size > 0:
@@ -229,13 +226,8 @@ async def slow_start_batch(
     return successes, None
 
 
-# No vowels and no look-alikes: a hash never spells a word.
-_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-_FNV_OFFSET, _FNV_PRIME = 0x811C9DC5, 0x01000193
-
-
 def template_hash(template: PodTemplateSpec, collision_count: int | None = None) -> str:
-    """The hash of a template; another `collision_count` gives another hash, for when two templates collide."""
+    """The hash of a pod template; `collision_count` changes it when two templates collide."""
     text = json.dumps(serializer.to_document(template), sort_keys=True, separators=(",", ":")).encode()
     if collision_count is not None:
         text += collision_count.to_bytes(8, "little")
@@ -246,5 +238,5 @@ def template_hash(template: PodTemplateSpec, collision_count: int | None = None)
 
 
 def safe_encode(value: int) -> str:
-    """A number in letters that are safe in names."""
+    """Encodes a number in characters that are safe in names."""
     return "".join(_ALPHABET[ord(digit) % len(_ALPHABET)] for digit in str(value))

@@ -1,22 +1,11 @@
-"""The keys a controller has to look at: now, later, or again after a failure.
+"""The rate-limited work queue of controllers, the workers that process it, and its metrics.
 
-Over a `KeyedQueue`, with a controller's rules: of several delays for one key the earliest counts, work asked for now
-does not cancel a delay, and each failure in a row makes the next try later.
-Upstream: staging/src/k8s.io/client-go/util/workqueue.
+Delays of one key collapse to the earliest; an immediate add does not cancel a delay; each failure in a row makes the
+next attempt later. Workers start once the informers have listed everything, and no two process the same key at once.
 
-The work queues of controllers as metrics with Kubernetes' own names. A collector.
-
-Upstream: staging/src/k8s.io/component-base/metrics/prometheus/workqueue/metrics.go
-
-How long keys wait in a work queue, and how long their syncs take.
-
-Pure: times are passed in. Upstream: staging/src/k8s.io/client-go/util/workqueue/metrics.go
-
-Runs a controller: workers take keys off its queue, once everything it looks at has been listed.
-
-In: a controller, which puts keys into its queue when it hears of changes. Out: its `process_next`, over and over, by
-several workers; the queue sees to it that no two have the same key.
-Upstream: Run in any of pkg/controller.
+Upstream: staging/src/k8s.io/client-go/util/workqueue/rate_limiting_queue.go,
+staging/src/k8s.io/client-go/util/workqueue/delaying_queue.go, staging/src/k8s.io/client-go/util/workqueue/metrics.go,
+staging/src/k8s.io/component-base/metrics/prometheus/workqueue/metrics.go
 """
 
 import asyncio
@@ -33,37 +22,20 @@ from pykubelet.api.errors import Conflict
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
+
+log = get_logger(__name__)
 WORKERS = 5
-"""Upstream's, for most controllers."""
-
-
-class ControllerWorkers:
-    """One controller at work."""
-
-    def __init__(
-        self, *, name: str, process_next: Callable[[], Awaitable[None]], informed: asyncio.Event, workers: int = WORKERS
-    ) -> None:
-        """`informed` is set once the informers have listed everything."""
-        self._name, self._process_next, self._informed, self._workers = name, process_next, informed, workers
-
-    async def run(self, ready: asyncio.Event) -> None:
-        """Work until cancelled; `ready` is set when work begins."""
-        await self._informed.wait()
-        async with asyncio.TaskGroup() as group:
-            for number in range(self._workers):
-                start_supervised(group, f"{self._name} worker {number}", self._work)
-            ready.set()
-
-    async def _work(self) -> None:
-        while True:
-            await self._process_next()
-
-
+"""Upstream's default for most controllers."""
 _BOUNDS = tuple(10e-9 * 10**power for power in range(10))
+RETRY = Backoff(first_seconds=0.005, limit_seconds=1000)
+BATCH_THRESHOLD = 20
+PAUSE_SECONDS_EACH = 100e-6
+"""About twenty times what a sync takes per pod."""
+_LABELS = ("name",)
 
 
 class WorkQueueTimes:
-    """What was measured of one queue; recording is a few dict operations."""
+    """Counters and histograms of one queue."""
 
     def __init__(self) -> None:
         self.adds = self.retries = 0
@@ -72,34 +44,26 @@ class WorkQueueTimes:
         self._taken: dict[str, float] = {}
 
     def added(self, key: str, now: float) -> None:
-        """A key begins to wait."""
+        """Records that a key was enqueued."""
         self.adds += 1
         self._added[key] = now
 
     def taken(self, key: str, now: float) -> None:
-        """Its sync begins."""
+        """Records that the sync of a key began."""
         self.waited.observe(now - self._added.pop(key, now))
         self._taken[key] = now
 
     def done(self, key: str, now: float) -> None:
-        """Its sync has ended."""
+        """Records that the sync of a key ended."""
         self.worked.observe(now - self._taken.pop(key, now))
 
     def under_way(self, now: float) -> Iterable[float]:
-        """How long the syncs that have not ended have been going on."""
+        """Seconds since the start of each unfinished sync."""
         return [now - since for since in self._taken.values()]
 
 
-log = get_logger(__name__)
-
-RETRY = Backoff(first_seconds=0.005, limit_seconds=1000)
-FEW = 20
-PAUSE_SECONDS_EACH = 100e-6
-"""Some twenty times of what a sync takes for each pod it looks at."""
-
-
 class WorkQueue:
-    """Keys (`namespace/name`) to be synced; each by one worker at a time. Owned by one loop."""
+    """Keys (`namespace/name`) to sync, each processed by one worker at a time."""
 
     def __init__(self, retry: Backoff = RETRY) -> None:
         self._retry = retry
@@ -109,13 +73,13 @@ class WorkQueue:
         self.times = WorkQueueTimes()
 
     def add(self, key: str) -> None:
-        """Have the key synced as soon as a worker is free."""
+        """Enqueues a key for the next free worker."""
         if key not in self._ready:
             self.times.added(key, asyncio.get_running_loop().time())
             self._ready.put(key, None)
 
     def add_after(self, key: str, seconds: float) -> None:
-        """Have the key synced after a delay, or earlier if that has been asked for."""
+        """Enqueues a key after a delay, unless an earlier delay is pending."""
         if seconds <= 0:
             self.add(key)
             return
@@ -128,25 +92,25 @@ class WorkQueue:
         self._delayed[key] = loop.call_later(seconds, self._due, key)
 
     def add_batched(self, key: str, size: int) -> None:
-        """Have a key synced whose sync looks at so many objects, of which one has changed: at once if they are few.
+        """Enqueues a key whose sync reads `size` objects, of which one has changed: immediately if they are few.
 
-        If not, all changes of a while are one sync. The while grows with the number of objects as the sync does, so
-        that what a change costs does not.
+        Otherwise changes are collected into one sync. The delay grows with the number of objects, as the sync does, so
+        that the cost per change stays constant.
         """
-        self.add_after(key, 0 if size < FEW else size * PAUSE_SECONDS_EACH)
+        self.add_after(key, 0 if size < BATCH_THRESHOLD else size * PAUSE_SECONDS_EACH)
 
     async def process_next(self, sync: Callable[[str], Awaitable[None]]) -> None:
-        """Wait for a key and sync it; if that fails, say so and try again later."""
+        """Waits for a key and syncs it; a failure is logged and the key is retried with backoff."""
         key, _ = await self._ready.get()
         loop = asyncio.get_running_loop()
         self.times.taken(key, loop.time())
         try:
             await sync(key)
-        except Exception as error:  # noqa: BLE001  whatever went wrong, the next try may go well
+        except Exception as error:  # noqa: BLE001  any failure is retried
             self._failures[key] = self._failures.get(key, 0) + 1
-            # A conflict is the answer to a decision on what has changed meanwhile: nothing is wrong.
-            tell = log.debug if isinstance(error, Conflict) else log.warning
-            tell("sync failed", key=key, failures=self._failures[key], cause=str(error))
+            # A conflict only means that the object has changed since it was read.
+            write_log = log.debug if isinstance(error, Conflict) else log.warning
+            write_log("sync failed", key=key, failures=self._failures[key], cause=str(error))
             self.times.retries += 1
             self.add_after(key, self._retry.delay_seconds(self._failures[key]))
         else:
@@ -156,11 +120,11 @@ class WorkQueue:
             self.times.done(key, loop.time())
 
     def __contains__(self, key: object) -> bool:
-        """Whether the key waits to be synced, now or later."""
+        """Whether the key is enqueued, now or with a delay."""
         return key in self._ready or key in self._delayed
 
     def __len__(self) -> int:
-        """How many keys may be synced at once; delayed ones do not count yet."""
+        """The number of keys ready to sync; delayed keys do not count."""
         return len(self._ready)
 
     def _due(self, key: str) -> None:
@@ -168,21 +132,18 @@ class WorkQueue:
         self.add(key)
 
 
-_LABELS = ("name",)
-
-
 class WorkQueueCollector:
-    """Tells of the queues that were added."""
+    """Prometheus collector of the registered work queues."""
 
     def __init__(self) -> None:
         self._queues: dict[str, WorkQueue] = {}
 
     def add(self, name: str, queue: WorkQueue) -> None:
-        """Tell of a queue; a later one of the same name, as after a change of leaders, takes its place."""
+        """Registers a queue; a later one of the same name, after a change of leader, replaces it."""
         self._queues[name] = queue
 
     def collect(self) -> "Iterator[Metric]":
-        """What Prometheus asks for, in the loop that owns the queues."""
+        """Yields the metrics; must run in the loop that owns the queues."""
         from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
         queues, now = self._queues, asyncio.get_running_loop().time()
@@ -218,3 +179,25 @@ class WorkQueueCollector:
             for family, found in ((waited, queue.times.waited), (worked, queue.times.worked)):
                 family.add_metric((name,), buckets=found.buckets, sum_value=found.sum)
         yield from (waited, worked)
+
+
+class ControllerWorkers:
+    """Runs `process_next` of one controller in several tasks."""
+
+    def __init__(
+        self, *, name: str, process_next: Callable[[], Awaitable[None]], informed: asyncio.Event, workers: int = WORKERS
+    ) -> None:
+        """`informed` is set once the informers have listed everything."""
+        self._name, self._process_next, self._informed, self._workers = name, process_next, informed, workers
+
+    async def run(self, ready: asyncio.Event) -> None:
+        """Runs the workers until cancelled; sets `ready` when they start."""
+        await self._informed.wait()
+        async with asyncio.TaskGroup() as group:
+            for number in range(self._workers):
+                start_supervised(group, f"{self._name} worker {number}", self._work)
+            ready.set()
+
+    async def _work(self) -> None:
+        while True:
+            await self._process_next()

@@ -73,8 +73,8 @@ class JobEventHandlers:
 
     def listen(self, informers: Informers) -> None:
         """Have all changes told that matter to jobs."""
-        informers.tell(JOBS, added=self.job_added, updated=self.job_updated, deleted=self.job_deleted)
-        informers.tell(PODS, added=self.pod_added, updated=self.pod_updated, deleted=self.pod_deleted)
+        informers.add_event_handler(JOBS, added=self.job_added, updated=self.job_updated, deleted=self.job_deleted)
+        informers.add_event_handler(PODS, added=self.pod_added, updated=self.pod_updated, deleted=self.pod_deleted)
 
     def job_added(self, job: Job) -> None:
         """A job is new."""
@@ -107,10 +107,10 @@ class JobEventHandlers:
             self._pod_leaves(pod, is_gone=False)
         elif controller_of(pod) is None:
             self._orphans.note(pod)
-            self._wake_selecting(pod)
+            self._enqueue_selecting(pod)
         elif job := self._jobs.resolve(pod.metadata.namespace, controller_of(pod)):
             self._work.expectations.creation_observed(key_of(job))
-            self._wake(job)
+            self._enqueue(job)
 
     def pod_updated(self, old: Pod, new: Pod) -> None:
         """A pod has changed."""
@@ -122,14 +122,14 @@ class JobEventHandlers:
         manager_changed = controller_of(old) != controller_of(new)
         if manager_changed and (former := self._jobs.resolve(old.metadata.namespace, controller_of(old))):
             self._see_finalizer(former, new)
-            self._wake(former)
+            self._enqueue(former)
         if controller_of(new) is None:
             self._orphans.note(new)
             if manager_changed or old.metadata.labels != new.metadata.labels:
-                self._wake_selecting(new)
+                self._enqueue_selecting(new)
         elif job := self._jobs.resolve(new.metadata.namespace, controller_of(new)):
             self._see_finalizer(job, new)
-            self._wake(job)
+            self._enqueue(job)
 
     def pod_deleted(self, pod: Pod) -> None:
         """A pod is gone."""
@@ -144,19 +144,19 @@ class JobEventHandlers:
         if is_gone:
             self._work.removals.observed(key_of(job), pod.metadata.uid)
         self._see_finalizer(job, pod)
-        self._wake(job)
+        self._enqueue(job)
 
     def _see_finalizer(self, job: Job, pod: Pod) -> None:
         if not has_tracking_finalizer(pod):
             self._work.removals.observed(key_of(job), pod.metadata.uid)
 
-    def _wake(self, job: Job) -> None:
+    def _enqueue(self, job: Job) -> None:
         self.queue.add_after(key_of(job), POD_BATCH_SECONDS)
 
-    def _wake_selecting(self, pod: Pod) -> None:
+    def _enqueue_selecting(self, pod: Pod) -> None:
         """An orphan may be adopted by any job that selects it."""
         for job in self._jobs.selecting(pod, _selector_of):
-            self._wake(job)
+            self._enqueue(job)
 
 
 def _selector_of(job: Job) -> LabelSelector | None:

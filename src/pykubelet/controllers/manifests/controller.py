@@ -298,7 +298,7 @@ class ManifestController:
             kinds = kinds_of(await self._client.served())
             plan = make_plan(found, await self._present(found, kinds), kinds)
         except ApiError as error:
-            self._tell([ApplyFailure(_THE_SERVER, _THE_SERVER, error.message, may_pass=True)])
+            self._record_event([ApplyFailure(_THE_SERVER, _THE_SERVER, error.message, may_pass=True)])
             return False
         self._wrong = plan.problems
         failures = [*map(unknown_kind_failure, plan.unknown), *map(still_deleting_failure, plan.ending)]
@@ -310,12 +310,12 @@ class ManifestController:
             for each in (*plan.deletes, *plan.releases)
             if each.mark.file not in unfinished and (failure := await self._part_with(each))
         ]
-        self._tell(failures)
+        self._record_event(failures)
         if not failures:
             self._retries.reset()
         return not failures
 
-    def _tell(self, failures: Sequence[ApplyFailure]) -> None:
+    def _record_event(self, failures: Sequence[ApplyFailure]) -> None:
         self._book.update(with_losses(self._wrong, self._patience.worth_telling(failures)))
 
     async def _present(self, found: FoundManifests[ManifestDocument], kinds: Kinds) -> list[AppliedObject]:

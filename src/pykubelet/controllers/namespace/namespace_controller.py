@@ -219,13 +219,15 @@ class NamespaceController:
 
     def listen(self, informers: Informers) -> None:
         """Hear of changes of namespaces, and of pods that are gone."""
-        informers.tell(
+        informers.add_event_handler(
             NAMESPACES,
             added=self.namespace_seen,
             updated=lambda _, new: self.namespace_seen(new),
             deleted=self.namespace_deleted,
         )
-        informers.tell(SCHEME_PODS, added=lambda _pod: None, updated=lambda _old, _new: None, deleted=self.pod_deleted)
+        informers.add_event_handler(
+            SCHEME_PODS, added=lambda _pod: None, updated=lambda _old, _new: None, deleted=self.pod_deleted
+        )
 
     def namespace_seen(self, namespace: Namespace) -> None:
         """A namespace is new or has changed; only one that ends matters."""

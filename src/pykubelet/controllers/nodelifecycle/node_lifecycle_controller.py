@@ -140,8 +140,8 @@ class NodeLifecycleController:
 
     def listen(self, informers: Informers) -> None:
         """Have changes told; after `pods_by_node` listens."""
-        informers.tell(NODES, added=self.node_added, updated=self.node_updated, deleted=self.node_deleted)
-        informers.tell(PODS, added=self.pod_added, updated=self.pod_updated, deleted=lambda _: None)
+        informers.add_event_handler(NODES, added=self.node_added, updated=self.node_updated, deleted=self.node_deleted)
+        informers.add_event_handler(PODS, added=self.pod_added, updated=self.pod_updated, deleted=lambda _: None)
 
     def node_added(self, node: Node) -> None:
         """A node is new to us."""

@@ -97,10 +97,10 @@ class PodGCController:
 
     def listen(self, informers: Informers) -> None:
         """Have changes told; after `pods_by_node` listens."""
-        informers.tell(
+        informers.add_event_handler(
             PODS, added=self.pod_changed, updated=lambda _, new: self.pod_changed(new), deleted=self.pod_gone
         )
-        informers.tell(
+        informers.add_event_handler(
             NODES, added=self.node_changed, updated=lambda _, new: self.node_changed(new), deleted=self.node_gone
         )
 

@@ -1,13 +1,9 @@
-"""The ReplicaSet controller: keeps as many pods as a ReplicaSet wants.
+"""The ReplicaSet controller: keeps the number of pods that a ReplicaSet asks for.
 
-In: changes of pods and sets, told after the indexes have been brought up to date. Out: pods created and deleted
-through PodControl, and the status of the set.
-Upstream: pkg/controller/replicaset/replica_set.go.
+Event handlers record what was seen and enqueue keys; `ReplicaSetController.sync` acts: it claims pods, creates or
+deletes the difference through PodControl, and writes the status.
 
-How many replicas to create or delete, which ones, and what the status says.
-
-Pure. In: the pods a ReplicaSet has and the number it wants. Out: the change of this sync, and the new status.
-Upstream: pkg/controller/replicaset/{replica_set,replica_set_utils}.go.
+Upstream: pkg/controller/replicaset/replica_set.go, pkg/controller/replicaset/replica_set_utils.go
 """
 
 from collections import Counter
@@ -54,84 +50,14 @@ from pykubelet.controllers.framework.pod_control import (
 )
 from pykubelet.controllers.framework.work_queue import WorkQueue
 
-# After so many creations or deletions a ReplicaSet waits until it has seen them.
+log = get_logger(__name__)
+# The most pods one sync creates or deletes before it waits to see them.
 BURST_REPLICAS = 500
 REPLICA_FAILURE = "ReplicaFailure"
 
 
-def wanted_replicas(replica_set: ReplicaSet) -> int:
-    """How many replicas the set is to have; 1 is the API's default."""
-    return 1 if replica_set.spec.replicas is None else replica_set.spec.replicas
-
-
-def replicas_to_add(active: int, wanted: int, burst: int = BURST_REPLICAS) -> int:
-    """How many pods to create, or below zero how many to delete; never more than `burst`."""
-    return max(-burst, min(burst, wanted - active))
-
-
-def pods_to_delete(pods: Sequence[Pod], related: Iterable[Pod], count: int, now: datetime) -> tuple[Pod, ...]:
-    """The `count` pods to delete first.
-
-    Among equally ready pods one on a node with many `related` pods goes first, so that what is left is spread out.
-    """
-    if count >= len(pods):
-        return tuple(pods)
-    on_node = Counter(pod.spec.node_name for pod in related if is_pod_active(pod))
-    return tuple(ranked_deletion_order(pods, [on_node[pod.spec.node_name] for pod in pods], now)[:count])
-
-
-def compute_status(
-    replica_set: ReplicaSet,
-    active: Sequence[Pod],
-    *,
-    terminating: int | None,
-    failure: str | None,
-    now: datetime,
-) -> ReplicaSetStatus:
-    """What the status is to say; `failure` is why pods could not be created or deleted, if so.
-
-    The generation it was observed at is that of `replica_set`. `terminating` None: not counted.
-    """
-    template = selector_from_labels(replica_set.spec.template.metadata.labels)
-    ready, seconds = [pod for pod in active if ready_condition(pod)], replica_set.spec.min_ready_seconds
-    return replace(
-        replica_set.status,
-        replicas=len(active),
-        fully_labeled_replicas=sum(template.matches(pod.metadata.labels) for pod in active),
-        ready_replicas=len(ready),
-        available_replicas=sum(is_pod_available(pod, seconds, now) for pod in ready) if seconds else len(ready),
-        terminating_replicas=terminating,
-        observed_generation=replica_set.metadata.generation,
-        conditions=_conditions(replica_set, len(active), failure, now),
-    )
-
-
-def _conditions(
-    replica_set: ReplicaSet, active: int, failure: str | None, now: datetime
-) -> tuple[ReplicaSetCondition, ...]:
-    """The failure is told once: a later one does not replace it, success takes it away."""
-    conditions = replica_set.status.conditions
-    others = tuple(condition for condition in conditions if condition.type != REPLICA_FAILURE)
-    if failure is None:
-        return others
-    if others != conditions:
-        return conditions
-    surplus = active - wanted_replicas(replica_set)
-    condition = ReplicaSetCondition(
-        type=REPLICA_FAILURE,
-        status="True",
-        reason="FailedCreate" if surplus < 0 else "FailedDelete" if surplus > 0 else "",
-        message=failure,
-        last_transition_time=format_time(now),
-    )
-    return (*others, condition)
-
-
-log = get_logger(__name__)
-
-
 class ReplicaSetController:
-    """Syncs ReplicaSets by key. Events only note what was seen and put keys into `queue`; `sync` acts."""
+    """Syncs ReplicaSets by key. Event handlers only record and enqueue; `sync` acts."""
 
     def __init__(
         self,
@@ -152,46 +78,48 @@ class ReplicaSetController:
         self.queue = WorkQueue()
 
     def listen(self, informers: Informers) -> None:
-        """Hear of every change of sets and pods."""
-        informers.tell(REPLICA_SETS, added=self.set_added, updated=self.set_updated, deleted=self.set_deleted)
-        informers.tell(PODS, added=self.pod_added, updated=self.pod_updated, deleted=self.pod_deleted)
+        """Subscribes to changes of ReplicaSets and pods."""
+        informers.add_event_handler(
+            REPLICA_SETS, added=self.set_added, updated=self.set_updated, deleted=self.set_deleted
+        )
+        informers.add_event_handler(PODS, added=self.pod_added, updated=self.pod_updated, deleted=self.pod_deleted)
 
     def set_added(self, replica_set: ReplicaSet) -> None:
-        """A set is new."""
+        """Enqueues the new set."""
         self.queue.add(key_of(replica_set))
 
     def set_updated(self, old: ReplicaSet, new: ReplicaSet) -> None:
-        """A set has changed, or another one has taken its name."""
+        """Enqueues the set; a different UID means that another set has taken its name."""
         if old.metadata.uid != new.metadata.uid:
             self.set_deleted(old)
         if old.metadata.generation != new.metadata.generation:
             self.queue.add(key_of(new))
         else:
-            # Its status, most likely, and written by us.
-            self._wake(new)
+            # Most likely its status, written by this controller.
+            self._enqueue(new)
 
     def set_deleted(self, replica_set: ReplicaSet) -> None:
-        """A set is gone; a new one of its name starts clean."""
+        """Drops the expectations, so that a new set of the same name starts clean."""
         self._expectations.forget(key_of(replica_set))
         self.queue.add(key_of(replica_set))
 
     def pod_added(self, pod: Pod) -> None:
-        """A pod is new to us. One that is being deleted already was never the creation we wait for."""
+        """Counts the creation and enqueues the pod's set. A pod already being deleted is not the creation awaited."""
         if pod.metadata.deletion_timestamp is not None:
             self.pod_deleted(pod)
         elif controller_of(pod) is None:
-            self._wake_selecting(pod)
+            self._enqueue_selecting(pod)
         elif replica_set := self._sets.resolve(pod.metadata.namespace, controller_of(pod)):
             self._expectations.creation_observed(key_of(replica_set))
-            self._wake(replica_set)
+            self._enqueue(replica_set)
 
     def pod_updated(self, old: Pod, new: Pod) -> None:
-        """A pod has changed."""
+        """Enqueues the sets concerned: the pod's, its former one, or for an orphan those that select it."""
         if old.metadata.resource_version == new.metadata.resource_version:
             return
         labels_changed = old.metadata.labels != new.metadata.labels
         if new.metadata.deletion_timestamp is not None:
-            # The replacement is made while the pod still shuts down.
+            # The replacement is created while the pod still terminates.
             self.pod_deleted(new)
             if labels_changed:
                 self.pod_deleted(old)
@@ -201,38 +129,38 @@ class ReplicaSetController:
             self.queue.add(key_of(former))
         if controller_of(new) is None:
             if labels_changed or manager_changed:
-                self._wake_selecting(new)
+                self._enqueue_selecting(new)
         elif replica_set := self._sets.resolve(new.metadata.namespace, controller_of(new)):
-            self._wake(replica_set)
+            self._enqueue(replica_set)
             became_ready = ready_condition(old) is None and ready_condition(new) is not None
             if became_ready and replica_set.spec.min_ready_seconds > 0:
                 self.queue.add_after(key_of(replica_set), replica_set.spec.min_ready_seconds)
 
     def pod_deleted(self, pod: Pod) -> None:
-        """A pod is gone or being deleted; nobody waits for that of an orphan."""
+        """Counts the deletion, also when the pod is only being deleted. The deletion of an orphan is not awaited."""
         if replica_set := self._sets.resolve(pod.metadata.namespace, controller_of(pod)):
             self._expectations.deletion_observed(key_of(replica_set), pod_label(pod))
-            self._wake(replica_set)
+            self._enqueue(replica_set)
 
     async def process_next(self) -> None:
-        """Sync the next key of the queue; a failure puts it back, later."""
+        """Syncs the next key of the queue; failed keys are retried with backoff."""
         await self.queue.process_next(self.sync)
 
     async def sync(self, key: str) -> None:
-        """Bring one set's pods closer to what it wants, and its status up to date.
+        """Reconciles one ReplicaSet: claims pods, creates or deletes the difference, writes the status.
 
-        Raises what went wrong; the key is to be synced again then. Never twice at once for one key.
+        Raises what went wrong, so that the key is retried. Never runs concurrently for one key.
         """
         replica_set = self._sets.get(key)
         if replica_set is None:
             self._expectations.forget(key)
             return
-        # Asked before the pods are listed: a pod that comes in between is then listed, and not created twice.
+        # Checked before the pods are listed: a pod that arrives in between is then listed, not created twice.
         may_act = self._expectations.satisfied(key, now_seconds=self._clock.monotonic())
         try:
             selector = selector_from_object(replica_set.spec.selector)
         except SelectorError as error:
-            log.warning("set has no valid selector", set=key, cause=str(error))
+            log.warning("replica set has an invalid selector", set=key, cause=str(error))
             return
         pods = self._pods.of_owner(replica_set, with_orphans=True)
         active = await self._claim(replica_set, selector, [pod for pod in pods if is_pod_active(pod)])
@@ -243,7 +171,7 @@ class ReplicaSetController:
         if self._count_terminating:
             uid = replica_set.metadata.uid
             terminating = sum(is_pod_terminating(pod) and is_claimed(pod, uid, selector) for pod in pods)
-        await self._report(replica_set, active, terminating, failure)
+        await self._update_status(replica_set, active, terminating, failure)
         if failure is not None:
             raise failure
 
@@ -260,7 +188,7 @@ class ReplicaSetController:
         return claimed.pods
 
     async def _manage(self, replica_set: ReplicaSet, active: Sequence[Pod]) -> Exception | None:
-        """Create what is missing or delete what is too much; one of the errors, if any."""
+        """Creates missing pods or deletes surplus ones; returns one of the errors, if any."""
         count = replicas_to_add(len(active), wanted_replicas(replica_set), self._burst)
         if count > 0:
             return await self._create(replica_set, count)
@@ -278,7 +206,7 @@ class ReplicaSetController:
             try:
                 await self._pod_control.create_pods(namespace, replica_set.spec.template, replica_set, reference)
             except ApiError as error:
-                # Nothing can be made in a namespace that goes away, and nothing needs to be.
+                # In a terminating namespace nothing can be created, and nothing needs to be.
                 if not error.has_cause(NAMESPACE_TERMINATING):
                     raise
 
@@ -301,10 +229,10 @@ class ReplicaSetController:
                 first = first or error
         return first
 
-    async def _report(
+    async def _update_status(
         self, replica_set: ReplicaSet, active: Sequence[Pod], terminating: int | None, failure: Exception | None
     ) -> None:
-        """Write the status if it says something new, and look again when the next pod becomes available."""
+        """Writes the status if it has changed, and enqueues the set for when the next pod becomes available."""
         now = self._clock.now()
         text = None if failure is None else str(failure)
         status = compute_status(replica_set, active, terminating=terminating, failure=text, now=now)
@@ -317,7 +245,7 @@ class ReplicaSetController:
             self.queue.add_after(key_of(replica_set), seconds if left is None else left)
 
     def _related_pods(self, replica_set: ReplicaSet) -> tuple[Pod, ...]:
-        """The pods of all sets that the same owner manages: the versions of one Deployment, say."""
+        """The pods of all sets with the same owner, such as the revisions of one Deployment."""
         manager = controller_of(replica_set)
         found: dict[str, Pod] = {}
         for related in self._sets.managed_by(manager.uid) if manager is not None else ():
@@ -330,13 +258,81 @@ class ReplicaSetController:
                     found.setdefault(pod.metadata.uid, pod)
         return tuple(found.values())
 
-    def _wake(self, replica_set: ReplicaSet) -> None:
+    def _enqueue(self, replica_set: ReplicaSet) -> None:
         self.queue.add_batched(key_of(replica_set), self._pods.count_of_owner(replica_set))
 
-    def _wake_selecting(self, pod: Pod) -> None:
-        """An orphan may be adopted by any set that selects it."""
+    def _enqueue_selecting(self, pod: Pod) -> None:
+        """Enqueues every set that may adopt an orphan."""
         for replica_set in self._sets.selecting(pod, _selector_of):
             self.queue.add(key_of(replica_set))
+
+
+def wanted_replicas(replica_set: ReplicaSet) -> int:
+    """The `spec.replicas` of a ReplicaSet; 1 is the API's default."""
+    return 1 if replica_set.spec.replicas is None else replica_set.spec.replicas
+
+
+def replicas_to_add(active: int, wanted: int, burst: int = BURST_REPLICAS) -> int:
+    """The number of pods to create, or below zero to delete; at most `burst`."""
+    return max(-burst, min(burst, wanted - active))
+
+
+def pods_to_delete(pods: Sequence[Pod], related: Iterable[Pod], count: int, now: datetime) -> tuple[Pod, ...]:
+    """The `count` pods to delete first.
+
+    Among equally ready pods, one on a node with many `related` pods goes first, so that the rest stays spread out.
+    """
+    if count >= len(pods):
+        return tuple(pods)
+    on_node = Counter(pod.spec.node_name for pod in related if is_pod_active(pod))
+    return tuple(ranked_deletion_order(pods, [on_node[pod.spec.node_name] for pod in pods], now)[:count])
+
+
+def compute_status(
+    replica_set: ReplicaSet,
+    active: Sequence[Pod],
+    *,
+    terminating: int | None,
+    failure: str | None,
+    now: datetime,
+) -> ReplicaSetStatus:
+    """The new status; `failure` is the error of creating or deleting pods, if any.
+
+    `observedGeneration` is that of `replica_set`. `terminating` is None if it is not counted.
+    """
+    template = selector_from_labels(replica_set.spec.template.metadata.labels)
+    ready, seconds = [pod for pod in active if ready_condition(pod)], replica_set.spec.min_ready_seconds
+    return replace(
+        replica_set.status,
+        replicas=len(active),
+        fully_labeled_replicas=sum(template.matches(pod.metadata.labels) for pod in active),
+        ready_replicas=len(ready),
+        available_replicas=sum(is_pod_available(pod, seconds, now) for pod in ready) if seconds else len(ready),
+        terminating_replicas=terminating,
+        observed_generation=replica_set.metadata.generation,
+        conditions=_conditions(replica_set, len(active), failure, now),
+    )
+
+
+def _conditions(
+    replica_set: ReplicaSet, active: int, failure: str | None, now: datetime
+) -> tuple[ReplicaSetCondition, ...]:
+    """Adds the ReplicaFailure condition once; a later failure does not replace it, success removes it."""
+    conditions = replica_set.status.conditions
+    others = tuple(condition for condition in conditions if condition.type != REPLICA_FAILURE)
+    if failure is None:
+        return others
+    if others != conditions:
+        return conditions
+    surplus = active - wanted_replicas(replica_set)
+    condition = ReplicaSetCondition(
+        type=REPLICA_FAILURE,
+        status="True",
+        reason="FailedCreate" if surplus < 0 else "FailedDelete" if surplus > 0 else "",
+        message=failure,
+        last_transition_time=format_time(now),
+    )
+    return (*others, condition)
 
 
 def _selector_of(replica_set: ReplicaSet) -> LabelSelector | None:

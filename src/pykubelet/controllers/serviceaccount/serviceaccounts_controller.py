@@ -30,10 +30,10 @@ class ServiceAccountsController:
 
     def listen(self, informers: Informers) -> None:
         """Hear of every change of namespaces and service accounts."""
-        informers.tell(
+        informers.add_event_handler(
             NAMESPACES, added=self.namespace_added, updated=self.namespace_updated, deleted=lambda _namespace: None
         )
-        informers.tell(
+        informers.add_event_handler(
             SERVICE_ACCOUNTS,
             added=lambda _account: None,
             updated=lambda _old, _new: None,

@@ -202,9 +202,11 @@ class StatefulSetController:
 
     def listen(self, informers: Informers) -> None:
         """Hear of every change of sets and pods, and of the end of claims."""
-        informers.tell(STATEFUL_SETS, added=self.set_added, updated=self.set_updated, deleted=self.set_deleted)
-        informers.tell(PODS, added=self.pod_added, updated=self.pod_updated, deleted=self.pod_deleted)
-        informers.tell(
+        informers.add_event_handler(
+            STATEFUL_SETS, added=self.set_added, updated=self.set_updated, deleted=self.set_deleted
+        )
+        informers.add_event_handler(PODS, added=self.pod_added, updated=self.pod_updated, deleted=self.pod_deleted)
+        informers.add_event_handler(
             PERSISTENT_VOLUME_CLAIMS,
             added=lambda _claim: None,
             updated=lambda _old, _new: None,
@@ -228,9 +230,9 @@ class StatefulSetController:
     def pod_added(self, pod: Pod) -> None:
         """A pod is new to us."""
         if controller_of(pod) is not None:
-            self._wake_manager(pod)
+            self._enqueue_owner(pod)
         elif pod.metadata.deletion_timestamp is None:
-            self._wake_selecting(pod)
+            self._enqueue_selecting(pod)
 
     def pod_updated(self, old: Pod, new: Pod) -> None:
         """A pod has changed."""
@@ -238,11 +240,11 @@ class StatefulSetController:
             return
         manager_changed = controller_of(old) != controller_of(new)
         if manager_changed:
-            self._wake_manager(old)
+            self._enqueue_owner(old)
         if controller_of(new) is not None:
-            self._wake_manager(new)
+            self._enqueue_owner(new)
         elif manager_changed or old.metadata.labels != new.metadata.labels:
-            self._wake_selecting(new)
+            self._enqueue_selecting(new)
         stateful_set = self._manager(new)
         if stateful_set is None or stateful_set.spec.min_ready_seconds <= 0:
             return
@@ -251,14 +253,14 @@ class StatefulSetController:
 
     def pod_deleted(self, pod: Pod) -> None:
         """A pod is gone; whoever it belonged to, its name is free again."""
-        self._wake_manager(pod)
+        self._enqueue_owner(pod)
         name, _, number = pod.metadata.name.rpartition("-")
         if ordinal_of(f"-{number}") is not None and (found := self._view.sets.get(f"{pod.metadata.namespace}/{name}")):
             self.queue.add(key_of(found))
 
     def claim_deleted(self, claim: PersistentVolumeClaim) -> None:
         """A claim is gone; a pod may be waiting for a new one of its name."""
-        self._wake_selecting(claim)
+        self._enqueue_selecting(claim)
 
     async def process_next(self) -> None:
         """Sync the next key of the queue; a failure puts it back, later."""
@@ -374,11 +376,11 @@ class StatefulSetController:
     def _manager(self, obj: ApiObject) -> StatefulSet | None:
         return self._view.sets.resolve(obj.metadata.namespace, controller_of(obj))
 
-    def _wake_manager(self, obj: ApiObject) -> None:
+    def _enqueue_owner(self, obj: ApiObject) -> None:
         if stateful_set := self._manager(obj):
             self.queue.add(key_of(stateful_set))
 
-    def _wake_selecting(self, orphan: ApiObject) -> None:
+    def _enqueue_selecting(self, orphan: ApiObject) -> None:
         for stateful_set in self._view.sets.selecting(orphan, _selector_of):
             self.queue.add(key_of(stateful_set))
 

@@ -84,8 +84,8 @@ class TaintEvictionController:
 
     def listen(self, informers: Informers) -> None:
         """Have changes told; after `pods_by_node` listens."""
-        informers.tell(NODES, added=self.node_added, updated=self.node_updated, deleted=self.node_deleted)
-        informers.tell(PODS, added=self.pod_added, updated=self.pod_updated, deleted=self.pod_deleted)
+        informers.add_event_handler(NODES, added=self.node_added, updated=self.node_updated, deleted=self.node_deleted)
+        informers.add_event_handler(PODS, added=self.pod_added, updated=self.pod_updated, deleted=self.pod_deleted)
 
     def node_added(self, node: Node) -> None:
         """A node is new to us; its pods may be known before it."""

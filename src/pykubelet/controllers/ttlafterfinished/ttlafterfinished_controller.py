@@ -44,7 +44,7 @@ class TtlAfterFinishedController:
 
     def listen(self, informers: Informers) -> None:
         """Have changes of jobs told; the index given to the constructor is that of the informers."""
-        informers.tell(
+        informers.add_event_handler(
             JOBS, added=self.job_changed, updated=lambda _, job: self.job_changed(job), deleted=lambda _: None
         )
 
