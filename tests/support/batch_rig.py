@@ -19,7 +19,7 @@ from pykubelet.client.interface import EVERYTHING, NOW, Client, Listing, PatchTy
 from pykubelet.controllers.cronjob.cronjob_controller import CronJobController
 from pykubelet.controllers.framework.pod_control import PodControl
 from pykubelet.controllers.framework.work_queue import ControllerWorkers
-from pykubelet.controllers.job.job_controller import JobController
+from pykubelet.controllers.job.controller import JobController
 from pykubelet.controllers.ttlafterfinished.ttlafterfinished_controller import TtlAfterFinishedController
 from pykubelet.testing.local_api import local_api
 from pykubelet.testing.virtual_time import VirtualClock

@@ -26,7 +26,7 @@ from pykubelet.api.generated.meta import LabelSelector, ObjectMeta
 from pykubelet.api.scheme import JOBS
 from pykubelet.client.indexer import ObjectIndex, PodIndex
 from pykubelet.controllers.framework.ownership import new_controller_ref
-from pykubelet.controllers.job.job_controller import JobController
+from pykubelet.controllers.job.controller import JobController
 from pykubelet.controllers.job.status import TRACKING_FINALIZER
 from pykubelet.testing.fake_pod_control import FakePodControl
 from pykubelet.testing.memory_api import MemoryApi

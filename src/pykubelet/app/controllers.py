@@ -55,7 +55,7 @@ from pykubelet.controllers.framework.expectations import CountingExpectations, U
 from pykubelet.controllers.framework.pod_control import PodControl
 from pykubelet.controllers.framework.work_queue import WORKERS, ControllerWorkers, WorkQueue, WorkQueueCollector
 from pykubelet.controllers.garbagecollector.garbagecollector import GarbageCollector
-from pykubelet.controllers.job.job_controller import JobController
+from pykubelet.controllers.job.controller import JobController
 from pykubelet.controllers.namespace.namespace_controller import NamespaceController
 from pykubelet.controllers.nodelifecycle.node_lifecycle_controller import SOURCE as LIFECYCLE
 from pykubelet.controllers.nodelifecycle.node_lifecycle_controller import NodeLifecycleController

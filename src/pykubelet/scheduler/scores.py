@@ -86,8 +86,9 @@ def balanced_allocation(pod_info: PodInfo, node_info: NodeInfo) -> int:
 
 
 def image_locality(pod: Pod, node_info: NodeInfo, cache: SchedulerCache) -> int:
-    """Scores the images already present, scaled by how many nodes have them, so that a single node does not get all
-    pods.
+    """Scores the size of the images already present.
+
+    Sizes are scaled by the share of nodes that have the image, so that a single node does not attract all its pods.
     """
     containers = (*pod.spec.init_containers, *pod.spec.containers)
     names = (_with_tag(container.image) for container in containers)

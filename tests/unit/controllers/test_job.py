@@ -25,7 +25,7 @@ from pykubelet.client.indexer import ObjectIndex, PodIndex
 from pykubelet.client.interface import Client
 from pykubelet.controllers.framework.ownership import ClaimError, new_controller_ref
 from pykubelet.controllers.framework.pod_control import PodControl
-from pykubelet.controllers.job.job_controller import JobController
+from pykubelet.controllers.job.controller import JobController
 from pykubelet.controllers.job.status import TRACKING_FINALIZER, has_tracking_finalizer, is_finished
 from pykubelet.testing.fake_pod_control import PodFeed
 from pykubelet.testing.faults import CALL_FAULTS, Fault, FaultyClient
@@ -235,7 +235,7 @@ async def test_job_does_not_end_while_a_pod_may_be_unseen() -> None:
     assert world.end_one("Failed")
     world.feed.show()
     world.show_jobs()
-    expectations = world.controller._work.expectations
+    expectations = world.controller._job_pods.expectations
     expectations.expect_creations(KEY, 1, now_seconds=VirtualClock().monotonic())
     await world.controller.sync(KEY)
     status = world.job().status
@@ -267,7 +267,7 @@ async def test_failed_deletion_is_not_awaited(at: int) -> None:
     await world.round()
     world.change(parallelism=0)
     client = FaultyClient(api, Fault.FAILED, at=at)
-    world.controller._work._pod_control = PodControl(client=client, recorder=world)
+    world.controller._job_pods._pod_control = PodControl(client=client, recorder=world)
     for _ in range(8):
         await world.round()
     assert client.injected
@@ -323,13 +323,13 @@ async def test_deleted_job_is_forgotten() -> None:
     world.end_one("Failed")
     for _ in range(3):
         await world.round()
-    assert world.controller._work.failures
+    assert world.controller._job_pods.failures
     gone = world.job()
     world.jobs.remove(gone)
     world.controller.events.job_deleted(gone)
     await world.controller.process_next()
-    assert not world.controller._work.failures
-    assert world.controller._work.expectations.get(KEY) is None
+    assert not world.controller._job_pods.failures
+    assert world.controller._job_pods.expectations.get(KEY) is None
 
 
 def pod(**meta: Any) -> Pod:
@@ -360,7 +360,7 @@ async def test_pod_changes_wake_the_job(old: dict[str, Any] | None, new: dict[st
     """A pod without the finalizer is no longer awaited."""
     world = World(job())
     world.jobs.put(world.job())
-    world.controller._work.removals.expect(KEY, ["p"])
+    world.controller._job_pods.removals.expect(KEY, ["p"])
     if old is None:
         world.controller.events.pod_added(pod(**new))
     else:
@@ -372,7 +372,7 @@ async def test_removal_of_a_finalizer_is_awaited_until_it_is_seen() -> None:
     """By an update without it, or by the end of the pod; the events of a finished job matter to nobody."""
     world = World(job())
     world.jobs.put(world.job())
-    removals = world.controller._work.removals
+    removals = world.controller._job_pods.removals
     held: dict[str, Any] = {"finalizers": (TRACKING_FINALIZER,)}
     ways: list[Callable[[], None]] = [
         lambda: world.controller.events.pod_updated(pod(**held), pod(resource_version="2")),
@@ -396,7 +396,7 @@ async def test_namesake_of_a_job_starts_clean() -> None:
     new = replace(old, metadata=replace(old.metadata, uid="new-uid"))
     world.jobs.put(new)
     world.controller.events.job_updated(old, new)
-    assert world.controller._work.expectations.get(KEY) is None
+    assert world.controller._job_pods.expectations.get(KEY) is None
     assert len(world.controller.orphans.queue) == 2
 
 

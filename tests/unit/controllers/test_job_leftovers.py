@@ -60,7 +60,7 @@ async def test_pod_is_freed_when_nobody_will_count_it(owner: Job | None, one: Po
     control, pods = FakePodControl(), PodIndex()
     orphans = OrphanPodReleaser(pod_control=control, pods=pods, jobs=ObjectIndex([] if owner is None else [owner]))
     pods.put(one)
-    orphans.note(one)
+    orphans.enqueue(one)
     while len(orphans.queue):
         await orphans.process_next()
     assert len(control.patches) == freed
@@ -71,7 +71,7 @@ async def test_pod_that_cannot_be_freed_is_tried_again() -> None:
     control, pods = FakePodControl(), PodIndex()
     orphans = OrphanPodReleaser(pod_control=control, pods=pods, jobs=ObjectIndex())
     pods.put(pod(OWNER))
-    orphans.note_all(job())
+    orphans.enqueue_all(job())
     control.error = InternalError("fire")
     await orphans.process_next()
     await asyncio.sleep(1.1)

@@ -1,7 +1,8 @@
-"""Sets of completion indexes, kept as ranges: a job may have a hundred million.
+"""Sets of completion indexes, stored as ranges because a job may have a hundred million.
 
-Pure. In and out: the text form of the API, `0,2-5`. Upstream: orderedIntervals in
-pkg/controller/job/indexed_job_utils.go.
+Reads and writes the API's text form, `0,2-5`.
+
+Upstream: pkg/controller/job/indexed_job_utils.go
 """
 
 from bisect import bisect_left
@@ -12,18 +13,18 @@ from itertools import islice
 from pykubelet.api.int64 import parse_int64
 
 Range = tuple[int, int]
-"""First and last index."""
+"""First and last index, inclusive."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexSet:
-    """Indexes; its ranges are in order and do not touch each other."""
+    """A set of indexes as sorted, non-adjacent ranges."""
 
     ranges: tuple[Range, ...] = ()
 
     @property
     def total(self) -> int:
-        """How many indexes it has."""
+        """The number of indexes."""
         return sum(last - first + 1 for first, last in self.ranges)
 
     def __contains__(self, index: object) -> bool:
@@ -39,7 +40,7 @@ class IndexSet:
         return ",".join(_shown(first, last) for first, last in self.ranges)
 
     def common(self, other: "IndexSet") -> int:
-        """How many indexes both have."""
+        """The number of indexes in both sets."""
         ours, theirs, total = 0, 0, 0
         while ours < len(self.ranges) and theirs < len(other.ranges):
             (first, last), (other_first, other_last) = self.ranges[ours], other.ranges[theirs]
@@ -51,7 +52,7 @@ class IndexSet:
         return total
 
     def missing(self, count: int, below: int) -> tuple[int, ...]:
-        """The first so many indexes that it does not have; the cost grows with its ranges and the count only."""
+        """The first `count` indexes not in the set; costs O(ranges + count)."""
         return tuple(islice(self._gaps(below), count))
 
     def _gaps(self, below: int) -> Iterable[int]:
@@ -63,12 +64,12 @@ class IndexSet:
 
 
 def index_set(indexes: Iterable[int]) -> IndexSet:
-    """The set of these indexes."""
+    """Builds the set of these indexes."""
     return _joined(sorted((index, index) for index in indexes))
 
 
 def parse_indexes(text: str, completions: int) -> IndexSet:
-    """Read the text form; what is no range is passed over, what is not below `completions` is cut off."""
+    """Parses the text form; skips malformed parts and cuts off at `completions`."""
     found: list[Range] = []
     for part in text.split(",") if text else ():
         first, *rest = (parse_int64(limit) for limit in part.split("-"))
@@ -79,7 +80,7 @@ def parse_indexes(text: str, completions: int) -> IndexSet:
 
 
 def _joined(ranges: Iterable[Range]) -> IndexSet:
-    """Make one of ranges that overlap or touch; they come in order of their first index."""
+    """Merges overlapping and adjacent ranges; they come sorted by first index."""
     joined: list[Range] = []
     for first, last in ranges:
         if joined and first <= joined[-1][1] + 1:

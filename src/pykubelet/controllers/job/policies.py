@@ -1,14 +1,9 @@
-"""How long a Job waits before it replaces failed pods.
+"""The pod failure policy, success policy and failure backoff of a Job.
 
-Pure. Failures since the last success double the wait. Upstream: pkg/controller/job/backoff_utils.go.
+Each failure since the last success doubles the wait before failed pods are replaced.
 
-Which indexes of a Job are enough.
-
-Pure. Upstream: pkg/controller/job/success_policy.go.
-
-What a Job's pod failure policy makes of a failed pod.
-
-Pure. Upstream: pkg/controller/job/pod_failure_policy.go.
+Upstream: pkg/controller/job/pod_failure_policy.go, pkg/controller/job/success_policy.go,
+pkg/controller/job/backoff_utils.go
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,7 +28,7 @@ POD_FAILURE_BACKOFF = Backoff(first_seconds=10, limit_seconds=600)
 
 @dataclass(frozen=True, slots=True)
 class FailureRecord:
-    """How many pods have failed since one last succeeded, and when the last of them did."""
+    """The number of failures since the last success, and the time of the last one."""
 
     failures: int = 0
     last_failure: datetime | None = None
@@ -42,8 +37,17 @@ class FailureRecord:
 NO_FAILURES = FailureRecord()
 
 
+@dataclass(frozen=True, slots=True)
+class PodFailurePolicyMatch:
+    """Whether a failure counts, the message with which it fails the job, and whether it fails its index."""
+
+    counts: bool = True
+    fails_job: str | None = None
+    fails_index: bool = False
+
+
 def next_record(record: FailureRecord, succeeded: Sequence[Pod], failed: Sequence[Pod]) -> FailureRecord:
-    """The record after these pods have finished too; only failures after the last success count."""
+    """The record after these pods have finished; only failures after the last success count."""
     times = sorted(finished_at(pod) for pod in failed)
     if succeeded:
         last_success = max(finished_at(pod) for pod in succeeded)
@@ -53,7 +57,7 @@ def next_record(record: FailureRecord, succeeded: Sequence[Pod], failed: Sequenc
 
 
 def remaining_seconds(record: FailureRecord, now: datetime) -> float:
-    """How long to wait still."""
+    """Seconds until failed pods may be replaced."""
     if not record.failures or record.last_failure is None:
         return 0.0
     delay = POD_FAILURE_BACKOFF.delay_seconds(record.failures)
@@ -61,7 +65,7 @@ def remaining_seconds(record: FailureRecord, now: datetime) -> float:
 
 
 def finished_at(pod: Pod) -> datetime:
-    """When the pod finished: by its containers, else since it is not ready, else by its deletion or creation."""
+    """When the pod finished: by its containers, else since it is unready, else by its deletion or creation."""
     if from_containers := _containers_finished_at(pod):
         return from_containers
     ready = next((condition for condition in pod.status.conditions if condition.type == "Ready"), None)
@@ -69,13 +73,13 @@ def finished_at(pod: Pod) -> datetime:
         return parse_time(ready.last_transition_time)
     meta = pod.metadata
     if meta.deletion_timestamp is not None:
-        # The timestamp is the end of the grace period; the deletion was asked for before it.
+        # The deletion timestamp is the end of the grace period.
         return parse_time(meta.deletion_timestamp) - timedelta(seconds=meta.deletion_grace_period_seconds or 0)
     return parse_time(meta.creation_timestamp) if meta.creation_timestamp else ZERO_TIME
 
 
 def _containers_finished_at(pod: Pod) -> datetime | None:
-    """When the last container finished; sidecars outlive the others, so they count as well."""
+    """When the last container finished, including sidecars, which outlive the others."""
     sidecars = {container.name for container in pod.spec.init_containers if is_restartable_init_container(container)}
     regular = _latest(None, pod.status.container_statuses)
     return _latest(regular, (status for status in pod.status.init_container_statuses if status.name in sidecars))
@@ -91,17 +95,8 @@ def _latest(latest: datetime | None, statuses: Iterable[ContainerStatus]) -> dat
     return latest
 
 
-@dataclass(frozen=True, slots=True)
-class PodFailurePolicyMatch:
-    """Whether the failure counts, the message with which it fails the whole job, or whether it fails its index."""
-
-    counts: bool = True
-    fails_job: str | None = None
-    fails_index: bool = False
-
-
 def match_pod_failure_policy(policy: PodFailurePolicy | None, pod: Pod) -> PodFailurePolicyMatch:
-    """The verdict of the first rule that matches; without one the failure just counts."""
+    """The action of the first matching rule; without one the failure counts."""
     for index, rule in enumerate(policy.rules if policy is not None else ()):
         what = _matched(rule, pod)
         if what is None:
@@ -116,7 +111,7 @@ def match_pod_failure_policy(policy: PodFailurePolicy | None, pod: Pod) -> PodFa
 
 
 def _matched(rule: PodFailurePolicyRule, pod: Pod) -> str | None:
-    """What about the pod matches the rule, in words."""
+    """Upstream's text of what matches the rule; None if nothing does."""
     name = f"{pod.metadata.namespace}/{pod.metadata.name}"
     if rule.on_exit_codes is not None:
         statuses = (*pod.status.container_statuses, *pod.status.init_container_statuses)
@@ -148,7 +143,7 @@ def _matching_container(
 
 
 def match_success_policy(policy: SuccessPolicy | None, succeeded: IndexSet, completions: int) -> int | None:
-    """The first rule by which these indexes are enough."""
+    """The number of the first success rule that these indexes satisfy."""
     if policy is None or not succeeded.ranges:
         return None
     rules = enumerate(policy.rules)

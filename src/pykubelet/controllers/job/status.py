@@ -1,25 +1,11 @@
-"""The end a Job has come to, and why.
+"""The status of a Job: which pods count, how far each index has come, conditions, and whether the job ends.
 
-Pure. In: the job and the census of its pods. Out: the condition that ends the job.
-Upstream: syncJob in pkg/controller/job/job_controller.go.
+A job ends in two steps: an interim condition (SuccessCriteriaMet, FailureTarget) says how it will end; the terminal one
+(Complete, Failed) follows once every pod is counted and gone. A failed pod of an index that will be replaced keeps its
+finalizer until its replacement exists, because that takes over the failure count.
 
-The conditions of a Job, and when they call it finished.
-
-Pure. A job ends in two steps: first the interim condition says how it will end, then, once every pod is counted and
-gone, the terminal one says that it has. Upstream: pkg/controller/job/{job_controller,success_policy}.go.
-
-What a Job's pods amount to, compared with what its status has counted.
-
-Pure. In: the job and its pods. Out: a census. Upstream: syncJobCtx in pkg/controller/job/job_controller.go.
-
-How far each index of an indexed Job has come: done, given up, or to be tried again.
-
-Pure. A failed pod that is to be replaced keeps its finalizer until the new pod is there, for the new one takes over
-how often the index has failed. Upstream: pkg/controller/job/indexed_job_utils.go.
-
-What a Job and its pods say about themselves.
-
-Pure. Upstream: pkg/controller/job/{job_controller,indexed_job_utils}.go.
+Upstream: pkg/controller/job/job_controller.go, pkg/controller/job/indexed_job_utils.go,
+pkg/controller/job/success_policy.go
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,35 +24,73 @@ CONTROLLER_NAME = "kubernetes.io/job-controller"
 TRACKING_FINALIZER = "batch.kubernetes.io/job-tracking"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 """Annotation and label of the pods of an indexed job."""
+FAILURE_COUNT = "batch.kubernetes.io/job-index-failure-count"
+IGNORED_FAILURE_COUNT = "batch.kubernetes.io/job-index-ignored-failure-count"
+_MAX_COUNT = 2**31 - 1
+COMPLETE, FAILED = "Complete", "Failed"
+SUCCESS_CRITERIA_MET, FAILURE_TARGET = "SuccessCriteriaMet", "FailureTarget"
+SUSPENDED = "Suspended"
+_BACKOFF_LIMIT = 6  # the API's default
+
+
+@dataclass(frozen=True, slots=True)
+class IndexState:
+    """The progress of the indexes of a job."""
+
+    counted: IndexSet
+    """Succeeded according to the status."""
+    succeeded: IndexSet
+    """Succeeded according to the status and the pods."""
+    failed: IndexSet | None = None
+    """Failed indexes; None without backoffLimitPerIndex."""
+    to_replace: Mapping[int, Pod] = field(default_factory=dict)
+    """The last failed pod of each index to retry; only with backoffLimitPerIndex."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPodCounts:
+    """The pods of a job, compared with what its status has counted."""
+
+    pods: tuple[Pod, ...]
+    tracked: tuple[Pod, ...]
+    """Pods not counted yet: they have the finalizer, and its removal has not been requested."""
+    active: tuple[Pod, ...]
+    ready: int
+    terminating: int
+    newly_succeeded: tuple[Pod, ...]
+    newly_failed: tuple[Pod, ...]
+    succeeded: int
+    failed: int
+    indexes: IndexState | None
+    """None if the job is not indexed."""
 
 
 def has_tracking_finalizer(pod: Pod) -> bool:
-    """Whether the pod is yet to be counted."""
+    """Whether the pod has not been counted yet."""
     return TRACKING_FINALIZER in pod.metadata.finalizers
 
 
 def is_ours(job: Job) -> bool:
-    """Whether the job is for this controller and not for another one."""
+    """Whether `spec.managedBy` leaves the job to this controller."""
     return job.spec.managed_by in (None, CONTROLLER_NAME)
 
 
 def is_suspended(job: Job) -> bool:
-    """Whether the job is to have no pods for now."""
     return bool(job.spec.suspend)
 
 
 def is_indexed(job: Job) -> bool:
-    """Whether each completion has a number of its own."""
+    """Whether the job has completion mode Indexed."""
     return job.spec.completion_mode == "Indexed"
 
 
 def only_replaces_failed(job: Job) -> bool:
-    """Whether a pod that is being deleted keeps its place until it has really ended."""
+    """Whether a terminating pod is replaced only after it has failed (podReplacementPolicy Failed)."""
     return job.spec.pod_replacement_policy == "Failed" or job.spec.pod_failure_policy is not None
 
 
 def is_pod_failed(pod: Pod, job: Job) -> bool:
-    """Whether the pod counts as failed; a deleted one may never get to say so itself."""
+    """Whether the pod counts as failed; a deleted pod may never report it itself."""
     if pod.status.phase == "Failed":
         return True
     if only_replaces_failed(job):
@@ -75,48 +99,29 @@ def is_pod_failed(pod: Pod, job: Job) -> bool:
 
 
 def uncounted_of(job: Job) -> UncountedTerminatedPods:
-    """The finished pods that are noted in the status and not yet in its counters."""
+    """The finished pods recorded in the status and not yet counted."""
     return job.status.uncounted_terminated_pods or UncountedTerminatedPods()
 
 
 def completion_index(pod: Pod) -> int | None:
-    """The index of the pod; None if it has none that makes sense."""
+    """The completion index of the pod; None if missing or malformed."""
     index = parse_int64(pod.metadata.annotations.get(COMPLETION_INDEX, ""))
     return index if index is not None and index >= 0 else None
 
 
 def has_place(pod: Pod, job: Job) -> bool:
-    """Whether the job can count the pod: one of an indexed job needs an index below the number of completions."""
+    """Whether the job can count the pod: in an indexed job it needs an index below `spec.completions`."""
     if not is_indexed(job):
         return True
     index = completion_index(pod)
     return index is not None and index < (job.spec.completions or 0)
 
 
-FAILURE_COUNT = "batch.kubernetes.io/job-index-failure-count"
-IGNORED_FAILURE_COUNT = "batch.kubernetes.io/job-index-ignored-failure-count"
-_MAX_COUNT = 2**31 - 1
-
-
-@dataclass(frozen=True, slots=True)
-class IndexState:
-    """The indexes of a job at one moment."""
-
-    counted: IndexSet
-    """Succeeded by the job's status."""
-    succeeded: IndexSet
-    """Succeeded by its pods, too."""
-    failed: IndexSet | None = None
-    """Given up; None if indexes have no limit of their own."""
-    to_replace: Mapping[int, Pod] = field(default_factory=dict)
-    """The last failed pod of each index that is to have another; only where indexes have a limit of their own."""
-
-
 def index_state(job: Job, pods: Sequence[Pod], tracked: Sequence[Pod]) -> IndexState:
-    """What the status and the pods say together; `tracked` are those of the pods that are yet to be counted."""
+    """Combines the status with the pods; `tracked` are the pods not counted yet."""
     completions = job.spec.completions or 0
-    placed = [(index, pod) for pod in pods if has_place(pod, job) and (index := completion_index(pod)) is not None]
-    uncounted = [(index, pod) for index, pod in placed if has_tracking_finalizer(pod)]
+    indexed = [(index, pod) for pod in pods if has_place(pod, job) and (index := completion_index(pod)) is not None]
+    uncounted = [(index, pod) for index, pod in indexed if has_tracking_finalizer(pod)]
     counted = parse_indexes(job.status.completed_indexes, completions)
     succeeded = counted | index_set(index for index, pod in uncounted if pod.status.phase == "Succeeded")
     if job.spec.backoff_limit_per_index is None:
@@ -128,12 +133,12 @@ def index_state(job: Job, pods: Sequence[Pod], tracked: Sequence[Pod]) -> IndexS
 
 
 def failure_counts(pod: Pod) -> tuple[int, int]:
-    """How often the pod's index failed before this pod: counted and ignored failures."""
+    """The failures of the pod's index before this pod: counted and ignored."""
     return _count(pod, FAILURE_COUNT), _count(pod, IGNORED_FAILURE_COUNT)
 
 
 def next_failure_counts(job: Job, replaced: Pod | None) -> tuple[int, int]:
-    """The same for the pod that takes the place of this one."""
+    """The failure counts of the pod that replaces this one."""
     if replaced is None:
         return 0, 0
     counted, ignored = failure_counts(replaced)
@@ -158,7 +163,7 @@ def _comes_after(pod: Pod, other: Pod) -> bool:
 
 
 def _fails_index(pod: Pod, job: Job) -> bool:
-    """Whether this failure is the last one of its index."""
+    """Whether this failure is the last one its index may have."""
     if not is_pod_failed(pod, job):
         return False
     verdict = match_pod_failure_policy(job.spec.pod_failure_policy, pod)
@@ -167,31 +172,16 @@ def _fails_index(pod: Pod, job: Job) -> bool:
 
 
 def _count(pod: Pod, annotation: str) -> int:
-    """Users can write annotations; what is no count is none."""
+    """The count in an annotation; 0 if missing or malformed, since users may edit it."""
     count = parse_int64(pod.metadata.annotations.get(annotation, ""))
     return count if count is not None and 0 <= count <= _MAX_COUNT else 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobPodCounts:
-    """The pods of a job at one moment, compared with what its status has counted."""
-
-    pods: tuple[Pod, ...]
-    tracked: tuple[Pod, ...]
-    """Those that are yet to be counted: they have the finalizer, and nobody has asked to remove it."""
-    active: tuple[Pod, ...]
-    ready: int
-    terminating: int
-    newly_succeeded: tuple[Pod, ...]
-    newly_failed: tuple[Pod, ...]
-    succeeded: int
-    failed: int
-    indexes: IndexState | None
-    """None if the job is not indexed."""
-
-
 def count_job_pods(job: Job, pods: Sequence[Pod], released: frozenset[str] = frozenset()) -> JobPodCounts:
-    """Count the pods of a job; `released` are UIDs whose finalizer is removed though the pods may still show it."""
+    """Counts the pods of a job.
+
+    `released` are UIDs whose finalizer is removed although the informer may still show it.
+    """
     uncounted = uncounted_of(job)
     noted_succeeded, noted_failed = frozenset(uncounted.succeeded), frozenset(uncounted.failed)
     tracked = tuple(pod for pod in pods if has_tracking_finalizer(pod) and pod.metadata.uid not in released)
@@ -220,13 +210,8 @@ def count_job_pods(job: Job, pods: Sequence[Pod], released: frozenset[str] = fro
     )
 
 
-COMPLETE, FAILED = "Complete", "Failed"
-SUCCESS_CRITERIA_MET, FAILURE_TARGET = "SuccessCriteriaMet", "FailureTarget"
-SUSPENDED = "Suspended"
-
-
 def new_condition(type: str, status: str, reason: str, message: str, now: datetime) -> JobCondition:
-    """A condition that holds from now on."""
+    """A condition with its times set to now."""
     at = format_time(now)
     return JobCondition(
         type=type, status=status, reason=reason, message=message, last_probe_time=at, last_transition_time=at
@@ -234,20 +219,20 @@ def new_condition(type: str, status: str, reason: str, message: str, now: dateti
 
 
 def find_condition(conditions: Iterable[JobCondition], type: str) -> JobCondition | None:
-    """The first condition of this type."""
+    """The condition of this type, if present."""
     return next((condition for condition in conditions if condition.type == type), None)
 
 
 def true_condition(conditions: Iterable[JobCondition], type: str) -> JobCondition | None:
-    """The first condition of this type, if it is True."""
+    """The condition of this type, if its status is True."""
     found = find_condition(conditions, type)
     return found if found is not None and found.status == "True" else None
 
 
 def with_condition(conditions: tuple[JobCondition, ...], wanted: JobCondition) -> tuple[JobCondition, ...]:
-    """The conditions with this one among them; the very same tuple if it says nothing new.
+    """Sets a condition; returns the same tuple if nothing changes.
 
-    One that was never there and is not True is not added: from nothing to False is no news.
+    A missing condition is not added with status False.
     """
     old = find_condition(conditions, wanted.type)
     if old is None:
@@ -258,48 +243,44 @@ def with_condition(conditions: tuple[JobCondition, ...], wanted: JobCondition) -
 
 
 def is_finished(job: Job) -> bool:
-    """Whether the job has come to its end, well or not."""
+    """Whether the job is Complete or Failed."""
     return any(c.type in (COMPLETE, FAILED) and c.status == "True" for c in job.status.conditions)
 
 
 def terminal_condition(ending: JobCondition, now: datetime) -> JobCondition:
-    """What an interim condition becomes in the end."""
+    """The terminal condition that follows an interim one."""
     final = COMPLETE if ending.type == SUCCESS_CRITERIA_MET else FAILED
     return new_condition(final, "True", ending.reason, ending.message, now)
 
 
-# The API's default.
-_BACKOFF_LIMIT = 6
-
-
-def finished_condition_of(job: Job, census: JobPodCounts, now: datetime) -> JobCondition | None:
+def finished_condition_of(job: Job, counts: JobPodCounts, now: datetime) -> JobCondition | None:
     """The condition that ends the job now: one decided before, a failure, or its success policy.
 
-    Success by count is asked later, when the pods have been dealt with.
+    Success by count is decided later, after pods have been created and deleted.
     """
     if met := true_condition(job.status.conditions, SUCCESS_CRITERIA_MET):
         return met
     if target := true_condition(job.status.conditions, FAILURE_TARGET):
         return new_condition(FAILED, "True", target.reason, target.message, now)
-    if failure := _failure(job, census, now) or _index_failure(job, census):
+    if failure := _failure(job, counts, now) or _index_failure(job, counts):
         return new_condition(FAILURE_TARGET, "True", *failure, now)
-    if census.indexes is None:
+    if counts.indexes is None:
         return None
-    rule = match_success_policy(job.spec.success_policy, census.indexes.succeeded, job.spec.completions or 0)
+    rule = match_success_policy(job.spec.success_policy, counts.indexes.succeeded, job.spec.completions or 0)
     if rule is None:
         return None
     return new_condition(SUCCESS_CRITERIA_MET, "True", "SuccessPolicy", f"Matched rules at index {rule}", now)
 
 
-def _failure(job: Job, census: JobPodCounts, now: datetime) -> tuple[str, str] | None:
+def _failure(job: Job, counts: JobPodCounts, now: datetime) -> tuple[str, str] | None:
     """Reason and message of what fails the whole job."""
-    for pod in census.pods if job.spec.pod_failure_policy is not None else ():
+    for pod in counts.pods if job.spec.pod_failure_policy is not None else ():
         message = (
             match_pod_failure_policy(job.spec.pod_failure_policy, pod).fails_job if is_pod_failed(pod, job) else None
         )
         if message is not None:
             return "PodFailurePolicy", message
-    if census.failed > _backoff_limit(job) or _restarted_too_often(job, census.pods):
+    if counts.failed > _backoff_limit(job) or _restarted_too_often(job, counts.pods):
         return "BackoffLimitExceeded", "Job has reached the specified backoff limit"
     left = deadline_seconds_left(job, now)
     if left is not None and left <= 0:
@@ -307,20 +288,20 @@ def _failure(job: Job, census: JobPodCounts, now: datetime) -> tuple[str, str] |
     return None
 
 
-def _index_failure(job: Job, census: JobPodCounts) -> tuple[str, str] | None:
-    """The same for a job that gives up its indexes one by one."""
-    if census.indexes is None or census.indexes.failed is None:
+def _index_failure(job: Job, counts: JobPodCounts) -> tuple[str, str] | None:
+    """Reason and message of what fails a job with backoffLimitPerIndex."""
+    if counts.indexes is None or counts.indexes.failed is None:
         return None
-    failed, limit = census.indexes.failed.total, job.spec.max_failed_indexes
+    failed, limit = counts.indexes.failed.total, job.spec.max_failed_indexes
     if limit is not None and failed > limit:
         return "MaxFailedIndexesExceeded", "Job has exceeded the specified maximal number of failed indexes"
-    if failed > 0 and failed + census.indexes.succeeded.total >= (job.spec.completions or 0):
+    if failed > 0 and failed + counts.indexes.succeeded.total >= (job.spec.completions or 0):
         return "FailedIndexes", "Job has failed indexes"
     return None
 
 
 def deadline_seconds_left(job: Job, now: datetime) -> float | None:
-    """How long the job may still be active; None if it has no deadline or the time does not run."""
+    """Seconds until activeDeadlineSeconds expires; None if there is no deadline or the job has not started."""
     seconds = job.spec.active_deadline_seconds
     if seconds is None or job.status.start_time is None or is_suspended(job):
         return None
@@ -328,8 +309,8 @@ def deadline_seconds_left(job: Job, now: datetime) -> float | None:
 
 
 def success_of(job: Job, succeeded: int, active: int, now: datetime) -> JobCondition | None:
-    """The condition that ends the job because enough pods have succeeded and none is left."""
-    # Without a number of completions any success is enough, once the other pods have finished.
+    """The condition that ends the job because enough pods have succeeded and none is active."""
+    # Without completions, one success is enough once the other pods have finished.
     wanted = 1 if job.spec.completions is None else job.spec.completions
     if succeeded < wanted or active > 0:
         return None
@@ -342,7 +323,7 @@ def _backoff_limit(job: Job) -> int:
 
 
 def _restarted_too_often(job: Job, pods: Sequence[Pod]) -> bool:
-    """Where containers restart in place, their restarts count instead of failed pods."""
+    """Whether containers restarted in place more often than the backoff limit (restartPolicy OnFailure)."""
     if job.spec.template.spec.restart_policy != "OnFailure":
         return False
     restarts = sum(

@@ -1,13 +1,10 @@
-"""Counting finished pods exactly once, whatever crashes in between.
+"""Counts finished pods exactly once, whatever crashes in between, and releases pods that lost their job.
 
-Pure; three steps, each safe to repeat. A finished pod is first noted in the status, then loses its finalizer, and only
-a noted pod without finalizer moves into the counters. As long as the finalizer is there, the pod cannot vanish
-uncounted. Upstream: trackJobStatusAndRemoveFinalizers in pkg/controller/job/job_controller.go.
+Three repeatable steps: a finished pod is recorded in the status, then loses its finalizer, and only a recorded pod
+without finalizer moves into the counters. While the finalizer is there the pod cannot vanish uncounted. Pods whose job
+is gone or finished only lose the finalizer.
 
-Frees pods whose Job will not count them any more: it is gone, it has finished, or it lost them.
-
-In: pods that still have the finalizer, from `JobEvents`. Out: the finalizer taken off, so that they can be deleted.
-Upstream: syncOrphanPod in pkg/controller/job/job_controller.go.
+Upstream: pkg/controller/job/job_controller.go, pkg/controller/job/tracking_utils.go
 """
 
 from collections.abc import Set as AbstractSet
@@ -40,40 +37,54 @@ from pykubelet.controllers.job.status import (
 )
 
 _RETRY = Backoff(first_seconds=1, limit_seconds=60)
+# Keeps the recorded UIDs of a status below about 20 KB.
+MAX_UNCOUNTED_PODS = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrackingPlan:
+    """The status to write before finalizers are removed, and the pods to release then."""
+
+    status: JobStatus
+    release: tuple[Pod, ...]
+    holders: frozenset[str]
+    """UIDs of the pods that have the finalizer."""
+    is_full: bool
+    """The status has no room for more pods, so the job cannot finish in this sync."""
 
 
 class OrphanPodReleaser:
-    """The pods to free, by `namespace/name`."""
+    """Removes the finalizer of pods that no job will count, by `namespace/name`."""
 
     def __init__(self, *, pod_control: PodControlInterface, pods: PodIndex, jobs: ObjectIndex[Job]) -> None:
         self._pod_control, self._pods, self._jobs = pod_control, pods, jobs
         self.queue = WorkQueue(_RETRY)
 
-    def note(self, pod: Pod) -> None:
-        """A pod may have lost its job."""
+    def enqueue(self, pod: Pod) -> None:
+        """Enqueues a pod that may have lost its job."""
         if has_tracking_finalizer(pod):
             self.queue.add(pod_label(pod))
 
-    def note_all(self, job: Job) -> None:
-        """A job is over; it has left no pod to be counted, unless something went wrong."""
+    def enqueue_all(self, job: Job) -> None:
+        """Enqueues the remaining pods of a job that is over."""
         for pod in self._pods.of_owner(job):
-            self.note(pod)
+            self.enqueue(pod)
 
     async def process_next(self) -> None:
-        """Look at the next pod; a failure puts it back, later."""
+        """Processes the next pod; failures are retried with backoff."""
         await self.queue.process_next(self.sync)
 
     async def sync(self, label: str) -> None:
-        """Take the finalizer off, if nobody counts the pod. Raises what went wrong."""
+        """Removes the finalizer if no job counts the pod. Raises what went wrong."""
         pod = self._pods.get(label)
-        if pod is None or not has_tracking_finalizer(pod) or not self._is_lost(pod):
+        if pod is None or not has_tracking_finalizer(pod) or not self._has_no_job(pod):
             return
         try:
             await self._pod_control.patch_pod(pod.metadata.namespace, pod.metadata.name, REMOVE_FINALIZER)
         except NotFound:
             return
 
-    def _is_lost(self, pod: Pod) -> bool:
+    def _has_no_job(self, pod: Pod) -> bool:
         reference = controller_of(pod)
         if reference is None:
             return True
@@ -83,44 +94,28 @@ class OrphanPodReleaser:
         return job is None or (is_ours(job) and is_finished(job))
 
 
-# Keeps the noted UIDs in a status below 20 KB or so.
-MAX_UNCOUNTED_PODS = 500
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrackingPlan:
-    """The status to write before any finalizer goes, and the pods whose finalizer goes then."""
-
-    status: JobStatus
-    release: tuple[Pod, ...]
-    holders: frozenset[str]
-    """UIDs of the pods that have the finalizer."""
-    is_full: bool
-    """No more pods fit into the status: the job is not finished, whatever it looks like."""
-
-
-def plan_tracking(job: Job, status: JobStatus, census: JobPodCounts, ending: JobCondition | None) -> TrackingPlan:
-    """Note finished pods in `status`, and the interim condition if the job ends.
+def plan_tracking(job: Job, status: JobStatus, counts: JobPodCounts, ending: JobCondition | None) -> TrackingPlan:
+    """Records finished pods in `status`, and the interim condition if the job ends.
 
     `job` is as it was read; `status` is what this sync has made of its status so far.
     """
-    noted = uncounted_of(job)
-    noted_succeeded, noted_failed = frozenset(noted.succeeded), frozenset(noted.failed)
-    holders = frozenset(pod.metadata.uid for pod in census.tracked)
-    status = _with_indexes(count_released_pods(status, holders), census)
+    recorded = uncounted_of(job)
+    recorded_succeeded, recorded_failed = frozenset(recorded.succeeded), frozenset(recorded.failed)
+    holders = frozenset(pod.metadata.uid for pod in counts.tracked)
+    status = _with_indexes(count_released_pods(status, holders), counts)
     kept = status.uncounted_terminated_pods or UncountedTerminatedPods()
     succeeded, failed, release, indexes = list(kept.succeeded), list(kept.failed), list[Pod](), 0
-    for pod in _in_order(census):
-        if not _may_release(job, pod, census, ending):
+    for pod in _in_order(counts):
+        if not _may_release(job, pod, counts, ending):
             continue
         release.append(pod)
         uid = pod.metadata.uid
-        if pod.status.phase == "Succeeded" and uid not in noted_failed:
-            if census.indexes is not None:
-                indexes += completion_index(pod) not in census.indexes.counted
-            elif uid not in noted_succeeded:
+        if pod.status.phase == "Succeeded" and uid not in recorded_failed:
+            if counts.indexes is not None:
+                indexes += completion_index(pod) not in counts.indexes.counted
+            elif uid not in recorded_succeeded:
                 succeeded.append(uid)
-        elif uid not in noted_failed and _counts_as_failed(job, pod, ending):
+        elif uid not in recorded_failed and _counts_as_failed(job, pod, ending):
             failed.append(uid)
         if len(succeeded) + len(failed) + indexes >= MAX_UNCOUNTED_PODS:
             break
@@ -134,21 +129,21 @@ def plan_tracking(job: Job, status: JobStatus, census: JobPodCounts, ending: Job
 
 
 def count_released_pods(status: JobStatus, holders: AbstractSet[str]) -> JobStatus:
-    """Move noted pods that no longer have the finalizer into the counters."""
-    noted = status.uncounted_terminated_pods or UncountedTerminatedPods()
-    succeeded = tuple(uid for uid in noted.succeeded if uid in holders)
-    failed = tuple(uid for uid in noted.failed if uid in holders)
+    """Moves recorded pods that no longer have the finalizer into the counters."""
+    recorded = status.uncounted_terminated_pods or UncountedTerminatedPods()
+    succeeded = tuple(uid for uid in recorded.succeeded if uid in holders)
+    failed = tuple(uid for uid in recorded.failed if uid in holders)
     return replace(
         status,
-        succeeded=status.succeeded + len(noted.succeeded) - len(succeeded),
-        failed=status.failed + len(noted.failed) - len(failed),
+        succeeded=status.succeeded + len(recorded.succeeded) - len(succeeded),
+        failed=status.failed + len(recorded.failed) - len(failed),
         uncounted_terminated_pods=UncountedTerminatedPods(succeeded=succeeded, failed=failed),
     )
 
 
-def _with_indexes(status: JobStatus, census: JobPodCounts) -> JobStatus:
-    """The indexes themselves keep a success from being counted twice; no UID needs to be noted."""
-    indexes = census.indexes
+def _with_indexes(status: JobStatus, counts: JobPodCounts) -> JobStatus:
+    """Updates the index counters. The indexes prevent double counting, so no UID is recorded."""
+    indexes = counts.indexes
     if indexes is None:
         return status
     return replace(
@@ -159,26 +154,26 @@ def _with_indexes(status: JobStatus, census: JobPodCounts) -> JobStatus:
     )
 
 
-def _in_order(census: JobPodCounts) -> list[Pod]:
-    """The pods to look at; those of an indexed job by their index."""
-    if census.indexes is None:
-        return list(census.tracked)
-    return sorted(census.tracked, key=lambda pod: -1 if (index := completion_index(pod)) is None else index)
+def _in_order(counts: JobPodCounts) -> list[Pod]:
+    """The tracked pods, sorted by index in an indexed job."""
+    if counts.indexes is None:
+        return list(counts.tracked)
+    return sorted(counts.tracked, key=lambda pod: -1 if (index := completion_index(pod)) is None else index)
 
 
-def _may_release(job: Job, pod: Pod, census: JobPodCounts, ending: JobCondition | None) -> bool:
-    """Whether the pod has nothing left to say, or nobody is left to hear it."""
+def _may_release(job: Job, pod: Pod, counts: JobPodCounts, ending: JobCondition | None) -> bool:
+    """Whether the pod is finished and not awaiting a replacement, or the job is over."""
     if job.metadata.deletion_timestamp is not None or ending is not None or pod.status.phase == "Succeeded":
         return True
     if not is_pod_failed(pod, job):
         return False
     index = completion_index(pod)
-    awaited = census.indexes.to_replace.get(index) if census.indexes is not None and index is not None else None
+    awaited = counts.indexes.to_replace.get(index) if counts.indexes is not None and index is not None else None
     return awaited is None or awaited.metadata.uid != pod.metadata.uid
 
 
 def _counts_as_failed(job: Job, pod: Pod, ending: JobCondition | None) -> bool:
-    """A job that ends badly takes its unfinished pods with it."""
+    """Whether the pod counts as failed; when a job fails, its unfinished pods do."""
     if not has_place(pod, job):
         return False
     fails = ending is not None and ending.type != SUCCESS_CRITERIA_MET
