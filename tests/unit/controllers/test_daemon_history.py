@@ -65,7 +65,7 @@ async def test_old_version_that_comes_back_becomes_the_newest() -> None:
     world = World()
     world.add("first", 1, TEMPLATE, **{REVISION_LABEL: "one"})
     world.add("second", 2, OTHER, **{REVISION_LABEL: "two"})
-    versions = await world.history.versions(SET)
+    versions = await world.history.revisions(SET)
     assert (versions.hash, [one.metadata.name for one in versions.old]) == ("one", ["second"])
     assert world.stored() == [("first", 3), ("second", 2)]
 
@@ -74,7 +74,7 @@ async def test_revision_without_a_label_is_called_by_its_name() -> None:
     """Nothing else is changed about it."""
     world = World()
     world.add("first", 1, TEMPLATE)
-    assert (await world.history.versions(SET)).hash == "first"
+    assert (await world.history.revisions(SET)).hash == "first"
     assert world.stored() == [("first", 1)]
 
 
@@ -83,7 +83,7 @@ async def test_two_revisions_of_one_template_become_one() -> None:
     world = World(pod("a", "one"), pod("b", "two"), pod("c", "older"))
     world.add("first", 1, TEMPLATE, **{REVISION_LABEL: "one"})
     world.add("second", 2, TEMPLATE, **{REVISION_LABEL: "two"})
-    assert (await world.history.versions(SET)).hash == "two"
+    assert (await world.history.revisions(SET)).hash == "two"
     assert world.stored() == [("second", 2)]
     assert [name for name, _ in world.control.patches] == ["a"]
 

@@ -147,10 +147,10 @@ def test_new_pod_is_made_for_its_node_and_knows_its_revision() -> None:
         "controller-revision-hash": "abc",
         "pod-template-generation": "3",
     }
-    assert revision.made(made)
-    assert not DaemonPodRevision("other").made(made)
-    assert DaemonPodRevision("other", "3").made(made)
-    assert not DaemonPodRevision("").made(pod())
+    assert revision.matches(made)
+    assert not DaemonPodRevision("other").matches(made)
+    assert DaemonPodRevision("other", "3").matches(made)
+    assert not DaemonPodRevision("").matches(pod())
     assert template.spec.tolerations[0] == own
     assert len(template.spec.tolerations) == 7
     assert template_for(daemon_set(), "n7", DaemonPodRevision("")).metadata.labels == {"app": "x"}

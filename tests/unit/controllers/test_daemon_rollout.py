@@ -119,8 +119,8 @@ def test_update_never_makes_more_unavailable_than_allowed(kinds: list[str], surg
     by_node = {f"n{number}": [_renamed(one, number) for one in KINDS[kind]] for number, kind in enumerate(kinds)}
     nodes = [node(name) for name in by_node]
     made = plan_rolling_update(daemon_set(surge, 0 if surge else unavailable), nodes, by_node, NEW, EPOCH)
-    assert all(not NEW.made(one) and one.metadata.deletion_timestamp is None for one in made.delete)
-    assert not any(NEW.made(one) for name in made.create for one in by_node[name])
+    assert all(not NEW.matches(one) and one.metadata.deletion_timestamp is None for one in made.delete)
+    assert not any(NEW.matches(one) for name in made.create for one in by_node[name])
     assert surge or not made.create
 
     def up(pods: list[Pod]) -> bool:

@@ -1,13 +1,9 @@
 """The DaemonSet controller: one pod of a set on every node that should run it.
 
-In: changes of sets, pods, nodes and revisions, told after the indexes have been brought up to date. Out: pods created
-and deleted through PodControl, the status of the set, its history, events about it.
-Upstream: pkg/controller/daemon/daemon_controller.go.
+`DaemonSetEventHandlers` enqueues keys; `DaemonSetController.sync` maintains the history, creates and deletes pods node
+by node, continues a rolling update, and writes the status.
 
-What DaemonSets hear of: which change wakes which set, and which expectation it fulfils.
-
-In: changes, told after the indexes have been brought up to date. Out: keys in a queue.
-Upstream: the event handlers of pkg/controller/daemon/daemon_controller.go.
+Upstream: pkg/controller/daemon/daemon_controller.go
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,129 +43,8 @@ from pykubelet.controllers.framework.ownership import explicit, store_status
 from pykubelet.controllers.framework.pod_control import PodControlInterface
 from pykubelet.controllers.framework.work_queue import WorkQueue
 
-
-class DaemonSetEventHandlers:
-    """Handlers that only note and queue."""
-
-    def __init__(self, *, sets: ObjectIndex[DaemonSet], expectations: CountingExpectations, queue: WorkQueue) -> None:
-        self._sets, self._expectations, self._queue = sets, expectations, queue
-
-    def listen(self, informers: Informers) -> None:
-        """Hear of every change of sets, pods, nodes and revisions."""
-        informers.add_event_handler(
-            DAEMON_SETS, added=self.set_added, updated=self.set_updated, deleted=self.set_deleted
-        )
-        informers.add_event_handler(PODS, added=self.pod_added, updated=self.pod_updated, deleted=self.pod_deleted)
-        informers.add_event_handler(NODES, added=self.node_added, updated=self.node_updated, deleted=self.node_deleted)
-        informers.add_event_handler(
-            CONTROLLER_REVISIONS,
-            added=self.revision_added,
-            updated=self.revision_updated,
-            deleted=self.revision_deleted,
-        )
-
-    def set_added(self, daemon_set: DaemonSet) -> None:
-        """A set is new."""
-        self._queue.add(key_of(daemon_set))
-
-    def set_updated(self, old: DaemonSet, new: DaemonSet) -> None:
-        """A set has changed, or another one has taken its name."""
-        if old.metadata.uid != new.metadata.uid:
-            self.set_deleted(old)
-        self._queue.add(key_of(new))
-
-    def set_deleted(self, daemon_set: DaemonSet) -> None:
-        """A set is gone; a new one of its name starts clean."""
-        self._expectations.forget(key_of(daemon_set))
-        self._queue.add(key_of(daemon_set))
-
-    def pod_added(self, pod: Pod) -> None:
-        """A pod is new to us. One that is being deleted already was never the creation we wait for."""
-        if pod.metadata.deletion_timestamp is not None:
-            self.pod_deleted(pod)
-        elif controller_of(pod) is None:
-            self._enqueue_selecting(pod)
-        elif daemon_set := self._manager(pod):
-            self._expectations.creation_observed(key_of(daemon_set))
-            self._queue.add(key_of(daemon_set))
-
-    def pod_updated(self, old: Pod, new: Pod) -> None:
-        """A pod has changed."""
-        if old.metadata.resource_version == new.metadata.resource_version:
-            return
-        if new.metadata.deletion_timestamp is not None:
-            self.pod_deleted(new)
-            return
-        self._enqueue_changed(old, new)
-        daemon_set = self._manager(new)
-        if daemon_set is None or daemon_set.spec.min_ready_seconds <= 0:
-            return
-        if ready_condition(old) is None and ready_condition(new) is not None:
-            self._queue.add_after(key_of(daemon_set), daemon_set.spec.min_ready_seconds)
-
-    def pod_deleted(self, pod: Pod) -> None:
-        """A pod is gone or being deleted; nobody waits for that of an orphan."""
-        if daemon_set := self._manager(pod):
-            self._expectations.deletion_observed(key_of(daemon_set))
-            self._queue.add(key_of(daemon_set))
-
-    def node_added(self, _node: Node) -> None:
-        """A node is new; it may even have pods that belong elsewhere."""
-        for daemon_set in self._sets.all():
-            self._queue.add(key_of(daemon_set))
-
-    def node_updated(self, old: Node, new: Node) -> None:
-        """A node has changed; most changes are heartbeats and mean nothing to sets."""
-        if (old.metadata.labels, old.spec.taints) == (new.metadata.labels, new.spec.taints):
-            return
-        for daemon_set in self._sets.all():
-            if node_should_run_daemon_pod(daemon_set, old) != node_should_run_daemon_pod(daemon_set, new):
-                self._queue.add(key_of(daemon_set))
-
-    def node_deleted(self, node: Node) -> None:
-        """A node is gone; sets want one pod less, and one that never got there is nobody's."""
-        for daemon_set in self._sets.all():
-            if node_should_run_daemon_pod(daemon_set, node).may_stay:
-                self._queue.add(key_of(daemon_set))
-
-    def revision_added(self, revision: ControllerRevision) -> None:
-        """A revision is new; nobody waits for those that sets have made."""
-        if controller_of(revision) is None:
-            self._enqueue_selecting(revision)
-
-    def revision_updated(self, old: ControllerRevision, new: ControllerRevision) -> None:
-        """A revision has changed."""
-        if old.metadata.resource_version != new.metadata.resource_version:
-            self._enqueue_changed(old, new)
-
-    def revision_deleted(self, revision: ControllerRevision) -> None:
-        """A revision is gone; the present one is made again."""
-        if daemon_set := self._manager(revision):
-            self._queue.add(key_of(daemon_set))
-
-    def _enqueue_changed(self, old: ApiObject, new: ApiObject) -> None:
-        """Wake who manages the object and who did, or who may adopt it now."""
-        manager_changed = controller_of(old) != controller_of(new)
-        if manager_changed and (former := self._manager(old)):
-            self._queue.add(key_of(former))
-        if controller_of(new) is None:
-            if manager_changed or old.metadata.labels != new.metadata.labels:
-                self._enqueue_selecting(new)
-        elif daemon_set := self._manager(new):
-            self._queue.add(key_of(daemon_set))
-
-    def _manager(self, obj: ApiObject) -> DaemonSet | None:
-        return self._sets.resolve(obj.metadata.namespace, controller_of(obj))
-
-    def _enqueue_selecting(self, orphan: ApiObject) -> None:
-        """An orphan may be adopted by any set that selects it."""
-        for daemon_set in self._sets.selecting(orphan, lambda one: one.spec.selector):
-            self._queue.add(key_of(daemon_set))
-
-
 log = get_logger(__name__)
-
-# The part of the status that is written here; conditions are not.
+# The status fields this controller writes; conditions belong to others.
 _COUNTS = (
     "desiredNumberScheduled",
     "currentNumberScheduled",
@@ -184,7 +59,7 @@ _COUNTS = (
 
 @dataclass(frozen=True, slots=True)
 class DaemonSetInformers:
-    """What the controller has seen of the cluster; kept up to date by who feeds it."""
+    """The informers' indexes that the controller reads."""
 
     sets: ObjectIndex[DaemonSet]
     pods: PodIndex
@@ -200,18 +75,8 @@ class _Changes:
     delete: Sequence[Pod]
 
 
-def daemon_set_informers(informers: Informers) -> DaemonSetInformers:
-    """The view that informers keep up to date."""
-    return DaemonSetInformers(
-        sets=informers.objects(DAEMON_SETS),
-        pods=informers.pods,
-        nodes=informers.objects(NODES),
-        revisions=informers.objects(CONTROLLER_REVISIONS),
-    )
-
-
 class DaemonSetController:
-    """Syncs DaemonSets by key. Events only note what was seen and put keys into `queue`; `sync` acts."""
+    """Syncs DaemonSets by key. Event handlers only record and enqueue; `sync` acts."""
 
     def __init__(
         self,
@@ -225,7 +90,7 @@ class DaemonSetController:
         burst: int = BURST_DAEMONS,
     ) -> None:
         self._client, self._recorder, self._clock = client, recorder, clock
-        self._view, self._expectations = view, expectations
+        self._informers, self._expectations = view, expectations
         self._pods = DaemonPods(
             client=client,
             pod_control=pod_control,
@@ -239,21 +104,21 @@ class DaemonSetController:
         self.failed_pods = FailedPodBackoff()
 
     def listen(self, informers: Informers) -> None:
-        """Hear of every change of sets, pods, nodes and revisions."""
-        DaemonSetEventHandlers(sets=self._view.sets, expectations=self._expectations, queue=self.queue).listen(
+        """Subscribes to changes of sets, pods, nodes and revisions."""
+        DaemonSetEventHandlers(sets=self._informers.sets, expectations=self._expectations, queue=self.queue).listen(
             informers
         )
 
     async def process_next(self) -> None:
-        """Sync the next key of the queue; a failure puts it back, later."""
+        """Syncs the next key of the queue; failed keys are retried with backoff."""
         await self.queue.process_next(self.sync)
 
     async def sync(self, key: str) -> None:
-        """Bring one set's pods closer to what it wants, and its status up to date.
+        """Reconciles one DaemonSet: its history, its pods on every node, and its status.
 
-        Raises what went wrong; the key is to be synced again then. Never twice at once for one key.
+        Raises what went wrong, so that the key is retried. Never runs concurrently for one key.
         """
-        daemon_set = self._view.sets.get(key)
+        daemon_set = self._informers.sets.get(key)
         if daemon_set is None:
             self._expectations.forget(key)
             return
@@ -261,88 +126,217 @@ class DaemonSetController:
             message = "This daemon set is selecting all pods. A non-empty selector is required."
             self._recorder.event(reference_to(daemon_set), WARNING, "SelectingAll", message)
             return
-        # Its history may be gone already, or orphaned; nothing certain can be said of it any more.
+        # The history of a deleted set may already be deleted or orphaned.
         if daemon_set.metadata.deletion_timestamp is not None:
             return
         try:
             selector_from_object(daemon_set.spec.selector)
         except SelectorError as error:
-            log.warning("set has no valid selector", set=key, cause=str(error))
+            log.warning("daemon set has an invalid selector", set=key, cause=str(error))
             return
-        versions = await self._history.versions(daemon_set)
+        revisions = await self._history.revisions(daemon_set)
         if not self._may_act(key):
-            await self._report(daemon_set, versions, is_observed=False)
+            await self._update_status(daemon_set, revisions, is_observed=False)
             return
         try:
-            await self._manage(daemon_set, versions)
+            await self._manage(daemon_set, revisions)
         except Exception:
             try:
-                await self._report(daemon_set, versions, is_observed=True)
-            except Exception as error:  # noqa: BLE001  what went wrong before matters more
-                log.warning("status not written", set=key, cause=str(error))
+                await self._update_status(daemon_set, revisions, is_observed=True)
+            except Exception as error:  # noqa: BLE001  the first error is raised
+                log.warning("daemon set status not updated", set=key, cause=str(error))
             raise
-        await self._report(daemon_set, versions, is_observed=True)
+        await self._update_status(daemon_set, revisions, is_observed=True)
 
     def _may_act(self, key: str) -> bool:
-        """Whether everything that was done has been seen."""
+        """Whether all requested creations and deletions have been seen."""
         return self._expectations.satisfied(key, now_seconds=self._clock.monotonic())
 
-    async def _manage(self, daemon_set: DaemonSet, versions: DaemonSetRevisions) -> None:
-        """Give every node what it should have, then go on with the update; raises if some of it failed."""
-        revision = revision_of(daemon_set, versions.hash)
+    async def _manage(self, daemon_set: DaemonSet, revisions: DaemonSetRevisions) -> None:
+        """Reconciles every node, then continues the rolling update; raises if some of it failed."""
+        revision = revision_of(daemon_set, revisions.hash)
         changes = self._plan(daemon_set, revision, pods_by_node(await self._pods.claimed(daemon_set)))
         await self._pods.change(daemon_set, revision, create=changes.create, delete=changes.delete)
         if daemon_set.spec.update_strategy.type == ROLLING_UPDATE and self._may_act(key_of(daemon_set)):
             by_node = pods_by_node(await self._pods.claimed(daemon_set))
-            step = plan_rolling_update(daemon_set, self._view.nodes.all(), by_node, revision, self._clock.now())
+            step = plan_rolling_update(daemon_set, self._informers.nodes.all(), by_node, revision, self._clock.now())
             await self._pods.change(daemon_set, revision, create=step.create, delete=step.delete)
-        await self._history.truncate(daemon_set, versions.old, await self._pods.claimed(daemon_set))
+        await self._history.truncate(daemon_set, revisions.old, await self._pods.claimed(daemon_set))
 
     def _plan(
         self, daemon_set: DaemonSet, revision: DaemonPodRevision, by_node: Mapping[str, Sequence[Pod]]
     ) -> _Changes:
-        """What to do on all nodes; failed and succeeded pods are told as events."""
+        """Decides what to do on all nodes; failed and succeeded pods are recorded as events."""
         create: list[str] = []
         delete: list[Pod] = []
-        nodes = {node.metadata.name: node for node in self._view.nodes.all()}
-        about, now = reference_to(daemon_set), self._clock.monotonic()
+        nodes = {node.metadata.name: node for node in self._informers.nodes.all()}
+        reference, now = reference_to(daemon_set), self._clock.monotonic()
         surge = SurgePolicy(revision, daemon_set.spec.min_ready_seconds, self._clock.now())
         for name, node in nodes.items():
-            # Another generation of the set may well not fail, so it starts without a delay.
-            where = f"{daemon_set.metadata.uid}/{daemon_set.status.observed_generation}/{name}"
+            # A new generation of the set may not fail, so it starts without a delay.
+            backoff_key = f"{daemon_set.metadata.uid}/{daemon_set.status.observed_generation}/{name}"
             plan = plan_node(
                 node_should_run_daemon_pod(daemon_set, node),
                 by_node.get(name, ()),
-                may_kill_failed=not self.failed_pods.is_waiting(where, now),
+                may_kill_failed=not self.failed_pods.is_waiting(backoff_key, now),
                 surge=surge if max_surge(daemon_set, 1) else None,
             )
             if plan.create:
                 create.append(name)
             if plan.failed is not None:
-                self.failed_pods.start(where, now)
+                self.failed_pods.start(backoff_key, now)
                 message = f"Found failed daemon pod {key_of(plan.failed)} on node {name}, will try to kill it"
-                self._recorder.event(about, WARNING, "FailedDaemonPod", message)
+                self._recorder.event(reference, WARNING, "FailedDaemonPod", message)
                 delete.append(plan.failed)
             if plan.is_waiting:
-                self.queue.add_after(key_of(daemon_set), self.failed_pods.delay_seconds(where))
+                self.queue.add_after(key_of(daemon_set), self.failed_pods.delay_seconds(backoff_key))
             for pod in plan.succeeded:
                 message = f"Found succeeded daemon pod {key_of(pod)} on node {name}, will try to delete it"
-                self._recorder.event(about, NORMAL, "SucceededDaemonPod", message)
+                self._recorder.event(reference, NORMAL, "SucceededDaemonPod", message)
             delete += (*plan.succeeded, *plan.surplus)
         return _Changes(create, [*delete, *stranded_pods(by_node, nodes)])
 
-    async def _report(self, daemon_set: DaemonSet, versions: DaemonSetRevisions, *, is_observed: bool) -> None:
-        """Count anew and write the counts if they say something new; `is_observed`: this generation was acted on."""
+    async def _update_status(self, daemon_set: DaemonSet, revisions: DaemonSetRevisions, *, is_observed: bool) -> None:
+        """Counts the pods and writes the status if it has changed; `is_observed`: this generation was acted on."""
         pods, now = await self._pods.claimed(daemon_set), self._clock.now()
-        revision = revision_of(daemon_set, versions.hash)
-        status = count_status(daemon_set, self._view.nodes.all(), pods_by_node(pods), revision, now)
-        status = replace(status, collision_count=versions.collision_count)
+        revision = revision_of(daemon_set, revisions.hash)
+        status = count_status(daemon_set, self._informers.nodes.all(), pods_by_node(pods), revision, now)
+        status = replace(status, collision_count=revisions.collision_count)
         if status != daemon_set.status or daemon_set.status.observed_generation < daemon_set.metadata.generation:
             await store_status(self._client, DAEMON_SETS, daemon_set, _patch(daemon_set, status, is_observed))
         seconds = daemon_set.spec.min_ready_seconds
         if seconds > 0 and status.number_ready != status.number_available:
             left = earliest_availability_seconds(pods, seconds, now, self._clock.now())
             self.queue.add_after(key_of(daemon_set), seconds if left is None else left)
+
+
+class DaemonSetEventHandlers:
+    """Event handlers that only update expectations and enqueue keys."""
+
+    def __init__(self, *, sets: ObjectIndex[DaemonSet], expectations: CountingExpectations, queue: WorkQueue) -> None:
+        self._sets, self._expectations, self._queue = sets, expectations, queue
+
+    def listen(self, informers: Informers) -> None:
+        """Subscribes to changes of sets, pods, nodes and revisions."""
+        informers.add_event_handler(
+            DAEMON_SETS, added=self.set_added, updated=self.set_updated, deleted=self.set_deleted
+        )
+        informers.add_event_handler(PODS, added=self.pod_added, updated=self.pod_updated, deleted=self.pod_deleted)
+        informers.add_event_handler(NODES, added=self.node_added, updated=self.node_updated, deleted=self.node_deleted)
+        informers.add_event_handler(
+            CONTROLLER_REVISIONS,
+            added=self.revision_added,
+            updated=self.revision_updated,
+            deleted=self.revision_deleted,
+        )
+
+    def set_added(self, daemon_set: DaemonSet) -> None:
+        """Enqueues the set."""
+        self._queue.add(key_of(daemon_set))
+
+    def set_updated(self, old: DaemonSet, new: DaemonSet) -> None:
+        """Enqueues the set; a different UID means that another set has taken its name."""
+        if old.metadata.uid != new.metadata.uid:
+            self.set_deleted(old)
+        self._queue.add(key_of(new))
+
+    def set_deleted(self, daemon_set: DaemonSet) -> None:
+        """Drops the expectations, so that a new set of the same name starts clean."""
+        self._expectations.forget(key_of(daemon_set))
+        self._queue.add(key_of(daemon_set))
+
+    def pod_added(self, pod: Pod) -> None:
+        """Counts the creation and enqueues the pod's set. A pod already being deleted is not the creation awaited."""
+        if pod.metadata.deletion_timestamp is not None:
+            self.pod_deleted(pod)
+        elif controller_of(pod) is None:
+            self._enqueue_selecting(pod)
+        elif daemon_set := self._owner(pod):
+            self._expectations.creation_observed(key_of(daemon_set))
+            self._queue.add(key_of(daemon_set))
+
+    def pod_updated(self, old: Pod, new: Pod) -> None:
+        """Enqueues the sets concerned, and again when a ready pod becomes available."""
+        if old.metadata.resource_version == new.metadata.resource_version:
+            return
+        if new.metadata.deletion_timestamp is not None:
+            self.pod_deleted(new)
+            return
+        self._enqueue_changed(old, new)
+        daemon_set = self._owner(new)
+        if daemon_set is None or daemon_set.spec.min_ready_seconds <= 0:
+            return
+        if ready_condition(old) is None and ready_condition(new) is not None:
+            self._queue.add_after(key_of(daemon_set), daemon_set.spec.min_ready_seconds)
+
+    def pod_deleted(self, pod: Pod) -> None:
+        """Counts the deletion, also when the pod is only being deleted. The deletion of an orphan is not awaited."""
+        if daemon_set := self._owner(pod):
+            self._expectations.deletion_observed(key_of(daemon_set))
+            self._queue.add(key_of(daemon_set))
+
+    def node_added(self, _node: Node) -> None:
+        """Enqueues every set; a new node may even have pods that do not belong there."""
+        for daemon_set in self._sets.all():
+            self._queue.add(key_of(daemon_set))
+
+    def node_updated(self, old: Node, new: Node) -> None:
+        """Enqueues the sets whose placement changes; heartbeats change none."""
+        if (old.metadata.labels, old.spec.taints) == (new.metadata.labels, new.spec.taints):
+            return
+        for daemon_set in self._sets.all():
+            if node_should_run_daemon_pod(daemon_set, old) != node_should_run_daemon_pod(daemon_set, new):
+                self._queue.add(key_of(daemon_set))
+
+    def node_deleted(self, node: Node) -> None:
+        """Enqueues the sets that ran there; a pod that was never scheduled must be deleted."""
+        for daemon_set in self._sets.all():
+            if node_should_run_daemon_pod(daemon_set, node).may_stay:
+                self._queue.add(key_of(daemon_set))
+
+    def revision_added(self, revision: ControllerRevision) -> None:
+        """Enqueues the sets that may adopt an orphaned revision."""
+        if controller_of(revision) is None:
+            self._enqueue_selecting(revision)
+
+    def revision_updated(self, old: ControllerRevision, new: ControllerRevision) -> None:
+        """Enqueues the sets concerned."""
+        if old.metadata.resource_version != new.metadata.resource_version:
+            self._enqueue_changed(old, new)
+
+    def revision_deleted(self, revision: ControllerRevision) -> None:
+        """Enqueues the set, which recreates its current revision."""
+        if daemon_set := self._owner(revision):
+            self._queue.add(key_of(daemon_set))
+
+    def _enqueue_changed(self, old: ApiObject, new: ApiObject) -> None:
+        """Enqueues the object's set and its former one or, for an orphan, the sets that select it."""
+        manager_changed = controller_of(old) != controller_of(new)
+        if manager_changed and (former := self._owner(old)):
+            self._queue.add(key_of(former))
+        if controller_of(new) is None:
+            if manager_changed or old.metadata.labels != new.metadata.labels:
+                self._enqueue_selecting(new)
+        elif daemon_set := self._owner(new):
+            self._queue.add(key_of(daemon_set))
+
+    def _owner(self, obj: ApiObject) -> DaemonSet | None:
+        return self._sets.resolve(obj.metadata.namespace, controller_of(obj))
+
+    def _enqueue_selecting(self, orphan: ApiObject) -> None:
+        """Enqueues every set that may adopt an orphan."""
+        for daemon_set in self._sets.selecting(orphan, lambda one: one.spec.selector):
+            self._queue.add(key_of(daemon_set))
+
+
+def daemon_set_informers(informers: Informers) -> DaemonSetInformers:
+    """The indexes of shared informers."""
+    return DaemonSetInformers(
+        sets=informers.objects(DAEMON_SETS),
+        pods=informers.pods,
+        nodes=informers.objects(NODES),
+        revisions=informers.objects(CONTROLLER_REVISIONS),
+    )
 
 
 def _patch(daemon_set: DaemonSet, status: DaemonSetStatus, is_observed: bool) -> dict[str, object]:

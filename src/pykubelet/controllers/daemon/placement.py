@@ -1,7 +1,6 @@
-"""Which daemon pods to create and delete, node by node, and what the status says.
+"""Decides on which nodes daemon pods run: pods to create and delete per node, their template, and the counts.
 
-Pure. In: a DaemonSet, its pods, the nodes. Out: per node what to do, the template of a new pod, the counts.
-Upstream: pkg/controller/daemon/daemon_controller.go, pkg/controller/daemon/util/daemonset_util.go.
+Upstream: pkg/controller/daemon/daemon_controller.go, pkg/controller/daemon/util/daemonset_util.go
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -30,12 +29,12 @@ from pykubelet.api.times import nanoseconds
 from pykubelet.controllers.framework.active_pods import is_pod_available, ready_condition
 from pykubelet.controllers.framework.controller_history import REVISION_LABEL
 
-# Half of what other controllers allow themselves: every daemon pod pulls its image on another node.
+# Half of other controllers' burst: every daemon pod pulls its image on another node.
 BURST_DAEMONS = 250
 GENERATION_LABEL = "pod-template-generation"
 ROLLING_UPDATE = "RollingUpdate"
 _GENERATION_ANNOTATION = "deprecated.daemonset.template.generation"
-# Daemons stay where ordinary pods are driven away.
+# Taints that daemon pods tolerate and ordinary pods do not.
 _STAY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _START = (
     "node.kubernetes.io/disk-pressure",
@@ -50,12 +49,12 @@ PodsByNode = Mapping[str, Sequence[Pod]]
 
 @dataclass(frozen=True, slots=True)
 class DaemonPodRevision:
-    """How pods of a set's present template are recognised: by its hash, or by an old set's generation."""
+    """Identifies pods of the current template, by its hash or by the generation label of old sets."""
 
     hash: str
     generation: str | None = None
 
-    def made(self, pod: Pod) -> bool:
+    def matches(self, pod: Pod) -> bool:
         """Whether the pod is of this revision."""
         labels = pod.metadata.labels
         by_generation = self.generation is not None and labels.get(GENERATION_LABEL) == self.generation
@@ -64,7 +63,7 @@ class DaemonPodRevision:
 
 @dataclass(frozen=True, slots=True)
 class SurgePolicy:
-    """The new pod of a node may start while the old one still runs; which is new, and when it takes over."""
+    """How a surging update tells new pods from old ones, and when a new pod is available."""
 
     revision: DaemonPodRevision
     min_ready_seconds: int
@@ -73,7 +72,7 @@ class SurgePolicy:
 
 @dataclass(frozen=True, slots=True)
 class NodePlan:
-    """What to do on one node. Only a surging set creates a replacement along with a deletion."""
+    """What to do on one node. Only a surging update creates a replacement along with a deletion."""
 
     create: bool = False
     failed: Pod | None = None
@@ -81,22 +80,22 @@ class NodePlan:
     succeeded: tuple[Pod, ...] = ()
     surplus: tuple[Pod, ...] = ()
     is_waiting: bool = False
-    """A failed pod is kept for now, or the next one would fail as fast."""
+    """A failed pod is kept until its backoff expires."""
 
 
 def revision_of(daemon_set: DaemonSet, template_hash: str) -> DaemonPodRevision:
-    """The revision of the set's present template."""
+    """The revision of the set's current template."""
     number = parse_int64(daemon_set.metadata.annotations.get(_GENERATION_ANNOTATION, ""))
     return DaemonPodRevision(template_hash, None if number is None else str(number))
 
 
 def node_should_run_daemon_pod(daemon_set: DaemonSet, node: Node) -> NodeFit:
-    """Whether the set is to run on the node."""
+    """Whether a daemon pod may start on the node, and whether a running one may stay."""
     return node_fit(_with_daemon_tolerations(daemon_set.spec.template.spec), node)
 
 
 def target_node(pod: Pod) -> str | None:
-    """The node a daemon pod is on or, before the scheduler has seen it, was made for."""
+    """The node a daemon pod is assigned to or, before it is scheduled, was created for."""
     if pod.spec.node_name:
         return pod.spec.node_name
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
@@ -109,7 +108,7 @@ def target_node(pod: Pod) -> str | None:
 
 
 def pods_by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
-    """The pods of a set by their node; those that have ended and are being deleted no longer matter."""
+    """The set's pods by node, without finished pods that are being deleted."""
     found: dict[str, list[Pod]] = {}
     for pod in pods:
         is_over = is_terminal(pod.status.phase) and pod.metadata.deletion_timestamp is not None
@@ -120,13 +119,13 @@ def pods_by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
 
 
 def max_surge(daemon_set: DaemonSet, desired: int) -> int:
-    """How many of the nodes wanted may have a second pod during an update."""
+    """How many nodes may have a second pod during an update."""
     rolling = _rolling_update(daemon_set)
     return 0 if rolling is None else scaled_count(rolling.max_surge or 0, desired, round_up=True)
 
 
 def max_unavailable(daemon_set: DaemonSet, desired: int) -> int:
-    """How many of the nodes wanted may be without an available pod during an update."""
+    """How many nodes may be without an available pod during an update."""
     rolling = _rolling_update(daemon_set)
     return 0 if rolling is None else scaled_count(rolling.max_unavailable or 0, desired, round_up=True)
 
@@ -139,7 +138,7 @@ def _rolling_update(daemon_set: DaemonSet) -> RollingUpdateDaemonSet | None:
 def plan_node(
     fit: NodeFit, pods: Sequence[Pod], *, may_kill_failed: bool, surge: SurgePolicy | None = None
 ) -> NodePlan:
-    """What to do on a node with these pods; at most one failed pod is deleted, and only if allowed."""
+    """Decides what to do on a node with these pods; deletes at most one failed pod, if permitted."""
     if fit.may_start and not pods:
         return NodePlan(create=True)
     present = [pod for pod in pods if pod.metadata.deletion_timestamp is None]
@@ -148,7 +147,7 @@ def plan_node(
     failed = [pod for pod in present if pod.status.phase == "Failed"]
     running = [pod for pod in present if not is_terminal(pod.status.phase)]
     return NodePlan(
-        # A surging set has a pod wherever it is to run, also while another one ends.
+        # A surging update creates the new pod while the old one terminates.
         create=surge is not None and fit.may_start and not running,
         failed=failed[0] if failed and may_kill_failed else None,
         succeeded=tuple(pod for pod in present if pod.status.phase == "Succeeded"),
@@ -158,12 +157,12 @@ def plan_node(
 
 
 def stranded_pods(by_node: PodsByNode, nodes: Collection[str]) -> tuple[Pod, ...]:
-    """Pods made for nodes that are gone and never scheduled: nobody else would delete them."""
+    """Unscheduled pods created for nodes that are gone; no other controller deletes them."""
     return tuple(pod for name, pods in by_node.items() if name not in nodes for pod in pods if not pod.spec.node_name)
 
 
 def template_for(daemon_set: DaemonSet, node_name: str, revision: DaemonPodRevision) -> PodTemplateSpec:
-    """The template of a new pod for a node: it tolerates what daemons do and only fits that node."""
+    """The template of a new pod for a node, with the daemon tolerations and node affinity."""
     template = daemon_set.spec.template
     labels = dict(template.metadata.labels)
     if revision.generation is not None:
@@ -181,31 +180,31 @@ def template_for(daemon_set: DaemonSet, node_name: str, revision: DaemonPodRevis
 def count_status(
     daemon_set: DaemonSet, nodes: Iterable[Node], by_node: PodsByNode, revision: DaemonPodRevision, now: datetime
 ) -> DaemonSetStatus:
-    """The counts of the status; the rest of it is as it was."""
+    """The status with new counts."""
     desired = misscheduled = 0
-    shown: list[Pod] = []
+    counted: list[Pod] = []
     for node in nodes:
         pods = by_node.get(node.metadata.name, ())
         if not node_should_run_daemon_pod(daemon_set, node).may_start:
             misscheduled += bool(pods)
             continue
         desired += 1
-        shown += _oldest_first(pods)[:1]
-    available = sum(is_pod_available(pod, daemon_set.spec.min_ready_seconds, now) for pod in shown)
+        counted += _oldest_first(pods)[:1]
+    available = sum(is_pod_available(pod, daemon_set.spec.min_ready_seconds, now) for pod in counted)
     return replace(
         daemon_set.status,
         desired_number_scheduled=desired,
-        current_number_scheduled=len(shown),
+        current_number_scheduled=len(counted),
         number_misscheduled=misscheduled,
-        number_ready=sum(ready_condition(pod) is not None for pod in shown),
-        updated_number_scheduled=sum(revision.made(pod) for pod in shown),
+        number_ready=sum(ready_condition(pod) is not None for pod in counted),
+        updated_number_scheduled=sum(revision.matches(pod) for pod in counted),
         number_available=available,
         number_unavailable=desired - available,
     )
 
 
 def _surplus(running: Sequence[Pod], surge: SurgePolicy) -> list[Pod]:
-    """All but one new and one old pod; the old one goes if it is not ready, or if the new one is available."""
+    """All but one new and one old pod; the old one is surplus too if it is unready or the new one is available."""
     new, old = list[Pod](), list[Pod]()
     for pod in _oldest_first(running):
         (new if pod.metadata.labels.get(REVISION_LABEL) == surge.revision.hash else old).append(pod)
@@ -233,7 +232,7 @@ def _with_daemon_tolerations(spec: PodSpec) -> PodSpec:
 
 
 def _bound_to(affinity: Affinity | None, node_name: str) -> Affinity:
-    """The affinity with its required node terms replaced: the node was chosen, so they are met."""
+    """Replaces the required node affinity by the node's name, since the node already satisfies it."""
     field = NodeSelectorRequirement(key=NODE_NAME_FIELD, operator="In", values=(node_name,))
     required = NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(field,)),))
     affinity = affinity or Affinity()

@@ -1,11 +1,8 @@
-"""The pods of DaemonSets in the API: claimed, created, deleted, and awaited until they are seen.
+"""Creates, deletes and claims the pods of DaemonSets, and delays the deletion of failed ones.
 
-In: what the plans decide. Out: calls to PodControl, and expectations.
-Upstream: getDaemonPods and syncNodes in pkg/controller/daemon/daemon_controller.go.
+Without the delay a set and a node that rejects its pods would recreate pods in a tight loop.
 
-How soon the next failed daemon pod of a node may be deleted.
-
-Without a delay a set and a node that refuses its pods would race each other. Time is passed in as monotonic seconds. Upstream: k8s.io/client-go/util/flowcontrol/backoff.go.
+Upstream: pkg/controller/daemon/daemon_controller.go, staging/src/k8s.io/client-go/util/flowcontrol/backoff.go
 """
 
 from collections.abc import Sequence
@@ -36,7 +33,7 @@ from pykubelet.controllers.framework.pod_control import (
 
 FIRST_SECONDS = 1.0
 LIMIT_SECONDS = 15 * 60.0
-# Quiet for this long, and the delays start over.
+# A key unused for this long starts over.
 _FORGOTTEN_AFTER_SECONDS = 2 * LIMIT_SECONDS
 
 
@@ -46,40 +43,8 @@ class _PodDelay:
     since: float
 
 
-class FailedPodBackoff:
-    """A growing delay per key; what was not asked for in a long time is forgotten."""
-
-    def __init__(self) -> None:
-        # Oldest first, as every change puts its key at the end.
-        self._delays: dict[str, _PodDelay] = {}
-
-    def __len__(self) -> int:
-        return len(self._delays)
-
-    def delay_seconds(self, key: str) -> float:
-        """The present delay; 0 if there is none."""
-        found = self._delays.get(key)
-        return found.seconds if found is not None else 0.0
-
-    def is_waiting(self, key: str, now_seconds: float) -> bool:
-        """Whether the delay is not over yet. Asking does not make it longer."""
-        found = self._delays.get(key)
-        return found is not None and now_seconds - found.since < found.seconds
-
-    def start(self, key: str, now_seconds: float) -> None:
-        """Begin the next delay: twice the last one."""
-        while self._delays:
-            oldest = next(iter(self._delays))
-            if now_seconds - self._delays[oldest].since <= _FORGOTTEN_AFTER_SECONDS:
-                break
-            del self._delays[oldest]
-        last = self._delays.pop(key, None)
-        seconds = FIRST_SECONDS if last is None else min(2 * last.seconds, LIMIT_SECONDS)
-        self._delays[key] = _PodDelay(seconds, now_seconds)
-
-
 class DaemonPods:
-    """What is done to the pods of sets."""
+    """The requests of DaemonSets for pods, with their expectations."""
 
     def __init__(
         self,
@@ -91,12 +56,12 @@ class DaemonPods:
         clock: Clock,
         burst: int,
     ) -> None:
-        """`burst`: how many pods are created, and how many deleted, at once."""
+        """`burst` limits how many pods are created, and how many deleted, per call."""
         self._client, self._pod_control, self._pods = client, pod_control, pods
         self._expectations, self._clock, self._burst = expectations, clock, burst
 
     async def claimed(self, daemon_set: DaemonSet) -> tuple[Pod, ...]:
-        """The set's pods, after adopting and releasing; ClaimError if some of that failed."""
+        """The set's pods after adopting and releasing; ClaimError if some of that failed."""
         ownership = PodControllerRefManager(
             pod_control=self._pod_control,
             owner=daemon_set,
@@ -111,7 +76,7 @@ class DaemonPods:
     async def change(
         self, daemon_set: DaemonSet, revision: DaemonPodRevision, *, create: Sequence[str], delete: Sequence[Pod]
     ) -> None:
-        """Create pods for nodes and delete pods, not too many at once; AggregateError if some of it failed."""
+        """Creates pods for nodes and deletes pods, up to the burst; AggregateError if some of it failed."""
         create, delete = create[: self._burst], delete[: self._burst]
         now = self._clock.monotonic()
         self._expectations.set(key_of(daemon_set), add=len(create), delete=len(delete), now_seconds=now)
@@ -121,7 +86,7 @@ class DaemonPods:
             raise AggregateError(errors)
 
     async def relabel(self, pod: Pod, label: str, value: str) -> None:
-        """Set a label of a pod."""
+        """Sets a label on a pod."""
         meta = pod.metadata
         body = {"metadata": {"uid": meta.uid, "labels": {label: value}}}
         await self._pod_control.patch_pod(meta.namespace, meta.name, body)
@@ -129,7 +94,7 @@ class DaemonPods:
     async def _create(
         self, daemon_set: DaemonSet, names: Sequence[str], revision: DaemonPodRevision
     ) -> list[Exception]:
-        """Create a pod for each node, slowly at first; what was not created is no longer expected."""
+        """Creates a pod for each node with slow start; pods not created are no longer expected."""
         namespace, reference = daemon_set.metadata.namespace, new_controller_ref(daemon_set)
         left, errors = iter(names), list[Exception]()
 
@@ -138,7 +103,7 @@ class DaemonPods:
             try:
                 await self._pod_control.create_pods(namespace, template, daemon_set, reference)
             except Exception as error:
-                # Nothing can be made in a namespace that goes away, and nothing needs to be.
+                # In a terminating namespace nothing can be created, and nothing needs to be.
                 if isinstance(error, ApiError) and error.has_cause(NAMESPACE_TERMINATING):
                     return
                 errors.append(error)
@@ -154,3 +119,35 @@ class DaemonPods:
         errors = [error for error in outcomes if error is not None]
         self._expectations.lower(key_of(daemon_set), delete=len(errors))
         return [error for error in errors if not isinstance(error, NotFound)]
+
+
+class FailedPodBackoff:
+    """An exponential backoff per key, in monotonic seconds; unused keys expire."""
+
+    def __init__(self) -> None:
+        # Oldest first, since every change moves its key to the end.
+        self._delays: dict[str, _PodDelay] = {}
+
+    def __len__(self) -> int:
+        return len(self._delays)
+
+    def delay_seconds(self, key: str) -> float:
+        """The current delay; 0 if there is none."""
+        found = self._delays.get(key)
+        return found.seconds if found is not None else 0.0
+
+    def is_waiting(self, key: str, now_seconds: float) -> bool:
+        """Whether the delay has not expired yet."""
+        found = self._delays.get(key)
+        return found is not None and now_seconds - found.since < found.seconds
+
+    def start(self, key: str, now_seconds: float) -> None:
+        """Starts the next delay, twice the previous one."""
+        while self._delays:
+            oldest = next(iter(self._delays))
+            if now_seconds - self._delays[oldest].since <= _FORGOTTEN_AFTER_SECONDS:
+                break
+            del self._delays[oldest]
+        last = self._delays.pop(key, None)
+        seconds = FIRST_SECONDS if last is None else min(2 * last.seconds, LIMIT_SECONDS)
+        self._delays[key] = _PodDelay(seconds, now_seconds)

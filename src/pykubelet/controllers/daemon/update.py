@@ -1,13 +1,9 @@
-"""The versions of a DaemonSet: its present one in the API, earlier ones kept or forgotten.
+"""The rolling update of a DaemonSet and its revision history.
 
-In: a DaemonSet. Out: its revision, and ControllerRevisions created, numbered and deleted.
-Upstream: constructHistory, dedupCurHistories and cleanupHistory in pkg/controller/daemon/update.go.
+Without surge, old pods are deleted and the next sync creates their replacements; with surge, a new pod starts beside
+the old one.
 
-Which daemon pods go, and where new ones start, while a new version of a DaemonSet takes over.
-
-Pure. In: a DaemonSet, the nodes, its pods. Out: pods to delete, nodes to create one for. Without a surge old pods are
-deleted and the new ones come with the next look at their nodes; with a surge a new pod starts beside the old one.
-Upstream: rollingUpdate in pkg/controller/daemon/update.go.
+Upstream: pkg/controller/daemon/update.go
 """
 
 from collections.abc import Iterable, Sequence
@@ -47,23 +43,43 @@ NAMING = RevisionNaming(REVISION_LABEL, template_hash)
 
 @dataclass(frozen=True, slots=True)
 class DaemonSetRevisions:
-    """The versions of one set."""
+    """The revisions of one set."""
 
     hash: str
-    """What pods of the present version have as their revision."""
+    """The revision label of pods of the current template."""
     old: tuple[ControllerRevision, ...]
     collision_count: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class RollingUpdate:
+    """The next step of an update: nodes to create a pod for, and pods to delete."""
+
+    create: tuple[str, ...] = ()
+    delete: tuple[Pod, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _NodePods:
+    """A node that has pods of the set or should have one."""
+
+    name: str
+    is_wanted: bool
+    new: Pod | None = None
+    old: Pod | None = None
+    is_crowded: bool = False
+    """Several new or several old pods, which the next sync reduces before the update continues there."""
+
+
 class DaemonSetHistory:
-    """The versions of all sets."""
+    """Maintains the ControllerRevisions of all sets."""
 
     def __init__(self, *, client: Client, revisions: ObjectIndex[ControllerRevision], pods: DaemonPods) -> None:
         self._revisions = ControllerRevisions(client=client, kind=DAEMON_SETS, revisions=revisions)
         self._pods = pods
 
-    async def versions(self, daemon_set: DaemonSet) -> DaemonSetRevisions:
-        """The set's versions; the present one is made if it is new, and is the newest if it is an old one again."""
+    async def revisions(self, daemon_set: DaemonSet) -> DaemonSetRevisions:
+        """The set's revisions; creates the current one if it is new and renumbers it if it was rolled back to."""
         known = await self._revisions.claim(daemon_set, selector_from_object(daemon_set.spec.selector))
         labelled = [await self._labelled(revision) for revision in known]
         count, data = daemon_set.status.collision_count, revision_data(daemon_set.spec.template)
@@ -81,7 +97,7 @@ class DaemonSetHistory:
         return DaemonSetRevisions(present.metadata.labels[REVISION_LABEL], old, count)
 
     async def truncate(self, daemon_set: DaemonSet, old: Sequence[ControllerRevision], pods: Iterable[Pod]) -> None:
-        """Forget the oldest versions above the limit that no pod is of."""
+        """Deletes the oldest revisions above the limit that no pod uses."""
         limit = daemon_set.spec.revision_history_limit
         live = {pod.metadata.labels.get(REVISION_LABEL) for pod in pods}
         for revision in surplus_revisions(
@@ -98,13 +114,13 @@ class DaemonSetHistory:
         return new_revision(daemon_set, template, number=number, naming=NAMING, collision_count=collision_count)
 
     async def _labelled(self, revision: ControllerRevision) -> ControllerRevision:
-        """The revision, by whose label pods know it."""
+        """The revision, labelled if it has no label yet."""
         if REVISION_LABEL in revision.metadata.labels:
             return revision
         return await self._revisions.label(revision, REVISION_LABEL, revision.metadata.name)
 
     async def _only(self, daemon_set: DaemonSet, same: Sequence[ControllerRevision]) -> ControllerRevision:
-        """The newest of several revisions of one template; the others go, and their pods become pods of it."""
+        """Keeps the newest of several revisions of one template; relabels the pods of the others and deletes these."""
         *others, kept = same
         if others:
             hashes = {revision.metadata.labels[REVISION_LABEL] for revision in others}
@@ -116,82 +132,62 @@ class DaemonSetHistory:
         return kept
 
 
-@dataclass(frozen=True, slots=True)
-class RollingUpdate:
-    """The next step of an update."""
-
-    create: tuple[str, ...] = ()
-    delete: tuple[Pod, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Spot:
-    """A node that has pods of the set or should have one."""
-
-    name: str
-    is_wanted: bool
-    new: Pod | None = None
-    old: Pod | None = None
-    is_crowded: bool = False
-    """Several new or several old pods: cleared up before the update goes on there."""
-
-
 def plan_rolling_update(
     daemon_set: DaemonSet, nodes: Iterable[Node], by_node: PodsByNode, revision: DaemonPodRevision, now: datetime
 ) -> RollingUpdate:
-    """What the update may do now, within the bounds that the set gives it."""
+    """The next step of an update within max surge and max unavailable."""
     wanted = [node.metadata.name for node in nodes if node_should_run_daemon_pod(daemon_set, node).may_start]
     names = dict.fromkeys((*by_node, *wanted))
     is_wanted = set(wanted)
-    spots = [_spot(name, name in is_wanted, by_node.get(name, ()), revision) for name in names]
+    node_pods = [_node_pods(name, name in is_wanted, by_node.get(name, ()), revision) for name in names]
 
     def available(pod: Pod | None) -> bool:
         return pod is not None and is_pod_available(pod, daemon_set.spec.min_ready_seconds, now)
 
-    up = {spot.name: available(spot.old if spot.old is not None else spot.new) for spot in spots}
+    up = {node.name: available(node.old if node.old is not None else node.new) for node in node_pods}
     surge = max_surge(daemon_set, len(wanted))
     if surge == 0:
-        # The API refuses a set that allows neither; one that has come in anyway must not stand still.
-        return _replace(spots, up, max_unavailable(daemon_set, len(wanted)) or min(1, len(wanted)))
-    taken_over = {spot.name for spot in spots if available(spot.new)}
-    return _surge(spots, up, taken_over, surge, len(wanted))
+        # Validation rejects a set that permits neither; one stored anyway must still make progress.
+        return _replace(node_pods, up, max_unavailable(daemon_set, len(wanted)) or min(1, len(wanted)))
+    replaced_nodes = {node.name for node in node_pods if available(node.new)}
+    return _surge(node_pods, up, replaced_nodes, surge, len(wanted))
 
 
-def _spot(name: str, is_wanted: bool, pods: Sequence[Pod], revision: DaemonPodRevision) -> _Spot:
+def _node_pods(name: str, is_wanted: bool, pods: Sequence[Pod], revision: DaemonPodRevision) -> _NodePods:
     present = [pod for pod in pods if pod.metadata.deletion_timestamp is None]
-    new = [pod for pod in present if revision.made(pod)]
-    old = [pod for pod in present if not revision.made(pod)]
+    new = [pod for pod in present if revision.matches(pod)]
+    old = [pod for pod in present if not revision.matches(pod)]
     if len(new) > 1 or len(old) > 1:
-        return _Spot(name, is_wanted, is_crowded=True)
-    return _Spot(name, is_wanted, new[0] if new else None, old[0] if old else None)
+        return _NodePods(name, is_wanted, is_crowded=True)
+    return _NodePods(name, is_wanted, new[0] if new else None, old[0] if old else None)
 
 
-def _replace(spots: Sequence[_Spot], up: dict[str, bool], limit: int) -> RollingUpdate:
-    """Old pods that are not available go in any case, others as long as few enough nodes are without one."""
-    outdated = [(spot, spot.old) for spot in spots if spot.old is not None and spot.new is None]
-    candidates = [old for spot, old in outdated if up[spot.name]]
-    broken = [old for spot, old in outdated if not up[spot.name]]
-    # A node with both pods, or none, is about to change.
-    unavailable = sum(not up[spot.name] or (spot.old is not None and spot.new is not None) for spot in spots)
+def _replace(node_pods: Sequence[_NodePods], up: dict[str, bool], limit: int) -> RollingUpdate:
+    """Deletes unavailable old pods, and available ones as long as max unavailable permits."""
+    outdated = [(node, node.old) for node in node_pods if node.old is not None and node.new is None]
+    candidates = [old for node, old in outdated if up[node.name]]
+    broken = [old for node, old in outdated if not up[node.name]]
+    # A node with both pods counts as unavailable.
+    unavailable = sum(not up[node.name] or (node.old is not None and node.new is not None) for node in node_pods)
     return RollingUpdate(delete=(*broken, *candidates[: max(0, limit - unavailable)]))
 
 
 def _surge(
-    spots: Sequence[_Spot], up: dict[str, bool], taken_over: set[str], limit: int, desired: int
+    node_pods: Sequence[_NodePods], up: dict[str, bool], replaced_nodes: set[str], limit: int, desired: int
 ) -> RollingUpdate:
-    """A new pod beside each old one that is not available, and beside a few that are.
+    """Creates a new pod beside each unavailable old one, and beside available ones as max surge permits.
 
-    Old pods go once the new one is available. Those of nodes that are no longer wanted stay until there are enough
-    available pods without them: who surges wants no gap.
+    Old pods are deleted once the new one is available. Those on nodes that should no longer run the set stay until
+    enough other pods are available, because a surging update must leave no gap.
     """
-    both = [(spot, spot.old) for spot in spots if spot.old is not None and spot.new is not None]
-    outdated = [(spot, spot.old) for spot in spots if spot.old is not None and spot.new is None]
-    replaced = [old for spot, old in both if spot.name in taken_over]
-    surging = sum(spot.is_crowded for spot in spots) + len(both) - len(replaced)
-    broken = [spot.name for spot, _ in outdated if spot.is_wanted and not up[spot.name]]
-    candidates = [spot.name for spot, _ in outdated if spot.is_wanted and up[spot.name]]
-    useless = [old for spot, old in outdated if not spot.is_wanted and not up[spot.name]]
-    leaving = [old for spot, old in outdated if not spot.is_wanted and up[spot.name]]
+    both = [(node, node.old) for node in node_pods if node.old is not None and node.new is not None]
+    outdated = [(node, node.old) for node in node_pods if node.old is not None and node.new is None]
+    replaced = [old for node, old in both if node.name in replaced_nodes]
+    surging = sum(node.is_crowded for node in node_pods) + len(both) - len(replaced)
+    broken = [node.name for node, _ in outdated if node.is_wanted and not up[node.name]]
+    candidates = [node.name for node, _ in outdated if node.is_wanted and up[node.name]]
+    useless = [old for node, old in outdated if not node.is_wanted and not up[node.name]]
+    leaving = [old for node, old in outdated if not node.is_wanted and up[node.name]]
     spare = sum(up.values()) - desired
     return RollingUpdate(
         create=(*broken, *candidates[: max(0, limit - surging)]),

@@ -1,11 +1,8 @@
-"""Who a pod of a StatefulSet is: its number, its name, its labels, and its volumes.
+"""The identity of a StatefulSet's pod: ordinal, name, labels, volumes and claims.
 
-Pure. Upstream: pkg/controller/statefulset/stateful_set_utils.go.
+A claim is deleted with its set or its pod by being owned by it (persistentVolumeClaimRetentionPolicy).
 
-The claims of a StatefulSet's pods: what they are, and whose end is theirs too.
-
-Pure. A claim is deleted with its set or with its pod by being owned by it.
-Upstream: pkg/controller/statefulset/stateful_set_utils.go (getPersistentVolumeClaims, isClaimOwnerUpToDate and around).
+Upstream: pkg/controller/statefulset/stateful_set_utils.go
 """
 
 import re
@@ -32,43 +29,44 @@ POD_NAME_LABEL = "statefulset.kubernetes.io/pod-name"
 POD_INDEX_LABEL = "apps.kubernetes.io/pod-index"
 _MAX_ORDINAL = 2**31 - 1
 _MEMBER = re.compile(r"(.*)-(0|[1-9][0-9]*)")
+_DELETE = "Delete"
 
 
 def ordinal_of(pod_name: str) -> int | None:
-    """The number at the end of a pod's name."""
+    """The ordinal at the end of a pod's name."""
     found = _MEMBER.fullmatch(pod_name)
     return int(found[2]) if found is not None and int(found[2]) <= _MAX_ORDINAL else None
 
 
 def is_member(stateful_set: StatefulSet, pod: Pod) -> bool:
-    """Whether the pod has a name that the set could have given it."""
+    """Whether the pod has a name that the set gives."""
     ordinal = ordinal_of(pod.metadata.name)
     return ordinal is not None and pod.metadata.name == pod_name(stateful_set, ordinal)
 
 
 def wanted_replicas(stateful_set: StatefulSet) -> int:
-    """How many pods there are to be; 1 is the API's default."""
+    """The `spec.replicas` of a StatefulSet; 1 is the API's default."""
     return 1 if stateful_set.spec.replicas is None else stateful_set.spec.replicas
 
 
 def ordinals(stateful_set: StatefulSet) -> range:
-    """The numbers of the pods there are to be."""
+    """The ordinals of the desired pods."""
     start = stateful_set.spec.ordinals.start if stateful_set.spec.ordinals is not None else 0
     return range(start, start + wanted_replicas(stateful_set))
 
 
 def pod_name(stateful_set: StatefulSet, ordinal: int) -> str:
-    """The name of the pod with this number."""
+    """The name of the pod with this ordinal."""
     return f"{stateful_set.metadata.name}-{ordinal}"
 
 
 def claim_name(stateful_set: StatefulSet, template: PersistentVolumeClaim, ordinal: int) -> str:
-    """The name of the claim that the pod with this number has of a template."""
+    """The name of the claim of a template for the pod with this ordinal."""
     return f"{template.metadata.name}-{stateful_set.metadata.name}-{ordinal}"
 
 
 def new_pod(stateful_set: StatefulSet, template: PodTemplateSpec, ordinal: int, revision: str) -> Pod:
-    """The pod with this number, made of a version of the set's template."""
+    """The pod with this ordinal, from a revision of the set's template."""
     pod = pod_from_template(template, stateful_set.metadata.name, new_controller_ref(stateful_set))
     name = pod_name(stateful_set, ordinal)
     labels = {**pod.metadata.labels, **identity_labels(name, ordinal), REVISION_LABEL: revision}
@@ -83,12 +81,12 @@ def new_pod(stateful_set: StatefulSet, template: PodTemplateSpec, ordinal: int, 
 
 
 def identity_labels(name: str, ordinal: int) -> dict[str, str]:
-    """The labels by which a pod is found."""
+    """The pod-name and pod-index labels."""
     return {POD_NAME_LABEL: name, POD_INDEX_LABEL: str(ordinal)}
 
 
 def volumes_with_claims(stateful_set: StatefulSet, volumes: tuple[Volume, ...], ordinal: int) -> tuple[Volume, ...]:
-    """The volumes with the claims of this number; a claim takes the place of a volume of its name."""
+    """The volumes with the claims of this ordinal; a claim replaces a volume of the same name."""
     templates = stateful_set.spec.volume_claim_templates
     claimed = {
         template.metadata.name: PersistentVolumeClaimVolumeSource(
@@ -101,9 +99,9 @@ def volumes_with_claims(stateful_set: StatefulSet, volumes: tuple[Volume, ...], 
 
 
 def correction(stateful_set: StatefulSet, pod: Pod) -> Document | None:
-    """The merge patch that gives a pod of the set what it lacks of its identity; None if it lacks nothing.
+    """The merge patch that repairs a pod's identity and storage; None if they are correct.
 
-    The server refuses to change volumes. That a pod has others than the set wants is told that way.
+    The server rejects changed volumes; the resulting event tells the user about the mismatch.
     """
     name, ordinal = pod.metadata.name, ordinal_of(pod.metadata.name)
     if ordinal is None:
@@ -118,7 +116,7 @@ def correction(stateful_set: StatefulSet, pod: Pod) -> Document | None:
 
 
 def has_storage(stateful_set: StatefulSet, pod: Pod) -> bool:
-    """Whether the pod uses the claims that are its own."""
+    """Whether the pod uses its own claims."""
     ordinal = ordinal_of(pod.metadata.name)
     sources = {volume.name: volume.persistent_volume_claim for volume in pod.spec.volumes}
     for template in stateful_set.spec.volume_claim_templates:
@@ -128,11 +126,8 @@ def has_storage(stateful_set: StatefulSet, pod: Pod) -> bool:
     return True
 
 
-_DELETE = "Delete"
-
-
 def claims_of(stateful_set: StatefulSet, pod: Pod) -> tuple[PersistentVolumeClaim, ...]:
-    """The claims that a pod of the set is to have."""
+    """The claims that a pod of the set should have."""
     ordinal = ordinal_of(pod.metadata.name)
     if ordinal is None:
         return ()
@@ -153,7 +148,7 @@ def claims_of(stateful_set: StatefulSet, pod: Pod) -> tuple[PersistentVolumeClai
 
 
 def goes_with_pod(stateful_set: StatefulSet) -> bool:
-    """Whether claims are deleted with pods that a smaller set does not need."""
+    """Whether claims are deleted with pods that are scaled down."""
     policy = stateful_set.spec.persistent_volume_claim_retention_policy
     return policy is not None and policy.when_scaled == _DELETE
 
@@ -165,16 +160,16 @@ def goes_with_set(stateful_set: StatefulSet) -> bool:
 
 
 def is_left_over(stateful_set: StatefulSet, claim: PersistentVolumeClaim, pod: Pod) -> bool:
-    """Whether the claim belongs to an earlier pod of this name, and is going to go with it."""
+    """Whether the claim belongs to an earlier pod of this name and will be deleted with it."""
     return goes_with_pod(stateful_set) and _is_stale(claim, pod)
 
 
 def has_other_manager(stateful_set: StatefulSet, claim: PersistentVolumeClaim, pod: Pod) -> bool:
-    """Whether somebody else manages a claim that the set would delete."""
+    """Whether another controller owns a claim that the set would delete."""
     if not goes_with_pod(stateful_set) and not goes_with_set(stateful_set):
         return False
     for reference in claim.metadata.owner_references:
-        mine = next((owner for owner in (stateful_set, pod) if _names(reference, owner)), None)
+        mine = next((owner for owner in (stateful_set, pod) if _is_reference_to(reference, owner)), None)
         if reference.controller if mine is None else reference.uid != mine.metadata.uid:
             return True
     return False
@@ -183,19 +178,19 @@ def has_other_manager(stateful_set: StatefulSet, claim: PersistentVolumeClaim, p
 def owners_to_set(
     stateful_set: StatefulSet, claim: PersistentVolumeClaim, pod: Pod
 ) -> tuple[OwnerReference, ...] | None:
-    """The owners the claim should have; None if it has them, or if it is better left alone.
+    """The owners the claim should have; None if it has them, or must be left alone.
 
-    A claim of an earlier set or pod of the same name is left to the garbage collector. Of one that somebody else
-    manages the set only takes back its own references.
+    A claim of an earlier set or pod of the same name is left to the garbage collector. If another controller owns the
+    claim, the set only removes its own references.
     """
     if _is_stale(claim, stateful_set) or _is_stale(claim, pod):
         return None
     present = claim.metadata.owner_references
-    others = tuple(one for one in present if not _names(one, stateful_set) and not _names(one, pod))
+    others = tuple(one for one in present if not _is_reference_to(one, stateful_set) and not _is_reference_to(one, pod))
     wanted = others
     if not has_other_manager(stateful_set, claim, pod):
         wanted += tuple(new_controller_ref(owner) for owner in _owners(stateful_set, pod))
-    return None if _facts(wanted) == _facts(present) else wanted
+    return None if _owner_keys(wanted) == _owner_keys(present) else wanted
 
 
 def _owners(stateful_set: StatefulSet, pod: Pod) -> tuple[ApiObject, ...]:
@@ -206,15 +201,15 @@ def _owners(stateful_set: StatefulSet, pod: Pod) -> tuple[ApiObject, ...]:
 
 
 def _is_stale(claim: PersistentVolumeClaim, owner: ApiObject) -> bool:
-    """Whether the claim is owned by something of the owner's name that is not the owner."""
-    named = next((one for one in claim.metadata.owner_references if _names(one, owner)), None)
+    """Whether the claim is owned by an earlier object of the owner's name."""
+    named = next((one for one in claim.metadata.owner_references if _is_reference_to(one, owner)), None)
     return named is not None and named.uid != owner.metadata.uid
 
 
-def _names(reference: OwnerReference, owner: ApiObject) -> bool:
+def _is_reference_to(reference: OwnerReference, owner: ApiObject) -> bool:
     wanted = owner.api_version, owner.kind, owner.metadata.name
     return (reference.api_version, reference.kind, reference.name) == wanted
 
 
-def _facts(references: tuple[OwnerReference, ...]) -> set[tuple[str, bool]]:
+def _owner_keys(references: tuple[OwnerReference, ...]) -> set[tuple[str, bool]]:
     return {(one.uid, bool(one.controller)) for one in references}

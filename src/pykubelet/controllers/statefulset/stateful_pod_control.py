@@ -1,7 +1,8 @@
-"""The pods of StatefulSets and their claims in the API: created, corrected, deleted.
+"""StatefulPodControl: creates, corrects and deletes the pods of StatefulSets and their claims.
 
-In: steps of a plan. Out: calls to the API server, each told as an event on the set.
-Upstream: pkg/controller/statefulset/stateful_pod_control.go.
+Each request is recorded as an event on the set.
+
+Upstream: pkg/controller/statefulset/stateful_pod_control.go
 """
 
 from collections.abc import Coroutine
@@ -28,21 +29,21 @@ class VolumeClaimError(Exception):
 
 
 class StatefulPodControl:
-    """Carries out steps."""
+    """Carries out the steps of a plan."""
 
     def __init__(self, *, client: Client, recorder: EventRecorder, claims: ObjectIndex[PersistentVolumeClaim]) -> None:
         self._client, self._recorder, self._claims = client, recorder, claims
 
     async def take(self, stateful_set: StatefulSet, step: PodStep) -> None:
-        """Do it. What it was to bring about may be so already, which is fine; ApiError or AggregateError if it failed."""
+        """Carries out one step, which may have been request already; raises ApiError or AggregateError if it fails."""
         pod = step.pod
         match step.action:
             case PodAction.CREATE:
-                await self._told("create", stateful_set, pod, self._create(stateful_set, pod))
+                await self._with_event("create", stateful_set, pod, self._create(stateful_set, pod))
             case PodAction.DELETE:
-                await self._told("delete", stateful_set, pod, self._delete(pod))
+                await self._with_event("delete", stateful_set, pod, self._delete(pod))
             case PodAction.CORRECT:
-                await self._told("update", stateful_set, pod, self._correct(stateful_set, pod))
+                await self._with_event("update", stateful_set, pod, self._correct(stateful_set, pod))
 
     async def _create(self, stateful_set: StatefulSet, pod: Pod) -> bool:
         await self._provide_claims(stateful_set, pod)
@@ -50,7 +51,7 @@ class StatefulPodControl:
         return True
 
     async def _delete(self, pod: Pod) -> bool:
-        # A pod that has come after this one under its name is not the one that is too much.
+        # The UID precondition protects a newer pod of the same name.
         options = DeleteOptions(preconditions=Preconditions(uid=pod.metadata.uid))
         try:
             await self._client.delete(PODS, pod.metadata.name, namespace=pod.metadata.namespace, options=options)
@@ -68,7 +69,7 @@ class StatefulPodControl:
         return patch is not None
 
     async def _provide_claims(self, stateful_set: StatefulSet, pod: Pod) -> None:
-        """Have all claims of a pod there, owned by whom their end depends on; AggregateError if some cannot be."""
+        """Creates missing claims of a pod and sets their owners; AggregateError if some of it fails."""
         errors: list[Exception] = []
         for wanted in claims_of(stateful_set, pod):
             found = self._claims.get(key_of(wanted))
@@ -86,20 +87,20 @@ class StatefulPodControl:
         owners = owners_to_set(stateful_set, claim, pod) or ()
         name, where = claim.metadata.name, f"in StatefulSet {stateful_set.metadata.name}"
         owned = replace(claim, metadata=replace(claim.metadata, owner_references=owners))
-        about = reference_to(stateful_set)
+        reference = reference_to(stateful_set)
         try:
             await self._client.create(PERSISTENT_VOLUME_CLAIMS, owned, namespace=claim.metadata.namespace)
         except AlreadyExists:
-            # We have not seen it yet, and look again when we have.
+            # Created by an earlier attempt and not seen yet.
             return
         except ApiError as error:
             if error.has_cause(NAMESPACE_TERMINATING):
                 raise
             text = f"create Claim {name} for Pod {pod.metadata.name} {where} failed error: {error}"
-            self._recorder.event(about, WARNING, "FailedCreate", text)
+            self._recorder.event(reference, WARNING, "FailedCreate", text)
             raise VolumeClaimError(f"failed to create PVC {name}: {error}") from error
         text = f"create Claim {name} Pod {pod.metadata.name} {where} success"
-        self._recorder.event(about, NORMAL, "SuccessfulCreate", text)
+        self._recorder.event(reference, NORMAL, "SuccessfulCreate", text)
 
     async def _set_owners(self, stateful_set: StatefulSet, pod: Pod, claim: PersistentVolumeClaim) -> None:
         owners, meta = owners_to_set(stateful_set, claim, pod), claim.metadata
@@ -111,7 +112,7 @@ class StatefulPodControl:
             self._recorder.event(reference_to(stateful_set), WARNING, "ConflictingController", text)
         if owners is None:
             return
-        # The whole list is written, so nobody may have changed it since.
+        # The whole list is written, so the resource version must not have changed.
         lock = {"uid": meta.uid, "resourceVersion": meta.resource_version}
         body = {"metadata": {**lock, "ownerReferences": [to_document(owner) for owner in owners]}}
         try:
@@ -123,19 +124,21 @@ class StatefulPodControl:
                 f"could not update claim {meta.name} for delete policy ownerRefs: {error}"
             ) from error
 
-    async def _told(self, verb: str, stateful_set: StatefulSet, pod: Pod, done: Coroutine[Any, Any, bool]) -> None:
-        """Do something and tell how it went, if there is anything to tell."""
-        about = reference_to(stateful_set)
+    async def _with_event(
+        self, verb: str, stateful_set: StatefulSet, pod: Pod, request: Coroutine[Any, Any, bool]
+    ) -> None:
+        """Awaits a request and records its result as an event, unless nothing was changed."""
+        reference = reference_to(stateful_set)
         text = f"{verb} Pod {pod.metadata.name} in StatefulSet {stateful_set.metadata.name}"
         try:
-            is_news = await done
+            is_changed = await request
         except AlreadyExists:
             raise
         except (ApiError, AggregateError) as error:
-            # Nothing can be made in a namespace that goes away, and nothing needs to be.
+            # In a terminating namespace nothing can be created, and nothing needs to be.
             if isinstance(error, ApiError) and error.has_cause(NAMESPACE_TERMINATING):
                 return
-            self._recorder.event(about, WARNING, f"Failed{verb.title()}", f"{text} failed error: {error}")
+            self._recorder.event(reference, WARNING, f"Failed{verb.title()}", f"{text} failed error: {error}")
             raise
-        if is_news:
-            self._recorder.event(about, NORMAL, f"Successful{verb.title()}", f"{text} successful")
+        if is_changed:
+            self._recorder.event(reference, NORMAL, f"Successful{verb.title()}", f"{text} successful")

@@ -1,17 +1,9 @@
-"""The StatefulSet controller: pods with numbers, made and replaced in their order.
+"""The StatefulSet controller: pods with stable identities, created and replaced in order.
 
-In: changes of sets, pods and claims, told after the indexes have been brought up to date. Out: pods and claims, the
-status of the set, its history, events about it.
-Upstream: pkg/controller/statefulset/stateful_set.go, stateful_set_control.go.
+`StatefulSetController.sync` claims pods and revisions, plans the next steps, carries them out and writes the status.
 
-The status of a StatefulSet: how many of its pods there are, do their work, are of which version.
-
-Pure. Upstream: updateStatus, completeRollingUpdate and inconsistentStatus in pkg/controller/statefulset.
-
-The versions of a StatefulSet: before an update, after it, and those that are history.
-
-In: a StatefulSet and its revisions. Out: its versions, and ControllerRevisions created, numbered and deleted.
-Upstream: getStatefulSetRevisions and truncateHistory in pkg/controller/statefulset/stateful_set_control.go.
+Upstream: pkg/controller/statefulset/stateful_set.go, pkg/controller/statefulset/stateful_set_control.go,
+pkg/controller/statefulset/stateful_set_status_updater.go
 """
 
 from collections.abc import Iterable, Sequence
@@ -57,46 +49,257 @@ from pykubelet.controllers.statefulset.stateful_set_control import (
     PodStep,
     StatefulSetPlan,
     StatefulSetState,
-    is_of_current_version,
+    is_of_current_revision,
     is_parallel,
     is_running_and_ready,
     plan_update,
 )
 
+log = get_logger(__name__)
 NAMING = RevisionNaming("controller.kubernetes.io/hash", data_hash)
 
 
 @dataclass(frozen=True, slots=True)
 class StatefulSetRevisions:
-    """The versions of one set that matter now; without an update under way they are the same."""
+    """The current and the update revision of one set; the same unless an update is under way."""
 
     current: ControllerRevision
     update: ControllerRevision
     collision_count: int
 
     def new_pod(self, stateful_set: StatefulSet, ordinal: int) -> Pod:
-        """The pod with this number, of the version that it is to have."""
+        """The pod with this ordinal, of the revision it should have."""
         template = stateful_set.spec.template
-        if not is_of_current_version(stateful_set, ordinal):
+        if not is_of_current_revision(stateful_set, ordinal):
             return new_pod(stateful_set, template, ordinal, self.update.metadata.name)
         former = restored_template(self.current, template) or template
         return new_pod(stateful_set, former, ordinal, self.current.metadata.name)
 
 
+@dataclass(frozen=True, slots=True)
+class StatefulSetInformers:
+    """The informers' indexes that the controller reads."""
+
+    sets: ObjectIndex[StatefulSet]
+    pods: PodIndex
+    claims: ObjectIndex[PersistentVolumeClaim]
+    revisions: ObjectIndex[ControllerRevision]
+
+
+class StatefulSetController:
+    """Syncs StatefulSets by key. Event handlers only enqueue; `sync` acts."""
+
+    def __init__(self, *, client: Client, recorder: EventRecorder, view: StatefulSetInformers, clock: Clock) -> None:
+        self._client, self._informers, self._clock = client, view, clock
+        self._pods = StatefulPodControl(client=client, recorder=recorder, claims=view.claims)
+        self._history = StatefulSetHistory(client=client, revisions=view.revisions)
+        self.queue = WorkQueue()
+
+    def listen(self, informers: Informers) -> None:
+        """Subscribes to changes of sets and pods, and to deletions of claims."""
+        informers.add_event_handler(
+            STATEFUL_SETS, added=self.set_added, updated=self.set_updated, deleted=self.set_deleted
+        )
+        informers.add_event_handler(PODS, added=self.pod_added, updated=self.pod_updated, deleted=self.pod_deleted)
+        informers.add_event_handler(
+            PERSISTENT_VOLUME_CLAIMS,
+            added=lambda _claim: None,
+            updated=lambda _old, _new: None,
+            deleted=self.claim_deleted,
+        )
+        # Only read, without event handlers.
+        informers.objects(CONTROLLER_REVISIONS)
+
+    def set_added(self, stateful_set: StatefulSet) -> None:
+        """Enqueues the set."""
+        self.queue.add(key_of(stateful_set))
+
+    def set_updated(self, _old: StatefulSet, new: StatefulSet) -> None:
+        """Enqueues the set."""
+        self.queue.add(key_of(new))
+
+    def set_deleted(self, stateful_set: StatefulSet) -> None:
+        """Enqueues the set."""
+        self.queue.add(key_of(stateful_set))
+
+    def pod_added(self, pod: Pod) -> None:
+        """Enqueues the pod's set or, for an orphan, the sets that select it."""
+        if controller_of(pod) is not None:
+            self._enqueue_owner(pod)
+        elif pod.metadata.deletion_timestamp is None:
+            self._enqueue_selecting(pod)
+
+    def pod_updated(self, old: Pod, new: Pod) -> None:
+        """Enqueues the sets concerned, and again when a ready pod becomes available."""
+        if old.metadata.resource_version == new.metadata.resource_version:
+            return
+        manager_changed = controller_of(old) != controller_of(new)
+        if manager_changed:
+            self._enqueue_owner(old)
+        if controller_of(new) is not None:
+            self._enqueue_owner(new)
+        elif manager_changed or old.metadata.labels != new.metadata.labels:
+            self._enqueue_selecting(new)
+        stateful_set = self._owner(new)
+        if stateful_set is None or stateful_set.spec.min_ready_seconds <= 0:
+            return
+        if ready_condition(old) is None and ready_condition(new) is not None:
+            self.queue.add_after(key_of(stateful_set), stateful_set.spec.min_ready_seconds)
+
+    def pod_deleted(self, pod: Pod) -> None:
+        """Enqueues the pod's set and the set whose ordinal name is free again."""
+        self._enqueue_owner(pod)
+        name, _, number = pod.metadata.name.rpartition("-")
+        if ordinal_of(f"-{number}") is not None and (
+            found := self._informers.sets.get(f"{pod.metadata.namespace}/{name}")
+        ):
+            self.queue.add(key_of(found))
+
+    def claim_deleted(self, claim: PersistentVolumeClaim) -> None:
+        """Enqueues the sets that may recreate the claim."""
+        self._enqueue_selecting(claim)
+
+    async def process_next(self) -> None:
+        """Syncs the next key of the queue; failed keys are retried with backoff."""
+        await self.queue.process_next(self.sync)
+
+    async def sync(self, key: str) -> None:
+        """Takes the next steps of one set and writes its status.
+
+        Raises what went wrong, so that the key is retried. Never runs concurrently for one key.
+        """
+        stateful_set = self._informers.sets.get(key)
+        if stateful_set is None:
+            return
+        try:
+            selector = selector_from_object(stateful_set.spec.selector)
+        except SelectorError as error:
+            log.warning("stateful set has an invalid selector", set=key, cause=str(error))
+            return
+        if stateful_set.metadata.deletion_timestamp is not None:
+            # The garbage collector deletes its pods and revisions; the status still counts them.
+            await self._update_deleted_status(stateful_set, selector)
+            return
+        revisions = await self._history.claim(stateful_set, selector)
+        pods = await self._claim(stateful_set, selector)
+        set_revisions = await self._history.set_revisions(stateful_set, revisions)
+        planned = self._plan(stateful_set, pods, set_revisions)
+        failure = await self._run_stages(stateful_set, planned)
+        try:
+            await self._update_status(
+                stateful_set, pods, set_revisions, is_update=planned.is_update and failure is None
+            )
+        except Exception as error:
+            if failure is None:
+                raise
+            log.warning("stateful set status not updated", set=key, cause=str(error))
+        await self._history.truncate(stateful_set, revisions, set_revisions, pods)
+        if failure is not None:
+            raise failure
+
+    async def _claim(self, stateful_set: StatefulSet, selector: Selector) -> tuple[Pod, ...]:
+        """The set's pods after adopting and releasing; only pods with one of its ordinal names qualify."""
+
+        async def patch(namespace: str, name: str, body: Document) -> None:
+            await self._client.patch(PODS, name, body, namespace=namespace)
+
+        can_adopt = may_adopt(self._client, STATEFUL_SETS, stateful_set)
+        ownership = ControllerRefManager[Pod](patch=patch, owner=stateful_set, selector=selector, can_adopt=can_adopt)
+        known = self._informers.pods.of_owner(stateful_set, with_orphans=True)
+        pods, error = await ownership.claim(known, lambda pod: is_member(stateful_set, pod))
+        if error is not None:
+            raise error
+        return pods
+
+    def _plan(
+        self, stateful_set: StatefulSet, pods: Sequence[Pod], set_revisions: StatefulSetRevisions
+    ) -> StatefulSetPlan:
+        state = StatefulSetState(
+            stateful_set=stateful_set,
+            pods=pods,
+            claim=self._informers.claims.get,
+            new_pod=lambda ordinal: set_revisions.new_pod(stateful_set, ordinal),
+            update_revision=set_revisions.update.metadata.name,
+            now=self._clock.now(),
+        )
+        return plan_update(state)
+
+    async def _run_stages(self, stateful_set: StatefulSet, planned: StatefulSetPlan) -> Exception | None:
+        """Carries out stage after stage until one fails; returns that error."""
+        for stage in planned.stages:
+            if is_parallel(stateful_set):
+                failure = await self._run_in_parallel(stateful_set, stage)
+            else:
+                failure = await self._run_in_order(stateful_set, stage)
+            if failure is not None:
+                return failure
+        return None
+
+    async def _run_in_order(self, stateful_set: StatefulSet, steps: Sequence[PodStep]) -> Exception | None:
+        for step in steps:
+            try:
+                await self._pods.take(stateful_set, step)
+            except Exception as error:  # noqa: BLE001  raised after the status is written
+                return error
+        return None
+
+    async def _run_in_parallel(self, stateful_set: StatefulSet, steps: Sequence[PodStep]) -> Exception | None:
+        left = iter(steps)
+        _, failure = await slow_start_batch(len(steps), lambda: self._pods.take(stateful_set, next(left)))
+        return failure
+
+    async def _update_deleted_status(self, stateful_set: StatefulSet, selector: Selector) -> None:
+        pods, status = await self._claim(stateful_set, selector), stateful_set.status
+        now = self._clock.now()
+        counted = compute_status(stateful_set, pods, status.current_revision, status.update_revision, now)
+        await self._store(stateful_set, counted)
+
+    async def _update_status(
+        self, stateful_set: StatefulSet, pods: Sequence[Pod], set_revisions: StatefulSetRevisions, *, is_update: bool
+    ) -> None:
+        """Writes the status if it has changed, and enqueues the set for when the next pod becomes available."""
+        now = self._clock.now()
+        names = set_revisions.current.metadata.name, set_revisions.update.metadata.name
+        status = compute_status(stateful_set, pods, *names, now, is_update=is_update)
+        await self._store(stateful_set, replace(status, collision_count=set_revisions.collision_count))
+        seconds = stateful_set.spec.min_ready_seconds
+        if seconds > 0 and status.available_replicas != wanted_replicas(stateful_set):
+            left = earliest_availability_seconds(pods, seconds, now, self._clock.now())
+            self.queue.add_after(key_of(stateful_set), seconds if left is None else left)
+
+    async def _store(self, stateful_set: StatefulSet, status: StatefulSetStatus) -> None:
+        if status != stateful_set.status:
+            document = explicit(status)
+            # Conditions belong to other writers.
+            del document["conditions"]
+            await store_status(self._client, STATEFUL_SETS, stateful_set, document)
+
+    def _owner(self, obj: ApiObject) -> StatefulSet | None:
+        return self._informers.sets.resolve(obj.metadata.namespace, controller_of(obj))
+
+    def _enqueue_owner(self, obj: ApiObject) -> None:
+        if stateful_set := self._owner(obj):
+            self.queue.add(key_of(stateful_set))
+
+    def _enqueue_selecting(self, orphan: ApiObject) -> None:
+        for stateful_set in self._informers.sets.selecting(orphan, _selector_of):
+            self.queue.add(key_of(stateful_set))
+
+
 class StatefulSetHistory:
-    """The versions of all sets."""
+    """Maintains the ControllerRevisions of all sets."""
 
     def __init__(self, *, client: Client, revisions: ObjectIndex[ControllerRevision]) -> None:
         self._revisions = ControllerRevisions(client=client, kind=STATEFUL_SETS, revisions=revisions)
 
     async def claim(self, stateful_set: StatefulSet, selector: Selector) -> tuple[ControllerRevision, ...]:
-        """The set's revisions in their order."""
+        """The set's revisions, sorted."""
         return await self._revisions.claim(stateful_set, selector)
 
-    async def versions(
+    async def set_revisions(
         self, stateful_set: StatefulSet, revisions: Sequence[ControllerRevision]
     ) -> StatefulSetRevisions:
-        """The set's versions; the present one is made if it is new, and is the newest if it is an old one again."""
+        """The set's revisions; creates the update revision if it is new and renumbers it if it was rolled back to."""
         template, count = stateful_set.spec.template, stateful_set.status.collision_count or 0
         data, number = revision_data(template), next_number(revisions)
         newest = revisions[-1] if revisions else None
@@ -120,13 +323,13 @@ class StatefulSetHistory:
         self,
         stateful_set: StatefulSet,
         revisions: Sequence[ControllerRevision],
-        versions: StatefulSetRevisions,
+        set_revisions: StatefulSetRevisions,
         pods: Iterable[Pod],
     ) -> None:
-        """Forget the oldest versions above the limit that no pod is of."""
+        """Deletes the oldest revisions above the limit that no pod uses."""
         limit = stateful_set.spec.revision_history_limit
         live = {pod.metadata.labels.get(REVISION_LABEL) for pod in pods}
-        live |= {versions.current.metadata.name, versions.update.metadata.name}
+        live |= {set_revisions.current.metadata.name, set_revisions.update.metadata.name}
         for revision in surplus_revisions(
             revisions,
             DEFAULT_HISTORY_LIMIT if limit is None else limit,
@@ -139,7 +342,7 @@ class StatefulSetHistory:
 def compute_status(
     stateful_set: StatefulSet, pods: Sequence[Pod], current: str, update: str, now: datetime, *, is_update: bool = False
 ) -> StatefulSetStatus:
-    """The status with these pods, and the names of the revisions before and after the update.
+    """The status with these pods and revision names.
 
     `is_update`: one more pod is about to be replaced.
     """
@@ -161,228 +364,21 @@ def compute_status(
 
 
 def _completed(stateful_set: StatefulSet, status: StatefulSetStatus) -> StatefulSetStatus:
-    """An update has come to its end when all pods there are to be are of the new version and ready."""
+    """Completes an update when all desired pods are of the new revision and ready."""
     counts = {status.replicas, status.ready_replicas, status.updated_replicas}
     if stateful_set.spec.update_strategy.type != ROLLING_UPDATE or counts != {wanted_replicas(stateful_set)}:
         return status
     return replace(status, current_revision=status.update_revision, current_replicas=status.updated_replicas)
 
 
-log = get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class StatefulSetInformers:
-    """What the controller has seen of the cluster; kept up to date by who feeds it."""
-
-    sets: ObjectIndex[StatefulSet]
-    pods: PodIndex
-    claims: ObjectIndex[PersistentVolumeClaim]
-    revisions: ObjectIndex[ControllerRevision]
-
-
 def stateful_set_informers(informers: Informers) -> StatefulSetInformers:
-    """The view that informers keep up to date."""
+    """The indexes of shared informers."""
     return StatefulSetInformers(
         sets=informers.objects(STATEFUL_SETS),
         pods=informers.pods,
         claims=informers.objects(PERSISTENT_VOLUME_CLAIMS),
         revisions=informers.objects(CONTROLLER_REVISIONS),
     )
-
-
-class StatefulSetController:
-    """Syncs StatefulSets by key. Events only put keys into `queue`; `sync` acts."""
-
-    def __init__(self, *, client: Client, recorder: EventRecorder, view: StatefulSetInformers, clock: Clock) -> None:
-        self._client, self._view, self._clock = client, view, clock
-        self._pods = StatefulPodControl(client=client, recorder=recorder, claims=view.claims)
-        self._history = StatefulSetHistory(client=client, revisions=view.revisions)
-        self.queue = WorkQueue()
-
-    def listen(self, informers: Informers) -> None:
-        """Hear of every change of sets and pods, and of the end of claims."""
-        informers.add_event_handler(
-            STATEFUL_SETS, added=self.set_added, updated=self.set_updated, deleted=self.set_deleted
-        )
-        informers.add_event_handler(PODS, added=self.pod_added, updated=self.pod_updated, deleted=self.pod_deleted)
-        informers.add_event_handler(
-            PERSISTENT_VOLUME_CLAIMS,
-            added=lambda _claim: None,
-            updated=lambda _old, _new: None,
-            deleted=self.claim_deleted,
-        )
-        # Nothing waits for them, but they are looked up.
-        informers.objects(CONTROLLER_REVISIONS)
-
-    def set_added(self, stateful_set: StatefulSet) -> None:
-        """A set is new."""
-        self.queue.add(key_of(stateful_set))
-
-    def set_updated(self, _old: StatefulSet, new: StatefulSet) -> None:
-        """A set has changed, or another one has taken its name."""
-        self.queue.add(key_of(new))
-
-    def set_deleted(self, stateful_set: StatefulSet) -> None:
-        """A set is gone."""
-        self.queue.add(key_of(stateful_set))
-
-    def pod_added(self, pod: Pod) -> None:
-        """A pod is new to us."""
-        if controller_of(pod) is not None:
-            self._enqueue_owner(pod)
-        elif pod.metadata.deletion_timestamp is None:
-            self._enqueue_selecting(pod)
-
-    def pod_updated(self, old: Pod, new: Pod) -> None:
-        """A pod has changed."""
-        if old.metadata.resource_version == new.metadata.resource_version:
-            return
-        manager_changed = controller_of(old) != controller_of(new)
-        if manager_changed:
-            self._enqueue_owner(old)
-        if controller_of(new) is not None:
-            self._enqueue_owner(new)
-        elif manager_changed or old.metadata.labels != new.metadata.labels:
-            self._enqueue_selecting(new)
-        stateful_set = self._manager(new)
-        if stateful_set is None or stateful_set.spec.min_ready_seconds <= 0:
-            return
-        if ready_condition(old) is None and ready_condition(new) is not None:
-            self.queue.add_after(key_of(stateful_set), stateful_set.spec.min_ready_seconds)
-
-    def pod_deleted(self, pod: Pod) -> None:
-        """A pod is gone; whoever it belonged to, its name is free again."""
-        self._enqueue_owner(pod)
-        name, _, number = pod.metadata.name.rpartition("-")
-        if ordinal_of(f"-{number}") is not None and (found := self._view.sets.get(f"{pod.metadata.namespace}/{name}")):
-            self.queue.add(key_of(found))
-
-    def claim_deleted(self, claim: PersistentVolumeClaim) -> None:
-        """A claim is gone; a pod may be waiting for a new one of its name."""
-        self._enqueue_selecting(claim)
-
-    async def process_next(self) -> None:
-        """Sync the next key of the queue; a failure puts it back, later."""
-        await self.queue.process_next(self.sync)
-
-    async def sync(self, key: str) -> None:
-        """Take the next steps with one set, and bring its status up to date.
-
-        Raises what went wrong; the key is to be synced again then. Never twice at once for one key.
-        """
-        stateful_set = self._view.sets.get(key)
-        if stateful_set is None:
-            return
-        try:
-            selector = selector_from_object(stateful_set.spec.selector)
-        except SelectorError as error:
-            log.warning("set has no valid selector", set=key, cause=str(error))
-            return
-        if stateful_set.metadata.deletion_timestamp is not None:
-            # Its pods and revisions are the garbage collector's; it still says how many there are.
-            await self._report_end(stateful_set, selector)
-            return
-        revisions = await self._history.claim(stateful_set, selector)
-        pods = await self._claim(stateful_set, selector)
-        versions = await self._history.versions(stateful_set, revisions)
-        planned = self._plan(stateful_set, pods, versions)
-        failure = await self._carry_out(stateful_set, planned)
-        try:
-            await self._report(stateful_set, pods, versions, is_update=planned.is_update and failure is None)
-        except Exception as error:
-            if failure is None:
-                raise
-            log.warning("status not written", set=key, cause=str(error))
-        await self._history.truncate(stateful_set, revisions, versions, pods)
-        if failure is not None:
-            raise failure
-
-    async def _claim(self, stateful_set: StatefulSet, selector: Selector) -> tuple[Pod, ...]:
-        """The set's pods, after adopting and releasing; only those that have a name of its own can be its pods."""
-
-        async def patch(namespace: str, name: str, body: Document) -> None:
-            await self._client.patch(PODS, name, body, namespace=namespace)
-
-        can_adopt = may_adopt(self._client, STATEFUL_SETS, stateful_set)
-        ownership = ControllerRefManager[Pod](patch=patch, owner=stateful_set, selector=selector, can_adopt=can_adopt)
-        known = self._view.pods.of_owner(stateful_set, with_orphans=True)
-        pods, error = await ownership.claim(known, lambda pod: is_member(stateful_set, pod))
-        if error is not None:
-            raise error
-        return pods
-
-    def _plan(self, stateful_set: StatefulSet, pods: Sequence[Pod], versions: StatefulSetRevisions) -> StatefulSetPlan:
-        sight = StatefulSetState(
-            stateful_set=stateful_set,
-            pods=pods,
-            claim=self._view.claims.get,
-            new_pod=lambda ordinal: versions.new_pod(stateful_set, ordinal),
-            update_revision=versions.update.metadata.name,
-            now=self._clock.now(),
-        )
-        return plan_update(sight)
-
-    async def _carry_out(self, stateful_set: StatefulSet, planned: StatefulSetPlan) -> Exception | None:
-        """Stage after stage, until something goes wrong; what that was."""
-        for stage in planned.stages:
-            if is_parallel(stateful_set):
-                failure = await self._take_at_once(stateful_set, stage)
-            else:
-                failure = await self._take_in_turn(stateful_set, stage)
-            if failure is not None:
-                return failure
-        return None
-
-    async def _take_in_turn(self, stateful_set: StatefulSet, steps: Sequence[PodStep]) -> Exception | None:
-        for step in steps:
-            try:
-                await self._pods.take(stateful_set, step)
-            except Exception as error:  # noqa: BLE001  told in the status's turn, then raised
-                return error
-        return None
-
-    async def _take_at_once(self, stateful_set: StatefulSet, steps: Sequence[PodStep]) -> Exception | None:
-        left = iter(steps)
-        _, failure = await slow_start_batch(len(steps), lambda: self._pods.take(stateful_set, next(left)))
-        return failure
-
-    async def _report_end(self, stateful_set: StatefulSet, selector: Selector) -> None:
-        pods, status = await self._claim(stateful_set, selector), stateful_set.status
-        now = self._clock.now()
-        counted = compute_status(stateful_set, pods, status.current_revision, status.update_revision, now)
-        await self._store(stateful_set, counted)
-
-    async def _report(
-        self, stateful_set: StatefulSet, pods: Sequence[Pod], versions: StatefulSetRevisions, *, is_update: bool
-    ) -> None:
-        """Write the status if it says something new, and look again when the next pod becomes available."""
-        now = self._clock.now()
-        names = versions.current.metadata.name, versions.update.metadata.name
-        status = compute_status(stateful_set, pods, *names, now, is_update=is_update)
-        await self._store(stateful_set, replace(status, collision_count=versions.collision_count))
-        seconds = stateful_set.spec.min_ready_seconds
-        if seconds > 0 and status.available_replicas != wanted_replicas(stateful_set):
-            left = earliest_availability_seconds(pods, seconds, now, self._clock.now())
-            self.queue.add_after(key_of(stateful_set), seconds if left is None else left)
-
-    async def _store(self, stateful_set: StatefulSet, status: StatefulSetStatus) -> None:
-        if status != stateful_set.status:
-            document = explicit(status)
-            # Conditions are others' to write.
-            del document["conditions"]
-            await store_status(self._client, STATEFUL_SETS, stateful_set, document)
-
-    def _manager(self, obj: ApiObject) -> StatefulSet | None:
-        return self._view.sets.resolve(obj.metadata.namespace, controller_of(obj))
-
-    def _enqueue_owner(self, obj: ApiObject) -> None:
-        if stateful_set := self._manager(obj):
-            self.queue.add(key_of(stateful_set))
-
-    def _enqueue_selecting(self, orphan: ApiObject) -> None:
-        for stateful_set in self._view.sets.selecting(orphan, _selector_of):
-            self.queue.add(key_of(stateful_set))
 
 
 def _selector_of(stateful_set: StatefulSet) -> LabelSelector | None:

@@ -24,7 +24,7 @@ from pykubelet.controllers.statefulset.stateful_set import compute_status
 from pykubelet.controllers.statefulset.stateful_set_control import (
     StatefulSetPlan,
     StatefulSetState,
-    is_of_current_version,
+    is_of_current_revision,
     plan_update,
 )
 from pykubelet.testing.virtual_time import EPOCH
@@ -160,12 +160,12 @@ def test_update_keeps_to_its_strategy(spec: dict[str, Any], kinds: str, expected
 def test_new_pod_is_of_the_version_of_its_place() -> None:
     """Before the partition, or among those not replaced yet, it is what it was."""
     parted = stateful_set(3, start=5, partition=1)
-    assert [is_of_current_version(parted, ordinal) for ordinal in (5, 6)] == [True, False]
+    assert [is_of_current_revision(parted, ordinal) for ordinal in (5, 6)] == [True, False]
     status = StatefulSetStatus(current_replicas=1)
     plain = stateful_set(3, partition=None)
     plain = StatefulSet(metadata=plain.metadata, spec=plain.spec, status=status)
-    assert [is_of_current_version(plain, ordinal) for ordinal in (0, 1)] == [True, False]
-    assert not is_of_current_version(stateful_set(3, partition=None, kind="OnDelete"), 0)
+    assert [is_of_current_revision(plain, ordinal) for ordinal in (0, 1)] == [True, False]
+    assert not is_of_current_revision(stateful_set(3, partition=None, kind="OnDelete"), 0)
 
 
 KINDS = st.lists(st.sampled_from(["-", "up", "old", "ready", "starting", "failed", "ending"]), max_size=5)
