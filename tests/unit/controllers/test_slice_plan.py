@@ -220,10 +220,10 @@ def test_tracker_knows_what_was_written_and_not_yet_seen() -> None:
     tracker = EndpointSliceTracker()
     old = EndpointSlice(metadata=ObjectMeta(name="a", uid="u", generation=1))
     new = replace(old, metadata=replace(old.metadata, generation=2))
-    assert tracker.is_news("k", old)
+    assert tracker.is_changed("k", old)
     tracker.written("k", new)
     assert [tracker.is_stale("k", slices) for slices in ([], [old], [new])] == [True, True, False]
-    assert not tracker.is_news("k", new)
+    assert not tracker.is_changed("k", new)
     tracker.deletion_sent("k", new)
     assert [tracker.is_stale("k", slices) for slices in ([], [new])] == [False, True]
     assert tracker.saw_deletion("k", new)

@@ -1,7 +1,6 @@
-"""Approves the requests of nodes for their client certificates, if whoever asks has the right to one.
+"""Approves client certificate requests of nodes whose requester is authorized by a SubjectAccessReview.
 
-In: changes of requests. Out: the condition Approved. Requests for serving certificates are for somebody who knows which
-addresses are whose.
+Requests for serving certificates are left to an approver that knows which addresses belong to which node.
 
 Upstream: pkg/controller/certificates/approver/sarapprove.go
 """
@@ -28,33 +27,33 @@ _RETRY = Backoff(first_seconds=0.2, limit_seconds=1000)
 
 
 class NotPermitted(Exception):
-    """A node's request whose sender has no right to it: asked about again later, as rights change."""
+    """The requester is not authorized; the request is retried later, since permissions may change."""
 
 
 class CertificateApprover:
-    """Syncs requests by name."""
+    """Approves requests, by name."""
 
     def __init__(self, *, client: Client, requests: ObjectIndex[CertificateSigningRequest]) -> None:
         self._client, self._queue = client, CertificateRequestQueue(requests, retry=_RETRY)
 
     def listen(self, informers: Informers) -> None:
-        """Hear of every change of requests."""
+        """Subscribes to changes of requests."""
         self._queue.listen(informers)
 
     async def process_next(self) -> None:
-        """Sync the next request of the queue; a failure puts it back, later."""
+        """Syncs the next request of the queue; failures are retried with backoff."""
         await self._queue.work.process_next(self.sync)
 
     async def sync(self, name: str) -> None:
-        """Approve one request if it may be."""
+        """Approves one request if its requester is authorized."""
         request = self._queue.get(name)
-        if request is None or not (open_questions := csr_recognizers(request)):
+        if request is None or not (recognizers := csr_recognizers(request)):
             return
-        for question in open_questions:
-            answer = await self._client.create(SUBJECT_ACCESS_REVIEWS, new_access_review(request, question))
-            if answer.status.allowed:
+        for recognizer in recognizers:
+            review = await self._client.create(SUBJECT_ACCESS_REVIEWS, new_access_review(request, recognizer))
+            if review.status.allowed:
                 patch = status_patch(
-                    request, conditions=with_condition(request, APPROVED, "AutoApproved", question.message)
+                    request, conditions=with_condition(request, APPROVED, "AutoApproved", recognizer.message)
                 )
                 await self._client.patch(
                     CERTIFICATE_SIGNING_REQUESTS,
@@ -65,5 +64,5 @@ class CertificateApprover:
                 )
                 log.info("certificate request approved", request=name, user=request.spec.username)
                 return
-        tried = " ".join(question.subresource for question in open_questions)
+        tried = " ".join(recognizer.subresource for recognizer in recognizers)
         raise NotPermitted(f"recognized csr {name} as [{tried}] but subject access review was not approved")

@@ -1,12 +1,8 @@
-"""The root CA publisher: in every namespace the certificate that the API server is known by.
+"""The root CA publisher: keeps the config map `kube-root-ca.crt` in every namespace.
 
-In: changes of namespaces and of these config maps. Out: the config map made where it is missing and put right where
-somebody changed it; every pod mounts it beside its token.
-Upstream: pkg/controller/certificates/rootcacertpublisher/publisher.go.
+Pods mount it beside their service account token to verify the API server.
 
-The config map that holds the certificates the API server is known by.
-
-Pure. Upstream: pkg/controller/certificates/rootcacertpublisher/publisher.go.
+Upstream: pkg/controller/certificates/rootcacertpublisher/publisher.go
 """
 
 from pykubelet.api.errors import ApiError, NotFound
@@ -30,21 +26,6 @@ DESCRIPTION = (
 )
 
 
-def new_map(namespace: str, root_ca: str) -> ConfigMap:
-    """The config map of a namespace."""
-    metadata = ObjectMeta(name=NAME, namespace=namespace, annotations={ANNOTATION: DESCRIPTION})
-    return ConfigMap(metadata=metadata, data={KEY: root_ca})
-
-
-def correction(found: ConfigMap, root_ca: str) -> Document | None:
-    """The merge patch that puts a config map right; None if it is. Other annotations than ours are left alone."""
-    if found.data == {KEY: root_ca} and found.metadata.annotations.get(ANNOTATION):
-        return None
-    metadata = {"uid": found.metadata.uid, "resourceVersion": found.metadata.resource_version}
-    data = {**dict.fromkeys(found.data), KEY: root_ca}
-    return {"metadata": {**metadata, "annotations": {ANNOTATION: DESCRIPTION}}, "data": data}
-
-
 class RootCaPublisher:
     """Syncs namespaces by name."""
 
@@ -54,7 +35,7 @@ class RootCaPublisher:
         self.queue = WorkQueue()
 
     def listen(self, informers: Informers) -> None:
-        """Hear of every change of namespaces and config maps."""
+        """Subscribes to changes of namespaces and config maps."""
         informers.add_event_handler(
             NAMESPACES, added=self.namespace_added, updated=self.namespace_updated, deleted=lambda _namespace: None
         )
@@ -66,32 +47,32 @@ class RootCaPublisher:
         )
 
     def namespace_added(self, namespace: Namespace) -> None:
-        """A namespace is new."""
+        """Enqueues the namespace."""
         self.queue.add(namespace.metadata.name)
 
     def namespace_updated(self, _old: Namespace, new: Namespace) -> None:
-        """A namespace has changed."""
+        """Enqueues an active namespace."""
         if new.status.phase == "Active":
             self.queue.add(new.metadata.name)
 
     def map_changed(self, found: ConfigMap) -> None:
-        """A config map has changed or is gone."""
+        """Enqueues the namespace if its root CA config map was changed or deleted."""
         if found.metadata.name == NAME:
             self.queue.add(found.metadata.namespace)
 
     async def process_next(self) -> None:
-        """Sync the next namespace of the queue; a failure puts it back, later."""
+        """Syncs the next namespace of the queue; failures are retried with backoff."""
         await self.queue.process_next(self.sync)
 
     async def sync(self, name: str) -> None:
-        """Make the config map of one namespace, or put it right."""
+        """Creates or restores the config map of one namespace."""
         found = self._maps.get(f"{name}/{NAME}")
         if found is None:
-            await self._make(name)
+            await self._create(name)
         elif patch := correction(found, self._root_ca):
             await self._client.patch(CONFIG_MAPS, NAME, patch, namespace=name, patch_type=PatchType.MERGE)
 
-    async def _make(self, namespace: str) -> None:
+    async def _create(self, namespace: str) -> None:
         try:
             await self._client.create(CONFIG_MAPS, new_map(namespace, self._root_ca), namespace=namespace)
         except NotFound:
@@ -100,3 +81,18 @@ class RootCaPublisher:
         except ApiError as error:
             if not error.has_cause(NAMESPACE_TERMINATING):
                 raise
+
+
+def new_map(namespace: str, root_ca: str) -> ConfigMap:
+    """The config map of a namespace."""
+    metadata = ObjectMeta(name=NAME, namespace=namespace, annotations={ANNOTATION: DESCRIPTION})
+    return ConfigMap(metadata=metadata, data={KEY: root_ca})
+
+
+def correction(found: ConfigMap, root_ca: str) -> Document | None:
+    """The merge patch that restores the config map; None if it is correct. Other annotations are kept."""
+    if found.data == {KEY: root_ca} and found.metadata.annotations.get(ANNOTATION):
+        return None
+    metadata = {"uid": found.metadata.uid, "resourceVersion": found.metadata.resource_version}
+    data = {**dict.fromkeys(found.data), KEY: root_ca}
+    return {"metadata": {**metadata, "annotations": {ANNOTATION: DESCRIPTION}}, "data": data}

@@ -1,14 +1,10 @@
-"""Signs the approved requests of nodes.
+"""Signs approved CertificateSigningRequests of nodes.
 
-In: changes of requests. Out: the certificate in their status, or the condition Failed if a request is not one of a node.
+Subject, alternative names and key come from the request, usages from its spec; nothing else of it enters the
+certificate. A request that violates its signer's rules gets the condition Failed.
 
-Upstream: pkg/controller/certificates/signer/signer.go
-
-The certificate that an authority makes of a request (pure, but for the number it gives each).
-
-Names and key are the request's, usages those beside it; nothing else of the request gets into the certificate.
-
-Upstream: pkg/controller/certificates/authority/{authority,policies}.go, signer/signer.go
+Upstream: pkg/controller/certificates/signer/signer.go, pkg/controller/certificates/authority/authority.go,
+pkg/controller/certificates/authority/policies.go
 """
 
 import asyncio
@@ -46,24 +42,76 @@ from pykubelet.controllers.certificates.certificate_controller import (
     with_condition,
 )
 
+log = get_logger(__name__)
 LIFE = timedelta(days=365)
-"""Upstream's --cluster-signing-duration."""
+"""Upstream's default of --cluster-signing-duration."""
 _SHORTEST = timedelta(minutes=10)
-# Clocks of others may be late. Of a short life that would be too much.
+# Certificates are backdated for clock skew; long-lived ones end earlier by as much.
 _BACKDATE, _SHORT = timedelta(minutes=5), timedelta(hours=8)
 _PURPOSES = {CLIENT_AUTH: ExtendedKeyUsageOID.CLIENT_AUTH, SERVER_AUTH: ExtendedKeyUsageOID.SERVER_AUTH}
 
 
 class AuthorityExpired(Exception):
-    """An authority whose own certificate is over signs nothing."""
+    """The certificate of the signing authority has expired."""
 
 
 @dataclass(frozen=True, slots=True)
 class CertificateAuthority:
-    """Who signs."""
+    """The certificate and private key that sign."""
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey = field(repr=False)
+
+
+class CertificateSigner:
+    """Signs requests, by name."""
+
+    def __init__(
+        self,
+        *,
+        client: Client,
+        requests: ObjectIndex[CertificateSigningRequest],
+        authority: CertificateAuthority,
+        clock: Clock,
+        longest: timedelta = LIFE,
+    ) -> None:
+        self._client, self._queue = client, CertificateRequestQueue(requests)
+        self._authority, self._clock, self._longest = authority, clock, longest
+
+    def listen(self, informers: Informers) -> None:
+        """Subscribes to changes of requests."""
+        self._queue.listen(informers)
+
+    async def process_next(self) -> None:
+        """Syncs the next request of the queue; failures are retried with backoff."""
+        await self._queue.work.process_next(self.sync)
+
+    async def sync(self, name: str) -> None:
+        """Signs one request if it is approved."""
+        request = self._queue.get(name)
+        if request is None or not is_to_sign(request):
+            return
+        if problem := csr_problem(request):
+            conditions = with_condition(request, FAILED, "SignerValidationFailure", problem)
+            patch = status_patch(request, conditions=conditions)
+        else:
+            pem = await asyncio.to_thread(self._signed, request, self._clock.now())
+            patch = status_patch(request, certificate=base64.b64encode(pem).decode())
+        await self._client.patch(
+            CERTIFICATE_SIGNING_REQUESTS, name, patch, patch_type=PatchType.MERGE, subresource="status"
+        )
+        log.info("certificate request signed" if not problem else "certificate request failed", request=name)
+
+    def _signed(self, request: CertificateSigningRequest, now: datetime) -> bytes:
+        spec = request.spec
+        return sign_certificate(
+            signed_request(spec.request or b""),
+            spec.usages,
+            authority=self._authority,
+            now=now,
+            seconds=spec.expiration_seconds,
+            longest=self._longest,
+        )
 
 
 def sign_certificate(
@@ -75,7 +123,10 @@ def sign_certificate(
     seconds: int | None = None,
     longest: timedelta = LIFE,
 ) -> bytes:
-    """The certificate as PEM, for as long as was asked, but not for longer than allowed, or than the authority lives."""
+    """Returns the signed certificate as PEM.
+
+    It is valid for the requested time, limited by `longest` and by the authority's own expiry.
+    """
     last = authority.certificate.not_valid_after_utc
     if now >= last:
         raise AuthorityExpired(f"the signer has expired: NotAfter={last}")
@@ -101,7 +152,7 @@ def sign_certificate(
 
 
 def certificate_lifetime(seconds: int | None, longest: timedelta) -> timedelta:
-    """How long a certificate lives of which so much was asked: as long as it may if nothing was."""
+    """The requested lifetime within the limits; `longest` if none was requested."""
     return longest if seconds is None else min(max(timedelta(seconds=seconds), _SHORTEST), longest)
 
 
@@ -121,57 +172,3 @@ def _key_usage(usages: Collection[str]) -> x509.KeyUsage:
         encipher_only=False,
         decipher_only=False,
     )
-
-
-log = get_logger(__name__)
-
-
-class CertificateSigner:
-    """Syncs requests by name."""
-
-    def __init__(
-        self,
-        *,
-        client: Client,
-        requests: ObjectIndex[CertificateSigningRequest],
-        authority: CertificateAuthority,
-        clock: Clock,
-        longest: timedelta = LIFE,
-    ) -> None:
-        self._client, self._queue = client, CertificateRequestQueue(requests)
-        self._authority, self._clock, self._longest = authority, clock, longest
-
-    def listen(self, informers: Informers) -> None:
-        """Hear of every change of requests."""
-        self._queue.listen(informers)
-
-    async def process_next(self) -> None:
-        """Sync the next request of the queue; a failure puts it back, later."""
-        await self._queue.work.process_next(self.sync)
-
-    async def sync(self, name: str) -> None:
-        """Sign one request if it is approved."""
-        request = self._queue.get(name)
-        if request is None or not is_to_sign(request):
-            return
-        if problem := csr_problem(request):
-            conditions = with_condition(request, FAILED, "SignerValidationFailure", problem)
-            patch = status_patch(request, conditions=conditions)
-        else:
-            pem = await asyncio.to_thread(self._signed, request, self._clock.now())
-            patch = status_patch(request, certificate=base64.b64encode(pem).decode())
-        await self._client.patch(
-            CERTIFICATE_SIGNING_REQUESTS, name, patch, patch_type=PatchType.MERGE, subresource="status"
-        )
-        log.info("certificate request signed" if not problem else "certificate request failed", request=name)
-
-    def _signed(self, request: CertificateSigningRequest, now: datetime) -> bytes:
-        spec = request.spec
-        return sign_certificate(
-            signed_request(spec.request or b""),
-            spec.usages,
-            authority=self._authority,
-            now=now,
-            seconds=spec.expiration_seconds,
-            longest=self._longest,
-        )

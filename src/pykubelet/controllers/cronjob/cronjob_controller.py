@@ -1,11 +1,10 @@
-"""The CronJob controller: makes a Job whenever a schedule is due.
+"""The CronJob controller: creates a Job whenever a schedule is due.
 
-In: changes of cron jobs and of their jobs, told after the indexes have been brought up to date. Out: jobs, the status
-of the cron job, events about it. Between two starts nothing is done: the queue wakes at the next one.
-Upstream: pkg/controller/cronjob/cronjob_controllerv2.go.
+Between two start times nothing runs: the queue delays the key until the next one. A start time is never used twice, and
+with concurrency policy Forbid never overlaps another job, wherever the controller stops: jobs are named after their
+start time, and an active job missing in the status is added before anything else happens.
 
-A start is never made twice, and under Forbid never beside another, wherever the controller stops: jobs are named after
-their start, and a job at work that a former controller did not live to write down is written down before anything else.
+Upstream: pkg/controller/cronjob/cronjob_controllerv2.go
 """
 
 from dataclasses import dataclass
@@ -32,13 +31,13 @@ from pykubelet.controllers.cronjob.schedule import (
     StartDecision,
     decide_start,
     finished_type_of,
-    is_made_by,
     job_name,
     jobs_to_remove,
     new_job,
     review_active_jobs,
     schedule_state,
     seconds_to_next,
+    start_of_job,
     without_active,
 )
 from pykubelet.controllers.framework.ownership import explicit, patch_status
@@ -51,7 +50,7 @@ _MANY_MISSED = "too many missed start times. Set or decrease .spec.startingDeadl
 
 @dataclass(frozen=True, slots=True)
 class _CronJobSync:
-    """What a sync has come to: the status to write, when to look again, what went wrong on the way."""
+    """The result of a sync: the status to write, the seconds until the next start, and an error."""
 
     status: CronJobStatus
     wait_seconds: float | None = None
@@ -59,7 +58,7 @@ class _CronJobSync:
 
 
 class CronJobController:
-    """Syncs cron jobs by key. Events only put keys into `queue`; `sync` acts."""
+    """Syncs CronJobs by key. Event handlers only enqueue; `sync` acts."""
 
     def __init__(
         self,
@@ -77,18 +76,18 @@ class CronJobController:
         self.queue = WorkQueue()
 
     def listen(self, informers: Informers) -> None:
-        """Have changes told; the indexes given to the constructor are those of the informers."""
+        """Subscribes to changes of CronJobs and jobs."""
         informers.add_event_handler(
             CRON_JOBS, added=self.cron_changed, updated=self.cron_updated, deleted=self.cron_changed
         )
         informers.add_event_handler(JOBS, added=self.job_changed, updated=self.job_updated, deleted=self.job_changed)
 
     def cron_changed(self, cron: CronJob) -> None:
-        """A cron job is new, or gone."""
+        """Enqueues a new or deleted CronJob."""
         self.queue.add(key_of(cron))
 
     def cron_updated(self, old: CronJob, new: CronJob) -> None:
-        """A cron job has changed; a new schedule alone is only looked at when it is due."""
+        """Enqueues a changed CronJob; with a new schedule only at its next start."""
         if (old.spec.schedule, old.spec.time_zone) == (new.spec.schedule, new.spec.time_zone):
             self.queue.add(key_of(new))
             return
@@ -101,12 +100,12 @@ class CronJobController:
         self.queue.add_after(key_of(new), seconds_to_next(new, schedule, self._clock.now(), self._local))
 
     def job_changed(self, job: Job) -> None:
-        """A job is new, or gone."""
+        """Enqueues the CronJob of a new or deleted job."""
         if cron := self._crons.resolve(job.metadata.namespace, controller_of(job)):
             self.queue.add(key_of(cron))
 
     def job_updated(self, old: Job, new: Job) -> None:
-        """A job has changed, perhaps its owner too."""
+        """Enqueues the CronJob of a changed job, and its former owner."""
         if old.metadata.resource_version == new.metadata.resource_version:
             return
         if controller_of(old) != controller_of(new):
@@ -114,13 +113,13 @@ class CronJobController:
         self.job_changed(new)
 
     async def process_next(self) -> None:
-        """Sync the next key of the queue; a failure puts it back, later."""
+        """Syncs the next key of the queue; failed keys are retried with backoff."""
         await self.queue.process_next(self.sync)
 
     async def sync(self, key: str) -> None:
-        """Bring the status up to date, make the job that is due, and remove finished ones that are too many.
+        """Updates the status, creates the job that is due, and removes finished jobs above the limits.
 
-        Raises what went wrong; the key is to be synced again then. Never twice at once for one key.
+        Raises what went wrong, so that the key is retried. Never runs concurrently for one key.
         """
         cron = self._crons.get(key)
         if cron is None:
@@ -128,30 +127,30 @@ class CronJobController:
         jobs = self._jobs.managed_by(cron.metadata.uid)
         found = review_active_jobs(cron, jobs)
         if found.unexpected:
-            # Our copy may be older than the jobs.
+            # The cached CronJob may be older than the jobs.
             fresh = await self._client.get(CRON_JOBS, cron.metadata.name, namespace=cron.metadata.namespace)
             if fresh.metadata.uid != cron.metadata.uid:
                 return
             cron, found = fresh, review_active_jobs(fresh, jobs)
-        status = await self._settled(cron, found)
-        turn = await self._start(cron, status)
-        if turn.status != cron.status:
-            cron = await patch_status(self._client, CRON_JOBS, cron, explicit(turn.status))
-        if turn.error is not None:
-            raise turn.error
-        if turn.wait_seconds is not None:
-            self.queue.add_after(key, turn.wait_seconds)
-        # Last: a job must not go before it is written down that its start was made.
+        status = await self._status_from_jobs(cron, found)
+        result = await self._start(cron, status)
+        if result.status != cron.status:
+            cron = await patch_status(self._client, CRON_JOBS, cron, explicit(result.status))
+        if result.error is not None:
+            raise result.error
+        if result.wait_seconds is not None:
+            self.queue.add_after(key, result.wait_seconds)
+        # Last, so that no job is deleted before its start is recorded in the status.
         for job in jobs_to_remove(cron, jobs):
             await self._delete(cron, job)
 
-    async def _settled(self, cron: CronJob, found: ActiveJobsReview) -> CronJobStatus:
-        """The status as the jobs have it; events tell what was found."""
+    async def _status_from_jobs(self, cron: CronJob, found: ActiveJobsReview) -> CronJobStatus:
+        """The status updated from the jobs; findings are recorded as events."""
         status = found.status
         for job in found.unexpected:
             message = f"Saw a job that the controller did not create or forgot: {job.metadata.name}"
             self._record_event(cron, WARNING, "UnexpectedJob", message)
-            if (start := is_made_by(cron, job)) is not None:
+            if (start := start_of_job(cron, job)) is not None:
                 status = _with_job(status, job, start)
         for job in found.completed:
             message = f"Saw completed job: {job.metadata.name}, condition: {finished_type_of(job)}"
@@ -167,7 +166,7 @@ class CronJobController:
         return status
 
     async def _start(self, cron: CronJob, status: CronJobStatus) -> _CronJobSync:
-        """Make the job that is due, unless something speaks against it."""
+        """Creates the job that is due, unless the schedule or a policy prevents it."""
         schedule = None if cron.metadata.deletion_timestamp is not None else self._usable_schedule(cron)
         if schedule is None:
             return _CronJobSync(status)
@@ -180,15 +179,15 @@ class CronJobController:
         if found.start is not None:
             if found.missed > MANY_MISSED:
                 self._record_event(cron, WARNING, "TooManyMissedTimes", _MANY_MISSED)
-            turn = await self._start_at(current, found.start)
-            if turn.error is not None:
-                return turn
-            status = turn.status
+            result = await self._start_at(current, found.start)
+            if result.error is not None:
+                return result
+            status = result.status
         wait = seconds_to_next(replace(cron, status=status), schedule, now, self._local)
         return _CronJobSync(status, wait)
 
     def _usable_schedule(self, cron: CronJob) -> Schedule | None:
-        """The schedule, if the cron job is to be followed at all."""
+        """The parsed schedule; None if the CronJob is suspended or invalid."""
         spec = cron.spec
         if spec.time_zone is not None and time_zone(spec.time_zone) is None:
             message = f"invalid timeZone: {go_quote(spec.time_zone)}: unknown time zone {spec.time_zone}"
@@ -207,11 +206,11 @@ class CronJobController:
             return None
 
     async def _start_at(self, cron: CronJob, start: datetime) -> _CronJobSync:
-        verdict, status = decide_start(cron, start), cron.status
-        if verdict is StartDecision.FORBIDDEN:
+        decision, status = decide_start(cron, start), cron.status
+        if decision is StartDecision.FORBIDDEN:
             message = "Not starting job because prior execution is running and concurrency policy is Forbid"
             self._record_event(cron, NORMAL, "JobAlreadyActive", message)
-        if verdict is not StartDecision.NOW:
+        if decision is not StartDecision.NOW:
             return _CronJobSync(status)
         if cron.spec.concurrency_policy == "Replace":
             for reference in cron.status.active:
@@ -234,13 +233,13 @@ class CronJobController:
         return await self._delete(cron, job)
 
     async def _create(self, cron: CronJob, start: datetime) -> Job | None:
-        """The job of a start, made now or before; None if it is somebody else's."""
+        """The job of a start, created now or by an earlier attempt; None if another owner has it."""
         namespace = cron.metadata.namespace
         zone = time_zone(cron.spec.time_zone or "") or UTC
         try:
             job = await self._client.create(JOBS, new_job(cron, start, zone), namespace=namespace)
         except AlreadyExists:
-            # Perhaps made by us and not written down.
+            # Possibly created by an earlier attempt and not recorded.
             found = await self._client.get(JOBS, job_name(cron, start), namespace=namespace)
             manager = controller_of(found)
             return found if manager is not None and manager.uid == cron.metadata.uid else None
@@ -252,7 +251,7 @@ class CronJobController:
         return job
 
     async def _delete(self, cron: CronJob, job: Job) -> Exception | None:
-        """Delete a job and, in the background, its pods."""
+        """Deletes a job and, in the background, its pods."""
         meta = job.metadata
         options = DeleteOptions(propagation_policy="Background", preconditions=Preconditions(uid=meta.uid))
         try:
@@ -274,7 +273,7 @@ def _schedule_of(cron: CronJob) -> Schedule:
 
 
 def _with_job(status: CronJobStatus, job: Job, start: datetime) -> CronJobStatus:
-    """The status after this start was made."""
+    """The status after this start."""
     last = status.last_schedule_time
     newest = start if last is None else max(start, parse_time(last))
     active = (*without_active(status, [job.metadata.uid]).active, reference_to(job))

@@ -1,11 +1,6 @@
-"""What a CronJob makes of its jobs: which it forgets, which it removes, what the next one looks like.
+"""The decisions of a CronJob: which start is due, what its jobs mean for the status, and which jobs to remove.
 
-Pure. Upstream: pkg/controller/cronjob/{cronjob_controllerv2,utils}.go.
-
-Which start of a CronJob is due, how many were missed, when to look again.
-
-Pure. Upstream: mostRecentScheduleTime, nextScheduleTime and nextScheduleTimeDuration in
-pkg/controller/cronjob/utils.go.
+Upstream: pkg/controller/cronjob/utils.go, pkg/controller/cronjob/cronjob_controllerv2.go
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,33 +19,58 @@ from pykubelet.controllers.framework.ownership import new_controller_ref
 from pykubelet.controllers.job.status import COMPLETE, FAILED, is_finished, true_condition
 
 MANY_MISSED = 100
-"""More missed starts than this are worth a warning."""
-# The clocks of server and controller differ a little.
+"""The number of missed starts above which a warning is recorded."""
+# Allows for clock skew between server and controller.
 _PADDING_SECONDS = 0.1
-# Three hundred years: the API allows longer deadlines than a calendar has days.
+# Three hundred years: the API accepts longer deadlines than datetime can represent.
 _LONGEST_SECONDS = 10**10
+SCHEDULED_TIMESTAMP = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 
 
 class NeverDueError(ValueError):
-    """The schedule makes sense to its grammar only: the 31st of February."""
+    """The schedule is valid but never due, such as the 31st of February."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleState:
-    """Where a CronJob stands in its schedule."""
+    """The position of a CronJob in its schedule."""
 
     since: datetime
-    """From here on starts were looked for."""
+    """The time after which starts were searched."""
     start: datetime | None = None
-    """The last start that has come and was not made."""
+    """The latest start that is due and has no job yet."""
     missed: int = 0
-    """About how many starts have gone by without a job; the one that came just now does not count."""
+    """The estimated number of missed starts, without the latest one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveJobsReview:
+    """The jobs of a CronJob compared with its status."""
+
+    status: CronJobStatus
+    """The status without finished jobs, and with the last success."""
+    completed: tuple[Job, ...] = ()
+    """Jobs that were active until now."""
+    unexpected: tuple[Job, ...] = ()
+    """Active jobs missing in the status: created by others, or by a controller that stopped before recording them."""
+    missing: tuple[ObjectReference, ...] = ()
+    """References in the status whose job is not in the cache."""
+
+
+class StartDecision(Enum):
+    """What to do about a start that is due."""
+
+    NOW = auto()
+    MADE = auto()
+    """Its job exists already."""
+    FORBIDDEN = auto()
+    """Another job is still active."""
 
 
 def schedule_state(cron: CronJob, schedule: Schedule, now: datetime, local: tzinfo = UTC) -> ScheduleState:
-    """The start to make now; NeverDueError if the schedule has none.
+    """The start that is due now; NeverDueError if the schedule has none.
 
-    Starts whose deadline is over are not looked for: they are missed without a word, as upstream's are.
+    Starts past their deadline are skipped silently, as upstream does.
     """
     since = _since(cron)
     if (deadline := cron.spec.starting_deadline_seconds) is not None:
@@ -59,7 +79,7 @@ def schedule_state(cron: CronJob, schedule: Schedule, now: datetime, local: tzin
 
 
 def seconds_to_next(cron: CronJob, schedule: Schedule, now: datetime, local: tzinfo = UTC) -> float:
-    """How long until the next start after those that have come; zero if there will be none."""
+    """Seconds until the next start; 0 if there is none."""
     try:
         found = _due(_since(cron), schedule, now, local)
     except NeverDueError:
@@ -70,7 +90,7 @@ def seconds_to_next(cron: CronJob, schedule: Schedule, now: datetime, local: tzi
 
 
 def _since(cron: CronJob) -> datetime:
-    """The last start that was made, or the beginning."""
+    """The last start, or the creation of the CronJob."""
     last = cron.status.last_schedule_time or cron.metadata.creation_timestamp
     return parse_time(last) if last is not None else ZERO_TIME
 
@@ -84,8 +104,8 @@ def _due(since: datetime, schedule: Schedule, now: datetime, local: tzinfo) -> S
         return ScheduleState(since, first)
     if first is None or second is None:
         raise NeverDueError("time difference between two schedules is less than 1 second")
-    # Not one start after the other, for there may be years of them: a jump close to now by the first interval, then on
-    # from there. The number of missed starts is an estimate for the same reason.
+    # There may be years of starts, so this jumps close to now by the first interval and iterates from there. The
+    # number of missed starts is therefore an estimate.
     interval = second - first
     missed = (now - first) // interval + 1
     start, candidate = None, next_time(schedule, first + (missed - 2) * interval, local)
@@ -94,35 +114,8 @@ def _due(since: datetime, schedule: Schedule, now: datetime, local: tzinfo) -> S
     return ScheduleState(since, start, missed)
 
 
-SCHEDULED_TIMESTAMP = "batch.kubernetes.io/cronjob-scheduled-timestamp"
-
-
-@dataclass(frozen=True, slots=True)
-class ActiveJobsReview:
-    """What the jobs of a CronJob say about its status."""
-
-    status: CronJobStatus
-    """Finished jobs are no longer active, and the last success is known."""
-    completed: tuple[Job, ...] = ()
-    """Those that were active until now."""
-    unexpected: tuple[Job, ...] = ()
-    """At work, but not in the status: made by somebody else, or by a controller that did not live to write it down."""
-    missing: tuple[ObjectReference, ...] = ()
-    """In the status, but not to be seen."""
-
-
-class StartDecision(Enum):
-    """What to do about a start that is due."""
-
-    NOW = auto()
-    MADE = auto()
-    """Its job is there already."""
-    FORBIDDEN = auto()
-    """Another job is still at work."""
-
-
 def review_active_jobs(cron: CronJob, jobs: Sequence[Job]) -> ActiveJobsReview:
-    """Compare the status with the jobs there are."""
+    """Compares the status with the existing jobs."""
     listed = {one.uid for one in cron.status.active}
     ended = {job.metadata.uid for job in jobs if is_finished(job)}
     known = {job.metadata.uid for job in jobs}
@@ -143,7 +136,7 @@ def without_active(status: CronJobStatus, uids: Iterable[str]) -> CronJobStatus:
 
 
 def decide_start(cron: CronJob, start: datetime) -> StartDecision:
-    """Whether to make a job for a start that has come."""
+    """Decides whether to create a job for a start that is due."""
     status = cron.status
     is_listed = any(one.name == job_name(cron, start) for one in status.active)
     if is_listed or same_instant(status.last_schedule_time, start.isoformat()):
@@ -154,12 +147,12 @@ def decide_start(cron: CronJob, start: datetime) -> StartDecision:
 
 
 def job_name(cron: CronJob, start: datetime) -> str:
-    """The same for the same start, so that it cannot be made twice: minutes since 1970."""
+    """The name of the job of a start (minutes since 1970); deterministic, so that it cannot be created twice."""
     return f"{cron.metadata.name}-{int(start.timestamp()) // 60}"
 
 
 def new_job(cron: CronJob, start: datetime, zone: tzinfo) -> Job:
-    """The job of a start; `zone` is for people who read the annotation."""
+    """The job of a start; `zone` formats the timestamp annotation."""
     template, at = cron.spec.job_template, start.astimezone(zone)
     shown = at.isoformat(timespec="seconds")
     if at.utcoffset() == timedelta():
@@ -173,8 +166,8 @@ def new_job(cron: CronJob, start: datetime, zone: tzinfo) -> Job:
     return Job(metadata=metadata, spec=template.spec)
 
 
-def is_made_by(cron: CronJob, job: Job) -> datetime | None:
-    """The start for which this controller has made the job; None if somebody else did."""
+def start_of_job(cron: CronJob, job: Job) -> datetime | None:
+    """The start for which this CronJob created the job; None if it did not."""
     try:
         start = parse_time(job.metadata.annotations.get(SCHEDULED_TIMESTAMP, ""))
     except ValueError:
@@ -183,7 +176,7 @@ def is_made_by(cron: CronJob, job: Job) -> datetime | None:
 
 
 def jobs_to_remove(cron: CronJob, jobs: Sequence[Job]) -> tuple[Job, ...]:
-    """The oldest of the finished jobs, as far as there are more than the limits of the history."""
+    """The oldest finished jobs above the history limits."""
     limits = ((COMPLETE, cron.spec.successful_jobs_history_limit), (FAILED, cron.spec.failed_jobs_history_limit))
     found: list[Job] = []
     for kind, limit in limits:
@@ -193,7 +186,7 @@ def jobs_to_remove(cron: CronJob, jobs: Sequence[Job]) -> tuple[Job, ...]:
 
 
 def finished_type_of(job: Job) -> str | None:
-    """The type of the condition with which the job has finished."""
+    """The type of the terminal condition, if the job has finished."""
     conditions = job.status.conditions
     return next((one.type for one in conditions if one.type in (COMPLETE, FAILED) and one.status == "True"), None)
 
@@ -203,6 +196,6 @@ def _has_succeeded(job: Job) -> bool:
 
 
 def _age(job: Job) -> tuple[bool, datetime, str]:
-    """The oldest first; those that never started last."""
+    """Sorts oldest first; jobs that never started come last."""
     start = job.status.start_time
     return start is None, parse_time(start) if start is not None else ZERO_TIME, job.metadata.name

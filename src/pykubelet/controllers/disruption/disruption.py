@@ -1,18 +1,10 @@
-"""The disruption controller: keeps the status of every PodDisruptionBudget true.
+"""The disruption controllers: PodDisruptionBudget status, and stale DisruptionTarget conditions.
 
-In: changes of budgets and pods, and how many pods their owners want. Out: the status, which the eviction API counts
-down. What cannot be found out allows no disruption. Upstream: pkg/controller/disruption/disruption.go.
+The eviction API decrements the budgets' status. What cannot be determined permits no disruption. A pod that announces
+its disruption and is not deleted within two minutes gets the condition set to False; announcements of the kubelet have
+no time limit.
 
-Takes back what pods were told about their end, if it does not come.
-
-A pod that is to be disrupted says so in a condition. If it is not deleted within two minutes, whoever announced it has
-given up. In: changes of pods. Out: the condition, set to False.
-Upstream: syncStalePodDisruption in pkg/controller/disruption/disruption.go.
-
-When the announcement of a pod's end is stale: the pod is still there, and nobody deletes it.
-
-Pure. What the node itself announces may take as long as it takes. Upstream:
-nonTerminatingPodHasStaleDisruptionCondition in pkg/controller/disruption/disruption.go.
+Upstream: pkg/controller/disruption/disruption.go
 """
 
 from collections.abc import Iterable, Sequence
@@ -48,9 +40,13 @@ from pykubelet.controllers.disruption.budget import (
 from pykubelet.controllers.framework.ownership import patch_status
 from pykubelet.controllers.framework.work_queue import WorkQueue
 
+CONDITION = "DisruptionTarget"
+TIMEOUT = timedelta(minutes=2)
+_BY_KUBELET = "TerminationByKubelet"
+
 
 class DisruptionController:
-    """Syncs budgets by key."""
+    """Syncs PodDisruptionBudgets by key."""
 
     def __init__(
         self,
@@ -68,7 +64,7 @@ class DisruptionController:
         self.queue = WorkQueue()
 
     def listen(self, informers: Informers) -> None:
-        """Hear of every change of budgets and pods."""
+        """Subscribes to changes of budgets and pods."""
         informers.add_event_handler(
             POD_DISRUPTION_BUDGETS,
             added=self.budget_put,
@@ -78,7 +74,7 @@ class DisruptionController:
         informers.add_event_handler(PODS, added=self.pod_added, updated=self.pod_updated, deleted=self.pod_deleted)
 
     def budget_put(self, budget: PodDisruptionBudget) -> None:
-        """A budget is new or has changed."""
+        """Adds or updates a budget and enqueues it."""
         selector = budget.spec.selector
         if selector is None:
             self._selectors.remove(key_of(budget))
@@ -87,32 +83,32 @@ class DisruptionController:
         self.queue.add(key_of(budget))
 
     def budget_deleted(self, budget: PodDisruptionBudget) -> None:
-        """A budget is gone."""
+        """Removes a budget."""
         self._selectors.remove(key_of(budget))
 
     def pod_added(self, pod: Pod) -> None:
-        """A pod is new."""
+        """Enqueues the budgets of a new pod."""
         self._pods.put(pod)
         self._enqueue(pod)
 
     def pod_updated(self, old: Pod, new: Pod) -> None:
-        """A pod has changed, and perhaps left a budget."""
+        """Enqueues the budgets of a changed pod, including those it has left."""
         self._pods.put(new)
         if old.metadata.labels != new.metadata.labels:
             self._enqueue(old)
         self._enqueue(new)
 
     def pod_deleted(self, pod: Pod) -> None:
-        """A pod is gone."""
+        """Enqueues the budgets of a deleted pod."""
         self._pods.remove(pod)
         self._enqueue(pod)
 
     async def process_next(self) -> None:
-        """Sync the next budget of the queue; a failure puts it back, later."""
+        """Syncs the next budget of the queue; failures are retried with backoff."""
         await self.queue.process_next(self.sync)
 
     async def sync(self, key: str) -> None:
-        """Bring the status of one budget up to date; if that is impossible, let it allow nothing."""
+        """Updates the status of one budget; on failure the budget permits no disruption."""
         budget = self._budgets.get(key)
         if budget is None:
             return
@@ -135,7 +131,7 @@ class DisruptionController:
             raise
         now = self._clock.now()
         disrupted = disrupted_pods(budget, pods, now)
-        self._tell_overdue(budget, disrupted)
+        self._record_overdue(budget, disrupted)
         status = new_status(
             budget,
             healthy=healthy_count(pods, disrupted, now),
@@ -146,7 +142,7 @@ class DisruptionController:
         )
         await self._store(budget, status)
         if disrupted.look_again is not None:
-            # A moment later than due, for then the time is over.
+            # One second later, when the deadline has certainly passed.
             self.queue.add_after(key_of(budget), (disrupted.look_again - now).total_seconds() + 1)
 
     def _pods_of(self, budget: PodDisruptionBudget) -> list[Pod]:
@@ -163,19 +159,19 @@ class DisruptionController:
         return pods
 
     async def _scale(self, budget: PodDisruptionBudget, pods: Sequence[Pod]) -> int:
-        """How many pods the owners of these want, each owner counted once."""
-        wishes: dict[str, int] = {}
-        asked: set[str] = set()
+        """The number of pods that the owners of these pods want, each owner counted once."""
+        replicas_by_uid: dict[str, int] = {}
+        seen_owners: set[str] = set()
         has_unmanaged = False
         try:
             for pod in pods:
                 owner = controller_of(pod)
                 if owner is None:
                     has_unmanaged = True
-                elif owner.uid not in asked:
-                    asked.add(owner.uid)
-                    uid, wish = await self._wish(pod, owner)
-                    wishes[uid] = wish
+                elif owner.uid not in seen_owners:
+                    seen_owners.add(owner.uid)
+                    uid, replicas = await self._replicas_of(pod, owner)
+                    replicas_by_uid[uid] = replicas
         except (ApiError, NoScaleError) as error:
             self._count_failed(budget, error)
             raise
@@ -187,9 +183,9 @@ class DisruptionController:
                 "PDB to an integer value."
             )
             self._recorder.event(reference_to(budget), WARNING, "UnmanagedPods", text)
-        return sum(wishes.values())
+        return sum(replicas_by_uid.values())
 
-    async def _wish(self, pod: Pod, owner: OwnerReference) -> tuple[str, int]:
+    async def _replicas_of(self, pod: Pod, owner: OwnerReference) -> tuple[str, int]:
         found = await self._scales.of(pod.metadata.namespace, owner)
         if found is None:
             raise NoScaleError(f'found no controllers for pod "{pod.metadata.name}"')
@@ -204,13 +200,13 @@ class DisruptionController:
         text = f"Failed to calculate the number of expected pods: {error}"
         self._recorder.event(reference_to(budget), WARNING, "CalculateExpectedPodCountFailed", text)
 
-    def _tell_overdue(self, budget: PodDisruptionBudget, disrupted: DisruptedPods) -> None:
+    def _record_overdue(self, budget: PodDisruptionBudget, disrupted: DisruptedPods) -> None:
         for pod in disrupted.overdue:
             text = f"Pod was expected by PDB {key_of(budget)} to be deleted but it wasn't"
             self._recorder.event(reference_to(pod), WARNING, "NotDeleted", text)
 
     def _enqueue(self, pod: Pod) -> None:
-        """Have the budgets looked at that protect the pod. More than one is a mistake, and told as such."""
+        """Enqueues the budgets that select the pod; more than one is an error and recorded as an event."""
         found = sorted(self._selecting(pod))
         if len(found) > 1:
             text = (
@@ -231,61 +227,31 @@ class DisruptionController:
                 continue
 
 
-CONDITION = "DisruptionTarget"
-TIMEOUT = timedelta(minutes=2)
-_BY_KUBELET = "TerminationByKubelet"
-
-
-def seconds_until_stale(pod: Pod, now: datetime) -> float | None:
-    """How long until the pod's announced end is overdue; None if none is announced, or it has begun."""
-    if pod.metadata.deletion_timestamp is not None or is_terminal(pod.status.phase):
-        return None
-    condition = condition_of(pod, CONDITION)
-    if condition is None or condition.status != "True" or condition.reason == _BY_KUBELET:
-        return None
-    if not condition.last_transition_time:
-        return 0.0
-    return max(0.0, (parse_time(condition.last_transition_time) + TIMEOUT - now).total_seconds())
-
-
-def disruption_target_removal_patch(pod: Pod, now: datetime) -> Document:
-    """The strategic merge patch of a pod's status that takes the announcement back."""
-    condition = {
-        "type": CONDITION,
-        "status": "False",
-        "lastTransitionTime": format_time(now),
-        "observedGeneration": pod.metadata.generation or None,
-        "reason": None,
-        "message": None,
-    }
-    return {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}}
-
-
 class StaleDisruptionController:
-    """Syncs pods by key."""
+    """Syncs pods with a DisruptionTarget condition by key."""
 
     def __init__(self, *, client: Client, pods: PodIndex, clock: Clock) -> None:
         self._client, self._pods, self._clock = client, pods, clock
         self.queue = WorkQueue()
 
     def listen(self, informers: Informers) -> None:
-        """Hear of every change of pods."""
+        """Subscribes to changes of pods."""
         informers.add_event_handler(
             PODS, added=self.pod_put, updated=lambda _old, new: self.pod_put(new), deleted=lambda _pod: None
         )
 
     def pod_put(self, pod: Pod) -> None:
-        """A pod is new or has changed."""
+        """Enqueues a pod for when its condition becomes stale."""
         seconds = seconds_until_stale(pod, self._clock.now())
         if seconds is not None:
             self.queue.add_after(key_of(pod), seconds)
 
     async def process_next(self) -> None:
-        """Sync the next pod of the queue; a failure puts it back, later."""
+        """Syncs the next pod of the queue; failures are retried with backoff."""
         await self.queue.process_next(self.sync)
 
     async def sync(self, key: str) -> None:
-        """Take a pod's condition back if its time is over."""
+        """Resets the condition of a pod if it is stale."""
         pod = self._pods.get(key)
         now = self._clock.now()
         seconds = seconds_until_stale(pod, now) if pod is not None else None
@@ -298,3 +264,28 @@ class StaleDisruptionController:
         await self._client.patch(
             PODS, meta.name, disruption_target_removal_patch(pod, now), namespace=meta.namespace, subresource="status"
         )
+
+
+def seconds_until_stale(pod: Pod, now: datetime) -> float | None:
+    """Seconds until the DisruptionTarget condition is stale; None if there is none, or the pod is terminating."""
+    if pod.metadata.deletion_timestamp is not None or is_terminal(pod.status.phase):
+        return None
+    condition = condition_of(pod, CONDITION)
+    if condition is None or condition.status != "True" or condition.reason == _BY_KUBELET:
+        return None
+    if not condition.last_transition_time:
+        return 0.0
+    return max(0.0, (parse_time(condition.last_transition_time) + TIMEOUT - now).total_seconds())
+
+
+def disruption_target_removal_patch(pod: Pod, now: datetime) -> Document:
+    """The status patch that sets DisruptionTarget to False."""
+    condition = {
+        "type": CONDITION,
+        "status": "False",
+        "lastTransitionTime": format_time(now),
+        "observedGeneration": pod.metadata.generation or None,
+        "reason": None,
+        "message": None,
+    }
+    return {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}}

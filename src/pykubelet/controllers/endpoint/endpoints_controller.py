@@ -1,13 +1,10 @@
-"""The pods of a service as an Endpoints object has them: sets of addresses that have the same ports.
+"""The endpoints controller: maintains one Endpoints object per service with a selector.
 
-Pure. In which order ports and subsets stand has no meaning; upstream's follows from hashes of Go values, ours from names
-and numbers. Upstream: pkg/controller/endpoint/endpoints_controller.go, pkg/api/v1/endpoints/util.go.
+Kept for programs that do not read EndpointSlices yet. Endpoints are written only when they change, and deleted with
+their service. The order of ports and subsets has no meaning; upstream's follows from hashes of Go values, ours from
+names and numbers.
 
-The endpoints controller: the pods of every service, in one Endpoints object of its name.
-
-In: changes of services, pods and Endpoints. Out: Endpoints, written only where they change, and deleted with their
-service. Slices have taken their place; programs that still read Endpoints get what they had.
-Upstream: pkg/controller/endpoint/endpoints_controller.go.
+Upstream: pkg/controller/endpoint/endpoints_controller.go, pkg/api/v1/endpoints/util.go
 """
 
 import math
@@ -57,137 +54,8 @@ MANAGED_BY = "endpoints.kubernetes.io/managed-by"
 CONTROLLER = "endpoint-controller"
 OVER_CAPACITY = "endpoints.kubernetes.io/over-capacity"
 _Row = tuple[EndpointAddress, bool]
-
-
-def endpoints_for(service: Service, pods: Iterable[Pod], trigger_time: str | None) -> Endpoints:
-    """The Endpoints that a service should have."""
-    subsets = subsets_for(service, pods)
-    kept = truncate_endpoints(subsets)
-    annotations = {ANNOTATION: trigger_time} if trigger_time else {}
-    if kept != subsets:
-        annotations[OVER_CAPACITY] = "truncated"
-    labels = {**service.metadata.labels, MANAGED_BY: CONTROLLER}
-    labels.pop(HEADLESS_LABEL, None)
-    if not has_cluster_ip(service):
-        labels[HEADLESS_LABEL] = ""
-    meta = service.metadata
-    metadata = ObjectMeta(name=meta.name, namespace=meta.namespace, labels=labels, annotations=annotations)
-    return Endpoints(metadata=metadata, subsets=kept)
-
-
-def endpoints_patch(old: Endpoints, new: Endpoints) -> Document | None:
-    """The merge patch that turns what is there into what should be; None if nothing of interest differs."""
-    is_cut = [OVER_CAPACITY in one.metadata.annotations for one in (old, new)]
-    same_labels = dict(old.metadata.labels) == dict(new.metadata.labels)
-    if _comparable(old.subsets) == _comparable(new.subsets) and same_labels and is_cut[0] == is_cut[1]:
-        return None
-    ours = (ANNOTATION, OVER_CAPACITY)
-    return {
-        "metadata": {
-            "uid": old.metadata.uid,
-            "resourceVersion": old.metadata.resource_version,
-            "labels": merge_map(old.metadata.labels, new.metadata.labels),
-            "annotations": {name: new.metadata.annotations.get(name) for name in ours},
-        },
-        "subsets": [to_document(subset) for subset in new.subsets] or None,
-    }
-
-
-def subsets_for(service: Service, pods: Iterable[Pod]) -> tuple[EndpointSubset, ...]:
-    """The addresses of the pods, by the ports they have."""
-    by_port: dict[EndpointPort | None, dict[Hashable, _Row]] = {}
-    for pod in pods:
-        address = _address(service, pod)
-        if address is None:
-            continue
-        is_ready = service.spec.publish_not_ready_addresses or ready_condition(pod) is not None
-        for port in _ports(service, pod):
-            by_port.setdefault(port, {})[address.ip, pod.metadata.uid] = (address, is_ready)
-    by_addresses: dict[Hashable, tuple[list[EndpointPort], dict[Hashable, _Row]]] = {}
-    for port, rows in by_port.items():
-        key = frozenset((name, is_ready) for name, (_, is_ready) in rows.items())
-        ports, _ = by_addresses.setdefault(key, ([], rows))
-        if port is not None:
-            ports.append(port)
-    subsets = (
-        EndpointSubset(
-            addresses=_sorted(address for address, is_ready in rows.values() if is_ready),
-            not_ready_addresses=_sorted(address for address, is_ready in rows.values() if not is_ready),
-            ports=tuple(sorted(ports, key=_port_order)),
-        )
-        for ports, rows in by_addresses.values()
-    )
-    return tuple(sorted(subsets, key=lambda subset: [_port_order(port) for port in subset.ports]))
-
-
-def truncate_endpoints(subsets: tuple[EndpointSubset, ...]) -> tuple[EndpointSubset, ...]:
-    """At most a thousand addresses: ready ones rather than others, of each subset its share."""
-    ready = sum(len(subset.addresses) for subset in subsets)
-    others = sum(len(subset.not_ready_addresses) for subset in subsets)
-    if ready + others <= MAX_ADDRESSES:
-        return subsets
-    cuts_ready = ready > MAX_ADDRESSES
-    total, room = (ready, MAX_ADDRESSES) if cuts_ready else (others, MAX_ADDRESSES - ready)
-    left = room
-    kept: list[EndpointSubset] = []
-    for subset in subsets:
-        rows = subset.addresses if cuts_ready else subset.not_ready_addresses
-        rows = rows[: min(left, math.ceil(len(rows) / total * room))]
-        left -= len(rows)
-        if cuts_ready:
-            kept.append(replace(subset, addresses=rows, not_ready_addresses=()))
-        else:
-            kept.append(replace(subset, not_ready_addresses=rows))
-    return tuple(kept)
-
-
-def _address(service: Service, pod: Pod) -> EndpointAddress | None:
-    """The pod's address of the service's first family, if it is to be listed and has one."""
-    if not has_endpoint(pod, while_terminating=service.spec.publish_not_ready_addresses):
-        return None
-    found = addresses_of(pod, families_of(service)[0])
-    if not found:
-        return None
-    return EndpointAddress(
-        ip=found[0],
-        node_name=pod.spec.node_name,
-        hostname=hostname_for(pod, service),
-        target_ref=ObjectReference(
-            kind="Pod", namespace=pod.metadata.namespace, name=pod.metadata.name, uid=pod.metadata.uid
-        ),
-    )
-
-
-def _ports(service: Service, pod: Pod) -> list[EndpointPort | None]:
-    """The ports of the service that the pod has; None for a headless service, which may have none."""
-    if not service.spec.ports:
-        return [None] if service.spec.cluster_ip == HEADLESS else []
-    return [
-        EndpointPort(name=port.name, port=number, protocol=port.protocol, app_protocol=port.app_protocol)
-        for port in service.spec.ports
-        if (number := target_port(pod, port)) is not None
-    ]
-
-
-def _sorted(addresses: Iterable[EndpointAddress]) -> tuple[EndpointAddress, ...]:
-    return tuple(sorted(addresses, key=lambda one: (one.ip, one.target_ref.uid if one.target_ref else "")))
-
-
-def _port_order(port: EndpointPort) -> tuple[str, int, str]:
-    return (port.name, port.port, port.protocol)
-
-
-def _comparable(subsets: tuple[EndpointSubset, ...]) -> list[Document]:
-    """Without the versions of pods."""
-    documents = [to_document(subset) for subset in subsets]
-    for document in documents:
-        for row in (*document.get("addresses", ()), *document.get("notReadyAddresses", ())):
-            row.get("targetRef", {}).pop("resourceVersion", None)
-    return documents
-
-
 _LEADER = "control-plane.alpha.kubernetes.io/leader"
-"""Endpoints with this annotation are somebody's lock, and need no service."""
+"""Endpoints with this annotation are a leader election lock and need no service."""
 
 
 class EndpointsController:
@@ -209,8 +77,8 @@ class EndpointsController:
         self.queue = WorkQueue()
 
     def listen(self, informers: Informers) -> None:
-        """Hear of every change of Endpoints, and of what `service_pods` hears of services and pods."""
-        self._service_pods.tell(self.queue.add)
+        """Subscribes to changes of Endpoints, and to the services reported by `service_pods`."""
+        self._service_pods.add_listener(self.queue.add)
         informers.add_event_handler(
             ENDPOINTS,
             added=self.endpoints_added,
@@ -219,12 +87,12 @@ class EndpointsController:
         )
 
     def endpoints_added(self, found: Endpoints) -> None:
-        """Endpoints are there. Those from before we began may be left over from a service that is gone."""
+        """Records Endpoints found at the start, whose service may be gone."""
         if self._found_at_start is not None and _LEADER not in found.metadata.annotations:
             self._found_at_start.add(key_of(found))
 
     async def process_next(self) -> None:
-        """Sync the next service of the queue; a failure puts it back, later."""
+        """Syncs the next service of the queue; failures are retried with backoff."""
         if self._found_at_start is not None:
             for key in sorted(self._found_at_start):
                 self.queue.add(key)
@@ -232,7 +100,7 @@ class EndpointsController:
         await self.queue.process_next(self.sync)
 
     async def sync(self, key: str) -> None:
-        """Bring the Endpoints of one service up to date."""
+        """Updates the Endpoints of one service."""
         service = self._services.get(key)
         if service is None:
             self._trigger_times.forget(key)
@@ -268,3 +136,130 @@ class EndpointsController:
             text = f"Failed to update endpoint {key_of(old)}: {error}"
             self._recorder.event(reference_to(old), WARNING, "FailedToUpdateEndpoint", text)
             raise
+
+
+def endpoints_for(service: Service, pods: Iterable[Pod], trigger_time: str | None) -> Endpoints:
+    """The Endpoints of a service."""
+    subsets = subsets_for(service, pods)
+    kept = truncate_endpoints(subsets)
+    annotations = {ANNOTATION: trigger_time} if trigger_time else {}
+    if kept != subsets:
+        annotations[OVER_CAPACITY] = "truncated"
+    labels = {**service.metadata.labels, MANAGED_BY: CONTROLLER}
+    labels.pop(HEADLESS_LABEL, None)
+    if not has_cluster_ip(service):
+        labels[HEADLESS_LABEL] = ""
+    meta = service.metadata
+    metadata = ObjectMeta(name=meta.name, namespace=meta.namespace, labels=labels, annotations=annotations)
+    return Endpoints(metadata=metadata, subsets=kept)
+
+
+def endpoints_patch(old: Endpoints, new: Endpoints) -> Document | None:
+    """The merge patch from the old to the new Endpoints; None if nothing relevant differs."""
+    is_truncated = [OVER_CAPACITY in one.metadata.annotations for one in (old, new)]
+    same_labels = dict(old.metadata.labels) == dict(new.metadata.labels)
+    if _comparable(old.subsets) == _comparable(new.subsets) and same_labels and is_truncated[0] == is_truncated[1]:
+        return None
+    ours = (ANNOTATION, OVER_CAPACITY)
+    return {
+        "metadata": {
+            "uid": old.metadata.uid,
+            "resourceVersion": old.metadata.resource_version,
+            "labels": merge_map(old.metadata.labels, new.metadata.labels),
+            "annotations": {name: new.metadata.annotations.get(name) for name in ours},
+        },
+        "subsets": [to_document(subset) for subset in new.subsets] or None,
+    }
+
+
+def subsets_for(service: Service, pods: Iterable[Pod]) -> tuple[EndpointSubset, ...]:
+    """The addresses of the pods, grouped by ports."""
+    by_port: dict[EndpointPort | None, dict[Hashable, _Row]] = {}
+    for pod in pods:
+        address = _address(service, pod)
+        if address is None:
+            continue
+        is_ready = service.spec.publish_not_ready_addresses or ready_condition(pod) is not None
+        for port in _ports(service, pod):
+            by_port.setdefault(port, {})[address.ip, pod.metadata.uid] = (address, is_ready)
+    by_addresses: dict[Hashable, tuple[list[EndpointPort], dict[Hashable, _Row]]] = {}
+    for port, rows in by_port.items():
+        key = frozenset((name, is_ready) for name, (_, is_ready) in rows.items())
+        ports, _ = by_addresses.setdefault(key, ([], rows))
+        if port is not None:
+            ports.append(port)
+    subsets = (
+        EndpointSubset(
+            addresses=_sorted(address for address, is_ready in rows.values() if is_ready),
+            not_ready_addresses=_sorted(address for address, is_ready in rows.values() if not is_ready),
+            ports=tuple(sorted(ports, key=_port_order)),
+        )
+        for ports, rows in by_addresses.values()
+    )
+    return tuple(sorted(subsets, key=lambda subset: [_port_order(port) for port in subset.ports]))
+
+
+def truncate_endpoints(subsets: tuple[EndpointSubset, ...]) -> tuple[EndpointSubset, ...]:
+    """Limits the addresses to a thousand: ready ones first, each subset in proportion."""
+    ready = sum(len(subset.addresses) for subset in subsets)
+    others = sum(len(subset.not_ready_addresses) for subset in subsets)
+    if ready + others <= MAX_ADDRESSES:
+        return subsets
+    cuts_ready = ready > MAX_ADDRESSES
+    total, room = (ready, MAX_ADDRESSES) if cuts_ready else (others, MAX_ADDRESSES - ready)
+    left = room
+    kept: list[EndpointSubset] = []
+    for subset in subsets:
+        rows = subset.addresses if cuts_ready else subset.not_ready_addresses
+        rows = rows[: min(left, math.ceil(len(rows) / total * room))]
+        left -= len(rows)
+        if cuts_ready:
+            kept.append(replace(subset, addresses=rows, not_ready_addresses=()))
+        else:
+            kept.append(replace(subset, not_ready_addresses=rows))
+    return tuple(kept)
+
+
+def _address(service: Service, pod: Pod) -> EndpointAddress | None:
+    """The pod's address of the service's first IP family, if it is to be listed."""
+    if not has_endpoint(pod, while_terminating=service.spec.publish_not_ready_addresses):
+        return None
+    found = addresses_of(pod, families_of(service)[0])
+    if not found:
+        return None
+    return EndpointAddress(
+        ip=found[0],
+        node_name=pod.spec.node_name,
+        hostname=hostname_for(pod, service),
+        target_ref=ObjectReference(
+            kind="Pod", namespace=pod.metadata.namespace, name=pod.metadata.name, uid=pod.metadata.uid
+        ),
+    )
+
+
+def _ports(service: Service, pod: Pod) -> list[EndpointPort | None]:
+    """The service's ports in the pod; [None] for a headless service without ports."""
+    if not service.spec.ports:
+        return [None] if service.spec.cluster_ip == HEADLESS else []
+    return [
+        EndpointPort(name=port.name, port=number, protocol=port.protocol, app_protocol=port.app_protocol)
+        for port in service.spec.ports
+        if (number := target_port(pod, port)) is not None
+    ]
+
+
+def _sorted(addresses: Iterable[EndpointAddress]) -> tuple[EndpointAddress, ...]:
+    return tuple(sorted(addresses, key=lambda one: (one.ip, one.target_ref.uid if one.target_ref else "")))
+
+
+def _port_order(port: EndpointPort) -> tuple[str, int, str]:
+    return (port.name, port.port, port.protocol)
+
+
+def _comparable(subsets: tuple[EndpointSubset, ...]) -> list[Document]:
+    """The subsets without resource versions of pods."""
+    documents = [to_document(subset) for subset in subsets]
+    for document in documents:
+        for row in (*document.get("addresses", ()), *document.get("notReadyAddresses", ())):
+            row.get("targetRef", {}).pop("resourceVersion", None)
+    return documents

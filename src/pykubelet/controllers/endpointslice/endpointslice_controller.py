@@ -1,12 +1,10 @@
-"""The endpoint slice controller: the pods of every service that selects some, in slices.
+"""The EndpointSlice controller: maintains the slices of every service with a selector.
 
-In: changes of services, pods and slices. Out: EndpointSlices, written only where they change. Slices that others manage
-are left alone. Upstream: pkg/controller/endpointslice/endpointslice_controller.go.
+Slices are written only when they change; slices of other managers are ignored. The tracker prevents acting on slices
+older than the controller's own last write, which would create duplicates.
 
-Which slices a service should have by what was written: whether the known ones are older.
-
-Pure. Acting on slices from before one's own last write would make some twice. Upstream:
-k8s.io/endpointslice/util/endpointslice_tracker.go.
+Upstream: pkg/controller/endpointslice/endpointslice_controller.go,
+staging/src/k8s.io/endpointslice/util/endpointslice_tracker.go
 """
 
 from collections.abc import Iterable, Sequence
@@ -48,53 +46,13 @@ from pykubelet.controllers.framework.pod_control import NAMESPACE_TERMINATING
 from pykubelet.controllers.framework.work_queue import WorkQueue
 
 _DELETED = -1
-
-
-class EndpointSliceTracker:
-    """The generation of each slice that was written, by service and UID."""
-
-    def __init__(self) -> None:
-        self._generations: dict[str, dict[str, int]] = {}
-
-    def written(self, service_key: str, written: EndpointSlice) -> None:
-        """A slice was made or changed by us."""
-        self._generations.setdefault(service_key, {})[written.metadata.uid] = written.metadata.generation
-
-    def deletion_sent(self, service_key: str, deleted: EndpointSlice) -> None:
-        """A slice was deleted by us."""
-        self._generations.setdefault(service_key, {})[deleted.metadata.uid] = _DELETED
-
-    def is_news(self, service_key: str, seen: EndpointSlice) -> bool:
-        """Whether a slice that was seen is not, or no longer, as we wrote it."""
-        known = self._generations.get(service_key, {}).get(seen.metadata.uid)
-        return known is None or seen.metadata.generation > known
-
-    def saw_deletion(self, service_key: str, gone: EndpointSlice) -> bool:
-        """A slice is gone; whether we had a part in it, or never cared."""
-        known = self._generations.get(service_key, {}).pop(gone.metadata.uid, _DELETED)
-        return known == _DELETED
-
-    def is_stale(self, service_key: str, slices: Iterable[EndpointSlice]) -> bool:
-        """Whether these slices of a service are older than what was written."""
-        known = self._generations.get(service_key, {})
-        seen = {one.metadata.uid: one.metadata.generation for one in slices}
-        return any(
-            (uid in seen) if generation == _DELETED else generation > seen.get(uid, _DELETED)
-            for uid, generation in known.items()
-        )
-
-    def forget(self, service_key: str) -> None:
-        """The service is gone."""
-        self._generations.pop(service_key, None)
-
-
 RETRY = Backoff(first_seconds=1.0, limit_seconds=1000)
 SETTLE_SECONDS = 1.0
-"""So long after a slice has changed its service is looked at: several may change together."""
+"""The delay after a change of a slice, since several often change together."""
 
 
 class MissingNodeError(Exception):
-    """A pod's node is not known, so its zone is not: the pod is left out for now."""
+    """A pod's node is not in the cache, so its zone is unknown; the pod is skipped for now."""
 
 
 class EndpointSliceController:
@@ -117,42 +75,42 @@ class EndpointSliceController:
         self.queue = WorkQueue(RETRY)
 
     def listen(self, informers: Informers) -> None:
-        """Hear of every change of slices, and of what `service_pods` hears of services and pods."""
-        self._service_pods.tell(self.queue.add)
+        """Subscribes to changes of slices, and to the services reported by `service_pods`."""
+        self._service_pods.add_listener(self.queue.add)
         informers.add_event_handler(
             ENDPOINT_SLICES, added=self.slice_added, updated=self.slice_updated, deleted=self.slice_deleted
         )
 
     def slice_added(self, new: EndpointSlice) -> None:
-        """A slice is new to us; our own we know already."""
+        """Enqueues the service of a slice this controller did not write."""
         self._slices.put(new)
-        if _is_ours(new) and self._tracker.is_news(_service_key(new), new):
+        if _is_ours(new) and self._tracker.is_changed(_service_key(new), new):
             self._enqueue(new)
 
     def slice_updated(self, old: EndpointSlice, new: EndpointSlice) -> None:
-        """A slice has changed: by somebody else, or its labels say that it is another's."""
+        """Enqueues the service of a slice changed by another client, or both services if its labels moved it."""
         self._slices.put(new)
         if _service_key(old) != _service_key(new) or _is_ours(old) != _is_ours(new):
             self._enqueue(old)
             self._enqueue(new)
-        elif _is_ours(new) and self._tracker.is_news(_service_key(new), new):
+        elif _is_ours(new) and self._tracker.is_changed(_service_key(new), new):
             self._enqueue(new)
 
     def slice_deleted(self, old: EndpointSlice) -> None:
-        """A slice is gone."""
+        """Enqueues the service of a slice deleted by another client."""
         self._slices.remove(old)
         if _is_ours(old) and not self._tracker.saw_deletion(_service_key(old), old):
             self._enqueue(old)
 
     async def process_next(self) -> None:
-        """Sync the next service of the queue; a failure puts it back, later."""
+        """Syncs the next service of the queue; failures are retried with backoff."""
         await self.queue.process_next(self.sync)
 
     async def sync(self, key: str) -> None:
-        """Bring the slices of one service up to date."""
+        """Updates the slices of one service."""
         service = self._services.get(key)
         if service is None:
-            # Its slices go with it: they have it as their owner.
+            # The garbage collector deletes its slices.
             self._tracker.forget(key)
             self._trigger_times.forget(key)
             return
@@ -166,10 +124,12 @@ class EndpointSliceController:
             return
         pods = self._service_pods.pods_of(service)
         trigger_time = self._trigger_times.of(service, pods)
-        pods, missing = self._placed(service, [pod for pod in pods if has_endpoint(pod, while_terminating=True)])
-        wanted = {family: [self._wanted(pod, service, family) for pod in pods] for family in families_of(service)}
+        pods, missing = self._with_known_nodes(
+            service, [pod for pod in pods if has_endpoint(pod, while_terminating=True)]
+        )
+        wanted = {family: [self._desired(pod, service, family) for pod in pods] for family in families_of(service)}
         try:
-            await self._carry_out(
+            await self._apply_plan(
                 key, service, plan_slices(service, existing, wanted, max_endpoints=self._max_endpoints), trigger_time
             )
             _check(missing)
@@ -178,8 +138,8 @@ class EndpointSliceController:
             self._recorder.event(reference_to(service), WARNING, "FailedToUpdateEndpointSlices", text)
             raise
 
-    def _placed(self, service: Service, pods: Sequence[Pod]) -> tuple[list[Pod], list[str]]:
-        """The pods whose node is known, or need not be; and what is to be said of the others."""
+    def _with_known_nodes(self, service: Service, pods: Sequence[Pod]) -> tuple[list[Pod], list[str]]:
+        """The pods whose node is known or not needed, and a message for each of the others."""
         placed: list[Pod] = []
         missing: list[str] = []
         for pod in pods:
@@ -190,13 +150,13 @@ class EndpointSliceController:
                 missing.append(f"{what}: Node {pod.spec.node_name} Not Found")
         return placed, missing
 
-    def _wanted(self, pod: Pod, service: Service, family: str) -> DesiredEndpoint:
+    def _desired(self, pod: Pod, service: Service, family: str) -> DesiredEndpoint:
         return DesiredEndpoint(ports_for(pod, service), endpoint_for(pod, self._node_of(pod), service, family))
 
     def _node_of(self, pod: Pod) -> Node | None:
         return self._nodes.get(f"/{pod.spec.node_name}")
 
-    async def _carry_out(self, key: str, service: Service, plan: SlicePlan, trigger_time: str | None) -> None:
+    async def _apply_plan(self, key: str, service: Service, plan: SlicePlan, trigger_time: str | None) -> None:
         namespace = service.metadata.namespace
         annotations = {ANNOTATION: trigger_time} if trigger_time else {}
         for new in plan.create:
@@ -223,6 +183,44 @@ class EndpointSliceController:
     def _enqueue(self, changed: EndpointSlice) -> None:
         if changed.metadata.labels.get(SERVICE_NAME):
             self.queue.add_after(_service_key(changed), SETTLE_SECONDS)
+
+
+class EndpointSliceTracker:
+    """The generation of each slice this controller wrote, by service and UID."""
+
+    def __init__(self) -> None:
+        self._generations: dict[str, dict[str, int]] = {}
+
+    def written(self, service_key: str, written: EndpointSlice) -> None:
+        """Records a slice this controller created or updated."""
+        self._generations.setdefault(service_key, {})[written.metadata.uid] = written.metadata.generation
+
+    def deletion_sent(self, service_key: str, deleted: EndpointSlice) -> None:
+        """Records a slice this controller deleted."""
+        self._generations.setdefault(service_key, {})[deleted.metadata.uid] = _DELETED
+
+    def is_changed(self, service_key: str, seen: EndpointSlice) -> bool:
+        """Whether a seen slice differs from what this controller wrote."""
+        known = self._generations.get(service_key, {}).get(seen.metadata.uid)
+        return known is None or seen.metadata.generation > known
+
+    def saw_deletion(self, service_key: str, gone: EndpointSlice) -> bool:
+        """Records a deletion; returns whether this controller caused it or did not track the slice."""
+        known = self._generations.get(service_key, {}).pop(gone.metadata.uid, _DELETED)
+        return known == _DELETED
+
+    def is_stale(self, service_key: str, slices: Iterable[EndpointSlice]) -> bool:
+        """Whether these slices are older than what was written."""
+        known = self._generations.get(service_key, {})
+        seen = {one.metadata.uid: one.metadata.generation for one in slices}
+        return any(
+            (uid in seen) if generation == _DELETED else generation > seen.get(uid, _DELETED)
+            for uid, generation in known.items()
+        )
+
+    def forget(self, service_key: str) -> None:
+        """Drops a deleted service."""
+        self._generations.pop(service_key, None)
 
 
 def _check(missing: Sequence[str]) -> None:

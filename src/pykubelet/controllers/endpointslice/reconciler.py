@@ -1,12 +1,9 @@
-"""How endpoints are spread over slices: as few writes as can be, at most so many endpoints in each.
+"""Distributes the endpoints of a service over EndpointSlices with as few writes as possible.
 
-Pure. In: the slices of a service and the endpoints it should have. Out: slices to make, change and delete. Slices keep
-what is still right; those that change anyway are filled first, then one that has just enough room, then new ones.
-Upstream: k8s.io/endpointslice/reconciler.go.
+Slices keep what is still correct; changed slices are filled first, then one that has just enough room, then new ones.
 
-What a slice looks like: labels, ports, endpoints; and the patch that makes it so.
-
-Pure. Upstream: k8s.io/endpointslice/utils.go, trafficdist/trafficdist.go.
+Upstream: staging/src/k8s.io/endpointslice/reconciler.go, staging/src/k8s.io/endpointslice/utils.go,
+staging/src/k8s.io/endpointslice/trafficdist/trafficdist.go
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -43,88 +40,12 @@ HEADLESS_LABEL = "service.kubernetes.io/headless"
 ZONE = "topology.kubernetes.io/zone"
 _RESERVED = frozenset({SERVICE_NAME, MANAGED_BY, HEADLESS_LABEL})
 _CLOSE = frozenset({"PreferClose", "PreferSameZone", "PreferSameNode"})
-
-
-def slice_labels(service: Service) -> dict[str, str]:
-    """The service's labels, and those that say whose slice it is."""
-    labels = {name: value for name, value in service.metadata.labels.items() if name not in _RESERVED}
-    if not has_cluster_ip(service):
-        labels[HEADLESS_LABEL] = ""
-    return {**labels, SERVICE_NAME: service.metadata.name, MANAGED_BY: CONTROLLER}
-
-
-def new_slice(service: Service, family: str, ports: tuple[EndpointPort, ...] = ()) -> EndpointSlice:
-    """A slice without endpoints, of a name that the server completes."""
-    metadata = ObjectMeta(
-        generate_name=f"{service.metadata.name}-",
-        namespace=service.metadata.namespace,
-        labels=slice_labels(service),
-        owner_references=(new_controller_ref(service),),
-    )
-    return EndpointSlice(metadata=metadata, address_type=family, ports=ports)
-
-
-def ports_for(pod: Pod, service: Service) -> tuple[EndpointPort, ...]:
-    """The service's ports as the pod has them; named ones that it lacks are left out."""
-    return tuple(
-        EndpointPort(name=port.name, port=number, protocol=port.protocol, app_protocol=port.app_protocol)
-        for port in service.spec.ports
-        if (number := target_port(pod, port)) is not None
-    )
-
-
-def endpoint_for(pod: Pod, node: Node | None, service: Service, family: str) -> Endpoint:
-    """The pod as an endpoint. One that ends is not ready, unless the service wants all that have an address."""
-    serving, terminating = ready_condition(pod) is not None, pod.metadata.deletion_timestamp is not None
-    ready = service.spec.publish_not_ready_addresses or (serving and not terminating)
-    endpoint = Endpoint(
-        addresses=addresses_of(pod, family),
-        conditions=EndpointConditions(ready=ready, serving=serving, terminating=terminating),
-        target_ref=ObjectReference(
-            kind="Pod", namespace=pod.metadata.namespace, name=pod.metadata.name, uid=pod.metadata.uid
-        ),
-        node_name=pod.spec.node_name or None,
-        zone=(node.metadata.labels.get(ZONE) or None) if node is not None else None,
-        hostname=hostname_for(pod, service) or None,
-    )
-    return replace(endpoint, hints=_hints(endpoint, service.spec.traffic_distribution)) if ready else endpoint
-
-
-def slice_patch(old: EndpointSlice, new: EndpointSlice, trigger_time: str | None) -> Document:
-    """The merge patch that turns one state of a slice into another."""
-    metadata = {"uid": old.metadata.uid, "resourceVersion": old.metadata.resource_version}
-    return {
-        "metadata": {
-            **metadata,
-            "labels": merge_map(old.metadata.labels, new.metadata.labels),
-            "annotations": {ANNOTATION: trigger_time},
-        },
-        "endpoints": [to_document(endpoint) for endpoint in new.endpoints],
-        "ports": [to_document(port) for port in new.ports],
-    }
-
-
-def merge_map(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str | None]:
-    """The merge patch of a map: what is to go is null."""
-    return {**dict.fromkeys(old), **new}
-
-
-def _hints(endpoint: Endpoint, distribution: str | None) -> EndpointHints | None:
-    """Whose traffic the endpoint should get: that of its zone, or of its node, if the service asks for it."""
-    if distribution not in _CLOSE:
-        return None
-    zones = (ForZone(name=endpoint.zone),) if endpoint.zone else ()
-    on_node = distribution == "PreferSameNode" and endpoint.node_name
-    nodes = (ForNode(name=endpoint.node_name),) if on_node and endpoint.node_name else ()
-    return EndpointHints(for_zones=zones, for_nodes=nodes) if zones or nodes else None
-
-
 MAX_ENDPOINTS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class DesiredEndpoint:
-    """The endpoint of a pod, with the ports it has there."""
+    """The endpoint of a pod, with its ports."""
 
     ports: tuple[EndpointPort, ...]
     endpoint: Endpoint
@@ -132,39 +53,16 @@ class DesiredEndpoint:
 
 @dataclass(slots=True)
 class SlicePlan:
-    """What is to be done; a slice that is to be changed comes with what it was."""
+    """Slices to create, update (old and new) and delete."""
 
     create: list[EndpointSlice] = field(default_factory=list)
     update: list[tuple[EndpointSlice, EndpointSlice]] = field(default_factory=list)
     delete: list[EndpointSlice] = field(default_factory=list)
 
 
-def plan_slices(
-    service: Service,
-    existing: Iterable[EndpointSlice],
-    wanted: Mapping[str, Sequence[DesiredEndpoint]],
-    *,
-    max_endpoints: int = MAX_ENDPOINTS,
-) -> SlicePlan:
-    """What to do about the slices of a service; `wanted` are the endpoints of each address family it has."""
-    plan = SlicePlan()
-    by_family: dict[str, list[EndpointSlice]] = {family: [] for family in wanted}
-    for one in existing:
-        by_family.get(one.address_type, plan.delete).append(one)
-    for family, endpoints in wanted.items():
-        part = _Family(service, family, max_endpoints).plan(by_family[family], endpoints)
-        plan.create += part.create
-        plan.update += part.update
-        plan.delete += part.delete
-    if service.metadata.deletion_timestamp is not None:
-        # The garbage collector deletes the slices; making new ones would race with it.
-        plan.create = []
-    return plan
-
-
 @dataclass(frozen=True, slots=True)
 class _Family:
-    """The slices of one kind of addresses."""
+    """The slices of one address family."""
 
     service: Service
     family: str
@@ -186,19 +84,19 @@ class _Family:
             else:
                 group[2].append(found)
         for ports, endpoints, slices in groups.values():
-            self._spread(ports, endpoints, slices, plan)
-        self._hold_the_place(existing, plan)
+            self._distribute(ports, endpoints, slices, plan)
+        self._keep_placeholder(existing, plan)
         self._reuse(plan)
         return plan
 
-    def _spread(
+    def _distribute(
         self,
         ports: tuple[EndpointPort, ...],
         wanted: dict[Hashable, Endpoint],
         existing: Sequence[EndpointSlice],
         plan: SlicePlan,
     ) -> None:
-        """Put the endpoints that have the same ports into slices."""
+        """Distributes endpoints with the same ports over slices."""
         labels = slice_labels(self.service)
         changed: list[tuple[EndpointSlice, list[Endpoint]]] = []
         unchanged: list[EndpointSlice] = []
@@ -231,13 +129,13 @@ class _Family:
         plan.update += [(old, self._changed(old, kept)) for old, kept in changed]
 
     def _with_room(self, slices: Sequence[EndpointSlice], count: int) -> EndpointSlice | None:
-        """The slice that is fullest when so many endpoints are added to it."""
+        """The slice that becomes fullest when so many endpoints are added."""
         sizes = [(len(one.endpoints) + count, one) for one in slices if count < self.max_endpoints]
         fitting = [pair for pair in sizes if pair[0] <= self.max_endpoints]
         return max(fitting, key=lambda pair: pair[0])[1] if fitting else None
 
-    def _hold_the_place(self, existing: Sequence[EndpointSlice], plan: SlicePlan) -> None:
-        """A service always has a slice, if only one without endpoints."""
+    def _keep_placeholder(self, existing: Sequence[EndpointSlice], plan: SlicePlan) -> None:
+        """Keeps at least one slice, possibly without endpoints."""
         if plan.create or len(plan.delete) < len(existing):
             return
         placeholder = new_slice(self.service, self.family)
@@ -247,7 +145,7 @@ class _Family:
             plan.create.append(placeholder)
 
     def _reuse(self, plan: SlicePlan) -> None:
-        """Rather than to delete one slice and make another, change it."""
+        """Turns a slice to delete into one to create, by updating it."""
         for old in [one for one in plan.delete if self._is_ours(one)]:
             if not plan.create:
                 return
@@ -260,9 +158,106 @@ class _Family:
         return replace(old, metadata=metadata, endpoints=tuple(endpoints))
 
     def _is_ours(self, one: EndpointSlice) -> bool:
-        """Whether the slice belongs to this service, and not to one that had its name before."""
+        """Whether this service owns the slice, not an earlier one of its name."""
         uid = self.service.metadata.uid
         return any(owner.uid == uid and owner.kind == "Service" for owner in one.metadata.owner_references)
+
+
+def slice_labels(service: Service) -> dict[str, str]:
+    """The labels of the service's slices."""
+    labels = {name: value for name, value in service.metadata.labels.items() if name not in _RESERVED}
+    if not has_cluster_ip(service):
+        labels[HEADLESS_LABEL] = ""
+    return {**labels, SERVICE_NAME: service.metadata.name, MANAGED_BY: CONTROLLER}
+
+
+def new_slice(service: Service, family: str, ports: tuple[EndpointPort, ...] = ()) -> EndpointSlice:
+    """An empty slice with a generateName."""
+    metadata = ObjectMeta(
+        generate_name=f"{service.metadata.name}-",
+        namespace=service.metadata.namespace,
+        labels=slice_labels(service),
+        owner_references=(new_controller_ref(service),),
+    )
+    return EndpointSlice(metadata=metadata, address_type=family, ports=ports)
+
+
+def ports_for(pod: Pod, service: Service) -> tuple[EndpointPort, ...]:
+    """The service's ports in the pod, without named ports that it lacks."""
+    return tuple(
+        EndpointPort(name=port.name, port=number, protocol=port.protocol, app_protocol=port.app_protocol)
+        for port in service.spec.ports
+        if (number := target_port(pod, port)) is not None
+    )
+
+
+def endpoint_for(pod: Pod, node: Node | None, service: Service, family: str) -> Endpoint:
+    """The pod as an endpoint. A terminating pod is not ready, unless the service publishes unready addresses."""
+    serving, terminating = ready_condition(pod) is not None, pod.metadata.deletion_timestamp is not None
+    ready = service.spec.publish_not_ready_addresses or (serving and not terminating)
+    endpoint = Endpoint(
+        addresses=addresses_of(pod, family),
+        conditions=EndpointConditions(ready=ready, serving=serving, terminating=terminating),
+        target_ref=ObjectReference(
+            kind="Pod", namespace=pod.metadata.namespace, name=pod.metadata.name, uid=pod.metadata.uid
+        ),
+        node_name=pod.spec.node_name or None,
+        zone=(node.metadata.labels.get(ZONE) or None) if node is not None else None,
+        hostname=hostname_for(pod, service) or None,
+    )
+    return replace(endpoint, hints=_hints(endpoint, service.spec.traffic_distribution)) if ready else endpoint
+
+
+def slice_patch(old: EndpointSlice, new: EndpointSlice, trigger_time: str | None) -> Document:
+    """The merge patch from the old to the new slice."""
+    metadata = {"uid": old.metadata.uid, "resourceVersion": old.metadata.resource_version}
+    return {
+        "metadata": {
+            **metadata,
+            "labels": merge_map(old.metadata.labels, new.metadata.labels),
+            "annotations": {ANNOTATION: trigger_time},
+        },
+        "endpoints": [to_document(endpoint) for endpoint in new.endpoints],
+        "ports": [to_document(port) for port in new.ports],
+    }
+
+
+def merge_map(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str | None]:
+    """The merge patch of a map, with null for removed keys."""
+    return {**dict.fromkeys(old), **new}
+
+
+def _hints(endpoint: Endpoint, distribution: str | None) -> EndpointHints | None:
+    """The topology hints by the service's traffic distribution."""
+    if distribution not in _CLOSE:
+        return None
+    zones = (ForZone(name=endpoint.zone),) if endpoint.zone else ()
+    on_node = distribution == "PreferSameNode" and endpoint.node_name
+    nodes = (ForNode(name=endpoint.node_name),) if on_node and endpoint.node_name else ()
+    return EndpointHints(for_zones=zones, for_nodes=nodes) if zones or nodes else None
+
+
+def plan_slices(
+    service: Service,
+    existing: Iterable[EndpointSlice],
+    wanted: Mapping[str, Sequence[DesiredEndpoint]],
+    *,
+    max_endpoints: int = MAX_ENDPOINTS,
+) -> SlicePlan:
+    """Plans the slices of a service; `wanted` are its endpoints by address family."""
+    plan = SlicePlan()
+    by_family: dict[str, list[EndpointSlice]] = {family: [] for family in wanted}
+    for one in existing:
+        by_family.get(one.address_type, plan.delete).append(one)
+    for family, endpoints in wanted.items():
+        part = _Family(service, family, max_endpoints).plan(by_family[family], endpoints)
+        plan.create += part.create
+        plan.update += part.update
+        plan.delete += part.delete
+    if service.metadata.deletion_timestamp is not None:
+        # The garbage collector deletes the slices; creating new ones would race with it.
+        plan.create = []
+    return plan
 
 
 def _is_like(one: EndpointSlice, placeholder: EndpointSlice) -> bool:
@@ -275,14 +270,14 @@ def _ports_key(ports: Iterable[EndpointPort]) -> Hashable:
 
 
 def _endpoint_key(endpoint: Endpoint) -> Hashable:
-    """What makes an endpoint the same one, though its state may have changed."""
+    """The identity of an endpoint, independent of its state."""
     target = endpoint.target_ref
     name = (target.namespace, target.name) if target is not None else ("", "")
     return (tuple(sorted(endpoint.addresses)), endpoint.hostname or "", name)
 
 
 def _comparable(endpoint: Endpoint) -> Endpoint:
-    """Without what is of no interest: the version of the pod, and fields that others may have set."""
+    """The endpoint without the pod's resource version and deprecated fields."""
     target = endpoint.target_ref
     return replace(
         endpoint,

@@ -1,22 +1,11 @@
-"""The namespace controller: a namespace that is deleted loses all its content, and then its finalizer.
+"""The namespace controller: deletes the content of a deleted namespace, then removes its finalizer.
 
-In: changes of namespaces, and pods that are gone. Out: deletions, conditions that say what is left, and `finalize` once
-nothing is. Pods tell when they are gone; for the rest it looks again after a while.
+`NamespaceContentDeleter` deletes kind by kind, pods first; an error with one object or kind does not stop the others.
+Conditions say what is left. A deleted pod triggers the next pass; other remaining objects are polled.
 
-Upstream: pkg/controller/namespace/namespace_controller.go
-
-Deletes everything in a namespace, kind by kind, and says what is left.
-
-In: the name of a namespace. Out: deletions, and a `Pass`. What goes wrong with one object or kind does not keep the
-others.
-
-Upstream: deleteAllContent in pkg/controller/namespace/deletion/namespaced_resources_deleter.go
-
-What the end of a namespace needs: kinds to empty, what to say of the rest, when to look again.
-
-In: what a server serves, and what one pass over a namespace could not do away with. Out: decisions.
-
-Upstream: pkg/controller/namespace/deletion/namespaced_resources_deleter.go, status_condition_utils.go
+Upstream: pkg/controller/namespace/namespace_controller.go,
+pkg/controller/namespace/deletion/namespaced_resources_deleter.go,
+pkg/controller/namespace/deletion/status_condition_utils.go
 """
 
 from collections.abc import Iterable, Sequence
@@ -40,57 +29,33 @@ from pykubelet.client.interface import ControllerClient
 from pykubelet.controllers.framework.work_queue import WorkQueue
 from pykubelet.kinds.namespace import RemainingContent, is_terminating, with_remaining, without_finalizer
 
+log = get_logger(__name__)
 FINALIZER_SECONDS = 15.0
-"""How long whoever has to finalize an object may take."""
+"""The time assumed for an object's finalizers."""
 LONGEST_SECONDS = 120.0
-"""Nobody's grace period keeps us from looking for longer."""
+"""The longest interval between two passes, whatever the grace period of a pod."""
+VERBS = frozenset({"delete", "list"})
+_PAGE = 500
+_BACKGROUND = DeleteOptions(propagation_policy="Background")
+SETTLE_SECONDS = 5.0
+"""The time until all API servers know that the namespace is terminating."""
+POD_SECONDS = 1.0
+"""Pod deletions within this time trigger one pass together."""
+RETRY = Backoff(first_seconds=0.5, limit_seconds=60)
+"""Slower at first than elsewhere, since a pass lists every kind; at most a minute, as upstream."""
+_DOCUMENTS = as_documents(NAMESPACES.resource)
 
 
 @dataclass(frozen=True, slots=True)
 class UndeletedObject:
-    """An object that is still there."""
+    """An object that still exists."""
 
     resource: Resource
     metadata: PartialMeta
 
 
-@dataclass(frozen=True, slots=True)
-class DeletionPass:
-    """What one pass over a namespace found out."""
-
-    left: tuple[UndeletedObject, ...] = ()
-    failures: tuple[str, ...] = ()
-    """What went wrong, once for each kind."""
-    undiscovered: str = ""
-    """Why not every kind is known; empty if all are."""
-
-    @property
-    def problem(self) -> str:
-        """All that went wrong; empty if nothing did."""
-        return "; ".join(text for text in (self.undiscovered, *self.failures) if text)
-
-    @property
-    def found_nothing(self) -> bool:
-        """Whether the namespace is known to be empty: a kind that could not be asked for may have objects in it."""
-        return not self.left and not self.problem
-
-
-def kinds_to_empty(served: Iterable[Resource]) -> tuple[Resource, ...]:
-    """The kinds that can have objects in a namespace, one version of each. Pods come first."""
-    chosen: dict[str, Resource] = {}
-    for resource in served:
-        if resource.namespaced:
-            chosen.setdefault(resource.group_resource, resource)
-    return tuple(sorted(chosen.values(), key=lambda one: not is_pods(one)))
-
-
-def is_pods(resource: Resource) -> bool:
-    """Whether nothing else may be deleted before the last of these is gone: what pods use outlives them."""
-    return resource.group_resource == PODS.group_resource
-
-
 def undiscovered(unsure: Sequence[str]) -> str:
-    """What a namespace says of groups whose kinds are not known; nothing if there are none."""
+    """The message about groups whose discovery failed; empty if there are none."""
     if not unsure:
         return ""
     groups = ", ".join(f"{name}: stale GroupVersion discovery: {name}" for name in sorted(unsure))
@@ -98,60 +63,131 @@ def undiscovered(unsure: Sequence[str]) -> str:
     return f"Discovery failed for some groups, {len(unsure)} failing: {why}"
 
 
-def status_patch(namespace: Document, found: DeletionPass, now: datetime) -> Document | None:
-    """The conditions that have to change, as a strategic merge patch; None if they are right."""
-    remaining = [RemainingContent(one.resource.group_resource, one.metadata.finalizers) for one in found.left]
-    new = with_remaining(namespace, remaining, found.failures, format_time(now), undiscovered=found.undiscovered)
-    old, said = namespace.get("status", {}), new["status"]
-    if said == old:
+@dataclass(frozen=True, slots=True)
+class DeletionPass:
+    """The result of one pass over a namespace."""
+
+    left: tuple[UndeletedObject, ...] = ()
+    failures: tuple[str, ...] = ()
+    """The first error of each kind."""
+    undiscovered: str = ""
+    """Why some kinds are unknown; empty if all are known."""
+
+    @property
+    def problem(self) -> str:
+        """All errors; empty if there are none."""
+        return "; ".join(text for text in (self.undiscovered, *self.failures) if text)
+
+    @property
+    def found_nothing(self) -> bool:
+        """Whether the namespace is empty for certain: every kind was listed and none has objects."""
+        return not self.left and not self.problem
+
+
+class ContentRemainsError(Exception):
+    """Some content could not be deleted; the message says why."""
+
+
+class NamespaceController:
+    """Syncs namespaces by name."""
+
+    def __init__(self, *, client: ControllerClient, clock: Clock) -> None:
+        self._client, self._clock = client, clock
+        self._content = NamespaceContentDeleter(client=client)
+        self._emptied: set[str] = set()
+        self.queue = WorkQueue(RETRY)
+
+    def listen(self, informers: Informers) -> None:
+        """Subscribes to changes of namespaces and to deletions of pods."""
+        informers.add_event_handler(
+            NAMESPACES,
+            added=self.namespace_seen,
+            updated=lambda _, new: self.namespace_seen(new),
+            deleted=self.namespace_deleted,
+        )
+        informers.add_event_handler(
+            SCHEME_PODS, added=lambda _pod: None, updated=lambda _old, _new: None, deleted=self.pod_deleted
+        )
+
+    def namespace_seen(self, namespace: Namespace) -> None:
+        """Enqueues a namespace that is being deleted."""
+        if namespace.metadata.deletion_timestamp is not None:
+            self.queue.add_after(namespace.metadata.name, SETTLE_SECONDS)
+
+    def namespace_deleted(self, namespace: Namespace) -> None:
+        """Forgets a deleted namespace."""
+        self._emptied.discard(namespace.metadata.name)
+
+    def pod_deleted(self, pod: Pod) -> None:
+        """Enqueues the pod's namespace if it is being emptied."""
+        if pod.metadata.namespace in self._emptied:
+            self.queue.add_after(pod.metadata.namespace, POD_SECONDS)
+
+    async def process_next(self) -> None:
+        """Syncs the next namespace of the queue; failures are retried with backoff."""
+        await self.queue.process_next(self.sync)
+
+    async def sync(self, name: str) -> None:
+        """Runs one pass over a terminating namespace. Raises what went wrong."""
+        try:
+            found = await self._empty(name)
+        except NotFound:
+            found = None
+        if found is None:
+            self._emptied.discard(name)
+        elif found.problem:
+            raise ContentRemainsError(found.problem)
+        else:
+            seconds = look_again_seconds(found.left, self._clock.now())
+            log.debug("namespace is not empty yet", namespace=name, objects=len(found.left), seconds=seconds)
+            self.queue.add_after(name, seconds)
+
+    async def _empty(self, name: str) -> DeletionPass | None:
+        """Deletes the content; returns what is left, or None if nothing more is to be done."""
+        namespace = await self._client.get(_DOCUMENTS, name)
+        if not is_terminating(namespace):
+            return None
+        self._emptied.add(name)
+        found = await self._content.delete(name)
+        namespace = await self._update_conditions(namespace, found)
+        if not found.found_nothing:
+            return found
+        # The resource version protects a finalizer that another client adds now.
+        await self._client.replace(NAMESPACES.resource, name, without_finalizer(namespace), subresource="finalize")
+        log.info("namespace finalized", namespace=name)
         return None
-    # Conditions of others may have changed since we read them.
-    changed = [one for one in said["conditions"] if one not in old.get("conditions", ())]
-    uid = namespace["metadata"]["uid"]
-    return {"metadata": {"uid": uid}, "status": {"phase": said["phase"], "conditions": changed}}
 
-
-def look_again_seconds(left: Iterable[UndeletedObject], now: datetime) -> float:
-    """How long to wait for what is left: half of what it may take, and a second.
-
-    The deletion time of a pod is the end of its grace period; other objects, and pods that are late, wait for somebody.
-    """
-    longest = 0.0
-    for one in left:
-        ends = one.metadata.deletion_timestamp
-        grace = (parse_time(ends) - now).total_seconds() if ends else 0.0
-        longest = max(longest, grace if grace > 0 else FINALIZER_SECONDS)
-    return min(longest, LONGEST_SECONDS) / 2 + 1
-
-
-VERBS = frozenset({"delete", "list"})
-_PAGE = 500
-_BACKGROUND = DeleteOptions(propagation_policy="Background")
+    async def _update_conditions(self, namespace: Document, found: DeletionPass) -> Document:
+        """Updates the conditions; returns the namespace."""
+        patch = status_patch(namespace, found, self._clock.now())
+        if patch is None:
+            return namespace
+        return await self._client.patch(_DOCUMENTS, namespace["metadata"]["name"], patch, subresource="status")
 
 
 class NamespaceContentDeleter:
-    """What is in namespaces."""
+    """Deletes everything in a namespace."""
 
     def __init__(self, *, client: ControllerClient) -> None:
         self._client = client
 
     async def delete(self, namespace: str) -> DeletionPass:
-        """Have everything in a namespace deleted; what is still there afterwards, and what went wrong."""
+        """Deletes all objects of a namespace; returns what remains and the errors."""
         try:
             served = await self._client.discover(VERBS)
         except ApiError as error:
             return DeletionPass(undiscovered=error.message)
         kinds = kinds_to_empty(served.resources)
         if not kinds:
-            # A server that is about to start or stop, perhaps.
-            return DeletionPass(undiscovered="the server names no resources")
+            # The server may be starting or stopping.
+            return DeletionPass(undiscovered="discovery returned no resources")
         left: list[UndeletedObject] = []
         failures: list[str] = []
         for resource in kinds:
             try:
                 kept, wrong = await self._delete_all(resource, namespace)
             except ApiError as error:
-                # NotFound as well: what was served a moment ago is gone only if the next look does not show it.
+                # Includes NotFound: only the next discovery shows whether the kind is really gone.
                 kept, wrong = [], error.message
             left += (UndeletedObject(resource, metadata) for metadata in kept)
             failures += [wrong] if wrong else []
@@ -160,7 +196,7 @@ class NamespaceContentDeleter:
         return DeletionPass(tuple(left), tuple(failures), undiscovered(served.unsure))
 
     async def _delete_all(self, resource: Resource, namespace: str) -> tuple[list[PartialMeta], str]:
-        """Delete all objects of a kind; those that are still there, and the first thing that went wrong."""
+        """Deletes all objects of a kind; returns those that still exist and the first error."""
         found = await self._all(resource, namespace)
         if not found:
             return [], ""
@@ -193,93 +229,41 @@ class NamespaceContentDeleter:
                 return found
 
 
-log = get_logger(__name__)
-
-SETTLE_SECONDS = 5.0
-"""Until all of several API servers have heard that nothing more is to be made in a namespace."""
-POD_SECONDS = 1.0
-"""Pods go in crowds: as many as do in this time are looked at together."""
-RETRY = Backoff(first_seconds=0.5, limit_seconds=60)
-"""Slower at first than elsewhere, for a pass asks for every kind; never slower than a minute, as upstream."""
-_DOCUMENTS = as_documents(NAMESPACES.resource)
+def kinds_to_empty(served: Iterable[Resource]) -> tuple[Resource, ...]:
+    """One version of each namespaced kind, pods first."""
+    chosen: dict[str, Resource] = {}
+    for resource in served:
+        if resource.namespaced:
+            chosen.setdefault(resource.group_resource, resource)
+    return tuple(sorted(chosen.values(), key=lambda one: not is_pods(one)))
 
 
-class ContentRemainsError(Exception):
-    """Not all content could be deleted; the message says why."""
+def is_pods(resource: Resource) -> bool:
+    """Whether the kind is pods, which must be gone before other kinds are deleted, because they use those."""
+    return resource.group_resource == PODS.group_resource
 
 
-class NamespaceController:
-    """Syncs namespaces by name. The owner of which ones are being emptied."""
-
-    def __init__(self, *, client: ControllerClient, clock: Clock) -> None:
-        self._client, self._clock = client, clock
-        self._content = NamespaceContentDeleter(client=client)
-        self._emptied: set[str] = set()
-        self.queue = WorkQueue(RETRY)
-
-    def listen(self, informers: Informers) -> None:
-        """Hear of changes of namespaces, and of pods that are gone."""
-        informers.add_event_handler(
-            NAMESPACES,
-            added=self.namespace_seen,
-            updated=lambda _, new: self.namespace_seen(new),
-            deleted=self.namespace_deleted,
-        )
-        informers.add_event_handler(
-            SCHEME_PODS, added=lambda _pod: None, updated=lambda _old, _new: None, deleted=self.pod_deleted
-        )
-
-    def namespace_seen(self, namespace: Namespace) -> None:
-        """A namespace is new or has changed; only one that ends matters."""
-        if namespace.metadata.deletion_timestamp is not None:
-            self.queue.add_after(namespace.metadata.name, SETTLE_SECONDS)
-
-    def namespace_deleted(self, namespace: Namespace) -> None:
-        """A namespace is gone."""
-        self._emptied.discard(namespace.metadata.name)
-
-    def pod_deleted(self, pod: Pod) -> None:
-        """A pod is gone: perhaps the last one that a namespace waits for."""
-        if pod.metadata.namespace in self._emptied:
-            self.queue.add_after(pod.metadata.namespace, POD_SECONDS)
-
-    async def process_next(self) -> None:
-        """Sync the next namespace of the queue; a failure puts it back, later."""
-        await self.queue.process_next(self.sync)
-
-    async def sync(self, name: str) -> None:
-        """Take the end of one namespace as far as it goes now. Raises what went wrong."""
-        try:
-            found = await self._empty(name)
-        except NotFound:
-            found = None
-        if found is None:
-            self._emptied.discard(name)
-        elif found.problem:
-            raise ContentRemainsError(found.problem)
-        else:
-            seconds = look_again_seconds(found.left, self._clock.now())
-            log.debug("a namespace is not empty yet", namespace=name, objects=len(found.left), seconds=seconds)
-            self.queue.add_after(name, seconds)
-
-    async def _empty(self, name: str) -> DeletionPass | None:
-        """Delete what is in a namespace; what is left, or None if nothing more is to be done for it."""
-        namespace = await self._client.get(_DOCUMENTS, name)
-        if not is_terminating(namespace):
-            return None
-        self._emptied.add(name)
-        found = await self._content.delete(name)
-        namespace = await self._say(namespace, found)
-        if not found.found_nothing:
-            return found
-        # Its revision is a lock: a finalizer that somebody else adds now is not lost.
-        await self._client.replace(NAMESPACES.resource, name, without_finalizer(namespace), subresource="finalize")
-        log.info("a namespace is empty and let go", namespace=name)
+def status_patch(namespace: Document, found: DeletionPass, now: datetime) -> Document | None:
+    """The strategic merge patch of the conditions that change; None if none does."""
+    remaining = [RemainingContent(one.resource.group_resource, one.metadata.finalizers) for one in found.left]
+    new = with_remaining(namespace, remaining, found.failures, format_time(now), undiscovered=found.undiscovered)
+    old, status = namespace.get("status", {}), new["status"]
+    if status == old:
         return None
+    # Only changed ones, since conditions of other writers may have changed meanwhile.
+    changed = [one for one in status["conditions"] if one not in old.get("conditions", ())]
+    uid = namespace["metadata"]["uid"]
+    return {"metadata": {"uid": uid}, "status": {"phase": status["phase"], "conditions": changed}}
 
-    async def _say(self, namespace: Document, found: DeletionPass) -> Document:
-        """Have its conditions say what is left; the namespace as it is then."""
-        patch = status_patch(namespace, found, self._clock.now())
-        if patch is None:
-            return namespace
-        return await self._client.patch(_DOCUMENTS, namespace["metadata"]["name"], patch, subresource="status")
+
+def look_again_seconds(left: Iterable[UndeletedObject], now: datetime) -> float:
+    """Seconds until the next pass: half of the longest wait, plus one.
+
+    A pod's deletion timestamp is the end of its grace period; other objects, and overdue pods, wait for finalizers.
+    """
+    longest = 0.0
+    for one in left:
+        ends = one.metadata.deletion_timestamp
+        grace = (parse_time(ends) - now).total_seconds() if ends else 0.0
+        longest = max(longest, grace if grace > 0 else FINALIZER_SECONDS)
+    return min(longest, LONGEST_SECONDS) / 2 + 1

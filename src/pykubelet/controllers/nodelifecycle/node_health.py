@@ -1,12 +1,9 @@
-"""Whether a node is still alive: by changes of its lease and its status, seen at our own clock.
+"""The health of a node, and the taints and labels that follow from it.
 
-Pure. The times that nodes write are only compared with each other, so their clocks may be wrong. Upstream:
-tryUpdateNodeHealth in pkg/controller/nodelifecycle/node_lifecycle_controller.go.
+A node is healthy while its lease or status changes, measured by our own clock: times that nodes write are only compared
+with each other, so their clocks may be wrong. Taints of other owners are kept.
 
-The taints that follow from what is known of a node, and the labels that follow from others.
-
-Pure. Taints of others are left alone. Upstream: doNoScheduleTaintingPass, doNoExecuteTaintingPass, processTaintBaseEviction
-and reconcileNodeLabels in pkg/controller/nodelifecycle/node_lifecycle_controller.go.
+Upstream: pkg/controller/nodelifecycle/node_lifecycle_controller.go
 """
 
 from collections.abc import Mapping
@@ -21,22 +18,47 @@ from pykubelet.api.times import format_time, nanoseconds, parse_time
 
 GRACE_SECONDS = 50.0
 STARTUP_GRACE_SECONDS = 60.0
-"""For a node whose kubelet has not said yet how it is."""
+"""The grace period of a node whose kubelet has not posted a status yet."""
 UNKNOWN = "Unknown"
-# What is unknown if the kubelet says nothing. Whether the network is there, others say.
+# Conditions the kubelet owns; NetworkUnavailable belongs to others.
 _KUBELET_CONDITIONS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+NOT_READY = "node.kubernetes.io/not-ready"
+UNREACHABLE = "node.kubernetes.io/unreachable"
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+_UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+_KEYS = {
+    ("Ready", "False"): NOT_READY,
+    ("Ready", UNKNOWN): UNREACHABLE,
+    ("MemoryPressure", "True"): "node.kubernetes.io/memory-pressure",
+    ("DiskPressure", "True"): "node.kubernetes.io/disk-pressure",
+    ("PIDPressure", "True"): "node.kubernetes.io/pid-pressure",
+    ("NetworkUnavailable", "True"): "node.kubernetes.io/network-unavailable",
+}
+_EVICTING = {(NOT_READY, "NoExecute"), (UNREACHABLE, "NoExecute")}
+_OURS = {(key, "NoSchedule") for key in (*_KEYS.values(), _UNSCHEDULABLE)} | _EVICTING
+# The stable label and its deprecated form, which some still select by.
+_LABEL_PAIRS = (("kubernetes.io/os", "beta.kubernetes.io/os"), ("kubernetes.io/arch", "beta.kubernetes.io/arch"))
 
 
 @dataclass(frozen=True, slots=True)
 class NodeHealthData:
-    """What was last seen of a node."""
+    """The last observation of a node."""
 
     uid: str
     seen_at: float
-    """When its lease or status was last seen to change, in seconds of our clock."""
+    """When its lease or status was last seen to change, in monotonic seconds."""
     heartbeat: str | None
-    """When its status was last written, in its own words; None if it never was."""
+    """The heartbeat time in the node's status; None if there is none."""
     renewed: str | None
+
+
+class EvictionPolicy(Enum):
+    """Whether pods may be evicted from a node that is not ready."""
+
+    START = auto()
+    GO_ON = auto()
+    """Only if eviction has started already."""
+    STOP = auto()
 
 
 def ready_of(node: Node) -> NodeCondition | None:
@@ -45,15 +67,15 @@ def ready_of(node: Node) -> NodeCondition | None:
 
 
 def is_ready(node: Node) -> bool:
-    """Whether the node says it is ready."""
+    """Whether the Ready condition is True."""
     ready = ready_of(node)
     return ready is not None and ready.status == "True"
 
 
 def observe(old: NodeHealthData | None, node: Node, lease: Lease | None, *, now: datetime, at: float) -> NodeHealthData:
-    """What is known of a node after this look at it."""
+    """Updates the health data with the node's current state."""
     ready = ready_of(node)
-    # The heartbeat of a condition may be absent; the node has spoken all the same.
+    # The condition may lack a heartbeat time; the kubelet has posted a status nevertheless.
     heartbeat = None if ready is None else ready.last_heartbeat_time or ""
     if old is not None and old.uid != node.metadata.uid:
         old = None
@@ -71,19 +93,19 @@ def observe(old: NodeHealthData | None, node: Node, lease: Lease | None, *, now:
 
 
 def is_silent(health: NodeHealthData, *, at: float) -> bool:
-    """Whether nothing was heard of a node for too long."""
+    """Whether the grace period without a heartbeat has passed."""
     grace = STARTUP_GRACE_SECONDS if health.heartbeat is None else GRACE_SECONDS
     return at > health.seen_at + grace
 
 
 def unknown_patch(node: Node, now: datetime) -> Document | None:
-    """The patch of the status of a node that is silent; None if it says already that nobody knows."""
+    """The status patch that sets the conditions of a silent node to Unknown; None if they are."""
     ready = ready_of(node)
     if ready is not None and ready.status == UNKNOWN:
         return None
     known = {condition.type: condition for condition in node.status.conditions}
     conditions = [_unknown(known.get(kind), kind, node, format_time(now)) for kind in _KUBELET_CONDITIONS]
-    # Only the node that was looked at: it may have spoken in this very moment.
+    # The resource version protects a heartbeat that arrives at this moment.
     metadata = {"uid": node.metadata.uid, "resourceVersion": node.metadata.resource_version}
     return {"metadata": metadata, "status": {"conditions": [each for each in conditions if each is not None]}}
 
@@ -109,35 +131,8 @@ def _unknown(old: NodeCondition | None, kind: str, node: Node, now: str) -> Docu
     }
 
 
-NOT_READY = "node.kubernetes.io/not-ready"
-UNREACHABLE = "node.kubernetes.io/unreachable"
-OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
-_UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
-_KEYS = {
-    ("Ready", "False"): NOT_READY,
-    ("Ready", UNKNOWN): UNREACHABLE,
-    ("MemoryPressure", "True"): "node.kubernetes.io/memory-pressure",
-    ("DiskPressure", "True"): "node.kubernetes.io/disk-pressure",
-    ("PIDPressure", "True"): "node.kubernetes.io/pid-pressure",
-    ("NetworkUnavailable", "True"): "node.kubernetes.io/network-unavailable",
-}
-_EVICTING = {(NOT_READY, "NoExecute"), (UNREACHABLE, "NoExecute")}
-_OURS = {(key, "NoSchedule") for key in (*_KEYS.values(), _UNSCHEDULABLE)} | _EVICTING
-# The stable label, and the one of long ago that some still select by.
-_LABEL_PAIRS = (("kubernetes.io/os", "beta.kubernetes.io/os"), ("kubernetes.io/arch", "beta.kubernetes.io/arch"))
-
-
-class EvictionPolicy(Enum):
-    """Whether pods may be sent away from a node that is not ready."""
-
-    START = auto()
-    GO_ON = auto()
-    """Only if that has begun."""
-    STOP = auto()
-
-
 def wanted_taints(node: Node, evictions: EvictionPolicy, now: datetime) -> tuple[Taint, ...]:
-    """All taints that a node should have; those it has already stay as they are."""
+    """All taints a node should have; existing ones are kept unchanged."""
     ready, had = ready_of(node), {(taint.key, taint.effect) for taint in node.spec.taints}
     wanted = {
         (key, "NoSchedule")
@@ -157,11 +152,11 @@ def wanted_taints(node: Node, evictions: EvictionPolicy, now: datetime) -> tuple
 
 
 def is_evicting(node: Node) -> bool:
-    """Whether pods are sent away from the node because it is not ready."""
+    """Whether the node has a NoExecute taint because it is not ready."""
     return any((taint.key, taint.effect) in _EVICTING for taint in node.spec.taints)
 
 
 def missing_labels(node: Node) -> Mapping[str, str]:
-    """The old labels of a node that do not say the same as the stable ones."""
+    """The deprecated labels that differ from the stable ones."""
     labels = node.metadata.labels
     return {old: labels[new] for new, old in _LABEL_PAIRS if new in labels and labels.get(old) != labels[new]}

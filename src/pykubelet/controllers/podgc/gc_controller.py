@@ -1,11 +1,9 @@
-"""The pod garbage collector: deletes at once pods that nobody else will ever delete.
+"""The pod garbage collector: deletes pods that no kubelet or other controller will delete.
 
-In: changes of pods and nodes. Out: pods marked as failed where they had not finished, and deleted. A look costs what
-there is to collect, not what there is. Upstream: pkg/controller/podgc/gc_controller.go.
+These are finished pods above a threshold, pods on out-of-service or deleted nodes, and unscheduled pods being deleted.
+A pod that had not finished is marked Failed first. A pass costs as much as there is to collect.
 
-Which pods are left behind: finished ones beyond number, and those whose node will never end them.
-
-Pure. Upstream: pkg/controller/podgc/gc_controller.go.
+Upstream: pkg/controller/podgc/gc_controller.go
 """
 
 import asyncio
@@ -23,62 +21,17 @@ from pykubelet.client.interface import Client, now_if_uid
 from pykubelet.controllers.framework.pod_control import attempt_all
 from pykubelet.controllers.nodelifecycle.node_health import OUT_OF_SERVICE, is_ready
 
+log = get_logger(__name__)
 TERMINATED_THRESHOLD = 12_500
 QUARANTINE_SECONDS = 40.0
 NODE_GONE = PodCondition(
     type="DisruptionTarget", status="True", reason="DeletionByPodGC", message="PodGC: node no longer exists"
 )
-
-
-def surplus_terminated_pods(terminated: Collection[Pod], threshold: int) -> Sequence[Pod]:
-    """The finished pods that are too many, evicted and old ones first; none if the threshold is 0 or less."""
-    count = len(terminated) - threshold
-    return _in_order(terminated)[:count] if threshold > 0 and count > 0 else ()
-
-
-def pods_on_out_of_service_nodes(terminating: Iterable[Pod], nodes: Mapping[str, Node]) -> Sequence[Pod]:
-    """Pods being deleted on nodes that an administrator has declared out of service."""
-    return _in_order(pod for pod in terminating if _is_out_of_service(nodes.get(pod.spec.node_name)))
-
-
-def unscheduled_terminating_pods(terminating: Iterable[Pod]) -> Sequence[Pod]:
-    """Pods being deleted that no node has, so that no kubelet ends them."""
-    return [pod for pod in terminating if not pod.spec.node_name]
-
-
-def quarantined_nodes(since: Mapping[str, float], missing: Iterable[str], *, at: float) -> dict[str, float]:
-    """When each node that is missing was first missed."""
-    return {name: since.get(name, at) for name in missing}
-
-
-def nodes_past_quarantine(since: Mapping[str, float], *, at: float) -> Sequence[str]:
-    """The nodes that have been missed for so long that they are probably gone."""
-    return sorted(name for name, first in since.items() if at - first >= QUARANTINE_SECONDS)
-
-
-def _is_out_of_service(node: Node | None) -> bool:
-    return node is not None and not is_ready(node) and any(each.key == OUT_OF_SERVICE for each in node.spec.taints)
-
-
-def _in_order(pods: Iterable[Pod]) -> list[Pod]:
-    return sorted(pods, key=lambda pod: (not _is_evicted(pod), _created(pod), pod.metadata.name))
-
-
-def _is_evicted(pod: Pod) -> bool:
-    return (pod.status.phase, pod.status.reason) == ("Failed", "Evicted")
-
-
-def _created(pod: Pod) -> int:
-    return nanoseconds(pod.metadata.creation_timestamp) if pod.metadata.creation_timestamp else 0
-
-
-log = get_logger(__name__)
-
 CHECK_SECONDS = 20.0
 
 
 class PodGCController:
-    """Looks at what is left behind every twenty seconds."""
+    """Collects every twenty seconds."""
 
     def __init__(
         self,
@@ -96,7 +49,7 @@ class PodGCController:
         self._missing_since: dict[str, float] = {}
 
     def listen(self, informers: Informers) -> None:
-        """Have changes told; after `pods_by_node` listens."""
+        """Subscribes to changes of pods and nodes; call it after `pods_by_node.listen`."""
         informers.add_event_handler(
             PODS, added=self.pod_changed, updated=lambda _, new: self.pod_changed(new), deleted=self.pod_gone
         )
@@ -105,7 +58,7 @@ class PodGCController:
         )
 
     def pod_changed(self, pod: Pod) -> None:
-        """A pod is new or has changed."""
+        """Records whether the pod has finished or is being deleted."""
         self.pod_gone(pod)
         if is_terminal(pod.status.phase):
             self._terminated[pod_label(pod)] = pod
@@ -113,25 +66,25 @@ class PodGCController:
             self._terminating[pod_label(pod)] = pod
 
     def pod_gone(self, pod: Pod) -> None:
-        """A pod is gone."""
+        """Removes a deleted pod."""
         self._terminated.pop(pod_label(pod), None)
         self._terminating.pop(pod_label(pod), None)
 
     def node_changed(self, node: Node) -> None:
-        """A node is new or has changed."""
+        """Adds or updates a node."""
         self._nodes[node.metadata.name] = node
 
     def node_gone(self, node: Node) -> None:
-        """A node is gone."""
+        """Removes a deleted node."""
         self._nodes.pop(node.metadata.name, None)
 
     async def process_next(self) -> None:
-        """Collect, then wait for the next time. For one worker."""
+        """Collects, then sleeps until the next pass. For one worker."""
         await self.collect()
         await asyncio.sleep(CHECK_SECONDS)
 
     async def collect(self) -> None:
-        """Delete all that is left behind now; what fails is tried the next time."""
+        """Deletes all collectable pods; failures are retried in the next pass."""
         await self._delete_all(surplus_terminated_pods(self._terminated.values(), self._threshold))
         await self._delete_all(pods_on_out_of_service_nodes(self._terminating.values(), self._nodes))
         for name in await self._gone_nodes():
@@ -139,7 +92,7 @@ class PodGCController:
         await self._delete_all(unscheduled_terminating_pods(self._terminating.values()))
 
     async def _gone_nodes(self) -> list[str]:
-        """Nodes that have pods but do not exist, as the server confirms."""
+        """Nodes that have pods but do not exist, confirmed by the server."""
         at = self._clock.monotonic()
         missing = [name for name in self._pods_by_node.nodes() if name not in self._nodes]
         self._missing_since = quarantined_nodes(self._missing_since, missing, at=at)
@@ -151,7 +104,7 @@ class PodGCController:
             except NotFound:
                 gone.append(name)
             except ApiError as error:
-                log.warning("cannot tell whether a node is gone", node=name, cause=str(error))
+                log.warning("node lookup failed", node=name, cause=str(error))
         return gone
 
     async def _delete_all(self, pods: Iterable[Pod], condition: PodCondition | None = None) -> None:
@@ -159,15 +112,57 @@ class PodGCController:
         outcomes = await attempt_all(self._delete(pod, condition) for pod in chosen)
         for pod, error in zip(chosen, outcomes, strict=True):
             if error is not None and not isinstance(error, NotFound):
-                log.warning("pod not collected", pod=pod_label(pod), cause=str(error))
+                log.warning("orphaned pod not deleted", pod=pod_label(pod), cause=str(error))
 
     async def _delete(self, pod: Pod, condition: PodCondition | None) -> None:
-        """Delete a pod at once. One that had not finished has failed: no kubelet will say so."""
+        """Deletes a pod immediately. An unfinished pod is marked Failed, since no kubelet will do so."""
         meta = pod.metadata
-        log.info("pod is collected", pod=pod_label(pod), node=pod.spec.node_name, phase=pod.status.phase)
+        log.info("deleting orphaned pod", pod=pod_label(pod), node=pod.spec.node_name, phase=pod.status.phase)
         if not is_terminal(pod.status.phase):
             patch = phase_patch(pod, "Failed")
             if condition is not None:
                 patch = condition_patch(pod, condition, self._clock.now(), phase="Failed") or patch
             await self._client.patch(PODS, meta.name, patch, namespace=meta.namespace, subresource="status")
         await self._client.delete(PODS, meta.name, namespace=meta.namespace, options=now_if_uid(meta.uid))
+
+
+def surplus_terminated_pods(terminated: Collection[Pod], threshold: int) -> Sequence[Pod]:
+    """The finished pods above the threshold, evicted and oldest first; none if the threshold is 0 or less."""
+    count = len(terminated) - threshold
+    return _in_order(terminated)[:count] if threshold > 0 and count > 0 else ()
+
+
+def pods_on_out_of_service_nodes(terminating: Iterable[Pod], nodes: Mapping[str, Node]) -> Sequence[Pod]:
+    """Pods being deleted on nodes with the out-of-service taint."""
+    return _in_order(pod for pod in terminating if _is_out_of_service(nodes.get(pod.spec.node_name)))
+
+
+def unscheduled_terminating_pods(terminating: Iterable[Pod]) -> Sequence[Pod]:
+    """Pods being deleted that are on no node, so no kubelet stops them."""
+    return [pod for pod in terminating if not pod.spec.node_name]
+
+
+def quarantined_nodes(since: Mapping[str, float], missing: Iterable[str], *, at: float) -> dict[str, float]:
+    """When each missing node was first found missing."""
+    return {name: since.get(name, at) for name in missing}
+
+
+def nodes_past_quarantine(since: Mapping[str, float], *, at: float) -> Sequence[str]:
+    """The nodes that have been missing for the whole quarantine."""
+    return sorted(name for name, first in since.items() if at - first >= QUARANTINE_SECONDS)
+
+
+def _is_out_of_service(node: Node | None) -> bool:
+    return node is not None and not is_ready(node) and any(each.key == OUT_OF_SERVICE for each in node.spec.taints)
+
+
+def _in_order(pods: Iterable[Pod]) -> list[Pod]:
+    return sorted(pods, key=lambda pod: (not _is_evicted(pod), _created(pod), pod.metadata.name))
+
+
+def _is_evicted(pod: Pod) -> bool:
+    return (pod.status.phase, pod.status.reason) == ("Failed", "Evicted")
+
+
+def _created(pod: Pod) -> int:
+    return nanoseconds(pod.metadata.creation_timestamp) if pod.metadata.creation_timestamp else 0

@@ -1,7 +1,8 @@
-"""The service account controller: a service account called `default` in every namespace.
+"""The service account controller: keeps a `default` service account in every namespace.
 
-In: changes of namespaces and service accounts. Out: the account made where it is missing; pods that name none run as it.
-Upstream: pkg/controller/serviceaccount/serviceaccounts_controller.go.
+Pods without a service account run as it.
+
+Upstream: pkg/controller/serviceaccount/serviceaccounts_controller.go
 """
 
 from contextlib import suppress
@@ -29,7 +30,7 @@ class ServiceAccountsController:
         self.queue = WorkQueue()
 
     def listen(self, informers: Informers) -> None:
-        """Hear of every change of namespaces and service accounts."""
+        """Subscribes to changes of namespaces and deletions of service accounts."""
         informers.add_event_handler(
             NAMESPACES, added=self.namespace_added, updated=self.namespace_updated, deleted=lambda _namespace: None
         )
@@ -41,31 +42,31 @@ class ServiceAccountsController:
         )
 
     def namespace_added(self, namespace: Namespace) -> None:
-        """A namespace is new."""
+        """Enqueues the namespace."""
         self.queue.add(namespace.metadata.name)
 
     def namespace_updated(self, _old: Namespace, new: Namespace) -> None:
-        """A namespace has changed."""
+        """Enqueues the namespace."""
         self.queue.add(new.metadata.name)
 
     def account_deleted(self, account: ServiceAccount) -> None:
-        """An account is gone."""
+        """Enqueues the namespace of a deleted account."""
         self.queue.add(account.metadata.namespace)
 
     async def process_next(self) -> None:
-        """Sync the next namespace of the queue; a failure puts it back, later."""
+        """Syncs the next namespace of the queue; failures are retried with backoff."""
         await self.queue.process_next(self.sync)
 
     async def sync(self, name: str) -> None:
-        """Make what is missing in one namespace."""
+        """Creates the missing accounts of one namespace."""
         namespace = self._namespaces.get(f"/{name}")
         if namespace is None or namespace.status.phase != "Active":
             return
         for account in NAMES:
             if self._accounts.get(f"{name}/{account}") is None:
-                await self._make(ServiceAccount(metadata=ObjectMeta(name=account, namespace=name)))
+                await self._create(ServiceAccount(metadata=ObjectMeta(name=account, namespace=name)))
 
-    async def _make(self, account: ServiceAccount) -> None:
+    async def _create(self, account: ServiceAccount) -> None:
         with suppress(AlreadyExists):
             try:
                 await self._client.create(SERVICE_ACCOUNTS, account, namespace=account.metadata.namespace)

@@ -1,12 +1,8 @@
-"""Sends pods away from nodes whose taints they do not tolerate, or not for so long.
+"""The taint eviction controller: deletes pods from nodes whose NoExecute taints they do not tolerate.
 
-In: changes of nodes and pods. Out: pods deleted, with the condition DisruptionTarget, told as events. Upstream:
-pkg/controller/tainteviction.
+A pod with tolerationSeconds is deleted when they have passed. Deleted pods get the condition DisruptionTarget.
 
-How long a pod may stay on a node with these taints.
-
-Pure. Upstream: GetMatchingTolerations in k8s.io/component-helpers/scheduling/corev1, getMinTolerationTime in
-pkg/controller/tainteviction/taint_eviction.go.
+Upstream: pkg/controller/tainteviction/taint_eviction.go
 """
 
 import math
@@ -27,44 +23,23 @@ from pykubelet.client.interface import Writer
 from pykubelet.client.recorder import NORMAL, EventRecorder, reference_to
 from pykubelet.controllers.framework.work_queue import WorkQueue
 
-
-def evicting_taints(node: Node) -> tuple[Taint, ...]:
-    """The taints of a node that send pods away."""
-    return tuple(taint for taint in node.spec.taints if taint.effect == "NoExecute")
-
-
-def seconds_to_stay(tolerations: Sequence[Toleration], taints: Iterable[Taint]) -> float:
-    """The seconds from the moment the taints came; infinite if the pod may stay for ever.
-
-    Of several tolerations of a taint the first counts, of several taints the one that is tolerated shortest.
-    """
-    longest = math.inf
-    for taint in taints:
-        used = next((each for each in tolerations if is_tolerated(taint, (each,))), None)
-        if used is None:
-            return 0.0
-        if used.toleration_seconds is not None:
-            longest = min(longest, max(float(used.toleration_seconds), 0.0))
-    return longest
-
-
 SOURCE = "taint-eviction-controller"
 _REASON = "TaintManagerEviction"
-# Timers of a loop may be early by its resolution.
+# Timers may fire early by the resolution of the event loop's clock.
 _EARLY_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class _Eviction:
-    """When a pod has to go."""
+    """When a pod must be deleted."""
 
     uid: str
     at: float
-    is_told: bool = False
+    is_recorded: bool = False
 
 
 class TaintEvictionController:
-    """Deletes pods when their time on a tainted node is up."""
+    """Deletes pods when their time on a tainted node has expired."""
 
     def __init__(
         self,
@@ -75,7 +50,7 @@ class TaintEvictionController:
         pods_by_node: PodsByNode,
         clock: Clock,
     ) -> None:
-        """The recorder is that of SOURCE, the index that of the informers."""
+        """`recorder` records as SOURCE; `pods` is the informers' index."""
         self._client, self._recorder, self._clock = client, recorder, clock
         self._pods, self._pods_by_node = pods, pods_by_node
         self._nodes: dict[str, Node] = {}
@@ -83,33 +58,33 @@ class TaintEvictionController:
         self.queue = WorkQueue()
 
     def listen(self, informers: Informers) -> None:
-        """Have changes told; after `pods_by_node` listens."""
+        """Subscribes to changes of nodes and pods; call it after `pods_by_node.listen`."""
         informers.add_event_handler(NODES, added=self.node_added, updated=self.node_updated, deleted=self.node_deleted)
         informers.add_event_handler(PODS, added=self.pod_added, updated=self.pod_updated, deleted=self.pod_deleted)
 
     def node_added(self, node: Node) -> None:
-        """A node is new to us; its pods may be known before it."""
+        """Schedules evictions on a new node, whose pods may have been seen before it."""
         self._nodes[node.metadata.name] = node
         if evicting_taints(node):
-            self._weigh_all(node.metadata.name)
+            self._schedule_all(node.metadata.name)
 
     def node_updated(self, old: Node, new: Node) -> None:
-        """A node has changed; only taints are of interest."""
+        """Reschedules evictions if the NoExecute taints have changed."""
         self._nodes[new.metadata.name] = new
         if evicting_taints(old) != evicting_taints(new):
-            self._weigh_all(new.metadata.name)
+            self._schedule_all(new.metadata.name)
 
     def node_deleted(self, node: Node) -> None:
-        """A node is gone; evictions that are due go on, and others clean up."""
+        """Removes a node; evictions already due continue, and the pod garbage collector deletes the rest."""
         self._nodes.pop(node.metadata.name, None)
 
     def pod_added(self, pod: Pod) -> None:
-        """A pod is new to us."""
+        """Schedules the eviction of a pod on a tainted node."""
         if pod.spec.node_name in self._nodes:
-            self._weigh(pod)
+            self._schedule(pod)
 
     def pod_updated(self, old: Pod, new: Pod) -> None:
-        """A pod has changed, or another one has taken its name."""
+        """Reschedules the eviction if node or tolerations have changed."""
         if old.metadata.uid != new.metadata.uid:
             self.pod_deleted(old)
             self.pod_added(new)
@@ -117,15 +92,15 @@ class TaintEvictionController:
             self.pod_added(new)
 
     def pod_deleted(self, pod: Pod) -> None:
-        """A pod is gone."""
+        """Cancels the eviction of a deleted pod."""
         self._evictions.pop(pod_label(pod), None)
 
     async def process_next(self) -> None:
-        """Wait for a pod whose time is up, and delete it."""
+        """Waits for a pod whose time has expired and deletes it."""
         await self.queue.process_next(self.sync)
 
     async def sync(self, key: str) -> None:
-        """Delete a pod if its time is up. Conflict if it is another one by now, which the next try sees."""
+        """Deletes a pod if its time has expired. Conflict if its name was reused, which the retry notices."""
         eviction, pod = self._evictions.get(key), self._pods.get(key)
         if eviction is None or pod is None or pod.metadata.uid != eviction.uid:
             return
@@ -133,8 +108,8 @@ class TaintEvictionController:
         if left > _EARLY_SECONDS:
             self.queue.add_after(key, left)
             return
-        if not eviction.is_told:
-            self._evictions[key] = _Eviction(eviction.uid, eviction.at, is_told=True)
+        if not eviction.is_recorded:
+            self._evictions[key] = _Eviction(eviction.uid, eviction.at, is_recorded=True)
             self._recorder.event(reference_to(pod), NORMAL, _REASON, f"Marking for deletion Pod {key}")
         with suppress(NotFound):
             await self._delete(pod)
@@ -153,15 +128,15 @@ class TaintEvictionController:
         options = DeleteOptions(preconditions=Preconditions(uid=meta.uid))
         await self._client.delete(PODS, meta.name, namespace=meta.namespace, options=options)
 
-    def _weigh_all(self, node_name: str) -> None:
+    def _schedule_all(self, node_name: str) -> None:
         for pod in self._pods_by_node.on(node_name):
-            self._weigh(pod)
+            self._schedule(pod)
 
-    def _weigh(self, pod: Pod) -> None:
-        """Decide when a pod has to go; a time that is set stays unless it may stay for ever or has to go now."""
+    def _schedule(self, pod: Pod) -> None:
+        """Schedules a pod's eviction; an existing time is kept unless the pod may stay forever or must go now."""
         key, taints = pod_label(pod), evicting_taints(self._nodes[pod.spec.node_name])
         seconds, planned = seconds_to_stay(pod.spec.tolerations, taints), self._evictions.get(key)
-        if planned is not None and planned.is_told:
+        if planned is not None and planned.is_recorded:
             return
         if seconds == math.inf:
             if self._evictions.pop(key, None) is not None:
@@ -169,3 +144,23 @@ class TaintEvictionController:
         elif planned is None or seconds <= 0:
             self._evictions[key] = _Eviction(pod.metadata.uid, self._clock.monotonic() + seconds)
             self.queue.add_after(key, seconds)
+
+
+def evicting_taints(node: Node) -> tuple[Taint, ...]:
+    """The NoExecute taints of a node."""
+    return tuple(taint for taint in node.spec.taints if taint.effect == "NoExecute")
+
+
+def seconds_to_stay(tolerations: Sequence[Toleration], taints: Iterable[Taint]) -> float:
+    """How long the pod tolerates the taints; infinite if forever.
+
+    The first matching toleration of each taint counts; the shortest time of all taints wins.
+    """
+    longest = math.inf
+    for taint in taints:
+        used = next((each for each in tolerations if is_tolerated(taint, (each,))), None)
+        if used is None:
+            return 0.0
+        if used.toleration_seconds is not None:
+            longest = min(longest, max(float(used.toleration_seconds), 0.0))
+    return longest
