@@ -38,7 +38,10 @@ class OneNode:
         self.pods = PodManager()
         self.config = PodConfig(clock=self.clock, recorder=self)
         self.keeper = MirrorReconciler(
-            mirrors=MirrorClient(client=client, node_name="node-1", nodes=self), node_name="node-1", nodes=self
+            mirrors=MirrorClient(client=client, node_name="node-1", nodes=self),
+            pods=self.pods,
+            node_name="node-1",
+            nodes=self,
         )
         self.status = StatusManager(client=client, pods=self.pods, safety=self, clock=self.clock)
         node_known = asyncio.Event()

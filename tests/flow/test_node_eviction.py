@@ -9,14 +9,12 @@ from typing import Any
 from pykubelet.aio.tasks import running, with_ready_event
 from pykubelet.api import schema
 from pykubelet.api.generated.core import Pod
-from pykubelet.api.pods import PodUid
 from pykubelet.api.scheme import as_documents
 from pykubelet.app.node import Node
 from pykubelet.kubelet.eviction.eviction_manager import EvictionManager
 from pykubelet.kubelet.eviction.pod_usage import PodPaths, PodUsageReader
 from pykubelet.kubelet.eviction.pressure_monitor import PressureMonitor
 from pykubelet.kubelet.eviction.thresholds import DEFAULT_EVICTION_HARD, Observation, parse_thresholds
-from pykubelet.kubelet.pod_workers.pod_workers import PodKiller
 from pykubelet.runtimes.protocol import ContainerResourceUsage, RuntimeFailure, Usages
 from pykubelet.runtimes.sim.runtime import Behaviour
 from whole_node import NAMESPACE, World, condition, container, is_ready, world
@@ -38,19 +36,6 @@ class Machine:
             "memory.available": Observation(self._memory - used, self._memory),
             "nodefs.available": Observation(self.disk_percent, 100),
         }
-
-
-class Pods:
-    """The pods of a node, as the evictor asks for them."""
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
-
-    def active_pods(self) -> tuple[Pod, ...]:
-        return self._node.shutdown.active_pods()
-
-    def is_finished(self, uid: PodUid) -> bool:
-        return self._node.pods.queries.should_be_finished(uid)
 
 
 class Reclaimer:
@@ -76,7 +61,7 @@ async def evicting(
     **thresholds: Any,
 ) -> AsyncIterator[EvictionManager]:
     """An evictor at work on a node."""
-    recorder, root = node.ground.recorder, outside.folder / "node"
+    recorder, root = node.dependencies.recorder, outside.folder / "node"
 
     def paths(pod: Pod) -> PodPaths:
         volumes = f"{root}/pods/{pod.metadata.uid}/volumes/kubernetes.io~empty-dir"
@@ -92,11 +77,11 @@ async def evicting(
             thresholds=parse_thresholds(thresholds.pop("hard", DEFAULT_EVICTION_HARD), **thresholds),
         ),
         meter=PodUsageReader(runtime=outside.sim, usages=usages or outside.sim, paths=paths),
-        pods=Pods(node),
-        killer=PodKiller(workers=node.work.pool, recorder=recorder),
+        pods=node.work.workers,
+        killer=node.work.workers,
         reclaimer=reclaimer,
         recorder=recorder,
-        node=node.ground.reference,
+        node=node.dependencies.reference,
         max_grace_seconds=max_grace_seconds,
     )
     async with running({"evictor": with_ready_event(evictor.run)}):

@@ -69,5 +69,5 @@ async def test_trail_says_what_a_hung_pod_waits_for(tmp_path: Path) -> None:
     async with world(tmp_path, scripts=SCRIPTS, images=IMAGES) as outside, outside.running_node() as node:
         pod = await outside.create("web", containers=[HUNG["pull"]])
         await asyncio.sleep(5)
-        waiting = node.pods.trail.waiting(PodUid(pod.metadata.uid))
+        waiting = node.dependencies.trail.waiting(PodUid(pod.metadata.uid))
         assert [one.what for one in waiting] == ["containers being started"]

@@ -9,7 +9,6 @@ import pytest
 from pykubelet.api.generated.core import Pod
 from pykubelet.app.node import Node
 from pykubelet.kubelet.nodeshutdown.nodeshutdown_manager import NodeShutdownManager, shutdown_periods
-from pykubelet.kubelet.pod_workers.pod_workers import PodKiller
 from pykubelet.runtimes.sim.runtime import Behaviour, ContainerRun
 from whole_node import condition, container, is_ready, status_of, world
 
@@ -19,13 +18,11 @@ STUBBORN = Behaviour(stop_seconds=1000)
 def shutdown_of(node: Node, *, grace_seconds: int, critical_seconds: int) -> NodeShutdownManager:
     return NodeShutdownManager(
         periods=shutdown_periods(grace_seconds, critical_seconds),
-        pods=node.pods.pods,
-        workers=node.pods.queries,
+        workers=node.work.workers,
         statuses=node.pods.statuses,
-        killer=PodKiller(workers=node.work.pool, recorder=node.ground.recorder),
-        announce=node.health.note_shutdown,
-        recorder=node.ground.recorder,
-        node=node.ground.reference,
+        health=node.health,
+        recorder=node.dependencies.recorder,
+        node=node.dependencies.reference,
     )
 
 

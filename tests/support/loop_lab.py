@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Container, Iterable, Sequence
 from contextlib import asynccontextmanager
+from typing import Any, cast
 
-from pykubelet.api.errors import NotFound
 from pykubelet.api.generated.core import Node, NodeStatus, Pod, PodStatus
 from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.pods import PodUid
@@ -13,8 +13,8 @@ from pykubelet.kubelet.kubelet import Kubelet, SyncHandler, SyncLoopInbox
 from pykubelet.kubelet.lifecycle.admission import PodAdmission, PodAdmitHandler
 from pykubelet.kubelet.pleg.pleg import PodLifecycleChanges
 from pykubelet.kubelet.pod.pod_manager import PodManager
-from pykubelet.kubelet.pod_workers.pod_workers import PodKiller, PodWorkers
-from pykubelet.kubelet.pod_workers.worker import PodWorkerDurations, SyncJobRunner
+from pykubelet.kubelet.pod_workers.pod_workers import PodWorkers
+from pykubelet.kubelet.pod_workers.sync import PodWorkerDurations, SyncRunner
 from pykubelet.kubelet.status.status_manager import StatusManager
 from pykubelet.kubelet.sysctl import SysctlAllowlist, safe_sysctls
 from pykubelet.kubelet.types import PodOperation, PodSource, PodUpdate
@@ -45,16 +45,8 @@ class Outside:
         given = {"cpu": "10", "memory": "10Gi", "pods": "110"} | amounts
         self.shown = Node(metadata=ObjectMeta(name="node-1"), status=NodeStatus(allocatable=given))
 
-    def node(self, name: str) -> Node:
-        if self.shown is None:
-            raise NotFound(f'nodes "{name}" not found')
-        return self.shown
-
-    def pressures(self) -> tuple[str, ...]:
+    def pressure_conditions(self) -> tuple[str, ...]:
         return ()
-
-    def app_armor_error(self) -> str:
-        return ""
 
     def shutdown_message(self) -> str:
         return ""
@@ -115,66 +107,60 @@ class LoopLab:
         self.updates: asyncio.Queue[PodUpdate | None] = asyncio.Queue()
         self.pods, self.inbox = PodManager(), SyncLoopInbox()
         self.statuses = StatusManager(client=None, pods=self.pods, safety=self.outside, clock=self.clock)
-        runner = SyncJobRunner(
-            syncs=self.syncs,
-            looks=workers,
-            moments=self.cache,
-            recorder=self.events,
-            durations=PodWorkerDurations(clock=self.clock),
+        syncer, pleg, played = cast("Any", self.syncs), cast("Any", workers), cast("Any", self.outside)
+        runner = SyncRunner(
+            syncer=syncer, pleg=pleg, recorder=self.events, durations=PodWorkerDurations(clock=self.clock)
         )
         self.pool = PodWorkers(
-            runner=runner, seen=self.cache, desired=self.pods, listener=self.inbox, clock=self.clock, trail=self.trail
+            runner=runner,
+            pods=self.pods,
+            statuses=self.statuses,
+            listener=self.inbox,
+            recorder=self.events,
+            clock=self.clock,
+            trail=self.trail,
         )
         self.admitter = PodAdmitHandler(
-            node_name="node-1",
-            nodes=self.outside,
-            conditions=self.outside,
-            sysctls=SysctlAllowlist(safe_sysctls((6, 1))),
+            node=lambda: self.outside.shown, health=played, sysctls=SysctlAllowlist(safe_sysctls((6, 1)))
         )
-        self.entrance = PodAdmission(
-            admission=self.admitter,
+        self.admission = PodAdmission(
+            handler=self.admitter,
             workers=self.pool,
-            terminations=self.pool.queries,
             statuses=self.statuses,
-            killer=PodKiller(workers=self.pool, recorder=self.events),
             recorder=self.events,
             trail=self.trail,
         )
         self.loop = self._loop()
 
     def _loop(self) -> Kubelet:
-        handlers = SyncHandler(
+        played: Any = self.outside
+        handler = SyncHandler(
             pods=self.pods,
             workers=self.pool,
-            entrance=self.entrance,
+            admission=self.admission,
             statuses=self.statuses,
-            sources=self.outside,
-            dead=self.outside,
+            sources=played,
+            deletor=played,
             trail=self.trail,
-        )
-        cleaners = PodCleaners(
-            statuses=self.statuses,
-            probes=self.outside,
-            mirrors=self.outside,
-            leftovers=(("folders", self.outside),),
         )
         housekeeper = Housekeeper(
             pods=self.pods,
             workers=self.pool,
-            queries=self.pool.queries,
-            entrance=self.entrance,
-            runtime=self.outside,
-            cleaners=cleaners,
+            admission=self.admission,
+            runtime=played,
+            cleaners=PodCleaners(
+                statuses=self.statuses, probes=played, mirrors=played, leftovers=(("folders", self.outside),)
+            ),
             trail=self.trail,
         )
         return Kubelet(
             updates=self._updates(),
-            changes=self.outside,
+            pleg=played,
             inbox=self.inbox,
-            handlers=handlers,
-            entrance=self.entrance,
+            handler=handler,
+            admission=self.admission,
             housekeeper=housekeeper,
-            health=self.outside,
+            health=played,
             clock=self.clock,
         )
 

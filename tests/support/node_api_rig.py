@@ -22,12 +22,15 @@ from pykubelet.api.generated.core import (
     PodStatus,
 )
 from pykubelet.api.pods import PodUid
+from pykubelet.client.recorder import LogRecorder
 from pykubelet.client.transport import PemSource
 from pykubelet.httpserver.healthz import Check
 from pykubelet.httpserver.request import HttpRequest
+from pykubelet.kubelet.config.sources import SourceProblemReporter
 from pykubelet.kubelet.explain.explainer import PodExplainer
 from pykubelet.kubelet.explain.trail import PodTrails
 from pykubelet.kubelet.logs.log_directory import LogDirectory, pod_names
+from pykubelet.kubelet.nodestatus.node_status import node_reference
 from pykubelet.kubelet.pleg.pod_cache import CachedStatus, PodCache
 from pykubelet.kubelet.pod.pod_manager import PodManager
 from pykubelet.kubelet.server.auth import AccessReviewer, CertificateOnlyAccess, KubeletAuth, KubeletUser, ReviewFailed
@@ -158,7 +161,7 @@ class NodeRig:
                 records={},
                 statuses=self.statuses,
                 trail=self.trail,
-                problems=tuple,
+                problems=SourceProblemReporter(recorder=LogRecorder(), node=node_reference(NODE)),
                 clock=self.clock,
             ).explain,
             collectors=[counts] if counts is not None else [],

@@ -81,15 +81,16 @@ class NodeWorld:
         self.pulled: Sequence[Image] = ()
         self.seen: Node | None = None
         self.events: list[tuple[str, str, str]] = []
-        self.first_look = asyncio.Event()
-        self.first_look.set()
-        around = NodeStatusSources(
-            machine=self, health=self, images=self, known_node=lambda: self.seen, first_look=self.first_look
+        self.first_relist = asyncio.Event()
+        self.first_relist.set()
+        played: Any = self
+        inputs = NodeStatusSources(
+            machine=self, health=played, images=played, known_node=lambda: self.seen, first_relist=self.first_relist
         )
         self.reporter = NodeStatusReporter(
             settings=settings,
             client=client or self.api,
-            surroundings=around,
+            inputs=inputs,
             recorder=self,
             clock=self.clock,
             rand=lambda: 0.5,

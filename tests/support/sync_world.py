@@ -1,6 +1,7 @@
 """What the syncs of a pod have around them, writing down what is asked for."""
 
 from collections.abc import Sequence
+from typing import Any, cast
 
 from msgspec.structs import replace
 
@@ -8,7 +9,7 @@ from pykubelet.api.generated.core import Pod, PodStatus, Secret
 from pykubelet.api.pods import PodUid
 from pykubelet.kubelet.explain.trail import PodTrails
 from pykubelet.kubelet.kuberuntime.pod_actions import SyncResult
-from pykubelet.kubelet.pod_workers.sync import PodSyncDependencies, PodSyncer
+from pykubelet.kubelet.pod_workers.sync import PodEnvironment, PodSyncer
 from pykubelet.runtimes.protocol import RuntimePod
 from pykubelet.testing.virtual_time import ManualClock
 from worker_lab import Events
@@ -17,7 +18,7 @@ from worker_lab import Events
 class World:
     """Everything around a pod: each thing that is asked for is written down, and fails if it is told to."""
 
-    def __init__(self, *, with_cgroups: bool = False) -> None:
+    def __init__(self) -> None:
         self.steps: list[str] = []
         self.errors: dict[str, Exception] = {}
         self.results: dict[str, tuple[SyncResult, ...]] = {}
@@ -27,24 +28,17 @@ class World:
         self.left: RuntimePod | None = None
         self.pruned: list[RuntimePod] = []
         self.missing: list[str] = []
-        self.has_cgroup = False
         self.clock, self.events = ManualClock(), Events()
         self.trail = PodTrails(clock=self.clock)
-        around = PodSyncDependencies(
-            network=self,
-            references=self,
-            mirrors=self,
-            storage=self,
-            pull_secrets=self,
-            last_words=self,
-            cgroups=self if with_cgroups else None,
+        played, containers = cast("Any", self), cast("Any", Containers(self))
+        environment = PodEnvironment(
+            health=played, references=played, mirrors=played, volumes=played, termination_messages=played
         )
         self.syncs = PodSyncer(
-            reports=self,
-            surroundings=around,
-            containers=Containers(self),
-            reasons=self,
-            probes=self,
+            reports=played,
+            environment=environment,
+            containers=containers,
+            probes=played,
             recorder=self.events,
             trail=self.trail,
             clock=self.clock,
@@ -78,15 +72,6 @@ class World:
     def unregister_pod(self, pod: Pod) -> None:
         self.step("unregister")
 
-    def exists(self, pod: Pod) -> bool:
-        return self.has_cgroup
-
-    async def ensure(self, pod: Pod) -> None:
-        self.step("cgroup")
-
-    async def remove(self, pod: Pod) -> None:
-        self.step("remove cgroup")
-
     async def reconcile(self, pod: Pod) -> None:
         self.step("mirror")
 
@@ -109,7 +94,10 @@ class World:
     async def fill(self, pod: Pod, observed: RuntimePod) -> RuntimePod:
         return observed
 
-    def add_pod(self, pod: Pod) -> None:
+    def shown_status(self, pod: Pod) -> PodStatus:
+        return pod.status
+
+    def add_pod(self, pod: Pod, shown: PodStatus) -> None:
         self.step("probe")
 
     def stop_liveness_and_startup(self, pod: Pod) -> None:
@@ -118,7 +106,7 @@ class World:
     def remove_pod(self, pod: Pod) -> None:
         self.step("probe no more")
 
-    def update(self, uid: PodUid, results: Sequence[SyncResult]) -> None:
+    def note_start_results(self, uid: PodUid, results: Sequence[SyncResult]) -> None:
         self.reasons.append(results)
 
 

@@ -172,7 +172,7 @@ class World:
     def trail(self, pod: Pod) -> tuple[TrailEntry, ...]:
         """What was decided about a pod."""
         assert self.node is not None
-        return self.node.pods.trail.entries(PodUid(pod.metadata.uid))
+        return self.node.dependencies.trail.entries(PodUid(pod.metadata.uid))
 
 
 @asynccontextmanager

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 from msgspec.structs import replace
 
@@ -11,14 +11,16 @@ from pykubelet.api.generated.core import ObjectReference, Pod
 from pykubelet.api.pods import PodUid
 from pykubelet.kubelet.explain.trail import PodTrails
 from pykubelet.kubelet.pleg.pod_cache import CachedStatus, Moment, PodCache
+from pykubelet.kubelet.pod.pod_manager import PodManager
 from pykubelet.kubelet.pod_workers.pod_workers import PodWorkers
-from pykubelet.kubelet.pod_workers.worker import (
+from pykubelet.kubelet.pod_workers.sync import (
     PodWorkerDurations,
     SyncFailed,
-    SyncJobRunner,
+    SyncRunner,
     WorkerDelays,
     WorkerResult,
 )
+from pykubelet.kubelet.status.status_manager import StatusManager
 from pykubelet.kubelet.types import KillPodOptions, PodStatusFunc, SyncPodType, UpdatePodOptions
 from pykubelet.runtimes.protocol import ContainerState, RuntimeContainer, RuntimeFailure, RuntimePod, Sandbox
 from pykubelet.testing.build import pod, static_pod
@@ -93,16 +95,22 @@ class WorkerLab:
         self.looked_after: list[Moment] = []
         self.stopped: list[str] = []
         self.ended: list[str] = []
-        runner = SyncJobRunner(
-            syncs=self.syncs,
-            looks=self,
-            moments=self.cache,
+        played, syncer = cast("Any", self), cast("Any", self.syncs)
+        runner = SyncRunner(
+            syncer=syncer,
+            pleg=played,
             recorder=self.events,
             durations=PodWorkerDurations(clock=VirtualClock()),
             delays=delays,
         )
         self.pool = PodWorkers(
-            runner=runner, seen=self.cache, desired=self, listener=self, clock=self.clock, trail=self.trail
+            runner=runner,
+            pods=played,
+            statuses=StatusManager(client=None, pods=PodManager(), safety=played, clock=self.clock),
+            listener=self,
+            recorder=self.events,
+            clock=self.clock,
+            trail=self.trail,
         )
         self.machine = self.pool._machine
 

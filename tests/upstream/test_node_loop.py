@@ -16,7 +16,7 @@ from pykubelet.api.generated.core import ContainerPort, ContainerStatus, Pod, Po
 from pykubelet.api.pods import PodUid
 from pykubelet.kubelet.pleg.pleg import PodLifecycleChanges, PodLifecycleEvent, PodLifecycleEventType
 from pykubelet.kubelet.pleg.pod_cache import CachedStatus
-from pykubelet.kubelet.pod_workers.worker import SyncFailed
+from pykubelet.kubelet.pod_workers.sync import SyncFailed
 from pykubelet.kubelet.types import (
     PodOperation,
     PodSource,
@@ -315,7 +315,7 @@ async def test_pod_that_nobody_wants_is_killed(lab: LoopLab) -> None:
         lab.outside.listed = [in_runtime("stray"), in_runtime(UID), in_runtime("dead", is_running=False)]
         await asyncio.sleep(2.1)
         assert lab.syncs.calls == [("sync", UID, None), ("runtime", "stray", None)]
-        assert lab.pool.queries.state(PodUid("stray")) is None
+        assert lab.pool.state(PodUid("stray")) is None
         assert lab.outside.probed[-1] == {UID}
         needed = {uid: uid in lab.outside.needed[-1] for uid in (UID, "stray", "dead")}
         assert needed == {UID: True, "stray": True, "dead": False}
@@ -359,5 +359,5 @@ async def test_pod_is_started_anew_under_its_uid_as_soon_as_the_old_one_has_ende
         release.set()
         await lab.quiet()
         assert kinds(lab) == ["sync", "terminating", "terminated", "sync"]
-        assert lab.pool.queries.state(UID) is PodWorkerState.SYNC
+        assert lab.pool.state(UID) is PodWorkerState.SYNC
         assert lab.admitter.is_on_node(UID)

@@ -11,6 +11,7 @@ from pykubelet.api.errors import ApiError, InternalError, NotFound
 from pykubelet.api.generated.core import Node, Pod
 from pykubelet.api.pods import CONFIG_MIRROR, MirrorUid
 from pykubelet.kubelet.pod.mirror_client import MirrorClient, MirrorReconciler, NodeUidUnknown
+from pykubelet.kubelet.pod.pod_manager import PodManager
 from pykubelet.testing.build import mirror_pod, node, pod, static_pod
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock
@@ -191,7 +192,9 @@ async def test_mirror_is_reconciled(
     static: Pod, mirror: Pod | None, nodes: OneNode, deletes: bool, calls: list[tuple[object, ...]]
 ) -> None:
     mirrors = CountingMirrors(deletes=deletes)
-    await MirrorReconciler(mirrors=mirrors, node_name="node-1", nodes=nodes).reconcile_mirror_pod(static, mirror)
+    await MirrorReconciler(mirrors=mirrors, pods=PodManager(), node_name="node-1", nodes=nodes).reconcile_mirror_pod(
+        static, mirror
+    )
     assert mirrors.calls == calls
 
 
@@ -200,6 +203,6 @@ async def test_mirror_is_reconciled(
 )
 async def test_orphaned_mirrors_are_deleted(names: tuple[str, ...]) -> None:
     mirrors = CountingMirrors()
-    keeper = MirrorReconciler(mirrors=mirrors, node_name="node-1", nodes=NODE_KNOWN)
+    keeper = MirrorReconciler(mirrors=mirrors, pods=PodManager(), node_name="node-1", nodes=NODE_KNOWN)
     await keeper.delete_orphaned_mirrors(names, lambda name: name == "pod3_ns")
     assert mirrors.calls == [("delete", "pod1_ns", None), ("delete", "pod2_ns", None)]

@@ -157,7 +157,7 @@ async def _announce(node: Node, url: str, say: Say, ready: asyncio.Event) -> Non
         async with asyncio.timeout(_NODE_SECONDS):
             await node.until_ready()
     except TimeoutError:
-        say(f"node {node.ground.name} is not ready yet")
+        say(f"node {node.dependencies.name} is not ready yet")
     say(f"ready {url}")
     ready.set()
     tune_garbage_collection()

@@ -1,13 +1,8 @@
-"""The parts of a node that bring containers to a runtime, look at them, and clear up after them.
+"""Composes what runs containers: runtime manager, images, garbage collection and volumes."""
 
-What the pods of a node have on disk: volumes, the files of containers, their last words.
-"""
-
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from pykubelet.aio.tasks import Runner, with_ready_event
-from pykubelet.api.pods import PodUid
 from pykubelet.app.node_dependencies import NodeDependencies
 from pykubelet.app.node_pods import NodeObjects, NodePods
 from pykubelet.kubelet.eviction.eviction_manager import DiskReclaimer
@@ -28,11 +23,10 @@ from pykubelet.kubelet.kuberuntime.pod_actions import ProbeResults
 from pykubelet.kubelet.kuberuntime.termination import ContainerKiller
 from pykubelet.kubelet.kuberuntime.termination_message import TerminationMessageFiller, TerminationMessages
 from pykubelet.kubelet.logs.container_log_manager import ContainerLogManager, LogRotatePolicy
-from pykubelet.kubelet.logs.log_directory import pod_names
 from pykubelet.kubelet.objectcache.cluster_objects import RuntimeClasses
 from pykubelet.kubelet.objectcache.pod_objects import AwaitedObjects
 from pykubelet.kubelet.pod_startup_latency_tracker import PodStartupLatencyTracker
-from pykubelet.kubelet.pod_workers.pod_workers import PodWorkerQueries
+from pykubelet.kubelet.pod_workers.pod_workers import PodRemoval
 from pykubelet.kubelet.token.token_manager import TokenManager
 from pykubelet.kubelet.types import ProbeType
 from pykubelet.kubelet.volumemanager.volume_manager import VolumeManager
@@ -40,126 +34,109 @@ from pykubelet.kubelet.volumemanager.volume_manager import VolumeManager
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeContainers:
-    """Everything about containers."""
+    """The container runtime manager and what cleans up after containers."""
 
-    containers: KubeRuntimeManager
-    dead: PodContainerDeletor
-    backoff: CrashBackoff
+    manager: KubeRuntimeManager
+    executor: PodActionsExecutor
+    deletor: PodContainerDeletor
     reclaimer: DiskReclaimer
     runners: dict[str, Runner]
 
 
 def node_containers(
-    ground: NodeDependencies,
+    deps: NodeDependencies,
     *,
-    setup: RuntimeHelper,
+    helper: RuntimeHelper,
     classes: RuntimeClasses,
     pods: NodePods,
-    states: "GcStates",
 ) -> NodeContainers:
-    """All of it."""
-    parts, events, clock, logs = ground.runtime, ground.recorder, ground.clock, ground.logs
-    runtime, backoff = parts.runtime, CrashBackoff()
-    hooks = TrailHookRunner(ground.trail, commands=parts.commands, http=parts.hook_http, runtime=runtime, events=events)
+    """Compose the container runtime manager, image pulls and garbage collection."""
+    parts, events, clock, logs = deps.runtime, deps.recorder, deps.clock, deps.logs
+    runtime = parts.runtime
+    hooks = TrailHookRunner(deps.trail, commands=parts.commands, http=parts.hook_http, runtime=runtime, events=events)
     killer = ContainerKiller(runtime=runtime, hooks=hooks, events=events, clock=clock)
     remover = ContainerRemover(runtime=runtime, logs=logs, killer=killer)
-    images, runners = _images(ground, pods.starts)
+    images, runners = _images(deps, pods.startup_latency)
     executor = PodActionsExecutor(
-        sandboxes=SandboxCreator(runtime=runtime, helper=setup, runtime_classes=classes, logs=logs, events=events),
+        sandboxes=SandboxCreator(runtime=runtime, helper=helper, runtime_classes=classes, logs=logs, events=events),
         starter=ContainerStarter(
-            runtime=runtime, images=images, helper=setup, logs=logs, hooks=hooks, killer=killer, events=events
+            runtime=runtime, images=images, helper=helper, logs=logs, hooks=hooks, killer=killer, events=events
         ),
         killer=killer,
         remover=remover,
-        backoff=backoff,
+        backoff=CrashBackoff(),
         events=events,
         clock=clock,
     )
     probe_results = ProbeResults(**{kind.value: pods.probes.passed(kind) for kind in ProbeType})
-    gc = _garbage(ground, remover, states)
-    dead = PodContainerDeletor(runtime=runtime, gc=gc, is_gone=states.should_pod_content_be_removed)
-    image_gc = _image_garbage(ground)
-    runners |= {"dead containers": with_ready_event(dead.run), "container garbage": with_ready_event(gc.run)}
+    gc = _garbage(deps, remover, pods.removal)
+    deletor = PodContainerDeletor(runtime=runtime, gc=gc, is_gone=pods.removal.should_pod_content_be_removed)
+    image_gc = _image_garbage(deps)
+    runners |= {"dead containers": with_ready_event(deletor.run), "container garbage": with_ready_event(gc.run)}
     if image_gc is not None:
         runners["image garbage"] = with_ready_event(image_gc.run)
     return NodeContainers(
-        containers=KubeRuntimeManager(
-            runtime=runtime, executor=executor, killer=killer, prune=gc.prune, probe_results=lambda _: probe_results
+        manager=KubeRuntimeManager(
+            runtime=runtime, executor=executor, killer=killer, prune=gc.prune, probe_results=probe_results
         ),
-        dead=dead,
-        backoff=backoff,
+        executor=executor,
+        deletor=deletor,
         reclaimer=DiskReclaimer(containers=gc, images=image_gc),
-        runners=runners | _log_rotation(ground),
+        runners=runners | _log_rotation(deps),
     )
 
 
-class GcStates:
-    """Which pods are over, as the workers and the sources know it."""
-
-    def __init__(self, queries: PodWorkerQueries, all_sources_ready: Callable[[], bool]) -> None:
-        self._queries, self._all_sources_ready = queries, all_sources_ready
-
-    def all_sources_ready(self) -> bool:
-        return self._all_sources_ready()
-
-    def should_pod_content_be_removed(self, uid: PodUid) -> bool:
-        return self._queries.should_content_be_removed(uid)
-
-    def should_pod_runtime_be_removed(self, uid: PodUid) -> bool:
-        return self._queries.should_runtime_be_removed(uid)
-
-
-def _images(ground: NodeDependencies, starts: PodStartupLatencyTracker) -> tuple[ContainerImages, dict[str, Runner]]:
-    images = ground.runtime.images
+def _images(deps: NodeDependencies, latency: PodStartupLatencyTracker) -> tuple[ContainerImages, dict[str, Runner]]:
+    images = deps.runtime.images
     if images is None:
         return NoImages(), {}
     puller = ImageManager(
         images=images,
-        events=ground.recorder,
-        clock=ground.clock,
-        parallel=ground.settings.parallel_pulls,
-        pulled=starts.image_pulled,
+        events=deps.recorder,
+        clock=deps.clock,
+        parallel=deps.settings.parallel_pulls,
+        pulled=latency.image_pulled,
     )
     return puller, {"images": with_ready_event(puller.run)}
 
 
-def _garbage(ground: NodeDependencies, remover: ContainerRemover, states: GcStates) -> ContainerGc:
+def _garbage(deps: NodeDependencies, remover: ContainerRemover, removal: PodRemoval) -> ContainerGc:
     return ContainerGc(
-        runtime=ground.runtime.runtime,
+        runtime=deps.runtime.runtime,
         remover=remover,
-        logs=ground.logs,
-        states=states,
-        events=ground.recorder,
-        node=ground.reference,
-        clock=ground.clock,
+        logs=deps.logs,
+        states=removal,
+        events=deps.recorder,
+        node=deps.reference,
+        clock=deps.clock,
         policy=GcPolicy(),
     )
 
 
-def _image_garbage(ground: NodeDependencies) -> ImageGcManager | None:
-    parts = ground.runtime
+def _image_garbage(deps: NodeDependencies) -> ImageGcManager | None:
+    parts = deps.runtime
     if parts.images is None or parts.image_fs is None:
         return None
     return ImageGcManager(
         images=parts.images,
         image_fs=parts.image_fs,
         runtime=parts.runtime,
-        events=ground.recorder,
-        node=ground.reference,
-        clock=ground.clock,
+        events=deps.recorder,
+        node=deps.reference,
+        clock=deps.clock,
         policy=ImageGcPolicy(),
     )
 
 
-def _log_rotation(ground: NodeDependencies) -> dict[str, Runner]:
-    parts = ground.runtime
+def _log_rotation(deps: NodeDependencies) -> dict[str, Runner]:
+    parts = deps.runtime
     if parts.log_writer is None:
         return {}
     rotator = ContainerLogManager(
         runtime=parts.runtime,
         writer=parts.log_writer,
-        logs=ground.logs,
-        clock=ground.clock,
+        logs=deps.logs,
+        clock=deps.clock,
         policy=LogRotatePolicy(),
     )
     return {"log rotation": with_ready_event(rotator.run)}
@@ -167,40 +144,42 @@ def _log_rotation(ground: NodeDependencies) -> dict[str, Runner]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStorage:
-    """Everything on disk."""
+    """The volumes and files of pods on disk."""
 
     volumes: VolumeManager
-    setup: RunContainerOptions
-    last_words: TerminationMessageFiller
+    options: RunContainerOptions
+    termination_messages: TerminationMessageFiller
     awaited: AwaitedObjects
     runners: dict[str, Runner]
 
 
-def node_storage(ground: NodeDependencies, api: NodeObjects, inbox: SyncLoopInbox) -> NodeStorage:
-    """All of it."""
-    root, logs = str(ground.settings.root_dir), ground.logs
+def node_storage(deps: NodeDependencies, api: NodeObjects, inbox: SyncLoopInbox) -> NodeStorage:
+    """Compose the volume manager, container options and termination messages."""
+    root = str(deps.settings.root_dir)
     volumes = VolumeManager(
         root=root,
         objects=api.objects,
-        tokens=TokenManager(source=ground.client, clock=ground.clock),
+        tokens=TokenManager(source=deps.client, clock=deps.clock),
         node=api.own_node,
-        mounter=ground.mounter,
-        recorder=ground.recorder,
-        clock=ground.clock,
+        mounter=deps.mounter,
+        recorder=deps.recorder,
+        clock=deps.clock,
     )
     awaited = AwaitedObjects(objects=api.objects, arrived=inbox.objects_arrived)
-    setup = RunContainerOptions(
+    options = RunContainerOptions(
         volumes=volumes,
         objects=api.objects,
         awaited=awaited,
         services=api.services,
         node=api.own_node,
-        mounter=ground.mounter,
-        cluster_domain=ground.settings.cluster_domain,
+        mounter=deps.mounter,
+        cluster_domain=deps.settings.cluster_domain,
     )
-    last_words = TerminationMessageFiller(
+    messages = TerminationMessageFiller(
         messages=TerminationMessages(root),
-        log_path=lambda pod, container: logs.path(pod_names(pod), container.name, container.attempt),
+        log_path=deps.logs.container_path,
     )
     runners = {"volumes": with_ready_event(volumes.run), "awaited objects": with_ready_event(awaited.run)}
-    return NodeStorage(volumes=volumes, setup=setup, last_words=last_words, awaited=awaited, runners=runners)
+    return NodeStorage(
+        volumes=volumes, options=options, termination_messages=messages, awaited=awaited, runners=runners
+    )

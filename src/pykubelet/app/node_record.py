@@ -78,7 +78,7 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
 
 
 class CisFacts(Struct, frozen=True, kw_only=True):
-    """All of it. Without `door` nobody answered."""
+    """The facts that the rules judge; `door` is None if the node's API did not answer."""
 
     record: NodeRecord
     files: Mapping[CisFile, FileFacts]
@@ -92,24 +92,24 @@ class CisFacts(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListeningAddress:
-    """What a node has found out about itself by the time it starts; without a door it has no API of its own."""
+    """What a node has found out about itself by the time it starts; without a listener it has no API of its own."""
 
-    door: NodeListener | None
+    listener: NodeListener | None
     runtime: RuntimeParts
     has_server: bool
 
 
 def node_record(settings: NodeSettings, opened: ListeningAddress) -> NodeRecord:
     """What there is to know."""
-    door, runtime = opened.door, opened.runtime
+    listener, runtime = opened.listener, opened.runtime
     return NodeRecord(
         node_name=settings.node_name,
         runtime=runtime.name,
-        address=door.address if door is not None else "",
-        port=door.port if door is not None else 0,
+        address=listener.address if listener is not None else "",
+        port=listener.port if listener is not None else 0,
         kubeconfig=str(settings.kubeconfig.absolute()) if settings.kubeconfig else "",
         client_authority=str(settings.client_ca.absolute()) if settings.client_ca else "",
-        has_client_authority=door is not None and door.knows_clients,
+        has_client_authority=listener is not None and listener.knows_clients,
         asks_api_server=opened.has_server,
         key=str(settings.root_dir / "pki/kubelet.key"),
         rotate_certificates=settings.rotate_certificates,

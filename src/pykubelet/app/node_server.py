@@ -37,8 +37,6 @@ from pykubelet.kubelet.stats.machine_usage import MachineReader
 from pykubelet.kubelet.stats.metrics import MetricsCollector
 from pykubelet.kubelet.stats.provider import StatsProvider
 
-_RESYNC_SECONDS = 60.0
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeListener:
@@ -68,9 +66,9 @@ async def open_listener(
     settings: NodeSettings, *, server: KnownApiServer | None, clock: Clock
 ) -> AsyncIterator[NodeListener]:
     """The socket of the node's API, for as long as the context lasts; CannotStart if it is not to be had."""
-    door = await asyncio.to_thread(_open, settings, server or KnownApiServer("", None), clock)
-    with door.listener:
-        yield door
+    listener = await asyncio.to_thread(_open, settings, server or KnownApiServer("", None), clock)
+    with listener.listener:
+        yield listener
 
 
 def _open(settings: NodeSettings, server: KnownApiServer, clock: Clock) -> NodeListener:
@@ -91,58 +89,58 @@ def _open(settings: NodeSettings, server: KnownApiServer, clock: Clock) -> NodeL
         raise CannotStart(f"{place}: {error.strerror or error}") from error
 
 
-def own_renewal(door: NodeListener, settings: NodeSettings, *, clock: Clock) -> SelfSignedRenewal:
+def own_renewal(listener: NodeListener, settings: NodeSettings, *, clock: Clock) -> SelfSignedRenewal:
     """Makes the node's own certificate anew before it ends; connections from then on get it."""
-    names = (door.address, settings.node_name)
-    return SelfSignedRenewal(settings.root_dir / "pki", names, changed=door.tls.load_cert_chain, clock=clock)
+    names = (listener.address, settings.node_name)
+    return SelfSignedRenewal(settings.root_dir / "pki", names, changed=listener.tls.load_cert_chain, clock=clock)
 
 
 def serving_certificate(
-    door: NodeListener, settings: NodeSettings, *, client: Client, clock: Clock
+    listener: NodeListener, settings: NodeSettings, *, client: Client, clock: Clock
 ) -> CertificateManager:
     """Has the API server sign the certificate that the node's API shows; connections from then on get it."""
-    template = serving_template(settings.node_name, [door.address, settings.node_name])
+    template = serving_template(settings.node_name, [listener.address, settings.node_name])
     files = CertificateStore(settings.root_dir / "pki", template.file_name)
     return CertificateManager(
-        client=client, template=template, files=files, clock=clock, changed=door.tls.load_cert_chain
+        client=client, template=template, files=files, clock=clock, changed=listener.tls.load_cert_chain
     )
 
 
 @asynccontextmanager
 async def serving_node_api(
-    door: NodeListener,
+    listener: NodeListener,
     *,
-    ground: NodeDependencies,
-    known: NodePods,
-    watchdog: PodLifecycleEventGenerator,
-    loop: Kubelet,
+    deps: NodeDependencies,
+    pods: NodePods,
+    pleg: PodLifecycleEventGenerator,
+    kubelet: Kubelet,
     explainer: PodExplainer,
     collectors: Iterable[MetricsCollector] = (),
 ) -> AsyncIterator[None]:
     """The node's API answers, for as long as the context lasts."""
-    parts, clock, client, counts = ground.runtime, ground.clock, ground.client, ServerRequestMetrics()
-    judge = (
-        ApiServerAccessReviewer(api=client, node_name=ground.name, clock=clock)
+    parts, clock, client, counts = deps.runtime, deps.clock, deps.client, ServerRequestMetrics()
+    reviewer = (
+        ApiServerAccessReviewer(api=client, node_name=deps.name, clock=clock)
         if client is not None
         else CertificateOnlyAccess()
     )
-    machine = MachineReader(data_dir=ground.settings.root_dir, clock=clock)
+    machine = MachineReader(data_dir=deps.settings.root_dir, clock=clock)
     pages = KubeletPages(
-        pods=known.pods,
-        statuses=known.statuses,
+        pods=pods.pods,
+        statuses=pods.statuses,
         runtime=parts.runtime,
-        stats=StatsProvider(node_name=ground.name, machine=machine, runtime=parts.runtime, usages=parts.usages),
-        checks={"syncloop": lambda: loop.stuck_error(_RESYNC_SECONDS)},
+        stats=StatsProvider(node_name=deps.name, machine=machine, runtime=parts.runtime, usages=parts.usages),
+        checks={"syncloop": kubelet.stuck_error},
         explain=explainer.explain,
         collectors=[counts, *collectors],
-        probe_collectors=[known.probes.counts],
+        probe_collectors=[pods.probes.counts],
     )
-    looks = watchdog.cache
+    looks = pleg.cache
     front = KubeletHandlers(
-        gate=KubeletAuth(judge),
+        gate=KubeletAuth(reviewer),
         pages=pages,
-        logs=ContainerLogs(pods=known.pods, statuses=known.statuses, looks=looks, paths=ground.logs, clock=clock),
-        commands=PodCommands(pods=known.pods, looks=looks, streams=parts.streams, commands=parts.commands),
+        logs=ContainerLogs(pods=pods.pods, statuses=pods.statuses, looks=looks, paths=deps.logs, clock=clock),
+        commands=PodCommands(pods=pods.pods, looks=looks, streams=parts.streams, commands=parts.commands),
     )
-    async with KubeletServer(front, counts).serving(door.listener, door.tls):
+    async with KubeletServer(front, counts).serving(listener.listener, listener.tls):
         yield

@@ -108,7 +108,7 @@ class PageNodeState:
         return record.pod if record is not None and record.state < PodWorkerState.FINISHED else None
 
     def _standing(self, uid: PodUid, pod: Pod) -> PodProgress:
-        record, waiting = self._known.machine.records.get(uid), self._known.trail.waiting(uid)
+        record, waiting = self._known.machine.records.get(uid), self._node.dependencies.trail.waiting(uid)
         return PodProgress(
             source=pod.metadata.annotations.get(CONFIG_SOURCE, API_SOURCE),
             worker=record.state.name.lower() if record is not None else "",
@@ -123,7 +123,7 @@ class PageExplanations:
 
     def __init__(self, node: Node, shown: PageNodeState, api: Reader | None) -> None:
         self._explainer, self._shown, self._api = node.explainer(), shown, api
-        self._clock: Clock = node.ground.clock
+        self._clock: Clock = node.dependencies.clock
 
     async def explain(self, namespace: str, name: str) -> Document | None:
         if self._api is None or self._shown.pod(pod_key(namespace, name)) is not None:
@@ -150,11 +150,11 @@ class PageLogs:
     """Follows the logs of this node's containers; a `PodLogs`."""
 
     def __init__(self, node: Node) -> None:
-        known, ground = node.pods, node.ground
+        known, ground = node.pods, node.dependencies
         self._logs = ContainerLogs(
             pods=known.pods,
             statuses=known.statuses,
-            looks=node.watchdog.cache,
+            looks=node.pleg.cache,
             paths=ground.logs,
             clock=ground.clock,
         )
@@ -178,7 +178,7 @@ class PagePodUsages:
     """The usage that the runtime measures for this node's pods; a `UsageSource`."""
 
     def __init__(self, node: Node) -> None:
-        self._usages, self._cache = node.ground.runtime.usages, node.watchdog.cache
+        self._usages, self._cache = node.dependencies.runtime.usages, node.pleg.cache
 
     async def read(self) -> Mapping[str, UsageReading]:
         if self._usages is None:
@@ -240,12 +240,12 @@ async def open_page(
 
 
 def _page(node: Node, cluster: PageCluster, entrance: PageAddress) -> tuple[WebPage, dict[str, Runner]]:
-    clock, client, name = node.ground.clock, cluster.client, node.ground.name
+    clock, client, name = node.dependencies.clock, cluster.client, node.dependencies.name
     tables = ApiTables(client=client, clock=clock, node_name="" if cluster.is_own else name)
     shown, measured = PageNodeState(node), PodUsageHistory(PagePodUsages(node))
     about = {"version": __version__, "node": name, "server": cluster.url, "isCluster": cluster.is_own}
     feed = PageFeed(node=shown, tables=tables, problems=node.sources.problems.all, about=about, clock=clock)
-    node.pods.trail.on_news(feed.heard)
+    node.dependencies.trail.on_news(feed.heard)
     pods = PodPages(
         node=shown,
         tables=tables,

@@ -1,56 +1,39 @@
-"""Counts the pods of a node by what becomes of them, when metrics are read. A collector.
+"""Prometheus collectors for the node's pods: counts by state, rejections, preemptions and evictions.
 
-Upstream: HandlePodCleanups in pkg/kubelet/kubelet_pods.go, pkg/kubelet/metrics/metrics.go
-
-Counts the pods that a node refused, sent away, or ended for others. A collector of metrics.
-
-Upstream: Evictions, Preemptions and AdmissionRejectionsTotal in pkg/kubelet/metrics/metrics.go
+Upstream: pkg/kubelet/metrics/metrics.go, pkg/kubelet/kubelet_pods.go
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.pods import PodUid, is_static_pod
+from pykubelet.kubelet.eviction.eviction_manager import EvictionManager
+from pykubelet.kubelet.lifecycle.admission import PodAdmission
+from pykubelet.kubelet.pod.pod_manager import PodManager
+from pykubelet.kubelet.pod_workers.state import PodSyncStatus
 from pykubelet.kubelet.types import PodWorkerState
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
+_OUT_OF = "OutOf"
+_KNOWN_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
 _LIFECYCLES = ("sync", "terminating", "terminated")
 _WORKING = (("desired", "true"), ("desired", ""), ("orphan", "true"), ("orphan", ""), ("runtime_only", "unknown"))
 
 
-class CountedPods(Protocol):
-    """The pods this node should run."""
-
-    def pods_and_mirror_pods(self) -> tuple[tuple[Pod, ...], tuple[Pod, ...], tuple[str, ...]]:
-        """Pods, mirrors, and names of mirrors without a pod."""
-
-
-class CountedWorkers(Protocol):
-    """What is known of the worker of a pod."""
-
-    @property
-    def state(self) -> PodWorkerState:
-        """Where it is."""
-
-    @property
-    def pod(self) -> Pod | None:
-        """The pod, unless only the runtime knows it."""
-
-
 class PodCountCollector:
-    """The counts of one node."""
+    """Counts desired, active, mirror and working pods at each scrape."""
 
     def __init__(
-        self, *, pods: CountedPods, records: Mapping[PodUid, CountedWorkers], active_pods: Callable[[], Iterable[Pod]]
+        self, *, pods: PodManager, records: Mapping[PodUid, PodSyncStatus], active_pods: Callable[[], Iterable[Pod]]
     ) -> None:
         self._pods, self._records, self._active_pods = pods, records, active_pods
 
     def collect(self) -> "Iterator[Metric]":
-        """What Prometheus asks for."""
+        """Yield the metrics; Prometheus calls this for each scrape."""
         from prometheus_client.metrics_core import GaugeMetricFamily
 
         pods, mirrors, _ = self._pods.pods_and_mirror_pods()
@@ -80,7 +63,7 @@ class PodCountCollector:
     def _working(self, desired: set[PodUid]) -> Counter[tuple[str, str, str]]:
         counts: Counter[tuple[str, str, str]] = Counter()
         for uid, record in self._records.items():
-            # One that has finished is remembered for a while.
+            # A finished worker is remembered for a while.
             lifecycle = _LIFECYCLES[min(record.state, PodWorkerState.TERMINATED)]
             if record.pod is None:
                 counts[lifecycle, "runtime_only", "unknown"] += 1
@@ -93,51 +76,27 @@ def _static(pod: Pod) -> str:
     return "true" if is_static_pod(pod) else ""
 
 
-_OUT_OF = "OutOf"
-_KNOWN_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
-
-
-class AdmissionCounters(Protocol):
-    """The way in for pods."""
-
-    @property
-    def refusals(self) -> Mapping[str, int]:
-        """How many pods were refused, by reason."""
-
-    @property
-    def preemptions(self) -> int:
-        """How many had to go for others."""
-
-
-class EvictionCounters(Protocol):
-    """Ends pods when the machine is short of something."""
-
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """How many, by signal."""
-
-
 class RejectionCollector:
-    """The counts of one node."""
+    """Counts rejected, preempted and evicted pods."""
 
-    def __init__(self, *, entrance: AdmissionCounters, evictor: EvictionCounters) -> None:
-        self._entrance, self._evictor = entrance, evictor
+    def __init__(self, *, admission: PodAdmission, eviction: EvictionManager) -> None:
+        self._admission, self._eviction = admission, eviction
 
     def collect(self) -> "Iterator[Metric]":
-        """What Prometheus asks for."""
+        """Yield the metrics; Prometheus calls this for each scrape."""
         from prometheus_client.metrics_core import CounterMetricFamily
 
-        refusals: Counter[str] = Counter()
-        for reason, count in self._entrance.refusals.items():
-            refusals[_bounded(reason)] += count
-        # Upstream's names of these two do not end in _total; the library adds it to what it calls a counter.
+        rejections: Counter[str] = Counter()
+        for reason, count in self._admission.rejections.items():
+            rejections[_bounded(reason)] += count
+        # Upstream names these two without _total, which the library appends to every counter.
         for name, what, label, counts in (
-            ("kubelet_evictions", "Pods ended because of a shortage.", "eviction_signal", self._evictor.counts),
-            ("kubelet_preemptions", "Pods ended for others.", "preemption_signal", {"": self._entrance.preemptions}),
+            ("kubelet_evictions", "Pods ended because of a shortage.", "eviction_signal", self._eviction.counts),
+            ("kubelet_preemptions", "Pods ended for others.", "preemption_signal", {"": self._admission.preemptions}),
         ):
             yield _plain_counter(name, what, label, counts)
         rejected = CounterMetricFamily("kubelet_admission_rejections_total", "Pods refused.", labels=("reason",))
-        for reason, count in refusals.items():
+        for reason, count in rejections.items():
             rejected.add_metric((reason,), count)
         yield rejected
 
@@ -152,6 +111,6 @@ def _plain_counter(name: str, what: str, label: str, counts: Mapping[str, int]) 
 
 
 def _bounded(reason: str) -> str:
-    """Users choose the names of extended resources, so these are one to us."""
+    """The reason as a label: one value for all extended resources, whose names users choose."""
     is_extended = reason.startswith(_OUT_OF) and reason.removeprefix(_OUT_OF) not in _KNOWN_RESOURCES
     return "OutOfExtendedResources" if is_extended else reason

@@ -1,8 +1,8 @@
 """What a node counts of its pods: how many, in which state, and how long they took to start."""
 
 import itertools
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,7 +33,7 @@ from pykubelet.kubelet.pod_startup_latency_tracker import (
     start_duration,
 )
 from pykubelet.kubelet.pod_workers.state import PodSyncStatus
-from pykubelet.kubelet.pod_workers.worker import PodWorkerDurations
+from pykubelet.kubelet.pod_workers.sync import PodWorkerDurations
 from pykubelet.kubelet.types import PodWorkerState, SyncPodType, UpdatePodOptions
 from pykubelet.testing.build import pod, static_pod
 from pykubelet.testing.virtual_time import ManualClock
@@ -163,23 +163,11 @@ def test_start_is_counted_once_and_only_if_it_happened_here() -> None:
     assert "kubelet_pod_start_total_duration_seconds_count 2.0" in page(times), "what was forgotten is new again"
 
 
-class Refused(NamedTuple):
-    refusals: Mapping[str, int]
-    preemptions: int
-
-
-class Evicted(NamedTuple):
-    counts: Mapping[str, int]
-
-
-def test_pods_turned_away_are_counted() -> None:
+def test_rejections_preemptions_and_evictions_are_counted() -> None:
     """Evictions and preemptions by upstream's names; resources with names of users' choice are one."""
-    told = page(
-        RejectionCollector(
-            entrance=Refused({"OutOfcpu": 1, "OutOfexample.com/a": 2, "OutOfb": 1}, preemptions=3),
-            evictor=Evicted({"memory.available": 2}),
-        )
-    )
+    admission: Any = SimpleNamespace(rejections={"OutOfcpu": 1, "OutOfexample.com/a": 2, "OutOfb": 1}, preemptions=3)
+    eviction: Any = SimpleNamespace(counts={"memory.available": 2})
+    told = page(RejectionCollector(admission=admission, eviction=eviction))
     for line in (
         'kubelet_evictions{eviction_signal="memory.available"} 2.0',
         'kubelet_preemptions{preemption_signal=""} 3.0',

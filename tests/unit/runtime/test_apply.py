@@ -393,7 +393,7 @@ async def test_pod_containers_plan_and_do(tmp_path: Path) -> None:
             executor=rig.executor,
             killer=rig.killer,
             prune=rig.prune,
-            probe_results=lambda _: ProbeResults(liveness=unhealthy),
+            probe_results=ProbeResults(liveness=unhealthy),
         )
         denied = await containers.sync_pod(web, await rig.observed(web), ())
         assert denied[-1].message == "reg.example/app:1: pull access denied"

@@ -121,7 +121,7 @@ class EvictionPodLister(Protocol):
     def active_pods(self) -> tuple[Pod, ...]:
         """Those that have not come to their end."""
 
-    def is_finished(self, uid: PodUid) -> bool:
+    def should_be_finished(self, uid: PodUid) -> bool:
         """Whether nothing of a pod is left to be cleared up."""
 
 
@@ -241,7 +241,7 @@ class EvictionManager:
         """Wait a while for volumes and logs to go: they may be what was needed."""
         for _ in range(int(CLEANUP_SECONDS / _LOOK_SECONDS)):
             await asyncio.sleep(_LOOK_SECONDS)
-            if all(self._pods.is_finished(PodUid(pod.metadata.uid)) for pod in pods):
+            if all(self._pods.should_be_finished(PodUid(pod.metadata.uid)) for pod in pods):
                 return
         log.warning("evicted pods not cleared up in time", pods=[pod_label(pod) for pod in pods])
 

@@ -25,6 +25,8 @@ from dataclasses import dataclass, field
 from pykubelet.api.generated.core import Pod, Volume
 from pykubelet.api.pods import PodUid
 from pykubelet.kubelet.eviction.thresholds import IMAGE_FS_AVAILABLE, IMAGE_FS_INODES
+from pykubelet.kubelet.logs.log_directory import LogDirectory, pod_names
+from pykubelet.kubelet.volumemanager.volume_manager import VolumeManager
 from pykubelet.runtimes.protocol import ContainerResourceUsage, ContainerState, Runtime, RuntimePod, Usages
 
 
@@ -162,6 +164,27 @@ def _entries(folder: str) -> "list[os.DirEntry[str]]":
             return list(entries)
     except OSError:
         return []
+
+
+class PodDiskPaths:
+    """Finds the log files, volumes and own files of pods on the node's disk."""
+
+    def __init__(self, *, logs: LogDirectory, volumes: VolumeManager) -> None:
+        self._logs, self._volumes = logs, volumes
+
+    def paths(self, pod: Pod) -> PodPaths:
+        """The paths of one pod; of its volumes only emptyDirs and config maps that are mounted."""
+        spec, uid = pod.spec, PodUid(pod.metadata.uid)
+        logs, mounted = self._logs.of_pod(pod_names(pod)), self._volumes.volumes(uid)
+        directory = self._volumes.directory(uid)
+        names = [one.name for one in (*spec.containers, *spec.init_containers)]
+        names += [one.name for one in spec.ephemeral_containers]
+        counted = [one.name for one in spec.volumes if one.name in mounted and (one.empty_dir or one.config_map)]
+        return PodPaths(
+            logs={name: f"{logs}/{name}" for name in names},
+            volumes={name: mounted[name].path for name in counted},
+            own_files=(directory.hosts_file, directory.termination_files),
+        )
 
 
 class PodUsageReader:

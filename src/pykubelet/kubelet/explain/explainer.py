@@ -8,21 +8,24 @@ Explains a pod from the API server alone: it has no node, or its node does not t
 In: the pod, the events about it, its node. Out: a `Situation` whose trail are the events. Pure.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Protocol
 
 from msgspec.structs import replace
 
 from pykubelet.aio.clock import Clock
-from pykubelet.api.generated.core import Event, Node, Pod, PodStatus
+from pykubelet.api.generated.core import Event, Node, Pod
 from pykubelet.api.pods import PodUid, full_name, is_static_pod, pod_full_name
 from pykubelet.api.serializer import Document, to_document
 from pykubelet.api.times import parse_time
+from pykubelet.kubelet.config.sources import SourceProblemReporter
 from pykubelet.kubelet.explain.explanation import Blocked, BlockingStep, Explanation, PodSituation
 from pykubelet.kubelet.explain.terminating import blocked_by_finalizers
 from pykubelet.kubelet.explain.trail import EVENTS, PodTrails, TrailEntry, event_facts
 from pykubelet.kubelet.explain.waiting import waiting_for
+from pykubelet.kubelet.pod.pod_manager import PodManager
+from pykubelet.kubelet.status.status_manager import StatusManager
 from pykubelet.kubelet.types import PodWorkerState
 
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
@@ -86,20 +89,6 @@ def _entry(event: Event) -> TrailEntry:
     return TrailEntry(first, EVENTS, event.reason, facts, max(count, 1), last if last != first else None)
 
 
-class ExplainedPods(Protocol):
-    """The pods this node should run; a PodManager."""
-
-    def pod_by_name(self, namespace: str, name: str) -> Pod | None:
-        """The regular pod of this name."""
-
-
-class ExplainedStatuses(Protocol):
-    """What the node says about its pods; a StatusManager."""
-
-    def pod_status(self, uid: str) -> PodStatus | None:
-        """The newest status of a pod."""
-
-
 class ExplainedWorkers(Protocol):
     """What is known of the worker of a pod."""
 
@@ -112,18 +101,6 @@ class ExplainedWorkers(Protocol):
         """The pod, unless only the runtime knows it."""
 
 
-class ExplainedSourceProblem(Protocol):
-    """What is wrong with a manifest."""
-
-    @property
-    def where(self) -> str:
-        """Which."""
-
-    @property
-    def message(self) -> str:
-        """What."""
-
-
 class PodExplainer:
     """Answers why a pod is where it is."""
 
@@ -131,11 +108,11 @@ class PodExplainer:
         self,
         *,
         node_name: str,
-        pods: ExplainedPods,
+        pods: PodManager,
         records: Mapping[PodUid, ExplainedWorkers],
-        statuses: ExplainedStatuses,
+        statuses: StatusManager,
         trail: PodTrails,
-        problems: Callable[[], Iterable[ExplainedSourceProblem]],
+        problems: SourceProblemReporter,
         clock: Clock,
     ) -> None:
         self._node_name, self._pods, self._records, self._statuses = node_name, pods, records, statuses
@@ -150,7 +127,7 @@ class PodExplainer:
             pod = self._pods.pod_by_name(namespace, known) or self._ending(full_name(known, namespace))
             if pod is not None:
                 return to_document(self._explained(pod))
-        problems = "; ".join(f"{one.where}: {one.message}" for one in self._problems())
+        problems = "; ".join(f"{one.where}: {one.message}" for one in self._problems.all())
         if not problems:
             return None
         broken = Blocked(

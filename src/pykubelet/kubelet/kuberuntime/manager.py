@@ -10,7 +10,7 @@ pkg/kubelet/kuberuntime/kuberuntime_container.go, pkg/kubelet/container/runtime.
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 CRASH_LOOP_BACK_OFF = "CrashLoopBackOff"
 FIRST_SECONDS, LIMIT_SECONDS, FORGOTTEN_AFTER_SECONDS = 10.0, 300.0, 600.0
 
-ProbeResultsReader = Callable[[RuntimePod], ProbeResults]
-"""Returns the current probe results of a pod's containers."""
 Prune = Callable[[RuntimePod], Awaitable[None]]
 """Removes exited containers that have a newer container of the same name."""
 
@@ -64,7 +62,7 @@ class KubeRuntimeManager:
         executor: "PodActionsExecutor",
         killer: ContainerKiller,
         prune: Prune,
-        probe_results: ProbeResultsReader,
+        probe_results: ProbeResults,
     ) -> None:
         self._runtime, self._executor, self._killer = runtime, executor, killer
         self._prune, self._probe_results = prune, probe_results
@@ -72,7 +70,7 @@ class KubeRuntimeManager:
 
     async def sync_pod(self, pod: Pod, observed: RuntimePod, secrets: Sequence[Secret]) -> tuple[SyncResult, ...]:
         """Bring the pod as close to its spec as possible now; the result of each step."""
-        actions = compute_pod_actions(pod, observed, self._probe_results(observed))
+        actions = compute_pod_actions(pod, observed, self._probe_results)
         if actions.create_sandbox:
             self.start_metrics.sandbox_requested()
         results = await self._executor.execute(pod, observed, actions, keyring_of(secrets))
@@ -113,6 +111,10 @@ class PodActionsExecutor:
     ) -> None:
         self._sandboxes, self._starter, self._killer, self._remover = sandboxes, starter, killer, remover
         self._backoff, self._events, self._clock = backoff, events, clock
+
+    async def remove_orphans(self, _: Container[PodUid]) -> None:
+        """Drop expired back-offs; a housekeeping step."""
+        self._backoff.prune(self._clock.now())
 
     async def execute(
         self, pod: Pod, observed: RuntimePod, actions: PodActions, keyring: DockerKeyring = EMPTY_KEYRING

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from pykubelet.aio.log import get_logger
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.pods import PodUid
-from pykubelet.runtimes.protocol import RuntimePod
+from pykubelet.runtimes.protocol import RuntimeContainer, RuntimePod
 
 log = get_logger(__name__)
 
@@ -82,6 +82,10 @@ class LogDirectory:
     def path(self, pod: PodNames, container: str, attempt: int) -> str:
         """The path of a container's log."""
         return container_log_path(str(self._root), pod, container, attempt)
+
+    def container_path(self, pod: Pod, container: RuntimeContainer) -> str:
+        """The log file of a container that the runtime reports."""
+        return self.path(pod_names(pod), container.name, container.attempt)
 
     async def prepare(self, pod: PodNames, container: str) -> list[str]:
         """Create the directory for a container's logs; the files in it. OSError if that fails."""

@@ -16,7 +16,6 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
 
 from pykubelet.aio.backoff import Backoff, Random, Retries, system_random
 from pykubelet.aio.clock import Clock
@@ -27,7 +26,8 @@ from pykubelet.api.scheme import NODES
 from pykubelet.client.interface import Selection
 from pykubelet.client.recorder import NORMAL, EventRecorder
 from pykubelet.client.reflector import ListerWatcher, Reflector
-from pykubelet.kubelet.nodestatus.conditions import READY, NodePressures, NodeProblems, find_condition, readiness_errors
+from pykubelet.kubelet.nodestatus.conditions import READY, find_condition, readiness_errors
+from pykubelet.kubelet.nodestatus.health import NodeHealth
 from pykubelet.kubelet.nodestatus.machine import MachineInfoReader
 from pykubelet.kubelet.nodestatus.register import (
     NodeClient,
@@ -45,7 +45,7 @@ from pykubelet.kubelet.nodestatus.setters import (
     initial_node,
     updated_node,
 )
-from pykubelet.runtimes.protocol import Image, RuntimeFailure
+from pykubelet.runtimes.protocol import Image, Images, RuntimeFailure
 
 
 class OwnNode:
@@ -106,17 +106,6 @@ class OwnNode:
         await self._reflector.run(ready)
 
 
-class AdmissionNode:
-    """A node for admission, which must not depend on the API server; a NodeLookup."""
-
-    def __init__(self, own: OwnNode) -> None:
-        self._own = own
-
-    def node(self, name: str) -> Node:  # noqa: ARG002  there is only one
-        """The node, known or not."""
-        return self._own.anyway()
-
-
 log = get_logger(__name__)
 
 PERIOD = Backoff(first_seconds=10, limit_seconds=10, jitter=0.04)
@@ -126,42 +115,22 @@ TRY_SECONDS = 10.0
 """One try must not outlast the period, whatever the server does."""
 FAST_SECONDS = 0.1
 FAST_PHASE_SECONDS = 120.0
-FIRST_LOOK_SECONDS = 10.0
+FIRST_RELIST_SECONDS = 10.0
 """So long the first report waits for a look at the runtime: a node started anew is not broken for not having looked yet."""
-
-
-class ReportedNodeHealth(Protocol):
-    """Knows how the node is. All answers are given at once."""
-
-    def problems(self) -> NodeProblems:
-        """What keeps it from being ready."""
-
-    def pressures(self) -> NodePressures:
-        """What it is short of."""
-
-    def volumes_in_use(self) -> tuple[str, ...] | None:
-        """The volumes that must not be detached; None as long as nobody can tell."""
-
-
-class ImageList(Protocol):
-    """Knows the images of the machine."""
-
-    async def images(self) -> Sequence[Image]:
-        """All of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStatusSources:
     """Where a reporter gets what it reports. `known_node` is the newest that a watch has seen, if there is one.
 
-    `first_look`, if given, is set once the runtime has been looked at.
+    `first_relist`, if given, is set once the runtime has been looked at.
     """
 
     machine: MachineInfoReader
-    health: ReportedNodeHealth
-    images: ImageList | None = None
+    health: NodeHealth
+    images: Images | None = None
     known_node: Callable[[], Node | None] = lambda: None
-    first_look: asyncio.Event | None = None
+    first_relist: asyncio.Event | None = None
 
 
 class NodeStatusReporter:
@@ -172,12 +141,12 @@ class NodeStatusReporter:
         *,
         settings: NodeStatusSettings,
         client: NodeClient,
-        surroundings: NodeStatusSources,
+        inputs: NodeStatusSources,
         recorder: EventRecorder,
         clock: Clock,
         rand: Random = system_random,
     ) -> None:
-        self._settings, self._client, self._around = settings, client, surroundings
+        self._settings, self._client, self._inputs = settings, client, inputs
         self._recorder, self._clock, self._rand = recorder, clock, rand
         self._reference = node_reference(settings.name)
         self._node: Node | None = None
@@ -201,10 +170,10 @@ class NodeStatusReporter:
         fast_until = self._clock.monotonic() + FAST_PHASE_SECONDS
         await self.register()
         ready.set()
-        if self._around.first_look is not None:
+        if self._inputs.first_relist is not None:
             with suppress(TimeoutError):
-                async with asyncio.timeout(FIRST_LOOK_SECONDS):
-                    await self._around.first_look.wait()
+                async with asyncio.timeout(FIRST_RELIST_SECONDS):
+                    await self._inputs.first_relist.wait()
         while True:
             await self.report()
             await self._pause(fast_until)
@@ -237,7 +206,7 @@ class NodeStatusReporter:
         return False
 
     async def _try_to_report(self, *, is_first: bool) -> None:
-        known = newer_node(self._around.known_node(), self._node) if is_first else None
+        known = newer_node(self._inputs.known_node(), self._node) if is_first else None
         original = known if known is not None else await self._client.get(NODES, self._settings.name)
         node, events = updated_node(original, self._settings, await self._situation())
         has_changed = node_changed(original, node)
@@ -255,10 +224,10 @@ class NodeStatusReporter:
         self._tell_schedulable(original)
 
     async def _situation(self) -> NodeStatusInputs:
-        health = self._around.health
+        health = self._inputs.health
         return NodeStatusInputs(
             now=self._clock.now(),
-            machine=await asyncio.to_thread(self._around.machine.read),
+            machine=await asyncio.to_thread(self._inputs.machine.read),
             problems=health.problems(),
             pressures=health.pressures(),
             images=await self._images(),
@@ -266,10 +235,10 @@ class NodeStatusReporter:
         )
 
     async def _images(self) -> Sequence[Image]:
-        if self._around.images is None:
+        if self._inputs.images is None:
             return ()
         try:
-            return await self._around.images.images()
+            return await self._inputs.images.images()
         except RuntimeFailure as failure:
             log.warning("images not listed", cause=failure.message)
             return ()
@@ -291,7 +260,7 @@ class NodeStatusReporter:
 
     def _errors(self) -> tuple[str, ...]:
         capacity = self._node.status.capacity if self._node is not None else ()
-        return readiness_errors(self._around.health.problems(), capacity)
+        return readiness_errors(self._inputs.health.problems(), capacity)
 
     def _shows_ready(self) -> bool:
         shown = find_condition(self._node.status.conditions, READY) if self._node is not None else None

@@ -10,17 +10,17 @@ Upstream: fastStaticPodsRegistration in pkg/kubelet/kubelet.go.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from pykubelet.aio.log import get_logger
 from pykubelet.api.errors import AlreadyExists, ApiError, Conflict, NotFound
 from pykubelet.api.generated.core import Node, Pod
-from pykubelet.api.pods import CONFIG_MIRROR, MirrorUid, PodUid, parse_full_name, pod_full_name, pod_label
+from pykubelet.api.pods import CONFIG_MIRROR, MirrorUid, parse_full_name, pod_full_name, pod_label
 from pykubelet.api.scheme import PODS
 from pykubelet.client.interface import NOW, Reader, Writer, now_if_uid
 from pykubelet.client.recorder import WARNING, EventRecorder, reference_to
-from pykubelet.kubelet.pod.pod_manager import MirrorCalls, MirrorPlan, mirror_of, plan_mirror, pod_hash
+from pykubelet.kubelet.pod.pod_manager import MirrorCalls, MirrorPlan, PodManager, mirror_of, plan_mirror, pod_hash
 
 log = get_logger(__name__)
 
@@ -111,9 +111,20 @@ class MirrorReconciler:
     """Keeps mirrors in step with static pods. Nothing here raises: what fails is tried again at the next sync."""
 
     def __init__(
-        self, *, mirrors: MirrorCalls, node_name: str, nodes: NodeLookup, recorder: EventRecorder | None = None
+        self,
+        *,
+        mirrors: MirrorCalls,
+        pods: PodManager,
+        node_name: str,
+        nodes: NodeLookup,
+        recorder: EventRecorder | None = None,
     ) -> None:
-        self._mirrors, self._node_name, self._nodes, self._recorder = mirrors, node_name, nodes, recorder
+        self._mirrors, self._pods, self._node_name, self._nodes = mirrors, pods, node_name, nodes
+        self._recorder = recorder
+
+    async def reconcile(self, pod: Pod) -> None:
+        """Make the API show a static pod as it is now; other pods have no mirror pod."""
+        await self.reconcile_mirror_pod(pod, self._pods.mirror_pod_by_pod(pod))
 
     async def reconcile_mirror_pod(self, pod: Pod, mirror: Pod | None) -> None:
         """Make the API show `pod`, if it is static, when `mirror` is what the API shows by now."""
@@ -172,21 +183,11 @@ def _is_final(error: ApiError) -> bool:
     return isinstance(error, MirrorNameTaken) or not (error.retry or isinstance(error, AlreadyExists))
 
 
-class RegisteredStaticPods(Protocol):
-    """The static pods of this node and their mirrors; a PodManager is one."""
-
-    def static_to_mirror(self) -> Mapping[PodUid, Pod | None]:
-        """The mirror of each static pod, or None where there is none yet."""
-
-    def pod_by_uid(self, uid: PodUid) -> Pod | None:
-        """The regular pod with this UID."""
-
-
 class StaticPodRegistration:
     """Does it once."""
 
-    def __init__(self, *, pods: RegisteredStaticPods, keeper: MirrorReconciler, node_known: asyncio.Event) -> None:
-        self._pods, self._keeper, self._node_known = pods, keeper, node_known
+    def __init__(self, *, pods: PodManager, mirrors: MirrorReconciler, node_known: asyncio.Event) -> None:
+        self._pods, self._mirrors, self._node_known = pods, mirrors, node_known
 
     async def run(self, ready: asyncio.Event) -> None:
         """Wait for the node, then see to each static pod's mirror."""
@@ -194,4 +195,4 @@ class StaticPodRegistration:
         await self._node_known.wait()
         for uid, mirror in self._pods.static_to_mirror().items():
             if pod := self._pods.pod_by_uid(uid):
-                await self._keeper.reconcile_mirror_pod(pod, mirror)
+                await self._mirrors.reconcile_mirror_pod(pod, mirror)

@@ -1,17 +1,10 @@
-"""One task per pod UID: carries out what the machine decides.
+"""Pod workers: one task per pod UID runs the pod's syncs, so that no pod waits for another.
 
-In: work for pods, from the loop; the newest wins. Out: syncs, each in the task of its pod, so that no pod waits for
-another. Upstream: podWorkers in pkg/kubelet/pod_workers.go.
+The sync loop queues work; newer work replaces what still waits. `state.py` decides what follows, the pod's task runs it
+through the `SyncRunner`. Every sync uses a pod status read after the previous sync ended. A sync is interrupted when its
+pod has to terminate, or to terminate sooner. Cancelling the workers leaves the pods running.
 
-Kills a pod because the node needs it to: eviction, shutdown, preemption. Waits until it is done.
-
-In: a pod, how long it gets, what its status is to say. Out: nothing of it runs, or KillTimedOut; the worker goes on trying
-then. Upstream: killPodNow in pkg/kubelet/pod_workers.go.
-
-What the rest of the node may ask about the workers: the sole authority on what may run.
-
-Pure. A pod that no worker knows is judged by whether all desired pods were named once: before that it may still come,
-afterwards nothing of it may be left. Upstream: the query methods of PodWorkers in pkg/kubelet/pod_workers.go.
+Upstream: pkg/kubelet/pod_workers.go
 """
 
 import asyncio
@@ -19,25 +12,51 @@ from collections.abc import Container, Mapping
 from typing import Protocol
 
 from pykubelet.aio.clock import Clock
+from pykubelet.aio.log import get_logger
 from pykubelet.aio.tasks import start_supervised
-from pykubelet.api.generated.core import Pod
+from pykubelet.api.generated.core import Pod, PodStatus
 from pykubelet.api.pods import PodUid
 from pykubelet.client.recorder import WARNING, EventRecorder, reference_to
-from pykubelet.kubelet.pleg.pod_cache import BEGINNING, Moment
+from pykubelet.kubelet.config.sources import SourcesReady
+from pykubelet.kubelet.pleg.pleg import PodLifecycleEventGenerator
+from pykubelet.kubelet.pleg.pod_cache import BEGINNING
+from pykubelet.kubelet.pod.pod_manager import PodManager
 from pykubelet.kubelet.pod_workers.state import PodStateMachine, SyncJob, WorkerDecision, uid_of
-from pykubelet.kubelet.pod_workers.worker import PodWorker, SyncJobRunner
-from pykubelet.kubelet.types import KillPodOptions, PodWorkerState, SyncPodType, Trail, UpdatePodOptions, WaitStation
+from pykubelet.kubelet.pod_workers.sync import SyncFailed, SyncRunner
+from pykubelet.kubelet.status.status_manager import StatusManager
+from pykubelet.kubelet.types import (
+    KillPodOptions,
+    PodWorkerState,
+    SyncPodType,
+    Trail,
+    UpdatePodOptions,
+    WaitStation,
+    is_active,
+)
 from pykubelet.runtimes.protocol import RuntimeFailure, RuntimePod
+
+log = get_logger(__name__)
+
+STATION = "workers"
+EXCEEDED_GRACE_PERIOD = "ExceededGracePeriod"
+# A sync that asks to run again at once must not keep the other pods from working.
+_SOONEST_SECONDS = 0.1
+# Even the shortest kill leaves the runtime this long to carry it out.
+_SHORTEST_KILL_TIMEOUT_SECONDS = 10
 
 
 class PodWorkerQueries:
-    """Answers from the machine's records; nothing here waits or changes anything."""
+    """What the rest of the node asks about the workers: the sole authority on which containers may run.
+
+    Until all desired pods were listed once (`has_synced`), a pod without a worker may still arrive; afterwards nothing
+    of it needs to be kept.
+    """
 
     def __init__(self, machine: PodStateMachine) -> None:
         self._machine = machine
 
     def state(self, uid: PodUid) -> PodWorkerState | None:
-        """Where the worker of a pod is; None if there is none."""
+        """The state of a pod's worker; None if it has none."""
         record = self._machine.records.get(uid)
         return record.state if record is not None else None
 
@@ -52,22 +71,22 @@ class PodWorkerQueries:
         return not record.is_terminated if record is not None else not self._machine.has_synced
 
     def is_termination_requested(self, uid: PodUid) -> bool:
-        """Whether the pod was asked to end; it may still be starting."""
+        """Whether termination was requested; the pod may still be starting."""
         record = self._machine.records.get(uid)
         return record is not None and record.is_terminating
 
     def should_containers_be_terminating(self, uid: PodUid) -> bool:
-        """Whether nothing of this pod may be set up any more: its worker has seen that it is to end."""
+        """Whether nothing of this pod may be set up any more: its worker has seen the termination request."""
         record = self._machine.records.get(uid)
         return record.acknowledged if record is not None else self._machine.has_synced
 
-    def should_runtime_be_removed(self, uid: PodUid) -> bool:
-        """Whether what running containers need, such as mounted volumes, may be taken away."""
+    def should_pod_runtime_be_removed(self, uid: PodUid) -> bool:
+        """Whether what running containers need, such as mounted volumes, may be removed."""
         record = self._machine.records.get(uid)
         return record.is_terminated if record is not None else self._machine.has_synced
 
-    def should_content_be_removed(self, uid: PodUid) -> bool:
-        """Whether everything of the pod may be deleted: it was evicted, or is deleted and has ended."""
+    def should_pod_content_be_removed(self, uid: PodUid) -> bool:
+        """Whether everything of the pod may be deleted: it was evicted, or is deleted and has terminated."""
         record = self._machine.records.get(uid)
         if record is None:
             return self._machine.has_synced
@@ -79,34 +98,52 @@ class PodWorkerQueries:
         return record.finished if record is not None else self._machine.has_synced
 
     def is_static_pod_terminating(self, full_name: str) -> bool:
-        """Whether the static pod started under this name is being stopped; its mirror must outlive that."""
+        """Whether the static pod started under this full name is terminating; its mirror pod has to outlive that."""
         holder = self._machine.turns.holder(full_name)
         record = self._machine.records.get(holder) if holder is not None else None
         return record is not None and record.is_terminating and not record.is_terminated
 
 
-STATION = "workers"
+class PodRemoval:
+    """Decides what of a pod may be removed: its object from the API, its containers and logs from the node.
+
+    A pod whose worker has finished has released containers, volumes and cgroup. Of a pod without a worker, such as a
+    rejected one, nothing is left if the runtime has nothing of it.
+    """
+
+    def __init__(self, *, queries: PodWorkerQueries, pleg: PodLifecycleEventGenerator, sources: SourcesReady) -> None:
+        self._queries, self._pleg, self._sources = queries, pleg, sources
+
+    def all_sources_ready(self) -> bool:
+        """Whether every source has delivered its pods, so that an unknown pod is not desired."""
+        return self._sources.all_ready()
+
+    def should_pod_content_be_removed(self, uid: PodUid) -> bool:
+        """Whether everything of the pod may be deleted: it was evicted, or is deleted and has terminated."""
+        return self._queries.should_pod_content_be_removed(uid)
+
+    def should_pod_runtime_be_removed(self, uid: PodUid) -> bool:
+        """Whether what running containers need may be removed."""
+        return self._queries.should_pod_runtime_be_removed(uid)
+
+    def could_have_running_containers(self, uid: PodUid, /) -> bool:
+        """Whether a container of this pod may be running."""
+        if self._queries.state(uid) is None and self._pleg.has_no_containers_of(uid):
+            return False
+        return self._queries.could_have_running_containers(uid)
+
+    def pod_resources_are_reclaimed(self, pod: Pod, _: PodStatus, /) -> bool:
+        """Whether nothing of the pod is left on this node."""
+        uid = PodUid(pod.metadata.uid)
+        return not self.could_have_running_containers(uid) and self._queries.should_be_finished(uid)
 
 
-class ObservedPods(Protocol):
-    """What was last seen of each pod in the runtime; answers from memory."""
-
-    def is_newer(self, uid: PodUid, moment: Moment) -> bool:
-        """Whether something of a pod was seen after a moment."""
-
-    def get(self, uid: PodUid) -> RuntimePod:
-        """What there is of a pod; RuntimeFailure if the last look failed."""
-
-
-class DesiredPods(Protocol):
-    """The pods this node should run, as their sources last showed them."""
-
-    def pod_by_uid(self, uid: PodUid) -> Pod | None:
-        """The regular pod with this UID."""
+class KillTimedOut(Exception):
+    """The pod was not stopped in time; its worker keeps trying."""
 
 
 class WorkerListener(Protocol):
-    """Hears of ends. Called in the middle of a transition: it must neither wait nor call back."""
+    """Receives the ends of pods. Called in the middle of a transition: it must neither wait nor call back."""
 
     def pod_stopped(self, uid: PodUid) -> None:
         """No container of this pod can run any more."""
@@ -115,26 +152,44 @@ class WorkerListener(Protocol):
         """The worker of this pod has nothing left to do."""
 
 
-class PodWorkers:
-    """The workers of all pods; owned by one loop. `queries` answers what others ask about them."""
+class _Worker:
+    """The task of one pod: its wake-up signal, the sync in progress, and when the last sync ended."""
+
+    __slots__ = ("last_sync", "sync", "woken")
+
+    def __init__(self) -> None:
+        self.woken = asyncio.Event()
+        self.sync: asyncio.Timeout | None = None
+        # Before the first sync every cached pod status is new enough.
+        self.last_sync = BEGINNING
+
+    def interrupt(self) -> None:
+        """Abort the sync in progress, if any, in favour of more urgent work."""
+        sync, self.sync = self.sync, None
+        if sync is not None:
+            sync.reschedule(asyncio.get_running_loop().time())
+
+
+class PodWorkers(PodWorkerQueries):
+    """The workers of all pods, and the queries about them; only tasks of the node's event loop call it."""
 
     def __init__(
         self,
         *,
-        runner: SyncJobRunner,
-        seen: ObservedPods,
-        desired: DesiredPods,
+        runner: SyncRunner,
+        pods: PodManager,
+        statuses: StatusManager,
         listener: WorkerListener,
+        recorder: EventRecorder,
         clock: Clock,
         trail: Trail,
         machine: PodStateMachine | None = None,
     ) -> None:
-        """A `machine` that is given can be asked about the workers before there are any."""
-        self._runner, self._seen, self._desired = runner, seen, desired
-        self._listener, self._clock, self._trail = listener, clock, trail
-        self._machine = machine or PodStateMachine()
-        self.queries = PodWorkerQueries(self._machine)
-        self._workers: dict[PodUid, PodWorker] = {}
+        """Pass a `machine` to answer queries about workers before there are any."""
+        super().__init__(machine or PodStateMachine())
+        self._runner, self._cache, self._pods, self._statuses = runner, runner.cache, pods, statuses
+        self._listener, self._recorder, self._clock, self._trail = listener, recorder, clock, trail
+        self._workers: dict[PodUid, _Worker] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._until_stopped: dict[PodUid, asyncio.Event] = {}
 
@@ -143,7 +198,7 @@ class PodWorkers:
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             try:
-                # Whatever was under way when this was cancelled before is taken up again.
+                # Resumes what an earlier, cancelled run left undone.
                 for uid in tuple(self._machine.records):
                     self._carry_out(self._machine.replay(uid))
                 ready.set()
@@ -153,69 +208,50 @@ class PodWorkers:
                 self._workers.clear()
 
     def update(self, work: UpdatePodOptions) -> None:
-        """Have a worker see to a pod; what waits for it already is replaced."""
+        """Queue work for the pod's worker; it replaces what already waits."""
         uid = uid_of(work)
-        before = self.queries.state(uid)
-        seen = self._last_seen(uid) if before is None else None
-        self._carry_out(self._machine.update(work, self._clock.monotonic(), seen))
+        before = self.state(uid)
+        observed = self._cached(uid) if before is None else None
+        self._carry_out(self._machine.update(work, self._clock.monotonic(), observed))
         self._note(uid, before, f"{work.type.name.lower()} requested")
 
     def sync_known_pods(self, desired: Container[PodUid]) -> Mapping[PodUid, PodWorkerState]:
-        """Have pods that are not desired end, forget those that did; where the remaining workers are."""
+        """Terminate pods that are not desired and forget finished ones; return the states of the remaining workers."""
         for decision in self._machine.sync_known(desired, self._clock.monotonic()):
             self._carry_out(decision)
         return {uid: record.state for uid, record in self._machine.records.items()}
 
     def settle(self, uid: PodUid) -> bool:
-        """The same for one pod; whether a worker still knows it."""
-        is_desired = self._desired.pod_by_uid(uid) is not None
+        """Do the same for one pod; return whether it still has a worker."""
+        is_desired = self._pods.pod_by_uid(uid) is not None
         self._carry_out(self._machine.settle(uid, self._clock.monotonic(), is_desired=is_desired))
         return uid in self._machine.records
 
     async def until_stopped(self, uid: PodUid) -> None:
-        """Return when no container of this pod can run any more; at once if no worker knows the pod."""
+        """Return when no container of this pod can run any more; at once if the pod has no worker."""
         record = self._machine.records.get(uid)
         if record is not None and not record.is_terminated:
             await self._until_stopped.setdefault(uid, asyncio.Event()).wait()
 
-    def begin(self, uid: PodUid) -> SyncJob | None:
-        """The next sync of a pod; for its worker."""
-        job = self._machine.begin(uid, self._clock.monotonic())
-        record = self._machine.records.get(uid)
-        if job is None and record is not None and record.pending is not None:
-            holder = self._machine.turns.holder(record.full_name)
-            self._trail.waits(uid, WaitStation.TURNS, f"static pod {holder} of the same name ends")
-        elif job is not None:
-            self._trail.waits(uid, WaitStation.TURNS, "")
-            self._trail.waits(uid, WaitStation.RETRY, "")
-        return job
+    async def kill_now(self, pod: Pod, kill: KillPodOptions) -> None:
+        """Kill a pod and wait until none of its containers can run any more; KillTimedOut if that takes too long."""
+        self.update(UpdatePodOptions(SyncPodType.KILL, pod, kill=kill))
+        try:
+            async with asyncio.timeout(kill_timeout_seconds(pod, kill)):
+                await self.until_stopped(PodUid(pod.metadata.uid))
+        except TimeoutError:
+            message = "Container runtime did not kill the pod within specified grace period."
+            self._recorder.event(reference_to(pod), WARNING, EXCEEDED_GRACE_PERIOD, message)
+            raise KillTimedOut("timeout waiting to kill pod") from None
 
-    def complete(self, job: SyncJob, *, is_terminal: bool) -> None:
-        """A sync went well; for the worker."""
-        before = self.queries.state(job.uid)
-        self._carry_out(self._machine.complete(job, self._clock.monotonic(), is_terminal=is_terminal))
-        self._note(job.uid, before, "pod came to its end" if is_terminal else "done")
+    def active_pods(self) -> tuple[Pod, ...]:
+        """The desired pods that have not terminated, according to the API, this node or their worker."""
+        return tuple(pod for pod in self._pods.pods() if self._is_active(pod))
 
-    def fail(self, job: SyncJob, why: str, again_in_seconds: float) -> None:
-        """A sync failed and will be tried again; for the worker."""
-        self._trail.note(job.uid, STATION, "sync failed", state=job.state.name.lower(), why=why)
-        self._trail.waits(job.uid, WaitStation.RETRY, f"another try: {why}", again_in_seconds)
-
-    def ask_again(self, uid: PodUid) -> None:
-        """Have a pod synced once more, as its source shows it now; for its worker.
-
-        One that is not desired any more goes on with what it had.
-        """
-        pod = self._desired.pod_by_uid(uid)
-        if pod is not None:
-            self.update(UpdatePodOptions(SyncPodType.SYNC, pod))
-        else:
-            self._carry_out(self._machine.replay(uid))
-
-    def is_over(self, uid: PodUid) -> bool:
-        """Whether the worker of this pod is no longer needed."""
-        record = self._machine.records.get(uid)
-        return record is None or record.finished
+    def _is_active(self, pod: Pod) -> bool:
+        uid = PodUid(pod.metadata.uid)
+        own = self._statuses.pod_status(uid)
+        return is_active(pod, self.state(uid), own.phase if own is not None else "")
 
     def _carry_out(self, decision: WorkerDecision) -> None:
         for uid in decision.wake:
@@ -231,55 +267,106 @@ class PodWorkers:
 
     def _wake(self, uid: PodUid) -> None:
         if worker := self._workers.get(uid):
-            worker.wake()
-        elif self._tasks is not None and not self.is_over(uid):
-            self._workers[uid] = worker = PodWorker(uid, jobs=self, runner=self._runner)
-            start_supervised(self._tasks, f"pod worker {uid}", lambda: self._work(uid, worker))
+            worker.woken.set()
+        elif self._tasks is not None and not self._is_over(uid):
+            self._workers[uid] = worker = _Worker()
+            start_supervised(self._tasks, f"pod worker {uid}", lambda: self._worker_loop(uid, worker))
 
-    async def _work(self, uid: PodUid, worker: PodWorker) -> None:
-        await worker.run()
+    async def _worker_loop(self, uid: PodUid, worker: _Worker) -> None:
+        """Run the pod's syncs until its worker has nothing left to do."""
+        loop, delays = asyncio.get_running_loop(), self._runner.delays
+        due_at = loop.time() + delays.failed.delay_seconds(1)
+        while not self._is_over(uid):
+            worker.woken.clear()
+            job = self._begin(uid)
+            if job is not None:
+                due_at = loop.time() + await self._sync(job, worker)
+                continue
+            try:
+                async with asyncio.timeout_at(due_at):
+                    await worker.woken.wait()
+            except TimeoutError:
+                due_at = loop.time() + delays.resync.delay_seconds(1)
+                self._resync(uid)
         self._workers.pop(uid, None)
 
-    def _last_seen(self, uid: PodUid) -> RuntimePod | None:
+    def _begin(self, uid: PodUid) -> SyncJob | None:
+        """Take the pod's next sync, if there is one and its full name is free."""
+        job = self._machine.begin(uid, self._clock.monotonic())
+        record = self._machine.records.get(uid)
+        if job is None and record is not None and record.pending is not None:
+            holder = self._machine.turns.holder(record.full_name)
+            self._trail.waits(uid, WaitStation.TURNS, f"static pod {holder} of the same name ends")
+        elif job is not None:
+            self._trail.waits(uid, WaitStation.TURNS, "")
+            self._trail.waits(uid, WaitStation.RETRY, "")
+        return job
+
+    async def _sync(self, job: SyncJob, worker: _Worker) -> float:
+        """Run one sync; return after how many seconds to run the next if nothing happens before."""
+        delays = self._runner.delays
+        worker.sync = sync = asyncio.timeout(None)
         try:
-            return self._seen.get(uid) if self._seen.is_newer(uid, BEGINNING) else None
+            async with sync:
+                result = await self._runner.run(job, worker.last_sync)
+        except Exception as error:  # noqa: BLE001  a failure affects only this pod
+            # An interrupted sync has newer work waiting.
+            return delays.failed.delay_seconds(1) if sync.expired() else self._failed(job, error)
+        finally:
+            worker.sync = None
+            worker.last_sync = self._cache.moment()
+        before = self.state(job.uid)
+        self._carry_out(self._machine.complete(job, self._clock.monotonic(), is_terminal=result.is_terminal))
+        self._note(job.uid, before, "pod came to its end" if result.is_terminal else "done")
+        resync = delays.resync.delay_seconds(1)
+        return (
+            resync if result.again_in_seconds is None else max(min(resync, result.again_in_seconds), _SOONEST_SECONDS)
+        )
+
+    def _failed(self, job: SyncJob, error: Exception) -> float:
+        delay = self._retry_seconds(error)
+        if isinstance(error, SyncFailed):
+            log.warning("pod sync failed", uid=job.uid, state=job.state.name, cause=str(error))
+        else:
+            log.error("pod sync failed", error=error, uid=job.uid, state=job.state.name)
+        why = str(error) or type(error).__name__
+        self._trail.note(job.uid, STATION, "sync failed", state=job.state.name.lower(), why=why)
+        self._trail.waits(job.uid, WaitStation.RETRY, f"another try: {why}", delay)
+        return delay
+
+    def _retry_seconds(self, error: Exception) -> float:
+        delays = self._runner.delays
+        if not isinstance(error, SyncFailed):
+            return delays.failed.delay_seconds(1)
+        if error.retry_in_seconds is not None:
+            return max(error.retry_in_seconds, _SOONEST_SECONDS)
+        return (delays.transient if error.is_transient else delays.failed).delay_seconds(1)
+
+    def _resync(self, uid: PodUid) -> None:
+        """Queue another sync of the pod as its source shows it now; an undesired pod repeats its last work."""
+        pod = self._pods.pod_by_uid(uid)
+        if pod is not None:
+            self.update(UpdatePodOptions(SyncPodType.SYNC, pod))
+        else:
+            self._carry_out(self._machine.replay(uid))
+
+    def _is_over(self, uid: PodUid) -> bool:
+        record = self._machine.records.get(uid)
+        return record is None or record.finished
+
+    def _cached(self, uid: PodUid) -> RuntimePod | None:
+        try:
+            return self._cache.get(uid) if self._cache.is_newer(uid, BEGINNING) else None
         except RuntimeFailure:
             return None
 
     def _note(self, uid: PodUid, before: PodWorkerState | None, why: str) -> None:
-        after = self.queries.state(uid)
+        after = self.state(uid)
         if after != before:
             self._trail.note(uid, STATION, after.name.lower() if after is not None else "forgotten", why=why)
 
 
-EXCEEDED_GRACE_PERIOD = "ExceededGracePeriod"
-# The runtime gets as long at least, to carry out even the shortest kill.
-_SHORTEST_TIMEOUT_SECONDS = 10
-
-
-class KillTimedOut(Exception):
-    """The pod was not stopped in time."""
-
-
-class PodKiller:
-    """Kills pods through their workers."""
-
-    def __init__(self, *, workers: PodWorkers, recorder: EventRecorder) -> None:
-        self._workers, self._recorder = workers, recorder
-
-    async def kill_now(self, pod: Pod, kill: KillPodOptions) -> None:
-        """Kill a pod and wait until none of its containers can run any more; KillTimedOut if that takes too long."""
-        self._workers.update(UpdatePodOptions(SyncPodType.KILL, pod, kill=kill))
-        try:
-            async with asyncio.timeout(kill_timeout_seconds(pod, kill)):
-                await self._workers.until_stopped(PodUid(pod.metadata.uid))
-        except TimeoutError:
-            message = "Container runtime did not kill the pod within specified grace period."
-            self._recorder.event(reference_to(pod), WARNING, EXCEEDED_GRACE_PERIOD, message)
-            raise KillTimedOut("timeout waiting to kill pod") from None
-
-
 def kill_timeout_seconds(pod: Pod, kill: KillPodOptions) -> int:
-    """One and a half times the grace, ten seconds at least."""
+    """One and a half times the grace period, at least ten seconds."""
     grace = kill.grace_seconds if kill.grace_seconds is not None else pod.spec.termination_grace_period_seconds or 0
-    return max(grace + grace // 2, _SHORTEST_TIMEOUT_SECONDS)
+    return max(grace + grace // 2, _SHORTEST_KILL_TIMEOUT_SECONDS)

@@ -121,10 +121,10 @@ def effective_grace(recorded: int, pod: Pod | None, kill: KillPodOptions | None)
     return max(grace, SHORTEST_GRACE_SECONDS)
 
 
-def is_quiet(seen: RuntimePod) -> bool:
-    """Whether the runtime runs nothing of a pod: no container, no ready sandbox."""
-    return not any(container.state is ContainerState.RUNNING for container in seen.containers) and not any(
-        sandbox.is_ready for sandbox in seen.sandboxes
+def is_running(pod: RuntimePod) -> bool:
+    """Whether the runtime runs anything of a pod: a container, or its sandbox."""
+    return any(sandbox.is_ready for sandbox in pod.sandboxes) or any(
+        container.state is ContainerState.RUNNING for container in pod.containers
     )
 
 
@@ -308,7 +308,7 @@ class PodStateMachine:
         record = PodSyncStatus(full_name=pod_full_name(pod))
         if is_static_pod(pod):
             self.turns.wait(record.full_name, uid)
-        if is_terminal(pod.status.phase) and seen is not None and is_quiet(seen):
+        if is_terminal(pod.status.phase) and seen is not None and not is_running(seen):
             # It ended before this agent started: only what comes after the end is left to do.
             return replace(record, terminating_at=now, terminated_at=now, acknowledged=True)
         return record

@@ -45,7 +45,7 @@ from pykubelet.api.pods import is_terminal as is_terminal_phase
 from pykubelet.api.serializer import to_document
 from pykubelet.api.times import parse_time
 from pykubelet.client.recorder import NORMAL, EventRecorder, reference_to
-from pykubelet.kubelet.kuberuntime.pod_actions import pod_sandbox_changed
+from pykubelet.kubelet.kuberuntime.pod_actions import SyncResult, pod_sandbox_changed
 from pykubelet.kubelet.status import conditions as make
 from pykubelet.kubelet.status.conditions import Conditions, find_condition, replace_or_append
 from pykubelet.kubelet.status.container_statuses import (
@@ -356,6 +356,10 @@ class StatusReporter:
         )
         return generate_status(pod, known, self._probed)
 
+    def shown_status(self, pod: Pod) -> PodStatus:
+        """What the API shows of a pod, for a static pod its mirror pod."""
+        return self._manager.shown_status(pod)
+
     def set_pod_status(self, pod: Pod, status: PodStatus) -> None:
         """The pod's status is this now."""
         self._manager.set_pod_status(pod, status)
@@ -363,6 +367,10 @@ class StatusReporter:
     def pod_status(self, uid: PodUid) -> PodStatus | None:
         """The status as it was kept."""
         return self._manager.pod_status(uid)
+
+    def note_start_results(self, uid: PodUid, results: Sequence[SyncResult]) -> None:
+        """Remember why containers did not start, for their statuses."""
+        self._reasons.update(uid, results)
 
     def terminate_pod(self, pod: Pod) -> None:
         """Nothing of the pod is left on this node: its status is final."""

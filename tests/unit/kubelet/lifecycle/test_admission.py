@@ -67,7 +67,7 @@ async def test_critical_pod_starts_anyway_when_its_victim_does_not_stop_in_time(
         lab.send(PodOperation.ADD, CRITICAL)
         await asyncio.sleep(45.1)
         assert synced(lab) == ["large", "critical"]
-        assert lab.pool.queries.state(PodUid("large")) is PodWorkerState.TERMINATING
+        assert lab.pool.state(PodUid("large")) is PodWorkerState.TERMINATING
 
 
 async def test_waiting_pod_is_forgotten_when_it_is_removed(lab: LoopLab) -> None:

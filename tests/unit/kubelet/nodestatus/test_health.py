@@ -1,9 +1,11 @@
 """What a node says of its own state."""
 
+from typing import Any
+
 import pytest
 
 from pykubelet.kubelet.nodestatus.conditions import NodePressures, NodeProblems
-from pykubelet.kubelet.nodestatus.health import AdmissionConditions, NodeHealth
+from pykubelet.kubelet.nodestatus.health import NodeHealth
 
 
 class Around:
@@ -36,7 +38,8 @@ def around() -> Around:
 
 
 def health_of(around: Around) -> NodeHealth:
-    return NodeHealth(watchdog=around, sources=around, warnings=around, runtime=around)
+    parts: Any = around
+    return NodeHealth(pleg=parts, sources=parts, problems=parts, runtime=around)
 
 
 def test_node_without_a_problem_is_healthy(around: Around) -> None:
@@ -59,7 +62,8 @@ def test_every_problem_is_told_where_it_belongs(around: Around) -> None:
 
 def test_runtime_that_says_nothing_of_itself_is_well(around: Around) -> None:
     """A runtime need not have words for its state."""
-    health = NodeHealth(watchdog=around, sources=around, warnings=around)
+    parts: Any = around
+    health = NodeHealth(pleg=parts, sources=parts, problems=parts)
     assert (health.runtime_error(), health.network_error()) == ("", "")
 
 
@@ -79,9 +83,8 @@ def test_pressures_are_told_to_heartbeat_and_admission(
     health, heard = health_of(around), list[NodePressures]()
     health.on_change(lambda: heard.append(health.pressures()))
     health.note_pressures(told)
-    conditions = AdmissionConditions(health=health, app_armor_error="not here")
-    assert (health.pressures(), conditions.pressures(), heard) == (short, told, [short])
-    assert (conditions.app_armor_error(), conditions.shutdown_message()) == ("not here", "")
+    assert (health.pressures(), health.pressure_conditions(), heard) == (short, told, [short])
+    assert health.shutdown_message() == ""
 
 
 def test_node_that_goes_down_is_not_ready_and_lets_nobody_in(around: Around) -> None:
@@ -90,5 +93,4 @@ def test_node_that_goes_down_is_not_ready_and_lets_nobody_in(around: Around) -> 
     health.on_change(lambda: heard.append(health.problems()))
     health.note_shutdown()
     assert heard == [NodeProblems(shutdown=("node is shutting down",))]
-    conditions = AdmissionConditions(health=health, app_armor_error="")
-    assert conditions.shutdown_message() == "Pod was rejected as the node is shutting down."
+    assert health.shutdown_message() == "Pod was rejected as the node is shutting down."

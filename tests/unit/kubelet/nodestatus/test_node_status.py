@@ -66,7 +66,7 @@ async def test_node_started_anew_stays_as_it_is_shown_until_it_has_looked(world:
     async with world.running() as ready:
         await ready.wait()
         await asyncio.sleep(1)
-    world.first_look.clear()
+    world.first_relist.clear()
     world.wrong = NodeProblems(runtime=("PLEG is not healthy: pleg has yet to be successful",))
     async with world.running() as ready:
         await ready.wait()

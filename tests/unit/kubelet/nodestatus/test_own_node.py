@@ -8,7 +8,7 @@ from pykubelet.api.errors import NotFound
 from pykubelet.api.generated.core import Node, NodeAddress, NodeStatus
 from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.scheme import NODES
-from pykubelet.kubelet.nodestatus.node_status import AdmissionNode, OwnNode
+from pykubelet.kubelet.nodestatus.node_status import OwnNode
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock
 
@@ -29,7 +29,7 @@ async def test_node_is_what_it_says_until_the_server_shows_it() -> None:
         with pytest.raises(NotFound):
             own.node("node-1")
         assert (own.host_ips(), own.shown(), own.is_known.is_set()) == (("10.0.0.1",), None, False)
-        assert AdmissionNode(own).node("node-1").status.allocatable == {"cpu": "2"}
+        assert own.anyway().status.allocatable == {"cpu": "2"}
         await api.create(NODES, node("10.0.0.2", cpu="4"))
         await own.is_known.wait()
         assert own.node("node-1").metadata.uid != ""

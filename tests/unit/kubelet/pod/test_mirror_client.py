@@ -53,7 +53,7 @@ class Refusing(MemoryApi):
 
 def keeper_for(client: Client, events: Events | None = None) -> MirrorReconciler:
     mirrors = MirrorClient(client=client, node_name="node-1", nodes=Nodes())
-    return MirrorReconciler(mirrors=mirrors, node_name="node-1", nodes=Nodes(), recorder=events)
+    return MirrorReconciler(mirrors=mirrors, pods=PodManager(), node_name="node-1", nodes=Nodes(), recorder=events)
 
 
 async def pass_once(api: MemoryApi, keeper: MirrorReconciler, wanted: Sequence[Pod]) -> None:

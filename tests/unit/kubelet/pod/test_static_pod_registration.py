@@ -33,10 +33,10 @@ async def test_mirrors_are_made_when_the_node_is_known() -> None:
     for one in (static_pod("one"), static_pod("two", content_hash="hash-2"), pod("plain")):
         pods.add_pod(one)
     client = MirrorClient(client=api, node_name="node-1", nodes=nodes)
-    keeper = MirrorReconciler(mirrors=client, node_name="node-1", nodes=nodes)
+    keeper = MirrorReconciler(mirrors=client, pods=pods, node_name="node-1", nodes=nodes)
     ready = asyncio.Event()
     async with asyncio.TaskGroup() as group:
-        group.create_task(StaticPodRegistration(pods=pods, keeper=keeper, node_known=nodes.known).run(ready))
+        group.create_task(StaticPodRegistration(pods=pods, mirrors=keeper, node_known=nodes.known).run(ready))
         await ready.wait()
         assert (await api.list(PODS)).items == ()
         nodes.known.set()

@@ -10,7 +10,6 @@ from pykubelet.api.pods import PodUid
 from pykubelet.kubelet.pod_workers.pod_workers import (
     EXCEEDED_GRACE_PERIOD,
     KillTimedOut,
-    PodKiller,
     PodWorkerQueries,
     kill_timeout_seconds,
 )
@@ -181,7 +180,7 @@ async def test_pod_that_ended_by_itself_is_stopped_and_cleared_up_at_once(lab: W
         lab.update(api_pod())
         await lab.quiet()
         assert [kind for kind, *_ in lab.syncs.calls] == ["sync", "terminating", "terminated"]
-        assert lab.pool.queries.state(UID) is PodWorkerState.FINISHED
+        assert lab.pool.state(UID) is PodWorkerState.FINISHED
         assert [entry.what for entry in lab.trail.entries(UID)] == ["sync", "terminating", "terminated", "finished"]
 
 
@@ -223,7 +222,7 @@ async def test_pod_is_forgotten_and_started_anew_when_its_uid_is_used_again(lab:
         lab.update(api_pod(), SyncPodType.CREATE)
         await lab.quiet()
         assert lab.syncs.calls[-1] == ("sync", UID, None)
-        assert lab.pool.queries.state(UID) is PodWorkerState.SYNC
+        assert lab.pool.state(UID) is PodWorkerState.SYNC
 
 
 async def test_worker_goes_on_when_its_own_code_crashed(lab: WorkerLab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,11 +252,10 @@ async def test_kill_waits_as_long_as_the_grace_allows(
     """One and a half times the grace, ten seconds at least; then people are told, and the worker goes on."""
     known, kill = api_pod(grace=grace), KillPodOptions(evict=True, grace_seconds=override)
     assert kill_timeout_seconds(known, kill) == limit
-    killer = PodKiller(workers=lab.pool, recorder=lab.events)
     async with lab.running():
         lab.syncs.hold("terminating", UID)
         with pytest.raises(KillTimedOut, match="timeout waiting to kill pod"):
-            await killer.kill_now(known, kill)
+            await lab.pool.kill_now(known, kill)
         assert lab.clock.monotonic() == pytest.approx(limit)
         message = "Container runtime did not kill the pod within specified grace period."
         assert lab.events.told == [f"Warning {EXCEEDED_GRACE_PERIOD} {message}"]
@@ -265,13 +263,12 @@ async def test_kill_waits_as_long_as_the_grace_allows(
 
 async def test_kill_returns_when_the_pod_has_stopped(lab: WorkerLab) -> None:
     """Not later: what is cleared up afterwards is not waited for. A pod that has stopped is not waited for at all."""
-    killer = PodKiller(workers=lab.pool, recorder=lab.events)
     async with lab.running():
         lab.syncs.hold("terminated", UID)
         lab.update(api_pod())
-        await killer.kill_now(api_pod(), KillPodOptions(evict=True))
-        assert lab.pool.queries.state(UID) is PodWorkerState.TERMINATED
-        await killer.kill_now(api_pod(), KillPodOptions(evict=True))
+        await lab.pool.kill_now(api_pod(), KillPodOptions(evict=True))
+        assert lab.pool.state(UID) is PodWorkerState.TERMINATED
+        await lab.pool.kill_now(api_pod(), KillPodOptions(evict=True))
         assert (lab.clock.monotonic(), lab.events.told) == (0, [])
 
 
@@ -280,8 +277,8 @@ QUERIES: dict[str, Callable[[PodWorkerQueries], bool]] = {
     "could have running containers": lambda ask: ask.could_have_running_containers(UID),
     "termination requested": lambda ask: ask.is_termination_requested(UID),
     "containers should be terminating": lambda ask: ask.should_containers_be_terminating(UID),
-    "runtime should be removed": lambda ask: ask.should_runtime_be_removed(UID),
-    "content should be removed": lambda ask: ask.should_content_be_removed(UID),
+    "runtime should be removed": lambda ask: ask.should_pod_runtime_be_removed(UID),
+    "content should be removed": lambda ask: ask.should_pod_content_be_removed(UID),
     "should be finished": lambda ask: ask.should_be_finished(UID),
 }
 # Unknown before and after the desired pods were named, then sync, terminating, the same once seen by the worker,
@@ -328,7 +325,7 @@ def test_evicted_content_goes_before_the_pod_has_stopped() -> None:
     """Its room is what the node is short of."""
     machine = PodStateMachine()
     machine.update(UpdatePodOptions(SyncPodType.KILL, api_pod(), kill=KillPodOptions(evict=True)), 1)
-    assert PodWorkerQueries(machine).should_content_be_removed(UID)
+    assert PodWorkerQueries(machine).should_pod_content_be_removed(UID)
 
 
 def test_mirror_outlives_the_static_pod_that_is_being_stopped() -> None:

@@ -17,8 +17,7 @@ from pykubelet.api.generated.core import (
 from pykubelet.api.pods import PodUid
 from pykubelet.api.times import format_time
 from pykubelet.kubelet.kuberuntime.pod_actions import SyncAction, SyncResult, failed_result
-from pykubelet.kubelet.pod_workers.sync import deadline_in_seconds, running_ids, with_addresses_of
-from pykubelet.kubelet.pod_workers.worker import SyncFailed
+from pykubelet.kubelet.pod_workers.sync import SyncFailed, deadline_in_seconds, running_ids, with_addresses_of
 from pykubelet.runtimes.protocol import RuntimeFailure, RuntimePod
 from pykubelet.testing.virtual_time import EPOCH
 from sync_world import World
@@ -59,17 +58,11 @@ async def test_ended_pod_is_only_reported(world: World) -> None:
         ("network", "no CNI", "NetworkNotReady network is not ready: no CNI", "status"),
         ("directories", "disk full", "Failed error making pod data directories: disk full", "directories"),
         ("mount", "timed out", "FailedMount Unable to attach or mount volumes: timed out", "mount"),
-        (
-            "cgroup",
-            "read-only",
-            "FailedCreatePodContainer unable to ensure pod container exists: read-only",
-            "cgroup",
-        ),
     ],
 )
 async def test_failed_step_is_an_event_and_ends_the_sync(step: str, error: str, event: str, last: str) -> None:
     """With upstream's reason and text; what comes later is not begun."""
-    world = World(with_cgroups=True)
+    world = World()
     world.errors[step] = OSError(error)
     with pytest.raises(SyncFailed) as raised:
         await world.syncs.sync_pod(api_pod(), in_runtime(UID))
@@ -140,33 +133,6 @@ async def test_older_containers_are_removed_once_they_were_reported(world: World
     assert world.pruned == [seen, seen]
 
 
-@pytest.mark.parametrize(
-    ("policy", "kill_fails", "steps"),
-    [
-        ("Always", False, ["kill in None", "cgroup"]),
-        ("Never", False, ["kill in None"]),
-        ("Never", True, ["kill in None", "cgroup"]),
-    ],
-)
-async def test_containers_outside_their_cgroup_are_stopped(policy: str, kill_fails: bool, steps: list[str]) -> None:
-    """A run-once pod does not come back after that."""
-    world = World(with_cgroups=True)
-    world.status = PodStatus(phase="Running", container_statuses=(RUNNING,))
-    world.results["kill"] = (step_failure(SyncAction.KILL_CONTAINER),) if kill_fails else ()
-    known = api_pod()
-    await world.syncs.sync_pod(replace(known, spec=replace(known.spec, restart_policy=policy)), in_runtime(UID))
-    assert world.steps[3 : world.steps.index("mirror")] == steps
-
-
-async def test_existing_cgroup_is_left_alone() -> None:
-    """Nothing is killed for it."""
-    world = World(with_cgroups=True)
-    world.has_cgroup = True
-    world.status = PodStatus(phase="Running", container_statuses=(RUNNING,))
-    await world.syncs.sync_pod(api_pod(), in_runtime(UID))
-    assert world.steps[1:4] == ["status", "register", "mirror"]
-
-
 async def test_pod_with_a_deadline_is_looked_at_when_it_is_over(world: World) -> None:
     """Not up to a minute later."""
     world.status = PodStatus(phase="Running", start_time=format_time(EPOCH))
@@ -223,13 +189,10 @@ async def test_pod_of_the_runtime_alone_is_killed_and_not_reported(world: World)
     assert world.events.told[0].startswith("Warning FailedKillPod")
 
 
-@pytest.mark.parametrize("with_cgroups", [False, True])
-async def test_stopped_pod_is_cleared_up_in_upstreams_order(with_cgroups: bool) -> None:
+async def test_stopped_pod_is_cleaned_up_in_upstreams_order(world: World) -> None:
     """The API may forget it last of all."""
-    world = World(with_cgroups=with_cgroups)
     await world.syncs.sync_terminated_pod(api_pod(), in_runtime(UID, is_running=False))
-    cgroup = ["remove cgroup"] if with_cgroups else []
-    assert world.steps == ["status", "unmount", "unregister", *cgroup, "final status"]
+    assert world.steps == ["status", "unmount", "unregister", "final status"]
 
 
 def test_addresses_survive_the_sandbox() -> None:
