@@ -4,19 +4,14 @@ They communicate only through the Kubernetes API.
 """
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import RandomIds
-from pykubelet.aio.log import Lines
-from pykubelet.aio.tasks import Runner, background_task, running, with_ready_event
-from pykubelet.api import schema
-from pykubelet.api.scheme import as_documents
-from pykubelet.api.serializer import Document
+from pykubelet.aio.tasks import Runner, running, with_ready_event
 from pykubelet.app import program
 from pykubelet.app.apiserver import serving
 from pykubelet.app.controllers import CONTROLLERS, NAMESPACE, controllers
@@ -24,81 +19,21 @@ from pykubelet.app.node import Node, open_node
 from pykubelet.app.node_server import KnownApiServer
 from pykubelet.app.program import KUBECONFIG, Say, tune_garbage_collection
 from pykubelet.app.settings import ApiServerSettings, ClusterSettings, NodeSettings
-from pykubelet.client.reflector import ListerWatcher, Reflector
+from pykubelet.client.reflector import ListerWatcher
 from pykubelet.client.transport import PemSource
 from pykubelet.controllers.certificates.signer import CertificateAuthority
 from pykubelet.controllers.framework.work_queue import WorkQueueCollector
 from pykubelet.controllers.manifests.controller import ManifestController
 
-PAUSE_SECONDS = 0.2
-"""The least time between two updates of the view; collects a burst of changes."""
+ClusterView = Callable[[Path, ListerWatcher, Clock], Awaitable[None]]
+"""Shows a cluster on the terminal until cancelled; takes its kubeconfig, a client and the clock."""
 _NODE_SECONDS = 5.0
 """How long to wait for the node before announcing the API without it, as when its runtime does not answer."""
 # Upstream's 10 % of the disk suit dedicated machines; the disk of a workstation is often fuller.
 _EVICTION_HARD = {"memory.available": "100Mi", "nodefs.available": "1%", "nodefs.inodesFree": "1%"}
 
 
-@dataclass(frozen=True, slots=True)
-class StartedCluster:
-    """The URL and kubeconfig of a running cluster."""
-
-    url: str
-    kubeconfig: Path
-
-
-class LiveClusterView(Protocol):
-    """Shows a cluster on the terminal."""
-
-    @property
-    def lines(self) -> Lines:
-        """The stream for log lines, which must not disturb the view."""
-
-    def started(self, started: StartedCluster) -> None:
-        """The cluster is ready."""
-
-    def pods(self, pods: Collection[Document]) -> None:
-        """The pods have changed."""
-
-
-class ViewedPods:
-    """Follows the pods of a cluster and updates a view, at a limited rate; a ResourceEventHandler."""
-
-    def __init__(self, view: LiveClusterView) -> None:
-        self._view = view
-        self._pods: dict[tuple[str, str], Document] = {}
-        self._changed = asyncio.Event()
-
-    async def run(self, client: ListerWatcher, clock: Clock) -> None:
-        """Follow the pods until cancelled."""
-        kind = as_documents(schema.PODS)
-        reflector: Reflector[Document] = Reflector(client=client, kind=kind, sink=self, clock=clock)
-        async with background_task(reflector.run(asyncio.Event()), "pods of the view"):
-            while True:
-                await self._changed.wait()
-                self._changed.clear()
-                self._view.pods(self._pods.values())
-                await asyncio.sleep(PAUSE_SECONDS)
-
-    def added(self, pod: Document) -> None:
-        self._pods[_key(pod)] = pod
-        self._changed.set()
-
-    modified = added
-
-    def deleted(self, pod: Document) -> None:
-        self._pods.pop(_key(pod), None)
-        self._changed.set()
-
-    def synced(self) -> None:
-        self._changed.set()
-
-
-def _key(pod: Document) -> tuple[str, str]:
-    metadata = pod["metadata"]
-    return metadata.get("namespace", ""), metadata["name"]
-
-
-def run(settings: ClusterSettings, *, say: Say, view: LiveClusterView | None = None) -> None:
+def run(settings: ClusterSettings, *, say: Say, view: ClusterView | None = None) -> None:
     """Run a cluster until SIGINT or SIGTERM; containers keep running. CannotStart if that is impossible.
 
     `view` shows the cluster on the terminal.
@@ -121,10 +56,10 @@ def run(settings: ClusterSettings, *, say: Say, view: LiveClusterView | None = N
             )
             await stack.enter_async_context(at_work)
             ready = asyncio.Event()
-            runners: dict[str, Runner] = {"announcement": lambda: _announce(node, served.url, say, ready)}
+            runners: dict[str, Runner] = {"announcement": partial(_announce, node, served.url, say, ready)}
             if view is not None:
-                started = StartedCluster(served.url, settings.data_dir / KUBECONFIG)
-                runners["view"] = lambda: _show(view, started, served.client, clock, ready)
+                shown = partial(view, settings.data_dir / KUBECONFIG, served.client, clock)
+                runners["view"] = partial(_when_ready, ready, shown)
             if settings.manifests:
                 objects = ManifestController(
                     paths=settings.manifests, client=served.client, problems=node.sources.problems, say=say
@@ -144,12 +79,9 @@ def run(settings: ClusterSettings, *, say: Say, view: LiveClusterView | None = N
     program.run(main)
 
 
-async def _show(
-    view: LiveClusterView, started: StartedCluster, client: ListerWatcher, clock: Clock, ready: asyncio.Event
-) -> None:
+async def _when_ready(ready: asyncio.Event, run: Runner) -> None:
     await ready.wait()
-    view.started(started)
-    await ViewedPods(view).run(client, clock)
+    await run()
 
 
 async def _announce(node: Node, url: str, say: Say, ready: asyncio.Event) -> None:

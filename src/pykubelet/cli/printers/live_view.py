@@ -14,15 +14,21 @@ from typing import TextIO
 
 import click
 
+from pykubelet.aio.clock import Clock
+from pykubelet.aio.tasks import background_task
+from pykubelet.api import schema
+from pykubelet.api.scheme import as_documents
 from pykubelet.api.serializer import Document
-from pykubelet.app.cluster import StartedCluster
 from pykubelet.cli.printers.table import Row, align_rows, cell_text
+from pykubelet.client.reflector import ListerWatcher, Reflector
 from pykubelet.kinds.pod.columns import pod_cells
 
 _HEADER: Row = ("NAMESPACE", "NAME", "READY", "STATUS", "RESTARTS")
 _WELL = frozenset({"Running", "Completed"})
 _ON_THE_WAY = frozenset({"Pending", "ContainerCreating", "PodInitializing", "Terminating"})
 _FEWEST = 3
+_PAUSE_SECONDS = 0.2
+"""The least time between two drawings; collects a burst of changes."""
 _ERASE_BELOW = "\x1b[J"
 
 
@@ -71,13 +77,13 @@ class _Above:
 
 
 class LiveView:
-    """The live view on one terminal."""
+    """The live view on one terminal; follows the pods as a ResourceEventHandler."""
 
     def __init__(self, terminal: TextIO) -> None:
         self._terminal = terminal
         self._picture: list[str] = []
-        self._pods: Collection[Document] = ()
-        self._has_started = False
+        self._pods: dict[tuple[str, str], Document] = {}
+        self._changed = asyncio.Event()
         self.lines = _Above(self)
 
     def print(self, text: str) -> None:
@@ -85,21 +91,36 @@ class LiveView:
         whole = text if text.endswith("\n") else f"{text}\n"
         self._write(self._erased() + whole + "".join(self._picture))
 
-    def started(self, started: StartedCluster) -> None:
-        self.print(click.style(f"export KUBECONFIG={shlex.quote(_short(started.kubeconfig))}", bold=True))
-        self._has_started = True
+    async def run(self, kubeconfig: Path, client: ListerWatcher, clock: Clock) -> None:
+        """Print where the kubeconfig is, then follow the pods and draw them until cancelled."""
+        self.print(click.style(f"export KUBECONFIG={shlex.quote(_short(kubeconfig))}", bold=True))
         asyncio.get_running_loop().add_signal_handler(signal.SIGWINCH, self._draw)
         self._draw()
+        kind = as_documents(schema.PODS)
+        reflector: Reflector[Document] = Reflector(client=client, kind=kind, sink=self, clock=clock)
+        async with background_task(reflector.run(asyncio.Event()), "pods of the view"):
+            while True:
+                await self._changed.wait()
+                self._changed.clear()
+                self._draw()
+                await asyncio.sleep(_PAUSE_SECONDS)
 
-    def pods(self, pods: Collection[Document]) -> None:
-        self._pods = pods
-        self._draw()
+    def added(self, pod: Document) -> None:
+        self._pods[_key(pod)] = pod
+        self._changed.set()
+
+    modified = added
+
+    def deleted(self, pod: Document) -> None:
+        self._pods.pop(_key(pod), None)
+        self._changed.set()
+
+    def synced(self) -> None:
+        self._changed.set()
 
     def _draw(self) -> None:
-        if not self._has_started:
-            return
         size = os.get_terminal_size(self._terminal.fileno())
-        lines = live_table(self._pods, size.columns, size.lines)
+        lines = live_table(self._pods.values(), size.columns, size.lines)
         drawn = [_styled(number, *line) for number, line in enumerate(lines)]
         if drawn != self._picture:
             erased = self._erased()
@@ -114,6 +135,11 @@ class LiveView:
         # Written at once, so that other output does not come in between.
         self._terminal.write(text)
         self._terminal.flush()
+
+
+def _key(pod: Document) -> tuple[str, str]:
+    metadata = pod["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]
 
 
 def _styled(number: int, line: str, colour: str) -> str:
