@@ -135,7 +135,7 @@ def _lines(value: Any) -> list[str]:
         return [line for key, item in value.items() for line in _entry(key, item)]
     if isinstance(value, list | tuple) and value:
         return [line for item in value for line in _element(item)]
-    return [_yaml_write_scalar(value)]
+    return [_plain_scalar(value)]
 
 
 def _entry(key: Any, value: Any) -> list[str]:
@@ -163,7 +163,7 @@ def _indented(lines: list[str]) -> list[str]:
 def _text(value: Any) -> list[str]:
     """Returns a scalar after a key or dash: one line, or the head and lines of a literal block."""
     if not isinstance(value, str) or not _fits_literal(value):
-        return [_yaml_write_scalar(value)]
+        return [_plain_scalar(value)]
     head = "|" if value.endswith("\n") else "|-"
     return [head, *value.removesuffix("\n").split("\n")]
 
@@ -181,7 +181,7 @@ def _is_shown(text: str) -> bool:
     return text.replace("\n", "").replace("\t", "").isprintable()
 
 
-def _yaml_write_scalar(value: Any) -> str:
+def _plain_scalar(value: Any) -> str:
     match value:
         case None:
             return "null"

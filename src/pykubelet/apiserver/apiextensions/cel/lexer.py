@@ -61,7 +61,7 @@ def tokens(source: str) -> tuple[list[Token], list[Issue]]:
     return [*found, Token("end", "", len(source))], issues
 
 
-_LITERALS_ESCAPE = re.compile(r"\\(?:([xX])(..)|u(.{4})|U(.{8})|([0-3][0-7]{2})|(.))", re.DOTALL)
+_ESCAPE_SEQUENCE = re.compile(r"\\(?:([xX])(..)|u(.{4})|U(.{8})|([0-3][0-7]{2})|(.))", re.DOTALL)
 _PLAIN = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _SURROGATES = range(0xD800, 0xE000)
 _LAST_CODE_POINT = 0x10FFFF
@@ -118,7 +118,7 @@ def _content(text: str) -> tuple[str, bool]:
 
 def _text(quoted: str) -> str:
     content, is_raw = _content(quoted)
-    return content if is_raw or "\\" not in content else _LITERALS_ESCAPE.sub(_character, content)
+    return content if is_raw or "\\" not in content else _ESCAPE_SEQUENCE.sub(_character, content)
 
 
 def _character(match: re.Match[str]) -> str:
@@ -137,7 +137,7 @@ def _bytes(quoted: str) -> bytes:
         return content.encode()
     parts: list[bytes] = []
     at = 0
-    for match in _LITERALS_ESCAPE.finditer(content):
+    for match in _ESCAPE_SEQUENCE.finditer(content):
         _, byte, short, long, octal, plain = match.groups()
         if short or long:
             # In bytes literals an escape is a byte, not a character.

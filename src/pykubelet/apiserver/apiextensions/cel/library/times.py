@@ -134,7 +134,7 @@ def timestamp_text(timestamp: Timestamp) -> str:
 
 
 _OFFSET = re.compile(r"([+-]?)(\d{1,2}):(\d{1,2})", re.ASCII)
-_TIMES_DAY = timedelta(days=1)
+_ONE_DAY = timedelta(days=1)
 _MILLISECOND = 1_000_000
 _PARTS: dict[str, Callable[[datetime], int]] = {
     "getFullYear": lambda at: at.year,
@@ -160,8 +160,8 @@ def _zone(name: str) -> tzinfo:
     """Returns a time zone by database name or UTC offset."""
     if ":" in name:
         match = _OFFSET.fullmatch(name)
-        offset = timedelta(hours=int(match[2]), minutes=int(match[3])) if match else _TIMES_DAY
-        if match is None or offset >= _TIMES_DAY:
+        offset = timedelta(hours=int(match[2]), minutes=int(match[3])) if match else _ONE_DAY
+        if match is None or offset >= _ONE_DAY:
             raise CelError(f'strconv.Atoi: parsing "{name}": invalid syntax')
         return timezone(-offset if match[1] == "-" else offset)
     if name in {"", "UTC", "Local"}:
