@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from certificate_lab import a_key, an_authority, certificate_pem
+from client_faults import Outage
 from controller_rig import Bench
-from outage import Outage
 from pykubelet.aio.tasks import background_task, running, with_ready_event
 from pykubelet.api.generated.certificates import CertificateSigningRequest
 from pykubelet.api.schema import CERTIFICATE_SIGNING_REQUESTS as CSRS

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from controller_rig import BROKEN, NAMESPACE
 from pykubelet.aio.tasks import running, with_ready_event
 from pykubelet.api import schema
 from pykubelet.api.generated.core import EventSource, Pod
@@ -18,7 +19,7 @@ from pykubelet.controllers.framework.active_pods import ready_condition
 from pykubelet.controllers.framework.work_queue import ControllerWorkers
 from pykubelet.scheduler.schedule_one import SCHEDULER_NAME, Scheduler
 from pykubelet.testing.local_api import local_api
-from workload_rig import BROKEN, NAMESPACE, Cluster, cluster
+from workload_rig import Cluster, cluster
 
 DS = schema.DAEMON_SETS
 NAMES = ("n1", "n2", "n3", "n4")
@@ -171,7 +172,7 @@ async def test_failed_pod_is_replaced_and_told(tmp_path: Path) -> None:
         await world.create_daemon()
         await world.until_daemons_rolled_out()
         (name,) = await world.pods()
-        await world.report(name, "Failed", is_ready=False)
+        await world.nodes.report(name, "Failed", is_ready=False)
         await asyncio.sleep(10)
         assert await ready_nodes(world) == ["n1"]
         text = f"FailedDaemonPod: Found failed daemon pod default/{name} on node n1, will try to kill it"

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from controller_rig import BROKEN, NAMESPACE
 from pykubelet.api.scheme import DEPLOYMENTS, REPLICA_SETS
 from pykubelet.api.serializer import to_document
 from pykubelet.client.indexer import controller_of
@@ -19,7 +20,7 @@ from pykubelet.controllers.deployment.replica_sets import (
     new_replica_set,
 )
 from pykubelet.controllers.framework.active_pods import is_pod_active
-from rollout_rig import BROKEN, NAMESPACE, Cluster, cluster, is_rolled_out, progressing
+from rollout_rig import Cluster, cluster, is_rolled_out, progressing
 
 CHANGE_CAUSE = "kubernetes.io/change-cause"
 

@@ -4,7 +4,7 @@ import asyncio
 import json
 from pathlib import Path
 
-from outage import Outage
+from client_faults import Outage
 from pykubelet.api.pods import PodUid
 from pykubelet.runtimes.sim.runtime import Behaviour, ContainerRun
 from whole_node import container, is_ready, status_of, world

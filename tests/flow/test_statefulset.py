@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+from controller_rig import BROKEN, NAMESPACE
 from pykubelet.api import schema
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.scheme import PERSISTENT_VOLUME_CLAIMS, PODS, STATEFUL_SETS
 from pykubelet.client.interface import PatchType
-from workload_rig import BROKEN, NAMESPACE, Cluster, cluster
+from workload_rig import Cluster, cluster
 
 STS = schema.STATEFUL_SETS
 UP = ["+web-0", "ready web-0", "+web-1", "ready web-1", "+web-2", "ready web-2"]
@@ -186,7 +187,7 @@ async def test_pod_that_has_ended_is_made_anew(tmp_path: Path, phase: str) -> No
         await world.create_set(replicas=2)
         await world.until_rolled_out()
         world.happened.clear()
-        await world.report("web-0", phase, is_ready=False)
+        await world.nodes.report("web-0", phase, is_ready=False)
         await asyncio.sleep(10)
         assert world.happened == ["-web-0", "+web-0", "ready web-0"]
 

@@ -15,7 +15,7 @@ from pykubelet.api.scheme import as_documents
 from pykubelet.api.yaml.read import read_yaml
 from pykubelet.client.clientcmd import load_kubeconfig
 from pykubelet.client.rest import RestClient
-from server_process import ServerProcess
+from pykubelet_process import ServerProcess
 
 SOON_SECONDS = 30.0
 

@@ -10,12 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from controllers_process import ControllersProcess
 from kubectl import Kubectl
-from node_process import NodeProcess
-from pykubelet_process import PykubeletProcess
-from server_process import ServerProcess
-from up_process import UpProcess
+from pykubelet_process import ControllersProcess, NodeProcess, PykubeletProcess, ServerProcess, UpProcess
 
 pytestmark = pytest.mark.timeout(120)
 AS_JSON = ("--log-format", "json", "--verbose")

@@ -12,7 +12,7 @@ from pykubelet.aio.clock import SystemClock
 from pykubelet.api.schema import CONFIG_MAPS, NAMESPACES
 from pykubelet.client.clientcmd import load_kubeconfig
 from pykubelet.client.rest import RestClient
-from server_process import ServerProcess
+from pykubelet_process import ServerProcess
 
 SOON_SECONDS = 15.0
 """Generous for a busy machine, and less than the period."""

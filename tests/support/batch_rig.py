@@ -4,18 +4,17 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from pykubelet.aio.tasks import running, with_ready_event
 from pykubelet.api import schema
 from pykubelet.api.errors import NotFound
 from pykubelet.api.generated.batch import CronJob, Job, JobStatus
 from pykubelet.api.generated.core import ObjectReference, Pod
-from pykubelet.api.generated.meta import DeleteOptions
 from pykubelet.api.scheme import CRON_JOBS, JOBS, PODS, TypedKind, as_documents
 from pykubelet.api.times import format_time
 from pykubelet.client.informers import Informers
-from pykubelet.client.interface import EVERYTHING, NOW, Client, Listing, PatchType, Selection, WatchEvent
+from pykubelet.client.interface import NOW, Client, PatchType
 from pykubelet.controllers.cronjob.cronjob_controller import CronJobController
 from pykubelet.controllers.framework.pod_control import PodControl
 from pykubelet.controllers.framework.work_queue import ControllerWorkers
@@ -24,7 +23,6 @@ from pykubelet.controllers.ttlafterfinished.ttlafterfinished_controller import T
 from pykubelet.testing.local_api import local_api
 from pykubelet.testing.virtual_time import VirtualClock
 
-T = TypeVar("T")
 NAMESPACE = "default"
 
 
@@ -37,105 +35,6 @@ class Run(NamedTuple):
 
 
 Script = Callable[[Pod], Run]
-
-
-class CrashingClient:
-    """Stops the program that uses it at one of its calls, before or after the server has carried it out; a Client."""
-
-    def __init__(self, inner: Client, *, at: int, is_carried_out: bool) -> None:
-        self._inner, self._left, self._is_carried_out = inner, at, is_carried_out
-        self.crashed = asyncio.Event()
-        self.calls = 0
-        """How many there were, lists and watches left out."""
-
-    async def get(self, kind: TypedKind[T], name: str, *, namespace: str = "", resource_version: str = "") -> T:
-        due = await self._before()
-        return await self._after(
-            await self._inner.get(kind, name, namespace=namespace, resource_version=resource_version), due=due
-        )
-
-    async def list(
-        self,
-        kind: TypedKind[T],
-        *,
-        namespace: str = "",
-        selection: Selection = EVERYTHING,
-        resource_version: str = "",
-        limit: int = 0,
-        continue_token: str = "",
-    ) -> Listing[T]:
-        return await self._inner.list(
-            kind,
-            namespace=namespace,
-            selection=selection,
-            resource_version=resource_version,
-            limit=limit,
-            continue_token=continue_token,
-        )
-
-    async def create(self, kind: TypedKind[T], body: T, *, namespace: str = "", name: str = "") -> T:
-        due = await self._before()
-        return await self._after(await self._inner.create(kind, body, namespace=namespace, name=name), due=due)
-
-    async def patch(
-        self,
-        kind: TypedKind[T],
-        name: str,
-        body: Any,
-        *,
-        namespace: str = "",
-        patch_type: PatchType = PatchType.STRATEGIC,
-        subresource: str = "",
-    ) -> T:
-        due = await self._before()
-        patched = await self._inner.patch(
-            kind, name, body, namespace=namespace, patch_type=patch_type, subresource=subresource
-        )
-        return await self._after(patched, due=due)
-
-    async def delete(
-        self, kind: TypedKind[T], name: str, *, namespace: str = "", options: DeleteOptions | None = None
-    ) -> None:
-        due = await self._before()
-        await self._inner.delete(kind, name, namespace=namespace, options=options)
-        await self._after(None, due=due)
-
-    @asynccontextmanager
-    async def watch(
-        self,
-        kind: TypedKind[T],
-        *,
-        namespace: str = "",
-        selection: Selection = EVERYTHING,
-        resource_version: str = "",
-        timeout_seconds: float | None = None,
-    ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
-        async with self._inner.watch(
-            kind,
-            namespace=namespace,
-            selection=selection,
-            resource_version=resource_version,
-            timeout_seconds=timeout_seconds,
-        ) as events:
-            yield events
-
-    async def _before(self) -> bool:
-        self.calls += 1
-        self._left -= 1
-        if self._left >= 0:
-            return False
-        if self._left < -1 or not self._is_carried_out:
-            await self._stop()
-        return True
-
-    async def _after(self, answer: T, *, due: bool) -> T:
-        if due:
-            await self._stop()
-        return answer
-
-    async def _stop(self) -> None:
-        self.crashed.set()
-        await asyncio.Event().wait()
 
 
 class PodRunner:

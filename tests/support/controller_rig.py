@@ -1,21 +1,30 @@
-"""Controllers at work on an API server in this process: informers, a recorder, and loops."""
+"""Controllers at work on an API server in this process: informers, a recorder, workers, and nodes that only pretend."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Protocol
 
+from pykubelet.aio.clock import Clock
 from pykubelet.aio.tasks import running, with_ready_event
 from pykubelet.api.errors import NotFound
-from pykubelet.api.generated.core import EventSource
+from pykubelet.api.generated.core import Binding, EventSource, ObjectReference, Pod
+from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.schema import EVENTS, Resource
-from pykubelet.api.scheme import as_documents
+from pykubelet.api.scheme import POD_BINDINGS, PODS, as_documents
 from pykubelet.api.serializer import Document
+from pykubelet.api.times import format_time
 from pykubelet.client.informers import Informers
-from pykubelet.client.interface import Client, PatchType
+from pykubelet.client.interface import NOW, Client, PatchType
 from pykubelet.client.recorder import Recorder
+from pykubelet.controllers.daemon.placement import target_node
+from pykubelet.controllers.framework.active_pods import ready_condition
 from pykubelet.controllers.framework.work_queue import ControllerWorkers
 from pykubelet.testing.virtual_time import VirtualClock
+
+NAMESPACE = "default"
+BROKEN = "broken"
+"""The image of a version that never becomes ready."""
 
 
 class Listening(Protocol):
@@ -23,6 +32,56 @@ class Listening(Protocol):
 
     def listen(self, informers: Informers) -> None: ...
     async def process_next(self) -> None: ...
+
+
+@asynccontextmanager
+async def running_controllers(
+    *controllers: Listening, informers: Informers, recorder: Recorder
+) -> AsyncIterator[asyncio.Event]:
+    """Runs controllers with their informers and events; the event is set once the informers are synced."""
+    informed = asyncio.Event()
+    runners = {"events": with_ready_event(recorder.run), "informers": with_ready_event(informers.run, informed)}
+    for controller in controllers:
+        controller.listen(informers)
+        name = type(controller).__name__
+        workers = ControllerWorkers(name=name, process_next=controller.process_next, informed=informed)
+        runners[name] = with_ready_event(workers.run)
+    async with running(runners):
+        yield informed
+
+
+class SimulatedNodes:
+    """The scheduler and all nodes: binds pods, makes them ready unless their image is BROKEN, removes deleted ones."""
+
+    def __init__(self, client: Client, clock: Clock) -> None:
+        self._client, self._clock = client, clock
+
+    async def run(self, every_seconds: float = 1) -> None:
+        while True:
+            for pod in (await self._client.list(PODS, namespace=NAMESPACE)).items:
+                with suppress(NotFound):
+                    await self._step(pod)
+            await asyncio.sleep(every_seconds)
+
+    async def _step(self, pod: Pod) -> None:
+        meta = pod.metadata
+        if meta.deletion_timestamp is not None:
+            await self._client.delete(PODS, meta.name, namespace=NAMESPACE, options=NOW)
+        elif not pod.spec.node_name:
+            target = ObjectReference(kind="Node", name=target_node(pod) or "node-1")
+            binding = Binding(metadata=ObjectMeta(name=meta.name), target=target)
+            await self._client.create(POD_BINDINGS, binding, namespace=NAMESPACE, name=meta.name)
+        elif ready_condition(pod) is None and pod.status.phase == "Pending":
+            await self.report(meta.name, "Running", is_ready=pod.spec.containers[0].image != BROKEN)
+
+    async def report(self, name: str, phase: str, *, is_ready: bool) -> None:
+        """Reports the status of a pod as its node would."""
+        at = format_time(self._clock.now())
+        ready = {"type": "Ready", "status": "True" if is_ready else "False", "lastTransitionTime": at}
+        body = {"status": {"phase": phase, "conditions": [ready]}}
+        await self._client.patch(
+            PODS, name, body, namespace=NAMESPACE, patch_type=PatchType.MERGE, subresource="status"
+        )
 
 
 class Bench:
@@ -36,18 +95,8 @@ class Bench:
 
     @asynccontextmanager
     async def running(self, *controllers: Listening) -> AsyncIterator[None]:
-        """The controllers at work, everything listed."""
-        informed = asyncio.Event()
-        runners = {
-            "events": with_ready_event(self.recorder.run),
-            "informers": with_ready_event(self.informers.run, informed),
-        }
-        for controller in controllers:
-            controller.listen(self.informers)
-            name = type(controller).__name__
-            loop = ControllerWorkers(name=name, process_next=controller.process_next, informed=informed)
-            runners[name] = with_ready_event(loop.run)
-        async with running(runners):
+        """Runs the controllers; their informers are synced first."""
+        async with running_controllers(*controllers, informers=self.informers, recorder=self.recorder) as informed:
             await informed.wait()
             yield
 

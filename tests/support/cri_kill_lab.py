@@ -7,9 +7,9 @@ from typing import Any
 from containerd_lab import ContainerdLab
 from cri_lab import node_runtime
 from kill_lab import FOR_EVER, KillLab, Program, kill
-from node_process import NodeProcess
 from process_cluster import NODE
 from pykubelet.runtimes.process.shim.processes import stat_fields
+from pykubelet_process import NodeProcess
 
 _LEDGERS = "ledgers"
 

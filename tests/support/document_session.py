@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from document_script import answer_file, script_of
-from lone_machine import run_alone
+from isolated_machine import run_alone
 from markdown_blocks import read_blocks, read_console
 
 ROOT = Path(__file__).parents[2]

@@ -18,12 +18,11 @@ from typing import Any, Protocol, TypeVar
 
 import aiohttp
 
-from node_process import NodeProcess
 from process_cluster import NODE, PROCESSES, NodeRuntime, pod, shell
 from process_lab import all_processes, children_of
 from pykubelet.aio.tasks import running
 from pykubelet.runtimes.process.shim.processes import boot_id, stat_fields
-from server_process import ADMIN_TOKEN, ServerProcess
+from pykubelet_process import ADMIN_TOKEN, NodeProcess, ServerProcess
 
 MIRROR, HASH = "kubernetes.io/config.mirror", "kubernetes.io/config.hash"
 PODS = "/api/v1/namespaces/default/pods"

@@ -12,7 +12,7 @@ from node_api_rig import NodeRig
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.serializer import to_document
 from pykubelet.testing.build import container, pod
-from server_process import ServerProcess
+from pykubelet_process import ServerProcess
 
 SPDY = {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "false", "KUBECTL_PORT_FORWARD_WEBSOCKETS": "false"}
 WEB_SOCKET = {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "true", "KUBECTL_PORT_FORWARD_WEBSOCKETS": "true"}

@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 from browser import Tab, browser
 from kubectl import Kubectl
 from process_lab import end_containers
-from pykubelet_process import PykubeletProcess
-from up_process import UpProcess
+from pykubelet_process import PykubeletProcess, UpProcess
 
 # What the browser tells in the console: networks of other programs' containers come and go; a pod that has gone is
 # asked for once more, and a simulated container has no log.

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from kubectl import Kubectl
-from node_process import NodeProcess
 from oci_images import BUSYBOX
 from process_lab import end_containers
-from server_process import ServerProcess
+from pykubelet_process import NodeProcess, ServerProcess
 
 NODE = "node-1"
 # Far more than anything here takes: the machine may have other things to do.

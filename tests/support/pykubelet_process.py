@@ -1,13 +1,16 @@
-"""A real `pykubelet` command for tests: started, waited for, stopped or killed on request."""
+"""Real `pykubelet` processes: `apiserver`, `node`, `up` and `controllers`, started, stopped or killed by a test."""
 
 import json
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 READY_SECONDS = 20.0
+ADMIN_TOKEN = "admin-token"
 
 
 def words(line: str) -> str:
@@ -95,3 +98,93 @@ class PykubeletProcess:
         if self._process.poll() is None:
             self._process.send_signal(how)
         return self._process.wait(timeout=20)
+
+
+class ServerProcess(PykubeletProcess):
+    """One server on one data folder; started again it has the same port."""
+
+    def __init__(self, folder: Path, *options: str, tokens: str = "") -> None:
+        super().__init__()
+        self.folder = folder
+        self.data = folder / "data"
+        self.token_file = folder / "tokens.csv"
+        self.token_file.write_text(f'{ADMIN_TOKEN},admin,admin-uid,"system:masters"\n{tokens}')
+        self._options = options
+        self.port = 0
+        self.url = ""
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.data / "admin.kubeconfig"
+
+    def command(self) -> list[str]:
+        data, tokens = str(self.data), str(self.token_file)
+        return ["apiserver", "--data-dir", data, "--port", str(self.port), "--token-file", tokens, *self._options]
+
+    def start(self) -> "ServerProcess":
+        """Start it and wait until it says that it is ready."""
+        self.url = self.start_up()
+        self.port = int(self.url.rpartition(":")[2])
+        return self
+
+    def tls(self) -> ssl.SSLContext:
+        """Trusts exactly this server."""
+        return ssl.create_default_context(cafile=str(self.data / "pki" / "ca.crt"))
+
+
+class NodeProcess(PykubeletProcess):
+    """One node on one root folder."""
+
+    def __init__(self, folder: Path, *options: str, name: str = "node-1") -> None:
+        super().__init__()
+        self.folder, self.name, self._options = folder, name, options
+
+    def command(self) -> list[str]:
+        # A machine that tests may have a full disk, which is not what is tested.
+        options = ["--root-dir", str(self.folder / "node"), "--port", "0", "--eviction-hard", "memory.available<1Mi"]
+        return ["node", "--node-name", self.name, *options, *self._options]
+
+    def start(self) -> "NodeProcess":
+        """Start it and wait until it says that it is ready."""
+        assert self.start_up() == f"node {self.name}"
+        return self
+
+
+class UpProcess(PykubeletProcess):
+    """One cluster on one data folder; started again it has the same port."""
+
+    def __init__(self, folder: Path, *options: str, runtime: str = "process") -> None:
+        super().__init__()
+        self.data, self._runtime, self._options = folder / "data", runtime, options
+        self.port = 0
+        self.url = ""
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.data / "admin.kubeconfig"
+
+    def command(self) -> list[str]:
+        data = ["--data-dir", str(self.data), "--port", str(self.port), "--page-port", "0"]
+        return ["up", *data, "--runtime", self._runtime, "--node-name", "node-1", *self._options]
+
+    def start(self) -> "UpProcess":
+        """Start it and wait until it says that it is ready."""
+        self.url = self.start_up()
+        self.port = int(self.url.rpartition(":")[2])
+        return self
+
+
+class ControllersProcess(PykubeletProcess):
+    """One program with one kubeconfig."""
+
+    def __init__(self, kubeconfig: Path, *options: str) -> None:
+        super().__init__()
+        self._kubeconfig, self._options = kubeconfig, options
+
+    def command(self) -> list[str]:
+        return ["controllers", "--kubeconfig", str(self._kubeconfig), *self._options]
+
+    def start(self) -> "ControllersProcess":
+        """Start it and wait until it works."""
+        assert self.start_up() == "controllers"
+        return self

@@ -10,34 +10,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from controller_rig import NAMESPACE, SimulatedNodes, running_controllers
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.tasks import running, with_ready_event
 from pykubelet.api import schema
-from pykubelet.api.errors import NotFound
 from pykubelet.api.generated.apps import Deployment, DeploymentCondition, ReplicaSet
-from pykubelet.api.generated.core import Binding, EventSource, ObjectReference, Pod
-from pykubelet.api.generated.meta import ObjectMeta
-from pykubelet.api.scheme import DEPLOYMENTS, POD_BINDINGS, PODS, REPLICA_SETS, ApiObject, TypedKind, as_documents
+from pykubelet.api.generated.core import EventSource, Pod
+from pykubelet.api.scheme import DEPLOYMENTS, PODS, REPLICA_SETS, ApiObject, TypedKind, as_documents
 from pykubelet.api.serializer import Document
-from pykubelet.api.times import format_time
 from pykubelet.client.indexer import controller_of
 from pykubelet.client.informers import Informers
-from pykubelet.client.interface import NOW, Client, PatchType
+from pykubelet.client.interface import Client
 from pykubelet.client.recorder import Recorder
 from pykubelet.controllers.deployment.deployment_controller import DeploymentController
 from pykubelet.controllers.framework.active_pods import is_pod_active, ready_condition
 from pykubelet.controllers.framework.expectations import UidTrackingExpectations
 from pykubelet.controllers.framework.pod_control import PodControl
-from pykubelet.controllers.framework.work_queue import ControllerWorkers
 from pykubelet.controllers.replicaset.replica_set import ReplicaSetController
 from pykubelet.testing.local_api import local_api
 from pykubelet.testing.virtual_time import VirtualClock
 
 T = TypeVar("T", bound=ApiObject)
 
-NAMESPACE = "default"
-BROKEN = "broken"
-"""The image of a version that never becomes ready."""
 DOCUMENTS = as_documents(schema.DEPLOYMENTS)
 
 
@@ -59,6 +53,7 @@ class Cluster:
         self.clock: Clock = clock or VirtualClock()
         self.seen: list[Seen] = []
         self.created: list[str] = []
+        self.nodes = SimulatedNodes(client, self.clock)
         self._pods: dict[str, Pod] = {}
 
     @asynccontextmanager
@@ -66,7 +61,7 @@ class Cluster:
         """Both controllers at work, perhaps with another way to the API server."""
         way, clock = client or self.client, self.clock
         recorder = Recorder(sink=self.client, source=EventSource(component="tests"), clock=clock)
-        informers, informed = Informers(client=way, clock=clock), asyncio.Event()
+        informers = Informers(client=way, clock=clock)
         sets, pods = informers.objects(REPLICA_SETS), informers.pods
         replica_sets = ReplicaSetController(
             client=way,
@@ -84,14 +79,7 @@ class Cluster:
             sets=sets,
             pods=pods,
         )
-        replica_sets.listen(informers)
-        deployments.listen(informers)
-        loops = {
-            "replica sets": ControllerWorkers(name="rs", process_next=replica_sets.process_next, informed=informed),
-            "deployments": ControllerWorkers(name="deploy", process_next=deployments.process_next, informed=informed),
-        }
-        parts = {"events": with_ready_event(recorder.run), "informers": with_ready_event(informers.run, informed)}
-        async with running(parts | {name: with_ready_event(loop.run) for name, loop in loops.items()}):
+        async with running_controllers(replica_sets, deployments, informers=informers, recorder=recorder):
             yield
 
     async def create(self, name: str = "web", **spec: Any) -> Deployment:
@@ -145,31 +133,6 @@ class Cluster:
                 await asyncio.sleep(0.5)
             return found
 
-    async def run_pods(self) -> None:
-        """Be all the nodes there are, one look each second."""
-        while True:
-            for pod in await self.pods():
-                try:
-                    await self._run_pod(pod)
-                except NotFound:
-                    continue
-            await asyncio.sleep(1)
-
-    async def _run_pod(self, pod: Pod) -> None:
-        meta = pod.metadata
-        if meta.deletion_timestamp is not None:
-            await self.client.delete(PODS, meta.name, namespace=NAMESPACE, options=NOW)
-        elif not pod.spec.node_name:
-            target = ObjectReference(kind="Node", name="node-1")
-            binding = Binding(metadata=ObjectMeta(name=meta.name), target=target)
-            await self.client.create(POD_BINDINGS, binding, namespace=NAMESPACE, name=meta.name)
-        elif ready_condition(pod) is None and pod.spec.containers[0].image != BROKEN:
-            ready = {"type": "Ready", "status": "True", "lastTransitionTime": format_time(self.clock.now())}
-            body = {"status": {"phase": "Running", "conditions": [ready]}}
-            await self.client.patch(
-                PODS, meta.name, body, namespace=NAMESPACE, patch_type=PatchType.MERGE, subresource="status"
-            )
-
     async def watch_pods(self, ready: asyncio.Event) -> None:
         """Note what there is after every single change."""
         async with self.client.watch(PODS, namespace=NAMESPACE) as events:
@@ -208,7 +171,7 @@ async def cluster(folder: Path) -> AsyncIterator[Cluster]:
     """An API server with nodes of sorts, and no controllers yet."""
     async with local_api(folder) as api:
         made, ready = Cluster(api.client), asyncio.Event()
-        async with running({"pods": made.run_pods, "watch of pods": with_ready_event(made.watch_pods, ready)}):
+        async with running({"pods": made.nodes.run, "watch of pods": with_ready_event(made.watch_pods, ready)}):
             await ready.wait()
             yield made
 

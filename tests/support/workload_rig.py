@@ -9,17 +9,16 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from controller_rig import NAMESPACE, SimulatedNodes, running_controllers
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.tasks import running, with_ready_event
 from pykubelet.api import schema
-from pykubelet.api.errors import ApiError, NotFound
+from pykubelet.api.errors import ApiError
 from pykubelet.api.generated.apps import ControllerRevision, DaemonSet, StatefulSet
 from pykubelet.api.generated.core import (
-    Binding,
     EventSource,
     Node,
     NodeStatus,
-    ObjectReference,
     PersistentVolumeClaim,
     Pod,
 )
@@ -30,15 +29,13 @@ from pykubelet.api.scheme import (
     DAEMON_SETS,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
-    POD_BINDINGS,
     PODS,
     STATEFUL_SETS,
     as_documents,
 )
 from pykubelet.api.serializer import Document
-from pykubelet.api.times import format_time
 from pykubelet.client.informers import Informers
-from pykubelet.client.interface import NOW, Client, PatchType
+from pykubelet.client.interface import Client, PatchType
 from pykubelet.client.recorder import Recorder
 from pykubelet.controllers.daemon.daemon_controller import DaemonSetController, daemon_set_informers
 from pykubelet.controllers.daemon.placement import target_node
@@ -46,14 +43,9 @@ from pykubelet.controllers.framework.active_pods import ready_condition
 from pykubelet.controllers.framework.controller_history import sorted_revisions
 from pykubelet.controllers.framework.expectations import CountingExpectations
 from pykubelet.controllers.framework.pod_control import PodControl
-from pykubelet.controllers.framework.work_queue import ControllerWorkers
 from pykubelet.controllers.statefulset.stateful_set import StatefulSetController, stateful_set_informers
 from pykubelet.testing.local_api import local_api
 from pykubelet.testing.virtual_time import VirtualClock
-
-NAMESPACE = "default"
-BROKEN = "broken"
-"""The image of a version that never becomes ready."""
 
 
 class Cluster:
@@ -64,6 +56,7 @@ class Cluster:
         self.clock = clock or VirtualClock()
         self.happened: list[str] = []
         """`+web-0`, `ready web-0`, `-web-0` (asked to end), in their order."""
+        self.nodes = SimulatedNodes(client, self.clock)
         self._pods: dict[str, Pod] = {}
 
     @asynccontextmanager
@@ -71,7 +64,7 @@ class Cluster:
         """Both controllers at work, perhaps with another way to the API server."""
         way, clock = client or self.client, self.clock
         recorder = Recorder(sink=self.client, source=EventSource(component="tests"), clock=clock)
-        informers, informed = Informers(client=way, clock=clock), asyncio.Event()
+        informers = Informers(client=way, clock=clock)
         stateful = StatefulSetController(
             client=way, recorder=recorder, view=stateful_set_informers(informers), clock=clock
         )
@@ -83,14 +76,7 @@ class Cluster:
             expectations=CountingExpectations(),
             clock=clock,
         )
-        stateful.listen(informers)
-        daemons.listen(informers)
-        loops = {
-            "stateful sets": ControllerWorkers(name="sts", process_next=stateful.process_next, informed=informed),
-            "daemon sets": ControllerWorkers(name="ds", process_next=daemons.process_next, informed=informed),
-        }
-        parts = {"events": with_ready_event(recorder.run), "informers": with_ready_event(informers.run, informed)}
-        async with running(parts | {name: with_ready_event(loop.run) for name, loop in loops.items()}):
+        async with running_controllers(stateful, daemons, informers=informers, recorder=recorder):
             yield
 
     async def create_set(self, **spec: Any) -> StatefulSet:
@@ -193,34 +179,6 @@ class Cluster:
 
         await self.until(is_done, within_seconds=within_seconds)
 
-    async def run_pods(self, every_seconds: float = 1) -> None:
-        """Be the scheduler and all nodes, which look what there is to do again and again."""
-        while True:
-            for pod in (await self.pods()).values():
-                try:
-                    await self._run_pod(pod)
-                except NotFound:
-                    continue
-            await asyncio.sleep(every_seconds)
-
-    async def _run_pod(self, pod: Pod) -> None:
-        meta = pod.metadata
-        if meta.deletion_timestamp is not None:
-            await self.client.delete(PODS, meta.name, namespace=NAMESPACE, options=NOW)
-        elif not pod.spec.node_name:
-            target = ObjectReference(kind="Node", name=target_node(pod) or "node-1")
-            binding = Binding(metadata=ObjectMeta(name=meta.name), target=target)
-            await self.client.create(POD_BINDINGS, binding, namespace=NAMESPACE, name=meta.name)
-        elif ready_condition(pod) is None and pod.status.phase == "Pending":
-            await self.report(meta.name, "Running", is_ready=_image(pod) != BROKEN)
-
-    async def report(self, name: str, phase: str, *, is_ready: bool) -> None:
-        """Say of a pod what its node would."""
-        at = format_time(self.clock.now())
-        ready = {"type": "Ready", "status": "True" if is_ready else "False", "lastTransitionTime": at}
-        body = {"status": {"phase": phase, "conditions": [ready]}}
-        await self.client.patch(PODS, name, body, namespace=NAMESPACE, patch_type=PatchType.MERGE, subresource="status")
-
     async def watch_pods(self, ready: asyncio.Event) -> None:
         """Note what happens to pods."""
         async with self.client.watch(PODS, namespace=NAMESPACE, resource_version="0") as events:
@@ -264,7 +222,7 @@ async def cluster(folder: Path) -> AsyncIterator[Cluster]:
     """An API server with nodes of sorts, and no controllers yet."""
     async with local_api(folder) as api:
         made, ready = Cluster(api.client), asyncio.Event()
-        async with running({"pods": made.run_pods, "watch of pods": with_ready_event(made.watch_pods, ready)}):
+        async with running({"pods": made.nodes.run, "watch of pods": with_ready_event(made.watch_pods, ready)}):
             await ready.wait()
             yield made
 

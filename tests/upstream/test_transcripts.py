@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from server_process import ADMIN_TOKEN, ServerProcess
+from pykubelet_process import ADMIN_TOKEN, ServerProcess
 from transcripts import Play, Plays, differences
 
 _TRANSCRIPTS = sorted((Path(__file__).parent / "transcripts").glob("*.json"))

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from in_process import Asker
 from pykubelet.api.errors import ApiError
 from pykubelet.apiserver.request import ApiResponse, SerializedEvent, WatchStream
 from pykubelet.testing.local_api import local_api
 from transcripts import Got, Step, differences, masked
+from verb_requests import Asker
 
 _FOLDER = Path(__file__).parent / "transcripts"
 _NAMES = [path.stem for path in sorted(_FOLDER.glob("*.json")) if path.stem not in ("auth", "discovery", "tables")]

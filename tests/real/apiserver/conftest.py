@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from server_process import ServerProcess
+from pykubelet_process import ServerProcess
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kubectl import Kubectl
-from server_process import ServerProcess
+from pykubelet_process import ServerProcess
 
 
 @pytest.fixture

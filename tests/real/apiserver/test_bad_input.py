@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from server_process import ADMIN_TOKEN, ServerProcess
+from pykubelet_process import ADMIN_TOKEN, ServerProcess
 
 PODS = "/api/v1/namespaces/default/pods"
 POD = {

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from server_process import ADMIN_TOKEN, ServerProcess
+from pykubelet_process import ADMIN_TOKEN, ServerProcess
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from kubectl import Kubectl
-from server_process import ADMIN_TOKEN, ServerProcess
+from pykubelet_process import ADMIN_TOKEN, ServerProcess
 
 
 def start(*options: str) -> "subprocess.CompletedProcess[str]":

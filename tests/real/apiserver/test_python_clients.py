@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kubectl import Kubectl
-from server_process import ServerProcess
+from pykubelet_process import ServerProcess
 
 CLIENTS = Path(__file__).parent / "clients"
 

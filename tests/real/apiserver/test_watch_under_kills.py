@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from server_process import ADMIN_TOKEN, ServerProcess
+from pykubelet_process import ADMIN_TOKEN, ServerProcess
 
 KILLS = 50
 WRITERS = 4

@@ -7,7 +7,7 @@ import pytest
 
 from cli_lab import Pykubelet, Sides
 from kubectl import Kubectl
-from up_process import UpProcess
+from pykubelet_process import UpProcess
 
 OBJECTS = Path(__file__).parent / "objects.yaml"
 PATIENCE = "--timeout=30s"

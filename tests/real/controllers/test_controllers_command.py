@@ -9,11 +9,9 @@ from typing import Any
 
 import pytest
 
-from controllers_process import ControllersProcess
 from kubectl import Kubectl
-from node_process import NodeProcess
 from pykubelet.app.controllers import CONTROLLERS
-from server_process import ServerProcess
+from pykubelet_process import ControllersProcess, NodeProcess, ServerProcess
 
 pytestmark = pytest.mark.timeout(120)
 PATIENCE = "--timeout=40s"

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from controller_rig import NAMESPACE
 from kubectl import Kubectl
 from pykubelet.aio.clock import SystemClock
 from pykubelet.aio.tasks import running
 from pykubelet.client.clientcmd import load_kubeconfig
 from pykubelet.client.rest import RestClient
-from server_process import ServerProcess
-from workload_rig import NAMESPACE, Cluster
+from pykubelet_process import ServerProcess
+from workload_rig import Cluster
 
 pytestmark = pytest.mark.timeout(120)
 WAIT = "--timeout=40s"
@@ -27,7 +28,7 @@ async def kubectl(tmp_path: Path) -> AsyncIterator[Kubectl]:
     access = load_kubeconfig([str(server.kubeconfig)], environment=os.environ, clock=clock)
     async with RestClient(access, clock=clock) as client:
         world = Cluster(client, clock=clock)
-        async with running({"pods": partial(world.run_pods, 0.1)}), world.controllers():
+        async with running({"pods": partial(world.nodes.run, 0.1)}), world.controllers():
             await world.create_nodes("n1", "n2")
             await world.create_set(replicas=2)
             await world.create_daemon()

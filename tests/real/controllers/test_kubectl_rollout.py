@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from controller_rig import NAMESPACE
 from kubectl import Kubectl
 from pykubelet.aio.clock import SystemClock
 from pykubelet.aio.tasks import running
 from pykubelet.client.clientcmd import load_kubeconfig
 from pykubelet.client.rest import RestClient
-from rollout_rig import NAMESPACE, Cluster
-from server_process import ServerProcess
+from pykubelet_process import ServerProcess
+from rollout_rig import Cluster
 
 WAIT = "--timeout=40s"
 DEPLOYMENT = """
@@ -37,7 +38,7 @@ async def kubectl(tmp_path: Path) -> AsyncIterator[Kubectl]:
     access = load_kubeconfig([str(server.kubeconfig)], environment=os.environ, clock=clock)
     async with RestClient(access, clock=clock) as client:
         world = Cluster(client, clock)
-        async with running({"pods": world.run_pods}), world.controllers():
+        async with running({"pods": world.nodes.run}), world.controllers():
             yield Kubectl(server.kubeconfig, NAMESPACE, tmp_path / "cache")
     assert server.stop() == 0
 

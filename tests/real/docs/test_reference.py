@@ -12,7 +12,7 @@ import pytest
 from document_session import ROOT
 from kubectl import Kubectl
 from process_lab import end_containers
-from up_process import UpProcess
+from pykubelet_process import UpProcess
 
 POD = """
 apiVersion: v1

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from kubectl import Kubectl
-from up_process import UpProcess
+from pykubelet_process import UpProcess
 
 pytestmark = pytest.mark.timeout(120)
 DASHBOARD = Path(__file__).parents[3] / "deploy/grafana-dashboard.json"

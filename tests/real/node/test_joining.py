@@ -35,7 +35,7 @@ from pykubelet.client.interface import Client, Selection
 from pykubelet.client.rest import RestClient
 from pykubelet.client.transport import PemSource
 from pykubelet.controllers.certificates.signer import CertificateAuthority, sign_certificate
-from server_process import ServerProcess
+from pykubelet_process import ServerProcess
 
 CLOCK = SystemClock()
 TOKEN = "abcdef.0123456789abcdef"

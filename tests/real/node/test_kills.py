@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kill_lab import KillLab, open_lab, until
-from kill_story import Story, again, last_states, survive_everything, survive_kills, told_on_failure
-from kill_wishes import Shown, job, second_try
+from kill_pods import Shown, job, second_try
+from kill_scenario import Story, again, last_states, survive_everything, survive_kills, told_on_failure
 
 
 @pytest.fixture

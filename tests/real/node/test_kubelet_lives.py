@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import recorded_runs
-from lives import live
 from process_cluster import process_cluster
 from pykubelet.api.serializer import Document
+from replay_on_node import live
 
 pytestmark = pytest.mark.timeout(300)
 """All lives together take as long as the longest one, about 40 seconds."""

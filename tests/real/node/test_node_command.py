@@ -13,8 +13,7 @@ import pytest
 from aiohttp import web
 
 from kubectl import Kubectl
-from node_process import NodeProcess
-from server_process import ServerProcess
+from pykubelet_process import NodeProcess, ServerProcess
 
 POD: dict[str, Any] = {
     "apiVersion": "v1",

@@ -17,13 +17,12 @@ from typing import Any
 import pytest
 
 from kubectl import Kubectl
-from node_process import NodeProcess
 from process_cluster import PATIENCE
 from pykubelet.aio.clock import SystemClock
 from pykubelet.apiserver.certs.kubeconfig import Endpoint, ensure_kubeconfig, node_identity
 from pykubelet.apiserver.certs.pki import open_pki
+from pykubelet_process import NodeProcess, ServerProcess
 from recording_proxy import RecordingProxy, Seen
-from server_process import ServerProcess
 from version_schemas import Definitions, validate
 
 pytestmark = pytest.mark.timeout(120)

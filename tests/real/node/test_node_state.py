@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from node_process import NodeProcess
 from process_cluster import NODE, ProcessCluster, pod, process_cluster, shell
+from pykubelet_process import NodeProcess
 
 pytestmark = pytest.mark.timeout(120)
 # Holds some memory and has used the processor, once it is ready.

@@ -10,7 +10,7 @@ import pytest
 
 from kubectl import Kubectl
 from process_lab import end_containers
-from up_process import UpProcess
+from pykubelet_process import UpProcess
 
 pytestmark = pytest.mark.timeout(120)
 PATIENCE = "--timeout=30s"

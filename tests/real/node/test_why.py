@@ -19,7 +19,7 @@ from pykubelet.app.runtimes import simulated
 from pykubelet.app.settings import NodeSettings
 from pykubelet.runtimes.sim.runtime import SimImages, SimRuntime
 from pykubelet.testing.local_api import local_api
-from up_process import UpProcess
+from pykubelet_process import UpProcess
 from whole_node import World, container
 
 pytestmark = pytest.mark.timeout(120)

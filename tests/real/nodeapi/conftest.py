@@ -12,7 +12,7 @@ from pykubelet.aio.clock import SystemClock
 from pykubelet.client.clientcmd import load_kubeconfig
 from pykubelet.client.rest import RestClient
 from pykubelet.kubelet.server.auth import ApiServerAccessReviewer
-from server_process import ServerProcess
+from pykubelet_process import ServerProcess
 
 
 @pytest.fixture(scope="module")

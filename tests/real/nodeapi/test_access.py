@@ -5,7 +5,7 @@ import pytest
 
 from node_api_rig import anonymous
 from node_cluster import Cluster
-from server_process import ADMIN_TOKEN
+from pykubelet_process import ADMIN_TOKEN
 
 EXEC = "/exec/default/web/main?output=1&command=id"
 

@@ -13,12 +13,10 @@ from typing import Any
 
 import pytest
 
-from node_process import NodeProcess
 from pykubelet.aio.clock import SystemClock
 from pykubelet.cli.actions.check import CisPaths, gather_facts
 from pykubelet.runtimes.process.cgroups import find_cgroups
-from server_process import ServerProcess
-from up_process import UpProcess
+from pykubelet_process import NodeProcess, ServerProcess, UpProcess
 
 pytestmark = pytest.mark.timeout(120)
 HAS_PIDS = "pids" in find_cgroups().folders

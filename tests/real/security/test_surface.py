@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kubectl import Kubectl
-from up_process import UpProcess
+from pykubelet_process import UpProcess
 
 pytestmark = pytest.mark.timeout(120)
 _LISTENING = "0A"

@@ -9,12 +9,11 @@ import pytest
 
 from browser import browser
 from kubectl import Kubectl
-from node_process import NodeProcess
 from page_lab import PageLab
 from pykubelet.aio.clock import SystemClock
 from pykubelet.apiserver.certs.kubeconfig import Endpoint, ensure_kubeconfig, node_identity
 from pykubelet.apiserver.certs.pki import open_pki
-from server_process import ServerProcess
+from pykubelet_process import NodeProcess, ServerProcess
 
 pytestmark = pytest.mark.timeout(180)
 RUNS = "document.querySelectorAll('.body .row').length === 1 && document.querySelector('.body .row').innerText.includes('Running')"

@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from page_lab import UpLab, page_of_up
-from up_process import UpProcess
+from pykubelet_process import UpProcess
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from certificate_lab import a_key, certificate_pem, request_pem
 from pykubelet.client.certificates.csr import client_template
 from pykubelet.kinds import certificate_signing_request
-from strategy_play import create, update, update_status
+from strategy_calls import create, update, update_status
 
 APPROVAL = certificate_signing_request.KIND.subresource_strategies["approval"]
 CERTIFICATE_REQUESTS = certificate_signing_request.KIND.strategy

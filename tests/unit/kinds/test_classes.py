@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pykubelet.kinds import priority_class, runtime_class, storage_class
-from strategy_play import create, update
+from strategy_calls import create, update
 
 _PRIORITIES = priority_class.KIND.strategy
 _RUNTIMES = runtime_class.KIND.strategy

@@ -6,7 +6,7 @@ import pytest
 
 from pykubelet.kinds import event, lease, namespace, node
 from pykubelet.kinds.node import with_not_ready_taint
-from strategy_play import create, update, update_status
+from strategy_calls import create, update, update_status
 
 EVENTS = event.CORE_EVENT.strategy
 NEW_EVENTS = event.EVENT.strategy

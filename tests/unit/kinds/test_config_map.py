@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.kinds import config_map, secret
-from strategy_play import create, update
+from strategy_calls import create, update
 
 CONFIG_MAPS = config_map.KIND.strategy
 SECRETS = secret.KIND.strategy

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pykubelet.kinds import cron_job
-from strategy_play import POD_SPEC, create, update, update_status
+from strategy_calls import POD_SPEC, create, update, update_status
 
 CRON_JOBS = cron_job.KIND.strategy
 

@@ -7,7 +7,7 @@ import pytest
 from pykubelet.api.errors import BadRequest
 from pykubelet.kinds import controller_revision, daemon_set
 from pykubelet.kinds.daemon_set import TEMPLATE_GENERATION
-from strategy_play import SELECTOR, TEMPLATE, create, update, update_status
+from strategy_calls import SELECTOR, TEMPLATE, create, update, update_status
 
 CONTROLLER_REVISIONS = controller_revision.KIND.strategy
 DAEMON_SETS = daemon_set.KIND.strategy

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pykubelet.kinds.endpoint_slice import KIND
-from strategy_play import create, update
+from strategy_calls import create, update
 
 _SLICES = KIND.strategy
 

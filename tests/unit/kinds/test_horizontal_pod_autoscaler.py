@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pykubelet.kinds.horizontal_pod_autoscaler import KIND
-from strategy_play import create, update, update_status
+from strategy_calls import create, update, update_status
 
 _HPA = KIND.strategy
 _TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}

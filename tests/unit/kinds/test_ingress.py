@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pykubelet.kinds import ingress, network_policy
-from strategy_play import create, update, update_status
+from strategy_calls import create, update, update_status
 
 _INGRESSES = ingress.KIND.strategy
 _POLICIES = network_policy.KIND.strategy

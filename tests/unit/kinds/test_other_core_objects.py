@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pykubelet.kinds import endpoints, pod_template, replication_controller, service_account
-from strategy_play import TEMPLATE, create, update, update_status
+from strategy_calls import TEMPLATE, create, update, update_status
 
 ENDPOINTS = endpoints.KIND.strategy
 REPLICATION_CONTROLLERS = replication_controller.KIND.strategy

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pykubelet.kinds.pod_disruption_budget import KIND
-from strategy_play import create, update, update_status
+from strategy_calls import create, update, update_status
 
 _BUDGETS = KIND.strategy
 

@@ -7,7 +7,7 @@ import pytest
 from pykubelet.api.errors import BadRequest
 from pykubelet.kinds import deployment, replica_set
 from pykubelet.kinds.deployment import ROLLBACK_ANNOTATION
-from strategy_play import SELECTOR, TEMPLATE, create, update, update_status
+from strategy_calls import SELECTOR, TEMPLATE, create, update, update_status
 
 DEPLOYMENTS = deployment.KIND.strategy
 REPLICA_SETS = replica_set.KIND.strategy

@@ -6,7 +6,7 @@ import pytest
 
 from pykubelet.kinds.role import CLUSTER_ROLE, GROUP, ROLE
 from pykubelet.kinds.role_binding import CLUSTER_ROLE_BINDING, ROLE_BINDING
-from strategy_play import create, update
+from strategy_calls import create, update
 
 _ROLES, _CLUSTER_ROLES = ROLE.strategy, CLUSTER_ROLE.strategy
 _BINDINGS, _CLUSTER_BINDINGS = ROLE_BINDING.strategy, CLUSTER_ROLE_BINDING.strategy

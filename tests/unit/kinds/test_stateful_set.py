@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pykubelet.kinds import stateful_set
-from strategy_play import SELECTOR, TEMPLATE, create, update, update_status
+from strategy_calls import SELECTOR, TEMPLATE, create, update, update_status
 
 STATEFUL_SETS = stateful_set.KIND.strategy
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pykubelet.kinds import limit_range, persistent_volume, persistent_volume_claim, resource_quota
-from strategy_play import create, update, update_status
+from strategy_calls import create, update, update_status
 
 LIMIT_RANGES = limit_range.KIND.strategy
 PERSISTENT_VOLUMES = persistent_volume.KIND.strategy

@@ -10,7 +10,7 @@ import pytest
 
 from containerd_lab import ContainerdLab, running_containerd
 from cri_lab import node_runtime
-from kill_wishes import Shown, conditions
+from kill_pods import Shown, conditions
 from process_cluster import NODE, ProcessCluster, pod, process_cluster, shell
 
 # As long as all its waits together may take.

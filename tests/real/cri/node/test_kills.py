@@ -8,7 +8,7 @@ import pytest
 from containerd_lab import running_containerd
 from cri_kill_lab import CriKillLab
 from kill_lab import open_lab
-from kill_story import survive_everything, survive_kills
+from kill_scenario import survive_everything, survive_kills
 
 
 @pytest.fixture

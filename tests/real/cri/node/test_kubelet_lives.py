@@ -9,10 +9,10 @@ import pytest
 import recorded_runs
 from containerd_lab import ContainerdLab
 from cri_lab import node_runtime
-from lives import live
 from oci_images import Image
 from process_cluster import process_cluster
 from pykubelet.api.serializer import Document
+from replay_on_node import live
 
 pytestmark = pytest.mark.timeout(300)
 """All lives together take as long as the longest one, about 40 seconds."""

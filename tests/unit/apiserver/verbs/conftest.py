@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from in_process import Asker
 from pykubelet.testing.local_api import local_api
+from verb_requests import Asker
 
 
 @pytest.fixture

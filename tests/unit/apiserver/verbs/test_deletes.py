@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from in_process import MERGE, Asker, config_map, pod
+from verb_requests import MERGE, Asker, config_map, pod
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"

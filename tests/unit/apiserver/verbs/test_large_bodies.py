@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from in_process import APPLY, MERGE, STRATEGIC, USER, Asker
 from pykubelet.api.errors import BadRequest
 from pykubelet.apiserver.registry import BUILT_IN_KINDS
 from pykubelet.apiserver.request import ApiRequest
 from pykubelet.apiserver.serializer.decoder import LARGE_BYTES, decode_in_thread
+from verb_requests import APPLY, MERGE, STRATEGIC, USER, Asker
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 CALL_OF = next(served for served in BUILT_IN_KINDS if served.resource.group_resource == "configmaps")

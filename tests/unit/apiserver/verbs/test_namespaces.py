@@ -5,9 +5,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from in_process import MERGE, Asker, config_map, pod
 from pykubelet.api.errors import NotFound
 from pykubelet.testing.local_api import local_api
+from verb_requests import MERGE, Asker, config_map, pod
 
 NAMESPACES = "/api/v1/namespaces"
 HOLD = "example.com/hold"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from in_process import APPLY, JSON_PATCH, MERGE, STRATEGIC, Asker, config_map
+from verb_requests import APPLY, JSON_PATCH, MERGE, STRATEGIC, Asker, config_map
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 DECODING = "error decoding patch: "

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from in_process import Asker, config_map, pod
+from verb_requests import Asker, config_map, pod
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 ALL_MAPS = "/api/v1/configmaps"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from in_process import APPLY, MERGE, STRATEGIC, Asker, pod
+from verb_requests import APPLY, MERGE, STRATEGIC, Asker, pod
 
 PODS = "/api/v1/namespaces/default/pods"
 SETS = "/apis/apps/v1/namespaces/default/replicasets"

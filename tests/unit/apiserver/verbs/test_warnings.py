@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from in_process import Asker, pod
 from pykubelet.api.errors import ApiError
 from pykubelet.apiserver.apiextensions.controller import served_rows
 from pykubelet.apiserver.apiextensions.status import with_accepted_names
 from pykubelet.apiserver.request import ApiResponse, WatchStream
+from verb_requests import Asker, pod
 from widgets import NOW, definition, version, widget
 
 PODS = "/api/v1/namespaces/default/pods"

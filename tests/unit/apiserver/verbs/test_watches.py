@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from in_process import MERGE, Asker, config_map, pod
 from pykubelet.apiserver.request import SerializedEvent, WatchStream
+from verb_requests import MERGE, Asker, config_map, pod
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 WATCH = f"{MAPS}?watch=1&timeoutSeconds=1"

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from in_process import APPLY, JSON_PATCH, MERGE, STRATEGIC, Asker, config_map, pod
 from pykubelet.apiserver.request import AuthorizationAttributes, AuthorizationDecision
 from pykubelet.apiserver.server import Server
 from pykubelet.testing.local_api import CountingIds
 from pykubelet.testing.virtual_time import VirtualClock
+from verb_requests import APPLY, JSON_PATCH, MERGE, STRATEGIC, Asker, config_map, pod
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 PODS = "/api/v1/namespaces/default/pods"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pykubelet.kinds.job import strategy as job
-from strategy_play import POD_SPEC, create, update_status
+from strategy_calls import POD_SPEC, create, update_status
 
 JOBS = job.KIND.strategy
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.kinds.job import strategy as job
-from strategy_play import POD_SPEC, UID, create, update, update_status
+from strategy_calls import POD_SPEC, UID, create, update, update_status
 
 JOBS = job.KIND.strategy
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pykubelet.api.patch.json_merge_patch import apply_merge
 from pykubelet.kinds.pod import strategy as pod
 from pykubelet.kinds.pod.strategy import fields, grace_seconds
-from strategy_play import create, update, update_status
+from strategy_calls import create, update, update_status
 
 EPHEMERAL_CONTAINERS = pod.KIND.subresource_strategies["ephemeralcontainers"]
 PODS = pod.KIND.strategy

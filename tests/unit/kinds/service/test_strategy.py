@@ -15,7 +15,7 @@ from pykubelet.apiserver.admission.services import (
     allocations_of,
 )
 from pykubelet.kinds.service import strategy as service
-from strategy_play import SYSTEM, create, texts, update, update_status
+from strategy_calls import SYSTEM, create, texts, update, update_status
 
 SERVICES = service.KIND.strategy
 

@@ -1,6 +1,6 @@
 """Runs a command as if it were alone on a machine: a network of nothing but loopback, and no process or container runtime.
 
-`python lone_machine.py UID COMMAND...` is what runs inside. Whatever the command leaves running ends with it, and every port is
+`python isolated_machine.py UID COMMAND...` is what runs inside. Whatever the command leaves running ends with it, and every port is
 free, so that a document's commands can be typed as they stand.
 """
 

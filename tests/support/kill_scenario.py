@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from kill_lab import PODS, KillLab, until
-from kill_wishes import (
+from kill_pods import (
     PROBE,
     SLOW_STOP,
     Shown,
@@ -25,8 +25,8 @@ from kill_wishes import (
     untold_ends,
     wrong_now,
 )
-from node_process import NodeProcess
 from process_cluster import NODE
+from pykubelet_process import NodeProcess
 
 MOMENTS = ("launch", "create", "create", "delete", "edit", "idle")
 LOST = (255, "Unknown")

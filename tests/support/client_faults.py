@@ -1,7 +1,10 @@
-"""An API server that can be switched off, as its clients see it."""
+"""Clients that fail: `Outage` switches the API server off and on, `CrashingClient` stops its user at a call.
+
+For single failed calls use `pykubelet.testing.faults.FaultyClient`.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -80,6 +83,45 @@ class Outage:
             raise NotReached("connection reset by peer")
         event: WatchEvent[T] | None = step.result()
         return event
+
+
+class CrashingClient:
+    """Stops its user at one of its calls, before or after the server has carried it out; a Client.
+
+    Lists and watches do not count and always work.
+    """
+
+    def __init__(self, inner: Client, *, at: int, is_carried_out: bool) -> None:
+        self._inner, self._left, self._is_carried_out = inner, at, is_carried_out
+        self.list, self.watch = inner.list, inner.watch
+        self.crashed = asyncio.Event()
+        self.calls = 0
+
+    async def get(self, kind: TypedKind[T], name: str, **where: Any) -> T:
+        return await self._call(lambda: self._inner.get(kind, name, **where))
+
+    async def create(self, kind: TypedKind[T], body: T, **where: Any) -> T:
+        return await self._call(lambda: self._inner.create(kind, body, **where))
+
+    async def patch(self, kind: TypedKind[T], name: str, body: Any, **where: Any) -> T:
+        return await self._call(lambda: self._inner.patch(kind, name, body, **where))
+
+    async def delete(self, kind: TypedKind[T], name: str, **where: Any) -> None:
+        await self._call(lambda: self._inner.delete(kind, name, **where))
+
+    async def _call(self, call: Callable[[], Awaitable[T]]) -> T:
+        self.calls += 1
+        self._left -= 1
+        if self._left < -1 or (self._left == -1 and not self._is_carried_out):
+            await self._crash()
+        result = await call()
+        if self._left == -1:
+            await self._crash()
+        return result
+
+    async def _crash(self) -> None:
+        self.crashed.set()
+        await asyncio.Event().wait()
 
 
 async def _anext(events: AsyncIterator[WatchEvent[T]]) -> WatchEvent[T] | None:
