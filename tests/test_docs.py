@@ -1,6 +1,7 @@
 """What docs say about the code is true: generated pages are current, named paths and commands exist."""
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from pykubelet.cli.main import main as pykubelet
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 
-from generate_upstream_map import upstream_paths  # noqa: E402  tools is no package
+from generate_upstream_map import expand, read_modules, upstream_paths  # noqa: E402  tools is no package
 
 COMMANDS = [
     "apiserver",
@@ -30,6 +31,7 @@ COMMANDS = [
     "up",
     "why",
 ]
+_GO_FILE = re.compile(r"\b(?:pkg|staging|cmd|plugin)/[A-Za-z0-9_./{},-]+\.go\b")
 
 
 def test_commands_of_the_reference_are_those_of_the_program() -> None:
@@ -52,6 +54,13 @@ def test_reference_has_every_option_of_a_command(name: str) -> None:
     assert len(re.findall(r"^\| `-", section, re.MULTILINE)) == len(shown)
 
 
+def test_upstream_map_is_current_and_well_formed() -> None:
+    """Every `Upstream:` line is a list of paths, and the page shows them all."""
+    command = [sys.executable, "tools/generate_upstream_map.py", "--check"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
 def test_upstream_line_with_prose_is_found() -> None:
     """The form is checked, not assumed."""
     assert upstream_paths("Does it.\n\nUpstream: pkg/a/{b,c}.go, pkg/d") == (["pkg/a/b.go", "pkg/a/c.go", "pkg/d"], [])
@@ -59,3 +68,22 @@ def test_upstream_line_with_prose_is_found() -> None:
     assert upstream_paths("Does it.\n\nUpstream: pkg/a.go\n\nMore.")[1] == [
         "not the last paragraph: Upstream: pkg/a.go"
     ]
+
+
+def test_upstream_files_of_the_specification_have_their_place() -> None:
+    """Every Go file that a page of the specification describes is in the map, itself or by its folder."""
+    texts = [path.read_text() for path in sorted((ROOT / "docs/spec").glob("*.md"))]
+    named = {path for text in texts for found in _GO_FILE.findall(text) for path in expand(found)}
+    assert len(named) > 20
+    mapped = set(read_modules()[0])
+    assert sorted(path for path in named if path not in mapped and path.rpartition("/")[0] not in mapped) == []
+
+
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md", "README.md"])
+def test_paths_that_a_page_names_exist(page: str) -> None:
+    """Every path in backticks is a file or folder of the repository, or of the package."""
+    text = re.sub(r"^```.*?^```", "", (ROOT / page).read_text(), flags=re.MULTILINE | re.DOTALL)
+    named = re.findall(r"`(?!pkg/)([a-z_][\w.-]*/(?:[\w.-]+/?)*)`", text)
+    assert len(named) > 5
+    places = (ROOT, ROOT / "src/pykubelet")
+    assert sorted({name for name in named if not any((place / name).exists() for place in places)}) == []
