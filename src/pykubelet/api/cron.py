@@ -176,7 +176,7 @@ def _plain_number(text: str) -> int:
 
 
 def _duration(text: str) -> int:
-    """Returns the nanoseconds that Go's time.ParseDuration reads, or its error message."""
+    """Parses a duration like Go's time.ParseDuration; raises ScheduleError with Go's message."""
     rest = text[1:] if text[:1] in {"+", "-"} else text
     if rest == "0":
         return 0

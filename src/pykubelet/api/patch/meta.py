@@ -1,7 +1,7 @@
 """Patch metadata of fields: type, merge key and patch strategy.
 
 A `TypeSchema` is looked up by definition name (`core.v1.Pod`) or (apiVersion, kind) and then traversed field by field.
-The data comes from `api/generated/schema.json`, read once.
+The data comes from `api/schema.py`.
 
 Upstream: staging/src/k8s.io/apimachinery/pkg/util/strategicpatch/meta.go,
 staging/src/k8s.io/apimachinery/third_party/forked/golang/json/fields.go
@@ -9,13 +9,10 @@ staging/src/k8s.io/apimachinery/third_party/forked/golang/json/fields.go
 
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
 from typing import Final, Literal
 
-import msgspec
-
-from pykubelet.aio.msgspec_types import register_type
 from pykubelet.api.patch.errors import PatchError, UnknownFieldError
+from pykubelet.api.schema import Field, definition_of, definitions
 
 Definition = str | tuple[str, str]
 """`core.v1.Pod`, or `("v1", "Pod")`."""
@@ -68,29 +65,11 @@ class TypeSchema:
 
 def type_schema(definition: Definition) -> TypeSchema:
     """Returns the type of a definition; raises `PatchError` if it is unknown."""
-    name = definition if isinstance(definition, str) else _names_by_kind().get(definition, "")
+    name = definition if isinstance(definition, str) else definition_of(*definition) or ""
     found = _types().get(name)
     if found is None:
         raise PatchError(f"no definition {definition!r}: strategic merge patch format is not supported")
     return found
-
-
-class _FieldRecord(msgspec.Struct):
-    """One field in schema.json."""
-
-    type: str
-    ref: str = ""
-    items: "_FieldRecord | None" = None
-    key: str = ""
-    strategy: tuple[str, ...] = ()
-
-
-class _DefinitionRecord(msgspec.Struct, rename="camel"):
-    """One definition in schema.json."""
-
-    fields: dict[str, _FieldRecord]
-    kind: str = ""
-    api_version: str = ""
 
 
 _PLAIN_TYPES: Final = {
@@ -108,32 +87,17 @@ _PLAIN_TYPES: Final = {
     "any": TypeSchema("RawExtension"),
 }
 
-# The generated table omits managedFields because no Struct has it; documents do, and patches replace it as a whole.
-_MANAGED_FIELDS: Final = PatchMeta(_PLAIN_TYPES["array"], _PLAIN_TYPES["any"], is_list=True)
-
-
-@cache
-def _records() -> dict[str, _DefinitionRecord]:
-    data = resources.files("pykubelet.api.generated").joinpath("schema.json").read_bytes()
-    return msgspec.json.decode(data, type=register_type(dict[str, _DefinitionRecord]))
-
-
-@cache
-def _names_by_kind() -> dict[tuple[str, str], str]:
-    return {(record.api_version, record.kind): name for name, record in _records().items() if record.kind}
-
 
 @cache
 def _types() -> dict[str, TypeSchema]:
-    records = _records()
+    records = definitions()
     types = {name: TypeSchema(name.rpartition(".")[2]) for name in records}
     for name, record in records.items():
         types[name].fields.update((key, _field_schema(spec, types)) for key, spec in record.fields.items())
-    types["meta.v1.ObjectMeta"].fields["managedFields"] = _MANAGED_FIELDS
     return types
 
 
-def _field_schema(record: _FieldRecord, types: dict[str, TypeSchema]) -> PatchMeta:
+def _field_schema(record: Field, types: dict[str, TypeSchema]) -> PatchMeta:
     strategy: Strategy = "merge" if "merge" in record.strategy else "replace" if "replace" in record.strategy else ""
     is_list = record.type == "array"
     return PatchMeta(
@@ -146,5 +110,5 @@ def _field_schema(record: _FieldRecord, types: dict[str, TypeSchema]) -> PatchMe
     )
 
 
-def _type_of(record: _FieldRecord, types: dict[str, TypeSchema]) -> TypeSchema:
+def _type_of(record: Field, types: dict[str, TypeSchema]) -> TypeSchema:
     return types[record.ref] if record.ref else _PLAIN_TYPES[record.type]

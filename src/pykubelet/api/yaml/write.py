@@ -17,10 +17,9 @@ from typing import Any
 
 import yaml
 
+from pykubelet.api.field_errors import go_escaped
 from pykubelet.api.yaml.scalars import INT_MAX, INT_MIN, is_timestamp, resolve_plain
 
-_HTML = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
-_ESCAPED = re.compile("[<>&\u2028\u2029]")
 # go-yaml quotes what older YAML read as base-60 numbers.
 _BASE60 = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?")
 _DIGITS = re.compile(r"[0-9]*")
@@ -31,7 +30,7 @@ def json_text(document: Any) -> str:
     """Returns JSON exactly as `kubectl -o json` prints it."""
     text = json.dumps(document, indent=4, sort_keys=True, ensure_ascii=False)
     # These characters occur only within strings.
-    return _ESCAPED.sub(lambda found: _HTML[found[0]], text) + "\n"
+    return go_escaped(text) + "\n"
 
 
 def yaml_text(document: Any) -> str:
