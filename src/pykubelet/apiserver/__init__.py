@@ -1,1 +1,1 @@
-"""Kubernetes' API for one machine, on SQLite. Documents all the way: no typed kind is imported here."""
+"""The API server: Kubernetes' API on SQLite. It keeps documents and imports no typed kind."""

@@ -1,9 +1,8 @@
-"""What the server serves, told to clients: /api, /apis and below, plain and aggregated.
+"""Discovery: the documents at /api, /apis and below, plain and aggregated.
 
-In: the served resources, in any order. Out: the documents of discovery. Everything is made from `Served` rows; what
-a subresource takes and gives is the small table below.
-
-Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/{discovery,installer.go}, .../discovery/aggregated.
+Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/discovery/group.go,
+staging/src/k8s.io/apiserver/pkg/endpoints/discovery/aggregated/handler.go,
+staging/src/k8s.io/apiserver/pkg/endpoints/installer.go
 """
 
 import base64
@@ -18,9 +17,9 @@ _READ_WRITE = ("get", "patch", "update")
 _CONNECT = ("create", "get")
 _PROXY = ("create", "delete", "get", "patch", "update")
 
-# Virtual resources: reviews and the like are made, never stored.
+# Reviews and other kinds that are never stored.
 _CREATE_ONLY = ("create",)
-# Upstream lists the groups it was built with in this order; custom ones follow by name.
+# Upstream lists its built-in groups in this order; custom groups follow by name.
 _GROUP_ORDER = (
     "apiregistration.k8s.io",
     "apps",
@@ -45,7 +44,7 @@ _GROUP_ORDER = (
 
 @dataclass(frozen=True, slots=True)
 class Subresource:
-    """What a subresource takes and gives: verbs, kind (empty: the kind of its resource), and that kind's group and version."""
+    """The verbs and kind of a subresource (empty kind: its resource's), and that kind's group and version."""
 
     verbs: tuple[str, ...] = _READ_WRITE
     kind: str = ""
@@ -72,20 +71,20 @@ _PROXY_KINDS = {"nodes": "NodeProxyOptions", "pods": "PodProxyOptions", "service
 
 
 def subresource_of(served: Kind, name: str) -> Subresource:
-    """What is known of a subresource; one nobody listed is read and written like its resource."""
+    """The entry of a subresource. An unlisted one is read and written like its resource."""
     if name == "proxy":
         return Subresource(_PROXY, _PROXY_KINDS.get(served.resource.plural, "ProxyOptions"))
     return SUBRESOURCES.get(name, Subresource())
 
 
 def storage_version_hash(group: str, version: str, kind: str) -> str:
-    """The fingerprint of the form in which a kind is stored."""
+    """The hash of the version in which a kind is stored."""
     digest = hashlib.sha256(f"{group}/{version}/{kind}".encode()).digest()
     return base64.b64encode(digest[:8]).decode()
 
 
 def api_versions(address: str) -> Document:
-    """The document at /api; `address` is where the server is reached."""
+    """The document at /api; `address` is the server's address."""
     return {
         "kind": "APIVersions",
         "versions": ["v1"],
@@ -94,7 +93,6 @@ def api_versions(address: str) -> Document:
 
 
 def api_group_list(all_served: Iterable[Kind]) -> Document:
-    """The document at /apis."""
     groups = _versions_by_group(all_served)
     return {
         "kind": "APIGroupList",
@@ -124,7 +122,7 @@ def api_resource_list(all_served: Iterable[Kind], group: str, version: str) -> D
 
 
 def aggregated(all_served: Iterable[Kind], *, legacy: bool) -> Document:
-    """Everything below /api (`legacy`) or /apis in one document."""
+    """The aggregated document of /api (`legacy`) or /apis."""
     served = tuple(all_served)
     items = [
         {
@@ -145,7 +143,7 @@ def aggregated(all_served: Iterable[Kind], *, legacy: bool) -> Document:
 
 
 def etag_of(document: Document) -> str:
-    """The quoted fingerprint of a document, for If-None-Match."""
+    """The quoted hash of a document, for If-None-Match."""
     return f'"{hashlib.sha512(encode(document)).hexdigest().upper()}"'
 
 
@@ -166,7 +164,7 @@ def _versions_by_group(all_served: Iterable[Kind]) -> dict[str, list[str]]:
 
 
 def version_rank(version: str) -> tuple[int, int, int, str]:
-    """Sorts versions as Kubernetes prefers them: v2, v1, v1beta2, v1beta1, v1alpha1, then anything else by name."""
+    """The sort key of versions in Kubernetes' order of preference: v2, v1, v1beta2, v1beta1, v1alpha1, then others by name."""
     major, letters, minor = _version_parts(version)
     if major is None:
         return (3, 0, 0, version)
@@ -203,7 +201,7 @@ def _resource_rows(served: Kind) -> list[Document]:
         row["shortNames"] = list(served.short_names)
     if served.categories:
         row["categories"] = list(served.categories)
-    if "watch" in served.verbs:  # what cannot be watched is not stored
+    if "watch" in served.verbs:  # a kind that cannot be watched is not stored
         row["storageVersionHash"] = storage_version_hash(resource.group, resource.version, resource.kind)
     return [row, *(_subresource_row(served, name) for name in sorted(served.subresources))]
 

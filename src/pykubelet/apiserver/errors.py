@@ -1,9 +1,6 @@
-"""The errors of the API in its own words.
+"""The API's errors, with kube-apiserver's messages and details.
 
-In: a resource, a name and what went wrong. Out: the ApiError to raise, with message and details as kube-apiserver
-words them.
-
-Upstream: k8s.io/apimachinery/pkg/api/errors/errors.go, k8s.io/apiserver/pkg/storage/errors.go
+Upstream: staging/src/k8s.io/apimachinery/pkg/api/errors/errors.go, staging/src/k8s.io/apiserver/pkg/storage/errors.go
 """
 
 from collections.abc import Sequence
@@ -25,18 +22,18 @@ from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
 
 META_GROUP = "meta.k8s.io"
-# Messages name the kind that upstream works with inside, of which the events of both groups are one.
+# Messages use the internal kind, which the events of both groups share.
 _INNER_GROUPS = {"events.k8s.io": ""}
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
 def not_found(resource: Resource, name: str) -> NotFound:
-    """There is no object of this name."""
+    """The object does not exist."""
     return NotFound(f"{resource.group_resource} {go_quote(name)} not found", details=_details(resource, name))
 
 
 def already_exists(resource: Resource, name: str, *, terminating: bool = False) -> AlreadyExists:
-    """The name is taken, perhaps by an object that is about to go."""
+    """The name is taken, perhaps by an object that is being deleted."""
     text = f"{resource.group_resource} {go_quote(name)} already exists"
     if terminating:
         text = f"object is being deleted: {text}"
@@ -44,14 +41,14 @@ def already_exists(resource: Resource, name: str, *, terminating: bool = False) 
 
 
 def no_unique_name(resource: Resource, name: str) -> AlreadyExists:
-    """Every name that was made from `generateName` was taken."""
+    """Every name generated from `generateName` was taken."""
     text = f"{resource.group_resource} {go_quote(name)} already exists, the server was not able to generate a unique name for the object"
     details = _details(resource, name) | {"retryAfterSeconds": 1}
     return AlreadyExists(text, details=details, retry_after_seconds=1)
 
 
 def conflict(resource: Resource, name: str, why: str = MODIFIED, *, subresource: str = "") -> Conflict:
-    """Somebody else was faster, or a precondition does not hold."""
+    """The object was modified, or a precondition failed."""
     plural = f"{resource.plural}/{subresource}" if subresource else resource.plural
     shown = f"{plural}.{resource.group}" if resource.group else plural
     details = {"name": name, "group": resource.group, "kind": plural}
@@ -59,7 +56,7 @@ def conflict(resource: Resource, name: str, why: str = MODIFIED, *, subresource:
 
 
 def kind_conflict(resource: Resource, name: str, why: str) -> Conflict:
-    """The same for a deletion, whose messages name the kind."""
+    """Like `conflict`, for deletions, whose messages name the kind."""
     group = _INNER_GROUPS.get(resource.group, resource.group)
     kind = f"{resource.kind}.{group}" if group else resource.kind
     details = _filled({"name": name, "group": group, "kind": resource.kind})
@@ -67,7 +64,7 @@ def kind_conflict(resource: Resource, name: str, why: str) -> Conflict:
 
 
 def forbidden(resource: Resource, name: str, why: str, *, causes: Sequence[Document] = ()) -> Forbidden:
-    """Admission says no."""
+    """Admission rejected the request."""
     subject = f"{resource.group_resource} {go_quote(name)}" if name else resource.group_resource
     details = _details(resource, name)
     if causes:
@@ -76,7 +73,7 @@ def forbidden(resource: Resource, name: str, why: str, *, causes: Sequence[Docum
 
 
 def invalid(kind: str, group: str, name: str, errors: Sequence[FieldError]) -> Invalid:
-    """The object breaks rules; each is a cause."""
+    """The object is invalid; each field error is a cause."""
     shown = f"{kind}.{group}" if group else kind
     causes = [_filled({"reason": error.type.value, "message": error.body, "field": error.field}) for error in errors]
     details = _filled({"name": name, "group": group, "kind": kind, "causes": causes})
@@ -84,22 +81,22 @@ def invalid(kind: str, group: str, name: str, errors: Sequence[FieldError]) -> I
 
 
 def invalid_object(resource: Resource, name: str, errors: Sequence[FieldError]) -> Invalid:
-    """The object breaks rules of its kind."""
+    """The object breaks validation rules of its kind."""
     return invalid(resource.kind, _INNER_GROUPS.get(resource.group, resource.group), name, errors)
 
 
 def invalid_options(kind: str, errors: Sequence[FieldError]) -> Invalid:
-    """The parameters of a request (`ListOptions`, say) break rules."""
+    """The request's options (such as `ListOptions`) are invalid."""
     return invalid(kind, META_GROUP, "", errors)
 
 
 def unprocessable() -> Invalid:
-    """A patch that is one, but does not apply."""
+    """The patch is well-formed but cannot be applied."""
     return Invalid("the server rejected our request due to an error in our request", details={})
 
 
 def too_large_version(asked: int, current: int) -> Timeout:
-    """The client knows a revision that this server has not reached."""
+    """The client requested a revision newer than this server's."""
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     details = {"causes": [cause], "retryAfterSeconds": 1}
     text = f"Timeout: Too large resource version: {asked}, current: {current}"
@@ -107,13 +104,13 @@ def too_large_version(asked: int, current: int) -> Timeout:
 
 
 def method_not_supported(resource: Resource, action: str) -> MethodNotAllowed:
-    """This resource does not take this verb."""
+    """The resource does not support the verb."""
     text = f"{action} is not supported on resources of kind {go_quote(resource.group_resource)}"
     return MethodNotAllowed(text, details=_details(resource, ""))
 
 
 def no_such_method() -> MethodNotAllowed:
-    """The path is served, but not with this method."""
+    """The path exists, but not for this method."""
     return MethodNotAllowed("the server does not allow this method on the requested resource", details={})
 
 
@@ -123,19 +120,19 @@ def no_such_path() -> NotFound:
 
 
 def unknown_format(*accepted: str) -> UnsupportedMediaType:
-    """The body's content type is none that is read here."""
+    """The body's content type is not supported."""
     return UnsupportedMediaType(
         f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
     )
 
 
 def unknown_patch_type() -> UnsupportedMediaType:
-    """The same for a patch of a built-in kind, which upstream turns away earlier and in other words."""
+    """The patch type is not supported by a built-in kind; upstream checks these earlier, with another message."""
     return UnsupportedMediaType("415: Unsupported Media Type", details={})
 
 
 def budget_exhausted(cause: str, *, retry_after_seconds: int = 0) -> TooManyRequests:
-    """A disruption budget forbids an eviction now."""
+    """A PodDisruptionBudget allows no disruption now."""
     details: Document = {"causes": [{"reason": "DisruptionBudget", "message": cause}]}
     if retry_after_seconds:
         details["retryAfterSeconds"] = retry_after_seconds
@@ -147,7 +144,7 @@ def budget_exhausted(cause: str, *, retry_after_seconds: int = 0) -> TooManyRequ
 
 
 def namespace_mismatch() -> BadRequest:
-    """The object names another namespace than the path."""
+    """The object's namespace differs from the path's."""
     return BadRequest("the namespace of the provided object does not match the namespace sent on the request")
 
 

@@ -1,11 +1,13 @@
-"""The client Protocols without HTTP: for whatever runs in the server's own process, and for tests.
+"""LoopbackClient: the Client interface without HTTP, for parts of the server's own process and for tests.
 
-Calls go straight to the server, as one user who may do everything; every answer is what HTTP would have carried.
+Requests go straight to the `Server`, as one user who may do everything; responses equal those over HTTP.
+
+Upstream: staging/src/k8s.io/apiserver/pkg/server/options/serving_with_loopback.go
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -27,6 +29,7 @@ from pykubelet.apiserver.request import (
     Verb,
     WatchStream,
 )
+from pykubelet.apiserver.server import Server
 from pykubelet.client.discovery import APPLIED_VERBS, Discovery
 from pykubelet.client.interface import EVERYTHING, Listing, PatchType, Selection, WatchEvent
 from pykubelet.client.request import read_list, read_object
@@ -36,17 +39,10 @@ ADMIN = UserInfo("system:admin", (MASTERS, ALL_AUTHENTICATED))
 FIELD_MANAGER = "pykubelet"
 
 
-class RequestHandler(Protocol):
-    """The server."""
-
-    async def handle(self, request: ApiRequest) -> ApiResponse | WatchStream:
-        """Do what is asked; raises ApiError."""
-
-
 class LoopbackClient:
-    """All of `client/interface.py`."""
+    """A client of a server in the same process."""
 
-    def __init__(self, server: RequestHandler, registry: ServedKinds, *, user: UserInfo = ADMIN) -> None:
+    def __init__(self, server: Server, registry: ServedKinds, *, user: UserInfo = ADMIN) -> None:
         self._server, self._registry, self._user = server, registry, user
 
     async def get(self, kind: TypedKind[T], name: str, *, namespace: str = "", resource_version: str = "") -> T:
@@ -186,7 +182,7 @@ def _query(**parameters: str) -> dict[str, str]:
 async def _events(
     kind: TypedKind[T], batches: AsyncIterator[tuple[SerializedEvent, ...]]
 ) -> AsyncGenerator[WatchEvent[T], None]:
-    """Every event but the one that ends a watch, which is started with and is no object; an error is raised."""
+    """The objects of a watch as events; raises the error of an ERROR event."""
     async for batch in batches:
         for event in batch:
             if event.type == "ERROR":

@@ -1,17 +1,14 @@
-"""Namespaces that really end: delete what is in them, wait for what has finalizers, then let them go.
+"""Namespaces: creates the system namespaces, and empties and removes terminating ones.
 
-The store tells of each change, so waiting costs nothing: what is left in a namespace is a set of keys, from which each
-removal takes one. Conditions say what it is, brought up to date once a second at most.
+The store reports each change, so waiting for finalizers costs nothing: the content of a terminating namespace is a
+set of keys, and each removal takes one out. Conditions are updated at most once a second.
 
-Upstream: pkg/controller/namespace/deletion/namespaced_resources_deleter.go
-
-What every cluster has from its first moment: four namespaces and two priority classes.
-
-Upstream: pkg/controlplane/controller/systemnamespaces, pkg/registry/scheduling/rest/storage_scheduling.go
+Upstream: pkg/controller/namespace/deletion/namespaced_resources_deleter.go,
+pkg/controlplane/controller/systemnamespaces/system_namespaces_controller.go,
+pkg/registry/scheduling/rest/storage_scheduling.go
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Protocol
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.queues import KeyedQueue
@@ -22,8 +19,9 @@ from pykubelet.api.times import format_time
 from pykubelet.apiserver.handlers.delete import DeleteOptions
 from pykubelet.apiserver.registry import ServedKinds
 from pykubelet.apiserver.request import ALL_AUTHENTICATED, MASTERS, ApiRequest, ApiResponse, UserInfo, WatchStream
+from pykubelet.apiserver.server import Server
 from pykubelet.apiserver.storage.codec import in_order
-from pykubelet.apiserver.storage.interfaces import CommitFeed, Store, StoreChange, StoreEntry, StoreKey
+from pykubelet.apiserver.storage.interfaces import Store, StoreChange, StoreEntry, StoreKey
 from pykubelet.kinds.namespace import RemainingContent, is_held, is_terminating, with_remaining, without_finalizer
 
 CONTROLLER = UserInfo("system:serviceaccount:kube-system:namespace-controller", (MASTERS, ALL_AUTHENTICATED))
@@ -32,28 +30,17 @@ _RETRY_SECONDS = 5.0
 _BACKGROUND = DeleteOptions(policy="Background")
 
 
-class NamespaceStore(Store, CommitFeed, Protocol):
-    """A store that tells of changes as they happen."""
-
-
-class Deleter(Protocol):
-    """Deletes objects as a client would."""
-
-    async def delete(self, request: ApiRequest, options: DeleteOptions) -> None:
-        """Delete the object that the request is about; ApiError if that fails."""
-
-
 class NamespaceTerminator:
-    """The task; the owner of what is known about namespaces that end."""
+    """Deletes the content of terminating namespaces, then finalizes them."""
 
-    def __init__(self, *, store: NamespaceStore, registry: ServedKinds, deleter: Deleter, clock: Clock) -> None:
+    def __init__(self, *, store: Store, registry: ServedKinds, deleter: Server, clock: Clock) -> None:
         self._store, self._registry, self._deleter, self._clock = store, registry, deleter, clock
         self._remaining: dict[str, set[StoreKey]] = {}
         self._listened: set[str] = set()
         self._queue: KeyedQueue[str, None] = KeyedQueue()
 
     async def run(self) -> None:
-        """Watch over namespaces for as long as the server runs."""
+        """Handles terminating namespaces until cancelled."""
         self._listen(NAMESPACES_RESOURCE.group_resource)
         for entry in self._store.list(NAMESPACES_RESOURCE.group_resource).entries:
             self._queue.put(entry.key.name, None)
@@ -88,7 +75,7 @@ class NamespaceTerminator:
                 self._queue.put(key.namespace, None)
 
     async def _advance(self, name: str) -> None:
-        """Take the end of a namespace as far as it goes now."""
+        """Takes a namespace's deletion as far as possible now."""
         entry = self._store.newest(StoreKey(NAMESPACES_RESOURCE.group_resource, "", name))
         if entry is None or not is_terminating(entry.document):
             self._remaining.pop(name, None)
@@ -105,7 +92,7 @@ class NamespaceTerminator:
             namespace = existing.document
             if not is_terminating(namespace):
                 return namespace
-            # Looked at once more: nothing may be left behind in a namespace that is gone.
+            # Checked again, so that no object stays behind in a removed namespace.
             if not remaining and not self._store.newest_in(name):
                 emptied = without_finalizer(namespace)
                 return in_order(emptied) if is_held(emptied) else None
@@ -117,7 +104,7 @@ class NamespaceTerminator:
             self._queue.put_later(name, None, _RETRY_SECONDS)
 
     async def _delete_content(self, name: str) -> list[str]:
-        """Delete everything in a namespace that is not being deleted yet; what went wrong."""
+        """Deletes everything in a namespace that is not being deleted yet; returns the errors."""
         keys = self._store.newest_in(name)
         for collection in {key.collection for key in keys}:
             self._listen(collection)
@@ -140,7 +127,7 @@ class NamespaceTerminator:
     async def _delete(self, key: StoreKey) -> None:
         served = self._registry.of_collection(key.collection)
         if served is None:
-            # Its kind is served no longer, so nobody can be waiting to finalize it.
+            # Its kind is no longer served, so no controller can finalize it.
             await self._store.write(key, lambda _: None)
             return
         request = ApiRequest(user=CONTROLLER, verb="delete", served=served, namespace=key.namespace, name=key.name)
@@ -169,7 +156,7 @@ _PRIORITY_CLASSES: dict[str, Document] = {
 async def ensure_first_objects(
     handle: Callable[[ApiRequest], Awaitable[ApiResponse | WatchStream]], registry: ServedKinds
 ) -> None:
-    """Create what is missing."""
+    """Creates the system namespaces and priority classes that do not exist."""
     wanted: list[tuple[str, str, str, str, Document]] = [("", "v1", "namespaces", name, {}) for name in NAMESPACES]
     wanted += [("scheduling.k8s.io", "v1", "priorityclasses", name, rest) for name, rest in _PRIORITY_CLASSES.items()]
     for group, version, plural, name, rest in wanted:

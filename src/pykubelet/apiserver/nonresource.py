@@ -1,23 +1,15 @@
-"""Everything served that is no resource: discovery, OpenAPI, health, version, metrics, paths.
+"""Serves the paths that are not resources: discovery, OpenAPI, health, version, metrics.
 
-In: a path, a method and the headers that matter. Out: a `Reply`, None if there is no such page, or an ApiError.
-
-Upstream: staging/src/k8s.io/apiserver/pkg/server/routes, endpoints/discovery, kube-openapi/pkg/handler{,3}.
-
-What the server says it is, at /version: the Kubernetes it behaves as, and its own version.
-
-Upstream: staging/src/k8s.io/component-base/version.
-
-The health pages: /healthz, /livez and /readyz, and each check alone.
-
-Upstream: staging/src/k8s.io/apiserver/pkg/server/healthz/healthz.go.
+Upstream: staging/src/k8s.io/apiserver/pkg/server/routes/version.go,
+staging/src/k8s.io/apiserver/pkg/server/routes/metrics.go, staging/src/k8s.io/apiserver/pkg/server/routes/openapi.go,
+staging/src/k8s.io/apiserver/pkg/server/healthz/healthz.go, staging/src/k8s.io/component-base/version/version.go
 """
 
 import platform
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from pykubelet import __version__
 from pykubelet.aio.log import get_logger
@@ -35,16 +27,16 @@ from pykubelet.apiserver.handlers.responsewriters import (
     wants_pretty,
 )
 from pykubelet.apiserver.openapi.handler import V2_PROTOBUF, OpenApi, PublishedDocument
+from pykubelet.apiserver.registry import ServedKinds
 from pykubelet.httpserver.healthz import Check, HealthzResponse, health_of_all, health_of_one
 from pykubelet.httpserver.request import RequestTarget, pairs
 from pykubelet.httpserver.response import JSON, HttpResponse, text_response
-from pykubelet.kinds.kind import Kind
 
 HEALTH_PATHS = ("healthz", "livez", "readyz")
 
 
 def health_page(path: str, raw_query: str, checks: Mapping[str, Check]) -> HealthzResponse | None:
-    """The answer at a path: `/readyz` runs all checks, `/readyz/ping` one; None if it is no health page."""
+    """The response at a health path: `/readyz` runs all checks, `/readyz/ping` one; None for another path."""
     name, slash, single = path.removeprefix("/").partition("/")
     if name not in HEALTH_PATHS or (slash and single not in checks):
         return None
@@ -56,7 +48,7 @@ _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 @cache
 def version_document() -> Document:
-    """Every field is a text: some clients refuse a version in which one is missing."""
+    """The document at /version. Every field is set, because some clients reject a version without one."""
     machine = platform.machine()
     return {
         "major": "1",
@@ -81,19 +73,8 @@ _AGGREGATED_TYPE = f"{JSON};g={DISCOVERY_GROUP};v=v2;as={GROUP_DISCOVERY}"
 _READING = ("GET", "HEAD")
 
 
-class DiscoverableKinds(Protocol):
-    """What is served now; `generation` moves when that changes."""
-
-    @property
-    def generation(self) -> int:
-        """A counter of changes."""
-
-    def all(self) -> tuple[Kind, ...]:
-        """Every resource."""
-
-
 class NonResourceRequest(NamedTuple):
-    """What a page needs to know of a request."""
+    """What a non-resource handler needs of a request."""
 
     method: str
     target: RequestTarget
@@ -103,12 +84,12 @@ class NonResourceRequest(NamedTuple):
 
 
 class NonResourceHandler:
-    """The server's pages; discovery is made anew only when the kinds have changed."""
+    """Serves the paths that are not resources. Discovery documents are cached until the served kinds change."""
 
     def __init__(
         self,
         *,
-        kinds: DiscoverableKinds,
+        kinds: ServedKinds,
         address: str,
         checks: Mapping[str, Check],
         metrics_page: Callable[[], bytes],
@@ -128,7 +109,7 @@ class NonResourceHandler:
         }
 
     async def answer(self, visit: NonResourceRequest) -> HttpResponse | None:
-        """The page at the path of a request."""
+        """The response at the request's path; None if there is none."""
         path = visit.target.path
         if page := self._open_page(visit):
             return page
@@ -141,7 +122,7 @@ class NonResourceHandler:
         return reply
 
     def is_of_known_group(self, path: str) -> bool:
-        """Whether a path is below a group that is built in: what is missing there is told with a Status."""
+        """Whether a path is below a built-in group, where a missing path gets a Status."""
         first, _, rest = path.removeprefix("/").partition("/")
         if first != "apis":
             return first == "api"
@@ -155,7 +136,7 @@ class NonResourceHandler:
         return {"api": self._discovery, "apis": self._discovery, "openapi": self._open_api}.get(first)
 
     def _open_page(self, visit: NonResourceRequest) -> HttpResponse | None:
-        """Health and metrics, which take any method."""
+        """Health and metrics, which accept any method."""
         path = visit.target.path
         if path == "/metrics":
             return HttpResponse(200, self._metrics_page(), metrics.CONTENT_TYPE)
@@ -232,7 +213,7 @@ class NonResourceHandler:
             return self._made[name]
         made = make()
         if made is not None:
-            # Only what exists is kept: names that clients make up would fill the memory.
+            # Only existing documents are cached, so that made-up names cannot fill the memory.
             self._made[name] = made
         return made
 

@@ -1,11 +1,11 @@
-"""The values of one request: who asks, what for, and what is answered.
+"""The values of one request: user, request, response, watch events, and what the authorizer decides on.
 
-`app.py` makes a `Call` of an HTTP request and an HTTP response of an `Answer` or a `Stream`; `local.py` does the same
-without HTTP. Everything between them knows only these.
+The handler chain makes an `ApiRequest` of an HTTP request, `loopback.py` makes one without HTTP, and handlers know
+nothing else.
 
-Names of users and groups with a meaning: nodes and service accounts (pure).
-
-Upstream: pkg/auth/nodeidentifier/default.go, staging/src/k8s.io/apiserver/pkg/authentication/serviceaccount/util.go
+Upstream: staging/src/k8s.io/apiserver/pkg/authentication/user/user.go,
+staging/src/k8s.io/apiserver/pkg/authorization/authorizer/interfaces.go,
+staging/src/k8s.io/apiserver/pkg/authentication/serviceaccount/util.go, pkg/auth/nodeidentifier/default.go
 """
 
 from collections.abc import AsyncGenerator, Mapping
@@ -25,7 +25,7 @@ MASTERS = "system:masters"
 
 @dataclass(frozen=True, slots=True)
 class UserInfo:
-    """Who asks, as authentication found out."""
+    """An authenticated user."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ ANONYMOUS = UserInfo(ANONYMOUS_NAME, (ALL_UNAUTHENTICATED,))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiRequest:
-    """One request about a resource. `query` holds single values by Kubernetes' parameter names."""
+    """One request about a resource. `query` has the first value of each parameter."""
 
     user: UserInfo
     verb: Verb
@@ -51,26 +51,26 @@ class ApiRequest:
     content_type: str = "application/json"
     user_agent: str = ""
     warnings: list[str] = field(default_factory=list)
-    """What the sender is to be warned of, as it is found out; `Server.handle` hands it over, whatever the outcome."""
+    """Warnings for the sender, recorded while the request is handled; `Server.handle` adds them to the response."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiResponse:
-    """One object, list or Status: as JSON text where that is at hand (it is stored so), else as a document."""
+    """An object, list or Status: as JSON text if it is stored that way, else as a document."""
 
     body: bytes | Document
     code: int = 200
     warnings: tuple[str, ...] = ()
-    """They become Warning headers."""
+    """Sent as Warning headers."""
 
     @property
     def text(self) -> bytes:
-        """The answer as JSON."""
+        """The body as JSON text."""
         return self.body if isinstance(self.body, bytes) else encode(self.body)
 
     @property
     def document(self) -> Document:
-        """The answer as a document; decodes, so ask once."""
+        """The body as a document; each call decodes it."""
         if isinstance(self.body, bytes):
             decoded: Document = decode_document(self.body)
             return decoded
@@ -79,7 +79,7 @@ class ApiResponse:
 
 @dataclass(frozen=True, slots=True)
 class SerializedEvent:
-    """One line of a watch. `object` is the text of the object, one bytes value for all watchers of the change."""
+    """One event of a watch. `object` is JSON text, one bytes value for all watchers of the change."""
 
     type: Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
     object: bytes
@@ -87,7 +87,7 @@ class SerializedEvent:
 
 @dataclass(frozen=True, slots=True)
 class WatchStream:
-    """The answer to a watch: what is known at a time comes as one batch. Ends when its time is up or it is closed."""
+    """The response to a watch: batches of events until the timeout or until it is closed."""
 
     batches: AsyncGenerator[tuple[SerializedEvent, ...], None]
     warnings: tuple[str, ...] = ()
@@ -95,7 +95,7 @@ class WatchStream:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthorizationAttributes:
-    """What an authorizer is asked: may this user do that? `path` alone for what is no resource."""
+    """What an authorizer decides on: a user and a resource, or only a path."""
 
     user: UserInfo
     verb: str
@@ -112,7 +112,7 @@ class AuthorizationAttributes:
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationDecision:
-    """The authorizer's answer; `reason` goes into the 403's message."""
+    """The authorizer's decision; `reason` appears in the 403's message."""
 
     allowed: bool
     reason: str = ""
@@ -129,7 +129,7 @@ SCHEDULER = "system:kube-scheduler"
 
 
 def node_of(user: UserInfo) -> str | None:
-    """The name of the node that asks; None if the user is no node, empty if it is a node without a name."""
+    """The node name of a user; None if the user is not a node, empty if it is a node without a name."""
     if not user.name.startswith(NODE_PREFIX) or NODES_GROUP not in user.groups:
         return None
     return user.name.removeprefix(NODE_PREFIX)
@@ -141,12 +141,12 @@ def account_name(namespace: str, name: str) -> str:
 
 
 def account_groups(namespace: str) -> tuple[str, ...]:
-    """The groups every service account of a namespace is in."""
+    """The groups of every service account in a namespace."""
     return (ACCOUNTS_GROUP, f"{ACCOUNTS_GROUP}:{namespace}")
 
 
 def authenticated(user: UserInfo) -> UserInfo:
-    """The user in the group of all that are known, unless its groups say already whether it is."""
+    """Adds the group `system:authenticated` unless the user's groups say whether it is authenticated."""
     if user.name == ANONYMOUS_NAME or {ALL_AUTHENTICATED, ALL_UNAUTHENTICATED} & set(user.groups):
         return user
     return replace(user, groups=(*user.groups, ALL_AUTHENTICATED))

@@ -70,17 +70,17 @@ class ApiHttpServer:
         return self._server.serving(listener, tls)
 
     async def _answer(self, request: HttpRequest) -> HandlerResult:
-        outcome, context = await self._chain.answer(request)
-        if type(outcome) is HttpResponse:
-            if len(outcome.body) > _GZIP_BYTES and accepts_gzip(request.headers.get("Accept-Encoding", "")):
-                return await _compressed(outcome)
-            return outcome
+        result, context = await self._chain.answer(request)
+        if type(result) is HttpResponse:
+            if len(result.body) > _GZIP_BYTES and accepts_gzip(request.headers.get("Accept-Encoding", "")):
+                return await _compressed(result)
+            return result
         ended = partial(self._chain.long_ended, request, context)
-        if isinstance(outcome, WatchResponse):
-            send = partial(self._send_events, outcome, context)
-            return HttpStream(JSON, send, warning_headers(outcome.stream.warnings), ended, ends_cleanly=True)
-        assert isinstance(outcome, ProxiedRequest)
-        return Handover(partial(self._proxy, outcome, request), ended)
+        if isinstance(result, WatchResponse):
+            send = partial(self._send_events, result, context)
+            return HttpStream(JSON, send, warning_headers(result.stream.warnings), ended, ends_cleanly=True)
+        assert isinstance(result, ProxiedRequest)
+        return Handover(partial(self._proxy, result, request), ended)
 
     async def _send_events(self, watch: WatchResponse, context: RequestContext, write: Write) -> None:
         async with aclosing(watch.stream.batches) as batches:
@@ -92,10 +92,10 @@ class ApiHttpServer:
     async def _proxy(
         self, proxied: ProxiedRequest, received: HttpRequest, request: web.BaseRequest
     ) -> web.StreamResponse | HttpResponse:
-        call = proxied.call
-        connect = self._connect[call.served.resource.group_resource, call.subresource]
+        api_request = proxied.request
+        connect = self._connect[api_request.served.resource.group_resource, api_request.subresource]
         try:
-            return await connect(call, proxied.rest, request)
+            return await connect(api_request, proxied.rest, request)
         except Exception as error:  # noqa: BLE001  whatever it is, the client gets a Status
             return error_response(error, received)
 

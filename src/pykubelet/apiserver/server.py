@@ -1,9 +1,6 @@
-"""The server without HTTP: a request comes in, an answer or a stream goes out.
+"""The server without HTTP: routes each ApiRequest to the handler of its verb or subresource.
 
-Out: `Server.handle`, which serves every kind by the generic verbs, and hands over what others serve: subresources with a
-handler of their own, and kinds that are never stored.
-
-Upstream: k8s.io/apiserver/pkg/endpoints/installer.go
+Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/installer.go
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -37,9 +34,9 @@ from pykubelet.apiserver.storage.interfaces import Store
 
 Handler = Callable[[ApiRequest], Awaitable[ApiResponse]]
 Handlers = Mapping[tuple[str, str], Handler]
-"""By group resource and subresource: `("serviceaccounts", "token")`; the subresource is empty for a kind of its own.
-
-A handler asks admission itself, if that has a say."""
+"""Handlers by group resource and subresource, such as `("serviceaccounts", "token")`; the subresource is empty for a kind
+that is never stored. A handler runs admission itself.
+"""
 _Serve = Callable[[RequestScope, ApiRequest], Awaitable[ApiResponse | WatchStream]]
 
 _VERBS: Mapping[str, _Serve] = {
@@ -57,9 +54,9 @@ _OF_SUBRESOURCES: Mapping[str, _Serve] = {"scale": scale, "binding": bind_pod, "
 
 
 class Server:
-    """Serves the kinds of a registry out of a store.
+    """Serves the kinds of a registry from a store.
 
-    Who may send a request is decided before; `authorize` is asked only where a change turns out to be a creation.
+    The handler chain authorizes requests; `authorize` is asked only where an update turns out to create an object.
     """
 
     def __init__(
@@ -84,7 +81,7 @@ class Server:
         self._handlers = dict(handlers or {})
 
     async def handle(self, request: ApiRequest) -> ApiResponse | WatchStream:
-        """Do what is asked; ApiError if it cannot or must not be done. All of these carry the warnings."""
+        """Handles a request; raises ApiError. Responses and errors carry the warnings that were recorded."""
         told = request.warnings
         told += request.served.deprecation_warnings
         try:
@@ -101,7 +98,7 @@ class Server:
         return await self._serve(resource, request)(self._scope, request)
 
     async def delete(self, request: ApiRequest, options: DeleteOptions) -> None:
-        """Delete an object for a part of the server itself, which asks nobody."""
+        """Deletes an object for a part of the server itself, without admission."""
         await delete_object(self._scope, request, options, admit=False)
 
     def _serve(self, resource: str, request: ApiRequest) -> _Serve:
@@ -109,7 +106,7 @@ class Server:
         if resource == "bindings":
             return bind_pod
         if "get" not in request.served.verbs:
-            # Reviews and their like are answered by a handler or by nobody: they are never stored.
+            # Reviews and other kinds that are never stored have only a handler of their own.
             raise no_such_method()
         if not subresource:
             return _VERBS[request.verb]

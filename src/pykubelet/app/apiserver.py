@@ -110,13 +110,13 @@ async def serving(
             ground = await _ground(settings, clock, stack)
         store = ground.store
         registry = ServedKinds(BUILT_IN_KINDS)
-        tokens = ServiceAccountTokens(ground.pki.signing_key, store, clock=clock, ids=ids)
+        tokens = ServiceAccountTokens(ground.pki.signing_key, store.get, clock=clock, ids=ids)
         authenticator = Authenticator(tokens, clock=clock, static=ground.static, newest=store.newest)
         authorizer = Authorizer(NodeAuthorizer(store, node_rules()), RbacAuthorizer(store))
         admission = _admission(settings, store, authorizer, clock, ids)
         handlers: Handlers = {
             **AccessReviews(authenticator, authorizer, clock).handlers(),
-            ("serviceaccounts", "token"): TokenRequests(tokens=tokens, reader=store, clock=clock, admission=admission),
+            ("serviceaccounts", "token"): TokenRequests(tokens=tokens, store=store, clock=clock, admission=admission),
         }
         server = Server(
             store=store,
@@ -132,16 +132,16 @@ async def serving(
         )
         counters = ApiServerMetrics(MaxInFlight(), _stored(settings, store, registry), collectors)
         front = HandlerChain(
-            gate=AccessFilter(authenticator, authorizer),
+            access=AccessFilter(authenticator.authenticate, authorizer.decide),
             kinds=registry,
-            verbs=server,
-            pages=_pages(ground, registry, tokens, counters),
-            counters=counters,
+            handle=server.handle,
+            nonresource=_pages(ground, registry, tokens, counters),
+            metrics=counters,
             audit=ground.audit,
-            connected=frozenset(PROXIED),
+            proxied=frozenset(PROXIED),
             clock=clock,
         )
-        passing_on = UpgradeAwareHandler(NodeProxy(store, node_context(ground.pki, clock)))
+        passing_on = UpgradeAwareHandler(NodeProxy(store.get, node_context(ground.pki, clock)))
         app = ApiHttpServer(front, connect=dict.fromkeys(PROXIED, passing_on.connect), new_id=ids.uid)
         await stack.enter_async_context(running(_runners(settings, ground, registry, server, clock)))
         await stack.enter_async_context(app.serving(ground.listener, ground.tls))
@@ -225,7 +225,7 @@ def _admission(
 ) -> tuple[AdmissionPlugin, ...]:
     rules: tuple[AdmissionPlugin, ...] = (
         NamespaceLifecycle(store.newest),
-        NodeRestriction(store.newest, authorizer),
+        NodeRestriction(store.newest, authorizer.decide),
         CertificateAdmission(authorizer.decide, clock),
         RbacEscalation(authorizer),
         NodeTaint(),

@@ -86,7 +86,7 @@ async def front() -> AsyncIterator[tuple[str, ssl.SSLContext]]:
     node_runner = web.AppRunner(app, shutdown_timeout=0.1)
     await node_runner.setup()
     await web.TCPSite(node_runner, "127.0.0.1", 0, ssl_context=serving).start()
-    passing = UpgradeAwareHandler(NodeProxy(Objects(node_runner.addresses[0][1]), trusting))
+    passing = UpgradeAwareHandler(NodeProxy(Objects(node_runner.addresses[0][1]).get, trusting))
 
     async def respond(request: web.BaseRequest) -> web.StreamResponse:
         try:
@@ -208,7 +208,7 @@ async def test_caller_that_goes_away_while_the_node_thinks_ends_the_request_ther
         writer.close()
 
     server = await asyncio.start_server(silent, "127.0.0.1", 0, ssl=serving)
-    passing = UpgradeAwareHandler(NodeProxy(Objects(server.sockets[0].getsockname()[1]), trusting))
+    passing = UpgradeAwareHandler(NodeProxy(Objects(server.sockets[0].getsockname()[1]).get, trusting))
     runner = web.ServerRunner(
         web.Server(lambda request: passing.connect(CALL, "", request), handler_cancellation=True), shutdown_timeout=0.1
     )
@@ -234,7 +234,7 @@ async def test_node_that_does_not_speak_http_is_unreachable(answer: bytes) -> No
 
     server = await asyncio.start_server(say, "127.0.0.1", 0)
     target = ProxyTarget("127.0.0.1", server.sockets[0].getsockname()[1], "/", scheme="http")
-    proxy = NodeProxy(Objects(1), ssl.create_default_context())
+    proxy = NodeProxy(Objects(1).get, ssl.create_default_context())
     pipe = await proxy.open(target)
     with pytest.raises(ServiceUnavailable, match="error trying to reach"):
         await proxy.ask(target, pipe, request_head(target, "GET", (), 0))
@@ -249,7 +249,7 @@ async def test_unreachable_and_untrusted_nodes_are_said_to_be_so() -> None:
     authority.issue_cert("127.0.0.1").configure_cert(serving)
     server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0, ssl=serving)
     port = server.sockets[0].getsockname()[1]
-    proxy = NodeProxy(Objects(port), ssl.create_default_context())
+    proxy = NodeProxy(Objects(port).get, ssl.create_default_context())
     with pytest.raises(Exception, match=f"error trying to reach 127.0.0.1:{port}: .*certificate verify failed"):
         await proxy.open(ProxyTarget("127.0.0.1", port, "/"))
     server.close()
@@ -265,7 +265,7 @@ async def test_unreachable_and_untrusted_nodes_are_said_to_be_so() -> None:
 )
 async def test_node_that_says_nonsense_of_itself_is_unreachable(host: str, port: int) -> None:
     """Addresses and ports are what a node wrote into its status."""
-    proxy = NodeProxy(Objects(1), ssl.create_default_context())
+    proxy = NodeProxy(Objects(1).get, ssl.create_default_context())
     with pytest.raises(ServiceUnavailable, match="error trying to reach"):
         await proxy.open(ProxyTarget(host, port, "/"))
 

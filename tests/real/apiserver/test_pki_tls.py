@@ -35,7 +35,7 @@ def opened(folder: Path) -> Pki:
 async def serving(context: ssl.SSLContext, pki: Pki) -> AsyncIterator[int]:
     """A server that tells each client who it is."""
     clock = SystemClock()
-    tokens = ServiceAccountTokens(pki.signing_key, Empty(), clock=clock, ids=RandomIds())
+    tokens = ServiceAccountTokens(pki.signing_key, Empty().get, clock=clock, ids=RandomIds())
     authenticator = Authenticator(tokens, clock=clock)
 
     async def tell(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

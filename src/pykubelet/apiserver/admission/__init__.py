@@ -1,1 +1,1 @@
-"""The last word before a write: what may be created, changed or deleted, beyond the rules of the kind."""
+"""Admission plugins: change or reject writes before the kind's own rules run."""

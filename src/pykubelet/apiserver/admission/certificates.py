@@ -1,7 +1,8 @@
-"""Requests for certificates: who asks is written down, and only who may decides and signs.
+"""Admission of CertificateSigningRequests: records the requesting user, restricts approval and signing.
 
-Upstream: pkg/registry/certificates/certificates/strategy.go (PrepareForCreate, populateConditionTimestamps) and
-plugin/pkg/admission/certificates/{approval,signing,subjectrestriction}
+Upstream: plugin/pkg/admission/certificates/approval/admission.go,
+plugin/pkg/admission/certificates/signing/admission.go,
+plugin/pkg/admission/certificates/subjectrestriction/admission.go, pkg/registry/certificates/certificates/strategy.go
 """
 
 import base64
@@ -23,7 +24,7 @@ _ASKED_BY = ("username", "uid", "groups", "extra")
 
 
 class CertificateAdmission:
-    """Records who requests a certificate; only who may approve or sign for a signer does so."""
+    """Records the requesting user; only users with rights for the signer approve or sign."""
 
     resources = frozenset({CERTIFICATE_SIGNING_REQUESTS.group_resource})
 
@@ -44,7 +45,7 @@ class CertificateAdmission:
         return _with_times(new, old, format_time(self._clock.now()))
 
     def _check_signer(self, attributes: AdmissionAttributes, old: Document) -> None:
-        # What is stored counts: a sender might name another signer.
+        # The stored signer counts: the sender might name another one.
         verb = _VERBS[attributes.subresource]
         signer: str = old["spec"].get("signerName", "")
         # The right may be for all signers of a domain.
@@ -62,7 +63,7 @@ class CertificateAdmission:
 
 
 def _check_subject(attributes: AdmissionAttributes, new: Document) -> None:
-    """Nobody gets a certificate that is allowed everything."""
+    """Rejects requests for certificates in the group system:masters."""
     if new["spec"].get("signerName") != CLIENT_SIGNER:
         return
     try:
@@ -87,7 +88,7 @@ def _outcome(document: Document) -> tuple[object, object]:
 
 
 def _with_times(new: Document, old: Document, now: str) -> Document:
-    """The object, each condition with the time of its last update and of its last change."""
+    """Sets the update and transition times of each condition."""
     status = new.get("status") or {}
     if not status.get("conditions"):
         return new

@@ -1,6 +1,6 @@
-"""Nothing is created in a namespace that is not there or is on its way out, and some namespaces stay.
+"""NamespaceLifecycle: rejects writes in missing or terminating namespaces, and deletion of system namespaces.
 
-Upstream: k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle/admission.go
+Upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle/admission.go
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from pykubelet.apiserver.errors import forbidden, not_found
 from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey
 
 IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
-# To say whether a namespace is there would tell more than who asks may know.
+# The error would reveal whether a namespace exists.
 _REVIEWS = "localsubjectaccessreviews.authorization.k8s.io"
 
 
@@ -23,7 +23,7 @@ class _NamespaceStatus(msgspec.Struct):
 
 
 class _Namespace(msgspec.Struct):
-    """As much of a namespace as is looked at for every object created in it."""
+    """The fields of a namespace that every creation checks."""
 
     status: _NamespaceStatus = msgspec.field(default_factory=_NamespaceStatus)
 

@@ -1,29 +1,13 @@
-"""What a node may write: itself, its lease, its mirror pods, its pods' status, tokens for its pods.
+"""NodeRestriction: limits what a node may write; NodeTaint: taints new nodes.
 
-The Node authorizer decides by names; here the objects themselves are looked at. Requests by others pass.
+A node may write itself, its lease, its mirror pods, its pods' status and tokens for its pods. It may not set labels
+that decide where pods run. The Node authorizer decides by name; this plugin reads the objects.
 
-Upstream: plugin/pkg/admission/noderestriction/admission.go
-
-Why a node may not write an object, by the object itself (pure).
-
-In: the node's name, the object as it would be stored and as it is. Out: the reason in the API server's words; empty if
-there is none.
-
-Upstream: plugin/pkg/admission/noderestriction/admission.go
-
-Which labels a node may give itself (pure).
-
-Others decide by labels where pods may run; a node that could set any would draw the pods it likes.
-
-Upstream: plugin/pkg/admission/noderestriction/admission.go (getForbiddenLabels), k8s.io/kubelet/pkg/apis/well_known_labels.go
-
-A new node is tainted until somebody has found it ready.
-
-Upstream: plugin/pkg/admission/nodetaint/admission.go
+Upstream: plugin/pkg/admission/noderestriction/admission.go, plugin/pkg/admission/nodetaint/admission.go,
+staging/src/k8s.io/kubelet/pkg/apis/well_known_labels.go
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 from pykubelet.api.field_errors import go_quote
 from pykubelet.api.schema import LEASES, NODES, PERSISTENT_VOLUME_CLAIMS, PODS, SERVICE_ACCOUNTS
@@ -69,7 +53,7 @@ _ALLOWED = frozenset(
 
 
 def forbidden_labels(new: Mapping[str, str], old: Mapping[str, str]) -> list[str]:
-    """The labels that differ and that a node may not set, change or remove, in order."""
+    """The changed labels that a node may not set, change or remove, sorted."""
     changed = {key for key in new.keys() | old.keys() if new.get(key) != old.get(key)}
     return sorted(filter(_is_forbidden, changed))
 
@@ -94,13 +78,13 @@ _UNSEEN_METADATA = frozenset({"resourceVersion", "managedFields"})
 
 
 def node_name(pod: Document | None) -> str:
-    """The node a pod is bound to."""
+    """The node that a pod is bound to."""
     name: str = ((pod or {}).get("spec") or {}).get("nodeName", "")
     return name
 
 
 def mirror_problem(node: str, pod: Document) -> str:
-    """Why this is no mirror pod of the node."""
+    """Why the pod is not a mirror pod of the node; empty if it is."""
     shown, metadata = go_quote(node), pod["metadata"]
     if MIRROR_ANNOTATION not in (metadata.get("annotations") or {}):
         annotation = go_quote(MIRROR_ANNOTATION)
@@ -111,7 +95,7 @@ def mirror_problem(node: str, pod: Document) -> str:
 
 
 def reference_problem(node: str, pod: Document) -> str:
-    """Why a mirror pod would give the node rights: it names other objects."""
+    """Why a mirror pod is rejected: it references other objects."""
     try:
         referenced = next(api_references(pod), "")
     except UnknownVolumeError as error:
@@ -120,7 +104,7 @@ def reference_problem(node: str, pod: Document) -> str:
 
 
 def pod_status_problem(node: str, new: Document, old: Document) -> str:
-    """Why a node may not write this status of a pod."""
+    """Why a node may not write this pod status; empty if it may."""
     shown = go_quote(node)
     if node_name(old) != node:
         return f"node {shown} {_OWN_PODS}"
@@ -135,7 +119,7 @@ def pod_status_problem(node: str, new: Document, old: Document) -> str:
 
 
 def new_node_problem(node: str, new: Document) -> str:
-    """Why a node may not register so."""
+    """Why a node may not register with this object; empty if it may."""
     shown = go_quote(node)
     if (new.get("spec") or {}).get("configSource") is not None:
         return f"node {shown} is not allowed to create pods with a non-nil configSource"
@@ -144,7 +128,7 @@ def new_node_problem(node: str, new: Document) -> str:
 
 
 def node_change_problem(node: str, new: Document, old: Document) -> str:
-    """Why a node may not change itself so."""
+    """Why a node may not change itself like this; empty if it may."""
     shown = go_quote(node)
     now, before = new.get("spec") or {}, old.get("spec") or {}
     if now.get("configSource") not in (None, before.get("configSource")):
@@ -158,7 +142,7 @@ def node_change_problem(node: str, new: Document, old: Document) -> str:
 
 
 def claim_status_problem(node: str, new: Document, old: Document) -> str:
-    """Why a node may not write this status of a claim. Upstream shows a difference of Go values at the end."""
+    """Why a node may not write this claim status; empty if it may. Upstream appends a diff of Go values."""
     now, before = _without_claim_status(new), _without_claim_status(old)
     if now == before:
         return ""
@@ -168,7 +152,7 @@ def claim_status_problem(node: str, new: Document, old: Document) -> str:
 
 
 def audiences_of(pod: Document) -> set[str]:
-    """For whom the pod's volumes want tokens; the empty text is this server."""
+    """The audiences of the pod's projected tokens; empty for this server."""
     return {
         source["serviceAccountToken"].get("audience", "")
         for volume in pod["spec"].get("volumes") or ()
@@ -191,17 +175,10 @@ def _owner_problem(node: str, owners: Sequence[Document]) -> str:
 
 
 def _without_claim_status(claim: Document) -> Document:
-    """What a node may not change of a claim."""
+    """The parts of a claim that a node may not change."""
     metadata = {field: value for field, value in claim["metadata"].items() if field not in _UNSEEN_METADATA}
     status = {field: value for field, value in (claim.get("status") or {}).items() if field not in _CLAIM_STATUS}
     return claim | {"metadata": metadata, "status": status}
-
-
-class NodeAccess(Protocol):
-    """Decides who may do what."""
-
-    def decide(self, review: AuthorizationAttributes) -> AuthorizationDecision:
-        """Whether the user may do that."""
 
 
 class NodeRestriction:
@@ -209,11 +186,15 @@ class NodeRestriction:
 
     resources = None
 
-    def __init__(self, newest: Callable[[StoreKey], StoreEntry | None], authorizer: NodeAccess) -> None:
-        self._newest, self._authorizer = newest, authorizer
+    def __init__(
+        self,
+        newest: Callable[[StoreKey], StoreEntry | None],
+        authorize: Callable[[AuthorizationAttributes], AuthorizationDecision],
+    ) -> None:
+        self._newest, self._authorize = newest, authorize
 
     def admit(self, attributes: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:
-        """The object as it came; Forbidden if it is none of the node's business."""
+        """Returns the object unchanged; Forbidden if the node may not write it."""
         node = node_of(attributes.user)
         if node is None or attributes.verb == "connect":
             return new
@@ -272,7 +253,7 @@ class NodeRestriction:
         return reference_problem(node, pod)
 
     def _token(self, node: str, attributes: AdmissionAttributes, spec: Document) -> str:
-        """Why a node may not have this token: it must be bound to a pod of the node, for an audience of that pod."""
+        """Why a node may not request this token: it must be bound to a pod of the node, for an audience of that pod."""
         bound = spec.get("boundObjectRef") or {}
         if bound.get("apiVersion") != "v1" or bound.get("kind") != "Pod" or not bound.get("name"):
             return "node requested token not bound to a pod"
@@ -301,7 +282,7 @@ class NodeRestriction:
             namespace=attributes.namespace,
             name=attributes.name,
         )
-        return self._authorizer.decide(review).allowed
+        return self._authorize(review).allowed
 
     def _found(self, namespace: str, pod: str) -> Document:
         entry = self._newest(StoreKey("pods", namespace, pod))

@@ -1,20 +1,7 @@
-"""Every pod gets what admission fills in: tolerations of lost nodes, and the priority of its class.
+"""Pod admission: default tolerations, priority, and the fields that a runtime class sets.
 
-Upstream: plugin/pkg/admission/defaulttolerationseconds/admission.go, plugin/pkg/admission/priority/admission.go
-
-A new pod and the runtime class it names: what running it costs, and where it can run at all.
-
-In: a pod, and its class (None if it names none). Out: the pod with the class's overhead, node selector and tolerations;
-Forbidden if they do not go together.
-
-Upstream: plugin/pkg/admission/runtimeclass/admission.go, pkg/util/tolerations/tolerations.go
-
-What admission adds to every pod: how long it tolerates a lost node, and its priority.
-
-In: a pod after its defaults, on update with the stored one. Out: the pod to go on with; Forbidden if its priority does
-not fit its class.
-
-Upstream: plugin/pkg/admission/defaulttolerationseconds/admission.go, plugin/pkg/admission/priority/admission.go
+Upstream: plugin/pkg/admission/defaulttolerationseconds/admission.go, plugin/pkg/admission/priority/admission.go,
+plugin/pkg/admission/runtimeclass/admission.go, pkg/util/tolerations/tolerations.go
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +16,7 @@ from pykubelet.apiserver.admission.interfaces import AdmissionAttributes
 from pykubelet.apiserver.errors import forbidden
 from pykubelet.apiserver.storage.interfaces import StoreEntry
 
-# A node that is back within this time finds its pods as they were.
+# A node that returns within this time keeps its pods.
 _TOLERATION_SECONDS = 300
 _TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 _NO_CLASS: Document = {"value": 0, "preemptionPolicy": "PreemptLowerPriority"}
@@ -37,7 +24,7 @@ _PRIORITY_FIELDS = ("priority", "preemptionPolicy")
 
 
 def with_default_tolerations(pod: Document) -> Document:
-    """The pod with tolerations of lost nodes, where it says nothing about them."""
+    """Adds the tolerations for not-ready and unreachable nodes, unless the pod has its own."""
     tolerations = pod["spec"].get("tolerations", ())
     ours = [each for each in tolerations if each.get("effect", "NoExecute") == "NoExecute"]
     added = [
@@ -49,10 +36,9 @@ def with_default_tolerations(pod: Document) -> Document:
 
 
 def with_priority(pod: Document, priority_class: Document | None) -> Document:
-    """A new pod with the priority of its class: the one it names, or else the default of all, if there is one.
+    """Sets the priority of a new pod from its class: the named one, or the global default if there is one.
 
-    `priority_class` is None for a pod that names none where there is no default; `missing_class` is for a name without
-    a class.
+    `priority_class` is None for a pod without a class where there is no default.
     """
     spec = pod["spec"]
     known = _NO_CLASS if priority_class is None else priority_class
@@ -72,13 +58,13 @@ def with_priority(pod: Document, priority_class: Document | None) -> Document:
 
 
 def with_old_priority(new: Document, old: Document) -> Document:
-    """An update of a pod by a client that left out what admission had filled in."""
+    """Restores the priority in an update by a client that omitted it."""
     kept = {name: old["spec"][name] for name in _PRIORITY_FIELDS if name in old["spec"] and name not in new["spec"]}
     return {**new, "spec": {**new["spec"], **kept}} if kept else new
 
 
 def missing_class(pod: Document) -> Forbidden:
-    """The refusal of a pod that names a priority class which does not exist."""
+    """The error for a pod with a priority class that does not exist."""
     return _forbidden(pod, f"no PriorityClass with name {pod['spec']['priorityClassName']} was found")
 
 
@@ -108,7 +94,7 @@ class PriorityAndTolerations:
             if found is None:
                 raise missing_class(pod)
             return with_priority(pod, found.document)
-        # Few classes are the default of all, so that most are told apart without being decoded.
+        # Few classes are a global default; the text tells without decoding the others.
         marked = [entry.document for entry in entries if b'"globalDefault":true' in entry.text]
         defaults = [each for each in marked if each.get("globalDefault")]
         return with_priority(pod, min(defaults, key=lambda each: int(each["value"]), default=None))
@@ -118,7 +104,7 @@ Toleration = dict[str, Any]
 
 
 def with_runtime_class(pod: Document, runtime_class: Document | None) -> Document:
-    """The pod as its class wants it."""
+    """Sets the overhead, node selector and tolerations of the pod's runtime class; Forbidden if they conflict."""
     spec, wanted = pod["spec"], runtime_class or {}
     overhead = wanted.get("overhead")
     if overhead is None and spec.get("overhead") is not None:
@@ -143,14 +129,14 @@ def with_runtime_class(pod: Document, runtime_class: Document | None) -> Documen
 
 
 def missing_runtime_class(pod: Document) -> Forbidden:
-    """The refusal of a pod that names a runtime class which does not exist."""
+    """The error for a pod with a runtime class that does not exist."""
     return _pod_runtime_class_forbidden(
         pod, f"pod rejected: RuntimeClass {go_quote(pod['spec']['runtimeClassName'])} not found"
     )
 
 
 def merged_tolerations(tolerations: list[Toleration]) -> list[Toleration]:
-    """The tolerations without those that others include; of equal ones the first."""
+    """Removes tolerations that others include; of equal ones the first stays."""
     merged: list[Toleration] = []
     for index, each in enumerate(tolerations):
         later = (other for other in tolerations[index + 1 :] if other != each)
@@ -160,7 +146,7 @@ def merged_tolerations(tolerations: list[Toleration]) -> list[Toleration]:
 
 
 def _includes(outer: Toleration, inner: Toleration) -> bool:
-    """Whether what `inner` tolerates, `outer` tolerates as well."""
+    """Whether `outer` tolerates everything that `inner` tolerates."""
     if outer == inner:
         return True
     operator = outer.get("operator", "Equal")

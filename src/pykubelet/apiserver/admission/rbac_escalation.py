@@ -1,7 +1,7 @@
-"""Nobody grants what they do not hold: writes of roles and bindings.
+"""RBAC escalation check: a user can grant only rights that they hold.
 
-Upstream: pkg/registry/rbac/escalation_check.go, pkg/registry/rbac/*/policybased/storage.go,
-pkg/registry/rbac/validation/rule.go (ConfirmNoEscalation)
+Upstream: pkg/registry/rbac/escalation_check.go, pkg/registry/rbac/clusterrole/policybased/storage.go,
+pkg/registry/rbac/clusterrolebinding/policybased/storage.go, pkg/registry/rbac/validation/rule.go
 """
 
 from collections.abc import Sequence
@@ -27,9 +27,9 @@ from pykubelet.apiserver.errors import forbidden, not_found
 from pykubelet.apiserver.request import MASTERS, AuthorizationAttributes
 
 _EVERYTHING = (PolicyRule(verbs=("*",), groups=("*",), resources=("*",)), PolicyRule(verbs=("*",), paths=("*",)))
-# A role that somebody may not write at all could have billions; nobody reads more of them.
+# A rejected role could have billions of combinations; the message is limited to these.
 _MOST_NAMED = 10_000
-# What the garbage collector changes to remove an object grants nothing.
+# The garbage collector changes these fields, which grant nothing.
 _OF_GARBAGE = frozenset({"ownerReferences", "finalizers", "managedFields"})
 
 
@@ -54,7 +54,7 @@ class RbacEscalation:
         return new
 
     def _role(self, attributes: AdmissionAttributes, role: Document, old: Document | None) -> None:
-        # On creation the name is not known to the authorizer, only the object has it.
+        # A create request has no name for the authorizer; only the object has it.
         name = "" if attributes.verb == "create" else attributes.name
         if self._may(attributes, "escalate", attributes.served.resource.plural, name):
             return
@@ -68,7 +68,7 @@ class RbacEscalation:
         role = read_role_ref(binding)
         plural = {"Role": "roles", "ClusterRole": "clusterroles"}.get(role.kind)
         if plural is None or role.group != GROUP:
-            # The kind's own rules refuse it.
+            # The kind's own validation rejects it.
             return
         if self._may(attributes, "bind", plural, role.name):
             return
@@ -94,7 +94,7 @@ class RbacEscalation:
         return self._authorizer.decide(review).allowed
 
     def _lacking(self, attributes: AdmissionAttributes, wanted: Sequence[PolicyRule]) -> str:
-        """What the writer lacks of these rules, in words; empty if it holds them all."""
+        """The rights that the writer lacks, as a message; empty if they hold them all."""
         user = attributes.user
         held, problems = self._authorizer.rbac.rules_for(user, attributes.namespace)
         lacking = uncovered_rules(held, wanted, most=_MOST_NAMED)

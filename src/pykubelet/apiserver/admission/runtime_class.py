@@ -1,4 +1,4 @@
-"""A new pod gets what its runtime class says; one that names a class which is not there stays out.
+"""RuntimeClass admission: sets what a new pod's runtime class requires.
 
 Upstream: plugin/pkg/admission/runtimeclass/admission.go
 """

@@ -1,6 +1,6 @@
-"""Pods act as a service account: it is there, its token is mounted, its pull secrets are used.
+"""ServiceAccount admission: sets a pod's account, mounts its token, adds its pull secrets.
 
-An option: a machine whose pods never ask the API needs no accounts.
+Optional: a machine whose pods do not use the API needs no service accounts.
 
 Upstream: plugin/pkg/admission/serviceaccount/admission.go
 """
@@ -22,7 +22,7 @@ from pykubelet.kinds.pod.visitors import secret_names
 _VOLUME_PREFIX = "kube-api-access-"
 _MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 _ENFORCE = "kubernetes.io/enforce-mountable-secrets"
-# As Go reads a boolean.
+# The texts that Go parses as true.
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _SOURCES = (
     {"serviceAccountToken": {"expirationSeconds": WARN_ONLY_SECONDS, "path": "token"}},
@@ -92,7 +92,7 @@ class ServiceAccountAdmission:
 
 
 def _check_mirror(attributes: AdmissionAttributes, pod: Document) -> None:
-    """A mirror pod stays as it is, and may use nothing of the API."""
+    """Rejects a mirror pod that references API objects; it is not changed otherwise."""
     spec = pod["spec"]
     if spec.get("serviceAccountName"):
         raise _forbidden(attributes, pod, "a mirror pod may not reference service accounts")
@@ -105,7 +105,7 @@ def _check_mirror(attributes: AdmissionAttributes, pod: Document) -> None:
 
 
 def _with_token(spec: Document, ids: Ids) -> Document:
-    """The spec with the token mounted in each container that has nothing at its place yet."""
+    """Mounts the token in each container that has no mount at its path."""
     volumes = spec.get("volumes") or []
     present = next((name for volume in volumes if (name := volume.get("name", "")).startswith(_VOLUME_PREFIX)), None)
     name = present or f"{_VOLUME_PREFIX}{ids.suffix()}"
@@ -133,7 +133,7 @@ def _enforces(account: Document) -> bool:
 
 
 def _unreferenced(account: Document, spec: Document) -> Iterator[str]:
-    """Why a pod may not use the secrets it names: the account does not name them."""
+    """Why a pod may not use the secrets it references: the account does not list them."""
     name, allowed = account["metadata"]["name"], _secrets(account)
     for volume in spec.get("volumes") or ():
         secret = (volume.get("secret") or {}).get("secretName", "")

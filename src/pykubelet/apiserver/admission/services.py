@@ -1,14 +1,8 @@
-"""Every service gets the addresses and ports that its type needs, and no two get the same.
+"""Allocates cluster IPs and node ports for services.
 
-Upstream: pkg/registry/core/service/storage/storage.go (beginCreate, beginUpdate)
+Only IPv4 is served. Upstream allocates at random; this allocates the first free one. Runs before the kind's validation.
 
-The addresses and ports that services get: which are free, and which a service may have.
-
-In: a service after its defaults, the stored one on update, and what other services have taken. Out: the service with
-every address and port that its type needs; Invalid if it asks for one it cannot have. This comes before the rules of
-`services`. One family of addresses is served, IPv4.
-
-Upstream: pkg/registry/core/service/storage/{storage,alloc}.go; there, the choice is random
+Upstream: pkg/registry/core/service/storage/storage.go, pkg/registry/core/service/storage/alloc.go
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,7 +22,7 @@ from pykubelet.kinds.service.validation import NO_ADDRESS, address_errors, famil
 
 CLUSTER_IP_RANGE = IPv4Network("10.96.0.0/12")
 NODE_PORT_RANGE = range(30000, 32768)
-# The first address is that of the API itself, under the name `kubernetes`.
+# The first address belongs to the service `kubernetes`.
 _FIRST_ADDRESS = 2
 _WITH_NODE_PORTS = frozenset({"LoadBalancer", "NodePort"})
 _OTHER_FAMILY = {"IPv4": "IPv6", "IPv6": "IPv4"}
@@ -36,14 +30,14 @@ _OTHER_FAMILY = {"IPv4": "IPv6", "IPv6": "IPv4"}
 
 @dataclass(frozen=True, slots=True)
 class ServiceAllocations:
-    """What services have: addresses and ports of nodes."""
+    """Allocated cluster IPs and node ports."""
 
     addresses: AbstractSet[str] = frozenset()
     ports: AbstractSet[int] = frozenset()
 
 
 def allocations_of(services: Iterable[Document]) -> ServiceAllocations:
-    """What these services have together; those of others than the one in question count."""
+    """The allocations of these services."""
     addresses: set[str] = set()
     ports: set[int] = set()
     for service in services:
@@ -54,7 +48,7 @@ def allocations_of(services: Iterable[Document]) -> ServiceAllocations:
 
 
 def allocate(service: Document, old: Document | None, taken: ServiceAllocations) -> Document:
-    """The service with its addresses and ports: those it had, those it asks for, or free ones."""
+    """Sets the service's addresses and ports: those it had, those it requests, or free ones; Invalid if one is taken."""
     before = {} if old is None else old["spec"]
     spec = _with_old_values(service["spec"], before)
     if spec["type"] != "ExternalName":
@@ -67,7 +61,7 @@ def allocate(service: Document, old: Document | None, taken: ServiceAllocations)
 
 
 def _with_old_values(new: Document, old: Document) -> Document:
-    """The spec with what the server had filled in and the client left out; one address and many agree then."""
+    """Restores allocated values that the client omitted, and keeps clusterIP and clusterIPs consistent."""
     spec = dict(new)
     needs_address = "ExternalName" not in {new["type"], old.get("type", "ExternalName")}
     if needs_address:
@@ -115,7 +109,7 @@ def _with_families(service: Document, new: Document, old: Document) -> Document:
         )
     families = families or ["IPv4"]
     if is_free:
-        # It has no address, so that nobody minds which families its endpoints have.
+        # A headless service without selector: its endpoints may have any family.
         if policy != "SingleStack" and len(families) == 1:
             families.append(_OTHER_FAMILY[families[0]])
         return {**spec, "ipFamilies": families}
@@ -165,7 +159,7 @@ def _free_addresses(taken: AbstractSet[str]) -> Iterator[str]:
 
 def _with_node_ports(service: Document, spec: Document, old: Document, taken: ServiceAllocations) -> Document:
     mine = _node_ports(old)
-    # Ports of one number share a port of the nodes, whatever their protocols.
+    # Ports with the same number share a node port, whatever their protocols.
     by_port: dict[int, int] = {}
     ports: list[Document] = []
     for index, port in enumerate(spec.get("ports", ())):
@@ -210,7 +204,7 @@ def _raise_if(service: Document, errors: list[FieldError]) -> None:
         raise invalid_object("Service", "", service["metadata"].get("name", ""), errors)
 
 
-# Writes that are decided but not yet seen by readers are few; more than this are of services that never came to be.
+# Decided writes that are not committed yet are few; older ones are of services that were rejected later.
 _MOST_UNSEEN = 256
 
 

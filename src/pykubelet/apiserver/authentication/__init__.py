@@ -1,1 +1,1 @@
-"""Access: who asks (certificates, tokens), and what they may do (RBAC, Node authorizer)."""
+"""Authentication: client certificates, static, bootstrap and service account tokens."""

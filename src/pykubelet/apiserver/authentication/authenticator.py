@@ -1,16 +1,11 @@
-"""Who asks: a client certificate, a static, service account or bootstrap token, or nobody.
+"""Authenticates requests by client certificate, static token, service account token or bootstrap token.
 
-In: the headers of a request and the certificate its connection was opened with. Out: a user; Unauthorized if somebody
-shows something that is not valid. Every proof is looked at once and then remembered, so a request costs a digest of its
-token or a look for its certificate.
+Each certificate and token is verified once and then cached, so a request costs a digest of its token or a dict lookup.
 
-Upstream: pkg/kubeapiserver/authenticator/config.go, staging/src/k8s.io/apiserver/pkg/authentication/request
-
-Bootstrap tokens: secrets by which a machine that is no node yet may ask to become one (pure).
-
-In: a token of the form ID.SECRET, and the secret object of that ID in kube-system. Out: the user that it stands for.
-
-Upstream: plugin/pkg/auth/authenticator/token/bootstrap/bootstrap.go, staging/src/k8s.io/cluster-bootstrap
+Upstream: pkg/kubeapiserver/authenticator/config.go,
+staging/src/k8s.io/apiserver/pkg/authentication/request/x509/x509.go,
+staging/src/k8s.io/apiserver/pkg/authentication/request/bearertoken/bearertoken.go,
+plugin/pkg/auth/authenticator/token/bootstrap/bootstrap.go
 """
 
 import base64
@@ -43,18 +38,18 @@ _GROUP = re.compile(r"system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]")
 
 
 def bootstrap_secret(token: str) -> str:
-    """The name of the secret that a token must match; empty if it has not the form of a bootstrap token."""
+    """The name of a bootstrap token's secret; empty if the text is not a bootstrap token (ID.SECRET)."""
     found = _TOKEN.fullmatch(token)
     return f"{SECRET_PREFIX}{found[1]}" if found else ""
 
 
 def bootstrap_user(token: str, secret: Document, now: datetime) -> UserInfo | None:
-    """The user of a token, given the secret of its name; None if the secret does not vouch for it, or no longer."""
+    """The user of a bootstrap token, given its secret; None if the secret does not match or has expired."""
     found = _TOKEN.fullmatch(token)
     if found is None or secret.get("type") != SECRET_TYPE or "deletionTimestamp" in secret["metadata"]:
         return None
     data = {name: _text(value) for name, value in (secret.get("data") or {}).items()}
-    # All of it is compared, so that the time it takes tells nothing.
+    # Compared in constant time, so that timing reveals nothing.
     if not hmac.compare_digest(data.get("token-secret", "").encode(), found[2].encode()):
         return None
     is_meant = data.get("token-id") == found[1] and data.get("usage-bootstrap-authentication") == "true"
@@ -65,7 +60,7 @@ def bootstrap_user(token: str, secret: Document, now: datetime) -> UserInfo | No
 
 
 def _groups(text: str) -> tuple[str, ...] | None:
-    """All groups; None if one may not be given this way."""
+    """The groups of the token; None if one of them is not allowed."""
     extra = text.split(",") if text else []
     if not all(_GROUP.fullmatch(group) for group in extra):
         return None
@@ -73,7 +68,7 @@ def _groups(text: str) -> tuple[str, ...] | None:
 
 
 def _is_over(expiration: str, now: datetime) -> bool:
-    """Whether the time is past; one that cannot be read is."""
+    """Whether the time is past; an invalid time counts as past."""
     if not expiration:
         return False
     try:
@@ -90,15 +85,15 @@ def _text(value: str) -> str:
 
 
 INVALID_TOKEN = "invalid bearer token"  # noqa: S105  a message
-# Clients with a certificate: a machine has a handful.
+# Cached client certificates: a machine has a handful.
 _REMEMBERED = 1024
-# The user, its groups, and the identifier Kubernetes has for its uid.
+# The user, its groups, and the attribute that Kubernetes uses for its uid.
 _SUBJECT = (NameOID.COMMON_NAME, NameOID.ORGANIZATION_NAME, x509.ObjectIdentifier("1.3.6.1.4.1.57683.2"))
 
 
 @dataclass(frozen=True, slots=True)
 class _Certificate:
-    """What a certificate proves before a time: a user, nobody in particular (None), or nothing at all."""
+    """The result of verifying a certificate, valid until a time: a user, anonymous (None), or rejected."""
 
     user: UserInfo | None
     expires_at: float
@@ -106,7 +101,7 @@ class _Certificate:
 
 
 class Authenticator:
-    """Knows everybody. `static` are the users of the token file by the digests of their tokens."""
+    """Authenticates requests. `static` has the users of the token file by the digest of their tokens."""
 
     def __init__(
         self,
@@ -116,17 +111,17 @@ class Authenticator:
         static: Mapping[bytes, UserInfo] | None = None,
         newest: Callable[[StoreKey], StoreEntry | None] = lambda _key: None,
     ) -> None:
-        """`newest` gives the newest entry of a key: the secrets of bootstrap tokens."""
+        """`newest` returns the newest entry of a key, for the secrets of bootstrap tokens."""
         self._tokens, self._clock, self._newest = tokens, clock, newest
         self._static = {key: authenticated(user) for key, user in (static or {}).items()}
         self._certificates: dict[bytes, _Certificate] = {}
 
     def authenticate(self, headers: Mapping[str, str], certificate: bytes | None) -> UserInfo:
-        """The user of this certificate (DER, which TLS has verified) or these headers, in that order."""
+        """The user of the certificate (DER, verified by TLS), else of the headers; Unauthorized if the token is invalid."""
         refused = False
         if certificate is not None:
             shown = self._certificate(certificate)
-            # A connection may live longer than the certificate it was opened with.
+            # A connection may outlive the certificate that it was opened with.
             refused = not shown.is_proof or self._clock.now().timestamp() > shown.expires_at
             if shown.user is not None and not refused:
                 return shown.user
@@ -138,8 +133,8 @@ class Authenticator:
         return ANONYMOUS
 
     def token_user(self, token: str) -> UserInfo:
-        """Who shows a token to this server; Unauthorized if nobody does."""
-        # A digest tells nothing of how much of a token is right, so finding it by equality gives nothing away.
+        """The user of a token meant for this server; Unauthorized if it is invalid."""
+        # Looked up by digest, so that timing reveals nothing about the token.
         user = self._known(token)
         if user is not None:
             return user
@@ -152,11 +147,11 @@ class Authenticator:
         return bearer.user
 
     def review(self, token: str, audiences: tuple[str, ...]) -> tuple[UserInfo, tuple[str, ...]]:
-        """Who shows a token to these audiences (none: this server), and to which; TokenError if nobody does."""
+        """The user of a token for these audiences (none: this server's), and the matching audiences; TokenError if invalid."""
         wanted = audiences or self._tokens.audiences
         user = self._known(token)
         if user is not None:
-            # Such a token is meant for this server, and for nobody else.
+            # Static and bootstrap tokens are for this server only.
             both = tuple(audience for audience in self._tokens.audiences if audience in wanted)
             if both:
                 return user, both
@@ -167,7 +162,7 @@ class Authenticator:
         return bearer.user, bearer.audiences
 
     def _known(self, token: str) -> UserInfo | None:
-        """Who shows a static token or a bootstrap token."""
+        """The user of a static or bootstrap token."""
         if user := self._static.get(digest(token)):
             return user
         name = bootstrap_secret(token)

@@ -1,9 +1,8 @@
-"""Signed tokens (JWT): claims to text and back, and the public keys that prove them.
+"""JSON Web Tokens signed with ES256 or RS256, and the key set to verify them.
 
-In: a private key, claims. Out: compact tokens, signed with ES256 or RS256; and for a token whose signature is right, its
-claims. The algorithm is that of the key: what a token says about it must agree and decides nothing.
+The key determines the algorithm: the token's header must match it and decides nothing.
 
-Upstream: pkg/serviceaccount/jwt.go, RFC 7515, 7517 and 7518
+Upstream: pkg/serviceaccount/jwt.go
 """
 
 import base64
@@ -21,12 +20,12 @@ from pykubelet.api.serializer import DecodeError, Document, decode_document, enc
 from pykubelet.apiserver.certs.certificates import PrivateKey
 
 PublicKey = ec.EllipticCurvePublicKey | rsa.RSAPublicKey
-# Both numbers of a P-256 signature have so many bytes.
+# Bytes of each of the two numbers in a P-256 signature.
 _HALF = 32
 
 
 class JwtError(ValueError):
-    """The text is no token, or nobody here signed it."""
+    """The text is not a JWT, or none of the keys signed it."""
 
 
 class Signer:
@@ -38,19 +37,19 @@ class Signer:
         self._header = _encoded(encode(header))
 
     def sign(self, claims: Document) -> str:
-        """The token for these claims."""
+        """The signed token with these claims."""
         content = f"{self._header}.{_encoded(encode(claims))}"
         return f"{content}.{_encoded(_signature(self._key, content.encode()))}"
 
 
 class Verifier:
-    """Knows the tokens that a few keys signed."""
+    """Verifies tokens with a few public keys."""
 
     def __init__(self, keys: Iterable[PublicKey]) -> None:
         self._keys = {key_id(key): key for key in keys}
 
     def claims(self, token: str) -> Document:
-        """What the token says; JwtError unless one of the keys signed it."""
+        """The claims of a token; JwtError unless one of the keys signed it."""
         content, _, signature = token.rpartition(".")
         head, _, body = content.partition(".")
         header, claims, signed = _document(head), _document(body), _decoded(signature)
@@ -66,12 +65,12 @@ class Verifier:
         return {"keys": [_web_key(key) for key in self._keys.values()]}
 
     def algorithms(self) -> list[str]:
-        """The algorithms that tokens may be signed with."""
+        """The algorithms of the keys."""
         return sorted({algorithm(key) for key in self._keys.values()})
 
 
 def unverified_claims(token: str) -> Document | None:
-    """What the token says of itself, which anybody may have written; None if the text is no token."""
+    """The claims of a token without verification; None if the text is not a JWT."""
     parts = token.split(".")
     if len(parts) != 3:
         return None
@@ -82,7 +81,7 @@ def unverified_claims(token: str) -> Document | None:
 
 
 def algorithm(key: PublicKey) -> str:
-    """The algorithm a key signs with; ValueError for a curve that tokens of ours are never signed with."""
+    """The algorithm a key signs with; ValueError for an unsupported curve."""
     if isinstance(key, rsa.RSAPublicKey):
         return "RS256"
     if not isinstance(key.curve, ec.SECP256R1):
@@ -91,7 +90,7 @@ def algorithm(key: PublicKey) -> str:
 
 
 def key_id(key: PublicKey) -> str:
-    """What a key is called: a digest of it."""
+    """The id of a key: a digest of it."""
     der = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
     return _encoded(sha256(der).digest())
 
@@ -147,7 +146,7 @@ def _encoded(data: bytes) -> str:
 
 
 def _decoded(text: str) -> bytes:
-    # The decoder passes over foreign characters, which would give a token many spellings.
+    # Python's decoder skips invalid characters, which would give a token several spellings.
     if not text.isascii() or not text.replace("-", "a").replace("_", "a").isalnum():
         raise JwtError("not a token")
     try:

@@ -1,22 +1,16 @@
-"""Service account tokens: made, and believed as long as what they are bound to exists.
+"""Service account tokens: issues them, and verifies them while the objects they are bound to exist.
 
-In: a key, and the store. A token is proved once and remembered; after that a request costs a look whether the objects
-it is bound to are still the same entries of the store.
+A token is verified once and cached; after that, a request checks only that the bound objects are still the same
+entries of the store.
 
-Upstream: pkg/serviceaccount/{jwt,claims,openidmetadata}.go
-
-What a service account token says, and whom it makes (pure).
-
-In: the objects a token is for and bound to. Out: its claims; and of claims that were proved, their meaning.
-
-Upstream: pkg/serviceaccount/claims.go
+Upstream: pkg/serviceaccount/claims.go, pkg/serviceaccount/jwt.go, pkg/serviceaccount/openidmetadata.go
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.ids import Ids
@@ -31,7 +25,7 @@ from pykubelet.apiserver.request import CREDENTIAL_ID, UserInfo, account_groups,
 from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey
 
 WARN_ONLY_SECONDS = 3607
-"""The life that the kube-api-access volume asks for: such a token lives a year, so that old clients keep working."""
+"""The lifetime that the kube-api-access volume requests: such a token lives a year, so that old clients keep working."""
 EXTENDED_SECONDS = 365 * 24 * 3600
 LEEWAY_SECONDS = 60
 
@@ -50,13 +44,13 @@ class BoundObject(NamedTuple):
 
     @property
     def document(self) -> Document:
-        """As claims have it; an unknown uid is left out."""
+        """The form in the claims; an unknown uid is omitted."""
         return {"name": self.name, "uid": self.uid} if self.uid else {"name": self.name}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenSubject:
-    """Whom a token makes, and the objects it dies with. A node beside a pod is only told, not bound to."""
+    """The service account of a token and the objects it is bound to. A node beside a pod is information only."""
 
     namespace: str
     account: BoundObject
@@ -65,7 +59,7 @@ class TokenSubject:
     node: BoundObject | None = None
 
     def user(self, token_id: str) -> UserInfo:
-        """The user that the bearer is."""
+        """The user that the token authenticates."""
         extra: dict[str, tuple[str, ...]] = {}
         if self.pod is not None:
             extra |= {_POD_NAME: (self.pod.name,), _POD_UID: (self.pod.uid,)}
@@ -82,7 +76,7 @@ class TokenSubject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claims:
-    """A token in plain words; times in seconds since 1970."""
+    """The claims of a service account token; times in seconds since 1970."""
 
     subject: TokenSubject
     issuer: str
@@ -94,7 +88,7 @@ class Claims:
 
     @property
     def document(self) -> Document:
-        """The claims as the token carries them."""
+        """The claims as JSON."""
         subject = self.subject
         bound = {"node": subject.node, "pod": subject.pod, "secret": subject.secret}
         private: Document = {"namespace": subject.namespace}
@@ -115,7 +109,7 @@ class Claims:
 
 
 class ClaimsError(ValueError):
-    """The claims are not those of a service account token, or their time is not now."""
+    """The claims are not those of a service account token, or the token is not valid now."""
 
 
 def make_claims(
@@ -128,7 +122,7 @@ def make_claims(
     seconds: int,
     warn_after_seconds: int = 0,
 ) -> Claims:
-    """The claims of a token that lives so many seconds from now."""
+    """The claims of a token that expires in so many seconds."""
     return Claims(
         subject=subject,
         issuer=issuer,
@@ -141,7 +135,7 @@ def make_claims(
 
 
 def read_claims(document: Document, now: datetime) -> Claims:
-    """The claims of a proved token at a time that it is valid; ClaimsError otherwise."""
+    """Parses verified claims; ClaimsError if they are invalid at this time."""
     at = now.timestamp()
     expires, not_before, issued = (_number(document, field) for field in ("exp", "nbf", "iat"))
     if not expires or at - LEEWAY_SECONDS > expires:
@@ -197,24 +191,17 @@ def _number(document: Mapping[str, Any], field: str) -> int:
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 JWKS_PATH = "/openid/v1/jwks"
-# Tokens in use at a time: one or two per pod.
+# Cached tokens: one or two per pod.
 _REMEMBERED = 4096
 _INVALIDATED = "service account token has been invalidated"
 
 
 class TokenError(ValueError):
-    """A token of ours that is not valid (any more), and why."""
-
-
-class TokenBoundObjects(Protocol):
-    """What tokens need of the store."""
-
-    def get(self, key: StoreKey) -> StoreEntry | None:
-        """The committed entry."""
+    """A token of this server that is no longer valid, and why."""
 
 
 class TokenBearer(NamedTuple):
-    """Who shows a token, and for whom among those asked about it was made."""
+    """The user of a token, and those of the requested audiences that it is for."""
 
     user: UserInfo
     audiences: tuple[str, ...]
@@ -222,7 +209,7 @@ class TokenBearer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Proved:
-    """A token that was proved: it is valid before a time while these entries are in the store."""
+    """A verified token: valid before a time while these entries are in the store."""
 
     user: UserInfo
     audiences: tuple[str, ...]
@@ -231,20 +218,26 @@ class _Proved:
 
 
 class ServiceAccountTokens:
-    """Makes and knows the tokens of one server. `issuer` is the first audience as well."""
+    """Issues and verifies the tokens of one server. `issuer` is also the default audience. `get` reads the store."""
 
     def __init__(
-        self, key: PrivateKey, reader: TokenBoundObjects, *, clock: Clock, ids: Ids, issuer: str = ISSUER
+        self,
+        key: PrivateKey,
+        get: Callable[[StoreKey], StoreEntry | None],
+        *,
+        clock: Clock,
+        ids: Ids,
+        issuer: str = ISSUER,
     ) -> None:
         self._signer, self._verifier = Signer(key), Verifier([key.public_key()])
-        self._reader, self._clock, self._ids = reader, clock, ids
+        self._get, self._clock, self._ids = get, clock, ids
         self.issuer, self.audiences = issuer, (issuer,)
         self._proved: dict[bytes, _Proved] = {}
 
     def issue(
         self, subject: TokenSubject, *, audiences: Sequence[str], seconds: int, warn_after_seconds: int = 0
     ) -> str:
-        """A new token."""
+        """Issues a token."""
         claims = make_claims(
             subject,
             issuer=self.issuer,
@@ -257,9 +250,9 @@ class ServiceAccountTokens:
         return self._signer.sign(claims.document)
 
     def bearer(self, token: str, audiences: Sequence[str] = ()) -> TokenBearer | None:
-        """Who shows the token to one of these audiences (none: this server); None if it is no token of ours.
+        """The user of a token for one of these audiences (none: this server's); None if another issuer signed it.
 
-        TokenError if it is one, but is not valid.
+        Raises TokenError if it is this server's token but invalid.
         """
         key = digest(token)
         proved = self._proved.get(key)
@@ -291,13 +284,13 @@ class ServiceAccountTokens:
         )
 
     def key_set(self) -> bytes:
-        """The public keys, for others to verify our tokens with."""
+        """The public keys with which others can verify the tokens."""
         return encode(self._verifier.key_set())
 
     def _still_holds(self, proved: _Proved) -> bool:
         if self._clock.now().timestamp() >= proved.before:
             return False
-        get = self._reader.get
+        get = self._get
         return all(get(entry.key) is entry for entry in proved.entries)
 
     def _prove(self, token: str) -> _Proved | None:
@@ -313,7 +306,7 @@ class ServiceAccountTokens:
         return _Proved(authenticated(claims.subject.user(claims.token_id)), audiences, before, entries)
 
     def _bound(self, claims: Claims) -> tuple[tuple[StoreEntry, ...], float]:
-        """The entries a token is bound to, and when it ends because of its own time or theirs."""
+        """The entries that a token is bound to, and when it ends because of its own lifetime or theirs."""
         subject = claims.subject
         namespace, account = subject.namespace, subject.account
         found = [self._account(namespace, account)]
@@ -326,7 +319,7 @@ class ServiceAccountTokens:
         return tuple(entry for entry, _ in found), min(ends) + LEEWAY_SECONDS
 
     def _account(self, namespace: str, named: BoundObject) -> tuple[StoreEntry, Document]:
-        entry = self._reader.get(StoreKey("serviceaccounts", namespace, named.name))
+        entry = self._get(StoreKey("serviceaccounts", namespace, named.name))
         if entry is None:
             raise TokenError(f"serviceaccounts {go_quote(named.name)} not found")
         document = entry.document
@@ -337,7 +330,7 @@ class ServiceAccountTokens:
         return entry, document
 
     def _object(self, kind: str, key: StoreKey, named: BoundObject) -> tuple[StoreEntry, Document]:
-        entry = self._reader.get(key)
+        entry = self._get(key)
         if entry is None:
             raise TokenError(_INVALIDATED)
         document = entry.document
@@ -352,6 +345,6 @@ class ServiceAccountTokens:
 
 
 def _end(document: Document) -> float:
-    """When an object that is being deleted is gone for good; never, if it is not."""
+    """When an object that is being deleted is finally removed; infinity if it is not being deleted."""
     deleted_at = document["metadata"].get("deletionTimestamp")
     return parse_time(deleted_at).timestamp() if deleted_at else float("inf")

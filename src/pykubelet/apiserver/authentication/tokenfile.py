@@ -1,9 +1,8 @@
-"""The file of static tokens, `token,user,uid,"group1,group2"` a line, to users (pure).
+"""Reads the file of static tokens: `token,user,uid,"group1,group2"` per line.
 
-In: the file's text. Out: each user under the digest of its token; the tokens themselves are not kept.
+Only digests of the tokens are kept. Empty and repeated tokens, which upstream only warns about, are errors.
 
-Upstream: staging/src/k8s.io/apiserver/pkg/authentication/token/tokenfile/tokenfile.go. Empty and repeated tokens, which
-upstream only warns of, are errors here.
+Upstream: staging/src/k8s.io/apiserver/pkg/authentication/token/tokenfile/tokenfile.go
 """
 
 import csv
@@ -13,16 +12,16 @@ from pykubelet.apiserver.request import UserInfo
 
 
 class TokenFileError(ValueError):
-    """A line of the file is not one; the message names file and line, never a token."""
+    """An invalid line; the message names file and line, never a token."""
 
 
 def digest(token: str) -> bytes:
-    """What a token is known by."""
+    """The digest under which a token is kept."""
     return sha256(token.encode("utf-8", "surrogatepass")).digest()
 
 
 def read_token_file(text: str, name: str) -> dict[bytes, UserInfo]:
-    """The users by the digests of their tokens; `name` is the file's, for messages."""
+    """The users by the digests of their tokens; `name` is the file's name for messages."""
     users: dict[bytes, UserInfo] = {}
     reader = csv.reader(text.splitlines(keepends=True), strict=True)
     line = 1

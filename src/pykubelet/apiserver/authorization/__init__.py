@@ -1,1 +1,1 @@
-"""Access: who asks (certificates, tokens), and what they may do (RBAC, Node authorizer)."""
+"""Authorization: RBAC, the Node authorizer, and the default roles."""

@@ -1,10 +1,7 @@
-"""The answer to what nobody allows, in the API server's own words (pure).
+"""The union authorizer: `system:masters`, then the Node authorizer, then RBAC; and its Forbidden error.
 
-Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go
-
-May they? `system:masters` always; others if the Node authorizer or RBAC allows it.
-
-Upstream: staging/src/k8s.io/apiserver/pkg/authorization/union/union.go
+Upstream: staging/src/k8s.io/apiserver/pkg/authorization/union/union.go,
+staging/src/k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go
 """
 
 from dataclasses import dataclass
@@ -20,13 +17,13 @@ _MASTER = AuthorizationDecision(allowed=True)
 
 @dataclass(frozen=True, slots=True)
 class Authorizer:
-    """All authorizers in their order. A refusal carries the reasons of all of them."""
+    """Asks all authorizers in order. A denial has the reasons of all of them."""
 
     nodes: NodeAuthorizer
     rbac: RbacAuthorizer
 
     def decide(self, review: AuthorizationAttributes) -> AuthorizationDecision:
-        """Whether the user may do that."""
+        """Decides whether the user may do that."""
         if MASTERS in review.user.groups:
             return _MASTER
         by_node = self.nodes.decide(review)
@@ -38,7 +35,7 @@ class Authorizer:
         return AuthorizationDecision(allowed=False, reason="\n".join(filter(None, (by_node.reason, by_role.reason))))
 
 
-# A message must not look like HTML to a browser.
+# Escaped as upstream does, so that a browser does not render the message as HTML.
 _SAFE = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 

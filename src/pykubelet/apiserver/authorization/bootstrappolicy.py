@@ -1,17 +1,13 @@
-"""The default roles and bindings as documents, from the table in default_roles.txt (pure).
+"""The default roles and bindings: writes them at start, and aggregates cluster roles such as admin and view.
 
-Upstream: plugin/pkg/auth/authorizer/rbac/bootstrappolicy/{policy,controller_policy,namespace_policy}.go
+Rules that a user added stay, and objects annotated with `autoupdate: "false"` are left alone. The roles are in
+default_roles.txt.
 
-Writes the default roles and bindings at start, and keeps gathered roles (admin, view) complete.
-
-Upstream: pkg/registry/rbac/rest/storage_rbac.go (EnsureRBACPolicy), pkg/controller/clusterroleaggregation
-
-What a default role or binding must become, and what a gathered role consists of (pure).
-
-In: the object as it is and as it should be. Out: the object to store; the same one if nothing is missing. What a user
-added stays; what a user marked with `autoupdate: "false"` stays as it is.
-
-Upstream: staging/src/k8s.io/component-helpers/auth/rbac/reconciliation/{reconcile_role,reconcile_rolebindings}.go,
+Upstream: plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go,
+plugin/pkg/auth/authorizer/rbac/bootstrappolicy/controller_policy.go,
+plugin/pkg/auth/authorizer/rbac/bootstrappolicy/namespace_policy.go, pkg/registry/rbac/rest/storage_rbac.go,
+staging/src/k8s.io/component-helpers/auth/rbac/reconciliation/reconcile_role.go,
+staging/src/k8s.io/component-helpers/auth/rbac/reconciliation/reconcile_rolebindings.go,
 pkg/controller/clusterroleaggregation/clusterroleaggregation_controller.go
 """
 
@@ -50,7 +46,7 @@ _SUBJECTS = {"user": "User", "group": "Group", "account": "ServiceAccount"}
 
 @cache
 def default_roles() -> tuple[tuple[StoreKey, Document], ...]:
-    """Every default role and binding with its key; they lack only what the server gives (uid, times)."""
+    """Every default role and binding with its key, without uid and times."""
     text = files(__package__).joinpath("default_roles.txt").read_text(encoding="utf-8")
     return tuple((_key(document), document) for document in _documents(text))
 
@@ -147,7 +143,7 @@ def _key(document: Document) -> StoreKey:
 
 
 def reconciled_role(existing: Document, expected: Document) -> Document:
-    """The existing role or binding with everything expected that it lacks; `expected` itself if its roleRef differs."""
+    """Adds everything expected that the role or binding lacks; returns `expected` itself if the roleRef differs."""
     if (existing["metadata"].get("annotations") or {}).get(AUTOUPDATE) == "false":
         return existing
     if "roleRef" in expected:
@@ -160,10 +156,10 @@ def reconciled_role(existing: Document, expected: Document) -> Document:
 
 
 def aggregated_rules(cluster_roles: Iterable[Document]) -> dict[str, list[Document]]:
-    """The new rules of every role that gathers those of others and does not have them yet, by its name.
+    """The rules of every aggregated role whose rules are out of date, by its name.
 
-    A role may gather from one that gathers itself, so this goes on until nothing changes; roles that gather from each
-    other in a circle end up with the same rules. A selector that is none finds nothing.
+    A role may aggregate another aggregated role, so this repeats until nothing changes. An invalid selector selects
+    nothing.
     """
     roles = {role["metadata"]["name"]: role for role in sorted(cluster_roles, key=_name)}
     finders = {name: _found_by(role, roles.values()) for name, role in roles.items() if role.get("aggregationRule")}
@@ -178,7 +174,7 @@ def aggregated_rules(cluster_roles: Iterable[Document]) -> dict[str, list[Docume
 
 
 def _found_by(role: Document, roles: Iterable[Document]) -> list[str]:
-    """The names of the roles that the role's selectors find: selector by selector, each in name order."""
+    """The names of the roles that the role's selectors select: selector by selector, each in name order."""
     others = [other for other in roles if _name(other) != _name(role)]
     found: list[str] = []
     for selector in role["aggregationRule"].get("clusterRoleSelectors") or ():
@@ -217,7 +213,7 @@ def _with_rules(existing: Document, expected: Document) -> Document:
         changes["rules"] = [*(existing.get("rules") or ()), *(rule.document for rule in lacking)]
     wanted, held = _selectors(expected), _selectors(existing)
     if (absent := [selector for selector in wanted if selector not in held]) or (held and not wanted):
-        # A default role that gathers nothing must not begin to.
+        # A default role without aggregation must not start to aggregate.
         changes["aggregationRule"] = {"clusterRoleSelectors": [*held, *absent]} if wanted else None
     return {key: value for key, value in (existing | changes).items() if value is not None} if changes else existing
 
@@ -234,7 +230,7 @@ def _selectors(role: Document) -> Sequence[Document]:
 
 
 async def ensure_default_roles(store: Store, *, clock: Clock, ids: Ids) -> None:
-    """Create what is missing and complete what is there; all at once, so that the store commits it together."""
+    """Creates missing defaults and completes existing ones, concurrently, so that the store commits them together."""
 
     def identified(document: Document) -> Document:
         identity = {"uid": ids.uid(), "creationTimestamp": format_time(clock.now())}
@@ -258,20 +254,20 @@ async def ensure_default_roles(store: Store, *, clock: Clock, ids: Ids) -> None:
 
 
 async def aggregate_cluster_roles(store: Store) -> None:
-    """Bring the rules of every cluster role that gathers those of others up to date."""
+    """Updates the rules of every aggregated cluster role."""
     roles = [entry.document for entry in store.list(CLUSTER_ROLES).entries]
     found = aggregated_rules(roles)
     await asyncio.gather(*(store.write(StoreKey(CLUSTER_ROLES, "", name), _set_rules(found[name])) for name in found))
 
 
 class ClusterRoleAggregation:
-    """The task that follows changes of cluster roles."""
+    """Aggregates cluster roles whenever one changes."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def run(self, ready: asyncio.Event) -> None:
-        """Until cancelled. Ends with an error if it falls too far behind; whoever supervises it starts it again."""
+        """Runs until cancelled. Fails if the watch falls too far behind; the supervisor restarts it."""
         revision = self._store.revision
         await aggregate_cluster_roles(self._store)
         async with self._store.watch(CLUSTER_ROLES, revision) as batches:

@@ -1,18 +1,12 @@
-"""What a node may ask for: itself, its pods, and the objects its pods name.
-
-Upstream: plugin/pkg/auth/authorizer/node/node_authorizer.go. What a node may write of these is the business of
-`admission/node_restriction.py`. Pods and volumes are looked at as they are when a question needs them; see `following.py`.
-
-Which objects a node's pods lead to (pure).
-
-Pods and persistent volumes go in as they change; out comes whether a node may see an object:
+"""The Node authorizer: lets a node read itself, its pods, and the objects that its pods reference.
 
     node <- pod <- secret, configmap, serviceaccount, claim        claim <- volume <- secret
 
-Every object that pods name is kept with the number of pods per node that name it, so a question costs O(1) and a change
-costs as much as the pod names objects, however many pods there are.
+The graph counts, for each referenced object, the pods per node that reference it. A decision costs O(1), a change
+costs as much as the pod has references. `admission/noderestriction.py` decides what a node may write.
 
-Upstream: plugin/pkg/auth/authorizer/node/graph.go, pkg/api/v1/persistentvolume/util.go
+Upstream: plugin/pkg/auth/authorizer/node/node_authorizer.go, plugin/pkg/auth/authorizer/node/graph.go,
+pkg/api/v1/persistentvolume/util.go
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,12 +18,12 @@ from pykubelet.api.labels import SelectorError
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver.authorization.rbac import PolicyRule, is_resource_request
 from pykubelet.apiserver.request import AuthorizationAttributes, AuthorizationDecision, node_of
-from pykubelet.apiserver.storage.interfaces import ChangeTracker, IndexedStore
+from pykubelet.apiserver.storage.interfaces import ChangeTracker, Store
 from pykubelet.kinds.pod.visitors import config_map_names, secret_names
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 
-# Where a persistent volume names the secrets that a node needs to mount it; the others are for controllers.
+# Where a persistent volume references the secrets that a node needs to mount it; others are for controllers.
 _VOLUME_SECRETS = {
     "cephfs": ("secretRef",),
     "cinder": ("secretRef",),
@@ -40,12 +34,12 @@ _VOLUME_SECRETS = {
     "storageos": ("secretRef",),
     "csi": ("nodePublishSecretRef", "nodeStageSecretRef", "nodeExpandSecretRef"),
 }
-# These never fall back to the namespace of the claim.
+# These do not default to the namespace of the claim.
 _OWN_NAMESPACE = frozenset({"cinder", "storageos", "csi"})
 
 
 class Vertex(NamedTuple):
-    """One object by resource, namespace and name."""
+    """An object by resource, namespace and name."""
 
     resource: str
     namespace: str
@@ -53,7 +47,7 @@ class Vertex(NamedTuple):
 
 
 class NodeGraph:
-    """The objects that lead to nodes."""
+    """The objects that pods of each node reference."""
 
     def __init__(self) -> None:
         self._pods: dict[Vertex, tuple[str, frozenset[Vertex]]] = {}
@@ -63,7 +57,7 @@ class NodeGraph:
         self._volumes_of_secret: dict[Vertex, set[str]] = {}
 
     def leads_to(self, vertex: Vertex, node: str) -> bool:
-        """Whether the object belongs to a pod of the node."""
+        """Whether a pod of the node references the object."""
         if node in self._nodes.get(vertex, ()):
             return True
         if vertex.resource == "persistentvolumes":
@@ -71,7 +65,7 @@ class NodeGraph:
         return any(self._volume_leads_to(name, node) for name in self._volumes_of_secret.get(vertex, ()))
 
     def set_pod(self, namespace: str, name: str, pod: Document | None) -> None:
-        """Take in a pod as it is now; None if it is gone."""
+        """Updates a pod; None if it is removed."""
         key = Vertex("pods", namespace, name)
         node = "" if pod is None else pod.get("spec", {}).get("nodeName", "")
         new = (node, frozenset(_pod_vertices(key, pod))) if pod is not None and node else None
@@ -86,7 +80,7 @@ class NodeGraph:
             self._count(new, 1)
 
     def set_volume(self, name: str, volume: Document | None) -> None:
-        """Take in a persistent volume as it is now; None if it is gone."""
+        """Updates a persistent volume; None if it is removed."""
         self._claims.pop(name, None)
         for secret in self._volume_secrets.pop(name, ()):
             self._volumes_of_secret[secret].discard(name)
@@ -119,7 +113,7 @@ class NodeGraph:
 
 
 def _pod_vertices(key: Vertex, pod: Document) -> Iterator[Vertex]:
-    """The pod itself and what it names. A mirror pod names nothing: a node must not give itself rights by making one."""
+    """The pod itself and its references. A mirror pod has none: a node must not get rights by creating one."""
     yield key
     metadata, spec, namespace = pod.get("metadata", {}), pod["spec"], key.namespace
     if MIRROR_ANNOTATION in (metadata.get("annotations") or {}):
@@ -135,7 +129,7 @@ def _pod_vertices(key: Vertex, pod: Document) -> Iterator[Vertex]:
 
 
 def claim_names(pod_name: str, spec: Document) -> Iterator[str]:
-    """The claims of a pod's volumes; an ephemeral volume has one of its own, named after the pod and the volume."""
+    """The claims of a pod's volumes; the claim of an ephemeral volume is named after the pod and the volume."""
     for volume in spec.get("volumes", ()):
         if claim := volume.get("persistentVolumeClaim"):
             yield claim.get("claimName", "")
@@ -166,10 +160,10 @@ _READ = frozenset({"get", "list", "watch"})
 
 
 class NodeAuthorizer:
-    """The Node authorizer. `rules` are those of the role `system:node`, for what is not divided among nodes."""
+    """Authorizes nodes. `rules` are those of the role `system:node`, for objects that do not belong to a node."""
 
-    def __init__(self, objects: IndexedStore, rules: Sequence[PolicyRule]) -> None:
-        self._following = ChangeTracker(objects, ("pods", "persistentvolumes"))
+    def __init__(self, store: Store, rules: Sequence[PolicyRule]) -> None:
+        self._changes = ChangeTracker(store, ("pods", "persistentvolumes"))
         self._graph = NodeGraph()
         self._rules = tuple(rules)
         self._divided: dict[tuple[str, str], Callable[[str, AuthorizationAttributes], AuthorizationDecision]] = {
@@ -201,7 +195,7 @@ class NodeAuthorizer:
     def _related(self, node: str, review: AuthorizationAttributes) -> AuthorizationDecision:
         if not review.name:
             return _denied("No Object name found")
-        for key, entry in self._following.take():
+        for key, entry in self._changes.take():
             document = None if entry is None else entry.document
             if key.collection == "pods":
                 self._graph.set_pod(key.namespace, key.name, document)
@@ -263,7 +257,7 @@ def _node(node: str, review: AuthorizationAttributes) -> AuthorizationDecision:
         case ("", "create" | "update" | "patch") | ("status", "update" | "patch"):
             return _ALLOWED
         case "", "get" | "list" | "watch":
-            # By name and not by existence, so that a node can look for itself before it registers.
+            # By name, so that a node can get itself before it registers.
             if review.name == node:
                 return _ALLOWED
             what = f"'{review.name}'" if review.name else "all nodes"
@@ -292,7 +286,7 @@ def _csi_node(node: str, review: AuthorizationAttributes) -> AuthorizationDecisi
 
 
 def _selects(review: AuthorizationAttributes, field: str, value: str) -> bool:
-    """Whether the field selector asks for this value alone; one that cannot be read asks for nothing."""
+    """Whether the field selector requires this value; an invalid selector requires nothing."""
     try:
         requirements = parse_field_selector(review.fields).requirements
     except SelectorError:

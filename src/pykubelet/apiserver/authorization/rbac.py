@@ -1,32 +1,12 @@
-"""Role based access: decides by the roles and bindings in the store.
+"""The RBAC authorizer: policy rules, an index of bindings by subject, and the comparison of rules.
 
-Upstream: plugin/pkg/auth/authorizer/rbac/rbac.go. Roles and bindings are in force for each request that follows their
-write; see `following.py`.
+A decision costs as much as the user has bindings. Roles and bindings take effect for every request after their write.
+A rule of a hundred groups, resources and verbs has a million combinations, so rules are compared by bit sets: each
+value has the bits of the rules that contain it, and a combination is uncovered if its values share no bit.
 
-Whether some rules cover others, and what is missing (pure).
-
-In: rules that somebody holds and rules that are wanted. Out: the atoms of the wanted rules that no held rule covers: one
-group, resource, verb and perhaps name each, or one path and verb, in the order of the wanted rule.
-
-A rule of a hundred groups, resources and verbs has a million atoms. They are not compared one by one: for each value
-there is a number whose bits are the held rules that have it, and an atom is missing if its values share no bit. Values
-with the same bits are alike, so it is known early which of them lead nowhere.
-
-Upstream: staging/src/k8s.io/component-helpers/auth/rbac/validation/policy_comparator.go,
-pkg/registry/rbac/validation/policy_compact.go
-
-Roles and bindings, found by whom they are bound to (pure).
-
-Objects go in one by one as they change; out come the rules a user has in a namespace, each with the binding that gives it.
-A question costs as much as the user has bindings, not as much as there are.
-
-Upstream: pkg/registry/rbac/validation/rule.go (DefaultRuleResolver), which looks at every binding for every question
-
-Policy rules: what one allows, and how messages show it (pure).
-
-In: `Rule` values, made of the rules of a role. Out: decisions and texts.
-
-Upstream: pkg/apis/rbac/v1/evaluation_helpers.go
+Upstream: plugin/pkg/auth/authorizer/rbac/rbac.go, pkg/apis/rbac/v1/evaluation_helpers.go,
+pkg/registry/rbac/validation/rule.go, pkg/registry/rbac/validation/policy_compact.go,
+staging/src/k8s.io/component-helpers/auth/rbac/validation/policy_comparator.go
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -38,14 +18,14 @@ from typing import NamedTuple
 from pykubelet.api.field_errors import go_quote
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver.request import AuthorizationAttributes, AuthorizationDecision, UserInfo, account_name
-from pykubelet.apiserver.storage.interfaces import ChangeTracker, IndexedStore, StoreKey
+from pykubelet.apiserver.storage.interfaces import ChangeTracker, Store, StoreKey
 
 ALL = "*"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyRule:
-    """One rule of a role; the order of its parts is kept, because messages and reviews show it."""
+    """One rule of a role; the order of its values is kept for messages and reviews."""
 
     verbs: tuple[str, ...]
     groups: tuple[str, ...] = ()
@@ -54,7 +34,7 @@ class PolicyRule:
     paths: tuple[str, ...] = ()
 
     def allows(self, review: AuthorizationAttributes) -> bool:
-        """Whether this rule alone allows what is asked."""
+        """Whether this rule allows the request."""
         if review.verb not in self.verbs and ALL not in self.verbs:
             return False
         if not is_resource_request(review):
@@ -73,7 +53,7 @@ class PolicyRule:
 
     @property
     def text(self) -> str:
-        """The rule as messages about missing rights show it."""
+        """The rule in messages about missing rights."""
         parts = (
             ("APIGroups", self.groups),
             ("Resources", self.resources),
@@ -85,7 +65,7 @@ class PolicyRule:
 
     @property
     def document(self) -> Document:
-        """The rule as it stands in a role."""
+        """The rule as a document of a role."""
         parts = {
             "verbs": self.verbs,
             "apiGroups": self.groups,
@@ -97,12 +77,12 @@ class PolicyRule:
 
 
 def is_resource_request(review: AuthorizationAttributes) -> bool:
-    """Whether a resource is asked for, and not a path; a review made by a client may leave the resource empty."""
+    """Whether the attributes are about a resource, not a path; a review may leave the resource empty."""
     return bool(review.resource) or not review.path
 
 
 def read_rules(rules: Sequence[Document] | None) -> tuple[PolicyRule, ...]:
-    """The rules of a role; an absent or null list has none."""
+    """The rules of a role; a missing or null list has none."""
     return tuple(
         PolicyRule(
             verbs=tuple(rule.get("verbs") or ()),
@@ -121,7 +101,7 @@ def go_list(values: Iterable[str]) -> str:
 
 
 def path_covers(own: str, path: str) -> bool:
-    """Whether a path of a rule, which may end in a star, means this path as well."""
+    """Whether a path of a rule, which may end in a star, covers this path."""
     return own == path or (own.endswith("*") and path.startswith(own.rstrip("*")))
 
 
@@ -136,11 +116,11 @@ _ROLE_COLLECTIONS = {"Role": ROLES, "ClusterRole": CLUSTER_ROLES}
 
 
 class RoleMissing(LookupError):
-    """A binding names a role that is not there; the text is the API server's."""
+    """A binding references a role that does not exist; the message is upstream's."""
 
 
 class RoleRef(NamedTuple):
-    """The role that a binding gives."""
+    """The role that a binding references."""
 
     kind: str
     name: str
@@ -148,7 +128,7 @@ class RoleRef(NamedTuple):
 
 
 class _Subject(NamedTuple):
-    """Who a binding is for: `kind` User or Group; a service account is the user it acts as."""
+    """A subject of a binding: `kind` User or Group; a service account is its user."""
 
     kind: str
     name: str
@@ -159,23 +139,23 @@ class _Binding:
     key: StoreKey
     role: RoleRef
     subjects: tuple[_Subject | None, ...]
-    """In the order of the object; None for one that nobody can be."""
+    """In the order of the object; None for an invalid subject."""
     shown: tuple[str, ...]
-    """The subjects as messages show them."""
+    """The subjects in messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """The rules that one binding gives a user, or why it gives none."""
+    """The rules that a binding grants a user, or the error why it grants none."""
 
     rules: tuple[PolicyRule, ...]
     source: str = ""
-    """The binding as reasons of decisions name it."""
+    """The binding in the reasons of decisions."""
     problem: str = ""
 
 
 class BindingIndex:
-    """Every role and binding, indexed by subject."""
+    """All roles and bindings, indexed by subject."""
 
     def __init__(self) -> None:
         self._roles: dict[StoreKey, tuple[PolicyRule, ...]] = {}
@@ -184,7 +164,7 @@ class BindingIndex:
         self._by_subject: dict[str, dict[_Subject, dict[StoreKey, None]]] = {}
 
     def apply(self, key: StoreKey, document: Document | None) -> None:
-        """Take in an object as it is now; None if it is gone."""
+        """Updates a role or binding; None if it is removed."""
         if key.collection in {ROLES, CLUSTER_ROLES}:
             if document is None:
                 self._roles.pop(key, None)
@@ -197,7 +177,7 @@ class BindingIndex:
             self._add(_read_binding(key, document))
 
     def grants(self, user: UserInfo, namespace: str) -> Iterator[Grant]:
-        """What each binding of the user gives there: those of the whole cluster first, each group in name order."""
+        """The grants of a user in a namespace: cluster role bindings first, each group in name order."""
         subjects = (_Subject("User", user.name), *(_Subject("Group", group) for group in user.groups))
         for scope in ("", namespace) if namespace else ("",):
             by_subject = self._by_subject.get(scope, {})
@@ -206,7 +186,7 @@ class BindingIndex:
                 yield self._grant(self._bindings[key], frozenset(subjects))
 
     def role_rules(self, role: RoleRef, namespace: str) -> tuple[PolicyRule, ...]:
-        """The rules of the role a binding in this namespace (empty: in none) names; RoleMissing if there are none."""
+        """The rules of a referenced role; RoleMissing if it does not exist. `namespace` is empty for a cluster role binding."""
         collection = _ROLE_COLLECTIONS.get(role.kind)
         if collection is None:
             raise RoleMissing(f"unsupported role reference kind: {go_quote(role.kind)}")
@@ -234,7 +214,7 @@ class BindingIndex:
             by_subject.setdefault(subject, {})[binding.key] = None
 
     def _forget(self, binding: _Binding) -> None:
-        # Another binding without subjects may have been the last of its namespace before.
+        # Removing the previous binding may have removed the namespace's entry.
         by_subject = self._by_subject.get(binding.key.namespace, {})
         for subject in set(filter(None, binding.subjects)):
             keys = by_subject[subject]
@@ -246,7 +226,7 @@ class BindingIndex:
 
 
 def read_role_ref(binding: Document) -> RoleRef:
-    """The role a RoleBinding or ClusterRoleBinding gives."""
+    """The role that a RoleBinding or ClusterRoleBinding references."""
     reference = binding.get("roleRef") or {}
     return RoleRef(reference.get("kind", ""), reference.get("name", ""), reference.get("apiGroup", GROUP))
 
@@ -279,19 +259,19 @@ def _shown(subject: Document, binding_namespace: str) -> str:
 
 
 Marked = Sequence[tuple[str, int]]
-"""Values, each with the bits of the rules that have it."""
+"""Values, each with the bits of the rules that contain it."""
 
 
 def uncovered_rules(
     held: Sequence[PolicyRule], wanted: Iterable[PolicyRule], *, most: int | None = None
 ) -> list[PolicyRule]:
-    """The atoms of the wanted rules that no held rule covers, in order; no more than so many of them."""
+    """The combinations of the requested rules that the held rules do not cover, in order and up to a limit."""
     holders = _Holders(held)
     return list(islice((atom for rule in wanted for atom in holders.missing_of(rule)), most))
 
 
 def compact(atoms: Iterable[PolicyRule]) -> list[PolicyRule]:
-    """The same rights in fewer rules: atoms that differ only in the verb become one, the others stay as they are."""
+    """Merges rules that differ only in the verb; the others stay as they are."""
     verbs: dict[tuple[tuple[str, ...], ...], list[str]] = {}
     others: list[PolicyRule] = []
     for atom in atoms:
@@ -304,7 +284,7 @@ def compact(atoms: Iterable[PolicyRule]) -> list[PolicyRule]:
 
 
 class _Holders:
-    """Which of the held rules have a value."""
+    """Which of the held rules contain a value."""
 
     def __init__(self, held: Sequence[PolicyRule]) -> None:
         self._verbs = _bits(held, lambda rule: rule.verbs)
@@ -315,7 +295,7 @@ class _Holders:
         self._any_name = sum(1 << index for index, rule in enumerate(held) if not rule.names)
 
     def missing_of(self, rule: PolicyRule) -> Iterator[PolicyRule]:
-        """The atoms of a rule that are missing."""
+        """The uncovered combinations of a rule."""
         verbs = [(verb, _either(self._verbs, verb, ALL)) for verb in rule.verbs]
         groups = [(group, _either(self._groups, group, ALL)) for group in rule.groups]
         resources = [(resource, self._of_resource(resource)) for resource in rule.resources]
@@ -351,7 +331,7 @@ def _either(bits: dict[str, int], *values: str) -> int:
 
 
 def _apart(lists: Sequence[Marked]) -> Iterator[tuple[str, ...]]:
-    """One value of each list, in order, in all ways in which their bits have nothing in common."""
+    """The combinations of one value of each list whose bits have none in common, in order."""
     kinds = [{bits for _, bits in values} for values in lists]
 
     @cache
@@ -371,24 +351,24 @@ def _apart(lists: Sequence[Marked]) -> Iterator[tuple[str, ...]]:
         for value, left in steps(depth, bits):
             yield from walk(depth + 1, left, (*before, value))
 
-    # All bits, whatever their number.
+    # -1 has all bits set.
     return walk(0, -1, ())
 
 
-# Users times namespaces whose grants are remembered; a machine has a handful of either.
+# Cached grants by user and namespace; a machine has few of either.
 _REMEMBERED = 1024
 
 
 class RbacAuthorizer:
-    """The RBAC authorizer."""
+    """Authorizes by the roles and bindings in the store."""
 
-    def __init__(self, objects: IndexedStore) -> None:
-        self._following = ChangeTracker(objects, COLLECTIONS)
+    def __init__(self, store: Store) -> None:
+        self._changes = ChangeTracker(store, COLLECTIONS)
         self._index = BindingIndex()
         self._remembered: dict[tuple[str, tuple[str, ...], str], tuple[Grant, ...]] = {}
 
     def decide(self, review: AuthorizationAttributes) -> AuthorizationDecision:
-        """Allowed by the first rule that allows it; if none does, the reason names roles that are missing."""
+        """Allows by the first rule that matches; otherwise the reason names missing roles."""
         problems: list[str] = []
         for grant in self._grants(review.user, review.namespace):
             if grant.problem:
@@ -399,12 +379,12 @@ class RbacAuthorizer:
         return AuthorizationDecision(allowed=False, reason=f"RBAC: {aggregate(problems)}" if problems else "")
 
     def rules_for(self, user: UserInfo, namespace: str) -> tuple[list[PolicyRule], list[str]]:
-        """All rules of a user in a namespace, and why some may be missing."""
+        """All rules of a user in a namespace, and the errors why some may be missing."""
         grants = self._grants(user, namespace)
         return [rule for grant in grants for rule in grant.rules], [grant.problem for grant in grants if grant.problem]
 
     def role_rules(self, role: RoleRef, namespace: str) -> tuple[PolicyRule, ...]:
-        """The rules of a role; RoleMissing if it is not there."""
+        """The rules of a role; RoleMissing if it does not exist."""
         self._catch_up()
         return self._index.role_rules(role, namespace)
 
@@ -419,13 +399,13 @@ class RbacAuthorizer:
         return grants
 
     def _catch_up(self) -> None:
-        if self._following:
+        if self._changes:
             self._remembered.clear()
-            for key, entry in self._following.take():
+            for key, entry in self._changes.take():
                 self._index.apply(key, None if entry is None else entry.document)
 
 
 def aggregate(problems: Sequence[str]) -> str:
-    """A few errors in one text, each once, as Go joins them."""
+    """Joins errors as Go's aggregate does, each once."""
     texts = list(dict.fromkeys(problems))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"

@@ -1,1 +1,1 @@
-"""Access: who asks (certificates, tokens), and what they may do (RBAC, Node authorizer)."""
+"""The server's certificates, keys and kubeconfigs."""

@@ -1,12 +1,8 @@
-"""Certificates: an authority, and what it issues for servers and clients.
+"""Issues certificates for servers and clients, and writes files with secrets.
 
-In: names, a time and an authority. Out: key pairs. Keys are of the curve P-256, which signs ten times faster than RSA.
+Keys are P-256, which signs ten times faster than RSA.
 
-Upstream: kubeadm's pkiutil and staging/src/k8s.io/client-go/util/cert/cert.go
-
-Files with secrets in them: written whole or not at all, and never readable by others.
-
-In: a path and its bytes. The file has its mode from the first moment on, and is on disk when the call returns.
+Upstream: cmd/kubeadm/app/util/pkiutil/pki_helpers.go, staging/src/k8s.io/client-go/util/cert/cert.go
 """
 
 import ipaddress
@@ -24,9 +20,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 AUTHORITY_DAYS = 3650
 ISSUED_DAYS = 365
-# A certificate is renewed when a third of its life is left, as a kubelet does with its own.
+# Renewed when a third of the lifetime is left, as a kubelet does.
 _RENEW_AT = 2 / 3
-# Clocks of clients may be late.
+# Clients' clocks may be slow.
 _SKEW = timedelta(minutes=5)
 
 PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
@@ -34,36 +30,34 @@ PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
 @dataclass(frozen=True, slots=True)
 class CertificateKeyPair:
-    """A certificate and its private key."""
-
     certificate: x509.Certificate
     key: PrivateKey = field(repr=False)
 
     @property
     def certificate_pem(self) -> bytes:
-        """The certificate as text."""
+        """The certificate as PEM."""
         return self.certificate.public_bytes(serialization.Encoding.PEM)
 
     @property
     def key_pem(self) -> bytes:
-        """The private key as text: a secret."""
+        """The private key as PEM: a secret."""
         return key_pem(self.key)
 
 
 def new_key() -> ec.EllipticCurvePrivateKey:
-    """A fresh private key."""
+    """Generates a private key."""
     return ec.generate_private_key(ec.SECP256R1())
 
 
 def key_pem(key: PrivateKey) -> bytes:
-    """A private key as text: a secret."""
+    """Encodes a private key as PEM: a secret."""
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
 
 
 def read_key(pem: bytes) -> PrivateKey:
-    """The private key of a text; ValueError if it holds none, or one of another kind."""
+    """Parses a PEM private key; ValueError if it is missing or of another kind."""
     try:
         key = serialization.load_pem_private_key(pem, password=None)
     except TypeError as error:
@@ -74,7 +68,7 @@ def read_key(pem: bytes) -> PrivateKey:
 
 
 def make_authority(key: PrivateKey, now: datetime) -> CertificateKeyPair:
-    """An authority for this key. Made anew for the same key, it vouches for all that the old one issued."""
+    """Makes a CA certificate for this key. A new one for the same key validates everything that the old one issued."""
     name = _name("kubernetes", ())
     builder = _builder(name, name, key, now, AUTHORITY_DAYS)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
@@ -83,26 +77,26 @@ def make_authority(key: PrivateKey, now: datetime) -> CertificateKeyPair:
 
 
 def issue_server(authority: CertificateKeyPair, names: Iterable[str], now: datetime) -> CertificateKeyPair:
-    """A certificate for a server that is reached by these DNS names and IP addresses."""
+    """Issues a certificate for a server with these DNS names and IP addresses."""
     builder, key = _issued(authority, _name("kube-apiserver", ()), ExtendedKeyUsageOID.SERVER_AUTH, now)
     builder = builder.add_extension(x509.SubjectAlternativeName([_general(name) for name in names]), critical=False)
     return CertificateKeyPair(builder.sign(authority.key, hashes.SHA256()), key)
 
 
 def issue_client(authority: CertificateKeyPair, user: str, groups: Iterable[str], now: datetime) -> CertificateKeyPair:
-    """A certificate by which a user and its groups are known."""
+    """Issues a certificate that authenticates a user and its groups."""
     builder, key = _issued(authority, _name(user, groups), ExtendedKeyUsageOID.CLIENT_AUTH, now)
     return CertificateKeyPair(builder.sign(authority.key, hashes.SHA256()), key)
 
 
 def is_fresh(certificate: x509.Certificate, now: datetime) -> bool:
-    """Whether the certificate need not be renewed yet."""
+    """Whether the certificate does not need to be renewed yet."""
     start, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     return start <= now < start + (end - start) * _RENEW_AT
 
 
 def belongs(pair: CertificateKeyPair, authority: CertificateKeyPair) -> bool:
-    """Whether certificate and key fit together, and the authority issued them."""
+    """Whether certificate and key match, and the CA issued them."""
     if pair.certificate.public_key() != pair.key.public_key():
         return False
     try:
@@ -113,7 +107,7 @@ def belongs(pair: CertificateKeyPair, authority: CertificateKeyPair) -> bool:
 
 
 def server_names(certificate: x509.Certificate) -> set[str]:
-    """The DNS names and IP addresses that a server's certificate is for."""
+    """The DNS names and IP addresses of a server certificate."""
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
@@ -177,13 +171,13 @@ def _general(name: str) -> x509.GeneralName:
 
 
 def write_private(path: Path, data: bytes, *, mode: int = 0o600) -> None:
-    """Replace the file by one with this content. A crash leaves the old file or the new one."""
+    """Replaces a file atomically. The file has its mode from the start and is on disk on return."""
     temporary = path.with_name(f".{path.name}.new")
     temporary.unlink(missing_ok=True)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            # The umask may have taken bits away.
+            # The umask may have cleared bits of the mode.
             os.fchmod(file.fileno(), mode)
             file.write(data)
             file.flush()

@@ -1,9 +1,8 @@
-"""Kubeconfigs for people, nodes and controllers: everything in one file, for its owner alone.
+"""Writes kubeconfigs for the administrator, nodes and controllers, readable by their owner only.
 
-In: the server's address, whom to trust, and whom to be. A file that still serves is left alone, so that its user may
-hold it open and a restart changes nothing.
+A file that is still valid is left alone, so that a restart changes nothing.
 
-Upstream: kubeadm's phases/kubeconfig
+Upstream: cmd/kubeadm/app/phases/kubeconfig/kubeconfig.go
 """
 
 import base64
@@ -33,7 +32,7 @@ _CLUSTER = "pykubelet"
 
 @dataclass(frozen=True, slots=True)
 class ClientIdentity:
-    """Whom a kubeconfig makes its reader."""
+    """The user and groups that a kubeconfig authenticates."""
 
     user: str
     groups: tuple[str, ...] = ()
@@ -44,18 +43,18 @@ CONTROLLERS = ClientIdentity(CONTROLLER_MANAGER)
 
 
 def node_identity(name: str) -> ClientIdentity:
-    """The user that the node of this name must be."""
+    """The identity of a node."""
     return ClientIdentity(f"{NODE_PREFIX}{name}", (NODES_GROUP,))
 
 
 def controller_identity(name: str) -> ClientIdentity:
-    """The service account that the default roles give a controller's rights, `replicaset-controller` say."""
+    """The service account with the default roles of a controller, such as `replicaset-controller`."""
     return ClientIdentity(account_name("kube-system", name), account_groups("kube-system"))
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where the server is, and what a client must trust to believe it (PEM)."""
+    """The server's URL and the CA certificates (PEM) that clients must trust."""
 
     server: str
     authority: bytes
@@ -77,7 +76,7 @@ def kubeconfig(endpoint: Endpoint, identity: ClientIdentity, pair: CertificateKe
 
 
 def ensure_kubeconfig(path: Path, pki: Pki, endpoint: Endpoint, identity: ClientIdentity, *, now: datetime) -> bool:
-    """Write the kubeconfig unless the file there says the same and its certificate is fresh; whether it was written."""
+    """Writes the kubeconfig unless the existing file is equal and its certificate fresh; returns whether it was written."""
     pair = _pair_in(path)
     if pair is not None and belongs(pair, pki.authority) and is_fresh(pair.certificate, now):
         text = to_yaml(kubeconfig(endpoint, identity, pair))
@@ -90,7 +89,7 @@ def ensure_kubeconfig(path: Path, pki: Pki, endpoint: Endpoint, identity: Client
 
 
 def _pair_in(path: Path) -> CertificateKeyPair | None:
-    """The key pair in a kubeconfig of ours; None if the file is not one."""
+    """The key pair in a kubeconfig written by `ensure_kubeconfig`; None if it is not one."""
     try:
         user = yaml.safe_load(path.read_text(encoding="utf-8"))["users"][0]["user"]
         certificate = x509.load_pem_x509_certificate(base64.b64decode(user["client-certificate-data"], validate=True))

@@ -1,17 +1,11 @@
-"""The keys and certificates of a server: made at the first start, kept, renewed in time.
+"""The server's keys and certificates: created at the first start, reused, and renewed in time.
 
-In: the folder and the names the server is reached by. Out: the authority, the server's certificate, the key that signs
-service account tokens, and a TLS context. What is there is used again, so clients keep working over restarts; keys that
-cannot be read are an error and are never replaced.
+Keys that cannot be read are an error and are never replaced. The server authenticates to nodes with its own client
+certificate and accepts any certificate of theirs, as a kube-apiserver without --kubelet-certificate-authority does.
+A node chooses its own address and could point it back at this server, so the user of that certificate has only the
+rights to nodes (default_roles.txt).
 
-The TLS context with which the server talks to nodes.
-
-It shows who it is, and takes whatever certificate they have. Where a node is, is what the node says: one that points
-back at this server must not get more out of it than a node gives, so this user has the rights to nodes and no others
-(`default_roles.txt`).
-
-Upstream: pkg/kubelet/client/kubelet_client.go; a kube-apiserver that is not told an authority for its nodes does not
-check their certificates either.
+Upstream: cmd/kubeadm/app/phases/certs/certs.go, pkg/kubelet/client/kubelet_client.go
 """
 
 import asyncio
@@ -54,17 +48,17 @@ _CLUSTER_NAMES = (
     "kubernetes.default.svc",
     "kubernetes.default.svc.cluster.local",
 )
-# A year's certificate is renewed four months before its end; looking twice a day is often enough.
+# A certificate of a year is renewed four months before its end, so checking twice a day suffices.
 _LOOK_SECONDS = 12 * 3600.0
 
 
 class PkiError(ValueError):
-    """A key or certificate in a file cannot be used; the message names the file, never its content."""
+    """A key or certificate file cannot be used; the message names the file, never its content."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pki:
-    """What a server proves itself and others with."""
+    """The server's CA, its certificate, and the key that signs service account tokens."""
 
     directory: Path
     names: frozenset[str]
@@ -73,13 +67,13 @@ class Pki:
     signing_key: PrivateKey = field(repr=False)
 
     def client(self, user: str, groups: tuple[str, ...], now: datetime) -> CertificateKeyPair:
-        """A certificate by which this server knows the user."""
+        """Issues a client certificate for a user of this server."""
         return issue_client(self.authority, user, groups, now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsFiles:
-    """The user's own files: a certificate to serve with, and an authority whose clients are let in as well."""
+    """Files of the user's own: a serving certificate, and a CA whose client certificates are also accepted."""
 
     certificate: Path | None = None
     key: Path | None = None
@@ -87,7 +81,7 @@ class TlsFiles:
 
 
 def open_pki(directory: Path, *, hosts: tuple[str, ...], now: datetime) -> Pki:
-    """What is in the folder, completed and renewed where needed. `hosts`: host name, bind address, and the like."""
+    """Opens the folder; creates and renews what is needed. `hosts` are the names and addresses of the server."""
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     names = frozenset((*_CLUSTER_NAMES, *filter(_is_reachable, hosts)))
     authority = _authority(directory, now)
@@ -97,7 +91,7 @@ def open_pki(directory: Path, *, hosts: tuple[str, ...], now: datetime) -> Pki:
 
 
 def server_context(pki: Pki, files: TlsFiles = TlsFiles()) -> ssl.SSLContext:  # noqa: B008  a frozen value
-    """The TLS context of the server. A client may show a certificate; one that nobody here issued is cut off."""
+    """The server's TLS context. Client certificates are optional; one of an unknown CA ends the handshake."""
     context = serving_context()
     context.load_verify_locations(cadata=pki.authority.certificate_pem.decode())
     if files.client_authority is not None:
@@ -111,18 +105,18 @@ def server_context(pki: Pki, files: TlsFiles = TlsFiles()) -> ssl.SSLContext:  #
 
 
 def serving_authority(pki: Pki, files: TlsFiles = TlsFiles()) -> bytes:  # noqa: B008  a frozen value
-    """What a client must trust to talk to the server, as PEM."""
+    """The CA certificates (PEM) that clients must trust."""
     return pki.authority.certificate_pem if files.certificate is None else files.certificate.read_bytes()
 
 
 class Renewal:
-    """The task that renews the server's own certificate in a running server; new connections get the new one."""
+    """Renews the server's certificate while it runs; new connections use the new one."""
 
     def __init__(self, pki: Pki, context: ssl.SSLContext, *, clock: Clock) -> None:
         self._pki, self._context, self._clock = pki, context, clock
 
     async def run(self, ready: asyncio.Event) -> None:
-        """Until cancelled."""
+        """Checks the certificate periodically until cancelled."""
         ready.set()
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
@@ -146,7 +140,7 @@ def _authority(directory: Path, now: datetime) -> CertificateKeyPair:
             raise PkiError(f"{path} does not belong to {key_path}")
         if is_fresh(pair.certificate, now):
             return pair
-    # With the same key, so that all that was issued stays valid.
+    # The key stays, so that everything issued stays valid.
     pair = make_authority(key, now)
     write_private(path, pair.certificate_pem, mode=0o644)
     return pair
@@ -161,7 +155,7 @@ def _serving(
         if belongs(pair, authority) and is_fresh(pair.certificate, now) and names <= server_names(pair.certificate):
             return pair
     except (OSError, PkiError) as error:
-        # It proves nothing that a new one would not.
+        # The serving certificate can be replaced at any time.
         log.debug("the server's certificate is made anew", error=error)
     pair = issue_server(authority, sorted(names), now)
     write_private(key_path, pair.key_pem)
@@ -170,7 +164,7 @@ def _serving(
 
 
 def _key(path: Path) -> PrivateKey:
-    """The key in a file, made if there is no file."""
+    """The key in a file, created if there is no file."""
     if not path.exists():
         write_private(path, key_pem(new_key()))
     return _read_key(path)
@@ -202,7 +196,7 @@ def _or_say(path: Path, load: Callable[[], None]) -> None:
 
 
 def _is_reachable(host: str) -> bool:
-    """Whether a client can name the server so: addresses that mean all addresses are none."""
+    """Whether clients can use this host; wildcard addresses are not usable."""
     try:
         return not ipaddress.ip_address(host).is_unspecified
     except ValueError:
@@ -213,12 +207,12 @@ NAME = "kube-apiserver-kubelet-client"
 
 
 def node_context(pki: Pki, clock: Clock) -> ssl.SSLContext:
-    """A context with a certificate made for this run of the server."""
+    """The TLS context for connections to nodes, with a client certificate made for this run."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     pair = pki.client(NAME, (), clock.now())
-    # OpenSSL wants a file; one in memory leaves no key behind.
+    # OpenSSL reads only files; one in memory leaves no key on disk.
     with os.fdopen(os.memfd_create(NAME), "wb") as file:
         file.write(pair.certificate_pem + pair.key_pem)
         file.flush()

@@ -1,1 +1,1 @@
-"""Who owns which field: managedFields, and server-side apply, which decides by them."""
+"""Field ownership: metadata.managedFields and server-side apply."""

@@ -1,6 +1,14 @@
 """Field ownership: records metadata.managedFields on every write and performs server-side apply.
 
-`record` runs between defaulting and the strategy: what the server adds afterwards has no owner.
+`record` runs after defaulting and before the kind's strategy, so fields that the strategy sets have no owner.
+
+Upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/fieldmanager.go,
+staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/structuredmerge.go,
+staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/lastappliedmanager.go,
+staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/lastappliedupdater.go,
+vendor/sigs.k8s.io/structured-merge-diff/v6/merge/update.go,
+vendor/sigs.k8s.io/structured-merge-diff/v6/merge/conflict.go,
+vendor/sigs.k8s.io/structured-merge-diff/v6/typed/validate.go
 """
 
 from collections.abc import Iterator, Sequence
@@ -50,11 +58,11 @@ from pykubelet.apiserver.fieldmanager.typed import (
 )
 
 Contested = dict[ManagerIdentifier, FieldTree]
-"""The fields that others own, by owner."""
+"""The fields in conflict, by the manager that owns them."""
 
 
 def conflict(contested: Contested) -> Conflict:
-    """The error: each field with its owner as a cause, and all of them as one message."""
+    """The Conflict error: a cause for each field, and one message for all."""
     by_owner = {
         owner: [_shown(path) for path in paths(contested[owner])]
         for owner in sorted(contested, key=lambda owner: owner.text)
@@ -93,7 +101,7 @@ def _shown(path: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppliedConfiguration:
-    """What somebody applies, and through what."""
+    """An apply request: the configuration, its manager, and the fields that it cannot change."""
 
     document: Document
     owner: ManagerIdentifier
@@ -104,7 +112,7 @@ class AppliedConfiguration:
 
 
 class ApplyResult(NamedTuple):
-    """The object (None if it stays as it is) and its owners; or what stands against it."""
+    """The new object (None if it is unchanged) and the owners; or the conflicts."""
 
     document: Document | None
     owners: Owners
@@ -112,7 +120,7 @@ class ApplyResult(NamedTuple):
 
 
 def apply_configuration(live: Document, applied: AppliedConfiguration, owners: Owners) -> ApplyResult:
-    """What applying does to the live object; an empty one if there is none."""
+    """Merges the configuration into the live object, removes fields that its manager no longer applies, finds conflicts."""
     last = owners.get(applied.owner)
     said_now = applied.reset.left_of(applied_fields(applied.document, applied.type) or NOTHING)
     owners = {**owners, applied.owner: ManagerFields(said_now, applied.api_version, last.time if last else None)}
@@ -133,7 +141,7 @@ def apply_configuration(live: Document, applied: AppliedConfiguration, owners: O
 
 
 def without_fields(owners: Owners, taken: FieldTree) -> Owners:
-    """The owners that still own something once these fields are not theirs any more."""
+    """Takes fields away from the owners; drops owners without fields."""
     left: Owners = {}
     for owner, owned in owners.items():
         fields = difference(owned.fields, taken)
@@ -143,7 +151,7 @@ def without_fields(owners: Owners, taken: FieldTree) -> Owners:
 
 
 def _without_unsaid(document: Document, last: FieldTree, owners: Owners, type: FieldType) -> Document:
-    """The document without what the applier owned, does not say now, and nobody else owns."""
+    """Removes the fields that the manager owned, no longer applies, and no other manager owns."""
     last_named = with_named_fields(last, type)
     everything = with_named_fields(applied_fields(document, type) or NOTHING, type)
     owned: FieldTree = NOTHING
@@ -161,14 +169,14 @@ def _fields_left(document: Document, taken: FieldTree, type: FieldType) -> Field
 
 
 class TypeMismatch(NamedTuple):
-    """What is wrong, and where: a path such as `.spec.ports[name="http"]`."""
+    """A value that does not fit its type, with a path such as `.spec.ports[name="http"]`."""
 
     path: str
     message: str
 
 
 def type_mismatches(value: Any, type: FieldType, path: str = "") -> Iterator[TypeMismatch]:
-    """Everything in the value that its type does not allow."""
+    """Finds all values that do not fit their type: unknown fields, wrong types, duplicate keys."""
     if value is None:
         return
     match type.kind:
@@ -229,7 +237,7 @@ def _scalar_misfit(value: Any, type: FieldType) -> str:
 
 
 def _go_syntax(value: Any) -> str:
-    """The value as Go's %#v writes it."""
+    """The value as Go's %#v prints it."""
     match value:
         case dict():
             return (
@@ -248,20 +256,20 @@ def _go_syntax(value: Any) -> str:
 
 
 def described(found: list[TypeMismatch]) -> str:
-    """All that is wrong as one text."""
+    """The mismatches as one message."""
     lines = [f"{path}: {message}" if path else message for path, message in found]
     return lines[0] if len(lines) == 1 else "\n".join(["errors:", *(f"  {line}" for line in lines)])
 
 
 KUBECTL: Final = "kubectl"
-"""The manager of `kubectl apply --server-side`; another name opts out."""
+"""The manager name of `kubectl apply --server-side`. Managers of other names ignore the annotation."""
 _ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
-# All annotations together, keys and values in bytes.
+# The limit for keys and values of all annotations, in bytes.
 _LONGEST_ANNOTATIONS = 256 * 1024
 
 
 def not_its_own(contested: Contested, live: Document, schema: MergeSchema, api_version: str) -> Contested:
-    """What is still contested when the fields that kubectl applied before are its own."""
+    """Removes the conflicts about fields that kubectl itself applied client-side before."""
     own = _applied_before(live, schema, api_version)
     left = {owner: difference(fields, own) for owner, fields in contested.items()}
     return {owner: fields for owner, fields in left.items() if fields}
@@ -276,12 +284,12 @@ def _applied_before(live: Document, schema: MergeSchema, api_version: str) -> Fi
         return NOTHING
     if any(type_mismatches(before, schema.type)) or any(type_mismatches(live, schema.type)):
         return NOTHING
-    # What differs now was changed by others since.
+    # Fields that differ now were changed by other managers since.
     return difference(applied_fields(before, schema.type) or NOTHING, all_below(compare(before, live, schema.type)))
 
 
 def with_last_applied(document: Document, applied: Document) -> Document:
-    """The document with the annotation brought up to date, if it has one."""
+    """Updates the last-applied annotation, if the object has one."""
     annotations = _annotations(document)
     if not annotations.get(_ANNOTATION):
         return document
@@ -297,7 +305,7 @@ def _text(applied: Document) -> str:
     if isinstance(metadata, dict) and isinstance(metadata.get("annotations"), dict):
         kept = {name: value for name, value in metadata["annotations"].items() if name != _ANNOTATION}
         applied = {**applied, "metadata": {**metadata, "annotations": kept}}
-    # Go's encoder sorts the fields and ends with a new line.
+    # Go's encoder sorts fields and ends with a newline.
     return json_text(applied) + "\n"
 
 
@@ -306,7 +314,7 @@ def _annotations(document: Document) -> dict[str, Any]:
     return annotations
 
 
-# Owns what an object had before anybody's fields were kept.
+# The manager of the fields that an object had before its first apply.
 _BEFORE_FIRST_APPLY = "before-first-apply"
 
 
@@ -320,17 +328,17 @@ def record(
     subresource: str = "",
     now: str,
 ) -> Document:
-    """The new object with the owners of its fields: what differs from the live one is the manager's."""
+    """Records that `manager` owns the fields in which the new object differs from the live one."""
     schema = schema_of(definition) if isinstance(definition, str) else definition
     owner = owner_id(manager, UPDATE, api_version, subresource)
     try:
         owners = _owners_before(new, live, subresource)
         if live is not None and not owners:
-            # Nobody's fields are kept until somebody applies.
+            # Upstream tracks an existing object without managedFields only from its first apply on.
             return _with_owners(new, {})
         return _with_owners(new, _updated(owners, live, new, schema, ManagerFields({}, api_version, now), owner))
     except (FieldsError, RecursionError):
-        # As upstream: rather no owners than wrong ones; the write itself is validated elsewhere.
+        # As upstream: no owners rather than wrong ones. The write itself is validated elsewhere.
         return _with_owners(new, {})
 
 
@@ -345,7 +353,7 @@ def apply(
     now: str,
     force: bool = False,
 ) -> Document:
-    """The live object with what is applied put into it; raises Conflict if others own some of it, or BadRequest."""
+    """Applies a configuration to the live object; raises Conflict if other managers own changed fields, or BadRequest."""
     schema = schema_of(definition) if isinstance(definition, str) else definition
     _check_type(applied, api_version, schema.kind)
     request = AppliedConfiguration(
@@ -388,7 +396,7 @@ def _decide(live: Document | None, request: AppliedConfiguration, schema: MergeS
 
 
 def keep_times(new: Document, live: Document) -> Document:
-    """The live object if the new one differs only in the times of its owners: such a write is none."""
+    """Returns the live object if the new one differs only in the times of managedFields, so that nothing is written."""
     mine, theirs = _managed_fields(new), _managed_fields(live)
     if len(mine) != len(theirs) or not mine or mine == theirs:
         return new
@@ -409,7 +417,7 @@ def _managed_fields(document: Document | None) -> Sequence[Document]:
 
 
 def _owners_before(new: Document, live: Document | None, subresource: str) -> Owners:
-    """The owners to go on from: the live object's, unless the client hands in others, or none to forget them."""
+    """The owners before a write: the live object's, unless the client sends others, or an empty list to reset them."""
     stored = _managed_fields(live)
     given = None if subresource else (new.get("metadata") or {}).get("managedFields")
     if given is None or (given == stored and stored):
@@ -419,7 +427,7 @@ def _owners_before(new: Document, live: Document | None, subresource: str) -> Ow
     try:
         return read_owners(given) or stored_owners(stored)
     except FieldsError:
-        # Clients that do not know managed fields must not break them.
+        # A client that does not know managedFields must not break them.
         return stored_owners(stored)
 
 
@@ -430,7 +438,7 @@ def _is_forgetting(given: Any) -> bool:
 
 
 def _current(owners: Owners, api_version: str, schema: MergeSchema) -> Owners:
-    """The owners without those in an apiVersion nobody serves, with fields as the schema has them now."""
+    """Drops owners in versions that are no longer served, and converts fields to the current schema."""
     known = {api_version, *schema.versions}
     if not all(owned.api_version in known for owned in owners.values()):
         owners = {owner: owned for owner, owned in owners.items() if owned.api_version in known}
@@ -449,7 +457,7 @@ def _updated(
     mine: ManagerFields,
     owner: ManagerIdentifier,
 ) -> Owners:
-    """The owners after a write; `mine` says the apiVersion and time of the one who writes."""
+    """The owners after an update by `owner`; `mine` has its apiVersion and the time."""
     before = schema.empty if live is None else live
     comparison = compare(before, new, schema.type, _reset(schema, owner.subresource), is_new=live is None)
     left = without_fields(_current(owners, mine.api_version, schema), all_below(comparison))

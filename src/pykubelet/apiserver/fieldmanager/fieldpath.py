@@ -1,17 +1,12 @@
-"""Sets of fields as trees, in the very form of FieldsV1, and what can be done with them.
+"""Sets of fields as trees in the format of FieldsV1, and the elements of their paths.
 
-A tree maps each step to the tree below it. A step with nothing below it is a field of the set; one with something
-below it is a field itself only if it holds `.`. So what is stored needs no reading to be asked, and the parts of two
-sets that do not touch cost nothing. Trees are shared and never changed; their steps stand in Go's order, and the
-functions here keep it.
+A tree maps each path element to the tree below it. An element with an empty tree is a member of the set; one with
+children is a member only if it holds `.`. Stored sets can therefore be used without conversion. Trees are shared and
+never changed; their elements are in Go's order.
 
-Upstream: structured-merge-diff/fieldpath/set.go
-
-One step of a field's path, as FieldsV1 spells it: `f:name`, `k:{"name":"c"}`, `v:"x"`, `i:0`.
-
-In: names and values. Out: the text of the step, its place among its neighbours, and the words a person reads.
-
-Upstream: structured-merge-diff/fieldpath/element.go and serialize-pe.go
+Upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/fieldpath/set.go,
+vendor/sigs.k8s.io/structured-merge-diff/v6/fieldpath/element.go,
+vendor/sigs.k8s.io/structured-merge-diff/v6/fieldpath/serialize-pe.go
 """
 
 import re
@@ -23,9 +18,9 @@ import msgspec
 from pykubelet.api.field_errors import go_quote
 
 ANY_STEP = "*"
-"""In a pattern of fields: every step."""
+"""Matches every element of a path in a pattern."""
 
-# jsoniter escapes for HTML inside keys and values; a text without these needs no second look.
+# jsoniter escapes these in keys and values.
 _SPECIAL = re.compile('[\x00-\x1f"\\\\<>&\u2028\u2029]')
 _ESCAPES = {code: f"\\u{code:04x}" for code in (*range(32), *map(ord, "<>&\u2028\u2029"))} | {
     ord('"'): '\\"',
@@ -34,22 +29,22 @@ _ESCAPES = {code: f"\\u{code:04x}" for code in (*range(32), *map(ord, "<>&\u2028
     ord("\r"): "\\r",
     ord("\t"): "\\t",
 }
-# Go writes floats plainly up to here, and never a point behind a whole number.
+# Go writes floats below this without an exponent, and whole numbers without a point.
 _PLAIN_FLOATS = 1e21
 _INDEX = re.compile(r"[+-]?\d+", re.ASCII)
 
 
 class FieldsError(ValueError):
-    """These are no managed fields, or the object has no place for them; says why, as upstream does."""
+    """Invalid managed fields, or an object that does not fit them; the message is upstream's."""
 
 
 def is_plain(text: str) -> bool:
-    """Whether JSON needs no escapes for the text."""
+    """Whether the text needs no JSON escapes."""
     return _SPECIAL.search(text) is None
 
 
 def json_text(value: Any) -> str:
-    """The value as Go's JSON writer puts it into a key."""
+    """The value as Go's JSON encoder writes it into a key."""
     if isinstance(value, str):
         return f'"{value}"' if is_plain(value) else f'"{value.translate(_ESCAPES)}"'
     if isinstance(value, dict):
@@ -62,17 +57,17 @@ def json_text(value: Any) -> str:
 
 
 def key_element(keys: Iterable[tuple[str, Any]]) -> str:
-    """The item of a list that has these values in its key fields, which come in the order of their names."""
+    """The element of a list item with these key fields, sorted by name."""
     return "k:{" + ",".join(f'"{name}":{json_text(value)}' for name, value in keys) + "}"
 
 
 def value_element(value: Any) -> str:
-    """The item of a list that is a set."""
+    """The element of an item in a set."""
     return "v:" + json_text(value)
 
 
 def parsed(element: str) -> Any:
-    """What is behind the two letters of a key, value or index; FieldsError if it does not read."""
+    """Parses the JSON after the prefix of a key, value or index; FieldsError if it is invalid."""
     try:
         if element[0] == "i":
             if _INDEX.fullmatch(element, 2) is None:
@@ -84,7 +79,7 @@ def parsed(element: str) -> Any:
 
 
 def canonical(element: str) -> str | None:
-    """The one spelling of an element somebody else wrote; None for a kind of element that is not known."""
+    """The canonical spelling of an element; None for an unknown kind of element."""
     if len(element) < 2:
         raise FieldsError("key must be 2 characters long:")
     if element[1] != ":":
@@ -104,7 +99,7 @@ def canonical(element: str) -> str | None:
 
 
 def order(element: str) -> tuple[Any, ...]:
-    """Sorts elements as Go does: names, then keys, values and indices, numbers by size and before texts."""
+    """The sort key in Go's order: names, then keys, values and indices; numbers by size and before texts."""
     match element[0]:
         case "f":
             return (0, element)
@@ -131,7 +126,7 @@ def _rank(value: Any) -> tuple[int, Any]:
 
 
 def shown(element: str) -> str:
-    """The element for people: `.name`, `[name="c"]`, `[="x"]`, `[0]`."""
+    """The element in messages: `.name`, `[name="c"]`, `[="x"]`, `[0]`."""
     match element[0]:
         case "f":
             return f".{element[2:]}"
@@ -150,22 +145,21 @@ def _shown_value(value: Any) -> str:
 FieldTree = dict[str, Any]
 SELF: Final = "."
 LEAF: Final[FieldTree] = {}
-"""Below a field that is a member and holds none; one value for all, so nobody may change it."""
+"""The tree below a member without children. Shared, so it must not be changed."""
 NOTHING: Final[FieldTree] = {}
-"""The empty set."""
 
 
 def is_member(below: FieldTree) -> bool:
-    """Whether a step belongs to the set itself, given what is below it."""
+    """Whether an element is a member, given the tree below it."""
     return not below or SELF in below
 
 
 def in_order(tree: FieldTree) -> FieldTree:
-    """The same steps at the top of the tree, in Go's order."""
+    """Sorts the top elements of a tree in Go's order."""
     if len(tree) < 2:
         return tree
     steps = sorted(tree)
-    # "." and "f:" come first in any order of texts; keys and values have an order of their own.
+    # "." and "f:" sort before all others as text; keys and values have their own order.
     if steps[-1] >= "g":
         named = [step for step in steps if step < "g"]
         steps = named + sorted(steps[len(named) :], key=order)
@@ -173,12 +167,12 @@ def in_order(tree: FieldTree) -> FieldTree:
 
 
 def read_fields(document: Any) -> FieldTree:
-    """The set in somebody's `fieldsV1`, in canonical form; FieldsError if it is none."""
+    """Parses a client's `fieldsV1` into canonical form; FieldsError if it is invalid."""
     try:
         tree = _read(document)
     except RecursionError as error:
         raise FieldsError("the fields are nested too deep") from error
-    # Nobody owns the whole object.
+    # The whole object has no owner.
     return {step: below for step, below in tree.items() if step != SELF}
 
 
@@ -200,7 +194,7 @@ def _tidy(below: FieldTree) -> FieldTree:
 
 
 def union(left: FieldTree, right: FieldTree) -> FieldTree:
-    """The fields of either."""
+    """The members of either set."""
     if not left or not right or left is right:
         return left or right
     joined = dict(left)
@@ -218,7 +212,7 @@ def _joined(left: FieldTree, right: FieldTree) -> FieldTree:
 
 
 def difference(left: FieldTree, right: FieldTree) -> FieldTree:
-    """The fields of the left that are not in the right; `left` itself if that is all of them."""
+    """The members of `left` that are not in `right`; `left` itself if that is all of them."""
     if not right:
         return left
     rest: FieldTree = {}
@@ -238,13 +232,13 @@ def difference(left: FieldTree, right: FieldTree) -> FieldTree:
 def _less(below: FieldTree, taken: FieldTree) -> FieldTree | None:
     if not below:
         return None if is_member(taken) else below
-    # A leaf takes the field only, not what is below it.
+    # A leaf removes only the field itself, not the fields below it.
     kept = difference(below, taken or {SELF: LEAF})
     return kept if kept is below else _tidy(kept) if kept else None
 
 
 def without(left: FieldTree, right: FieldTree) -> FieldTree:
-    """The left without the fields of the right and all that is below these."""
+    """Removes the members of `right` and everything below them."""
     if not right:
         return left
     rest: FieldTree = {}
@@ -258,7 +252,7 @@ def without(left: FieldTree, right: FieldTree) -> FieldTree:
 
 
 def intersection(left: FieldTree, right: FieldTree) -> FieldTree:
-    """The fields of both."""
+    """The members of both sets."""
     both: FieldTree = {}
     for step, below in left.items():
         other = right.get(step)
@@ -273,7 +267,7 @@ def intersection(left: FieldTree, right: FieldTree) -> FieldTree:
 
 
 def only(tree: FieldTree, pattern: FieldTree) -> FieldTree:
-    """The fields that a pattern leads to: on the way to its ends, and whatever is below them."""
+    """The members that match a pattern: on the way to its ends, and below them."""
     kept: FieldTree = {}
     for step, below in tree.items():
         matched = pattern.get(ANY_STEP)
@@ -288,7 +282,7 @@ def only(tree: FieldTree, pattern: FieldTree) -> FieldTree:
 
 
 def has(tree: FieldTree, path: tuple[str, ...]) -> bool:
-    """Whether the field at the end of a path is in the set."""
+    """Whether the set has the field at a path."""
     below = tree
     for step in path:
         found = below.get(step)
@@ -299,7 +293,7 @@ def has(tree: FieldTree, path: tuple[str, ...]) -> bool:
 
 
 def tree_of(*paths: tuple[str, ...]) -> FieldTree:
-    """The set of these fields."""
+    """The set of these paths."""
     tree: FieldTree = NOTHING
     for path in paths:
         branch: FieldTree = LEAF
@@ -310,7 +304,7 @@ def tree_of(*paths: tuple[str, ...]) -> FieldTree:
 
 
 def paths(tree: FieldTree, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Each field of the set, in upstream's order: those of one level before those below."""
+    """The paths of all members in upstream's order: one level before those below it."""
     for step, below in tree.items():
         if step != SELF and is_member(below):
             yield (*before, step)

@@ -1,13 +1,12 @@
-"""The owners of fields: read from metadata.managedFields, capped, and written back in order.
+"""Reads and writes metadata.managedFields: caps the number of updaters, and maps owners of a Scale.
 
-Upstream: managedfields.go, capmanagers.go and buildmanagerinfo.go in apimachinery/pkg/util/managedfields/internal
+A Scale is made of its object for each request, and so are its managedFields. After the write, the owners of the
+replicas are mapped back into the object's entries; a new one has no time, as upstream.
 
-Who owns the replicas: the owners of an object as those of its Scale, and back.
-
-A Scale is made from its object for each request, and so are its owners; after the write they are put back among the
-object's, where an owner of the replicas stays, loses them, or comes in anew (without a time, as upstream has it).
-
-Upstream: apimachinery/pkg/util/managedfields/scalehandler.go
+Upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/managedfields.go,
+staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/capmanagers.go,
+staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/buildmanagerinfo.go,
+staging/src/k8s.io/apimachinery/pkg/util/managedfields/scalehandler.go
 """
 
 from collections.abc import Sequence
@@ -27,16 +26,16 @@ from pykubelet.apiserver.fieldmanager.fieldpath import (
 
 APPLY: Final = "Apply"
 UPDATE: Final = "Update"
-# Beyond these, the oldest owners by update become one.
+# Above this number, the oldest updaters are merged into one entry.
 _MOST_UPDATERS = 10
 _ANCIENT = "ancient-changes"
 _FORM = "FieldsV1"
-# Bytes of a manager's name.
+# In bytes.
 _LONGEST_MANAGER = 128
 
 
 class ManagerIdentifier(NamedTuple):
-    """Who: one entry of managedFields each. An applier is the same in every apiVersion."""
+    """Identifies an entry of managedFields. An applier has one entry for all versions."""
 
     manager: str
     operation: str
@@ -45,7 +44,7 @@ class ManagerIdentifier(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The JSON by which upstream knows, and sorts, owners."""
+        """The JSON by which upstream identifies and sorts managers."""
         named = {
             "manager": self.manager,
             "operation": self.operation,
@@ -56,7 +55,7 @@ class ManagerIdentifier(NamedTuple):
 
 
 class ManagerFields(NamedTuple):
-    """What: the fields, the apiVersion their names are from, and when this last changed."""
+    """The fields of a manager, the version they are in, and when they last changed."""
 
     fields: FieldTree
     api_version: str
@@ -67,7 +66,7 @@ Owners = dict[ManagerIdentifier, ManagerFields]
 
 
 def manager_name(field_manager: str, user_agent: str) -> str:
-    """The manager of a write: what the request says, else the program that sent it."""
+    """The manager of a write: the request's fieldManager, else the program name in the user agent."""
     if field_manager:
         return field_manager
     program = user_agent.partition("/")[0]
@@ -84,12 +83,11 @@ def manager_name(field_manager: str, user_agent: str) -> str:
 
 
 def owner_id(manager: str, operation: str, api_version: str, subresource: str) -> ManagerIdentifier:
-    """The owner that a request is."""
     return ManagerIdentifier(manager or "unknown", operation, "" if operation == APPLY else api_version, subresource)
 
 
 def stored_owners(entries: Sequence[Document]) -> Owners:
-    """The owners the server itself has written, which need no check."""
+    """Reads entries that the server wrote, without validation."""
     return {
         owner_id(
             entry.get("manager", ""), entry["operation"], entry["apiVersion"], entry.get("subresource", "")
@@ -99,7 +97,7 @@ def stored_owners(entries: Sequence[Document]) -> Owners:
 
 
 def read_owners(entries: Any) -> Owners:
-    """The owners that a client has written; FieldsError says what is wrong with them."""
+    """Reads entries that a client sent; FieldsError if they are invalid."""
     if not isinstance(entries, list):
         raise FieldsError("managedFields must be a list")
     return dict(_read_owner(entry, position) for position, entry in enumerate(entries))
@@ -161,7 +159,7 @@ def _entry(owner: ManagerIdentifier, owned: ManagerFields) -> Document:
 
 
 def capped(owners: Owners) -> Owners:
-    """At most ten owners by update: the oldest in each apiVersion become one, `ancient-changes`."""
+    """Merges the oldest updaters of each version into `ancient-changes` if there are more than ten."""
     updaters = [owner for owner in owners if owner.operation == UPDATE]
     surplus = len(updaters) - _MOST_UPDATERS
     if surplus <= 0:
@@ -193,12 +191,12 @@ SPEC_REPLICAS: Final = ("f:spec", "f:replicas")
 
 
 def replicas_path(path: str) -> tuple[str, ...]:
-    """The path of `.spec.replicas`, as a custom resource's definition spells it."""
+    """The path of `.spec.replicas`, or of a custom resource's replicas."""
     return tuple(f"f:{name}" for name in path.removeprefix(".").split("."))
 
 
 def scale_owners(entries: Sequence[Document], path: tuple[str, ...] = SPEC_REPLICAS) -> list[Document]:
-    """The managedFields of the Scale: those who own the replicas of its object."""
+    """The managedFields of the Scale: the managers that own the replicas."""
     return written(
         {
             owner: ManagerFields(tree_of(SPEC_REPLICAS), SCALE_VERSION, owned.time)
@@ -215,7 +213,7 @@ def parent_owners(
     api_version: str,
     path: tuple[str, ...] = SPEC_REPLICAS,
 ) -> list[Document]:
-    """The managedFields of the object after its Scale was written, given what they were and the Scale's now."""
+    """The object's managedFields after its Scale was written."""
     new = {
         owner if owner.operation == APPLY else owner._replace(api_version=api_version)
         for owner, owned in stored_owners(of_scale).items()

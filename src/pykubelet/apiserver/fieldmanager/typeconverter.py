@@ -1,15 +1,9 @@
-"""What a field is: one value, or a list or map whose parts have owners and are told apart.
+"""The types of fields for merging: which lists and maps are atomic, sets or keyed; reset fields by kind.
 
-In: the name of a built-in definition, or the schema of a custom resource. Out: a `FieldSchema`, whose types are asked
-on the way down a document and made when first asked for.
+Types of built-in kinds are made on first use. Schemas of custom resources are compiled once per registry state.
 
-Upstream: kube-openapi/pkg/schemaconv (which list is a set, a map or one value), structured-merge-diff/schema
-
-Which schema the fields of a resource are managed by: a built-in one, or a custom kind's own.
-
-What a write cannot change and so never owns: status, or all but that through its subresource.
-
-Upstream: GetResetFields and GetResetFieldsFilter of the strategies in pkg/registry and in apiextensions-apiserver
+Upstream: staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/typeconverter.go,
+vendor/k8s.io/kube-openapi/pkg/schemaconv/smd.go, vendor/sigs.k8s.io/structured-merge-diff/v6/schema/elements.go
 """
 
 from collections.abc import Callable, Mapping
@@ -25,13 +19,13 @@ from pykubelet.kinds.kind import Kind as KindKind
 
 
 class ResetFields(NamedTuple):
-    """Fields that are put back; with `others`, all but these are."""
+    """The fields that a write cannot change and so never owns; with `others`, all fields but these."""
 
     fields: FieldTree = NOTHING
     others: bool = False
 
     def left_of(self, tree: FieldTree) -> FieldTree:
-        """The fields that stay."""
+        """Removes the reset fields from a set."""
         return only(tree, self.fields) if self.others else without(tree, self.fields)
 
 
@@ -41,7 +35,7 @@ _STATUS: Final = ResetFields(tree_of(("f:status",)))
 _SPEC: Final = ResetFields(tree_of(("f:spec",)))
 _SPEC_AND_METADATA: Final = ResetFields(tree_of(("f:metadata",), ("f:spec",)))
 CUSTOM_STATUS: Final[Mapping[str, ResetFields]] = {"": _STATUS, "status": _SPEC}
-"""For a custom resource with a status subresource."""
+"""The reset fields of a custom resource with a status subresource."""
 
 _RESIZED: Final[FieldTree] = {ANY_STEP: {"f:resizePolicy": LEAF, "f:resources": LEAF}}
 _SPECIAL: Final[Mapping[str, Mapping[str, ResetFields]]] = {
@@ -83,16 +77,16 @@ _WITH_STATUS: Final = frozenset(
 
 
 def reset_fields_of(definition: str) -> Mapping[str, ResetFields]:
-    """By subresource, for a built-in kind."""
+    """The reset fields of a built-in kind, by subresource."""
     return _SPECIAL.get(definition) or (CUSTOM_STATUS if definition in _WITH_STATUS else NO_RESETS)
 
 
 Kind = Literal["scalar", "map", "list", "any"]
 Scalar = Literal["string", "numeric", "boolean", "untyped"]
 Fields = dict[str, tuple[str, "FieldType"]]
-"""By the name of a field: its step in a tree, and its type."""
+"""By field name: the path element and the type."""
 
-# x-kubernetes-map-type: atomic, said of the type and so of every field that has it.
+# These types are x-kubernetes-map-type: atomic wherever they are used.
 _ATOMIC_DEFINITIONS = frozenset(
     [
         "core.v1.ConfigMapKeySelector",
@@ -125,7 +119,7 @@ _SCALARS: Mapping[str, Scalar] = {
     "number": "numeric",
     "boolean": "boolean",
 }
-# A key field that an item leaves out has its zero, but for these.
+# The default of a key field that an item omits, if it is not the type's zero.
 _KEY_ZEROS: Mapping[str, Any] = {"string": "", "integer": 0}
 _KEY_DEFAULTS: Mapping[tuple[str, str], Any] = {
     ("core.v1.ContainerPort", "protocol"): "TCP",
@@ -143,22 +137,22 @@ def _no_fields() -> Fields:
 
 @dataclass(eq=False)
 class FieldType:
-    """The type of one value. `is_leaf` says that the value has one owner as a whole."""
+    """The type of a value. `is_leaf` means that the value has one owner as a whole."""
 
     kind: Kind
     is_leaf: bool = False
     scalar: Scalar = "untyped"
     declare: Callable[[], Fields] = field(default=_no_fields, repr=False)
     others: "FieldType | None" = field(default=None, repr=False)
-    """Of a map's entries that are not declared; None if there may be none."""
+    """The type of a map's undeclared entries; None if there may be none."""
     items: "FieldType | None" = field(default=None, repr=False)
     keys: tuple[str, ...] = ()
-    """Of a list: the fields that tell its items apart, in order; none in a set."""
+    """The key fields of a list's items, in order; empty for a set."""
     key_defaults: Mapping[str, Any] = field(default_factory=dict)
     as_map: "FieldType | None" = field(default=None, repr=False)
-    """Of a value of any type: what it is if it is a map; a list is one value then, and so is everything else."""
+    """For a value of any type: its type if it is a map. Lists and scalars are then atomic."""
     is_exact: bool = True
-    """Whether the type of a value cannot change, so that 1 never meets true."""
+    """Whether the value's type cannot change, so that 1 and true are never compared."""
 
     @cached_property
     def fields(self) -> Fields:
@@ -167,15 +161,15 @@ class FieldType:
 
     @cached_property
     def shapes(self) -> dict[tuple[str, ...], Any]:
-        """Room for what a walker learned of objects with the same fields."""
+        """A cache of field trees of objects with the same fields."""
         return {}
 
     def child(self, name: str) -> tuple[str, "FieldType"]:
-        """The step and type of an entry, declared or not."""
+        """The path element and type of an entry, declared or not."""
         return self.fields.get(name) or (f"f:{name}", self.others or DEDUCED_TYPE)
 
     def below(self, step: str) -> "FieldType":
-        """The type that a step of a path leads to."""
+        """The type that a path element leads to."""
         mapped = self.as_map or self
         if step[0] == "f":
             return mapped.child(step[2:])[1]
@@ -192,22 +186,22 @@ ATOMIC_TYPE.as_map = FieldType("map", others=ATOMIC_TYPE, is_leaf=True, is_exact
 
 @dataclass(frozen=True, eq=False)
 class MergeSchema:
-    """What is known of a kind of object."""
+    """The merge schema of a kind."""
 
     type: FieldType
     kind: str = ""
     empty: Document = field(default_factory=dict)
-    """An object of which nothing is said, as Go writes it."""
+    """An empty object of the kind, as Go encodes it."""
     resets: Mapping[str, ResetFields] = field(default_factory=lambda: NO_RESETS)
-    """By subresource: what a write through it cannot change."""
+    """The fields that a write through a subresource cannot change."""
     versions: frozenset[str] = frozenset()
-    """The apiVersions an owner may have written in besides the one in use; owners in others are forgotten."""
+    """The other versions that stored owners may use; owners in unknown versions are dropped."""
     may_change: bool = False
-    """Whether the schema may have been another when the stored owners were written."""
+    """Whether the schema may have changed since the stored owners were written."""
 
 
 DEDUCED: Final = MergeSchema(DEDUCED_TYPE)
-"""For objects without any schema: maps have parts, lists are one value."""
+"""For objects without a schema: maps have fields, lists are atomic."""
 
 
 @cache
@@ -252,7 +246,7 @@ def _of_field(found: Field, definition: str) -> FieldType:
         case "array":
             return _of_list(found, definition)
         case "any":
-            # Of these types only apiextensions' own are said to be anything; the others are opaque.
+            # Only apiextensions' own types have a known structure; the others are opaque.
             return DEDUCED_TYPE if definition.startswith("apiextensions.") else ATOMIC_TYPE
     return FieldType("scalar", is_leaf=True, scalar=_SCALARS.get(found.type, "untyped"))
 
@@ -265,7 +259,7 @@ def _of_list(found: Field, definition: str) -> FieldType:
     keys = found.map_keys
     is_leaf = found.list_type == "atomic"
     if not found.list_type:
-        # Before lists said what they are, the strategy of patches told it.
+        # Without a list type, the patch strategy decides.
         is_leaf = "merge" not in found.strategy
         keys = (found.key,) if found.key and not is_leaf else ()
     item = found.items.ref if found.items else ""
@@ -366,11 +360,11 @@ def _structural_list(schema: Document, *, keeps_unknown: bool) -> FieldType:
 
 
 _KEPT = 256
-"""More custom kinds than this at a time are compiled again and again, which is slow but right."""
+"""With more custom kinds than this, schemas are compiled repeatedly, which is slow but correct."""
 
 
 class TypeConverter:
-    """Compiles the schema of a custom resource once for each state of the registry."""
+    """Returns the merge schema of a kind; compiles that of a custom resource once per registry state."""
 
     def __init__(self, registry: ServedKinds) -> None:
         self._registry = registry

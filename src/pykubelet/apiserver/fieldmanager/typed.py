@@ -1,26 +1,14 @@
-"""What changed between two objects: fields that are new or differ, and fields that are gone.
+"""Compares, merges and prunes documents by field: the operations of structured-merge-diff's typed package.
 
-In: two documents of one kind and its schema. Out: two trees of fields. One walk, and only through what differs.
+Comparison walks only through what differs. Results share unchanged parts with their inputs. Merged lists keep the
+order of the applied list; items that only the live list has stay in place between them. A keyed list has an element
+per item; items with the same key are one field.
 
-Upstream: structured-merge-diff/typed/compare.go, and the metadata that nobody owns in managedfields' stripmeta.go
-
-Stored owners under a schema that has changed: what became one value has one owner now.
-
-Upstream: structured-merge-diff/typed/reconcile_schema.go
-
-What somebody applies put into what is there, and fields taken out of it.
-
-In: documents and their type. Out: new documents that share what is unchanged. Items of a list keep the order of the
-applied list, and those that only the live one has stay where they stood between them.
-
-Upstream: structured-merge-diff/typed/merge.go and remove.go, EnsureNamedFieldsAreMembers in fieldpath/set.go
-
-The fields of a value: all of them if it came as a whole, or those that somebody applies.
-
-In: a value and its type. Out: trees of fields. Lists that are maps have an element per item, told apart by its key
-fields; an item that occurs twice is one field, whatever is in it.
-
-Upstream: structured-merge-diff/typed/tofieldset.go, and what compare.go says of a value that was not there before
+Upstream: vendor/sigs.k8s.io/structured-merge-diff/v6/typed/compare.go,
+vendor/sigs.k8s.io/structured-merge-diff/v6/typed/merge.go, vendor/sigs.k8s.io/structured-merge-diff/v6/typed/remove.go,
+vendor/sigs.k8s.io/structured-merge-diff/v6/typed/tofieldset.go,
+vendor/sigs.k8s.io/structured-merge-diff/v6/typed/reconcile_schema.go,
+staging/src/k8s.io/apimachinery/pkg/util/managedfields/internal/stripmeta.go
 """
 
 from collections import deque
@@ -44,19 +32,19 @@ from pykubelet.apiserver.fieldmanager.fieldpath import (
 from pykubelet.apiserver.fieldmanager.typeconverter import NO_RESET, FieldType, ResetFields
 from pykubelet.kinds.spec_cache import SpecCache
 
-# Objects of one kind have few shapes; a client that makes them up must not fill our memory.
+# Objects of one kind have few shapes; the limit bounds the memory that made-up ones take.
 _REMEMBERED_SHAPES = 256
 
 
 class _Shape(NamedTuple):
-    """The tree of objects with the same fields, and where their values matter."""
+    """The field tree of objects with the same fields, and the fields whose values matter."""
 
     tree: FieldTree
     deep: tuple[tuple[str, str, FieldType], ...]
 
 
 def resolved(type: FieldType, value: Any) -> FieldType | None:
-    """The type of a value that may be anything; None if it is then one value."""
+    """The type of a value of any type; None if the value is then atomic."""
     if type.is_leaf:
         return None
     if type.kind != "any":
@@ -65,7 +53,7 @@ def resolved(type: FieldType, value: Any) -> FieldType | None:
 
 
 def element_of(item: Any, type: FieldType) -> str:
-    """The element of a list's item; FieldsError if it has no place in such a list."""
+    """The element of a list item; FieldsError if it does not fit the list."""
     if not type.keys:
         if item is None or isinstance(item, dict | list):
             raise FieldsError(_not_in_a_set(item))
@@ -93,7 +81,7 @@ def _not_in_a_set(item: Any) -> str:
 
 
 def all_fields(value: Any, type: FieldType) -> FieldTree:
-    """Every field of a value that came or went as a whole, the value itself among them."""
+    """All fields of a value, the value itself included."""
     if type.is_leaf or not value:
         return LEAF
     if isinstance(value, dict):
@@ -106,7 +94,7 @@ def all_fields(value: Any, type: FieldType) -> FieldTree:
 
 
 def all_item_fields(items: list[Any], type: FieldType) -> FieldTree:
-    """The items of a list, each as a whole."""
+    """All fields of a list's items."""
     inner = type.items
     assert inner is not None
     if len(type.keys) == 1 and (named := _by_plain_name(items, type.keys[0])) is not None:
@@ -121,7 +109,7 @@ def all_item_fields(items: list[Any], type: FieldType) -> FieldTree:
 
 
 def _by_plain_name(items: list[Any], key: str) -> dict[str, Any] | None:
-    """The items by their name where all have one that is written as it is; for speed, as most lists are like that."""
+    """The items by name if all have a plain one; a fast path, as most lists are like that."""
     try:
         named: dict[str, Any] = {item[key]: item for item in items}
         is_plain_text = is_plain("".join(named))
@@ -150,14 +138,14 @@ def _shape_of(names: tuple[str, ...], type: FieldType) -> _Shape:
     children = [(name, *type.child(name)) for name in sorted(names)]
     tree = {SELF: LEAF, **{step: LEAF for _, step, _ in children}}
     shape = _Shape(tree, tuple(child for child in children if not child[2].is_leaf))
-    # The names in a map are the user's own, so no shape comes twice.
+    # The keys of a map are user data, so caching their shape is useless.
     if type.fields and len(type.shapes) < _REMEMBERED_SHAPES:
         type.shapes[names] = shape
     return shape
 
 
 def applied_fields(value: Any, type: FieldType) -> FieldTree | None:
-    """The fields below a value that somebody says: ends, items of lists, entries of maps; None if it says nothing."""
+    """The fields that a configuration applies: leaves, list items, map entries; None if there are none."""
     found = resolved(type, value)
     if found is None or not value:
         return None if isinstance(value, list) and found is not None else LEAF
@@ -208,19 +196,19 @@ UNOWNED: Final = tree_of(
     ("f:metadata",),
     *(("f:metadata", f"f:{name}") for name in sorted(_UNOWNED_METADATA)),
 )
-"""What the server keeps for itself."""
+"""The metadata fields that have no owner."""
 _ABSENT: Final = object()
 
 
 class Comparison(NamedTuple):
-    """Fields that are new or have another value, and fields that are no more."""
+    """The fields that were added or changed, and those that were removed."""
 
     changed: FieldTree = NOTHING
     removed: FieldTree = NOTHING
 
 
 class _Below(NamedTuple):
-    """The same below a field, where None says that there is nothing, not even the field."""
+    """Like Comparison, below one field; None means that the field itself does not exist."""
 
     changed: FieldTree | None = None
     removed: FieldTree | None = None
@@ -235,9 +223,9 @@ _families = SpecCache[_Below]()
 def compare(
     live: Document, new: Document, type: FieldType, reset: ResetFields = NO_RESET, *, is_new: bool = False
 ) -> Comparison:
-    """What a write changes, leaving out what it cannot change and what nobody owns.
+    """Compares two objects, without the fields that the write cannot change and those that have no owner.
 
-    With `is_new`, the live object is the empty one of the kind.
+    With `is_new`, `live` is the empty object of the kind.
     """
     put_back = {step[2:] for step, below in reset.fields.items() if not below} if not reset.others else ()
     left, right = _owned(live, put_back), _owned(new, put_back)
@@ -248,7 +236,7 @@ def compare(
 
 
 def _compare_new(empty: Document, new: Document, type: FieldType) -> _Below:
-    """The empty object and a new one; both are taken apart. The fields of a spec are found once for its family."""
+    """Compares the empty object with a new one. The fields of repeated specs are cached."""
     before, after = ({"spec": side.pop("spec")} if "spec" in side else {} for side in (empty, new))
     rest = _compare_maps(empty, new, type)
     spec = _families.of(after, lambda: _compare_maps(before, after, type), also=type)
@@ -266,7 +254,7 @@ def _owned(document: Document, put_back: Any) -> Document:
 
 
 def equal(left: Any, right: Any) -> bool:
-    """Whether two values are the same JSON; 1 is not true, but it is 1.0."""
+    """Whether two values are equal as JSON: 1 equals 1.0 but not true."""
     if left is right:
         return True
     kind = type(left)
@@ -280,17 +268,17 @@ def equal(left: Any, right: Any) -> bool:
 
 
 def _compare_values(left: Any, right: Any, type: FieldType) -> _Below:
-    """Two values that differ."""
+    """Compares two values that differ."""
     if type.is_leaf:
         return _CHANGED
     if type.kind == "any":
         return _compare_any(left, right, type)
     if not left and not right:
-        # Null, empty list and empty map differ, and there is nothing below them.
+        # Null, empty list and empty map differ, but have no fields.
         return _CHANGED
     expected = dict if type.kind == "map" else list
     if not all(value is None or isinstance(value, expected) for value in (left, right)):
-        # Written under another schema of a custom resource.
+        # Stored under another schema of a custom resource.
         return _Below(all_fields(right, type), all_fields(left, type))
     if type.kind == "map":
         return _compare_maps(left or {}, right or {}, type)
@@ -300,10 +288,10 @@ def _compare_values(left: Any, right: Any, type: FieldType) -> _Below:
 def _compare_any(left: Any, right: Any, type: FieldType) -> _Below:
     assert type.as_map is not None
     below = _compare_maps(left if isinstance(left, dict) else {}, right if isinstance(right, dict) else {}, type.as_map)
-    # A null takes the form of the other side; where both are empty, there is nothing below that could differ.
+    # A null counts as an empty map or list, like the other side; if both are empty, no field differs.
     if isinstance(left, dict | None) and isinstance(right, dict | None) and (left or right):
         return below
-    # One of them is a value, so the field itself changed, besides what was or is below it.
+    # One of them is not a map or list, so the field itself changed, besides the fields below it.
     return _Below({SELF: LEAF, **below.changed} if below.changed else LEAF, below.removed)
 
 
@@ -355,7 +343,7 @@ def _by_element(items: list[Any], type: FieldType) -> dict[str, list[Any]]:
 
 
 def _compare_items(left: list[Any], right: list[Any], type: FieldType) -> _Below:
-    """Items with one key; where there are several on a side, they are one field there."""
+    """Compares items with the same key; several on one side count as one field."""
     match len(left) > 1, len(right) > 1:
         case False, False:
             return _compare_values(left[0], right[0], type)
@@ -379,17 +367,17 @@ def _sorted(tree: FieldTree) -> FieldTree | None:
 
 
 def all_below(comparison: Comparison) -> FieldTree:
-    """Every field that is not as it was."""
+    """All fields that changed or were removed."""
     return union(comparison.changed, comparison.removed)
 
 
 def merged(live: Any, applied: Any, type: FieldType) -> Any:
-    """The live value with the applied one put into it."""
-    # A null says nothing about the parts of a map or list; elsewhere it is a value like others.
+    """Merges the applied value into the live one."""
+    # A null leaves the parts of a map or list alone; elsewhere it is a value.
     found = resolved(type, live if applied is None else applied)
     if found is None or (not live and not applied):
         return applied
-    # What is live may be of another form, from another schema.
+    # The live value may have another form, from another schema.
     if found.kind == "map":
         return _merged_maps(live if isinstance(live, dict) else {}, applied or {}, found)
     return _merged_lists(live if isinstance(live, list) else [], applied or [], found)
@@ -410,13 +398,13 @@ def _merged_lists(live: list[Any], applied: list[Any], type: FieldType) -> list[
     mine = {element_of(item, type): item for item in applied}
     known: dict[str, Any] = {}
     for element, item in lives:
-        # Of items with one key nobody knows which is meant, so the applied one takes the place of all.
+        # Several live items with one key are ambiguous, so the applied item replaces all of them.
         known[element] = _ABSENT if element in known else item
     shared = deque(element for element in mine if element in known)
     result: list[Any] = []
     at = 0
     for element, item in mine.items():
-        # Live items stay before the next one that both have; a new item comes right before it.
+        # Live items stay before the next common item; a new item is placed right before it.
         at = _pass_live(result, lives, at, mine, shared[0] if shared else None)
         if shared and shared[0] == element:
             shared.popleft()
@@ -429,20 +417,20 @@ def _merged_lists(live: list[Any], applied: list[Any], type: FieldType) -> list[
 def _pass_live(
     result: list[Any], lives: list[tuple[str, Any]], at: int, mine: dict[str, Any], until: str | None
 ) -> int:
-    """Takes over the live items up to one that both have, leaving out what is merged elsewhere."""
+    """Takes over the live items up to the next common one, without those merged elsewhere."""
     while at < len(lives) and lives[at][0] != until:
         element, item = lives[at]
         at += 1
         if element not in mine:
             result.append(item)
         elif until is None:
-            # The second of two items with one key: upstream goes on with the applied list here.
+            # The second of two items with one key: upstream continues with the applied list here.
             break
     return at
 
 
 def removed(value: Any, fields: FieldTree, type: FieldType) -> Any:
-    """The value without these fields; None if nothing is left of it."""
+    """Removes fields from a value; None if nothing is left."""
     found = resolved(type, value)
     if found is None:
         return None if isinstance(value, dict | list) else value
@@ -469,7 +457,7 @@ def removed(value: Any, fields: FieldTree, type: FieldType) -> Any:
 
 
 def with_named_fields(tree: FieldTree, type: FieldType) -> FieldTree:
-    """The set with every declared field that has members below it as a member, too."""
+    """Adds every declared field that has members below it to the set."""
     named = (type.as_map or type).fields
     result: FieldTree = {}
     for step, below in tree.items():
@@ -480,7 +468,7 @@ def with_named_fields(tree: FieldTree, type: FieldType) -> FieldTree:
 
 
 def reconciled_fields(tree: FieldTree, type: FieldType) -> FieldTree:
-    """The same fields, but lists and maps that are atomic by now without what is below them."""
+    """Removes the fields below lists and maps that the current schema makes atomic."""
     if type.kind == "any":
         return tree
     result: FieldTree = {}

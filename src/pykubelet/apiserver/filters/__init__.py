@@ -1,1 +1,1 @@
-"""HTTP around the server: connections, the order of a request, and everything that is no resource."""
+"""The handler chain: limits, authentication, impersonation, authorization, metrics and audit of each request."""

@@ -1,19 +1,17 @@
-"""Acting as somebody else: the Impersonate headers to what must be allowed, and whom they make.
+"""Authenticates, impersonates and authorizes one request.
 
-In: the headers and who really asks. Out: the reviews that must all be allowed, and the user acted as.
+Impersonation of groups without a user is a 400 here; upstream answers 500. A session in a pod needs `create`, also if
+it is opened with a GET as WebSockets are; upstream has that rule from 1.35 on.
 
-Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/impersonation.go. Groups without a user are answered 400
-here, where upstream says 500.
-
-Who asks, and may they: authentication, impersonation and authorization of one request.
-
-Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/{authentication,impersonation,authorization}.go.
+Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/authentication.go,
+staging/src/k8s.io/apiserver/pkg/endpoints/filters/impersonation.go,
+staging/src/k8s.io/apiserver/pkg/endpoints/filters/authorization.go
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from pykubelet.api.errors import BadRequest
@@ -33,22 +31,89 @@ from pykubelet.apiserver.request import (
 _PREFIX = "impersonate-"
 _EXTRA = "impersonate-extra-"
 _AUTHENTICATION = "authentication.k8s.io"
+# These subresources run programs in a pod, or talk to them.
+_SESSIONS = frozenset({("pods", "exec"), ("pods", "attach"), ("pods", "portforward")})
+# The kubelet's API, which offers all of these.
+_NODE_API = ("nodes", "proxy")
+
+Authenticate = Callable[[Mapping[str, str], bytes | None], UserInfo]
+"""The user of these headers or this client certificate (DER); raises Unauthorized if they are invalid."""
+Authorize = Callable[[AuthorizationAttributes], AuthorizationDecision]
+
+
+class EffectiveUser(NamedTuple):
+    """The user whose rights count, and the impersonator if there is one."""
+
+    user: UserInfo
+    impersonator: UserInfo | None = None
+
+
+class AccessFilter:
+    """Checks who sends a request and whether they may."""
+
+    def __init__(self, authenticate: Authenticate, authorize: Authorize) -> None:
+        self._authenticate, self._authorize = authenticate, authorize
+
+    def authenticate(self, headers: Mapping[str, str], certificate: bytes | None) -> EffectiveUser:
+        """The user of a request; raises Unauthorized, or Forbidden if an impersonation is not allowed."""
+        user = self._authenticate(headers, certificate)
+        if not asks_to_impersonate(headers):
+            return EffectiveUser(user)
+        impersonated = impersonation(headers.items(), user)
+        for attributes in impersonated.required:
+            self.check(attributes)
+        return EffectiveUser(impersonated.user, user)
+
+    def check(self, attributes: AuthorizationAttributes) -> None:
+        """Raises Forbidden unless the authorizer allows the request."""
+        decision = self._authorize(attributes)
+        if not decision.allowed:
+            raise forbidden_error(attributes, decision)
+
+
+def attributes_of(user: UserInfo, info: RequestInfo) -> AuthorizationAttributes:
+    """The attributes to authorize for a request about a resource."""
+    return AuthorizationAttributes(
+        user=user,
+        verb=info.verb,
+        group=info.group,
+        version=info.version,
+        resource=info.plural,
+        subresource=info.subresource,
+        namespace=info.namespace,
+        name=info.name,
+        path=info.path,
+        fields=info.fields,
+        labels=info.labels,
+    )
+
+
+def session_attributes(
+    attributes: AuthorizationAttributes, headers: Mapping[str, str]
+) -> AuthorizationAttributes | None:
+    """The additional attributes to authorize for a session: `create`; None for other requests."""
+    if attributes.group or attributes.verb == "create":
+        return None
+    about = (attributes.resource, attributes.subresource)
+    if about in _SESSIONS or (about == _NODE_API and "Upgrade" in headers):
+        return replace(attributes, verb="create")
+    return None
 
 
 class Impersonation(NamedTuple):
-    """What must be allowed, and who acts then."""
+    """The attributes that must all be allowed, and the impersonated user."""
 
-    reviews: tuple[AuthorizationAttributes, ...]
+    required: tuple[AuthorizationAttributes, ...]
     user: UserInfo
 
 
 def asks_to_impersonate(names: Iterable[str]) -> bool:
-    """Whether one of the headers is about it; asked of every request."""
+    """Whether a request has an Impersonate header."""
     return any(name[:12].lower() == _PREFIX for name in names)
 
 
 def impersonation(headers: Iterable[tuple[str, str]], requestor: UserInfo) -> Impersonation:
-    """What the headers ask for; raises BadRequest if they name no user."""
+    """Parses the Impersonate headers; raises BadRequest if they name no user."""
     name, uid = "", ""
     groups: list[str] = []
     extra: dict[str, tuple[str, ...]] = {}
@@ -68,32 +133,32 @@ def impersonation(headers: Iterable[tuple[str, str]], requestor: UserInfo) -> Im
     if not name:
         return Impersonation((), requestor)
     return Impersonation(
-        tuple(_reviews(requestor, name, groups, extra, uid)),
+        tuple(_required(requestor, name, groups, extra, uid)),
         UserInfo(name, _groups(name, groups), uid, extra),
     )
 
 
-def _reviews(
+def _required(
     requestor: UserInfo, name: str, groups: list[str], extra: dict[str, tuple[str, ...]], uid: str
 ) -> Iterable[AuthorizationAttributes]:
-    asks = partial(AuthorizationAttributes, user=requestor, verb="impersonate", version="v1")
+    attributes = partial(AuthorizationAttributes, user=requestor, verb="impersonate", version="v1")
     account = _service_account(name)
     if account:
-        yield asks(resource="serviceaccounts", namespace=account[0], name=account[1])
+        yield attributes(resource="serviceaccounts", namespace=account[0], name=account[1])
     else:
-        yield asks(resource="users", name=name)
+        yield attributes(resource="users", name=name)
     for group in groups:
-        yield asks(resource="groups", name=group)
+        yield attributes(resource="groups", name=group)
     for key, values in extra.items():
         for value in values:
-            yield asks(group=_AUTHENTICATION, resource="userextras", subresource=key, name=value)
+            yield attributes(group=_AUTHENTICATION, resource="userextras", subresource=key, name=value)
     if uid:
-        yield asks(group=_AUTHENTICATION, resource="uids", name=uid)
+        yield attributes(group=_AUTHENTICATION, resource="uids", name=uid)
 
 
-def _groups(name: str, asked: list[str]) -> tuple[str, ...]:
-    """The groups asked for and those that follow from the name."""
-    groups = list(asked)
+def _groups(name: str, requested: list[str]) -> tuple[str, ...]:
+    """The requested groups and those that follow from the user name."""
+    groups = list(requested)
     account = _service_account(name)
     if account and not groups:
         groups = list(account_groups(account[0]))
@@ -106,88 +171,8 @@ def _groups(name: str, asked: list[str]) -> tuple[str, ...]:
 
 
 def _service_account(name: str) -> tuple[str, str] | None:
-    """Namespace and name in a service account's user name."""
+    """The namespace and name in a service account's user name."""
     if not name.startswith(ACCOUNT_PREFIX):
         return None
     namespace, colon, account = name.removeprefix(ACCOUNT_PREFIX).partition(":")
     return (namespace, account) if colon and namespace and account and ":" not in account else None
-
-
-# Whoever gets through here runs programs, or talks to them.
-_SESSIONS = frozenset({("pods", "exec"), ("pods", "attach"), ("pods", "portforward")})
-# Its own API has all of these, below any path.
-_NODE_API = ("nodes", "proxy")
-
-
-class RequestAuthenticator(Protocol):
-    """Finds out who asks."""
-
-    def authenticate(self, headers: Mapping[str, str], certificate: bytes | None) -> UserInfo:
-        """The user of these headers or this client certificate (DER); raises Unauthorized if they are wrong."""
-
-
-class RequestAuthorizer(Protocol):
-    """Decides who may do what."""
-
-    def decide(self, review: AuthorizationAttributes) -> AuthorizationDecision:
-        """Whether the user may do that."""
-
-
-class EffectiveUser(NamedTuple):
-    """Whose rights count, and who really asks, if that is somebody else."""
-
-    user: UserInfo
-    impersonator: UserInfo | None = None
-
-
-class AccessFilter:
-    """What every request passes before anything is done for it."""
-
-    def __init__(self, authenticator: RequestAuthenticator, authorizer: RequestAuthorizer) -> None:
-        self._authenticator, self._authorizer = authenticator, authorizer
-
-    def caller(self, headers: Mapping[str, str], certificate: bytes | None) -> EffectiveUser:
-        """Who asks; raises Unauthorized, or Forbidden for an impersonation that is not allowed."""
-        user = self._authenticator.authenticate(headers, certificate)
-        if not asks_to_impersonate(headers):
-            return EffectiveUser(user)
-        asked = impersonation(headers.items(), user)
-        for review in asked.reviews:
-            self.check(review)
-        return EffectiveUser(asked.user, user)
-
-    def check(self, review: AuthorizationAttributes) -> None:
-        """Raises Forbidden unless the user may do that."""
-        decision = self._authorizer.decide(review)
-        if not decision.allowed:
-            raise forbidden_error(review, decision)
-
-
-def attributes_of(user: UserInfo, route: RequestInfo) -> AuthorizationAttributes:
-    """What is asked of the authorizer for a request about a resource."""
-    return AuthorizationAttributes(
-        user=user,
-        verb=route.verb,
-        group=route.group,
-        version=route.version,
-        resource=route.plural,
-        subresource=route.subresource,
-        namespace=route.namespace,
-        name=route.name,
-        path=route.path,
-        fields=route.fields,
-        labels=route.labels,
-    )
-
-
-def session_attributes(review: AuthorizationAttributes, headers: Mapping[str, str]) -> AuthorizationAttributes | None:
-    """What is asked besides: a session in a pod needs `create`, also if it is opened with a GET as WebSockets are.
-
-    Upstream: pkg/registry/core/pod/rest/subresources.go from 1.35 on, and for pods alone.
-    """
-    if review.group or review.verb == "create":
-        return None
-    about = (review.resource, review.subresource)
-    if about in _SESSIONS or (about == _NODE_API and "Upgrade" in headers):
-        return replace(review, verb="create")
-    return None

@@ -1,6 +1,7 @@
-"""One line of JSON for every write: who, what, when, and how it was answered; never the objects.
+"""The audit log: one line of JSON for each write, with its metadata and never the objects.
 
-Upstream: staging/src/k8s.io/apiserver/pkg/audit, plugin/pkg/audit/log; its level Metadata, for writes.
+Upstream: staging/src/k8s.io/apiserver/pkg/audit/request.go,
+staging/src/k8s.io/apiserver/plugin/pkg/audit/log/backend.go
 """
 
 import os
@@ -14,18 +15,18 @@ from pykubelet.api.times import format_micro_time
 
 log = get_logger(__name__)
 
-# A line has about 300 bytes, so these hold the last 200,000 writes and more.
+# A line has about 300 bytes, so these files hold more than the last 200,000 writes.
 MAX_BYTES = 16 * 1024 * 1024
 KEPT_FILES = 4
 
 
 class AuditRecord(NamedTuple):
-    """What is told of a write."""
+    """One write in the audit log."""
 
     id: str
     user: str
     acting_as: str
-    """The user acted as, if somebody impersonates."""
+    """The impersonated user, if any."""
     verb: str
     resource: str
     namespace: str
@@ -37,7 +38,7 @@ class AuditRecord(NamedTuple):
 
 
 class AuditLog:
-    """A file of records that starts anew when it is full; the newest `KEPT_FILES` are kept. Owned by the loop."""
+    """A rotated file of records; the newest `KEPT_FILES` are kept. Only the event loop's thread writes it."""
 
     def __init__(self, path: Path, clock: Clock, *, max_bytes: int = MAX_BYTES) -> None:
         self._path, self._clock, self._max_bytes = path, clock, max_bytes
@@ -45,7 +46,7 @@ class AuditLog:
         self._file, self._size = _open(path)
 
     def write(self, record: AuditRecord) -> None:
-        """Appends a line at once. A full disk must not stop the server: it is told once in the log."""
+        """Appends a line. A failing disk does not stop the server: the error is logged once."""
         facts = {name: value for name, value in record._asdict().items() if value != ""}
         line = (
             encode({"at": format_micro_time(self._clock.now()), **facts, "seconds": round(record.seconds, 6)}) + b"\n"
@@ -62,7 +63,7 @@ class AuditLog:
             self._failed = False
 
     def close(self) -> None:
-        """Writes no more."""
+        """Closes the file; later records are dropped."""
         os.close(self._file)
 
     def _rotate(self) -> None:

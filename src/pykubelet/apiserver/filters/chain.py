@@ -1,24 +1,25 @@
-"""From an HTTP request to what is answered: the one order in which everything is checked and done.
+"""The handler chain: the order in which every request is checked, handled, encoded, counted and audited.
 
-    limits -> authenticate -> impersonate -> route -> authorize -> verbs or pages -> form -> count and audit
+    limits -> authenticate -> impersonate -> route -> authorize -> handler -> content negotiation -> metrics and audit
 
-Nothing here knows the HTTP library: `app.py` makes an `Asked` of its request and sends the `Outcome`.
+It does not depend on the HTTP library: `secure_serving.py` makes a `HttpRequest` and sends the `ChainResponse`.
 
-Upstream: staging/src/k8s.io/apiserver/pkg/server/config.go (DefaultBuildHandlerChain).
+Upstream: staging/src/k8s.io/apiserver/pkg/server/config.go
 """
 
 import asyncio
-from collections.abc import Container
+from collections.abc import Awaitable, Callable, Container
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, cast
 
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.log import get_logger
 from pykubelet.api.errors import ApiError, BadRequest, InternalError, NotFound
 from pykubelet.apiserver.errors import no_such_method, no_such_path
-from pykubelet.apiserver.filters import limits, metrics
+from pykubelet.apiserver.filters import limits
 from pykubelet.apiserver.filters.access import AccessFilter, attributes_of, session_attributes
 from pykubelet.apiserver.filters.audit import AuditLog, AuditRecord
+from pykubelet.apiserver.filters.metrics import ApiServerMetrics, RequestLabels, scope_of
 from pykubelet.apiserver.filters.requestinfo import RequestInfo, request_info, served_at
 from pykubelet.apiserver.handlers.responsewriters import (
     Lines,
@@ -31,6 +32,7 @@ from pykubelet.apiserver.handlers.responsewriters import (
     watch_lines,
 )
 from pykubelet.apiserver.nonresource import NonResourceHandler, NonResourceRequest
+from pykubelet.apiserver.registry import ServedKinds
 from pykubelet.apiserver.request import ApiRequest, ApiResponse, AuthorizationAttributes, UserInfo, Verb, WatchStream
 from pykubelet.httpserver.request import (
     NO_QUERY,
@@ -48,33 +50,19 @@ log = get_logger(__name__)
 _READS = frozenset({"get", "list", "watch"})
 
 
-class ResourceHandler(Protocol):
-    """What serves resources."""
-
-    async def handle(self, call: ApiRequest) -> ApiResponse | WatchStream:
-        """Do what is asked; raises ApiError."""
-
-
-class KindFinder(Protocol):
-    """What is served now."""
-
-    def find(self, group: str, version: str, plural: str) -> Kind | None:
-        """The row of a resource, or None if it is not served."""
-
-
 class WatchResponse(NamedTuple):
-    """A stream to be sent line by line."""
+    """A watch, to be sent line by line."""
 
     stream: WatchStream
     lines: Lines
 
 
 class ProxiedRequest(NamedTuple):
-    """A request that is passed on as it came, to a node say: whoever handles it answers it."""
+    """A request that is proxied to a node or pod, which then answers it."""
 
-    call: ApiRequest
+    request: ApiRequest
     rest: str
-    """What follows the subresource in the path of a proxied request."""
+    """The path after the subresource."""
 
 
 ChainResponse = HttpResponse | WatchResponse | ProxiedRequest
@@ -82,130 +70,130 @@ ChainResponse = HttpResponse | WatchResponse | ProxiedRequest
 
 @dataclass(slots=True)
 class RequestContext:
-    """What became known of a request while it was handled."""
+    """What the chain learns about a request, for metrics and audit."""
 
     started: float
-    kind: metrics.RequestLabels | None = None
-    route: RequestInfo | None = None
+    labels: RequestLabels | None = None
+    info: RequestInfo | None = None
     user: UserInfo | None = None
     impersonator: UserInfo | None = None
 
 
 class HandlerChain:
-    """Answers requests."""
+    """Runs requests through the chain."""
 
     def __init__(
         self,
         *,
-        gate: AccessFilter,
-        kinds: KindFinder,
-        verbs: ResourceHandler,
-        pages: NonResourceHandler,
-        counters: metrics.ApiServerMetrics,
+        access: AccessFilter,
+        kinds: ServedKinds,
+        handle: Callable[[ApiRequest], Awaitable[ApiResponse | WatchStream]],
+        nonresource: NonResourceHandler,
+        metrics: ApiServerMetrics,
         audit: AuditLog | None,
-        connected: Container[tuple[str, str]],
+        proxied: Container[tuple[str, str]],
         clock: Clock,
     ) -> None:
-        self._gate, self._kinds, self._verbs, self._pages = gate, kinds, verbs, pages
-        self._counters, self._audit, self._clock = counters, audit, clock
-        self._connected = connected
-        """Resources with subresources (`pods`, `exec`) that become a `Connection`."""
+        self._access, self._kinds, self._handle, self._nonresource = access, kinds, handle, nonresource
+        self._metrics, self._audit, self._clock = metrics, audit, clock
+        self._proxied = proxied
+        """Resources and subresources, such as `pods` and `exec`, whose requests become a `ProxiedRequest`."""
 
-    async def answer(self, asked: HttpRequest) -> tuple[ChainResponse, RequestContext]:
-        """What to send. A Reply is counted already; whoever sends anything else calls `ended` when it is over."""
-        exchange = RequestContext(self._clock.monotonic())
-        outcome: ChainResponse
+    async def answer(self, request: HttpRequest) -> tuple[ChainResponse, RequestContext]:
+        """The response to send. An `HttpResponse` is counted already; for others the sender calls `long_ended` at the end."""
+        context = RequestContext(self._clock.monotonic())
+        response: ChainResponse
         try:
-            outcome = await self._outcome(asked, exchange)
+            response = await self._respond(request, context)
         except Exception as error:  # noqa: BLE001  whatever it is, the client gets a Status and the server goes on
-            outcome = error_response(error, asked)
-        if type(outcome) is HttpResponse:
-            self.ended(asked, exchange, outcome.code)
-        elif exchange.kind is not None:
-            self._counters.long_started(exchange.kind)
-        return outcome, exchange
+            response = error_response(error, request)
+        if type(response) is HttpResponse:
+            self.ended(request, context, response.code)
+        elif context.labels is not None:
+            self._metrics.long_started(context.labels)
+        return response, context
 
-    def sent(self, exchange: RequestContext, events: int) -> None:
-        """Events of a watch were written."""
-        if exchange.kind is not None:
-            self._counters.events_sent(exchange.kind, events)
+    def sent(self, context: RequestContext, events: int) -> None:
+        """Counts the events that a watch has sent."""
+        if context.labels is not None:
+            self._metrics.events_sent(context.labels, events)
 
-    def long_ended(self, asked: HttpRequest, exchange: RequestContext, code: int) -> None:
-        """A watch or a connection is over."""
-        if exchange.kind is not None:
-            self._counters.long_ended(exchange.kind)
-        self.ended(asked, exchange, code)
+    def long_ended(self, request: HttpRequest, context: RequestContext, code: int) -> None:
+        """Counts a watch or proxied connection that has ended."""
+        if context.labels is not None:
+            self._metrics.long_ended(context.labels)
+        self.ended(request, context, code)
 
-    def ended(self, asked: HttpRequest, exchange: RequestContext, code: int) -> None:
-        """Counts a request, and writes it down if it was a write."""
-        seconds = self._clock.monotonic() - exchange.started
-        if exchange.kind is not None:
-            self._counters.answered(exchange.kind, code, seconds)
-        found = exchange.route
-        if self._audit is None or found is None or found.verb in _READS:
+    def ended(self, request: HttpRequest, context: RequestContext, code: int) -> None:
+        """Counts a request and audits it if it is a write."""
+        seconds = self._clock.monotonic() - context.started
+        if context.labels is not None:
+            self._metrics.answered(context.labels, code, seconds)
+        info = context.info
+        if self._audit is None or info is None or info.verb in _READS:
             return
-        user, real = exchange.user, exchange.impersonator
+        user, real = context.user, context.impersonator
         assert user is not None
-        resource = f"{found.plural}.{found.group}" if found.group else found.plural
+        resource = f"{info.plural}.{info.group}" if info.group else info.plural
         self._audit.write(
             AuditRecord(
-                id=asked.id,
+                id=request.id,
                 user=(real or user).name,
                 acting_as=user.name if real else "",
-                verb=found.verb,
-                resource=f"{resource}/{found.subresource}" if found.subresource else resource,
-                namespace=found.namespace,
-                name=found.name,
+                verb=info.verb,
+                resource=f"{resource}/{info.subresource}" if info.subresource else resource,
+                namespace=info.namespace,
+                name=info.name,
                 code=code,
                 seconds=seconds,
-                source=asked.source,
-                user_agent=asked.headers.get("User-Agent", ""),
+                source=request.source,
+                user_agent=request.headers.get("User-Agent", ""),
             )
         )
 
-    async def _outcome(self, asked: HttpRequest, exchange: RequestContext) -> ChainResponse:
-        target = read_target(asked.target)
-        user, exchange.impersonator = self._gate.caller(asked.headers, asked.certificate)
-        exchange.user = user
-        found = request_info(asked.method, target.path, target.query)
-        if found is None:
-            self._gate.check(AuthorizationAttributes(user=user, verb=asked.method.lower(), path=target.path))
-            return await self._page(asked, target)
-        exchange.route = found
-        review = attributes_of(user, found)
-        self._gate.check(review)
-        if found.subresource and (session := session_attributes(review, asked.headers)) is not None:
-            self._gate.check(session)
-        served = self._served(found, asked.method)
+    async def _respond(self, request: HttpRequest, context: RequestContext) -> ChainResponse:
+        target = read_target(request.target)
+        user, context.impersonator = self._access.authenticate(request.headers, request.certificate)
+        context.user = user
+        info = request_info(request.method, target.path, target.query)
+        if info is None:
+            self._access.check(AuthorizationAttributes(user=user, verb=request.method.lower(), path=target.path))
+            return await self._answer_nonresource(request, target)
+        context.info = info
+        attributes = attributes_of(user, info)
+        self._access.check(attributes)
+        if info.subresource and (session := session_attributes(attributes, request.headers)) is not None:
+            self._access.check(session)
+        served = self._served(info, request.method)
         if served is None:
             return NOT_FOUND
-        exchange.kind = _kind(found, target)
-        return await self._resource(asked, target, found, served, user)
+        context.labels = _request_labels(info, target)
+        return await self._resource(request, target, info, served, user)
 
-    async def _page(self, asked: HttpRequest, target: RequestTarget) -> HttpResponse:
-        headers = asked.headers
-        visit = NonResourceRequest(
-            asked.method,
+    async def _answer_nonresource(self, request: HttpRequest, target: RequestTarget) -> HttpResponse:
+        headers = request.headers
+        nonresource_request = NonResourceRequest(
+            request.method,
             target,
             headers.get("Accept", ""),
             headers.get("If-None-Match", ""),
             headers.get("User-Agent", ""),
         )
-        page = await self._pages.answer(visit)
+        page = await self._nonresource.answer(nonresource_request)
         if page is not None:
             return page
-        if self._pages.is_of_known_group(target.path):
+        if self._nonresource.is_of_known_group(target.path):
             raise no_such_path()
         return NOT_FOUND
 
-    def _served(self, found: RequestInfo, method: str) -> Kind | None:
-        """The row that serves a request; None for what nobody below this path ever served."""
-        if not found.path.startswith("/api"):
+    def _served(self, info: RequestInfo, method: str) -> Kind | None:
+        """The kind that serves a request; None for an unknown group, whose paths get a plain 404."""
+        if not info.path.startswith("/api"):
             return None
         try:
-            served = served_at(found, self._kinds.find)
+            served = served_at(info, self._kinds.find)
         except NotFound:
-            if self._pages.is_of_known_group(found.path):
+            if self._nonresource.is_of_known_group(info.path):
                 raise
             return None
         if method == "HEAD":
@@ -213,65 +201,65 @@ class HandlerChain:
         return served
 
     async def _resource(
-        self, asked: HttpRequest, target: RequestTarget, found: RequestInfo, served: Kind, user: UserInfo
+        self, request: HttpRequest, target: RequestTarget, info: RequestInfo, served: Kind, user: UserInfo
     ) -> ChainResponse:
-        headers, query = asked.headers, target.query
-        form = object_form(headers.get("Accept", ""), stream=found.verb == "watch")
+        headers, query = request.headers, target.query
+        form = object_form(headers.get("Accept", ""), stream=info.verb == "watch")
         view = view_of(form, served, query, pretty=wants_pretty(form, query, headers.get("User-Agent", "")))
-        if (served.resource.group_resource, found.subresource) in self._connected:
-            return ProxiedRequest(_call(asked, target, found, served, user, b""), found.rest)
-        writes = found.verb not in _READS
-        in_flight, seconds = self._counters.in_flight, limits.request_seconds(query)
-        seats = in_flight.writing if writes else in_flight.reading
+        if (served.resource.group_resource, info.subresource) in self._proxied:
+            return ProxiedRequest(_api_request(request, target, info, served, user, b""), info.rest)
+        writes = info.verb not in _READS
+        in_flight, seconds = self._metrics.in_flight, limits.request_seconds(query)
+        slots = in_flight.writing if writes else in_flight.reading
         try:
             async with asyncio.timeout(seconds):
-                await seats.enter(user, seconds)
+                await slots.enter(user, seconds)
                 try:
-                    body = await asked.read_body() if writes else b""
-                    answer = await self._verbs.handle(_call(asked, target, found, served, user, body))
+                    body = await request.read_body() if writes else b""
+                    result = await self._handle(_api_request(request, target, info, served, user, body))
                 finally:
-                    seats.leave()
+                    slots.leave()
         except TimeoutError:
             raise limits.took_too_long() from None
-        if isinstance(answer, WatchStream):
-            return WatchResponse(answer, watch_lines(view, self._clock.now))
-        if takes_long(answer, view):
-            return await asyncio.to_thread(answer_reply, answer, view, self._clock.now)
-        return answer_reply(answer, view, self._clock.now)
+        if isinstance(result, WatchStream):
+            return WatchResponse(result, watch_lines(view, self._clock.now))
+        if takes_long(result, view):
+            return await asyncio.to_thread(answer_reply, result, view, self._clock.now)
+        return answer_reply(result, view, self._clock.now)
 
 
-def _call(
-    asked: HttpRequest, target: RequestTarget, found: RequestInfo, served: Kind, user: UserInfo, body: bytes
+def _api_request(
+    request: HttpRequest, target: RequestTarget, info: RequestInfo, served: Kind, user: UserInfo, body: bytes
 ) -> ApiRequest:
     return ApiRequest(
         user=user,
-        verb=cast("Verb", found.verb),
+        verb=cast("Verb", info.verb),
         served=served,
-        namespace=found.namespace if served.resource.namespaced else "",
-        name=found.name if found.named_in_path else "",
-        subresource=found.subresource,
+        namespace=info.namespace if served.resource.namespaced else "",
+        name=info.name if info.named_in_path else "",
+        subresource=info.subresource,
         query=target.query,
         body=body,
-        content_type=asked.headers.get("Content-Type", ""),
-        user_agent=asked.headers.get("User-Agent", ""),
+        content_type=request.headers.get("Content-Type", ""),
+        user_agent=request.headers.get("User-Agent", ""),
     )
 
 
-def _kind(found: RequestInfo, target: RequestTarget) -> metrics.RequestLabels:
-    return metrics.RequestLabels(
-        found.verb,
+def _request_labels(info: RequestInfo, target: RequestTarget) -> RequestLabels:
+    return RequestLabels(
+        info.verb,
         "All" if target.query.get("dryRun") == "All" else "",
-        found.group,
-        found.version,
-        found.plural,
-        found.subresource,
-        metrics.scope_of(verb=found.verb, namespace=found.namespace, name=found.name),
+        info.group,
+        info.version,
+        info.plural,
+        info.subresource,
+        scope_of(verb=info.verb, namespace=info.namespace, name=info.name),
     )
 
 
-def error_response(error: Exception, asked: HttpRequest) -> HttpResponse:
-    """An error as the client wants to see it; what is no answer of ours is told in the log and not to the client."""
-    headers = asked.headers
+def error_response(error: Exception, request: HttpRequest) -> HttpResponse:
+    """An error in the form that the client accepts. Unexpected errors are logged, and the client gets only the audit ID."""
+    headers = request.headers
     if isinstance(error, RecursionError):
         error = BadRequest("the request is nested too deep")
     elif isinstance(error, BodyTooLarge):
@@ -279,10 +267,10 @@ def error_response(error: Exception, asked: HttpRequest) -> HttpResponse:
     elif isinstance(error, BodyUnreadable):
         error = BadRequest("the body of the request could not be read")
     elif not isinstance(error, ApiError):
-        log.error("request failed", error=error, method=asked.method, target=asked.target[:200], id=asked.id)
-        error = InternalError(f"Internal error occurred: see the server's log, {asked.id}")
+        log.error("request failed", error=error, method=request.method, target=request.target[:200], id=request.id)
+        error = InternalError(f"Internal error occurred: see the server's log, {request.id}")
     try:
-        query = read_target(asked.target).query
+        query = read_target(request.target).query
     except BadRequest:
         query = NO_QUERY
     return error_reply(error, headers.get("Accept", ""), query, headers.get("User-Agent", ""))

@@ -1,15 +1,12 @@
-"""What one request may take: size and time. How many run at once is in `in_flight.py`.
+"""Limits of a request: size, duration, and how many run at once.
 
-Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/request_deadline.go, server/config.go for the numbers.
-
-Requests take turns: so many run at once, some wait for a seat, the rest is asked to come back.
-
-Reads and writes have seats of their own; watches and other long requests need none. Those that wait are taken user by
-user, so that one who asks for much holds up only itself. Cluster administrators are never refused: they wait as long as
+Reads and writes have separate slots; watches and other long-running requests need none. Waiting requests are taken
+user by user, so that a busy user delays only itself. Cluster administrators are never rejected: they wait as long as
 their request may take.
 
-Upstream: staging/src/k8s.io/apiserver/pkg/server/filters/priority-and-fairness.go, and from
-apis/flowcontrol/bootstrap/default.go what one user may have in queues (a hand of 6, 50 long) and who is exempt.
+Upstream: staging/src/k8s.io/apiserver/pkg/server/filters/priority-and-fairness.go,
+staging/src/k8s.io/apiserver/pkg/endpoints/filters/request_deadline.go,
+staging/src/k8s.io/apiserver/pkg/apis/flowcontrol/bootstrap/default.go
 """
 
 import asyncio
@@ -24,28 +21,28 @@ from pykubelet.apiserver.request import MASTERS, UserInfo
 MAX_READS_IN_FLIGHT = 400
 MAX_WRITES_IN_FLIGHT = 200
 MAX_WAITING = 300
-"""Of one user."""
+"""Waiting requests per user. Upstream's default: a hand of 6 queues of length 50."""
 WAITING_SHARE = 0.25
-"""Of the time that a request may take."""
+"""The share of a request's time that it may spend waiting."""
 
 
 class RequestSlots:
-    """Seats for requests of one kind; whoever entered leaves."""
+    """Slots for concurrent requests of one class."""
 
     __slots__ = ("_lines", "_seats", "taken", "waiting")
 
     def __init__(self, seats: int) -> None:
         self._seats, self.taken, self.waiting = seats, 0, 0
-        # By user, the one whose turn it is first; of each, those that wait, in order.
+        # Waiting requests by user, next user first; each user's requests in order.
         self._lines: OrderedDict[str, OrderedDict[asyncio.Future[None], None]] = OrderedDict()
 
     async def enter(self, user: UserInfo, seconds: float) -> None:
-        """Take a seat, at once or when one is free; TooManyRequests if too many wait, or for too long.
+        """Takes a slot, waiting for one if needed; TooManyRequests if too many wait, or for too long.
 
-        `seconds` is what the request may take in all.
+        `seconds` is the time that the request may take in all.
         """
         if self.taken < self._seats:
-            # Nobody waits then, for a seat that is left goes to whoever does.
+            # No request waits here: a slot that is released goes to the next waiting request.
             self.taken += 1
             return
         if MASTERS in user.groups:
@@ -60,7 +57,7 @@ class RequestSlots:
             raise _refusal() from None
 
     def leave(self) -> None:
-        """Give the seat to whose turn it is, or let it go."""
+        """Hands the slot to the next waiting request, or releases it."""
         while self._lines:
             name, line = self._lines.popitem(last=False)
             turn, _ = line.popitem(last=False)
@@ -81,7 +78,7 @@ class RequestSlots:
             if turn.cancelled():
                 self._give_up(user, turn)
             else:
-                # The seat came in the same moment; nobody sits on it.
+                # The slot was granted in the same moment that waiting ended.
                 self.leave()
             raise
         finally:
@@ -89,14 +86,14 @@ class RequestSlots:
 
     def _give_up(self, user: UserInfo, turn: asyncio.Future[None]) -> None:
         line = self._lines.get(user.name, OrderedDict())
-        # Whoever left a seat may have passed it over already.
+        # `leave` may have removed this request from the queue already.
         line.pop(turn, None)
         if not line:
             self._lines.pop(user.name, None)
 
 
 class MaxInFlight:
-    """The seats of a server."""
+    """The slots of a server: one set for reads, one for writes."""
 
     __slots__ = ("reading", "writing")
 
@@ -110,13 +107,13 @@ def _refusal() -> TooManyRequests:
 
 
 MAX_BODY_BYTES = 3 * 1024 * 1024
-# A service account's token has about a kilobyte, a long label selector a few; Go allows a megabyte for all headers.
+# A service account token has about a kilobyte, a long label selector a few. Go allows a megabyte for all headers.
 MAX_LINE_BYTES = 64 * 1024
 MAX_HEADERS = 128
 REQUEST_SECONDS = 60.0
-# How long a connection may stay without a request: Go's IdleTimeout in an API server.
+# The longest time a connection may stay idle: Go's IdleTimeout in an API server.
 IDLE_SECONDS = 90.0
-# A reader that takes nothing for so long is cut off, so that what it holds is given back.
+# A client that reads nothing for this long is disconnected, so that its memory is released.
 STALLED_SECONDS = 30.0
 
 _UNIT_SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -125,17 +122,17 @@ _NUMBER = re.compile(r"[0-9.]+")
 
 
 def too_large() -> TooLarge:
-    """The answer to a body above the limit."""
+    """The error for a body above the limit."""
     return TooLarge(f"Request entity too large: limit is {MAX_BODY_BYTES}")
 
 
 def took_too_long() -> Timeout:
-    """The answer to a request whose time is up."""
+    """The error for a request that exceeded its time."""
     return Timeout("Timeout: request did not complete within the allotted timeout", details={})
 
 
 def request_seconds(query: Mapping[str, str]) -> float:
-    """How long a request may take: what `timeout` asks for, within the server's own limit."""
+    """The time a request may take: its `timeout` parameter, within the server's limit."""
     asked = query.get("timeout")
     if not asked:
         return REQUEST_SECONDS
@@ -144,7 +141,7 @@ def request_seconds(query: Mapping[str, str]) -> float:
 
 
 def _duration_seconds(text: str) -> float:
-    """A duration as Go writes it: 1h30m, 500ms, 0."""
+    """Parses a Go duration: 1h30m, 500ms, 0."""
     rest = text[1:] if text[:1] in ("-", "+") else text
     sign = -1.0 if text.startswith("-") else 1.0
     if rest == "0":

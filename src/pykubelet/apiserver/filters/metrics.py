@@ -1,9 +1,10 @@
-"""What the server counts, and its page at /metrics with Kubernetes' own names.
+"""The API server's metrics, with Kubernetes' names, and the page at /metrics.
 
-Recording is a dict lookup and three additions; names, labels and text are made when somebody reads the page, and only
-then is the library that writes it imported.
+Recording costs a dict lookup and three additions. Names, labels and text are made when the page is read, and only
+then is prometheus_client imported.
 
-Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/metrics/metrics.go, storage/etcd3/metrics/metrics.go.
+Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/metrics/metrics.go,
+staging/src/k8s.io/apiserver/pkg/storage/etcd3/metrics/metrics.go
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-# Seconds, as upstream chose them for its promises about latency.
+# Upstream's buckets, in seconds.
 _BOUNDS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60)
 _VERBS = {"create": "POST", "update": "PUT", "delete": "DELETE", "deletecollection": "DELETECOLLECTION"}
 _LABELS = ("verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component")
@@ -25,22 +26,22 @@ _LONG_VERBS = frozenset({"watch", "connect"})
 
 
 class ExtraCollector(Protocol):
-    """Has something to tell on the page."""
+    """Another collector whose metrics appear on the page."""
 
     def collect(self) -> "Iterable[Metric]":
-        """Its families, as of now."""
+        """The metric families with their current values."""
 
 
 class StorageFigures(NamedTuple):
-    """What to ask about the store when somebody reads the page."""
+    """The figures to read from the store for the page."""
 
     objects: Callable[[], Mapping[str, int]]
-    """How many there are, by `resource.group`."""
+    """The number of objects by `resource.group`."""
     size_bytes: Callable[[], int]
 
 
 class RequestLabels(NamedTuple):
-    """What requests are told apart by; `verb` is Kubernetes' (`list`), and only known names may stand here."""
+    """The labels that distinguish requests. `verb` is Kubernetes' verb, and every value is from a known set."""
 
     verb: str
     dry_run: str = ""
@@ -51,20 +52,20 @@ class RequestLabels(NamedTuple):
     scope: str = ""
 
     def labels(self) -> dict[str, str]:
-        """The values of the labels by which Prometheus knows it."""
+        """The values of the Prometheus labels."""
         values = (*self._replace(verb=_VERBS.get(self.verb, self.verb.upper())), "apiserver")
         return dict(zip(_LABELS, values, strict=True))
 
 
 def scope_of(*, verb: str, namespace: str, name: str) -> str:
-    """Whether a request is about one object, a namespace or the cluster."""
+    """The scope of a request: one object (resource), a namespace or the cluster."""
     if name or verb == "create":
         return "resource"
     return "namespace" if namespace else "cluster"
 
 
 class ApiServerMetrics:
-    """The server's counters; one writer, the loop."""
+    """The server's counters. Only the event loop's thread writes them."""
 
     def __init__(self, in_flight: MaxInFlight, stored: StorageFigures, more: Sequence[ExtraCollector] = ()) -> None:
         self.in_flight = in_flight
@@ -74,27 +75,26 @@ class ApiServerMetrics:
         self._events: dict[tuple[str, str, str], int] = {}
 
     def answered(self, kind: RequestLabels, code: int, seconds: float) -> None:
-        """A request was answered."""
+        """Counts a request that was answered."""
         series = self._series.get((kind, code))
         if series is None:
             series = self._series[kind, code] = Histogram(_BOUNDS)
         series.observe(seconds)
 
     def long_started(self, kind: RequestLabels) -> None:
-        """A watch or another long request began."""
+        """Counts a watch or another long-running request that started."""
         self._long[kind] = self._long.get(kind, 0) + 1
 
     def long_ended(self, kind: RequestLabels) -> None:
-        """It ended."""
+        """Counts a long-running request that ended."""
         self._long[kind] -= 1
 
     def events_sent(self, kind: RequestLabels, count: int) -> None:
-        """Lines of a watch were written."""
+        """Counts events that a watch has sent."""
         key = (kind.group, kind.version, kind.resource)
         self._events[key] = self._events.get(key, 0) + count
 
     def page(self) -> bytes:
-        """The text of /metrics."""
         from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector, generate_latest
 
         registry = CollectorRegistry()
@@ -105,7 +105,7 @@ class ApiServerMetrics:
         return generate_latest(registry)
 
     def collect(self) -> "Iterator[Metric]":
-        """What the library asks for when it writes the page."""
+        """The metric families, as prometheus_client's collector interface requires."""
         from prometheus_client.metrics_core import GaugeMetricFamily
 
         yield from self._requests()
@@ -132,7 +132,7 @@ class ApiServerMetrics:
     def _storage(self) -> "Iterator[Metric]":
         from prometheus_client.metrics_core import GaugeMetricFamily
 
-        # The first is what 1.34 calls the second by; dashboards know both.
+        # 1.34 renamed the first metric to the second; dashboards use both.
         old = GaugeMetricFamily("apiserver_storage_objects", "Stored objects by resource.", labels=["resource"])
         new = GaugeMetricFamily("apiserver_resource_objects", "The same.", labels=["group", "resource"])
         for collection, count in self._stored.objects().items():

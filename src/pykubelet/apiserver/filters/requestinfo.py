@@ -1,10 +1,7 @@
-"""What a request is about: method, path and query in, resource, name and verb out.
+"""RequestInfo: parses method, path and query into verb, resource, namespace and name.
 
-In: the decoded path (`targets.py`) and the first value of each parameter. Out: a `Route`, which has what authorization
-asks for, or None for a path that names no resource; then, with the registry, the `Served` row, NotFound or
-MethodNotAllowed.
-
-Upstream: k8s.io/apiserver/pkg/endpoints/request/requestinfo.go, endpoints/installer.go (which paths have which methods)
+Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/request/requestinfo.go,
+staging/src/k8s.io/apiserver/pkg/endpoints/installer.go
 """
 
 from collections.abc import Callable, Mapping
@@ -18,23 +15,23 @@ from pykubelet.apiserver.handlers.options import is_true
 from pykubelet.kinds.kind import Kind
 
 Find = Callable[[str, str, str], Kind | None]
-"""Group, version and plural in; the row if it is served."""
+"""Finds the served kind by group, version and plural."""
 
 _VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _OF_COLLECTIONS = frozenset({"list", "watch", "create", "deletecollection"})
 _OF_OBJECTS = frozenset({"get", "update", "patch", "delete"})
 _WITH_SELECTORS = frozenset({"list", "watch", "deletecollection"})
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
-# Old ways to say a verb: a path may start with it.
+# Deprecated path prefixes that name a verb.
 _SPECIAL = frozenset({"proxy", "watch"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestInfo:
-    """A request about a resource, as authorization sees it.
+    """A request about a resource, as the authorizer sees it.
 
-    `name` may come from a field selector (`named_in_path` is False then); `rest` is what follows a subresource, which
-    only proxies understand. `verb` is empty for a method that means nothing here.
+    `name` may come from a field selector; `named_in_path` is False then. `rest` is the path after a subresource, which
+    only proxies use. `verb` is empty for a method that has no verb here.
     """
 
     path: str
@@ -52,7 +49,7 @@ class RequestInfo:
 
 
 def request_info(method: str, path: str, query: Mapping[str, str]) -> RequestInfo | None:
-    """What the request is about; None if that is no resource."""
+    """Parses a request; None if its path names no resource."""
     parts = path.strip("/").split("/")
     if len(parts) < 3 or parts[0] not in ("api", "apis") or (parts[0] == "apis" and len(parts) < 4):
         return None
@@ -94,7 +91,7 @@ def request_info(method: str, path: str, query: Mapping[str, str]) -> RequestInf
 
 
 def served_at(route: RequestInfo, find: Find) -> Kind:
-    """The row that serves the route; NotFound if none does, MethodNotAllowed if it does not take the verb."""
+    """The kind that serves the request; NotFound if there is none, MethodNotAllowed if it does not support the verb."""
     served = find(route.group, route.version, route.plural)
     if served is None or not _is_path(route, served):
         raise no_such_path()
@@ -113,17 +110,17 @@ def served_at(route: RequestInfo, find: Find) -> Kind:
 
 
 def _is_path(route: RequestInfo, served: Kind) -> bool:
-    """Whether the resource has a path of this form: scope, subresource."""
+    """Whether the resource has a path of this form (scope and subresource)."""
     if route.subresource and route.subresource not in served.subresources:
         return False
     if served.resource.namespaced:
         return bool(route.namespace) or not route.named_in_path
-    # The path of a namespace names it twice over: as an object and as the scope.
+    # The path of a Namespace names it twice: as the object and as the scope.
     return not route.namespace or (served.resource.plural == "namespaces" and not served.resource.group)
 
 
 def _selected_name(text: str) -> str:
-    """The one name that a field selector allows, if it could stand in a path."""
+    """The only name that a field selector allows, if it can be a path segment."""
     if "metadata.name" not in text:
         return ""
     try:

@@ -1,1 +1,1 @@
-"""What can be done with every kind: one path, with the kind's rules as small functions on the way."""
+"""The handlers of verbs and subresources, generic over all kinds."""

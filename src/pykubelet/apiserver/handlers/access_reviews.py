@@ -1,15 +1,10 @@
-"""The questions of access reviews: what is wrong with one, and what it asks (pure).
+"""Access reviews: SubjectAccessReview and its relatives, TokenReview, SelfSubjectReview.
 
-In: a SubjectAccessReview, LocalSubjectAccessReview or SelfSubjectAccessReview. Out: field errors, or a `Review` and what
-of the question could not be understood.
+Reviews are posted like objects, answered at once and never stored.
 
-Upstream: pkg/apis/authorization/validation/validation.go, pkg/registry/authorization/util/helpers.go
-
-Reviews: who am I, may I, may they, what may I, and whose token is this.
-
-They are posted like objects, answered at once and never stored.
-
-Upstream: pkg/registry/authorization/*/rest.go, pkg/registry/authentication/{tokenreview,selfsubjectreview}
+Upstream: pkg/apis/authorization/validation/validation.go, pkg/registry/authorization/util/helpers.go,
+pkg/registry/authorization/subjectaccessreview/rest.go, pkg/registry/authorization/selfsubjectrulesreview/rest.go,
+pkg/registry/authentication/tokenreview/storage.go, pkg/registry/authentication/selfsubjectreview/rest.go
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -42,14 +37,14 @@ _LABEL_OPERATORS = {
 
 
 class AccessReviewSpec(NamedTuple):
-    """What is asked, and which parts of it were passed over."""
+    """The attributes that a review asks about, and the selector requirements that were ignored."""
 
     review: AuthorizationAttributes
     problem: str
 
 
 def access_review_errors(document: Document, kind: str) -> list[FieldError]:
-    """What is wrong with a review of this kind, in the API server's order."""
+    """Validates a review, in upstream's order."""
     spec, metadata = document["spec"], document["metadata"]
     about_resource, about_path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     errors: list[FieldError] = []
@@ -72,7 +67,7 @@ def access_review_errors(document: Document, kind: str) -> list[FieldError]:
 
 
 def access_review_spec(user: UserInfo, spec: Document) -> AccessReviewSpec:
-    """What a review without errors asks about a user."""
+    """The attributes that a valid review asks about for a user."""
     about = spec.get("resourceAttributes")
     if about is None:
         path = spec["nonResourceAttributes"]
@@ -97,7 +92,7 @@ def access_review_spec(user: UserInfo, spec: Document) -> AccessReviewSpec:
 
 
 def subject_of(spec: Document) -> UserInfo:
-    """Whom a SubjectAccessReview asks about."""
+    """The user that a SubjectAccessReview asks about."""
     extra = {key: tuple(values) for key, values in (spec.get("extra") or {}).items()}
     return UserInfo(spec.get("user", ""), tuple(spec.get("groups") or ()), spec.get("uid", ""), extra)
 
@@ -113,7 +108,7 @@ def _local_errors(metadata: Document, about_resource: Document | None, about_pat
 
 
 def _internal(about_path: Document) -> Document:
-    """As Go prints its own form of it."""
+    """The attributes as Go prints their internal form."""
     return {"Path": about_path.get("path", ""), "Verb": about_path.get("verb", "")}
 
 
@@ -150,7 +145,7 @@ def _requirement_errors(one: Document, path: str, *, is_label: bool) -> list[Fie
 
 
 def _fields(selector: Document) -> tuple[str, str]:
-    """The field selector as text, and what of it was passed over."""
+    """The field selector as text, and its ignored requirements."""
     if raw := selector.get("rawSelector"):
         try:
             return str(parse_field_selector(raw)), ""
@@ -166,7 +161,7 @@ def _fields(selector: Document) -> tuple[str, str]:
 
 
 def _labels(selector: Document) -> tuple[str, str]:
-    """The label selector as text, and what of it was passed over."""
+    """The label selector as text, and its ignored requirements."""
     if raw := selector.get("rawSelector"):
         try:
             return str(parse_selector(raw)), ""
@@ -193,14 +188,14 @@ AUTHENTICATION, AUTHORIZATION = "authentication.k8s.io", "authorization.k8s.io"
 
 @dataclass(frozen=True, slots=True)
 class AccessReviews:
-    """The handlers of all reviews."""
+    """Handles all reviews."""
 
     authenticator: Authenticator
     authorizer: Authorizer
     clock: Clock
 
     def handlers(self) -> Mapping[tuple[str, str], Handler]:
-        """Each handler under its resource and subresource, as the server looks it up."""
+        """The handlers by resource and subresource."""
         return {
             (f"selfsubjectreviews.{AUTHENTICATION}", ""): self.who_am_i,
             (f"tokenreviews.{AUTHENTICATION}", ""): self.token,
@@ -211,14 +206,14 @@ class AccessReviews:
         }
 
     async def who_am_i(self, request: ApiRequest) -> ApiResponse:
-        """SelfSubjectReview."""
+        """Answers a SelfSubjectReview."""
         review = await decode_in_thread(request, read_posted_object, request, _expected(request))
         metadata = {"creationTimestamp": format_time(self.clock.now())}
         status = {"userInfo": _user_document(request.user)}
         return review.answer(_type(review.document) | {"metadata": metadata, "status": status})
 
     async def token(self, request: ApiRequest) -> ApiResponse:
-        """TokenReview."""
+        """Answers a TokenReview."""
         review = await decode_in_thread(request, read_posted_object, request, _expected(request))
         spec = review.document["spec"]
         token = spec.get("token", "")
@@ -232,11 +227,11 @@ class AccessReviews:
         return review.answer(review.document | {"status": status})
 
     async def access(self, request: ApiRequest) -> ApiResponse:
-        """SubjectAccessReview, LocalSubjectAccessReview and SelfSubjectAccessReview."""
+        """Answers SubjectAccessReview, LocalSubjectAccessReview and SelfSubjectAccessReview."""
         kind = request.served.resource.kind
         review = await decode_in_thread(request, read_posted_object, request, _expected(request))
         if errors := access_review_errors(review.document, kind):
-            # Upstream has forgotten the kind by now, and its messages show that.
+            # Upstream's error has no kind here, and its message shows that.
             raise errors_invalid("", AUTHORIZATION, "", errors)
         spec = review.document["spec"]
         asked = access_review_spec(request.user if kind == "SelfSubjectAccessReview" else subject_of(spec), spec)
@@ -245,7 +240,7 @@ class AccessReviews:
         return review.answer(review.document | {"status": status})
 
     async def rules(self, request: ApiRequest) -> ApiResponse:
-        """SelfSubjectRulesReview."""
+        """Answers a SelfSubjectRulesReview."""
         review = await decode_in_thread(request, read_posted_object, request, _expected(request))
         namespace = review.document["spec"].get("namespace", "")
         if not namespace:

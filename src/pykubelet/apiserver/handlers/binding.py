@@ -1,12 +1,6 @@
-"""Bind a pod to a node: what a Binding makes of the pod.
+"""Binds a pod to a node, through pods/binding or the older bindings collection.
 
-In: a Binding and the live pod. Out: the bound pod; Conflict in upstream's words if it cannot be bound.
-
-Upstream: pkg/registry/core/pod/storage/storage.go (BindingREST)
-
-Bind a pod to a node, by pods/binding or by the older collection of bindings.
-
-Upstream: pkg/registry/core/pod/storage/storage.go (BindingREST, LegacyBindingREST)
+Upstream: pkg/registry/core/pod/storage/storage.go
 """
 
 from dataclasses import replace
@@ -29,7 +23,7 @@ _SCHEDULED = "PodScheduled"
 
 
 def check_binding(binding: Document) -> None:
-    """Refuse a Binding to anything but a node."""
+    """Raises BadRequest if the Binding's target is not a node."""
     target = binding.get("target") or {}
     errors: list[FieldError] = []
     if target.get("kind", "") not in ("", "Node"):
@@ -37,12 +31,12 @@ def check_binding(binding: Document) -> None:
     if not target.get("name"):
         errors.append(required("target.name"))
     if errors:
-        # Upstream forgets to say whose fault it is, and answers 500.
+        # Upstream answers 500 here because its error has no code.
         raise BadRequest(aggregate_text(errors))
 
 
 def bound(pod: Document, binding: Document, now: str) -> Document:
-    """The pod on the node that the Binding names; Conflict if it has one already, or must not have one."""
+    """Assigns the pod to the Binding's node; Conflict if the pod has a node, is being deleted, or has scheduling gates."""
     metadata, wanted = pod["metadata"], binding["metadata"]
     name, spec = metadata["name"], pod["spec"]
     if why := _obstacle(pod, wanted):
@@ -68,7 +62,7 @@ def bound(pod: Document, binding: Document, now: str) -> Document:
 
 
 def with_condition(conditions: list[Document], condition: Document, now: str) -> list[Document]:
-    """The conditions with this one; its time moves only if its status does."""
+    """Sets a condition; lastTransitionTime changes only with its status."""
     old = next((one for one in conditions if one["type"] == condition["type"]), None)
     if old is None:
         return [*conditions, {**condition, "lastProbeTime": None, "lastTransitionTime": now}]
@@ -78,7 +72,7 @@ def with_condition(conditions: list[Document], condition: Document, now: str) ->
 
 
 def _obstacle(pod: Document, wanted: Document) -> str:
-    """Which precondition of a Binding the pod does not meet."""
+    """The message for the first precondition of the Binding that the pod does not meet."""
     for name, title in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
         asked, current = wanted.get(name), pod["metadata"][name]
         if asked and asked != current:
@@ -94,7 +88,7 @@ CREATED: Document = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "stat
 
 
 async def bind_pod(scope: RequestScope, request: ApiRequest) -> ApiResponse:
-    """Put the pod on the node that the Binding of the body names."""
+    """Binds the pod to the node that the Binding in the body names."""
     write = WriteRequest(scope, request, write_options(request.query, "CreateOptions"))
     binding, problems = await decode_in_thread(request, read_object, request.body, request.content_type, BINDING)
     write.warn(*warnings_of(problems, write.options.field_validation, BINDING))
@@ -103,7 +97,7 @@ async def bind_pod(scope: RequestScope, request: ApiRequest) -> ApiResponse:
     if name != binding["metadata"].get("name", ""):
         raise BadRequest("name in URL does not match name in Binding object")
     if not request.name:
-        # The older collection is about a pod as well.
+        # The older collection has the pod's name in the body only.
         write = replace(write, request=replace(request, name=name))
 
     def decide(existing: StoreEntry | None) -> Document:

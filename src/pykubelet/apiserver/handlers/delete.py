@@ -1,20 +1,12 @@
-"""Delete one object, or all that are selected.
+"""Deletes one object, or all that are selected.
 
-Upstream: k8s.io/apiserver/pkg/endpoints/handlers/delete.go, registry/generic/registry/store.go (Delete, DeleteCollection),
-pkg/registry/core/namespace/storage/storage.go (namespaces end in their own way)
+An object with finalizers is marked with a deletionTimestamp and waits for them. A kind with a grace period is marked
+and waits for its node. A namespace is marked and emptied first, by the finalizers in `spec.finalizers`. Everything
+else is removed at once.
 
-What a deletion does to a namespace: it is emptied first, by those whom `spec.finalizers` names.
-
-In: the options of the request and the namespace. Out: a `Verdict`, as for any other object.
-
-Upstream: pkg/registry/core/namespace/storage/storage.go (Delete)
-
-What a deletion does to an object: remove it, mark it, or nothing because it is marked already.
-
-In: the options of the request and the object. Out: a `Verdict`. An object with finalizers is marked and waits for them;
-a kind with a grace period is marked and waits for whoever ends it; everything else goes at once.
-
-Upstream: k8s.io/apiserver/pkg/registry/rest/delete.go (BeforeDelete), registry/generic/registry/store.go (Delete)
+Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/delete.go,
+staging/src/k8s.io/apiserver/pkg/registry/rest/delete.go,
+staging/src/k8s.io/apiserver/pkg/registry/generic/registry/store.go, pkg/registry/core/namespace/storage/storage.go
 """
 
 from dataclasses import dataclass, replace
@@ -67,7 +59,7 @@ RETURNS_OBJECT = frozenset(
         "storageclasses.storage.k8s.io",
     }
 )
-"""Of these a deletion is answered with the object that was deleted."""
+"""A deletion of these kinds returns the deleted object, not a Status."""
 JOB_WARNING = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
     "propagationPolicy=Orphan to suppress this warning"
@@ -76,7 +68,7 @@ JOB_WARNING = (
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """How an object is to be deleted, and on which conditions."""
+    """Options of a deletion: grace period, propagation policy, preconditions, dry run."""
 
     grace_seconds: int | None = None
     uid: str | None = None
@@ -87,21 +79,21 @@ class DeleteOptions:
 
     @property
     def leaves_dependents_open(self) -> bool:
-        """Whether nothing is said about what becomes of dependents."""
+        """Whether the options leave the propagation policy to the kind's default."""
         return self.orphan_dependents is None and self.policy is None
 
 
 @dataclass(frozen=True, slots=True)
 class DeletionDecision:
-    """What is to be done: `keep` an object that is marked already, `mark` it, mark and then `remove` it, or remove it."""
+    """The action: `keep` an object that is already marked, `mark` it, `mark and remove` it, or `remove` it."""
 
     action: Literal["keep", "mark", "mark and remove", "remove"]
     document: Document
-    """The object afterwards, or as it was last."""
+    """The object after the action, or its last state if it is removed."""
 
 
 def delete_options(body: bytes, content_type: str, query: Query) -> DeleteOptions:
-    """The options in the body, or else in the query."""
+    """Decodes DeleteOptions from the body, or from the query if the body is empty."""
     document = _options_document(body, content_type) if body else _options_of(query)
     preconditions = document.get("preconditions") or {}
     dry_run = document.get("dryRun") or []
@@ -119,7 +111,7 @@ def delete_options(body: bytes, content_type: str, query: Query) -> DeleteOption
 
 
 def check_preconditions(options: DeleteOptions, document: Document, served: Kind) -> None:
-    """Conflict if the object is not the one that was meant."""
+    """Raises Conflict if the object does not match the preconditions (UID, resourceVersion)."""
     metadata = document["metadata"]
     name, uid, version = metadata["name"], metadata["uid"], metadata["resourceVersion"]
     if options.uid is not None and options.uid != uid:
@@ -137,9 +129,9 @@ def check_preconditions(options: DeleteOptions, document: Document, served: Kind
 
 
 def decide_deletion(options: DeleteOptions, document: Document, served: Kind, now: datetime) -> DeletionDecision:
-    """What becomes of the object."""
+    """Decides what a deletion does to an object of any kind but Namespace."""
     if options.grace_seconds is not None and options.grace_seconds < 0:
-        # Negative periods count as the shortest.
+        # Upstream treats a negative grace period as one second.
         options = replace(options, grace_seconds=1)
     if (ending := _in_its_own_way(document, served, now)) is not None:
         return DeletionDecision("mark", ending)
@@ -159,7 +151,7 @@ def decide_deletion(options: DeleteOptions, document: Document, served: Kind, no
 
 
 def _in_its_own_way(document: Document, served: Kind, now: datetime) -> Document | None:
-    """The object marked as its kind does it when it is first deleted; None for kinds that do nothing of the sort."""
+    """Marks the object as its kind requires on the first deletion; None for kinds without such a rule."""
     if document["metadata"].get("deletionTimestamp") is not None:
         return None
     marked = with_metadata(document, deletionTimestamp=format_time(now))
@@ -168,7 +160,7 @@ def _in_its_own_way(document: Document, served: Kind, now: datetime) -> Document
 
 
 def _gracefully(options: DeleteOptions, document: Document, served: Kind, now: datetime) -> Document | None:
-    """The object with its time to end; itself if that is set already, None for a kind that takes no time."""
+    """Marks the object with its grace period; returns it unchanged if it is marked, None if the kind has no grace period."""
     if served.resource.group_resource not in _GRACEFUL:
         return None
     metadata = document["metadata"]
@@ -190,7 +182,7 @@ def _gracefully(options: DeleteOptions, document: Document, served: Kind, now: d
 
 
 def _sooner(document: Document, seconds: int, now: datetime) -> Document:
-    """The object with less time to end, counted from the same moment; that moment never moves into the past."""
+    """Shortens the grace period, counted from the same start. The deletionTimestamp never moves into the past."""
     metadata = document["metadata"]
     at = parse_time(metadata["deletionTimestamp"]) - timedelta(seconds=metadata["deletionGracePeriodSeconds"] - seconds)
     if at < now.replace(microsecond=0):
@@ -199,7 +191,7 @@ def _sooner(document: Document, seconds: int, now: datetime) -> Document:
 
 
 def _without_grace(document: Document, now: datetime) -> Document:
-    """The object marked as deleted right now: it waits for its finalizers alone."""
+    """Marks the object as deleted now, so that it waits for its finalizers only."""
     metadata = document["metadata"]
     at, generation = metadata.get("deletionTimestamp"), metadata.get("generation", 0)
     return with_metadata(
@@ -211,7 +203,7 @@ def _without_grace(document: Document, now: datetime) -> Document:
 
 
 def _finalizers(options: DeleteOptions, document: Document, served: Kind) -> list[str]:
-    """The finalizers that the object waits for, with those that tell the garbage collector what to do."""
+    """The object's finalizers, with those that give the garbage collector the propagation policy."""
     current: list[str] = document["metadata"].get("finalizers", [])
     if served.resource.group_resource in _UNCOLLECTED:
         wanted: list[str] = []
@@ -223,7 +215,7 @@ def _finalizers(options: DeleteOptions, document: Document, served: Kind) -> lis
 
 
 def _dependents(options: DeleteOptions, finalizers: list[str], served: Kind) -> tuple[bool, bool]:
-    """Whether dependents are left alone, and whether they go first."""
+    """Whether to orphan the dependents, and whether to delete them in the foreground."""
     if options.orphan_dependents is not None:
         return options.orphan_dependents, False
     if options.policy is not None:
@@ -281,7 +273,7 @@ def _errors(options: DeleteOptions) -> list[FieldError]:
 def decide_namespace_deletion(
     options: DeleteOptions, namespace: Document, served: Kind, now: datetime
 ) -> DeletionDecision:
-    """What becomes of a namespace."""
+    """Decides what a deletion does to a namespace."""
     metadata = namespace["metadata"]
     for name, asked, current in (
         ("UID", options.uid, metadata["uid"]),
@@ -320,12 +312,12 @@ _MARKING = ("mark", "mark and remove")
 
 
 async def delete(scope: RequestScope, request: ApiRequest) -> ApiResponse:
-    """Delete the object; the answer is the object, or a Status if the kind is one of which nobody wants to see it."""
+    """Deletes the object. The response is the object if it is only marked or its kind returns it, else a Status."""
     options = await decode_in_thread(request, delete_options, request.body, request.content_type, request.query)
     _warn(request, options)
     done, entry = await delete_object(scope, request, options)
     served = request.served
-    # Old clients that ask not to orphan dependents are told that it is not over yet.
+    # Clients that set the deprecated orphanDependents=false get 202 while the deletion is pending.
     code = 202 if done.action in ("keep", "mark") and options.orphan_dependents is False else 200
     if entry is not None:
         return ApiResponse(body=served_text(served, entry.text), code=code)
@@ -337,7 +329,7 @@ async def delete(scope: RequestScope, request: ApiRequest) -> ApiResponse:
 async def delete_object(
     scope: RequestScope, request: ApiRequest, options: DeleteOptions, *, admit: bool = True
 ) -> tuple[DeletionDecision, StoreEntry | None]:
-    """Do to the object what the options say, and give it as it was stored if it was marked; NotFound if there is none."""
+    """Deletes an object as the options say; returns the stored entry if the object was marked. NotFound if it does not exist."""
     deciding = _DeleteDecision(scope, request, options, admit=admit)
     key = key_of(request.served, request.namespace, request.name)
     if options.dry_run:
@@ -351,13 +343,13 @@ async def delete_object(
         return done, None
     assert entry is not None
     if done.action == "mark and remove":
-        # Watchers see the object marked before they see it gone.
+        # Watchers see the marked object before they see it removed.
         await scope.store.write(key, _removing(entry.revision))
     return done, entry
 
 
 def _removing(revision: int) -> WriteDecision:
-    """The decision to remove an object, unless somebody changed it after that revision."""
+    """The decision to remove an object unless it changed after that revision."""
 
     def decide(existing: StoreEntry | None) -> Document | None:
         return None if existing is None or existing.revision == revision else existing.document
@@ -366,7 +358,7 @@ def _removing(revision: int) -> WriteDecision:
 
 
 async def delete_collection(scope: RequestScope, request: ApiRequest) -> ApiResponse:
-    """Delete every selected object; the answer is the list of them as they were."""
+    """Deletes every selected object; the response lists them as they were."""
     served = request.served
     listing = replace(list_options(request.query), watch=False)
     chosen = object_selector(listing.labels, listing.fields, served)
@@ -385,7 +377,7 @@ async def delete_collection(scope: RequestScope, request: ApiRequest) -> ApiResp
 
 
 class _DeleteDecision:
-    """The decision of one deletion, and what it came to."""
+    """Decides one deletion on the newest state of the object and keeps the result."""
 
     def __init__(self, scope: RequestScope, request: ApiRequest, options: DeleteOptions, *, admit: bool) -> None:
         self._scope, self._request, self._options, self._admit = scope, request, options, admit

@@ -1,11 +1,4 @@
-"""Whether a pod may be evicted now: what its disruption budget says.
-
-In: the pod and the budgets of its namespace. Out: the budget to ask, whether it has to be asked at all, and the budget
-with one disruption less; TooManyRequests or Forbidden if it allows none.
-
-Upstream: pkg/registry/core/pod/storage/eviction.go
-
-Evict a pod: delete it, if its disruption budget allows that.
+"""Evicts a pod: deletes it if its PodDisruptionBudget allows a disruption.
 
 Upstream: pkg/registry/core/pod/storage/eviction.go
 """
@@ -32,7 +25,7 @@ EVICTION = ExpectedKind("policy/v1", "Eviction", "policy.v1.Eviction")
 OLD_API_VERSION = "policy/v1beta1"
 BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 MAX_DISRUPTED_PODS = 2000
-"""A budget that holds more names than this waits for its controller to look at them."""
+"""A budget with more disrupted pods than this rejects evictions until its controller has processed them."""
 _BUDGET = Resource("policy", "v1", "poddisruptionbudget", "PodDisruptionBudget")
 _NO_DISRUPTION = frozenset({"Succeeded", "Failed", "Pending"})
 _EVICTED = {
@@ -44,16 +37,16 @@ _EVICTED = {
 
 
 def disrupts_nothing(pod: Document) -> bool:
-    """Whether no budget has a say: the pod does not run, or is about to end anyway."""
+    """Whether an eviction needs no budget: the pod does not run, or is being deleted already."""
     return pod["status"].get("phase") in _NO_DISRUPTION or "deletionTimestamp" in pod["metadata"]
 
 
 def budget_of(pod: Document, budgets: Iterable[Document]) -> Document | None:
-    """The budget that protects the pod; ApiError if more than one does."""
+    """The budget that selects the pod; ApiError if several do."""
     labels = pod["metadata"].get("labels", {})
     found = [budget for budget in budgets if _selects(budget, labels)]
     if len(found) > 1:
-        # Upstream gives no reason with this one.
+        # Upstream sends no reason with this error.
         raise ApiError(
             "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
         )
@@ -61,7 +54,7 @@ def budget_of(pod: Document, budgets: Iterable[Document]) -> Document | None:
 
 
 def is_unprotected(pod: Document, budget: Document) -> bool:
-    """Whether the pod is not ready and the budget does not count on it."""
+    """Whether the budget's unhealthyPodEvictionPolicy lets this unready pod go."""
     if any(one["type"] == "Ready" and one["status"] == "True" for one in pod["status"].get("conditions", ())):
         return False
     if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
@@ -73,7 +66,7 @@ def is_unprotected(pod: Document, budget: Document) -> bool:
 
 
 def disrupted(budget: Document, pod_name: str, now: str) -> Document:
-    """The budget with one more pod disrupted."""
+    """Records one more disrupted pod in the budget's status; TooManyRequests or Forbidden if it allows none."""
     metadata, status = budget["metadata"], budget.get("status") or {}
     name, allowed = metadata["name"], status.get("disruptionsAllowed", 0)
     if status.get("observedGeneration", 0) < metadata.get("generation", 0):
@@ -100,7 +93,7 @@ def disrupted(budget: Document, pod_name: str, now: str) -> Document:
 
 
 def marked(pod: Document, now: str) -> Document:
-    """The pod with the condition that says why it ends."""
+    """Sets the DisruptionTarget condition of an evicted pod."""
     conditions = with_condition(pod["status"].get("conditions", []), _EVICTED, now)
     return {**pod, "status": {**pod["status"], "conditions": conditions}}
 
@@ -128,7 +121,7 @@ def _exhausted(status: Document, now: str) -> list[Document]:
 
 
 async def evict_pod(scope: RequestScope, request: ApiRequest) -> ApiResponse:
-    """Delete the pod unless its budget forbids it."""
+    """Evicts the pod that the request names."""
     write = WriteRequest(scope, request, write_options(request.query, "CreateOptions"))
     eviction = await decode_in_thread(request, _received, write)
     options = _options(eviction, write)
@@ -166,7 +159,7 @@ def _newest(scope: RequestScope, request: ApiRequest) -> Document:
 
 
 async def _ask_budget(scope: RequestScope, request: ApiRequest, pod: Document, *, dry_run: bool) -> None:
-    """Have the budget of the pod count the disruption; TooManyRequests if it allows none."""
+    """Records the disruption in the pod's budget; TooManyRequests if the budget allows none."""
     listed = scope.store.list(BUDGETS.group_resource, request.namespace).entries
     budget = budget_of(pod, (entry.document for entry in listed))
     if budget is None or is_unprotected(pod, budget):
@@ -185,7 +178,7 @@ async def _ask_budget(scope: RequestScope, request: ApiRequest, pod: Document, *
 
 
 async def _marked(scope: RequestScope, request: ApiRequest, options: DeleteOptions) -> DeleteOptions:
-    """Write the reason into the pod; a condition on its revision holds for the revision this makes."""
+    """Writes the DisruptionTarget condition; a resourceVersion precondition moves on to the revision of this write."""
 
     def decide(existing: StoreEntry | None) -> Document:
         if existing is None:

@@ -1,17 +1,7 @@
-"""Read one object: the stored text, as it is.
+"""Gets one object and lists collections, from the stored texts; only selectors decode them.
 
-Upstream: k8s.io/apiserver/pkg/endpoints/handlers/get.go, storage/cacher (which revisions can be asked for)
-
-List objects: the texts of a snapshot, joined. Only a selector makes it look into them.
-
-Upstream: k8s.io/apiserver/pkg/endpoints/handlers/get.go (ListResource), storage/etcd3/store.go (GetList), storage/util.go
-
-Where a list that was cut goes on: the `continue` parameter.
-
-In: the last object given and the revision of the list, or a token that a client sent. Out: a token, or that place;
-BadRequest in upstream's words for what is no token.
-
-Upstream: k8s.io/apiserver/pkg/storage/continue.go
+Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/get.go,
+staging/src/k8s.io/apiserver/pkg/storage/etcd3/store.go, staging/src/k8s.io/apiserver/pkg/storage/continue.go
 """
 
 import base64
@@ -42,24 +32,24 @@ _VERSION = "meta.k8s.io/v1"
 _INVALID = "continue key is not valid"
 _STRANGE = re.compile(r"[^A-Za-z0-9_-]")
 NEWEST = -1
-"""Stands for whatever revision is the newest when the list goes on."""
+"""A continue token with this revision continues in the newest state."""
 
 
 class ContinuePosition(NamedTuple):
-    """The list goes on with the first object behind `start`, as of a revision."""
+    """A list continues with the first object after `start`, at a revision."""
 
     start: str
     revision: int
 
 
 def continue_token(start: str, revision: int) -> str:
-    """The token for the objects behind `start`, which is `namespace/name`, or a name in a list of one namespace."""
+    """Encodes a continue token. `start` is `namespace/name`, or a name for a list of one namespace."""
     text = encode({"v": _VERSION, "rv": revision, "start": f"{start}\x00"})
     return base64.urlsafe_b64encode(text).rstrip(b"=").decode()
 
 
 def read_continue_token(token: str) -> ContinuePosition:
-    """The place that a token stands for."""
+    """Decodes a continue token; BadRequest if it is invalid."""
     value = _decoded(token)
     fields = value if isinstance(value, dict) else {}
     version, revision, start = fields.get("v", ""), fields.get("rv", 0), fields.get("start", "")
@@ -94,18 +84,18 @@ def _refused(why: str) -> BadRequest:
 
 
 async def get(scope: RequestScope, request: ApiRequest) -> ApiResponse:
-    """The object, at least as new as the revision asked for; that of a subresource is the object itself."""
+    """Returns the object at least as new as the requested revision. A subresource such as status returns the whole object."""
     if "export" in request.query:
         raise BadRequest("the export parameter, deprecated since v1.14, is no longer supported")
     return ApiResponse(body=served_text(request.served, stored(scope, request).text))
 
 
 def stored(scope: RequestScope, request: ApiRequest) -> StoreEntry:
-    """The entry of the object that a request is about; NotFound if there is none."""
+    """The stored entry of the requested object; NotFound if there is none."""
     if version := request.query.get("resourceVersion", ""):
         revision = parse_revision(version)
         if revision is None:
-            # Upstream gives no reason with this one.
+            # Upstream sends no reason with this error.
             raise ApiError(unreadable_revision(version))
         if revision > scope.store.revision:
             raise too_large_version(revision, scope.store.revision)
@@ -125,26 +115,25 @@ _INCONSISTENT = (
 
 
 class ListPage(NamedTuple):
-    """The selected objects of a snapshot up to a limit, and what a list says about itself."""
+    """The selected entries of a snapshot up to a limit, and the list's metadata."""
 
     entries: tuple[StoreEntry, ...] | list[StoreEntry]
     metadata: Document
 
 
 class TooOldToGoOn(Expired):
-    """A list cannot go on where it was cut, but may do so in the newest state, by the token of the Status."""
+    """The continue token's revision is compacted; the Status has a token that continues in the newest state."""
 
     def __init__(self, token: str) -> None:
         super().__init__(_INCONSISTENT)
         self._token = token
 
     def to_status(self) -> Document:
-        """The Status with the token to go on by."""
         return super().to_status() | {"metadata": {"continue": self._token}}
 
 
 async def list_objects(scope: RequestScope, request: ApiRequest) -> ApiResponse:
-    """The selected objects, or a page of them."""
+    """Lists the selected objects, or one page of them."""
     served = request.served
     options = list_options(request.query)
     chosen = object_selector(options.labels, options.fields, served)
@@ -171,7 +160,7 @@ def page_of(store: Store, served: Kind, namespace: str, options: ListOptions, ch
 
 
 def _revision(store: Store, options: ListOptions) -> int | None:
-    """As of when the list is wanted; None for now."""
+    """The revision of the requested snapshot; None for the newest."""
     asked = parse_revision(options.resource_version)
     if asked is None:
         raise BadRequest(f"invalid resource version: {unreadable_revision(options.resource_version)}")
@@ -192,7 +181,7 @@ def _snapshot(store: Store, served: Kind, namespace: str, revision: int | None, 
 
 
 def _behind(snapshot: Snapshot, namespace: str, start: str) -> tuple[StoreEntry, ...]:
-    """The entries behind the last one given."""
+    """The entries after the start of a continue token."""
     last = (namespace, start) if namespace or "/" not in start else tuple(start.split("/", 1))
     return tuple(entry for entry in snapshot.entries if (entry.key.namespace, entry.key.name) > last)
 
@@ -205,7 +194,7 @@ def _cut(
     chosen: ObjectSelector,
     revision: int,
 ) -> ListPage:
-    """The selected entries up to the limit, which does not count for a list of any revision."""
+    """The selected entries up to the limit. A list at any revision (resourceVersion "0") ignores the limit."""
     metadata: Document = {"resourceVersion": str(revision)}
     limit = options.limit if options.limit > 0 and options.resource_version != "0" else 0
     if chosen.is_everything:
@@ -221,7 +210,7 @@ def _cut(
         if chosen.matches(served_document(served, entry), served):
             found.append(entry)
             if len(found) == limit and place < len(entries):
-                # Upstream sees only whether more objects follow, not whether one of them is selected.
+                # Upstream checks only whether more objects follow, not whether one of them is selected.
                 return ListPage(found, metadata | {"continue": _token(entry, namespace, revision)})
     return ListPage(found, metadata)
 

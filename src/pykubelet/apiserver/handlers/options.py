@@ -1,22 +1,12 @@
-"""The parameters of a request, read as Go reads them.
+"""Query parameters: the options of reads and writes, label and field selectors, resource versions.
 
-In: the first value of each parameter. Out: the options of a verb; BadRequest for what cannot be read, Invalid for what
-breaks a rule. Parameters that nobody knows are ignored.
+Values are parsed as Go parses them. Unknown parameters are ignored.
 
-Upstream: k8s.io/apimachinery/pkg/runtime/converter.go (queries), apis/meta/v1/validation, internalversion/validation
-
-Which objects a request is about: label and field selectors.
-
-In: selectors as text, and the resource. Out: a `Selection` that matches documents; BadRequest in upstream's words for a
-text that is no selector or asks for a field that cannot be selected by.
-
-Upstream: k8s.io/apiserver/pkg/storage/selection_predicate.go, pkg/apis/*/v1/conversion.go (field labels)
-
-Revisions as clients write them.
-
-In: the text of a resourceVersion. Out: the number, or Go's words for what is none.
-
-Upstream: k8s.io/apiserver/pkg/storage/api_object_versioner.go (ParseResourceVersion)
+Upstream: staging/src/k8s.io/apimachinery/pkg/runtime/converter.go,
+staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/validation/validation.go,
+staging/src/k8s.io/apimachinery/pkg/apis/meta/internalversion/validation/validation.go,
+staging/src/k8s.io/apiserver/pkg/storage/selection_predicate.go,
+staging/src/k8s.io/apiserver/pkg/storage/api_object_versioner.go
 """
 
 import re
@@ -54,7 +44,7 @@ _INT64 = range(-(2**63), 2**63)
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """What create, update and patch may be told besides the object."""
+    """Options of create, update and patch."""
 
     dry_run: bool = False
     field_manager: str = ""
@@ -64,7 +54,7 @@ class WriteOptions:
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """Which objects a list, watch or deletion of many is about, and as of when."""
+    """Options of list, watch and deletecollection."""
 
     labels: str = ""
     fields: str = ""
@@ -83,13 +73,13 @@ _LIST = ListOptions()
 
 
 def is_true(query: Query, name: str) -> bool:
-    """Whether a switch is on: it is there, and says neither false nor 0."""
+    """Whether a boolean parameter is true: present and neither "false" nor "0"."""
     value = query.get(name)
     return value is not None and value.lower() not in {"false", "0"}
 
 
 def integer(query: Query, name: str) -> int:
-    """A number, 0 if it is absent or empty; BadRequest if it is none."""
+    """An integer parameter, 0 if absent or empty; BadRequest if it is not a number."""
     value = query.get(name)
     if not value:
         return 0
@@ -102,7 +92,7 @@ def integer(query: Query, name: str) -> int:
 
 
 def write_options(query: Query, kind: str, *, patch_type: str = "") -> WriteOptions:
-    """The options of a write; `kind` (`CreateOptions`, say) is what messages request them."""
+    """Parses the options of a write; `kind` (such as `CreateOptions`) appears in error messages."""
     if not query and patch_type != APPLY_PATCH:
         return _WRITE
     manager, dry_run = query.get("fieldManager", ""), query.get("dryRun")
@@ -122,7 +112,7 @@ def write_options(query: Query, kind: str, *, patch_type: str = "") -> WriteOpti
 
 
 def list_options(query: Query) -> ListOptions:
-    """The options of a list or watch; those without a revision that watch start with all objects there are."""
+    """Parses the options of a list or watch. A watch without a revision sends the existing objects first."""
     if not query:
         return _LIST
     options = ListOptions(
@@ -143,7 +133,7 @@ def list_options(query: Query) -> ListOptions:
 
 
 def dry_run_errors(values: list[str]) -> list[FieldError]:
-    """Whether a dry run is one of everything, which is the only kind there is."""
+    """Validates dryRun: "All" is the only value."""
     if all(value == "All" for value in values):
         return []
     return [FieldError(ErrorType.NOT_SUPPORTED, "dryRun", values, 'supported values: "All"')]
@@ -198,7 +188,7 @@ _UINT64_DIGITS = 20
 
 
 def parse_revision(text: str) -> int | None:
-    """The revision, 0 for an empty text; None if it is no unsigned number of 64 bits."""
+    """Parses a resourceVersion: 0 if empty, None if it is not an unsigned 64-bit number."""
     if not text:
         return 0
     if not (text.isascii() and text.isdigit()) or len(text.lstrip("0")) > _UINT64_DIGITS:
@@ -208,14 +198,14 @@ def parse_revision(text: str) -> int | None:
 
 
 def unreadable_revision(text: str) -> str:
-    """What is wrong with a text that is no revision."""
+    """Go's message for a text that is not a resourceVersion."""
     problem = "value out of range" if text.isascii() and text.isdigit() else "invalid syntax"
     quoted = go_quote(text)
     return f"resourceVersion: Invalid value: {quoted}: strconv.ParseUint: parsing {quoted}: {problem}"
 
 
 NO_FIELDS = FieldSelector()
-# Those whose field labels upstream reads with code of their own.
+# Upstream converts the field labels of these kinds with their own functions, which have their own messages.
 _OWN_WORDS = frozenset(
     {
         "pods",
@@ -235,23 +225,23 @@ _EMPTY: Document = {"metadata": {}, "spec": {}, "status": {}}
 
 @dataclass(frozen=True, slots=True)
 class ObjectSelector:
-    """Both selectors of a request; an object must match both."""
+    """The label and field selectors of a request; an object must match both."""
 
     labels: Selector = EVERYTHING
     fields: FieldSelector = NO_FIELDS
 
     @property
     def is_everything(self) -> bool:
-        """Whether nothing is asked for, so that objects need not be looked at."""
+        """Whether every object matches, so that none has to be decoded."""
         return not self.labels.requirements and not self.labels.nothing and not self.fields.requirements
 
     @property
     def name(self) -> str | None:
-        """The one name that an object must have, if only one will do."""
+        """The name that the field selector requires, if it requires one."""
         return self.fields.required_value("metadata.name")
 
     def matches(self, document: Document, served: Kind) -> bool:
-        """Whether an object, in the form that the resource serves, is selected."""
+        """Whether an object, in the version that the resource serves, matches."""
         if not self.labels.matches(document["metadata"].get("labels", {})):
             return False
         return not self.fields.requirements or self.fields.matches(served.strategy.fields(document))
@@ -261,7 +251,7 @@ ALL = ObjectSelector()
 
 
 def object_selector(labels: str, fields: str, served: Kind) -> ObjectSelector:
-    """The selection that the texts stand for."""
+    """Parses both selectors; BadRequest for a syntax error or an unsupported field."""
     if not labels and not fields:
         return ALL
     try:

@@ -1,31 +1,12 @@
-"""The Accept header to the form of an answer.
+"""Responses in the form that a client accepts: JSON, YAML, a Table or metadata only; watch lines; warnings.
 
-In: the header, and what the place it was sent to can give. Out: a `Form`, or NotAcceptable if a client takes nothing
-we have. Protobuf is passed over, so a client that also takes JSON gets that.
+Protobuf is never offered, so a client that also accepts JSON gets JSON.
 
-Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/negotiation/negotiate.go, munnerz/goautoneg.
-
-Answers and events as a client wants them: as they are, a Table, metadata alone; JSON or YAML.
-
-In: what the verbs answered, the negotiated `Form`, the query and the time. Out: a `Reply`, or the lines of a watch.
-
-Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/response.go.
-
-The events of a watch as the lines of its answer.
-
-In: events, each with the JSON text of its object. Out: one text for each batch, so that a batch is one write.
-
-Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/{watch,response}.go.
-
-An HTTP answer as a value, and the few that are the same everywhere.
-
-Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/{writers,errors}.go.
-
-Warnings as HTTP headers: each once, none that a header cannot hold, and not endlessly many.
-
-In: texts in the order in which they were found. Out: values of headers.
-
-Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/filters/warning.go, NewWarningHeader in apimachinery/pkg/util/net/http.go
+Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/negotiation/negotiate.go,
+staging/src/k8s.io/apiserver/pkg/endpoints/handlers/response.go,
+staging/src/k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/writers.go,
+staging/src/k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go,
+staging/src/k8s.io/apiserver/pkg/endpoints/filters/warning.go
 """
 
 import math
@@ -51,7 +32,7 @@ PARTIAL = "PartialObjectMetadata"
 PARTIAL_LIST = "PartialObjectMetadataList"
 GROUP_DISCOVERY = "APIGroupDiscoveryList"
 
-# People who type a URL into one of these want to read the answer.
+# Upstream indents responses to these user agents: a person reads them.
 _HUMAN_AGENTS = ("curl", "Wget", "Mozilla/5.0")
 _TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 _SUBTYPES = {"json": False, "yaml": True}
@@ -61,7 +42,7 @@ _STREAM_TYPES = ("application/json;stream=watch", "application/vnd.kubernetes.pr
 
 @dataclass(frozen=True, slots=True)
 class ResponseFormat:
-    """How an answer is written: as what kind (empty: as it is), of which version, as YAML or JSON, indented or not."""
+    """The negotiated form of a response: the kind to convert to (empty: none), its version, YAML or JSON, indented or not."""
 
     kind: str = ""
     version: str = ""
@@ -82,7 +63,7 @@ PLAIN = ResponseFormat()
 
 @lru_cache(maxsize=256)
 def object_form(accept: str, *, stream: bool = False) -> ResponseFormat:
-    """The form for objects, lists and watches; raises NotAcceptable."""
+    """Negotiates the form of objects, lists and watches; raises NotAcceptable."""
     if not accept:
         return PLAIN
     for clause in _clauses(accept):
@@ -96,7 +77,7 @@ def object_form(accept: str, *, stream: bool = False) -> ResponseFormat:
 
 @lru_cache(maxsize=256)
 def plain_form(accept: str) -> ResponseFormat:
-    """The form for what is never shown as another kind, discovery below /api and /apis say; raises NotAcceptable."""
+    """Negotiates the form of responses that are never converted, such as discovery; raises NotAcceptable."""
     if not accept:
         return PLAIN
     for form in map(_as_form, _clauses(accept)):
@@ -106,7 +87,7 @@ def plain_form(accept: str) -> ResponseFormat:
 
 
 def error_form(accept: str) -> ResponseFormat:
-    """The form for a Status: JSON if nothing the client takes can be had, so that an error never hides behind another."""
+    """Negotiates the form of a Status. JSON if the client accepts nothing we have, so that the error itself is seen."""
     try:
         return plain_form(accept)
     except NotAcceptable:
@@ -115,7 +96,7 @@ def error_form(accept: str) -> ResponseFormat:
 
 @lru_cache(maxsize=64)
 def discovery_form(accept: str) -> ResponseFormat:
-    """The form for /api and /apis: aggregated if asked for before anything plain; raises NotAcceptable."""
+    """Negotiates the form of /api and /apis: aggregated if the client prefers it to plain; raises NotAcceptable."""
     forms = [form for form in map(_as_form, _clauses(accept)) if form is not None] if accept else [PLAIN]
     for form in forms:
         if form.kind == GROUP_DISCOVERY or not form.kind:
@@ -124,7 +105,7 @@ def discovery_form(accept: str) -> ResponseFormat:
 
 
 def wants_pretty(form: ResponseFormat, query: Mapping[str, str], user_agent: str) -> bool:
-    """Whether the answer is indented: the parameter `pretty` decides, else whether a person seems to ask."""
+    """Whether to indent: as the parameter `pretty` says, else for user agents of people."""
     if form.pretty:
         return True
     if asked := query.get("pretty"):
@@ -134,7 +115,6 @@ def wants_pretty(form: ResponseFormat, query: Mapping[str, str], user_agent: str
 
 @lru_cache(maxsize=64)
 def accepts_gzip(accept_encoding: str) -> bool:
-    """Whether an Accept-Encoding header allows gzip."""
     for part in accept_encoding.split(","):
         coding, _, parameters = part.strip().partition(";")
         if coding.strip().lower() == "gzip":
@@ -143,7 +123,7 @@ def accepts_gzip(accept_encoding: str) -> bool:
 
 
 def _acceptable(*, stream: bool) -> str:
-    # Upstream's words. They name protobuf, which we give nobody: a client that takes nothing else is one we cannot serve.
+    # Upstream's message lists protobuf, which this server does not offer.
     types = _STREAM_TYPES if stream else _TYPES
     return f"only the following media types are accepted: {', '.join(types)}"
 
@@ -169,7 +149,7 @@ def _as_form(clause: _Clause) -> ResponseFormat | None:
 
 
 def _clauses(accept: str) -> list[_Clause]:
-    """The clauses of a header: better quality first, then the more specific, then in their order."""
+    """The clauses of an Accept header by quality, then specificity, then order."""
     found = [_clause(part) for part in accept.split(",")]
     return sorted(
         (clause for clause in found if clause is not None),
@@ -202,20 +182,20 @@ def _quality(text: str) -> float:
         return 1.0
 
 
-# All texts together, and each of them once they are more than that; in characters.
+# Limits in characters: all warnings together, and each one if they exceed that.
 _MOST_WARNINGS = 4096
 _LONGEST_WARNING = 256
 _UNFIT = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def warning_headers(warnings: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """The headers that tell a client of these."""
+    """Encodes warnings as Warning headers, each text once."""
     texts = [text for text in dict.fromkeys(warnings) if text and not _UNFIT.search(text)]
     return tuple(("Warning", f"299 - {_quoted(text)}") for text in _within_bounds(texts))
 
 
 def _within_bounds(texts: list[str]) -> list[str]:
-    """The texts; all of them cut short if they are too much together, and so many of these as fit."""
+    """Truncates the warnings if they are too long together, and drops those that still do not fit."""
     total = fitting = 0
     for text in texts:
         fitting += 1
@@ -224,7 +204,7 @@ def _within_bounds(texts: list[str]) -> list[str]:
             break
     else:
         return texts
-    # Those up to the one that was too much are told in any case.
+    # The warning that exceeds the limit is still sent, truncated.
     cut = [text[:_LONGEST_WARNING] for text in texts]
     written = sum(map(len, cut[:fitting]))
     while fitting < len(cut) and written < _MOST_WARNINGS:
@@ -242,7 +222,7 @@ YAML = "application/yaml"
 
 
 def document_reply(document: Document, form: ResponseFormat, *, pretty: bool, code: int = 200) -> HttpResponse:
-    """A document in the form asked for, as JSON or YAML."""
+    """A document as JSON or YAML."""
     if form.yaml:
         return HttpResponse(code, to_yaml(document).encode(), YAML)
     text = encode(document)
@@ -260,9 +240,9 @@ def error_reply(error: ApiError, accept: str, query: Mapping[str, str], user_age
 
 
 Lines = Callable[[Iterable[SerializedEvent]], bytes]
-"""Makes the lines of a batch."""
+"""Encodes a batch of events as lines."""
 Shown = Callable[[bytes], bytes]
-"""The object of an event in another form, as JSON."""
+"""Converts the JSON text of an event's object."""
 
 _HEADS = {
     kind: f'{{"type":"{kind}","object":'.encode() for kind in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR")
@@ -271,7 +251,7 @@ _TAIL = b"}\n"
 
 
 def plain_lines(events: Iterable[SerializedEvent]) -> bytes:
-    """Each object as it is stored."""
+    """Encodes events with their objects as stored."""
     parts: list[bytes] = []
     for event in events:
         parts += (_HEADS[event.type], event.object, _TAIL)
@@ -279,7 +259,7 @@ def plain_lines(events: Iterable[SerializedEvent]) -> bytes:
 
 
 def shown_lines(shown: Shown) -> Lines:
-    """Each object in another form; an error stays the Status that it is."""
+    """Encodes events with converted objects; the Status of an ERROR event stays as it is."""
 
     def lines(events: Iterable[SerializedEvent]) -> bytes:
         parts: list[bytes] = []
@@ -292,12 +272,12 @@ def shown_lines(shown: Shown) -> Lines:
 
 
 Now = Callable[[], datetime]
-# Two hundred pods or so, whose table takes a few milliseconds.
+# About two hundred pods, whose table takes a few milliseconds.
 _LONG_BYTES = 256 * 1024
 
 
 class ResponseView(NamedTuple):
-    """How a client wants to see what it asked for."""
+    """The form in which a client wants a resource."""
 
     form: ResponseFormat
     pretty: bool
@@ -306,18 +286,17 @@ class ResponseView(NamedTuple):
 
 
 def view_of(form: ResponseFormat, served: Kind, query: Mapping[str, str], *, pretty: bool) -> ResponseView:
-    """How this request wants to see a resource."""
     return ResponseView(form, pretty, served, query.get("includeObject", ""))
 
 
 def takes_long(answer: ApiResponse, view: ResponseView) -> bool:
-    """Whether it takes so long to show an answer that others must not wait for it."""
+    """Whether encoding the response takes long enough to run in a thread."""
     is_as_stored = not (view.form.kind or view.form.yaml or view.pretty)
     return not is_as_stored and isinstance(answer.body, bytes) and len(answer.body) > _LONG_BYTES
 
 
 def answer_reply(answer: ApiResponse, view: ResponseView, now: Now) -> HttpResponse:
-    """The HTTP answer."""
+    """Encodes the response of a handler."""
     form = view.form
     if form.kind or form.yaml:
         document = _shown(answer.document, view, now(), headers=True) if form.kind else answer.document
@@ -329,7 +308,7 @@ def answer_reply(answer: ApiResponse, view: ResponseView, now: Now) -> HttpRespo
 
 
 def watch_lines(view: ResponseView, now: Now) -> Lines:
-    """What makes the lines of a watch; a Table has its columns in the first of them only."""
+    """The encoder of a watch's lines; only the first line of a Table has column definitions."""
     if not view.form.kind:
         return plain_lines
     headers = True
@@ -344,7 +323,7 @@ def watch_lines(view: ResponseView, now: Now) -> Lines:
 
 
 def _shown(document: Document, view: ResponseView, now: datetime, *, headers: bool) -> Document:
-    # Most programs never ask for another form, so what makes them is loaded when one does.
+    # Few clients ask for tables or metadata, so these modules are loaded on first use.
     from pykubelet.apiserver.tables.table import as_partial, as_partial_list, as_table
 
     kind, version = view.form.kind, view.form.version

@@ -1,4 +1,4 @@
-"""Tokens on request: the `token` subresource of service accounts.
+"""TokenRequest: issues tokens through the `token` subresource of service accounts.
 
 Upstream: pkg/registry/core/serviceaccount/storage/token.go, pkg/apis/authentication/validation/validation.go
 """
@@ -20,13 +20,12 @@ from pykubelet.apiserver.authentication.serviceaccount import (
     WARN_ONLY_SECONDS,
     BoundObject,
     ServiceAccountTokens,
-    TokenBoundObjects,
     TokenSubject,
 )
 from pykubelet.apiserver.errors import conflict, invalid, not_found
 from pykubelet.apiserver.request import ApiRequest, ApiResponse
 from pykubelet.apiserver.serializer.decoder import ExpectedKind, decode_in_thread, read_posted_object
-from pykubelet.apiserver.storage.interfaces import StoreKey
+from pykubelet.apiserver.storage.interfaces import Store, StoreKey
 
 _GROUP, _KIND = "authentication.k8s.io", "TokenRequest"
 _EXPECTED = ExpectedKind(f"{_GROUP}/v1", _KIND, "authentication.v1.TokenRequest")
@@ -37,15 +36,15 @@ _MAX_SECONDS = 2**32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRequests:
-    """The handler of `serviceaccounts/token`."""
+    """Handles `serviceaccounts/token`."""
 
     tokens: ServiceAccountTokens
-    reader: TokenBoundObjects
+    store: Store
     clock: Clock
     admission: Sequence[AdmissionPlugin] = ()
 
     async def __call__(self, request: ApiRequest) -> ApiResponse:
-        """A token for the service account that the request names."""
+        """Issues a token for the service account that the request names."""
         posted = await decode_in_thread(request, read_posted_object, request, _EXPECTED)
         document = self._admitted(request, posted.document, dry_run=posted.options.dry_run)
         account = self._account(request, document["metadata"])
@@ -78,7 +77,7 @@ class TokenRequests:
                 "status": {"token": token, "expirationTimestamp": expires},
             }
         )
-        # Go writes it even if there is none.
+        # Go writes this field even if it is empty.
         answer.document["spec"].setdefault("boundObjectRef", None)
         return answer
 
@@ -95,7 +94,7 @@ class TokenRequests:
         return run_admission(self.admission, attributes, document, None) or document
 
     def _account(self, request: ApiRequest, metadata: Document) -> BoundObject:
-        """The account that the path names; the request may name it too, but no other."""
+        """The account in the path; BadRequest if the body names another one."""
         if metadata.get("name", request.name) != request.name:
             text = "must match the service account name if specified"
             raise invalid(_KIND, _GROUP, request.name, [field_errors.invalid("metadata.name", metadata["name"], text)])
@@ -135,15 +134,15 @@ class TokenRequests:
         )
 
     def _node_of(self, pod: Document) -> BoundObject | None:
-        """The node a pod runs on; one that is not there (any more) is told by its name alone."""
+        """The node of a pod; if the Node object does not exist, its name alone."""
         name = pod["spec"].get("nodeName", "")
         if not name:
             return None
-        entry = self.reader.get(StoreKey("nodes", "", name))
+        entry = self.store.get(StoreKey("nodes", "", name))
         return BoundObject(name, "" if entry is None else entry.document["metadata"].get("uid", ""))
 
     def _named(self, resource: Resource, namespace: str, name: str) -> tuple[BoundObject, Document]:
-        entry = self.reader.get(StoreKey(resource.plural, namespace, name))
+        entry = self.store.get(StoreKey(resource.plural, namespace, name))
         if entry is None:
             raise not_found(resource, name)
         document = entry.document

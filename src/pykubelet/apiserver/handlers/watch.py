@@ -1,13 +1,10 @@
-"""Watch a collection: changes as they are committed, as texts that all watchers share.
+"""Watches a collection: sends each change as it is committed, as a text that all watchers share.
 
-Upstream: k8s.io/apiserver/pkg/endpoints/handlers/{get,watch}.go, storage/cacher/cacher.go
+An object that enters the selection appears as ADDED. One that leaves it appears as DELETED, in its state before.
 
-What a watcher sees of a change: an event, or nothing.
-
-In: a change of the store, and which objects the watcher follows. Out: the event. An object that comes into the selection
-looks added, one that leaves it looks deleted, and looks as it did before it left.
-
-Upstream: k8s.io/apiserver/pkg/storage/cacher/cache_watcher.go (convertToWatchEvent)
+Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/watch.go,
+staging/src/k8s.io/apiserver/pkg/storage/cacher/cache_watcher.go,
+staging/src/k8s.io/apiserver/pkg/storage/cacher/cacher.go
 """
 
 import asyncio
@@ -39,7 +36,7 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 @dataclass(frozen=True, slots=True)
 class WatchFilter:
-    """What a watcher follows; an empty namespace or name is any."""
+    """The objects that a watcher selects; an empty namespace or name selects any."""
 
     served: Kind
     namespace: str
@@ -47,7 +44,7 @@ class WatchFilter:
     selection: ObjectSelector
 
     def event(self, change: StoreChange) -> SerializedEvent | None:
-        """The event of a change."""
+        """The event of a change; None if the watcher does not select the object."""
         if not self._covers(change.key.namespace, change.key.name):
             return None
         was, now = change.before is not None, change.after is not None
@@ -61,7 +58,7 @@ class WatchFilter:
         return SerializedEvent("DELETED", served_text(self.served, _last_text(change)))
 
     def initial(self, entry: StoreEntry) -> SerializedEvent | None:
-        """The event that tells of an object which was there already."""
+        """The ADDED event of an object that exists when the watch starts; None if the watcher does not select it."""
         if not self._covers(entry.key.namespace, entry.key.name):
             return None
         if not self.selection.is_everything and not self._selects(entry.document):
@@ -76,7 +73,7 @@ class WatchFilter:
 
 
 def bookmark(served: Kind, revision: int, *, ends_initial_events: bool = False) -> SerializedEvent:
-    """The event that says how far a watch has come: an object with nothing but that in it."""
+    """A BOOKMARK event: an object that has only the watch's current revision."""
     empty = schema_of(served.definition).empty if served.definition else {}
     metadata: Document = {"resourceVersion": str(revision)}
     if ends_initial_events:
@@ -87,13 +84,13 @@ def bookmark(served: Kind, revision: int, *, ends_initial_events: bool = False) 
 
 
 def failure(error: ApiError) -> SerializedEvent:
-    """The event that ends a watch which cannot go on."""
+    """The ERROR event that ends a watch."""
     kind: Literal["ERROR"] = "ERROR"
     return SerializedEvent(kind, encode(error.to_status()))
 
 
 def _last_text(change: StoreChange) -> bytes:
-    """The object as it was before the change, at the revision of the change."""
+    """The object before the change, with the revision of the change."""
     if change.after is None:
         return change.text
     before = change.before_document
@@ -105,16 +102,16 @@ Batches = AsyncGenerator[tuple[SerializedEvent, ...], None]
 
 BOOKMARK_SECONDS = 60.0
 LAST_BOOKMARK_SECONDS = 2.0
-"""So long before its end a watch gets a bookmark, from which its client can go on."""
+"""A watch sends a last bookmark this long before its end, so that the client can resume there."""
 MIN_WATCH_SECONDS = 1800.0
-"""A watch that does not say how long lasts this long, or up to twice as long so that not all end at once."""
+"""A watch without a timeout lasts between this and twice this, so that not all end at once."""
 AT_ONCE = 500
-"""Objects told of at a time when a watch starts: others are served in between."""
+"""Initial objects per batch, so that a large collection does not block other requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """How a watch is to go."""
+    """The parameters of one watch."""
 
     view: WatchFilter
     revision: int
@@ -124,7 +121,7 @@ class _Plan:
 
 
 async def watch(scope: RequestScope, request: ApiRequest) -> WatchStream:
-    """The changes after a revision; those without one start with what is there."""
+    """Starts a watch after a revision. Without a revision it starts with the existing objects."""
     return WatchStream(_events(scope.store, _plan(request)))
 
 
@@ -133,7 +130,7 @@ def _plan(request: ApiRequest) -> _Plan:
     options = list_options({**request.query, "watch": "true"})
     revision = parse_revision(options.resource_version)
     if revision is None:
-        # Upstream gives no reason with this one.
+        # Upstream sends no reason with this error.
         raise ApiError(unreadable_revision(options.resource_version))
     chosen = object_selector(options.labels, options.fields, served)
     return _Plan(
@@ -152,7 +149,7 @@ def _starts_with_all(options: ListOptions, revision: int) -> bool:
 
 
 async def _events(store: Store, plan: _Plan) -> Batches:
-    """What a watcher is told, until its time is up; a failure is told too, and is the end."""
+    """The watch's events until its timeout; an error is sent as the last event."""
     ends_at = asyncio.get_running_loop().time() + plan.seconds
     after = plan.revision
     try:
@@ -179,7 +176,7 @@ async def _events(store: Store, plan: _Plan) -> Batches:
 
 
 async def _timed(changes: ChangeWatch, ends_at: float, *, bookmarks: bool) -> AsyncGenerator[ChangeBatch, None]:
-    """Batches until the end; with `bookmarks`, every so often and shortly before the end one without changes."""
+    """Batches of changes until the timeout; with `bookmarks`, empty batches mark when a bookmark is due."""
     loop = asyncio.get_running_loop()
     due_at = _next_bookmark(loop.time(), ends_at) if bookmarks else None
     while True:
@@ -201,6 +198,6 @@ async def _timed(changes: ChangeWatch, ends_at: float, *, bookmarks: bool) -> As
 
 
 def _next_bookmark(now: float, ends_at: float) -> float | None:
-    """When the next bookmark is due; None if none will be."""
+    """When the next bookmark is due; None if no more follows."""
     due_at = min(now + BOOKMARK_SECONDS, ends_at - LAST_BOOKMARK_SECONDS)
     return due_at if due_at > now else None

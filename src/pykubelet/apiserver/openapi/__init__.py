@@ -1,1 +1,1 @@
-"""What the server publishes about its kinds for explain, apply and validation."""
+"""The OpenAPI documents that kubectl uses for explain, apply and validation."""

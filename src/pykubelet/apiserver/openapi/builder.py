@@ -1,16 +1,10 @@
-"""The OpenAPI documents, versions 2 and 3, of what the server serves.
+"""Builds the OpenAPI documents: one for v2; an index and a document per group and version for v3.
 
-In: the published definitions of the built-in kinds and the `Served` rows, custom ones with their own schemas. Out: one
-document for everything (v2), or an index and a document per group and version (v3).
+Clients read the kind of a path here, and the query parameters that the server supports (`dryRun`, `fieldValidation`).
 
-Upstream: vendor/k8s.io/kube-openapi/pkg/{builder,builder3,handler3}, apiextensions-apiserver/pkg/controller/openapi.
-
-The operations of OpenAPI documents: which paths a resource has, and what each takes and gives.
-
-In: `Served` rows. Out: `paths` of a document, in the dialect of version 2 or 3. Clients look here for the kind of a path,
-and for the query parameters that tell them what the server can do (`dryRun`, `fieldValidation`).
-
-Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/installer.go.
+Upstream: vendor/k8s.io/kube-openapi/pkg/builder/openapi.go, vendor/k8s.io/kube-openapi/pkg/builder3/openapi.go,
+staging/src/k8s.io/apiserver/pkg/endpoints/installer.go,
+staging/src/k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder/builder.go
 """
 
 import hashlib
@@ -80,7 +74,7 @@ def paths_of(all_served: Iterable[Kind], references: dict[str, str], dialect: Di
 
 
 def _places(served: Kind) -> Iterable[tuple[str, list[str]]]:
-    """The collection, the object, and the subresources that are written as the object itself."""
+    """The paths of the collection, the object, and the subresources that have the object's own kind."""
     resource = served.resource
     root = resource.path(namespace="{namespace}")
     verbs = set(served.verbs)
@@ -140,7 +134,7 @@ _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _LIST_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta"
 _PREFIX = {"v2": "#/definitions/", "v3": "#/components/schemas/"}
 _INT_OR_STRING = {"oneOf": [{"type": "integer"}, {"type": "string"}]}
-# Version 2 has no way to say these; clients of version 3 use them to validate.
+# Version 2 cannot express these; clients of version 3 validate with them.
 _BROADER: dict[str, Document] = {
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": {"format": "int-or-string", **_INT_OR_STRING},
     "io.k8s.apimachinery.pkg.api.resource.Quantity": {"oneOf": [{"type": "string"}, {"type": "number"}]},
@@ -148,7 +142,7 @@ _BROADER: dict[str, Document] = {
 
 
 def v2_document(all_served: Sequence[Kind], definitions: Definitions) -> Document:
-    """Everything in one Swagger document."""
+    """The Swagger document of everything."""
     schemas = dict(definitions) | _custom_schemas(all_served)
     return {
         "swagger": "2.0",
@@ -159,7 +153,7 @@ def v2_document(all_served: Sequence[Kind], definitions: Definitions) -> Documen
 
 
 def v3_document(served: Sequence[Kind], definitions: Definitions) -> Document:
-    """The document of one group and version: its kinds and all they are made of."""
+    """The document of one group and version: its kinds and all types they use."""
     every = dict(definitions) | _custom_schemas(served)
     wanted = {(one.resource.group, one.resource.version) for one in served}
     needed = [name for name, schema in every.items() if wanted & set(_kinds_of(schema))]
@@ -173,7 +167,7 @@ def v3_document(served: Sequence[Kind], definitions: Definitions) -> Document:
 
 
 def v3_index(all_served: Iterable[Kind], fingerprint: str) -> Document:
-    """Where each group and version has its document; the address changes when the document does."""
+    """The paths of the v3 documents, each with a hash of its content."""
     by_path: dict[str, list[Any]] = {}
     for served in all_served:
         by_path.setdefault(group_path(served), []).append([served.resource.plural, served.structural])
@@ -186,7 +180,7 @@ def v3_index(all_served: Iterable[Kind], fingerprint: str) -> Document:
 
 
 def group_path(served: Kind) -> str:
-    """`api/v1` or `apis/GROUP/VERSION`."""
+    """The path `api/v1` or `apis/GROUP/VERSION`."""
     resource = served.resource
     return f"apis/{resource.group}/{resource.version}" if resource.group else f"api/{resource.version}"
 
@@ -236,7 +230,7 @@ def _for_v3(name: str, schema: Document) -> Document:
 
 
 def _v3_schema(value: Any) -> Any:
-    """References point elsewhere; one that has a description too is wrapped, as its neighbours would be ignored."""
+    """Adjusts references; one with a description is wrapped, because its siblings would be ignored."""
     if isinstance(value, list):
         return [_v3_schema(item) for item in value]
     if not isinstance(value, dict):
@@ -250,7 +244,7 @@ def _v3_schema(value: Any) -> Any:
     return out
 
 
-# Words of version 3 that mean nothing, or something else, to a reader of version 2.
+# Keywords of version 3 that version 2 does not have or defines differently.
 _ONLY_V3 = frozenset({"oneOf", "anyOf", "not", "nullable"})
 
 
@@ -261,7 +255,7 @@ def _for_v2(value: Any) -> Any:
         return value
     out = {key: _for_v2(item) for key, item in value.items() if key not in _ONLY_V3}
     if value.get("x-kubernetes-preserve-unknown-fields") is True or value.get("nullable") is True:
-        # Old clients would refuse what these allow.
+        # Old clients would reject values that these allow.
         out = {key: item for key, item in out.items() if key not in ("properties", "required", "items", "type")}
     return out
 
@@ -275,7 +269,7 @@ def _custom_schemas(all_served: Iterable[Kind]) -> dict[str, Document]:
 
 
 def _custom_schema(served: Kind, structural: Document) -> dict[str, Document]:
-    """The schema of a custom kind and its list, with what every object has."""
+    """The schemas of a custom kind and its list, with the fields of every object."""
     resource = served.resource
     kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
     name = ".".join((*reversed(resource.group.split(".")), resource.version, resource.kind))

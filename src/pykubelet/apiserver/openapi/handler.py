@@ -1,14 +1,10 @@
-"""An OpenAPI v2 document in the binary form that kubectl asks for.
+"""Serves OpenAPI: encodes the documents as JSON or protobuf, caches them until the kinds change.
 
-In: the document. Out: protobuf bytes of gnostic's openapi.v2 messages. Only what our documents hold is written; the
-message tables below name field numbers and the way each value is put.
+The published definitions are read from a file for each build and then released: they would take more memory than an
+idle server. The protobuf encoder writes only what these documents contain.
 
-Upstream: vendor/github.com/google/gnostic-models/openapiv2/OpenAPIv2.proto.
-
-OpenAPI as bytes to send, made when first asked for and again when custom kinds come or go.
-
-In: the registry. Out: `Published` texts with their entity tags. The published definitions are read from a file beside
-this one for each making and given up again: they would weigh more than all else an idle server holds.
+Upstream: vendor/k8s.io/kube-openapi/pkg/handler/handler.go, vendor/k8s.io/kube-openapi/pkg/handler3/handler.go,
+vendor/github.com/google/gnostic-models/openapiv2/OpenAPIv2.proto
 """
 
 import asyncio
@@ -18,11 +14,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import resources
 from struct import pack
-from typing import Any, Protocol
+from typing import Any
 
 from pykubelet.api.serializer import Document, decode_document, encode
 from pykubelet.apiserver.openapi.builder import group_path, v2_document, v3_document, v3_index
-from pykubelet.kinds.kind import Kind
+from pykubelet.apiserver.registry import ServedKinds
 
 Put = Callable[[int, Any], bytes]
 _BYTES, _DOUBLE = 2, 1
@@ -30,7 +26,7 @@ _EXTENSION = "x-"
 
 
 def v2_protobuf(document: Document) -> bytes:
-    """The bytes of `openapi.v2.Document`."""
+    """Encodes an `openapi.v2.Document`."""
     return _message(document, _DOCUMENT)
 
 
@@ -61,7 +57,7 @@ def _put_double(number: int, value: float) -> bytes:
 
 
 def _put_any(number: int, value: Any) -> bytes:
-    """Free values travel as YAML, and JSON is YAML."""
+    """Encodes a free value as YAML, of which JSON is a subset."""
     return _put_bytes(number, _put_bytes(2, encode(value)))
 
 
@@ -70,7 +66,7 @@ def _put_each(put: Put) -> Put:
 
 
 def _put_named(put: Put, inner: int = 1) -> Put:
-    """A map as a message with one repeated field of name and value."""
+    """Encodes a map as a message with repeated name and value."""
 
     def put_map(number: int, values: Document) -> bytes:
         entries = (_put_bytes(inner, _put_text(1, name) + put(2, value)) for name, value in values.items())
@@ -109,7 +105,7 @@ def _put_additional(number: int, value: Document | bool) -> bytes:
 
 
 def _put_parameter(number: int, value: Document) -> bytes:
-    """ParametersItem > Parameter > body, or non-body > query or path."""
+    """Encodes ParametersItem > Parameter > body, or non-body > query or path."""
     if value["in"] == "body":
         return _put_bytes(number, _put_bytes(1, _put_bytes(1, _message(value, _BODY))))
     kind = 4 if value["in"] == "path" else 3
@@ -118,7 +114,7 @@ def _put_parameter(number: int, value: Document) -> bytes:
 
 
 def _put_response(number: int, value: Document) -> bytes:
-    """ResponseValue > Response, whose schema is a SchemaItem."""
+    """Encodes ResponseValue > Response, whose schema is a SchemaItem."""
     schema = _put_bytes(2, _put_schema(1, value["schema"])) if "schema" in value else b""
     return _put_bytes(number, _put_bytes(1, _put_text(1, value["description"]) + schema))
 
@@ -194,41 +190,30 @@ _DOCUMENT: dict[str, tuple[int, Put]] = {
 
 JSON = "application/json"
 V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
-"""What kubectl asks for."""
+"""The media type that kubectl accepts."""
 V2_PROTOBUF_SENT = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-"""What it is sent: the form above is no media type."""
+"""The media type of the response: the accepted one is not a valid media type."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedDocument:
-    """A text, its type, and the tag that changes with it."""
+    """A document's text, its content type, and its ETag."""
 
     text: bytes
     content_type: str
     etag: str
 
 
-class DocumentedKinds(Protocol):
-    """What is served now; `generation` moves when that changes."""
-
-    @property
-    def generation(self) -> int:
-        """A counter of changes."""
-
-    def all(self) -> tuple[Kind, ...]:
-        """Every resource."""
-
-
 class OpenApi:
-    """The documents below /openapi."""
+    """The documents at /openapi."""
 
-    def __init__(self, kinds: DocumentedKinds) -> None:
+    def __init__(self, kinds: ServedKinds) -> None:
         self._kinds = kinds
         self._generation = -1
         self._made: dict[str, PublishedDocument] = {}
 
     async def v2(self, *, protobuf: bool) -> PublishedDocument:
-        """Everything, as JSON or as protobuf."""
+        """The v2 document, as JSON or protobuf."""
         served = self._kinds.all()
         if protobuf:
             return await self._once(
@@ -237,12 +222,12 @@ class OpenApi:
         return await self._once("v2", JSON, lambda: encode(v2_document(served, _definitions())))
 
     async def v3(self) -> PublishedDocument:
-        """The index of the documents of version 3."""
+        """The index of the v3 documents."""
         served = self._kinds.all()
         return await self._once("v3", JSON, lambda: encode(v3_index(served, _fingerprint())))
 
     async def v3_of(self, path: str) -> PublishedDocument | None:
-        """The document of `api/v1` or `apis/GROUP/VERSION`; None if nothing is served there."""
+        """The v3 document of `api/v1` or `apis/GROUP/VERSION`; None if nothing is served there."""
         served = [one for one in self._kinds.all() if group_path(one) == path]
         if not served:
             return None

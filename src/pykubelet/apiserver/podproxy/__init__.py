@@ -1,1 +1,1 @@
-"""Requests that somebody else answers: nodes and pods."""
+"""Proxies requests to nodes and pods: logs, exec, attach, port-forward, proxy."""

@@ -1,33 +1,13 @@
-"""Passes requests on to nodes and pods: logs, exec, attach, port-forward, proxied paths.
+"""Proxies requests to nodes and pods: logs, exec, attach, port-forward and proxied paths.
 
-The request's head is written anew (`heads.py`), the answer is carried back as it comes; only what a node says instead
-of a log becomes a Status (`node_answers.py`). Once the other side has agreed to another protocol, everything is carried
-both ways until either is done, so WebSocket or SPDY works without being understood here. Before that nothing more of
-the caller goes on: we are trusted over there, and a second request behind the first would be taken for ours
-(CVE-2018-1002105).
+The request head is rewritten and the response is copied as it comes; only a node's error for a log becomes a Status.
+After a protocol upgrade bytes are copied in both directions, so WebSocket and SPDY work without being parsed here.
+Before that, nothing but the one request is sent on: nodes trust this server, so a second request on the connection
+would run with its rights (CVE-2018-1002105).
 
-Upstream: pkg/registry/core/pod/rest/{log,subresources}.go, staging/src/k8s.io/apimachinery/pkg/util/proxy/upgradeaware.go.
-
-Passes a request on to a node or pod; once that answers, the connection is taken from HTTP.
-
-In: a request that somebody else answers. Out: nothing more over HTTP; the bytes of the answer are theirs, and the
-connection ends with it. As long as nothing is sent, whatever goes wrong is an ApiError.
-
-Upstream: pkg/registry/core/pod/rest/{log,subresources}.go, tryUpgrade in
-staging/src/k8s.io/apimachinery/pkg/util/proxy/upgradeaware.go
-
-What a node's refusal of a log becomes for the caller (pure).
-
-In: the code and the words of the node's answer. Out: the ApiError that tells them. Where upstream has words of its own for a code, the node's are not shown.
-
-Upstream: staging/src/k8s.io/apiserver/pkg/registry/generic/rest/response_checker.go, NewGenericServerResponse in
-staging/src/k8s.io/apimachinery/pkg/api/errors/errors.go
-
-Heads of requests and answers that are passed on (pure).
-
-In: a request's headers and where it goes, or the first lines of an answer. Out: what is sent instead.
-
-Upstream: staging/src/k8s.io/apimachinery/pkg/util/proxy/upgradeaware.go, Go's net/http/httputil/reverseproxy.go
+Upstream: pkg/registry/core/pod/rest/log.go, pkg/registry/core/pod/rest/subresources.go,
+staging/src/k8s.io/apimachinery/pkg/util/proxy/upgradeaware.go,
+staging/src/k8s.io/apiserver/pkg/registry/generic/rest/response_checker.go
 """
 
 import asyncio
@@ -35,7 +15,7 @@ import re
 import ssl
 from collections.abc import Sequence
 from contextlib import closing, suppress
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from aiohttp import web
 
@@ -74,7 +54,7 @@ from pykubelet.httpserver.request import pairs, read_target
 from pykubelet.httpserver.server import read_body
 from pykubelet.httpserver.upgrade import HijackedResponse, hijack
 
-# Never passed on: what proves to us who asks is nobody else's, and the next hop has a connection of its own.
+# Headers that are not proxied: credentials for this server, and those of the connection itself.
 _KEPT_BACK_FAMILIES = ("impersonate-", "x-remote-", "x-forwarded-", "proxy-")
 _KEPT_BACK = frozenset(
     [
@@ -99,7 +79,7 @@ _CONNECTION = re.compile(rb"\r\n(?:connection|keep-alive):[^\r\n]*", re.IGNORECA
 
 
 def request_head(target: ProxyTarget, method: str, headers: Sequence[tuple[str, str]], body_bytes: int) -> bytes:
-    """The request line and headers for the next hop; an upgrade is asked for on, anything else ends the connection."""
+    """The request line and headers for the next hop; without an upgrade the connection closes after the response."""
     upgrade = asked_upgrade(headers)
     lines = [f"{method} {target.path} HTTP/1.1", f"Host: {_host(target)}"]
     lines += [f"{name}: {value}" for name, value in headers if _goes_on(name.lower())]
@@ -118,36 +98,36 @@ def _host(target: ProxyTarget) -> str:
 
 
 def asked_upgrade(headers: Sequence[tuple[str, str]]) -> str:
-    """The protocol that a request wants to change to; empty if it does not."""
+    """The protocol of a requested upgrade; empty if there is none."""
     if not any(name.lower() == "connection" and "upgrade" in value.lower() for name, value in headers):
         return ""
     return next((value for name, value in headers if name.lower() == "upgrade"), "")
 
 
 def answer_code(head: bytes) -> int:
-    """The code of an answer; 0 if it is none of HTTP."""
+    """The status code of a response head; 0 if it is not HTTP."""
     found = _CODE.match(head)
     return int(found[1]) if found else 0
 
 
 def answer_bytes(head: bytes) -> int | None:
-    """How long the body of an answer is; None if only its end tells."""
+    """The length of the response body; None if it ends with the connection."""
     found = _LENGTH.search(head)
     return int(found[1]) if found else None
 
 
 def is_chunked(head: bytes) -> bool:
-    """Whether the body of an answer comes in chunks, each with its length."""
+    """Whether the response body is chunked."""
     return _CHUNKED.search(head) is not None
 
 
 def last_head(head: bytes) -> bytes:
-    """The head of an answer after which the connection ends."""
+    """The response head with `Connection: close`."""
     return _CONNECTION.sub(b"", head[:-2]) + b"Connection: close\r\n\r\n"
 
 
 MOST_BYTES = 50_000
-"""How much of a node's words is read."""
+"""The maximum length of a node's error text."""
 
 _OWN_WORDS: dict[int, tuple[type[ApiError], str]] = {
     401: (Unauthorized, "the server has asked for the client to provide credentials"),
@@ -166,12 +146,12 @@ _NODES_WORDS: dict[int, type[ApiError]] = {403: Forbidden, 406: NotAcceptable, 4
 
 
 def is_log_error(code: int) -> bool:
-    """Whether an answer with this code has no log in it."""
+    """Whether a response with this code is an error instead of a log."""
     return not 200 <= code <= 206
 
 
 def log_error(code: int, text: str, pod_name: str) -> ApiError:
-    """The error for such an answer."""
+    """The error for a node's response. Upstream has its own messages for some codes, which hide the node's text."""
     if code == 400:
         return BadRequest(text)
     if code == 500:
@@ -186,13 +166,13 @@ def log_error(code: int, text: str, pod_name: str) -> ApiError:
     else:
         kind = ApiError
         message = f"the server responded with the status code {code} but did not return more information"
-    # Upstream leaves out the verb, but not the blank after it.
+    # Upstream omits the verb, but not the blank after it.
     return kind(f"{message} ( pods/log {pod_name})", details={"name": pod_name, "kind": "pods/log"})
 
 
 CONNECT_SECONDS = 10.0
 CHUNK_BYTES = 64 * 1024
-# Upstream's for an answer that is no upgrade.
+# Upstream's timeout for reading a response that is not an upgrade.
 WORDS_SECONDS = 10.0
 
 PROXIED = (
@@ -200,16 +180,9 @@ PROXIED = (
     ("nodes", "proxy"),
     ("services", "proxy"),
 )
-"""The resources and subresources that are answered by somebody else."""
+"""The resources and subresources that nodes and pods answer."""
 UPGRADED = frozenset({"exec", "attach", "portforward"})
-"""The subresources for which a connection must change its protocol."""
-
-
-class ProxiedObjects(Protocol):
-    """Where pods, nodes and endpoints are looked up."""
-
-    def get(self, key: StoreKey) -> StoreEntry | None:
-        """The object under a key."""
+"""The subresources that require a protocol upgrade."""
 
 
 class StreamPair(NamedTuple):
@@ -220,16 +193,16 @@ class StreamPair(NamedTuple):
 
 
 class NodeProxy:
-    """Finds out where a request goes on to, and connects there."""
+    """Resolves the target of a proxied request and connects to it. `get` reads the store."""
 
-    def __init__(self, objects: ProxiedObjects, node_tls: ssl.SSLContext) -> None:
-        self._objects, self._node_tls = objects, node_tls
-        # What runs in a pod has whatever certificate it likes; upstream does not check it either.
+    def __init__(self, get: Callable[[StoreKey], StoreEntry | None], node_tls: ssl.SSLContext) -> None:
+        self._get, self._node_tls = get, node_tls
+        # Pods may use any certificate; upstream does not verify it either.
         self._pod_tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         self._pod_tls.check_hostname, self._pod_tls.verify_mode = False, ssl.CERT_NONE
 
     def target(self, call: ApiRequest, query: Query, rest: str, raw_query: str) -> ProxyTarget | None:
-        """Where a call goes on to; None if the answer is known to be empty. Raises ApiError."""
+        """The target of a request; None if the response is empty (the log of an unscheduled pod). Raises ApiError."""
         path = rest if rest.startswith("/") else f"/{rest}"
         plural = call.served.resource.plural
         if call.subresource == "proxy":
@@ -248,18 +221,18 @@ class NodeProxy:
         return stream_target(pod, node, call.subresource, query)
 
     async def open(self, target: ProxyTarget) -> StreamPair:
-        """A connection there; Unavailable if there is none to be had."""
+        """Connects to the target; Unavailable if that fails."""
         tls = None if target.scheme == "http" else (self._node_tls if target.is_node else self._pod_tls)
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 return StreamPair(*await asyncio.open_connection(target.host, target.port, ssl=tls))
         except (OSError, TimeoutError, ValueError, OverflowError) as error:
-            # A node may say anything of itself: an address that is none, a port beyond all ports.
+            # A node reports its own address, which may be invalid.
             why = str(error) or f"no answer within {CONNECT_SECONDS:.0f} s"
             raise _unreachable(target, why) from error
 
     async def ask(self, target: ProxyTarget, server: StreamPair, request: bytes) -> bytes:
-        """Sends a request; the head of the answer, for which there may be long to wait. Unavailable if none comes."""
+        """Sends a request and returns the response head, however long it takes; Unavailable if none comes."""
         try:
             server.writer.write(request)
             await server.writer.drain()
@@ -271,7 +244,7 @@ class NodeProxy:
         return head
 
     def _look_up(self, collection: str, namespace: str, name: str) -> Document | None:
-        entry = self._objects.get(StoreKey(collection, namespace, name))
+        entry = self._get(StoreKey(collection, namespace, name))
         return None if entry is None else entry.document
 
     def _required(self, collection: str, namespace: str, name: str) -> Document:
@@ -286,7 +259,7 @@ def _unreachable(target: ProxyTarget, why: str) -> ServiceUnavailable:
 
 
 async def splice(client: StreamPair, server: StreamPair, head: bytes, *, changed: bool) -> None:
-    """Carries an answer back, and if that changes the protocol everything both ways; then both are closed."""
+    """Copies a response back, and in both directions after an upgrade; then closes both connections."""
     try:
         client.writer.write(head if changed else last_head(head))
         async with asyncio.TaskGroup() as group:
@@ -303,7 +276,7 @@ async def splice(client: StreamPair, server: StreamPair, head: bytes, *, changed
 
 
 async def _carry(source: asyncio.StreamReader, sink: asyncio.StreamWriter | None, count: int | None = None) -> None:
-    """All there is, or so many bytes of it; to nobody, if only the end of it matters."""
+    """Copies everything, or a number of bytes; without a writer, only waits for the end."""
     left = count
     try:
         while left != 0 and (data := await source.read(CHUNK_BYTES if left is None else min(left, CHUNK_BYTES))):
@@ -312,11 +285,11 @@ async def _carry(source: asyncio.StreamReader, sink: asyncio.StreamWriter | None
                 sink.write(data)
                 await sink.drain()
     except OSError:
-        return  # the other side is gone: so is the connection
+        return  # the other side closed the connection
 
 
 async def short_text(source: asyncio.StreamReader, head: bytes, most_bytes: int) -> str:
-    """The body of an answer that is told on as text; as much of it as comes, and no more than is good."""
+    """The start of a response body as text, up to a size and a time limit."""
     body = bytearray()
     with suppress(OSError, ValueError, TimeoutError, asyncio.IncompleteReadError):
         async with asyncio.timeout(WORDS_SECONDS):
@@ -333,19 +306,19 @@ async def short_text(source: asyncio.StreamReader, head: bytes, most_bytes: int)
 
 
 class UpgradeAwareHandler:
-    """Answers requests by passing them on."""
+    """Proxies HTTP requests, with or without a protocol upgrade."""
 
     def __init__(self, proxy: NodeProxy) -> None:
         self._proxy = proxy
 
     async def connect(self, call: ApiRequest, rest: str, request: web.BaseRequest) -> web.StreamResponse:
-        """Connect the caller to where the call leads; raises ApiError as long as nothing is sent."""
+        """Proxies a request; raises ApiError as long as nothing is sent."""
         raw_query = read_target(request.raw_path).raw_query
         target = self._proxy.target(call, pairs(raw_query), rest, raw_query)
         if target is None:
             return web.Response(status=204)
         is_log = call.subresource == "log"
-        # A log is asked for by us; what is said about it between the caller and us is not the node's concern.
+        # The server itself requests the log, so the client's headers do not apply.
         headers = () if is_log else tuple(request.headers.items())
         upgrades = bool(asked_upgrade(headers))
         if call.subresource in UPGRADED and not upgrades:

@@ -1,9 +1,9 @@
-"""Where a request for a pod's log, a shell in it, or a proxied path goes on to.
+"""The targets of proxied requests: which address, port and path of a node or pod.
 
-In: the object asked about (pod, node or endpoints), the subresource, the query. Out: a `ProxyTarget`, or the BadRequest
-upstream would answer. Only a node's own port, and addresses of pods, can be reached this way.
+Only a node's kubelet port and addresses of pods can be reached. Errors have upstream's messages.
 
-Upstream: pkg/registry/core/{pod,node,service}/strategy.go, pkg/kubelet/client/kubelet_client.go.
+Upstream: pkg/registry/core/pod/strategy.go, pkg/registry/core/node/strategy.go,
+pkg/registry/core/service/storage/storage.go, pkg/kubelet/client/kubelet_client.go
 """
 
 from collections.abc import Sequence
@@ -20,16 +20,16 @@ from pykubelet.apiserver.handlers.options import integer
 Query = Sequence[tuple[str, str]]
 
 KUBELET_PORT = 10250
-# An address before a name: on one machine nobody may know the names.
+# Addresses before names, which one machine may not resolve.
 _ADDRESS_TYPES = ("InternalIP", "ExternalIP", "Hostname", "InternalDNS", "ExternalDNS")
 _LOG_NUMBERS = {"tailLines": 0, "limitBytes": 1, "sinceSeconds": 1}
-# What Go leaves as it is in a path.
+# Characters that Go does not escape in a path.
 _PLAIN = "/$&+,:;=@~!*'()"
 
 
 @dataclass(frozen=True, slots=True)
 class ProxyTarget:
-    """Where to connect, whether as to a node (with our certificate), and what to ask for there."""
+    """Where to connect, whether as to a node (with the server's certificate), and the path to request."""
 
     host: str
     port: int
@@ -39,7 +39,7 @@ class ProxyTarget:
 
 
 def log_target(pod: Document, node: Document | None, query: Query) -> ProxyTarget | None:
-    """The log of a container on its node; None while the pod has no node, whose log is empty."""
+    """The log of a container on its node; None while the pod has no node, because its log is empty."""
     numbers = _log_numbers(query, pod["metadata"]["name"])
     container = _container(pod, _first(query, "container"))
     if not pod["spec"].get("nodeName"):
@@ -53,7 +53,7 @@ def log_target(pod: Document, node: Document | None, query: Query) -> ProxyTarge
 
 
 def stream_target(pod: Document, node: Document | None, subresource: str, query: Query) -> ProxyTarget:
-    """`exec`, `attach` or `portforward` on the pod's node."""
+    """The target of `exec`, `attach` or `portforward` on the pod's node."""
     container = "" if subresource == "portforward" else _container(pod, _first(query, "container"))
     if not pod["spec"].get("nodeName"):
         raise BadRequest(f"pod {pod['metadata']['name']} does not have a host assigned")
@@ -64,12 +64,12 @@ def stream_target(pod: Document, node: Document | None, subresource: str, query:
     return _on_node(pod, node, (subresource, container), streams + commands)
 
 
-# The node's parameter for each of the API's.
+# The kubelet's names for the API's parameters.
 _STREAMS = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
 
 
 def node_target(node: Document, name: str, path: str, raw_query: str) -> ProxyTarget:
-    """A path of the node's own API; `name` may repeat its port, and no other."""
+    """A path of the kubelet's API; `name` may include its port and no other."""
     _, _, port = split_name(name, "node")
     host, own_port = node_address(node)
     if port not in ("", str(own_port)):
@@ -78,7 +78,7 @@ def node_target(node: Document, name: str, path: str, raw_query: str) -> ProxyTa
 
 
 def pod_target(pod: Document, name: str, path: str, raw_query: str) -> ProxyTarget:
-    """A path of what listens in a pod: at the named port, or at its first."""
+    """A path on a pod's named port, or its first port."""
     scheme, _, port = split_name(name, "pod")
     listed = [found["containerPort"] for one in pod["spec"]["containers"] for found in one.get("ports", ())]
     default = listed[0] if listed else (443 if scheme == "https" else 80)
@@ -88,7 +88,7 @@ def pod_target(pod: Document, name: str, path: str, raw_query: str) -> ProxyTarg
 
 
 def service_target(service: Document, endpoints: Document | None, name: str, path: str, raw_query: str) -> ProxyTarget:
-    """A path of a pod behind a service, by the name or number of its port."""
+    """A path on a pod behind a service, by the name or number of the port."""
     scheme, service_name, port = split_name(name, "service")
     if port.isdecimal():
         names = [row.get("name", "") for row in service["spec"].get("ports", ()) if row["port"] == int(port)]
@@ -105,7 +105,7 @@ def service_target(service: Document, endpoints: Document | None, name: str, pat
 
 
 def split_name(text: str, what: str) -> tuple[str, str, str]:
-    """Scheme, name and port of `name`, `name:port` or `scheme:name:port`."""
+    """Splits `name`, `name:port` or `scheme:name:port`."""
     parts = text.split(":")
     scheme, name, port = {1: ("", *parts, ""), 2: ("", *parts), 3: (*parts,)}.get(len(parts), ("?", "", ""))
     if scheme not in ("", "http", "https") or not name:
@@ -114,7 +114,7 @@ def split_name(text: str, what: str) -> tuple[str, str, str]:
 
 
 def node_address(node: Document) -> tuple[str, int]:
-    """Where the node's API listens, as the node says."""
+    """The address of the node's kubelet, from the node's status."""
     status = node.get("status", {})
     by_type: dict[str, str] = {}
     for row in status.get("addresses", ()):
@@ -166,7 +166,7 @@ def _log_numbers(query: Query, pod_name: str) -> dict[str, int]:
 
 
 def _pod_address(text: str) -> str:
-    """Only an address a pod can have: the machine's own services are nobody's to reach through us."""
+    """The pod's address; only addresses that a pod can have, so that the machine's own services stay unreachable."""
     try:
         address = ip_address(text)
     except ValueError:
@@ -183,7 +183,7 @@ def _port(text: str) -> int:
 
 
 def _with_query(path: str, raw_query: str) -> str:
-    """The target of a request line. The path was decoded, and what is in it must not end the line."""
+    """The request target. The path was decoded, so it is escaped again."""
     escaped = quote(path, safe=_PLAIN)
     return f"{escaped}?{raw_query}" if raw_query else escaped
 
@@ -193,5 +193,5 @@ def _first(query: Query, name: str) -> str:
 
 
 def _is_true(query: Query, name: str) -> bool:
-    """Whether a switch is on: it is there, and its first value is neither `0` nor `false`."""
+    """Whether a boolean parameter is true: present, and its first value neither `0` nor `false`."""
     return next((value.lower() not in ("0", "false") for key, value in query if key == name), False)

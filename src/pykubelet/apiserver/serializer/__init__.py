@@ -1,1 +1,1 @@
-"""What a client sent: paths, parameters, bodies, patches."""
+"""Decodes request bodies: JSON, YAML and protobuf, with Go's error messages."""

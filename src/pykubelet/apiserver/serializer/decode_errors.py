@@ -1,16 +1,8 @@
-"""What is wrong with the types in a document, in the words of Go's decoder.
+"""Go's error messages for values of the wrong type, and the unknown fields of a document.
 
-In: a document, its definition, and the findings of `api.strict`. Out: the one complaint that Go's decoder would stop
-with, or None; and the fields that the kind does not have, as strict decoding lists them.
-
-Upstream: sigs.k8s.io/json, encoding/json (UnmarshalTypeError), encoding/base64, time, apimachinery's api/resource and
-runtime/converter.go
-
-What Go says about a text that is no time: how far it could be read, and what should have come next.
-
-In: the text, and whether it must have six digits behind the seconds (`MicroTime`). Out: the complaint, or None.
-
-Upstream: time.Parse and ParseError of Go's library, RFC3339 and RFC3339Micro in apimachinery/pkg/apis/meta/v1.
+Upstream: staging/src/k8s.io/apimachinery/pkg/util/json/json.go,
+staging/src/k8s.io/apimachinery/pkg/runtime/converter.go, staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/time.go,
+staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/micro_time.go
 """
 
 import re
@@ -27,7 +19,7 @@ from pykubelet.api.yaml.positions import Path
 
 _LAYOUT = "2006-01-02T15:04:05Z07:00"
 _MICRO_LAYOUT = "2006-01-02T15:04:05.000000Z07:00"
-# Each part of a layout with how it must look and, for numbers that are checked at once, name and bounds.
+# Each part of a time layout: its pattern and, for numbers whose range Go checks at once, name and bounds.
 _PARTS: tuple[tuple[str, str, str, range], ...] = (
     ("2006", r"\d{4}", "", range(0)),
     ("-", "-", "", range(0)),
@@ -45,7 +37,7 @@ _ZONE = r"Z|[+-]\d\d:\d\d"
 
 
 def time_error(text: str, *, micro: bool = False) -> str | None:
-    """Go's complaint about a text as a time; None if it is one."""
+    """Go's message for a text that is not an RFC 3339 time (with six fractional digits for `micro`); None if it is one."""
     fraction = (".000000", r"[.,]\d{6}") if micro else ("", r"([.,]\d+)?")
     rest, quoted = text, go_quote(text)
     for shown, looks, name, bounds in (*_PARTS, (*fraction, "", range(0)), ("Z07:00", _ZONE, "", range(0))):
@@ -59,7 +51,7 @@ def time_error(text: str, *, micro: bool = False) -> str | None:
     if rest:
         return f"parsing time {quoted}: extra text: {go_quote(rest)}"
     year, month, day = int(text[:4]), int(text[5:7]), int(text[8:10])
-    # Every fourth century has the same days; Python knows no year 0.
+    # The calendar repeats every 400 years; Python has no year 0.
     last = monthrange(year or 400, month)[1]
     return None if 1 <= day <= last else f"parsing time {quoted}: day out of range"
 
@@ -74,10 +66,10 @@ _GO_TYPES = {
     "int-or-string": "intstr.IntOrString",
     "any": "runtime.RawExtension",
 }
-# Go reads these with code of their own, whose first complaint ends the reading.
+# Go parses these with their own functions, whose first error ends decoding.
 _IMMEDIATE = frozenset({"time", "quantity", "int-or-string"})
 _GO_KINDS = {str: "string", bool: "bool", int: "int64", float: "float64", dict: "map", list: "slice"}
-# Go could convert these, were it not that JSON keeps them apart.
+# Go could convert these types, but JSON decoding rejects them.
 _NEARLY_FIT = {("int64", "string"), ("float64", "int32"), ("float64", "int64")}
 _NO_FIELD = re.compile(r"Go struct field \S+")
 _NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/]")
@@ -85,31 +77,31 @@ _NUMBERS = (int, float)
 
 
 def fatal_error(document: Any, definition: str, findings: Sequence[StrictDecodingError]) -> str | None:
-    """The complaint about a value of the wrong type; None if all are right."""
+    """Go's message for the first value of the wrong type; None if there is none."""
     places = [_place(document, definition, found.path) for found in findings if not found.at_key]
     first = next((place for place in places if place.field.type in _IMMEDIATE), places[0] if places else None)
     return None if first is None else first.complaint()
 
 
 def conversion_error(document: Any, definition: str, findings: Sequence[StrictDecodingError]) -> str | None:
-    """The same of a document that was never text, as a strategic merge leaves it: Go converts it value by value."""
+    """Like `fatal_error`, for the result of a strategic merge, which Go converts value by value."""
     first = next((found for found in findings if not found.at_key), None)
     return None if first is None else _place(document, definition, first.path).unconvertible()
 
 
 def unknown_fields(findings: Sequence[StrictDecodingError]) -> list[str]:
-    """The complaints about fields that are not the kind's, in the order of the document."""
+    """Go's messages for unknown fields, in the order of the document."""
     return [f'unknown field "{path_text(found.path)}"' for found in findings if found.at_key]
 
 
 def path_text(path: Path) -> str:
-    """`spec.containers[0].image`."""
+    """The path as text: `spec.containers[0].image`."""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return text.removeprefix(".")
 
 
 class _FieldPosition(NamedTuple):
-    """A value, the field it stands in, and how Go names that: the innermost struct, and the fields on the way."""
+    """A value, its field, and Go's name for the field: the innermost struct and the path within it."""
 
     value: Any
     field: Field
@@ -122,7 +114,7 @@ class _FieldPosition(NamedTuple):
         if kind == "bytes" and type(value) is str:
             return f"illegal base64 data at input byte {_bad_base64(value)}"
         if kind == "time" and type(value) is str:
-            # What Go would take and we do not is said to be wrong from its start.
+            # A text that Go would accept and we do not is reported from its start.
             return time_error(value, micro=self.name in MICRO_TIME_FIELDS) or f"parsing time {go_quote(value)}"
         if kind == "quantity":
             return _quantity_error(value)
@@ -157,7 +149,7 @@ class _FieldPosition(NamedTuple):
 
 
 def _place(document: Any, definition: str, path: Path) -> _FieldPosition:
-    """Follows a path through a document and its definition; list indices and keys of maps are no fields to Go."""
+    """Follows a path through a document and its definition. List indices and map keys are not fields in Go's names."""
     known = definitions()[definition]
     struct = definition.rpartition(".")[2]
     place = _FieldPosition(document, Field("ref", definition), "", struct, ())
@@ -198,7 +190,7 @@ def _shown(value: Any) -> str:
 
 
 def _bad_base64(text: str) -> int:
-    """Where Go stops reading: at the first strange character, or where the last, incomplete group of four starts."""
+    """Where Go's base64 decoder stops: at the first invalid character, or at the incomplete last group of four."""
     strange = _NOT_BASE64.search(text.rstrip("=") if len(text) % 4 == 0 else text)
     return strange.start() if strange else len(text) // 4 * 4
 

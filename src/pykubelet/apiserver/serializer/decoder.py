@@ -1,21 +1,10 @@
-"""The body of a request to a document, with what a strict reader would say about it.
+"""Decodes request bodies into documents of an expected kind, with the problems that strict decoding finds.
 
-In: bytes, their content type and the kind that is expected. Out: a document whose fields have the right types, in which
-unknown fields and nulls still stand, and the complaints of strict decoding; BadRequest in upstream's words if it is no
-such object, UnsupportedMediaType if it is in no form that is read here.
+Unknown fields and nulls stay in the document. A megabyte of JSON takes 50 ms to decode and check, a megabyte of YAML
+ten times that, so large bodies are decoded in a thread.
 
-Upstream: k8s.io/apimachinery/pkg/runtime/serializer/json/json.go, k8s.io/apiserver/pkg/endpoints/handlers/rest.go
-
-Reads large bodies beside the loop, so that nobody else waits for them.
-
-A megabyte of JSON takes 50 ms to read and to check field by field, a megabyte of YAML ten times that. Reading asks for
-nothing but the body and the kind; what depends on the state of the server is decided later, on the loop.
-
-What is posted to a resource that stores nothing: reviews and token requests.
-
-In: the request and the kind it must be of. Out: the object as Kubernetes would hold it; warnings go with the request.
-
-Upstream: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/create.go
+Upstream: staging/src/k8s.io/apimachinery/pkg/runtime/serializer/json/json.go,
+staging/src/k8s.io/apiserver/pkg/endpoints/handlers/rest.go
 """
 
 import asyncio
@@ -58,21 +47,21 @@ class ExpectedKind(NamedTuple):
 
 
 class ParsedBody(NamedTuple):
-    """A value, and the fields that stood more than once in an object of it."""
+    """A decoded value, and the paths of fields that appeared more than once."""
 
     value: Any
     duplicates: list[str]
 
 
 class DecodedObject(NamedTuple):
-    """An object of the expected kind, and what strict decoding has to say about it."""
+    """An object of the expected kind, and the problems that strict decoding found."""
 
     document: Document
     problems: list[str]
 
 
 def read_object(body: bytes, content_type: str, expected: ExpectedKind) -> DecodedObject:
-    """The object in a body."""
+    """Decodes an object; BadRequest if it is not of the kind, UnsupportedMediaType for an unknown content type."""
     media_type = content_type.partition(";")[0].strip().lower()
     parse = PARSERS.get(media_type)
     if parse is None or (media_type == PROTOBUF and not expected.definition):
@@ -86,7 +75,7 @@ def read_object(body: bytes, content_type: str, expected: ExpectedKind) -> Decod
     problems = check_types(document, expected)
     repeated = [f'duplicate field "{path}"' for path in duplicates]
     if problems and repeated and parse is parse_json:
-        # Of a custom resource upstream reads a map first, and looks for fields afterwards.
+        # Upstream decodes a custom resource into a map first, and checks its fields afterwards.
         return DecodedObject(
             document, _in_order_of_text(problems, body) if expected.definition else repeated + problems
         )
@@ -94,7 +83,7 @@ def read_object(body: bytes, content_type: str, expected: ExpectedKind) -> Decod
 
 
 def check_types(document: Document, expected: ExpectedKind) -> list[str]:
-    """What strict decoding says about a document of this kind; BadRequest if a value is of the wrong type."""
+    """The problems that strict decoding finds in a document; BadRequest if a value has the wrong type."""
     fatal, unknown = type_problems(document, expected)
     if fatal:
         raise BadRequest(_not_a(expected, fatal))
@@ -104,17 +93,17 @@ def check_types(document: Document, expected: ExpectedKind) -> list[str]:
 def type_problems(
     document: Document, expected: ExpectedKind, words: Words = fatal_error
 ) -> tuple[str | None, list[str]]:
-    """What is wrong with the types of a document of this kind, and its unknown fields."""
+    """Go's message for the first value of the wrong type, and the unknown fields."""
     definition = expected.definition
     findings = check_object(document, definition) if definition else check_metadata(document, OBJECT_META)
     if not findings:
         return None, []
-    # Of a custom resource only the metadata has a definition, the same as that of any kind.
+    # Only the metadata of a custom resource has a definition, the same as that of any kind.
     return words(document, definition or "core.v1.ConfigMap", findings), unknown_fields(findings)
 
 
 def warnings_of(problems: list[str], validation: str, expected: ExpectedKind) -> tuple[str, ...]:
-    """What the client is warned of; BadRequest if it asked for strictness."""
+    """The warnings for the client; BadRequest if it asked for strict validation."""
     if not problems or validation == IGNORE:
         return ()
     if validation == STRICT:
@@ -123,21 +112,21 @@ def warnings_of(problems: list[str], validation: str, expected: ExpectedKind) ->
 
 
 def parse_json(body: bytes) -> ParsedBody:
-    """The value of a JSON text; ValueError with Go's message if it is none."""
+    """Decodes JSON; ValueError with Go's message if it is invalid."""
     try:
         value = msgspec.json.decode(body)
-        # A repeated key is lost in reading, and its quotes with it; only a quote in disguise could hide that.
+        # Decoding drops repeated keys, so fewer quotes come out than went in; only an escaped quote could hide that.
         if b"\\u0022" not in body and body.count(b'"') == msgspec.json.encode(value).count(b'"'):
             return ParsedBody(value, [])
         return ParsedBody(value, _duplicates(body.decode()))
     except (ValueError, OverflowError, RecursionError):
-        # Go is more lenient about text that is no UTF-8, and about numbers.
+        # Go accepts invalid UTF-8 and some numbers that msgspec rejects.
         pass
     return _parse_slowly(body)
 
 
 def parse_yaml(body: bytes) -> ParsedBody:
-    """The value of a text of one YAML document; ValueError if it is none."""
+    """Decodes a single YAML document; ValueError if it is invalid."""
     documents, errors = read_stream(body)
     if errors:
         raise ValueError(errors[0].upstream)
@@ -152,7 +141,7 @@ def _parse_protobuf(body: bytes) -> ParsedBody:
 
 
 PARSERS = {JSON: parse_json, "": parse_json, YAML: parse_yaml, PROTOBUF: _parse_protobuf}
-"""How a body is read, by its media type; each raises ValueError."""
+"""The parser of each media type; each raises ValueError."""
 
 
 def _unreadable(media_type: str, why: str) -> str:
@@ -178,17 +167,17 @@ def _parse_slowly(body: bytes) -> ParsedBody:
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """An object as it was written."""
+    """A JSON object as a list of pairs, repeated keys included."""
 
 
 def _duplicates(text: str) -> list[str]:
-    """The paths of keys that an object has already, each once, in the order of the text."""
+    """The paths of repeated keys, each once, in the order of the text."""
     repeated = dict.fromkeys(path for path, is_repeated in _keys(text) if is_repeated)
     return list(dict.fromkeys(map(path_text, repeated)))
 
 
 def _in_order_of_text(unknown: list[str], body: bytes) -> list[str]:
-    """Complaints about unknown and about repeated fields as Go finds them; it does not look into the unknown."""
+    """The messages for unknown and repeated fields in Go's order; Go does not descend into unknown fields."""
     found: dict[str, None] = {}
     complaints = frozenset(unknown)
     within = "\0"
@@ -204,7 +193,7 @@ def _in_order_of_text(unknown: list[str], body: bytes) -> list[str]:
 
 
 def _keys(text: str) -> Iterator[tuple[tuple[str | int, ...], bool]]:
-    """The paths of all keys in the order of the text, and whether their object has them already."""
+    """The paths of all keys in the order of the text, and whether each repeats an earlier one."""
     pending: list[tuple[tuple[str | int, ...], Any, bool]] = [((), json.loads(text, object_pairs_hook=_Pairs), False)]
     while pending:
         path, value, is_repeated = pending.pop()
@@ -222,7 +211,7 @@ def _keys(text: str) -> Iterator[tuple[tuple[str | int, ...], bool]]:
 
 
 def _typed(value: Any, expected: ExpectedKind, body: bytes) -> Document:
-    """The value as an object of the expected kind; what it does not say of itself is taken for granted."""
+    """The value as an object of the expected kind; missing kind and apiVersion are filled in."""
     if value is None:
         value = {}
     if not isinstance(value, dict):
@@ -245,13 +234,13 @@ def _typed(value: Any, expected: ExpectedKind, body: bytes) -> Document:
     if (kind, api_version) != (expected.kind, expected.api_version):
         raise BadRequest(_mismatch(kind, api_version, expected))
     rest = {key: item for key, item in value.items() if key not in ("kind", "apiVersion", "metadata")}
-    # Whatever comes after may count on there being metadata, if not on its type.
+    # Later steps rely on metadata being present, though not on its type.
     metadata = {} if value.get("metadata") is None else value["metadata"]
     return {"kind": kind, "apiVersion": api_version, "metadata": metadata, **rest}
 
 
 def other_kind(document: Document, kind: str, expected: ExpectedKind) -> Invalid:
-    """What upstream says about a custom resource that is named after another: its kind is checked as a field."""
+    """Upstream's error for a custom resource of another kind, which it validates as a field."""
     metadata = document.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     errors = [invalid_value("kind", kind, f"must be {expected.kind}")]
@@ -259,7 +248,7 @@ def other_kind(document: Document, kind: str, expected: ExpectedKind) -> Invalid
 
 
 def _mismatch(kind: str, api_version: str, expected: ExpectedKind) -> str:
-    """What upstream says about an object of another kind or version."""
+    """Upstream's error for an object of another kind or version."""
     same_kind = kind == expected.kind
     if not expected.definition or (same_kind and definition_of(api_version, kind)):
         return f"the API version in the data ({api_version}) does not match the expected API version ({expected.api_version})"
@@ -275,7 +264,7 @@ def _mismatch(kind: str, api_version: str, expected: ExpectedKind) -> str:
 
 
 def _is_list(api_version: str, kind: str) -> bool:
-    """Whether upstream knows a list of this name: of each kind, and one of anything."""
+    """Whether upstream has a list type of this name."""
     item = kind.removesuffix("List")
     return item != kind and ((api_version, kind) == ("v1", "List") or bool(definition_of(api_version, item)))
 
@@ -298,29 +287,29 @@ def _unrecognized(expected: ExpectedKind, why: str, body: bytes) -> BadRequest:
     return BadRequest(f"the object provided is unrecognized (must be of type {expected.kind}): {why} ({shown})")
 
 
-# What a client cannot say of its own object.
+# Fields that a client cannot set.
 _SYSTEM_FIELDS = frozenset({"creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"})
 
 
 class PostedObject(NamedTuple):
-    """An object that was sent, and how."""
+    """An object posted to a resource that stores nothing, such as a review, and its options."""
 
     document: Document
     options: WriteOptions
     definition: str
 
     def answer(self, document: Document) -> ApiResponse:
-        """The answer with what became of the object."""
+        """The 201 response with the completed object."""
         return ApiResponse(body=normal_form(document, self.definition), code=201)
 
 
 def read_posted_object(request: ApiRequest, expected: ExpectedKind) -> PostedObject:
-    """The object in a request; ApiError if it is not of the expected kind, or of another namespace."""
+    """Decodes a posted object; ApiError if it is of another kind or namespace."""
     options = write_options(request.query, "CreateOptions")
     decoded = read_object(request.body, request.content_type, expected)
     request.warnings.extend(warnings_of(decoded.problems, options.field_validation, expected))
     document = normal_form(decoded.document, expected.definition)
-    # The uid stays: a token request says by it which account it scope, and a review must be empty of it.
+    # The uid stays: a token request names its account by it, and a review must not have one.
     metadata = {field: value for field, value in document["metadata"].items() if field not in _SYSTEM_FIELDS}
     if not request.subresource:
         metadata.pop("uid", None)
@@ -334,10 +323,10 @@ def read_posted_object(request: ApiRequest, expected: ExpectedKind) -> PostedObj
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-# Below it, a thread costs more than it saves: 3 ms of JSON.
+# Below this size a thread costs more than it saves: 3 ms of JSON.
 LARGE_BYTES = 64 * 1024
 
 
 async def decode_in_thread(request: ApiRequest, read: Callable[[*Ts], T], *args: *Ts) -> T:
-    """What `read` makes of the request's body, in a thread if that is large; it must change nothing but the request."""
+    """Runs `read`, in a thread if the request's body is large; `read` must not change anything but the request."""
     return await asyncio.to_thread(read, *args) if len(request.body) > LARGE_BYTES else read(*args)

@@ -1,8 +1,6 @@
-"""What is wrong with a text that is no JSON, in the words of Go's scanner.
+"""Go's message for invalid JSON. Slow, so it runs only after a decoder rejected the text.
 
-In: bytes that a JSON reader refused. Out: the message; None if there is nothing wrong. Slow, so only asked then.
-
-Upstream: the Go package encoding/json (scanner.go)
+It follows scanner.go of Go's encoding/json.
 """
 
 import re
@@ -25,7 +23,7 @@ class _JsonSyntaxError(Exception):
 
 
 def syntax_error(text: bytes) -> str | None:
-    """Go's complaint about the text."""
+    """Go's syntax error for the text; None if it is valid."""
     try:
         _Scanner(text).run()
     except _JsonSyntaxError as error:
@@ -34,7 +32,7 @@ def syntax_error(text: bytes) -> str | None:
 
 
 class _Scanner:
-    """Reads through a text once; the containers it is in are a stack of closing characters."""
+    """Scans a text once; a stack holds the closing characters of the open containers."""
 
     def __init__(self, text: bytes) -> None:
         self._text = text
@@ -49,7 +47,7 @@ class _Scanner:
             raise self._refused(char, "after top-level value")
 
     def _next_item(self) -> None:
-        """What follows a value within a container."""
+        """Scans what follows a value in a container."""
         closing = self._open[-1]
         char = self._needed(self._skip_space())
         if char == closing:
@@ -64,7 +62,7 @@ class _Scanner:
             self._value()
 
     def _value(self) -> None:
-        """A value up to its end, or a container up to the end of its first value."""
+        """Scans a value, or a container up to its first value."""
         while True:
             char = self._needed(self._skip_space())
             self._at += 1
@@ -157,7 +155,7 @@ class _Scanner:
         return char
 
     def _take_behind(self, passed_over: re.Pattern[bytes]) -> int:
-        """The next character that is not of these, which are many and need no look each."""
+        """The next character that is not one of these."""
         found = passed_over.match(self._text, self._at)
         if found is not None:
             self._at = found.end()

@@ -1,10 +1,9 @@
-"""Objects that Go clients send in protobuf, as documents.
+"""Decodes objects that Go clients send as application/vnd.kubernetes.protobuf into documents.
 
-In: a body of type application/vnd.kubernetes.protobuf. Out: the document its JSON form would have been, with the zeros
-that protobuf writes for empty fields still in it; ValueError if it is no such thing. Answers are never given in
-protobuf: whoever sends it takes JSON too.
+The zeros that protobuf writes for empty fields stay in the document. Responses are never protobuf: every client that
+sends it also accepts JSON.
 
-Upstream: staging/src/k8s.io/apimachinery/pkg/runtime/serializer/protobuf/protobuf.go, the generated.proto of each group.
+Upstream: staging/src/k8s.io/apimachinery/pkg/runtime/serializer/protobuf/protobuf.go
 """
 
 from base64 import b64encode
@@ -21,7 +20,7 @@ from pykubelet.api.times import format_micro_time
 
 MAGIC = b"k8s\x00"
 _DELETE_OPTIONS = "meta.v1.DeleteOptions"
-# Types nest no deeper than this in any kind but by ill will.
+# No kind nests messages deeper than this.
 _DEEPEST = 64
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -29,7 +28,7 @@ Read = Callable[[Any, int], Any]
 
 
 class _Slot(NamedTuple):
-    """Where a field number's value goes: its name, how it is read, and whether it is one of a list or map."""
+    """Where the value of a field number goes: the field's name, its decoder, and whether it repeats."""
 
     name: str
     read: Read
@@ -37,13 +36,13 @@ class _Slot(NamedTuple):
 
 
 def read_protobuf(body: bytes) -> Document:
-    """The object in a body."""
+    """Decodes a protobuf body; ValueError if it is invalid."""
     if not body.startswith(MAGIC):
         raise ValueError("provided data does not appear to be a protobuf message, expected prefix 6b 38 73 00")
     envelope = dict(_fields(body[len(MAGIC) :]))
     type_meta = dict(_fields(_bytes(envelope.get(1, b""))))
     api_version, kind = _text(type_meta.get(1, b""), 0), _text(type_meta.get(2, b""), 0)
-    # Options are of every group.
+    # Every group has its own DeleteOptions type.
     definition = _DELETE_OPTIONS if kind == "DeleteOptions" else definition_of(api_version, kind)
     if definition is None or definition not in _numbers():
         raise ValueError(f'no kind "{kind}" in version "{api_version}" can be read as protobuf')
@@ -52,7 +51,7 @@ def read_protobuf(body: bytes) -> Document:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
-    """The fields of a message: numbers, with integers or bytes."""
+    """The fields of a message: their numbers, with integers or bytes."""
     place, end = 0, len(data)
     value: int | bytes
     while place < end:
@@ -99,7 +98,7 @@ def _numbers() -> dict[str, dict[int, str]]:
 
 @cache
 def _message(definition: str) -> Read:
-    """How a message of a definition is read; inlined messages write into the one around them."""
+    """The decoder of a definition's messages; inlined messages write into the enclosing one."""
     return _reader(definition, definition)
 
 
@@ -157,10 +156,10 @@ def _slot(name: str, field: Field) -> _Slot:
 def _value(field: Field) -> Read:
     if field.type == "ref":
         reference = field.ref
-        # Looked up when a value needs it: definitions may hold themselves.
+        # Resolved on use, because definitions may be recursive.
         return lambda data, depth: _message(reference)(data, depth)  # noqa: PLW0108
     if field.type == "array":
-        # A list behind a map has a message of its own around it.
+        # A list as a map's value is wrapped in a message of its own.
         return lambda data, depth: [_text(item, depth) for _, item in _fields(_bytes(data))]
     return _SCALARS[field.type]
 

@@ -1,1 +1,1 @@
-"""The durable store: memory, history, one SQLite file."""
+"""The durable store: newest state and history in memory, one SQLite file on disk."""

@@ -1,15 +1,15 @@
-"""Copies the store while it is in use, when the program is told to by SIGUSR1.
+"""Backs up the store while it is in use, on SIGUSR1.
 
-The copy is complete whenever it is there: it is made under another name and takes the place of the one before.
+A backup is written under another name and then replaces the previous one, so `backup.db` is always complete.
 """
 
 import asyncio
 import signal
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol
 
 from pykubelet.aio.log import get_logger
+from pykubelet.apiserver.storage.durable_store import DurableStore
 from pykubelet.apiserver.storage.interfaces import StoreUnusable
 
 log = get_logger(__name__)
@@ -17,23 +17,16 @@ log = get_logger(__name__)
 BACKUP_FILE = "backup.db"
 
 
-class BackupSource(Protocol):
-    """What can be copied: a store."""
-
-    async def backup(self, path: Path) -> None:
-        """Write all of it, as it is now, to a file that must not exist; StoreUnusable if that fails."""
-
-
 class BackupWriter:
-    """Writes `backup.db` into a folder at each SIGUSR1; several while one is written become one."""
+    """Writes `backup.db` into a folder on each SIGUSR1; signals during a backup cause one more."""
 
-    def __init__(self, store: BackupSource, folder: Path) -> None:
+    def __init__(self, store: DurableStore, folder: Path) -> None:
         self._store, self._path = store, folder / BACKUP_FILE
 
     async def run(self, ready: asyncio.Event) -> None:
-        """Wait for signals until cancelled."""
+        """Waits for signals until cancelled."""
         asked, loop = asyncio.Event(), asyncio.get_running_loop()
-        # A loop outside the main thread hears no signals; whoever runs one there can copy the store directly.
+        # Only a loop in the main thread receives signals; elsewhere, call `DurableStore.backup`.
         with suppress(ValueError, RuntimeError):
             loop.add_signal_handler(signal.SIGUSR1, asked.set)
         ready.set()
@@ -45,7 +38,7 @@ class BackupWriter:
     async def _write(self) -> None:
         unfinished = self._path.with_name(f"{BACKUP_FILE}.new")
         try:
-            # What an end in the middle of the last one left.
+            # Left over from an interrupted backup.
             await asyncio.to_thread(unfinished.unlink, missing_ok=True)
             await self._store.backup(unfinished)
             await asyncio.to_thread(unfinished.replace, self._path)

@@ -1,10 +1,9 @@
-"""Between the form an object is stored in and the one it is served in.
+"""Converts between the stored version of objects and the version that a resource serves.
 
-Objects are stored as JSON that starts with `kind`, `apiVersion` and `metadata`, in this order. So the text of an object
-can be given without its kind, as items of lists of built-in kinds are, by exchanging its first bytes: nothing is decoded.
-Only events, and custom resources in more than one version, have forms that differ in more than that.
+Stored JSON starts with `kind`, `apiVersion` and `metadata`, in this order, so the kind of a text can be replaced
+without decoding it. Only events, and custom resources with several versions, need a conversion.
 
-In: a `Served` row and a text or document. Out: the same in its form, or in the stored one.
+Upstream: staging/src/k8s.io/apiserver/pkg/server/storage/storage_codec.go
 """
 
 from functools import lru_cache
@@ -19,7 +18,7 @@ _METADATA = b'"metadata":'
 
 
 class _VersionConversion(NamedTuple):
-    """What is worked out once for a resource; the functions are None where both forms are the same."""
+    """The conversion of a kind, computed once; functions are None where no conversion is needed."""
 
     collection: str
     item_head: bytes
@@ -45,17 +44,16 @@ def _form_of(served: Kind) -> _VersionConversion:
 
 
 def collection_of(served: Kind) -> str:
-    """Where objects of the resource are stored; both kinds of events share a collection."""
+    """The collection of a resource; the events of both groups share one."""
     return _form_of(served).collection
 
 
 def key_of(served: Kind, namespace: str, name: str) -> StoreKey:
-    """Where an object is stored."""
     return StoreKey(_form_of(served).collection, namespace if served.resource.namespaced else "", name)
 
 
 def served_text(served: Kind, text: bytes) -> bytes:
-    """A stored text as the resource serves it."""
+    """A stored text in the version that the resource serves."""
     form = _form_of(served)
     return text if form.to_served is None else _converted(form.to_served, text)
 
@@ -69,29 +67,29 @@ def item_text(served: Kind, text: bytes) -> bytes:
 
 
 def list_head(served: Kind) -> bytes:
-    """The start of the text of a list, up to its metadata."""
+    """The start of a list's text, up to its metadata."""
     return _form_of(served).list_head
 
 
 def served_document(served: Kind, entry: StoreEntry) -> Document:
-    """A stored object as a document of the resource."""
+    """A stored entry as a document of the resource; the caller may change it."""
     return served_form(served, entry.document)
 
 
 def served_form(served: Kind, stored: Document) -> Document:
-    """The same for a document that is at hand; others may use it too."""
+    """Like `served_document`, for a decoded document, which is shared."""
     form = _form_of(served)
     return stored if form.to_served is None else form.to_served(stored)
 
 
 def stored_form(served: Kind, document: Document) -> Document:
-    """A document of the resource as it is stored."""
+    """A document of the resource in the stored version."""
     form = _form_of(served)
     return in_order(document if form.to_stored is None else form.to_stored(document))
 
 
 def in_order(document: Document) -> Document:
-    """The document with what every object has in front, in the one order in which texts start."""
+    """The document with `kind`, `apiVersion` and `metadata` first."""
     return {
         "kind": document["kind"],
         "apiVersion": document["apiVersion"],

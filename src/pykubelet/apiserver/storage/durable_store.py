@@ -1,12 +1,11 @@
-"""The durable store: decides on the loop, waits for the disk in a thread, shows what is on the disk.
+"""The durable store: decides writes on the event loop, commits them in a thread, then publishes them.
 
-    write -> decide on the newest state -> queue -> one transaction for all that wait -> memory, watches, answers
+    write -> decide on the newest state -> queue -> one transaction for all that wait -> memory, watches, responses
 
-Implements `store.Store` and `store.Commits`. The newest state is the committed one with the pending writes over it;
-only decisions see it. A refusal or an unchanged answer that rests on a pending write waits for that one, so nobody is
-told what a crash could undo.
+The newest state is the committed one with pending writes on top; only decisions see it. An error or a no-op that
+depends on a pending write waits for that write, so that no response rests on what a crash could undo.
 
-What a write makes of a document: its text at the next revision, or nothing if nothing changes.
+Upstream: staging/src/k8s.io/apiserver/pkg/storage/etcd3/store.go
 """
 
 import asyncio
@@ -34,9 +33,9 @@ from pykubelet.apiserver.storage.watch_cache import Moment, PastChange, StoreMem
 
 
 def revised(key: StoreKey, before: StoreEntry | None, document: Document, revision: int) -> StoreEntry | None:
-    """The entry to store at `revision`; None if the document is the stored one, resourceVersion apart.
+    """The entry to store at `revision`; None if the document equals the stored one apart from resourceVersion.
 
-    As upstream, a write that changes nothing is answered without writing (etcd3/store.go, GuaranteedUpdate).
+    As upstream's GuaranteedUpdate, a write that changes nothing is answered without writing.
     """
     text = _at(document, revision)
     if (
@@ -54,7 +53,7 @@ def _at(document: Document, revision: int) -> bytes:
 
 
 def _may_be_equal(before: StoreEntry, text: bytes, revision: int) -> bool:
-    # Equal documents have texts of equal length whatever the order of their keys; so hardly any write needs decoding.
+    # Equal documents have texts of equal length in any key order, so few writes need decoding to compare.
     return len(text) - len(str(revision)) == len(before.text) - len(str(before.revision))
 
 
@@ -66,12 +65,12 @@ def _without_revision(text: bytes) -> Document:
 
 HOUSEKEEPING_SECONDS = 10.0
 EXPIRED_AT_ONCE = 500
-"""Objects removed at a time because their time is over; if there are more, the rest follows soon."""
+"""Expired objects removed at a time; the rest follows soon after."""
 NEXT_EXPIRED_SECONDS = 0.1
 
 
 class DurableStore:
-    """Made by `open_store`."""
+    """The Store implementation on one SQLite file; see `open_store`."""
 
     def __init__(
         self,
@@ -102,16 +101,14 @@ class DurableStore:
 
     @property
     def revision(self) -> int:
-        """The newest committed revision."""
         return self._watches.revision
 
     @property
     def problem(self) -> str:
-        """Why writes are refused; empty while all is well. For health pages."""
+        """Why writes fail, for health checks; empty while they succeed."""
         return self._commits.problem
 
     def get(self, key: StoreKey) -> StoreEntry | None:
-        """The committed entry."""
         return self._state.get(key)
 
     def newest(self, key: StoreKey) -> StoreEntry | None:
@@ -131,7 +128,7 @@ class DurableStore:
         return tuple(keys)
 
     def list(self, collection: str, namespace: str = "", *, at: int | None = None) -> Snapshot:
-        """All entries in key order, as of now or an earlier revision."""
+        """All entries in key order, now or at an earlier revision."""
         if at is None or at == self.revision:
             return Snapshot(self._state.listed(collection, namespace), self.revision)
         if at > self.revision:
@@ -140,15 +137,14 @@ class DurableStore:
         return Snapshot(self._state.listed_as_it_was(collection, namespace, earlier), at)
 
     def watch(self, collection: str, after: int) -> StoreWatch:
-        """Changes of a collection after a revision; Expired, on entering, if that is forgotten."""
+        """Changes of a collection after a revision; raises Expired on entering if they are compacted."""
         return StoreWatch(self._watches, collection, after)
 
     def listen(self, collection: str, heard: Callable[[StoreChange], None]) -> None:
-        """Call back for each change of a collection."""
         self._watches.listen(collection, heard)
 
     async def write(self, key: StoreKey, decide: WriteDecision) -> StoreEntry | None:
-        """Decide on the newest state, make durable, answer."""
+        """Decides on the newest state, commits, returns the entry."""
         if self._watches.is_closed:
             raise ServiceUnavailable("the store is closed")
         pending = self._pending.get(key)
@@ -170,7 +166,7 @@ class DurableStore:
         return after or newest
 
     async def backup(self, path: Path) -> None:
-        """Copy the store to a new file; sealed values stay sealed. Writes wait meanwhile. OSError if it cannot be."""
+        """Copies the store to a new file; encrypted values stay encrypted. Writes wait meanwhile. OSError if it fails."""
         await self._commits.backup(path)
 
     def _submit(self, operation: Operation) -> Operation:
@@ -180,7 +176,7 @@ class DurableStore:
         return operation
 
     def committed(self, operations: Sequence[Operation]) -> None:
-        """The operations are on the disk: show them to everybody."""
+        """Publishes operations that are on disk."""
         now = self._clock.monotonic()
         changes: dict[str, list[StoreChange]] = {}
         for operation in operations:
@@ -205,17 +201,17 @@ class DurableStore:
             operation.settle(None)
 
     def refused(self, operations: Sequence[Operation], problem: str) -> None:
-        """Nothing of it was stored: memory is as it was, and whoever waits is told."""
+        """Reverts operations that failed; their writers get the error."""
         for operation in operations:
             self._pending.pop(operation.key, None)
             operation.settle(f"{problem}: nothing was changed, and nothing that was stored is lost; reading goes on")
 
     def _forget(self, now: float) -> None:
-        """Let go of history beyond its bounds, and of the rows that only history needed."""
+        """Drops history beyond its bounds, and the rows that only history needed."""
         self._commits.drop(garbage_of(self._history.trim(now), self._settings.without_history))
 
     def keep_house(self) -> None:
-        """Do what time brings: forget old history, remove what has expired, give space back; and again later."""
+        """Drops old history, removes expired objects, returns disk space; schedules itself again."""
         now = self._clock.monotonic()
         self._forget(now)
         due = [key for key in self._expiry.due(now, EXPIRED_AT_ONCE) if key not in self._pending]
@@ -226,7 +222,7 @@ class DurableStore:
         self._timer = asyncio.get_running_loop().call_later(delay, self.keep_house)
 
     async def close(self) -> None:
-        """Take no more writes, finish those under way, end the watches."""
+        """Rejects new writes, finishes those in progress, ends the watches."""
         if self._timer is not None:
             self._timer.cancel()
         self._watches.close()
@@ -237,7 +233,7 @@ class DurableStore:
 
 
 def garbage_of(forgotten: Iterable[PastChange], without_history: frozenset[str]) -> Iterable[Garbage]:
-    """The rows that nothing needs once these changes are forgotten: what they replaced, and marks of removals."""
+    """The rows that no longer matter once these changes are dropped: replaced revisions and removals."""
     for past in forgotten:
         if past.before is not None and past.key.collection not in without_history:
             yield Garbage(past.before.revision, past.revision)
@@ -247,7 +243,7 @@ def garbage_of(forgotten: Iterable[PastChange], without_history: frozenset[str])
 
 @asynccontextmanager
 async def open_store(path: Path, *, clock: Clock, settings: StoreSettings | None = None) -> AsyncIterator[DurableStore]:
-    """The store in a file, made if there is none. StoreUnusable if it cannot be used; the message says what to do."""
+    """Opens the store in a file, created if missing. StoreUnusable if it cannot be used; the message says what to do."""
     settings = settings or StoreSettings()
     now = Moment(clock.now().timestamp(), clock.monotonic())
     loop = asyncio.get_running_loop()
@@ -276,7 +272,7 @@ def _load(path: Path, settings: StoreSettings, now: Moment) -> tuple[StoreFile, 
             file.rows(), meta, settings, now=now, unseal=EncryptionTransformer(keys, settings.sealed).unseal
         )
         if settings.key_file is not None and not keys:
-            # Only now: a key that is missing while values are sealed with it must not be replaced by another one.
+            # Made only now: if values are encrypted with a missing key, a new key must not take its place.
             keys = [make_key(settings.key_file)]
         if settings.without_history != meta.without_history:
             gains_history = meta.without_history - settings.without_history

@@ -1,10 +1,10 @@
-"""Values sealed at rest: AES-256-GCM, each bound to its object's key.
+"""Encryption at rest: AES-256-GCM, each value bound to its object's key.
 
-No value can be moved to another object. A sealed one is a mark, the sealing key's id, a nonce and the ciphertext; a
-plain one starts with `{`. The key file holds a key per line in base64: the first seals, every one opens, so a new key
-is put in front of the old ones.
+An encrypted value consists of a marker, the key's id, a nonce and the ciphertext, and cannot be moved to another
+object; a plain one starts with `{`. The key file has one base64 key per line: the first encrypts, all of them decrypt,
+so a new key goes first.
 
-Upstream: k8s.io/apiserver/pkg/storage/value/encrypt/aes.
+Upstream: staging/src/k8s.io/apiserver/pkg/storage/value/encrypt/aes/aes.go
 """
 
 import base64
@@ -28,7 +28,7 @@ _TEXT_AT = _NONCE_AT + _NONCE_BYTES
 
 
 class EncryptionTransformer:
-    """Seals the values of some collections, and opens what is sealed. Without keys all values are plain."""
+    """Encrypts the values of some collections. Without keys all values are plain."""
 
     def __init__(self, keys: Sequence[bytes], collections: frozenset[str]) -> None:
         self._collections = collections if keys else frozenset[str]()
@@ -44,7 +44,7 @@ class EncryptionTransformer:
         return _MARK + self._sealing_id + nonce + sealed
 
     def unseal(self, key: StoreKey, value: bytes) -> bytes:
-        """The text of a value that was read; StoreUnusable if no key opens it."""
+        """The text of a stored value; StoreUnusable if no key decrypts it."""
         if not is_sealed(value):
             return value
         key_id = value[len(_MARK) : _NONCE_AT]
@@ -65,12 +65,11 @@ class EncryptionTransformer:
 
 
 def is_sealed(value: bytes) -> bool:
-    """Whether a value is sealed."""
     return value.startswith(_MARK)
 
 
 def read_keys(path: Path) -> list[bytes]:
-    """The keys of a key file; none if there is no such file. StoreUnusable if it is not fit to be one."""
+    """The keys in a key file, none if the file does not exist; StoreUnusable if it is invalid."""
     try:
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
             raise StoreUnusable(f"the key file {path} can be read by others: chmod 600 it")
@@ -86,7 +85,7 @@ def read_keys(path: Path) -> list[bytes]:
 
 
 def make_key(path: Path) -> bytes:
-    """A new key in a new key file that only its owner can read; on the disk before anything is sealed with it."""
+    """Makes a key file that only its owner can read; it is on disk before a value is encrypted."""
     key = os.urandom(_KEY_BYTES)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -105,7 +104,7 @@ def make_key(path: Path) -> bytes:
 
 
 def _cipher(key: bytes) -> "AESGCM":
-    # Imported here: a store without keys saves the time it takes to load.
+    # Imported on use: a store without keys starts faster.
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     return AESGCM(key)

@@ -1,7 +1,7 @@
-"""Many writes, one sync of the disk: what is decided during one transaction goes with the next.
+"""Group commit: writes decided during one transaction are committed together in the next.
 
-A thread of its own waits for the disk, so the loop never does. One transaction is under way at a time. If it fails,
-every write decided since is refused with it, because it was decided on a state that never came to be.
+A thread waits for the disk, so the event loop never does. One transaction runs at a time. If it fails, all writes
+decided since fail too, because they were decided on a state that was never stored.
 """
 
 import asyncio
@@ -24,11 +24,11 @@ log = get_logger(__name__)
 
 DROPPED_WITH_WRITES = 128
 DROPPED_ALONE = 512
-"""Old rows that one transaction drops: little enough that no write waits more than some milliseconds for it."""
+"""Old rows dropped in one transaction: few enough to delay a write by some milliseconds at most."""
 
 
 class Garbage(NamedTuple):
-    """A row to drop; once it is gone, what changed up to `compacted` cannot be told any more."""
+    """A row to drop; after that, changes up to `compacted` are no longer known."""
 
     revision: int
     compacted: int
@@ -36,7 +36,7 @@ class Garbage(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Operation:
-    """A decided write on its way to the disk, and who waits for it to be there."""
+    """A decided write on its way to the disk, and the futures that wait for it."""
 
     key: StoreKey
     revision: int
@@ -45,13 +45,13 @@ class Operation:
     waiters: list[asyncio.Future[None]] = field(default_factory=list)
 
     async def durable(self) -> None:
-        """Wait until it is on the disk; ApiError if it cannot be."""
+        """Waits until it is on disk; raises ApiError if it fails."""
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.waiters.append(waiter)
         await waiter
 
     def settle(self, problem: str | None) -> None:
-        """Tell everyone who waits: it is on the disk, or why it is not. Who gave up waiting is left alone."""
+        """Resolves the waiting futures; `problem` is the error message, or None."""
         for waiter in self.waiters:
             if not waiter.done():
                 if problem is None:
@@ -61,17 +61,17 @@ class Operation:
 
 
 class CommitListener(Protocol):
-    """Who hears how it went; on the loop."""
+    """Receives the results, on the event loop."""
 
     def committed(self, operations: Sequence[Operation]) -> None:
-        """They are on the disk, in this order."""
+        """The operations are on disk, in this order."""
 
     def refused(self, operations: Sequence[Operation], problem: str) -> None:
-        """They are not, and nothing is that was decided after them."""
+        """The operations failed, and so did all that were decided after them."""
 
 
 class GroupCommit:
-    """The queue between the loop and the thread that writes."""
+    """The queue between the event loop and the writer thread."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class GroupCommit:
         without_history: frozenset[str],
         revision: int,
     ) -> None:
-        """`thread` is an executor of one thread, the one that opened `file`; `revision` is the newest on the disk."""
+        """`thread` is a single-thread executor, the one that opened `file`; `revision` is the newest on disk."""
         self._file, self._thread, self._outcome = file, thread, outcome
         self._clock, self._sealer, self._without_history = clock, sealer, without_history
         self._revision = revision
@@ -97,41 +97,41 @@ class GroupCommit:
         self._idle = asyncio.Event()
         self._idle.set()
         self.problem = ""
-        """Why writes are refused; empty while all is well."""
+        """Why writes fail; empty while they succeed."""
 
     def add(self, operation: Operation) -> None:
-        """Write an operation; its revision is the highest so far."""
+        """Queues an operation, whose revision is the highest so far."""
         self._queue.append(operation)
         self._wake()
 
     def drop(self, garbage: Iterable[Garbage]) -> None:
-        """Have rows dropped some time, along with writes."""
+        """Queues rows to drop, along with later writes."""
         self._garbage.extend(garbage)
 
     def sweep(self) -> None:
-        """Drop what is to be dropped, and give unused space back to the disk, also if nobody writes."""
+        """Drops queued rows and returns unused disk space, even without writes."""
         self._is_sweeping = True
         self._wake()
 
     async def drained(self) -> None:
-        """Wait until nothing is under way."""
+        """Waits until no transaction is in progress."""
         await self._idle.wait()
 
     def stop(self) -> None:
-        """Start no more transactions; what still waits is refused."""
+        """Starts no more transactions; queued operations fail."""
         self._is_stopped = True
         refused, self._queue = self._queue, []
         self._outcome.refused(refused, "the store is closed")
 
     async def backup(self, path: Path) -> None:
-        """Copy the file as it is after the transaction under way."""
+        """Copies the file after the transaction in progress."""
         await self._loop.run_in_executor(self._thread, self._file.backup, path)
 
     def _wake(self) -> None:
         if not self._is_busy:
             self._is_busy = True
             self._idle.clear()
-            # Not at once: the writes of everyone who runs in this turn of the loop go along.
+            # Deferred, so that all writes decided in this turn of the loop share the transaction.
             self._loop.call_soon(self._start)
 
     def _start(self) -> None:
@@ -150,7 +150,7 @@ class GroupCommit:
     def _write(
         self, operations: Sequence[Operation], garbage: Sequence[Garbage], written_at: int, tidies: bool
     ) -> bool:
-        """In the thread: one transaction, and a bit of tidying up if asked to; whether that is done."""
+        """Runs in the thread: one transaction, and some vacuuming if requested; returns whether that is complete."""
         dropped = {each.revision for each in garbage}
         dropped.update(
             operation.before.revision
@@ -162,7 +162,7 @@ class GroupCommit:
                 rows=[self._row(operation, written_at) for operation in operations],
                 dropped=frozenset(dropped),
                 compacted=max((each.compacted for each in garbage), default=0),
-                # With nothing else to write, this tries whether the disk can be written again.
+                # Without anything else to write, this checks whether the disk is writable again.
                 revision=self._revision if garbage or self.problem else 0,
             )
         )

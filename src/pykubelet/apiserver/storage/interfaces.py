@@ -1,17 +1,10 @@
-"""What the verbs ask of a store: objects by key, one revision counter, changes in order.
+"""The Store interface: objects by key, one revision counter, changes in order; store settings.
 
-The whole state is held in memory as JSON text, which is small, is what a reader gets, and costs the garbage collector
-nothing; a store makes it durable. A write is decided by a plain function on the newest state, so two writers never
-race: the loop runs one such function at a time. It is answered, and seen by readers and watchers, once it is on disk.
+The whole state is in memory as JSON text, which is what readers get and costs the garbage collector nothing. A write
+is decided by a plain function on the newest state; the event loop runs one such function at a time, so writers never
+race. A write is answered, and visible to readers and watchers, once it is on disk.
 
-How a store keeps its data: what it remembers, for how long, and what it seals.
-
-Which objects changed since they were last looked at: how an index never answers from the past.
-
-An index of access is asked often and changes rarely, so it is brought up to date when it is asked. The store tells of
-each change before anybody can know of it (`Commits.listen`), and here only the key is noted; the next question takes the
-noted keys and reads the objects as they are now. So a role is in force for every request that follows its write, an
-object that changes a thousand times between two questions is read once, and nothing is read if nobody asks.
+Upstream: staging/src/k8s.io/apiserver/pkg/storage/interfaces.go
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
@@ -25,7 +18,7 @@ from pykubelet.api.serializer import Document, decode_document, encode
 
 
 class StoreKey(NamedTuple):
-    """Where an object lives: `pods` or `replicasets.apps`, its namespace (empty for cluster scope), its name."""
+    """An object's key: collection (`pods`, `replicasets.apps`), namespace (empty for cluster scope) and name."""
 
     collection: str
     namespace: str
@@ -34,7 +27,7 @@ class StoreKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoreEntry:
-    """A stored object at a revision; `text` is its JSON and carries that revision as metadata.resourceVersion."""
+    """A stored object at a revision; `text` is its JSON, with that revision as metadata.resourceVersion."""
 
     key: StoreKey
     revision: int
@@ -42,16 +35,16 @@ class StoreEntry:
 
     @property
     def document(self) -> Document:
-        """The object as a document of the caller's own; decodes (20 µs for a pod), so ask once."""
+        """The object as a new document; each call decodes it (20 µs for a pod)."""
         decoded: Document = decode_document(self.text)
         return decoded
 
 
 @dataclass(frozen=True)
 class StoreChange:
-    """One committed change: the entry before and after it; `after` is None for a removal.
+    """A committed change: the entry before and after it; `after` is None for a removal.
 
-    What watchers need of it is made once, however many they are.
+    Derived values are computed once for all watchers.
     """
 
     revision: int
@@ -61,7 +54,7 @@ class StoreChange:
 
     @cached_property
     def document(self) -> Document:
-        """The object after the change; after a removal as it was last, stamped with the removal's revision. Shared."""
+        """The object after the change; for a removal its last state, with the removal's revision. Shared."""
         if self.after is not None:
             return self.after.document
         document = self.before_document
@@ -80,117 +73,114 @@ class StoreChange:
 
 
 class Snapshot(NamedTuple):
-    """The entries of a collection in key order, all as of one revision."""
+    """The entries of a collection in key order, at one revision."""
 
     entries: tuple[StoreEntry, ...]
     revision: int
 
 
 class ChangeBatch(NamedTuple):
-    """Changes in order, and the revision up to which nothing is missing (a batch without changes only says that)."""
+    """Changes in order, and the revision up to which they are complete. A batch may have no changes."""
 
     changes: tuple[StoreChange, ...]
     revision: int
 
 
 class ChangeWatch(Protocol):
-    """A running watch, to be iterated over. Waiting may be cancelled, by a timeout say, and nothing is lost."""
+    """A running watch. Waiting may be cancelled, for example by a timeout, without losing changes."""
 
     def __aiter__(self) -> AsyncIterator[ChangeBatch]: ...
 
     async def __anext__(self) -> ChangeBatch: ...
 
     def take(self) -> ChangeBatch:
-        """What there is now, without waiting: changes if there are any, and the revision up to which none is missing.
+        """Returns the pending changes without waiting, and the revision up to which they are complete.
 
-        So a bookmark may name `take().revision` once the changes beside it are sent. The store's own revision is not
-        as good: changes up to it may still wait in this watch.
+        A bookmark may carry this revision once the changes are sent. The store's own revision may be ahead of this
+        watch.
         """
 
 
 class StoreUnusable(Exception):
-    """The store's file or its key cannot be used; the message says why, and what to do."""
+    """The store's file or key cannot be used; the message says why, and what to do."""
 
 
 WriteDecision = Callable[[StoreEntry | None], Document | None]
-"""Decides a write: the newest entry (None if there is none) in, the document to store out; None removes it.
+"""Decides a write: takes the newest entry (None if there is none), returns the document to store, or None to remove it.
 
-Raises ApiError to refuse. A document equal to the stored one changes nothing and takes no revision. The store sets
-metadata.resourceVersion, whatever the document says.
+Raises ApiError to reject the write. A document equal to the stored one changes nothing and takes no revision. The
+store sets metadata.resourceVersion.
 """
 
 
-class Store(Protocol):
-    """A durable, ordered map. Every call is made on the loop's thread."""
+class CommitFeed(Protocol):
+    """Reports changes as they are committed, for indexes that must never be stale."""
+
+    def listen(self, collection: str, heard: Callable[[StoreChange], None]) -> None:
+        """Calls `heard` for each change of a collection, in order, before its writer, readers or watchers see it.
+
+        Runs on the event loop's thread while the store is open; it must be quick and must not raise.
+        """
+
+
+class Store(CommitFeed, Protocol):
+    """A durable, ordered map. All calls are made on the event loop's thread."""
 
     @property
     def revision(self) -> int:
-        """The newest committed revision; what readers and watchers have seen."""
+        """The newest committed revision, which readers and watchers see."""
 
     def get(self, key: StoreKey) -> StoreEntry | None:
-        """The committed entry; costs O(1)."""
+        """The committed entry; O(1)."""
 
     def newest(self, key: StoreKey) -> StoreEntry | None:
-        """The entry as the next write will find it, committed or not: for decisions, never for readers."""
+        """The entry as the next write will find it, committed or not: for decisions, not for readers."""
 
     def newest_in(self, namespace: str) -> tuple[StoreKey, ...]:
-        """The keys of everything in a namespace as the next write will find it: for the end of a namespace."""
+        """The keys of everything in a namespace as the next write will find it, for namespace deletion."""
 
     def list(self, collection: str, namespace: str = "", *, at: int | None = None) -> Snapshot:
-        """All entries (of one namespace if given) in key order, as of now or an earlier revision; Expired if forgotten."""
+        """All entries (of one namespace if given) in key order, now or at an earlier revision; Expired if it is compacted."""
 
     async def write(self, key: StoreKey, decide: WriteDecision) -> StoreEntry | None:
-        """Decide on the newest state, make durable, answer.
+        """Decides on the newest state, commits, returns the stored entry (unchanged if nothing changed).
 
-        The entry now stored (or kept, if nothing changed); for a removal the entry that was removed.
+        Returns the removed entry for a removal.
         """
 
     def watch(self, collection: str, after: int) -> AbstractAsyncContextManager[ChangeWatch]:
-        """Changes of a collection after a revision, in order, from history and then live; Expired if that is forgotten.
+        """Changes of a collection after a revision, first from history, then live; Expired if they are compacted.
 
-        A reader that falls so far behind that its next change is forgotten gets Expired. Ends when the store closes.
+        A reader that falls behind the history gets Expired. The watch ends when the store closes.
         """
-
-
-class CommitFeed(Protocol):
-    """A store that tells of changes as they happen: for what is derived from objects and must never lag behind them."""
-
-    def listen(self, collection: str, heard: Callable[[StoreChange], None]) -> None:
-        """Call back for each change of a collection, in order, before its writer, a reader or a watcher can know of it.
-
-        The call is made on the loop's thread for as long as the store is open; it must be quick and must not raise.
-        """
-
-
-class IndexedStore(CommitFeed, Protocol):
-    """What an index needs of the store."""
-
-    def get(self, key: StoreKey) -> StoreEntry | None:
-        """The committed entry."""
-
-    def list(self, collection: str, namespace: str = "", *, at: int | None = None) -> Snapshot:
-        """All committed entries of a collection."""
 
 
 class ChangeTracker:
-    """The changed objects of a few collections. What the store holds at the start counts as changed."""
+    """Collects the changed objects of some collections for an index, which reads them when it is next used.
 
-    def __init__(self, objects: IndexedStore, collections: Iterable[str]) -> None:
-        self._objects = objects
+    An index such as RBAC's is used often and changes rarely. The store reports a change before any response depends on
+    it,
+    so a role takes effect for every request after its write, and an object that changes often is read once. All
+    existing
+    objects count as changed at the start.
+    """
+
+    def __init__(self, store: Store, collections: Iterable[str]) -> None:
+        self._store = store
         self._changed: dict[StoreKey, None] = {}
         for collection in collections:
-            objects.listen(collection, self._hear)
-            self._changed.update((entry.key, None) for entry in objects.list(collection).entries)
+            store.listen(collection, self._hear)
+            self._changed.update((entry.key, None) for entry in store.list(collection).entries)
 
     def __bool__(self) -> bool:
-        """Whether there is anything to take."""
+        """Whether any object changed."""
         return bool(self._changed)
 
     def take(self) -> Iterator[tuple[StoreKey, StoreEntry | None]]:
-        """Each changed object as it is now (None if it is gone), once."""
+        """Yields each changed object once, in its current state (None if it is removed)."""
         while self._changed:
             key, _ = self._changed.popitem()
-            yield key, self._objects.get(key)
+            yield key, self._store.get(key)
 
     def _hear(self, change: StoreChange) -> None:
         self._changed[change.key] = None
@@ -201,23 +191,23 @@ MEBIBYTE = 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSettings:
-    """The defaults suit one machine; collections are named as in a `Key`."""
+    """The settings of a store; the defaults suit one machine."""
 
     without_history: frozenset[str] = frozenset({"events", "leases.coordination.k8s.io"})
-    """Only their newest state goes to disk: they change all the time, and nobody resumes their watches for long."""
+    """Collections whose history is not stored: they change all the time, and their watches are never resumed for long."""
 
     lifetimes: Mapping[str, float] = field(default_factory=lambda: {"events": 3600.0})
-    """Seconds after its last write that an object of a collection is removed; kube-apiserver's --event-ttl is 1 h."""
+    """Seconds after its last write that an object of a collection expires; kube-apiserver's --event-ttl is 1 h."""
 
     history_seconds: float = 300.0
-    """kube-apiserver has etcd forget what is older than this (--etcd-compaction-interval)."""
+    """As kube-apiserver's --etcd-compaction-interval."""
     history_changes: int = 10_000
     history_bytes: int = 32 * MEBIBYTE
-    """Bounds on memory: whichever of the three is reached first makes the oldest changes forgotten."""
+    """Bounds of the history in memory: the first of the three that is reached drops the oldest changes."""
 
     max_bytes: int = 0
-    """The file's largest size; 0: as large as the disk allows."""
+    """The maximum size of the file; 0 for no limit."""
 
     key_file: Path | None = None
-    """The keys that seal values at rest, made if there is no such file; None: nothing is sealed."""
+    """The encryption keys, created if the file does not exist; None for no encryption."""
     sealed: frozenset[str] = frozenset({"secrets"})

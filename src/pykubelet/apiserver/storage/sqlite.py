@@ -1,9 +1,7 @@
-"""The store's file: one SQLite database in WAL mode; the only module that knows SQLite.
+"""The store's file: one SQLite database in WAL mode. The only module that uses SQLite.
 
-One table holds a row per revision, as in kine, so the newest state and the history are the same rows. All calls come
-from one thread, which may wait for the disk. A commit is on the disk when `commit` returns.
-
-What passes between a store and its file: rows, transactions, and why one failed.
+One table has a row per revision, as in kine, so newest state and history are the same rows. One thread makes all
+calls and may wait for the disk. A transaction is on disk when `commit` returns.
 """
 
 import os
@@ -20,7 +18,7 @@ from pykubelet.apiserver.storage.interfaces import StoreUnusable
 
 
 class StoreRow(NamedTuple):
-    """One revision of one object; `value` is None if this revision removed it."""
+    """One revision of one object; `value` is None if it removed the object."""
 
     revision: int
     written_at: int
@@ -31,10 +29,10 @@ class StoreRow(NamedTuple):
 
 
 class StoreMeta(NamedTuple):
-    """What a file says about itself."""
+    """The metadata of a file."""
 
     compacted: int
-    """What changed up to this revision may be gone."""
+    """Changes up to this revision may be gone."""
     revision: int
     """A revision that was reached, even if its row is gone."""
     without_history: frozenset[str]
@@ -42,7 +40,7 @@ class StoreMeta(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """One transaction: rows to add, revisions to drop; with `compacted` and `revision` for the file's meta data."""
+    """One transaction: rows to add, revisions to drop, and the new metadata."""
 
     rows: Sequence[StoreRow] = ()
     dropped: frozenset[int] = frozenset()
@@ -51,11 +49,11 @@ class Commit:
 
 
 class CommitFailed(Exception):
-    """Nothing of the transaction is stored; the message says why."""
+    """The transaction was rolled back; the message says why."""
 
 
 APPLICATION_ID = 0x706B6C74
-"""Marks the file as ours ("pklt"), where `file` and SQLite look for it."""
+"""SQLite's application_id of our files ("pklt")."""
 SCHEMA_VERSION = 1
 _SCHEMA = (
     f"PRAGMA application_id = {APPLICATION_ID}",
@@ -75,16 +73,16 @@ _SCHEMA = (
         revision INTEGER NOT NULL, -- a revision that was reached, even if its row is gone
         without_history TEXT NOT NULL -- collections of which only the newest rows are kept, separated by spaces
     )""",
-    # Revisions start at 1, as etcd's: 0 has a meaning of its own in the API.
+    # Revisions start at 1, as etcd's do: 0 has a meaning of its own in the API.
     "INSERT INTO meta VALUES (0, 1, '')",
 )
 _INSERT = "INSERT INTO revisions VALUES "
 _INSERT_AT_ONCE = 64
-"""Rows per statement. Each statement lets go of the interpreter once, and getting it back from a busy loop takes long."""
+"""Rows per statement. Each statement releases the GIL once, and getting it back from a busy loop takes long."""
 _VACUUM_PAGES = 256
-"""Pages given back at a time: about a millisecond."""
+"""Pages vacuumed at a time: about a millisecond."""
 _SPARE_PAGES = 1024
-"""Free pages the file may keep for later (4 MiB), besides a quarter of its size."""
+"""Free pages that the file may keep (4 MiB), besides a quarter of its size."""
 _WAL_BYTES = 4 * 2**20
 
 
@@ -108,7 +106,7 @@ class StoreFile:
             raise _unusable(path, error) from error
 
     def _prepare(self, max_bytes: int) -> None:
-        # Exclusive: one process, and no shared memory file, which a full disk could pull from under us.
+        # Exclusive: one process, and no shared memory file, which a full disk could break.
         self._execute("PRAGMA locking_mode = EXCLUSIVE")
         self._execute("PRAGMA auto_vacuum = INCREMENTAL")
         self._execute("PRAGMA journal_mode = WAL")
@@ -132,19 +130,18 @@ class StoreFile:
             raise StoreUnusable(f"{self._path} was written by a newer version (schema {version}): use that version")
 
     def meta(self) -> StoreMeta:
-        """What the file says about itself."""
         compacted, revision, names = self._connection.execute("SELECT * FROM meta").fetchone()
         return StoreMeta(compacted, revision, frozenset(names.split()))
 
     def rows(self) -> Iterator[StoreRow]:
-        """Every row, oldest first."""
+        """All rows, oldest first."""
         try:
             yield from map(StoreRow._make, self._connection.execute("SELECT * FROM revisions ORDER BY revision"))
         except sqlite3.Error as error:
             raise _unusable(self._path, error) from error
 
     def set_without_history(self, collections: frozenset[str], *, compacted: int) -> None:
-        """Note of which collections the file holds only the newest rows, and up to where history has gaps by that."""
+        """Records the collections without history, and up to which revision history has gaps because of them."""
         try:
             self._execute(
                 "UPDATE meta SET without_history = ?, compacted = max(compacted, ?)",
@@ -155,14 +152,14 @@ class StoreFile:
             raise _unusable(self._path, error) from error
 
     def commit(self, commit: Commit) -> None:
-        """Carry out a transaction; CommitFailed if nothing of it is stored."""
-        # A row that is added and dropped by the same transaction is never written.
+        """Runs a transaction; CommitFailed if it is rolled back."""
+        # A row that the same transaction adds and drops is never written.
         rows = [row for row in commit.rows if row.revision not in commit.dropped]
         try:
             # A single statement is a transaction by itself.
             if commit.dropped or commit.revision or len(rows) > _INSERT_AT_ONCE:
                 self._execute("BEGIN IMMEDIATE")
-                # Dropped first: their pages are free for the new rows.
+                # Dropped first, so that the new rows can use their pages.
                 self._drop(commit)
                 self._insert(rows)
                 self._execute("COMMIT")
@@ -191,7 +188,7 @@ class StoreFile:
             )
 
     def tidy(self) -> bool:
-        """Give some unused space back to the disk; whether there is more to do."""
+        """Returns some unused disk space; returns whether there is more."""
         try:
             spare, pages = self._number("PRAGMA freelist_count"), self._number("PRAGMA page_count")
             surplus = spare - max(_SPARE_PAGES, pages // 4)
@@ -201,14 +198,14 @@ class StoreFile:
             self._connection.execute(f"PRAGMA incremental_vacuum({min(surplus, _VACUUM_PAGES)})").fetchall()
             if surplus > _VACUUM_PAGES:
                 return True
-            # The file shrinks when the log is carried over into it.
+            # The file shrinks when the log is checkpointed into it.
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             return False
         except sqlite3.Error as error:
             raise CommitFailed(_reason(error)) from error
 
     def backup(self, path: Path) -> None:
-        """Copy the whole store, as it is now, to a new file; writes wait meanwhile."""
+        """Copies the store to a new file; writes wait meanwhile."""
         try:
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
             with closing(sqlite3.connect(path)) as copy:
@@ -217,7 +214,7 @@ class StoreFile:
             raise StoreUnusable(f"the backup {path} cannot be made: {error}") from error
 
     def close(self) -> None:
-        """Let go of the file, the log carried over into it."""
+        """Closes the file after a checkpoint."""
         self._connection.close()
 
     def _execute(self, statement: str, *values: str | int) -> None:
@@ -234,7 +231,7 @@ def _insert_statement(rows: int) -> str:
 
 
 def _make_private(path: Path) -> None:
-    """Make file and folder if they are missing; the file is for its owner only, secrets are in it."""
+    """Creates missing file and folder; only the owner can read the file, which contains secrets."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
     if stat.S_IMODE(path.stat().st_mode) & 0o077:
@@ -264,5 +261,5 @@ def _damaged(path: Path, problem: str) -> StoreUnusable:
 
 
 def _code(error: sqlite3.Error) -> int:
-    # The low byte is the kind of error, the rest its variety; errors of the module itself carry no code.
+    # The low byte is the primary error code; errors of the sqlite3 module itself have no code.
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF

@@ -1,28 +1,13 @@
-"""Watches: each commit is handed to the watches of the collections it touches, and to nobody else.
+"""The store's memory: newest entries, bounded history, expiry, and the watches of each collection.
 
-A watch holds the changes of the last few commits, which all watches share, so what is made of a change is made once.
-One that falls further behind holds nothing: it reads on in the history, and ends with Expired if that has moved past
-it. So a slow reader costs no memory, and is told the truth.
+A collection is listed in the order of etcd's keys, bytewise by `namespace/name`. History is bounded by number, size and
+age; each collection knows its newest dropped change, so that a watch of a quiet collection resumes however much
+happened elsewhere. A watch holds the changes of the last few commits, which all watches share. One that falls further
+behind holds nothing and reads on from the history; it ends with Expired if the history has moved past it.
 
-From the rows of a store's file to its memory: entries, history, lifetimes, what to clean up.
-
-The newest committed entries in memory, each collection in key order.
-
-A collection is listed in the order of etcd's keys: bytewise by `namespace/name`, so objects of `team-a` come before
-those of `team`. Costs: get O(1); a list O(its entries); a change O(log n) and a short move in the list of paths.
-
-What changed lately: to resume watches, to list the past, and to know what the disk may forget.
-
-Bounded by number, size and age, oldest first. Each collection knows which of its own changes was the last to be
-forgotten: a watch of a quiet collection resumes however much has happened elsewhere.
-
-Upstream: etcd's compaction as k8s.io/apiserver/pkg/storage/etcd3/compact.go drives it, and the window of
-k8s.io/apiserver/pkg/storage/cacher/watch_cache.go.
-
-When objects that live for a limited time are due to be removed.
-
-Every write of an object starts its life anew, as upstream attaches a new etcd lease at each write. All objects of a
-collection live equally long, so the order of their writes is the order of their ends, and nothing is ever searched.
+Upstream: staging/src/k8s.io/apiserver/pkg/storage/cacher/watch_cache.go,
+staging/src/k8s.io/apiserver/pkg/storage/cacher/cache_watcher.go,
+staging/src/k8s.io/apiserver/pkg/storage/etcd3/compact.go
 """
 
 import asyncio
@@ -42,25 +27,28 @@ from pykubelet.apiserver.storage.sqlite import StoreMeta, StoreRow
 
 
 class Expiry:
-    """The ends of the collections that have a lifetime; times are the clock's monotonic seconds."""
+    """When objects of collections with a lifetime expire. A write starts the lifetime anew, as upstream's leases.
+
+    All objects of a collection live equally long, so they expire in the order of their writes. Times are monotonic
+    seconds.
+    """
 
     def __init__(self, lifetimes: Mapping[str, float]) -> None:
         self._lifetimes = dict(lifetimes)
         self._ends: dict[str, dict[StoreKey, float]] = {collection: {} for collection in lifetimes}
 
     def written(self, key: StoreKey, at: float) -> None:
-        """An object was written: its life starts now."""
+        """Starts the lifetime of a written object."""
         if (ends := self._ends.get(key.collection)) is not None:
             ends.pop(key, None)
             ends[key] = at + self._lifetimes[key.collection]
 
     def removed(self, key: StoreKey) -> None:
-        """An object is gone."""
         if (ends := self._ends.get(key.collection)) is not None:
             ends.pop(key, None)
 
     def due(self, now: float, limit: int) -> list[StoreKey]:
-        """Up to `limit` objects of each collection whose time is over; they stay due until they are removed."""
+        """Up to `limit` expired objects of each collection; they are returned again until they are removed."""
         return [
             key
             for ends in self._ends.values()
@@ -69,9 +57,9 @@ class Expiry:
 
 
 class PastChange(NamedTuple):
-    """A change as history keeps it; `at` is in the clock's monotonic seconds.
+    """A change in the history; `at` is in monotonic seconds.
 
-    It is no StoreChange, because that caches decoded documents, and these must not live as long as history.
+    Unlike StoreChange it caches no decoded documents, which must not live as long as the history.
     """
 
     revision: int
@@ -81,14 +69,13 @@ class PastChange(NamedTuple):
 
     @property
     def key(self) -> StoreKey:
-        """Whose change it was."""
         entry = self.after or self.before
         assert entry is not None
         return entry.key
 
     @property
     def size(self) -> int:
-        """The memory that only history keeps alive: what is stored now, or is a later change's before, counts there."""
+        """The memory that only the history keeps alive: entries that are stored now, or precede a later change, do not count."""
         return 0 if self.before is None else len(self.before.text)
 
     @property
@@ -101,7 +88,7 @@ class History:
     """The latest changes in order of revision."""
 
     def __init__(self, settings: StoreSettings, *, forgotten: int) -> None:
-        """`forgotten`: changes up to here are not known."""
+        """`forgotten`: changes up to this revision are unknown."""
         self._settings, self._forgotten_at_start = settings, forgotten
         self._forgotten: dict[str, int] = {}
         self._all: deque[PastChange] = deque()
@@ -109,17 +96,17 @@ class History:
         self._bytes = 0
 
     def append(self, past: PastChange) -> None:
-        """Remember a change, the newest so far."""
+        """Adds the newest change."""
         self._all.append(past)
         self._by_collection[past.key.collection].append(past)
         self._bytes += past.size
 
     def forget_before(self, collection: str, revision: int) -> None:
-        """Say that a collection's changes up to a revision are not known."""
+        """Marks a collection's changes up to a revision as unknown."""
         self._forgotten[collection] = revision
 
     def trim(self, now: float) -> list[PastChange]:
-        """Forget what is beyond the bounds; gives what was forgotten, oldest first."""
+        """Drops changes beyond the bounds; returns them, oldest first."""
         dropped: list[PastChange] = []
         limits, oldest_at = self._settings, now - self._settings.history_seconds
         while self._all and (
@@ -134,13 +121,13 @@ class History:
         return dropped
 
     def require(self, collection: str, after: int) -> None:
-        """Raise Expired if changes of the collection after that revision have been forgotten."""
+        """Raises Expired if changes of the collection after that revision were dropped."""
         forgotten = self._forgotten.get(collection, self._forgotten_at_start)
         if after < forgotten:
             raise Expired(f"too old resource version: {after} ({forgotten})")
 
     def since(self, collection: str, after: int, limit: int) -> tuple[StoreChange, ...]:
-        """The first `limit` changes of a collection after a revision; Expired if one of them was forgotten."""
+        """The first `limit` changes of a collection after a revision; Expired if one of them was dropped."""
         self.require(collection, after)
         newest_first = takewhile(lambda past: past.revision > after, reversed(self._by_collection.get(collection, ())))
         changes = list(newest_first)
@@ -148,7 +135,7 @@ class History:
         return tuple(past.change for past in islice(changes, limit))
 
     def undone(self, collection: str, to: int) -> dict[StoreKey, StoreEntry | None]:
-        """What the objects that changed after a revision were at it (None: not there); Expired if it was forgotten."""
+        """The state at a revision of the objects that changed since (None: did not exist); Expired if it was dropped."""
         try:
             self.require(collection, to)
         except Expired as error:
@@ -157,7 +144,6 @@ class History:
         return {past.key: past.before for past in newest_first}
 
     def __len__(self) -> int:
-        """How many changes are remembered."""
         return len(self._all)
 
 
@@ -165,12 +151,12 @@ _AFTER_SLASH = "0"
 
 
 def path_of(key: StoreKey) -> str:
-    """What orders the keys of a collection: compared as text it gives the order of a list."""
+    """The text that orders the keys of a collection."""
     return f"{key.namespace}/{key.name}"
 
 
 class _Collection:
-    """Entries by path; the paths are sorted when first asked for, and kept so from then on."""
+    """Entries by path; the paths are sorted on first use and then kept sorted."""
 
     __slots__ = ("_paths", "entries")
 
@@ -197,37 +183,34 @@ class _Collection:
 
 
 class NewestEntries:
-    """Every collection's entries."""
+    """The newest committed entries of all collections. A get costs O(1), a list O(its entries), a change O(log n)."""
 
     def __init__(self) -> None:
         self._collections: dict[str, _Collection] = {}
 
     def get(self, key: StoreKey) -> StoreEntry | None:
-        """The entry at a key."""
         collection = self._collections.get(key.collection)
         return None if collection is None else collection.entries.get(path_of(key))
 
     def put(self, entry: StoreEntry) -> None:
-        """Set the entry at its key."""
         collection = self._collections.get(entry.key.collection)
         if collection is None:
             collection = self._collections[entry.key.collection] = _Collection()
         collection.put(path_of(entry.key), entry)
 
     def remove(self, key: StoreKey) -> None:
-        """Drop the entry at a key, if there is one."""
         if collection := self._collections.get(key.collection):
             collection.remove(path_of(key))
 
     def listed(self, collection: str, namespace: str = "") -> tuple[StoreEntry, ...]:
-        """The entries of a collection, or of one namespace of it, in key order."""
+        """The entries of a collection, or of one namespace in it, in key order."""
         found = self._collections.get(collection)
         return () if found is None else found.listed(namespace)
 
     def listed_as_it_was(
         self, collection: str, namespace: str, earlier: Mapping[StoreKey, StoreEntry | None]
     ) -> tuple[StoreEntry, ...]:
-        """The same with some entries as they were before (None: not there then)."""
+        """Like `listed`, with some entries in an earlier state (None: did not exist)."""
         found = self._collections.get(collection)
         entries = {} if found is None else dict(found.entries)
         for key, entry in earlier.items():
@@ -238,13 +221,13 @@ class NewestEntries:
         return _Collection(entries).listed(namespace)
 
     def keys_in(self, namespace: str) -> list[StoreKey]:
-        """The keys of everything in a namespace, in no useful order of collections."""
+        """The keys of everything in a namespace."""
         return [entry.key for each in self._collections.values() for entry in each.listed(namespace)]
 
 
 @dataclass(slots=True, kw_only=True)
 class StoreMemory:
-    """A store's memory. `leftovers` are rows that nothing needs any more."""
+    """The memory of a store. `leftovers` are rows that are no longer needed."""
 
     state: NewestEntries
     history: History
@@ -255,13 +238,13 @@ class StoreMemory:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The same moment on the wall clock, which rows are dated by, and on the monotonic one, which memory uses."""
+    """The same moment on the wall clock, which dates rows, and on the monotonic clock."""
 
     wall_seconds: float
     monotonic_seconds: float
 
     def monotonic_of(self, wall_seconds: float) -> float:
-        """When something dated by the wall clock happened; the future, after the clock was set back, counts as now."""
+        """Converts a row's date. A date in the future, after the clock was set back, counts as now."""
         return self.monotonic_seconds - max(0.0, self.wall_seconds - wall_seconds)
 
 
@@ -271,8 +254,8 @@ Unseal = Callable[[StoreKey, bytes], bytes]
 def restored(
     rows: Iterable[StoreRow], meta: StoreMeta, settings: StoreSettings, *, now: Moment, unseal: Unseal
 ) -> StoreMemory:
-    """The memory that the rows, given oldest first, describe."""
-    # What had no history when it was written has none now, whatever the settings say today.
+    """Builds the memory from the rows, oldest first."""
+    # A collection without history when it was written has none now, whatever the settings are today.
     without_history = settings.without_history | meta.without_history
     memory = StoreMemory(
         state=NewestEntries(),
@@ -305,13 +288,13 @@ def restored(
 log = get_logger(__name__)
 
 HELD_CHANGES = 256
-"""Changes a watch holds before it turns to the history: a hundred milliseconds or so of the busiest server."""
+"""Changes a watch holds before it falls back to the history: about 100 ms of the busiest server."""
 READ_AT_ONCE = 500
-"""Changes read from history at a time: the loop serves others in between."""
+"""Changes read from history at a time, so that the event loop can serve others in between."""
 
 
 class StoreWatch:
-    """A watch of one collection; implements `store.Watch`. It starts as one that lags behind, at `after`."""
+    """A watch of one collection. It starts by reading the history after `after`."""
 
     def __init__(self, watches: "Watches", collection: str, after: int) -> None:
         self._watches, self._collection = watches, collection
@@ -344,12 +327,12 @@ class StoreWatch:
             await self._wake
 
     def take(self) -> ChangeBatch:
-        """What there is now; see `store.Watch`."""
+        """Returns the pending changes; see `ChangeWatch.take`."""
         if self._lags:
             changes = self._watches.history.since(self._collection, self._seen, READ_AT_ONCE)
             is_all = len(changes) < READ_AT_ONCE
             reached = self._watches.revision if is_all else changes[-1].revision
-            # One that starts in the future stays behind until that has come.
+            # A watch from a future revision waits until that revision is committed.
             self._lags = not is_all or reached < self._seen
         else:
             changes = self._held[0] if len(self._held) == 1 else tuple(chain.from_iterable(self._held))
@@ -359,24 +342,24 @@ class StoreWatch:
         return ChangeBatch(changes, self._seen)
 
     def offer(self, changes: tuple[StoreChange, ...]) -> None:
-        """Hold changes for the reader, and wake it."""
+        """Holds changes for the reader and wakes it."""
         if not self._lags:
             self._held.append(changes)
             self._held_count += len(changes)
-            # A single commit is held whatever its size: all watches share it.
+            # A single commit is held whatever its size, because all watches share it.
             if self._held_count > HELD_CHANGES and len(self._held) > 1:
                 self._lags = True
                 self._held, self._held_count = [], 0
         self.wake()
 
     def wake(self) -> None:
-        """Have the reader look again."""
+        """Wakes the reader."""
         if self._wake is not None and not self._wake.done():
             self._wake.set_result(None)
 
 
 class Watches:
-    """All watches and listeners of a store."""
+    """The watches and listeners of a store."""
 
     def __init__(self, history: History, revision: int) -> None:
         self.history, self.revision = history, revision
@@ -385,27 +368,26 @@ class Watches:
         self._listeners: dict[str, list[Callable[[StoreChange], None]]] = {}
 
     def join(self, watch: StoreWatch, collection: str, after: int) -> None:
-        """Have a watch offered what happens; Expired if it comes too late."""
+        """Adds a watch; Expired if its start is no longer in the history."""
         self.history.require(collection, after)
         self._watches.setdefault(collection, set()).add(watch)
 
     def leave(self, watch: StoreWatch, collection: str) -> None:
-        """Offer it nothing more."""
+        """Removes a watch."""
         watches = self._watches[collection]
         watches.discard(watch)
         if not watches:
             del self._watches[collection]
 
     def listen(self, collection: str, heard: Callable[[StoreChange], None]) -> None:
-        """Call back for each change; see `store.Commits`."""
         self._listeners.setdefault(collection, []).append(heard)
 
     def has_audience(self, collection: str) -> bool:
-        """Whether anybody wants to know about a collection."""
+        """Whether a collection has watches or listeners."""
         return collection in self._watches or collection in self._listeners
 
     def publish(self, collection: str, changes: Sequence[StoreChange]) -> None:
-        """Tell everybody who follows a collection; history and revision are up to date."""
+        """Hands changes to the listeners and watches of a collection; history and revision are up to date already."""
         for heard in self._listeners.get(collection, ()):
             for change in changes:
                 try:
@@ -417,7 +399,7 @@ class Watches:
             watch.offer(shared)
 
     def close(self) -> None:
-        """End every watch, once it has given what it has."""
+        """Ends every watch once it has returned its pending changes."""
         self.is_closed = True
         for watch in chain.from_iterable(self._watches.values()):
             watch.wake()

@@ -53,7 +53,7 @@ async def rule(store: DurableStore) -> NodeRestriction:
     volume = {"name": "t", "projected": {"sources": [{"serviceAccountToken": {"path": "t", "audience": "vault"}}]}}
     await put(store, "pods", pod("mine", node="n1", volumes=[volume]))
     await put(store, "pods", pod("theirs", node="n2"))
-    return NodeRestriction(store.newest, authorizer(store))
+    return NodeRestriction(store.newest, authorizer(store).decide)
 
 
 MINE, THEIRS = pod("mine", node="n1"), pod("theirs", node="n2")

@@ -48,7 +48,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def tokens(store: DurableStore, clock: ManualClock) -> ServiceAccountTokens:
-    return ServiceAccountTokens(KEY, store, clock=clock, ids=CountingIds())
+    return ServiceAccountTokens(KEY, store.get, clock=clock, ids=CountingIds())
 
 
 @pytest.fixture

@@ -76,7 +76,7 @@ async def test_server_knows_the_bearer_while_the_secret_is_there(tmp_path: Path)
     """As somebody who is known, by request and by review; without the secret, nobody does."""
     clock = VirtualClock()
     async with opened(tmp_path) as store:
-        tokens = ServiceAccountTokens(new_key(), store, clock=clock, ids=CountingIds())
+        tokens = ServiceAccountTokens(new_key(), store.get, clock=clock, ids=CountingIds())
         authenticator = Authenticator(tokens, clock=clock, newest=store.newest)
         with pytest.raises(Unauthorized):
             authenticator.token_user(TOKEN)

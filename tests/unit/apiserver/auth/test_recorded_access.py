@@ -60,7 +60,7 @@ def decide(store: DurableStore, authenticator: Authenticator, step: dict[str, An
         raise forbidden_error(review, decision)
     if step["method"] == "POST":
         asked = request(user, "create", "pods", "x", namespace="team")
-        NodeRestriction(store.newest, decides).admit(asked, step["body"], None)
+        NodeRestriction(store.newest, decides.decide).admit(asked, step["body"], None)
 
 
 @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
@@ -68,7 +68,7 @@ async def test_recorded_step_is_decided_alike(store: DurableStore, step: dict[st
     """Refusals with the same Status; what was answered from the store is allowed."""
     clock = VirtualClock()
     await ensure_default_roles(store, clock=clock, ids=CountingIds())
-    tokens = ServiceAccountTokens(new_key(), store, clock=clock, ids=CountingIds())
+    tokens = ServiceAccountTokens(new_key(), store.get, clock=clock, ids=CountingIds())
     authenticator = Authenticator(tokens, clock=clock, static=TOKENS)
     if step["expect"]["status"] in {401, 403}:
         with pytest.raises(ApiError) as caught:

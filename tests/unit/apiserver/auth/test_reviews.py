@@ -29,7 +29,7 @@ async def reviews(store: DurableStore) -> AccessReviews:
     everywhere = binding("b", "reader", subject("User", "alice"))
     await put(store, f"clusterrolebindings.{RBAC}", everywhere)
     clock = ManualClock()
-    tokens = ServiceAccountTokens(KEY, store, clock=clock, ids=CountingIds())
+    tokens = ServiceAccountTokens(KEY, store.get, clock=clock, ids=CountingIds())
     return AccessReviews(Authenticator(tokens, clock=clock, static=STATIC), authorizer(store), clock)
 
 

@@ -27,9 +27,9 @@ async def handler(store: DurableStore) -> TokenRequests:
     await put(store, "secrets", thing("Secret", "s", "ns"))
     await put(store, "nodes", thing("Node", "n1"))
     clock = ManualClock()
-    tokens = ServiceAccountTokens(KEY, store, clock=clock, ids=CountingIds())
-    rules = [NodeRestriction(store.newest, authorizer(store))]
-    return TokenRequests(tokens=tokens, reader=store, clock=clock, admission=rules)
+    tokens = ServiceAccountTokens(KEY, store.get, clock=clock, ids=CountingIds())
+    rules = [NodeRestriction(store.newest, authorizer(store).decide)]
+    return TokenRequests(tokens=tokens, store=store, clock=clock, admission=rules)
 
 
 def access_volume() -> dict[str, Any]:

@@ -175,7 +175,7 @@ def test_claims_are_those_of_upstream() -> None:
 
 
 def service(store: DurableStore, clock: ManualClock) -> ServiceAccountTokens:
-    return ServiceAccountTokens(KEY, store, clock=clock, ids=CountingIds())
+    return ServiceAccountTokens(KEY, store.get, clock=clock, ids=CountingIds())
 
 
 async def fill(store: DurableStore) -> None:
@@ -282,7 +282,7 @@ async def test_tokens_of_others_are_not_ours(store: DurableStore) -> None:
     tokens = service(store, ManualClock())
     assert tokens.bearer("abc") is None
     assert tokens.bearer(Signer(new_key()).sign({"iss": "https://other"})) is None
-    forged = ServiceAccountTokens(new_key(), store, clock=ManualClock(), ids=CountingIds())
+    forged = ServiceAccountTokens(new_key(), store.get, clock=ManualClock(), ids=CountingIds())
     with pytest.raises(TokenError, match="invalid signature"):
         tokens.bearer(forged.issue(SUBJECT, audiences=tokens.audiences, seconds=600))
 

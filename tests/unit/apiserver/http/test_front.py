@@ -59,15 +59,15 @@ class World:
         counters = ApiServerMetrics(self.in_flight, StorageFigures(objects=dict, size_bytes=lambda: 0))
         self.page = counters.page
         self.front = HandlerChain(
-            gate=AccessFilter(self, self),
+            access=AccessFilter(self.authenticate, self.decide),
             kinds=registry,
-            verbs=self,
-            pages=NonResourceHandler(
+            handle=self.handle,
+            nonresource=NonResourceHandler(
                 kinds=registry, address="", checks={"ping": str}, metrics_page=counters.page, more={}
             ),
-            counters=counters,
+            metrics=counters,
             audit=None,
-            connected={("pods", "exec")},
+            proxied={("pods", "exec")},
             clock=VirtualClock(),
         )
 
@@ -202,12 +202,12 @@ async def test_front_gives_streams_and_connections_to_whoever_sends_them() -> No
         return WatchStream(nothing())
 
     world = World(watches)
-    watch, exchange = await world.ask("GET", f"{PODS}?watch=1")
+    watch, context = await world.ask("GET", f"{PODS}?watch=1")
     assert isinstance(watch, WatchResponse)
     assert b'apiserver_longrunning_requests{component="apiserver",group="",resource="pods"' in world.page()
-    world.front.sent(exchange, 2)
-    world.front.long_ended(asked("GET", PODS), exchange, 200)
+    world.front.sent(context, 2)
+    world.front.long_ended(asked("GET", PODS), context, 200)
     assert b"apiserver_watch_events_total" in world.page()
     connection, _ = await world.ask("POST", f"{PODS}/web/exec?command=ls")
     assert isinstance(connection, ProxiedRequest)
-    assert (connection.call.name, connection.call.subresource) == ("web", "exec")
+    assert (connection.request.name, connection.request.subresource) == ("web", "exec")

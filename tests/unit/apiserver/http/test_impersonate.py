@@ -73,7 +73,7 @@ def test_impersonation_gives_the_user_and_what_must_be_allowed(
     """Each kind of header."""
     assert asks_to_impersonate(name for name, _ in headers)
     asked = impersonation(headers, ADMIN)
-    assert (asked.user, list(asked.reviews)) == (user, reviews)
+    assert (asked.user, list(asked.required)) == (user, reviews)
 
 
 @pytest.mark.parametrize("header", ["Impersonate-Group", "Impersonate-Uid", "Impersonate-Extra-x"])
@@ -94,5 +94,5 @@ def test_impersonation_is_not_asked_for_without_such_headers() -> None:
 def test_impersonation_never_gives_a_group_that_was_not_reviewed(groups: list[str]) -> None:
     """Every group is asked about, but for the one that every user is in."""
     asked = impersonation([("Impersonate-User", "jane"), *(("Impersonate-Group", group) for group in groups)], ADMIN)
-    reviewed = {review.name for review in asked.reviews if review.resource == "groups"}
+    reviewed = {review.name for review in asked.required if review.resource == "groups"}
     assert set(asked.user.groups) - reviewed <= {"system:authenticated"}

@@ -1,6 +1,6 @@
 """OpenAPI: what kubectl's explain, apply and validation read."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,7 +8,7 @@ import pytest
 from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import decode_document
 from pykubelet.apiserver.openapi.handler import V2_PROTOBUF_SENT, OpenApi
-from pykubelet.apiserver.registry import BUILT_IN_KINDS
+from pykubelet.apiserver.registry import BUILT_IN_KINDS, ServedKinds
 from pykubelet.kinds.kind import Kind
 
 WIDGETS = Kind(
@@ -20,15 +20,6 @@ WIDGETS = Kind(
         "properties": {"spec": {"type": "object", "properties": {"size": {"type": "integer", "nullable": True}}}},
     },
 )
-
-
-@dataclass
-class Kinds:
-    served: tuple[Kind, ...]
-    generation: int = 1
-
-    def all(self) -> tuple[Kind, ...]:
-        return self.served
 
 
 def dangling(value: Any, prefix: str, known: Any) -> list[str]:
@@ -44,7 +35,7 @@ def dangling(value: Any, prefix: str, known: Any) -> list[str]:
 
 @pytest.fixture
 def openapi() -> OpenApi:
-    return OpenApi(Kinds((*BUILT_IN_KINDS, WIDGETS)))
+    return OpenApi(ServedKinds((*BUILT_IN_KINDS, WIDGETS)))
 
 
 async def test_every_group_has_a_v3_document_without_dangling_references(openapi: OpenApi) -> None:
@@ -131,13 +122,13 @@ async def test_protobuf_form_holds_the_same_definitions(openapi: OpenApi) -> Non
 
 async def test_documents_are_made_once_until_kinds_change() -> None:
     """The same bytes are given until a custom kind comes; its address in the index changes with its schema."""
-    kinds = Kinds(BUILT_IN_KINDS)
+    kinds = ServedKinds(BUILT_IN_KINDS)
     openapi = OpenApi(kinds)
     first = await openapi.v3()
     assert await openapi.v3() is first
-    kinds.served, kinds.generation = (*BUILT_IN_KINDS, WIDGETS), 2
+    kinds.add(WIDGETS)
     second = decode_document((await openapi.v3()).text)["paths"]
-    kinds.served, kinds.generation = (*BUILT_IN_KINDS, replace(WIDGETS, structural={"type": "object"})), 3
+    kinds.add(replace(WIDGETS, structural={"type": "object"}))
     third = decode_document((await openapi.v3()).text)["paths"]
     changed = {path for path in third if third[path] != second[path]}
     assert changed == {"apis/example.com/v1"}
