@@ -1,4 +1,4 @@
-"""LoopbackClient: the Client interface without HTTP, for parts of the server's own process and for tests.
+"""LoopbackClient: the Client interface without HTTP, for the server's own process and for tests.
 
 Requests go straight to the `Server`, as one user who may do everything; responses equal those over HTTP.
 

@@ -1,4 +1,4 @@
-"""The values of one request: user, request, response, watch events, and what the authorizer decides on.
+"""The values of one request: user, request, response, watch events, authorization attributes.
 
 The handler chain makes an `ApiRequest` of an HTTP request, `loopback.py` makes one without HTTP, and handlers know
 nothing else.

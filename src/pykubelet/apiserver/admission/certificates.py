@@ -1,4 +1,4 @@
-"""Admission of CertificateSigningRequests: records the requesting user, restricts approval and signing.
+"""Admission of CertificateSigningRequests: records the user, restricts approval and signing.
 
 Upstream: plugin/pkg/admission/certificates/approval/admission.go,
 plugin/pkg/admission/certificates/signing/admission.go,

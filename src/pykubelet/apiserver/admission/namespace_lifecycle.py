@@ -1,4 +1,4 @@
-"""NamespaceLifecycle: rejects writes in missing or terminating namespaces, and deletion of system namespaces.
+"""NamespaceLifecycle: rejects writes in missing or terminating namespaces; protects system ones.
 
 Upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle/admission.go
 """

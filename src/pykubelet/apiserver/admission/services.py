@@ -109,7 +109,7 @@ def _with_families(service: Document, new: Document, old: Document) -> Document:
         )
     families = families or ["IPv4"]
     if is_free:
-        # A headless service without selector: its endpoints may have any family.
+        # Without a cluster IP, the endpoints may have any family.
         if policy != "SingleStack" and len(families) == 1:
             families.append(_OTHER_FAMILY[families[0]])
         return {**spec, "ipFamilies": families}

@@ -1,4 +1,4 @@
-"""Authenticates requests by client certificate, static token, service account token or bootstrap token.
+"""Authenticates requests by client certificate or by static, service account or bootstrap token.
 
 Each certificate and token is verified once and then cached, so a request costs a digest of its token or a dict lookup.
 

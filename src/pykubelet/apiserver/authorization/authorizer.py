@@ -1,4 +1,4 @@
-"""The union authorizer: `system:masters`, then the Node authorizer, then RBAC; and its Forbidden error.
+"""The union authorizer: `system:masters`, the Node authorizer, then RBAC; and its Forbidden error.
 
 Upstream: staging/src/k8s.io/apiserver/pkg/authorization/union/union.go,
 staging/src/k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go

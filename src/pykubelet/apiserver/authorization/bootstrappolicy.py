@@ -1,4 +1,4 @@
-"""The default roles and bindings: writes them at start, and aggregates cluster roles such as admin and view.
+"""Writes the default roles and bindings at start, and aggregates cluster roles such as admin and view.
 
 Rules that a user added stay, and objects annotated with `autoupdate: "false"` are left alone. The roles are in
 default_roles.txt.

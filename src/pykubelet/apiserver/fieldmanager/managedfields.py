@@ -158,6 +158,16 @@ def _entry(owner: ManagerIdentifier, owned: ManagerFields) -> Document:
     return entry
 
 
+def without_fields(owners: Owners, taken: FieldTree) -> Owners:
+    """Takes fields away from the owners; drops owners without fields."""
+    left: Owners = {}
+    for owner, owned in owners.items():
+        fields = difference(owned.fields, taken)
+        if fields:
+            left[owner] = owned if fields is owned.fields else owned._replace(fields=fields)
+    return left
+
+
 def capped(owners: Owners) -> Owners:
     """Merges the oldest updaters of each version into `ancient-changes` if there are more than ten."""
     updaters = [owner for owner in owners if owner.operation == UPDATE]

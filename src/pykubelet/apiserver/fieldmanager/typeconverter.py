@@ -1,4 +1,4 @@
-"""The types of fields for merging: which lists and maps are atomic, sets or keyed; reset fields by kind.
+"""The types of fields for merging: which lists and maps are atomic, sets or keyed; reset fields.
 
 Types of built-in kinds are made on first use. Schemas of custom resources are compiled once per registry state.
 

@@ -1,4 +1,4 @@
-"""Compares, merges and prunes documents by field: the operations of structured-merge-diff's typed package.
+"""Compares, merges and prunes documents by field, as structured-merge-diff's typed package does.
 
 Comparison walks only through what differs. Results share unchanged parts with their inputs. Merged lists keep the
 order of the applied list; items that only the live list has stay in place between them. A keyed list has an element

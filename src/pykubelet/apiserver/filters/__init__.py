@@ -1,1 +1,1 @@
-"""The handler chain: limits, authentication, impersonation, authorization, metrics and audit of each request."""
+"""The handler chain: limits, authentication, impersonation, authorization, metrics and audit."""

@@ -1,4 +1,4 @@
-"""The handler chain: the order in which every request is checked, handled, encoded, counted and audited.
+"""The handler chain: the order in which a request is checked, handled, encoded, counted and audited.
 
     limits -> authenticate -> impersonate -> route -> authorize -> handler -> content negotiation -> metrics and audit
 

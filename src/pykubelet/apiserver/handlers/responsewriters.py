@@ -1,4 +1,4 @@
-"""Responses in the form that a client accepts: JSON, YAML, a Table or metadata only; watch lines; warnings.
+"""Responses in the form that a client accepts: JSON or YAML, Table, metadata only; watch lines.
 
 Protobuf is never offered, so a client that also accepts JSON gets JSON.
 

@@ -1,4 +1,4 @@
-"""Decodes request bodies into documents of an expected kind, with the problems that strict decoding finds.
+"""Decodes request bodies into documents of an expected kind, strictly if the client asks for it.
 
 Unknown fields and nulls stay in the document. A megabyte of JSON takes 50 ms to decode and check, a megabyte of YAML
 ten times that, so large bodies are decoded in a thread.

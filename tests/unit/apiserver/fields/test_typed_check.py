@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pykubelet.apiserver.fieldmanager.fieldmanager import described, type_mismatches
+from pykubelet.apiserver.fieldmanager.apply import described, type_mismatches
 from pykubelet.apiserver.fieldmanager.typeconverter import schema_of, structural_schema
 
 POD = schema_of("core.v1.Pod").type
