@@ -13,7 +13,7 @@ staging/src/k8s.io/apiserver/pkg/registry/generic/rest/response_checker.go
 import asyncio
 import re
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from typing import NamedTuple
 
