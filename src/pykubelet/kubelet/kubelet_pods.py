@@ -1,25 +1,10 @@
-"""The environment of a container: what its pod asks for, resolved.
+"""Computes what a container runs with: command, environment, mounts, hostname and hosts file.
 
-In: the pod, and everything it refers to, already looked up. Out: variables, or a ConfigProblem that says what is
-missing. Variables of `envFrom` come first, then those of `env` in their order, then services that nobody has overridden.
+Missing references raise RuntimeFailure, which users see as CreateContainerConfigError. Variables of `envFrom` come
+first, then those of `env` in order, then those of services. Other than upstream, a value that no process could receive (a
+NUL byte, or invalid UTF-8) is rejected here with the name of the variable.
 
-Upstream: makeEnvironmentVariables in pkg/kubelet/kubelet_pods.go. On purpose otherwise: a value that no process could be
-given (a NUL byte, or bytes that are no text) is refused here, by name, and not somewhere in the runtime.
-
-What a container runs with: command, environment and mounts.
-
-A `PodSettings` for the runtime: everything a container refers to is looked up, and what it mounts is made. Whatever is
-missing is a RuntimeFailure, which the user sees as the container waiting with CreateContainerConfigError.
-
-Upstream: GenerateRunContainerOptions in pkg/kubelet/kubelet_pods.go
-
-The name of a pod's host, and its hosts file.
-
-Upstream: GeneratePodHostNameAndDomain and managedHostsFileContent in pkg/kubelet/kubelet_pods.go
-
-The variables that tell a container where services are.
-
-Upstream: pkg/kubelet/envvars/envvars.go, getServiceEnvVarMap in pkg/kubelet/kubelet_pods.go
+Upstream: pkg/kubelet/kubelet_pods.go, pkg/kubelet/envvars/envvars.go
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -70,7 +55,7 @@ _NO_ADDRESS = frozenset({"", "None"})
 
 
 def service_variables(services: Iterable[Service], namespace: str, *, links: bool) -> dict[str, str]:
-    """Variables of the services that a pod of a namespace sees: its own if it wants links, and the API server."""
+    """The service variables of a pod: of its namespace if it wants service links, and of the API server."""
     seen: dict[str, Service] = {}
     for service in services:
         name, home = service.metadata.name, service.metadata.namespace
@@ -111,26 +96,26 @@ def _variable_name(name: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentSources:
-    """What a container's environment is made from, apart from its pod."""
+    """What a container's environment is computed from, in addition to its pod."""
 
     lookups: ObjectLookups = field(default_factory=ObjectLookups)
     services: tuple[Service, ...] | None = ()
-    """None: the API server has not told yet."""
+    """None until the API server has sent them."""
     addresses: Addresses = field(default_factory=Addresses)
     allocatable: Mapping[str, str] = field(default_factory=dict)
-    """What the node has for pods."""
+    """The node's allocatable resources."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReferencedNames:
-    """The objects that an environment needs."""
+    """The names of config maps and secrets that an environment needs."""
 
     config_maps: frozenset[str]
     secrets: frozenset[str]
 
 
 def wanted_names(container: AnyContainer) -> ReferencedNames:
-    """Whatever `environment` will look up for this container."""
+    """The objects that `make_environment` needs for this container."""
     sources = [variable.value_from for variable in container.env if variable.value_from and not variable.value]
     return ReferencedNames(
         frozenset(source.config_map_ref.name for source in container.env_from if source.config_map_ref)
@@ -141,7 +126,7 @@ def wanted_names(container: AnyContainer) -> ReferencedNames:
 
 
 def make_environment(pod: Pod, container: AnyContainer, surroundings: EnvironmentSources) -> dict[str, str]:
-    """The variables of a container; ConfigProblem if one cannot be made."""
+    """The variables of a container; raises ContainerConfigError if one cannot be computed."""
     links = pod.spec.enable_service_links
     if links is None:
         raise ContainerConfigError("nil pod.spec.enableServiceLinks encountered, cannot construct envvars")
@@ -166,7 +151,7 @@ def _declared(
     variables: dict[str, str] = {}
     for source in container.env_from:
         variables.update(_from_object(source, surroundings.lookups))
-    # References see what is known so far, not what is defined further below.
+    # References see the variables defined before, not those below.
     value_of = mapping_func_for(variables, services)
     for variable in container.env:
         value: str | None = variable.value
@@ -191,7 +176,7 @@ def _from_object(source: EnvFromSource, lookups: ObjectLookups) -> Iterator[tupl
 
 
 def _resolved(source: EnvVarSource, pod: Pod, container: AnyContainer, surroundings: EnvironmentSources) -> str | None:
-    """The value that a source gives; None if there is none and none is needed."""
+    """The value of a variable's source; None if it is optional and missing."""
     if source.field_ref:
         return field_value(source.field_ref, pod, surroundings.addresses)
     if source.resource_field_ref:
@@ -230,7 +215,7 @@ def _text(data: bytes, key: str, secret: str) -> str:
         raise ContainerConfigError(f"key {key} in Secret {secret} is not valid UTF-8, cannot be a variable") from None
 
 
-# What a label of DNS may have, and what the kernel has room for.
+# The limits of a DNS label and of the kernel.
 _LONGEST_HOSTNAME = 63
 _LONGEST_NODENAME = 64
 _HEADER = "# Kubernetes-managed hosts file.\n"
@@ -246,14 +231,14 @@ _LOCAL = (
 
 
 class HostNames(NamedTuple):
-    """The short name of a pod's host and, if it has one, its domain."""
+    """The hostname of a pod and its domain, which may be empty."""
 
     hostname: str
     domain: str = ""
 
 
 def host_names(pod: Pod, cluster_domain: str) -> HostNames:
-    """What a pod's host is called; ConfigProblem if a name in its spec is none."""
+    """The hostname and domain of a pod; raises ContainerConfigError if its spec has an invalid name."""
     spec = pod.spec
     hostname = _truncated(pod, _label("Hostname", spec.hostname) or pod.metadata.name)
     subdomain = _label("Subdomain", spec.subdomain)
@@ -261,7 +246,7 @@ def host_names(pod: Pod, cluster_domain: str) -> HostNames:
 
 
 def kernel_hostname(names: HostNames, *, as_fqdn: bool) -> str:
-    """What the kernel is told that the host is called; ConfigProblem if that is too long for it."""
+    """The hostname for the kernel; raises ContainerConfigError if it is too long."""
     if not (as_fqdn and names.domain):
         return names.hostname
     fqdn = f"{names.hostname}.{names.domain}"
@@ -274,13 +259,13 @@ def kernel_hostname(names: HostNames, *, as_fqdn: bool) -> str:
 
 
 def hosts_file(names: HostNames, pod_ips: Sequence[str], aliases: Sequence[HostAlias]) -> str:
-    """The hosts file of a pod with a network of its own."""
+    """The hosts file of a pod with its own network."""
     own = f"{names.hostname}.{names.domain}\t{names.hostname}" if names.domain else names.hostname
     return _HEADER + _LOCAL + "".join(f"{ip}\t{own}\n" for ip in pod_ips) + _alias_lines(aliases)
 
 
 def host_network_hosts_file(node_file: str, aliases: Sequence[HostAlias]) -> str:
-    """The hosts file of a pod that shares the node's network, from the node's own."""
+    """The hosts file of a pod in the host network, based on the node's file."""
     return _HOST_NETWORK_HEADER + node_file + _alias_lines(aliases)
 
 
@@ -301,7 +286,7 @@ def _label(field: str, value: str) -> str:
 def _truncated(pod: Pod, hostname: str) -> str:
     if len(hostname) <= _LONGEST_HOSTNAME:
         return hostname
-    # A name may end in neither, and the cut may have left one at the end.
+    # A name may end in neither, and truncation may have left one at the end.
     short = hostname[:_LONGEST_HOSTNAME].rstrip("-.")
     if not short:
         raise ContainerConfigError(f'hostname for pod "{pod.metadata.name}" was invalid: "{hostname}"')
@@ -309,7 +294,7 @@ def _truncated(pod: Pod, hostname: str) -> str:
 
 
 class RunContainerOptions:
-    """Settings of containers on this node. Owned by one loop; the disk is worked on in threads."""
+    """Computes the options of containers. Owned by one loop; disk operations run in threads."""
 
     def __init__(
         self,
@@ -327,7 +312,7 @@ class RunContainerOptions:
         self._mounter, self._cluster_domain = mounter, cluster_domain
 
     def hostname(self, pod: Pod) -> str:
-        """The name the pod's machine has in its own eyes; RuntimeFailure if its spec makes none."""
+        """The hostname inside the pod; raises RuntimeFailure if its spec has an invalid name."""
         try:
             names = host_names(pod, self._cluster_domain)
             return kernel_hostname(names, as_fqdn=bool(pod.spec.set_hostname_as_fqdn))
@@ -337,9 +322,9 @@ class RunContainerOptions:
     async def container(
         self, pod: Pod, container: AnyContainer, ips: Sequence[str], *, attempt: int
     ) -> ContainerSettings:
-        """What a container is to run with; RuntimeFailure if something it refers to is missing.
+        """The options of a container; raises RuntimeFailure if a reference is missing.
 
-        Makes the files it mounts, of which those for last words are one for each attempt.
+        Creates the files it mounts; the termination message file is a new one for each attempt.
         """
         try:
             variables = await self._environment(pod, container, ips)

@@ -1,1 +1,1 @@
-"""The volumes of pods, and what else their containers find on disk and in their environment."""
+"""Service account tokens of pods."""

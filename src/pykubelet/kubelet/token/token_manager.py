@@ -1,10 +1,6 @@
-"""Service account tokens for pods: asked for once, kept, and renewed before they run out.
+"""Requests, caches and renews the service account tokens of pods.
 
 Upstream: pkg/kubelet/token/token_manager.go
-
-When a service account token is due for a new one.
-
-Upstream: requiresRefresh in pkg/kubelet/token/token_manager.go
 """
 
 import asyncio
@@ -29,7 +25,7 @@ _KEPT_SHARE = 0.8
 
 
 def is_refresh_due(*, lifetime_seconds: int, expires_at: datetime, now: datetime, jitter: timedelta) -> bool:
-    """Whether a token is older than a day, or than four fifths of its life; the jitter makes both a little earlier."""
+    """Whether a token is older than a day or than 80 % of its lifetime; the jitter makes both a little earlier."""
     issued_at = expires_at - timedelta(seconds=lifetime_seconds)
     due = min(MAX_AGE, timedelta(seconds=lifetime_seconds) * _KEPT_SHARE)
     return now > issued_at + due - jitter
@@ -37,12 +33,12 @@ def is_refresh_due(*, lifetime_seconds: int, expires_at: datetime, now: datetime
 
 log = get_logger(__name__)
 
-# kube-apiserver hears that a pod is on a node as all others do, by a watch, and may be behind the node itself.
+# The API server learns through a watch that the pod is on this node, and may lag behind the node.
 _PATIENCE_SECONDS = (0.02, 0.05, 0.1, 0.2, 0.4)
 
 
 class TokenRequestError(Exception):
-    """There is no token that could be used."""
+    """No usable token is available."""
 
 
 class _Key(NamedTuple):
@@ -53,7 +49,7 @@ class _Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _CachedToken:
-    """A token; never shown."""
+    """A token; the repr hides it."""
 
     text: str
     lifetime_seconds: int | None
@@ -61,16 +57,16 @@ class _CachedToken:
 
 
 class TokenManager:
-    """The tokens of this node's pods. Owned by one loop; a pod asks for one thing at a time."""
+    """Caches the tokens of this node's pods. Owned by one loop; a pod makes one request at a time."""
 
     def __init__(self, *, source: Client | None, clock: Clock, rand: Random = system_random) -> None:
         self._source, self._clock, self._rand = source, clock, rand
         self._tokens: dict[PodUid, dict[_Key, _CachedToken]] = {}
 
     async def get(self, pod: Pod, projection: ServiceAccountTokenProjection) -> str:
-        """A token for a pod, as its volume asks for it; TokenProblem if there is none.
+        """A token for a volume of a pod; raises TokenRequestError if none is available.
 
-        One that is due for renewal but still good is used on if there is no better one.
+        A token that is due for renewal but still valid is used if the renewal fails.
         """
         key = _Key(pod.metadata.namespace, pod.spec.service_account_name, projection)
         known = self._tokens.get(PodUid(pod.metadata.uid), {}).get(key)
@@ -84,13 +80,13 @@ class TokenManager:
             if self._clock.now() > known.expires_at:
                 account = f"{key.account}/{key.namespace}"
                 raise TokenRequestError(f"token {account} expired and refresh failed: {error}") from error
-            log.warning("token not renewed", pod=pod_label(pod), account=key.account, cause=str(error))
+            log.warning("service account token not renewed", pod=pod_label(pod), account=key.account, cause=str(error))
             return known.text
         self._tokens.setdefault(PodUid(pod.metadata.uid), {})[key] = token
         return token.text
 
     def forget(self, uid: PodUid) -> None:
-        """The pod needs no tokens any more."""
+        """Drop the tokens of a pod."""
         self._tokens.pop(uid, None)
 
     async def _request(self, pod: Pod, key: _Key) -> _CachedToken:

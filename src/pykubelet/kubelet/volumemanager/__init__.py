@@ -1,1 +1,1 @@
-"""The volumes of pods, and what else their containers find on disk and in their environment."""
+"""Volumes of pods: what to mount, making it ready on disk, keeping it current, and tearing it down."""

@@ -1,20 +1,15 @@
-"""Writes the files of a volume: readers see the old version or the new one, never a mixture.
+"""Writes the files of a volume atomically: readers see the old version or the new one.
 
     <volume>/..2026_01_02_03_04_05.000006/...    the files of this version
              ..data -> ..2026_01_02_03_04_05.000006
-             key -> ..data/key                   one link for every name at the top
+             key -> ..data/key                   one link for every top-level name
 
-A version becomes visible by renaming one link. Whatever moment the process is killed at, the next write finds its way
-and clears up what is left.
+Renaming one link makes a version visible. The process may be killed at any moment: the next write succeeds and removes
+what is left over. Other than upstream, leftovers of a crash never fail a later write, an `..data` that leads elsewhere is
+not followed, a path is checked again after cleaning (`./..data` is refused), a path that is both a file and a directory
+is refused before anything is written, and directories may be nested 100 deep rather than 2,000.
 
-Upstream: pkg/volume/util/atomic_writer.go. On purpose otherwise: a leftover of a crash never stops a later write, links
-and versions left by one are removed, and an `..data` that leads elsewhere is not followed.
-
-Which paths of files a volume may hold, and what of them is seen at its top.
-
-Upstream: validatePath, pathsToRemove and createUserVisibleFiles in pkg/volume/util/atomic_writer.go. On purpose
-otherwise: a path is looked at again after it was cleaned (`./..data` is not let through), a path that is both a file and
-a folder is refused before anything is written, and folders may be nested a hundred deep, not two thousand.
+Upstream: pkg/volume/util/atomic_writer.go
 """
 
 import os
@@ -32,17 +27,17 @@ from pykubelet.kubelet.volumemanager.projected import FileContent
 
 MAX_NAME_BYTES = 255
 MAX_PATH_BYTES = 4096
-# As many folders are held open at once while their files are written.
+# This many directories are open at once while their files are written.
 MAX_DEPTH = 100
 DATA_LINK = "..data"
-"""What the visible links go through; it is swapped as a whole."""
+"""The link that all visible links go through; it is replaced as a whole."""
 RESERVED_PREFIX = ".."
 
 T = TypeVar("T")
 
 
 def cleaned(payload: Mapping[str, T]) -> dict[str, T]:
-    """The same files under the shortest form of their paths; VolumeProblem if one of them is not allowed."""
+    """The same files with cleaned paths; raises VolumeError if a path is not allowed."""
     clean: dict[str, T] = {}
     for path, content in payload.items():
         _check(path)
@@ -57,12 +52,12 @@ def cleaned(payload: Mapping[str, T]) -> dict[str, T]:
 
 
 def parents(path: str) -> Iterable[str]:
-    """The folders above a clean path, from the top."""
+    """The parent directories of a clean path, outermost first."""
     return (path[:at] for at, letter in enumerate(path) if letter == "/")
 
 
 def top_names(paths: Iterable[str]) -> frozenset[str]:
-    """The names that these files, or the folders they are in, have at the top of a volume."""
+    """The top-level names of these files."""
     return frozenset(path.partition("/")[0] for path in paths)
 
 
@@ -97,16 +92,16 @@ _NEXT_LINK = "..data_tmp"
 _VERSION = re.compile(r"\.\.\d{4}_\d\d_\d\d_\d\d_\d\d_\d\d\.\d+")
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER_MODE = 0o755
-# What a group that may read a volume needs, of its files and of its folders; folders hand the group down.
+# The permissions a group needs on files and directories; directories pass the group on (setgid).
 _GROUP_FILE_BITS = 0o440
 _GROUP_FOLDER_BITS = 0o550 | stat.S_ISGID
 
 
 def write_payload(volume: str, payload: Mapping[str, FileContent], *, now: datetime, group: int | None = None) -> bool:
-    """Make these the files of a volume, an existing folder; True if that took a new version.
+    """Write the files of a volume into its existing directory; return whether a new version was written.
 
-    Only content counts: a mode that changed alone is left. Files belong to `group` if there is one and we may say so.
-    VolumeProblem if a path is not allowed, OSError if the disk does not do what it should.
+    Only content is compared: a changed mode alone is ignored. Files belong to `group` where permitted. Raises
+    VolumeError if a path is not allowed.
     """
     files = cleaned(payload)
     with filesystem.opened(volume) as folder:
@@ -121,7 +116,7 @@ def write_payload(volume: str, payload: Mapping[str, FileContent], *, now: datet
 
 
 def has_version(volume: str) -> bool:
-    """Whether a volume has been written already."""
+    """Whether a volume has been written before."""
     try:
         with filesystem.opened(volume) as folder:
             return _current_version(folder) is not None
@@ -130,7 +125,7 @@ def has_version(volume: str) -> bool:
 
 
 def _current_version(folder: int) -> str | None:
-    """The version that is visible now."""
+    """The name of the visible version."""
     try:
         target = os.readlink(DATA_LINK, dir_fd=folder)
     except OSError:
@@ -139,7 +134,7 @@ def _current_version(folder: int) -> str | None:
 
 
 def _holds(folder: int, version: str, files: Mapping[str, FileContent]) -> bool:
-    """Whether a version has just these files, with just this content."""
+    """Whether a version has exactly these files with exactly this content."""
     missing = set(files).union(*map(parents, files))
     try:
         with filesystem.opened(version, within=folder) as root, filesystem.Walk(root) as walk:
@@ -152,18 +147,18 @@ def _holds(folder: int, version: str, files: Mapping[str, FileContent]) -> bool:
                 for path in sorted(files, key=_in_order)
             )
     except OSError:
-        # Whatever is in the way, a new version helps.
+        # Any difference is resolved by a new version.
         return False
 
 
 def _in_order(path: str) -> list[str]:
-    """Sorts paths so that all of a folder come together."""
+    """A sort key that keeps the files of a directory together."""
     return path.split("/")
 
 
 def _content(folder: int, path: str, length: int) -> bytes:
     with filesystem.opened(path.rpartition("/")[2], filesystem.FILE, within=folder) as handle:
-        # One byte more tells a longer file from an equal one.
+        # One byte more distinguishes a longer file from an equal one.
         return filesystem.read_at_most(handle, length + 1)
 
 
@@ -205,7 +200,7 @@ def _write_file(folder: int, path: str, file: FileContent, group: int | None) ->
     try:
         filesystem.write_all(handle, file.data)
         _own(handle, file.owner, group)
-        # After the change of owner, which may take bits away; and whatever the process' umask is.
+        # After chown, which may clear bits, and independent of the umask.
         os.fchmod(handle, file.mode if group is None else file.mode | _GROUP_FILE_BITS)
     finally:
         os.close(handle)
@@ -217,7 +212,7 @@ def _own_folder(handle: int, group: int | None) -> None:
 
 
 def _own(handle: int, user: int | None, group: int | None) -> None:
-    """Give a file away, where we may: an ordinary user may not, but then runs the containers as itself."""
+    """Change the owner where permitted: an unprivileged kubelet runs containers as its own user anyway."""
     if user is not None or group is not None:
         with suppress(PermissionError):
             os.fchown(handle, -1 if user is None else user, -1 if group is None else group)
@@ -233,7 +228,7 @@ def _point_to(folder: int, version: str) -> None:
 def _make_links(folder: int, names: Collection[str]) -> None:
     for name in sorted(names):
         target = f"{DATA_LINK}/{name}"
-        # What is there and no link is a place where something else is mounted.
+        # A name that exists and is not a link is a mount point.
         if (found := _link(folder, name)) not in {"", target}:
             os.unlink(name, dir_fd=folder)
         if found != target:
@@ -242,7 +237,7 @@ def _make_links(folder: int, names: Collection[str]) -> None:
 
 
 def _clear_up(folder: int, names: Collection[str], version: str | None) -> None:
-    """Remove links to what is gone and versions that nobody sees, of this write and of interrupted ones."""
+    """Remove links to missing files and invisible versions, of this write and of interrupted ones."""
     for name in filesystem.names_in(folder):
         if _VERSION.fullmatch(name) and name != version:
             filesystem.remove_tree(folder, name)

@@ -1,9 +1,9 @@
-"""Which volumes a pod needs on this node, and how each is made.
+"""Determines which volumes a pod needs on this node and how each is made.
 
-A pod in, a plan out: what to make, what to refuse and why. Volumes that no container mounts are left out.
+Volumes that no container mounts are left out; volumes that cannot be made here are listed with the reason.
 
-Upstream: pkg/kubelet/volumemanager/populator, GetPodVolumeNames in pkg/volume/util/util.go, nested_volumes.go there,
-calculateEmptyDirMemorySize in pkg/volume/emptydir
+Upstream: pkg/kubelet/volumemanager/populator/desired_state_of_world_populator.go, pkg/volume/util/util.go,
+pkg/volume/util/nested_volumes.go, pkg/volume/emptydir/empty_dir.go
 """
 
 import posixpath
@@ -19,7 +19,7 @@ from pykubelet.api.quantity import Quantity, add, parse_quantity
 
 
 class Plugin(StrEnum):
-    """The kinds of volumes that this node can make; the values are the names of their folders."""
+    """The volume plugins of this node; the values are their directory names."""
 
     EMPTY_DIR = "kubernetes.io/empty-dir"
     HOST_PATH = "kubernetes.io/host-path"
@@ -38,22 +38,22 @@ _PLUGINS = {
     "projected": Plugin.PROJECTED,
 }
 PAYLOAD_PLUGINS = frozenset({Plugin.CONFIG_MAP, Plugin.SECRET, Plugin.DOWNWARD_API, Plugin.PROJECTED})
-"""Their files come from the API: read only for containers, and rewritten when the source changes."""
+"""Plugins whose files come from the API: read-only for containers, rewritten when the source changes."""
 _IN_MEMORY = frozenset({Plugin.SECRET, Plugin.DOWNWARD_API, Plugin.PROJECTED})
 _MEMORY = "Memory"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedVolume:
-    """A volume to make."""
+    """One volume to make."""
 
     volume: Volume
     plugin: Plugin
     in_memory: bool = False
     size_bytes: int = 0
-    """Of a volume in memory, at most; 0 is the system's own bound."""
+    """The maximum size of a volume in memory; 0 means the kernel's default."""
     mount_points: tuple[str, ...] = ()
-    """Folders needed in it, because containers mount something else there."""
+    """Directories needed in the volume because containers mount other volumes there."""
 
     @property
     def name(self) -> str:
@@ -62,14 +62,14 @@ class PlannedVolume:
 
 @dataclass(frozen=True, slots=True)
 class VolumePlan:
-    """What a pod needs: volumes to make, and names of those that cannot be made here, each with the reason."""
+    """The volumes to make, and the reason for each volume that cannot be made here."""
 
     volumes: tuple[PlannedVolume, ...]
     refusals: Mapping[str, str]
 
 
 def plan_volumes(pod: Pod, allocatable: Mapping[str, str]) -> VolumePlan:
-    """The volumes that a pod's containers mount; `allocatable` is what the node has for pods."""
+    """The volumes that a pod's containers mount; `allocatable` is the node's."""
     used = {mount.name for container in every_container(pod) for mount in container.volume_mounts}
     devices = {device.name for container in every_container(pod) for device in container.volume_devices}
     planned: list[PlannedVolume] = []
@@ -90,12 +90,12 @@ def plan_volumes(pod: Pod, allocatable: Mapping[str, str]) -> VolumePlan:
 
 
 def every_container(pod: Pod) -> tuple[AnyContainer, ...]:
-    """All containers of a pod, of whatever kind."""
+    """All containers of a pod: init, regular and ephemeral."""
     return (*pod.spec.init_containers, *pod.spec.containers, *pod.spec.ephemeral_containers)
 
 
 def nested_mount_points(pod: Pod, name: str) -> tuple[str, ...]:
-    """The paths inside a volume where some container mounts another one, relative; not those inside of these."""
+    """The relative paths inside a volume where a container mounts another volume; the outermost ones only."""
     found: dict[str, None] = {}
     for container in every_container(pod):
         paths = sorted(posixpath.normpath(mount.mount_path) for mount in container.volume_mounts)
@@ -107,7 +107,7 @@ def nested_mount_points(pod: Pod, name: str) -> tuple[str, ...]:
 
 
 def memory_size_bytes(pod: Pod, source: EmptyDirVolumeSource, allocatable: Mapping[str, str]) -> int:
-    """How large an emptyDir in memory may grow: what it asks for, within what the pod and the node have; 0 if unknown."""
+    """The maximum size of an emptyDir in memory: its size limit, bounded by the pod's and the node's memory; 0 if unknown."""
     bounds = (_quantity(allocatable.get("memory")), _pod_memory_limit(pod), _quantity(source.size_limit))
     return min((bound.value() for bound in bounds if bound.sign() > 0), default=0)
 
@@ -130,13 +130,13 @@ def _medium_problem(source: EmptyDirVolumeSource | None) -> str:
 
 
 def _kind(volume: Volume) -> str:
-    """What a volume is made of, in the words of its manifest."""
+    """The volume source as it is named in a manifest."""
     fields = {field.name: field.encode_name for field in structs.fields(Volume)}
     return next((word for name, word in fields.items() if name != "name" and getattr(volume, name)), "unknown")
 
 
 def _outermost(paths: Iterator[str]) -> Iterator[str]:
-    """Of sorted paths those that are not below another one."""
+    """Those of the sorted paths that are not below another one."""
     seen: list[str] = []
     for path in paths:
         if not any(path.startswith(f"{other}/") for other in seen):
@@ -145,7 +145,7 @@ def _outermost(paths: Iterator[str]) -> Iterator[str]:
 
 
 def _pod_memory_limit(pod: Pod) -> Quantity:
-    """What a pod may use in all; zero if some container has no limit."""
+    """The memory limit of a pod; zero if a container has none."""
     whole = _quantity(pod.spec.resources.limits.get("memory")) if pod.spec.resources else Quantity()
     if whole.sign() > 0:
         return whole

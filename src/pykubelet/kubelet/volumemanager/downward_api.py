@@ -1,13 +1,9 @@
-"""Fields of a pod as text, for its own variables and files.
+"""Resolves fieldRef and resourceFieldRef of a pod for its environment and its downward API volumes.
 
-Upstream: pkg/fieldpath/fieldpath.go, podFieldSelectorRuntimeValue in pkg/kubelet/kubelet_pods.go,
-pkg/apis/core/pods/helpers.go
+A container without a limit gets the node's allocatable amount.
 
-Requests and limits of a container as text, for variables and files.
-
-A container without a limit may use what the node has to give, and is told so.
-
-Upstream: pkg/api/v1/resource/helpers.go, pkg/kubelet/kubelet_resources.go
+Upstream: pkg/fieldpath/fieldpath.go, pkg/kubelet/kubelet_pods.go, pkg/apis/core/pods/helpers.go,
+pkg/api/v1/resource/helpers.go, pkg/kubelet/kubelet_resources.go
 """
 
 import math
@@ -21,7 +17,7 @@ from pykubelet.api.pods import AnyContainer
 from pykubelet.api.quantity import Quantity, parse_quantity
 
 _SUBSCRIPTED = frozenset({"metadata.annotations", "metadata.labels"})
-# What a selector may name; that is more than has a value.
+# The paths a selector may use; some of them have no value.
 _LABELS = _SUBSCRIPTED | {
     "metadata.name",
     "metadata.namespace",
@@ -39,19 +35,19 @@ _LABELS = _SUBSCRIPTED | {
 
 
 class UnknownField(ValueError):
-    """A pod has no such field, or not for this use."""
+    """The field does not exist, or is not supported for this use."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addresses:
-    """Where a pod and its node can be reached, the preferred address first."""
+    """The IP addresses of a pod and its node, the preferred one first."""
 
     pod_ips: tuple[str, ...] = ()
     host_ips: tuple[str, ...] = ()
 
 
 def field_value(selector: ObjectFieldSelector, pod: Pod, addresses: Addresses) -> str:
-    """The value of a field for a variable; UnknownField if it has none."""
+    """The value of a field for an environment variable; raises UnknownField if it has none."""
     match _converted(selector):
         case "spec.nodeName":
             return pod.spec.node_name
@@ -70,7 +66,7 @@ def field_value(selector: ObjectFieldSelector, pod: Pod, addresses: Addresses) -
 
 
 def metadata_value(path: str, pod: Pod) -> str:
-    """The value of a metadata field, all that a file may show; UnknownField for any other."""
+    """The value of a metadata field, the only fields a volume supports; raises UnknownField for others."""
     metadata = pod.metadata
     field, key = _split(path)
     if key is not None:
@@ -90,7 +86,7 @@ def metadata_value(path: str, pod: Pod) -> str:
 
 
 def format_map(entries: Mapping[str, str]) -> str:
-    """Labels or annotations as a file shows them: `key="value"`, sorted, one a line."""
+    """Labels or annotations in the format of a file: `key="value"`, sorted, one per line."""
     return "\n".join(f"{key}={go_quote(entries[key])}" for key in sorted(entries))
 
 
@@ -108,14 +104,14 @@ def _entry(path: str, field: str, key: str, pod: Pod) -> str:
 
 
 def _converted(selector: ObjectFieldSelector) -> str:
-    """The path that a selector means."""
+    """The canonical path of a selector."""
     if selector.api_version != "v1":
         raise UnknownField(f"unsupported pod version: {selector.api_version}")
     path = selector.field_path
     field, key = _split(path)
     if key is not None and field not in _SUBSCRIPTED:
         raise UnknownField(f"field label does not support subscript: {path}")
-    # Clients older than v1 call the node so.
+    # The name of this field before v1.
     converted = "spec.nodeName" if path == "spec.host" else path
     if key is None and converted not in _LABELS:
         raise UnknownField(f"field label not supported: {path}")
@@ -123,29 +119,29 @@ def _converted(selector: ObjectFieldSelector) -> str:
 
 
 def _split(path: str) -> tuple[str, str | None]:
-    """`metadata.labels['a']` as field and key; a path without subscript has no key."""
+    """`metadata.labels['a']` as field and key; the key is None without a subscript."""
     field, bracket, key = path.removesuffix("']").partition("['")
     return (field, key) if path.endswith("']") and field and bracket else (path, None)
 
 
 _ONE = parse_quantity("1")
 _LIMITED_BY_NODE = ("cpu", "memory", "ephemeral-storage")
-# What a whole pod may be limited in, of those.
+# Those of them that also have a limit on pod level.
 _LIMITED_BY_POD = ("cpu", "memory")
 _HUGE_PAGES = "hugepages-"
 
 Resources = Mapping[str, str]
-"""Amounts by resource, as an object has them."""
+"""Quantities by resource name, as strings."""
 
 
 class UnknownResourceField(ValueError):
-    """There is no such container or resource."""
+    """The container or the resource does not exist."""
 
 
 def variable_value(selector: ResourceFieldSelector, pod: Pod, container: AnyContainer, allocatable: Resources) -> str:
-    """What a variable of a container shows; UnknownResource if there is no such thing.
+    """The value of a resource for an environment variable; raises UnknownResourceField if it does not exist.
 
-    A named container may be any of the pod, but only regular ones get the node's limits; so does upstream.
+    The selector may name any container of the pod, but only regular ones default to the node's limits, as upstream does.
     """
     allocatable = _within_pod(pod, allocatable)
     if not selector.container_name:
@@ -155,12 +151,12 @@ def variable_value(selector: ResourceFieldSelector, pod: Pod, container: AnyCont
 
 
 def file_value(selector: ResourceFieldSelector, pod: Pod, allocatable: Resources) -> str:
-    """What a file of a volume shows; UnknownResource likewise."""
+    """The value of a resource for a volume; raises UnknownResourceField if it does not exist."""
     return _value(selector, _find(pod, selector.container_name), allocatable)
 
 
 def _within_pod(pod: Pod, allocatable: Resources) -> Resources:
-    """What containers without limits may use: what the node has, or the pod as a whole may have of it."""
+    """The limits for containers without their own: the pod's, or else the node's allocatable amounts."""
     limits = pod.spec.resources.limits if pod.spec.resources else {}
     bounds = {name: limits[name] for name in _LIMITED_BY_POD if name in allocatable and _amount(limits, name).sign()}
     return {**allocatable, **bounds}
@@ -186,7 +182,7 @@ def _value(selector: ResourceFieldSelector, container: AnyContainer, allocatable
 
 
 def _divided(amount: Quantity, divisor: Quantity, *, in_thousandths: bool) -> str:
-    """The quotient rounded up, of floating point numbers as upstream computes it."""
+    """The quotient, rounded up; computed with floating point numbers as upstream does."""
     if in_thousandths:
         return str(math.ceil(float(amount.milli_value()) / float(divisor.milli_value())))
     return str(math.ceil(float(amount.value()) / float(divisor.value())))

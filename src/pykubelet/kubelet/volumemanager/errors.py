@@ -1,18 +1,18 @@
-"""What can be wrong with a pod's volumes and with the set-up of its containers, in words for its user."""
+"""Errors of volumes and of the configuration of containers, worded for users."""
 
 from collections.abc import Iterable, Sequence
 
 
 class ContainerConfigError(ValueError):
-    """A container cannot be set up as its pod asks; the message goes with the reason CreateContainerConfigError."""
+    """A container cannot be configured as specified; shown with the reason CreateContainerConfigError."""
 
 
 class VolumeError(ValueError):
-    """A volume cannot be made ready, now at least."""
+    """A volume cannot be made ready, at least not now."""
 
 
 class VolumesNotReady(Exception):
-    """Some volumes that a pod's containers mount are not there; `Unable to attach or mount volumes: ` goes before it."""
+    """Some volumes of a pod are not ready; shown after `Unable to attach or mount volumes: `."""
 
     def __init__(self, *, unmounted: Iterable[str], refused: Iterable[str], cause: str) -> None:
         super().__init__(
@@ -22,11 +22,11 @@ class VolumesNotReady(Exception):
 
 
 class VolumesNotRemoved(Exception):
-    """Some of what a pod left on disk is still there."""
+    """Some volumes or files of a pod could not be removed."""
 
 
 def aggregate(messages: Sequence[str]) -> str:
-    """Several complaints as one, each only once: in brackets if they are more than one, as Go aggregates errors."""
+    """Several messages as one, without duplicates: in brackets if there is more than one, as Go aggregates errors."""
     texts = list(dict.fromkeys(messages))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 

@@ -1,16 +1,10 @@
-"""Files and folders that somebody else may be changing: opened, listed and removed safely.
+"""Opens, lists and removes files that containers may change concurrently, and mounts file systems.
 
-Everything goes through open folders, one name at a time, and a link is never followed: what a container puts into its
-volume can neither lead out of it nor stop the node. Nothing is deleted beyond a mount, not even one of the same file
-system, and no depth of folders is too deep.
+Paths are walked through open directories, one name at a time, without following links: the content of a volume can
+neither lead out of it nor block the kubelet. Removal never crosses a mount, not even one of the same file system as
+upstream would, and works at any depth. Mounting needs privileges; callers decide what to do on `NoRightToMount`.
 
-Upstream: pkg/util/removeall/removeall.go, which tells mounts apart by file system alone
-
-The one door to mount(2).
-
-Mounting takes more rights than most users have: `NoRightToMount` says so, and callers decide what to do without.
-
-Upstream: k8s.io/mount-utils
+Upstream: pkg/util/removeall/removeall.go, staging/src/k8s.io/mount-utils/mount_linux.go
 """
 
 import ctypes
@@ -28,24 +22,24 @@ _UMOUNT_NOFOLLOW = 8
 
 
 class NoRightToMount(PermissionError):
-    """This process may not mount anything."""
+    """The process lacks the privilege to mount."""
 
 
 class Mounter(Protocol):
-    """Mounts and unmounts; each call is done when it returns."""
+    """Mounts and unmounts synchronously."""
 
     def mount_memory(self, path: str, *, size_bytes: int, mode: int, group: int | None) -> None:
-        """Put a file system in memory over a folder; size 0 is the system's bound."""
+        """Mount a tmpfs on a directory; size 0 means the kernel's default."""
 
     def bind(self, source: str, target: str) -> None:
-        """Let a file or folder be seen at another place as well."""
+        """Bind-mount a file or directory to another path."""
 
     def unmount(self, path: str) -> None:
-        """Take away what was mounted last at a path."""
+        """Unmount the topmost mount of a path."""
 
 
 class SystemMounter:
-    """The kernel's mounts."""
+    """Mounts with the system calls of Linux."""
 
     def __init__(self) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
@@ -55,7 +49,7 @@ class SystemMounter:
         options += [f"size={size_bytes}"] if size_bytes else []
         options += [f"gid={group}"] if group is not None else []
         try:
-            # What is in memory must not reach the disk by way of swap, where the kernel can promise that.
+            # Memory must not be swapped to disk, where the kernel supports that option.
             self._mount("tmpfs", path, "tmpfs", 0, ",".join([*options, "noswap"]))
         except NoRightToMount:
             raise
@@ -82,13 +76,13 @@ def _error(path: str) -> OSError:
 
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# Without O_NONBLOCK a pipe in the place of a file would hold us up for ever.
+# Without O_NONBLOCK, opening a pipe in place of a file would block forever.
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _HANDLE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class CrossesMount(OSError):
-    """Something else is mounted there; it is not ours to delete."""
+    """A directory to be removed contains a mount."""
 
     def __init__(self, path: str) -> None:
         super().__init__(errno.EXDEV, "something is mounted there", path)
@@ -96,7 +90,7 @@ class CrossesMount(OSError):
 
 @contextmanager
 def opened(path: str, flags: int = FOLDER, *, within: int | None = None) -> Iterator[int]:
-    """A file or folder for as long as the context lasts; `within` is the open folder that the path starts at."""
+    """Open a file or directory for the duration of the context; a relative path starts at the open directory `within`."""
     handle = os.open(path, flags, dir_fd=within)
     try:
         yield handle
@@ -106,7 +100,7 @@ def opened(path: str, flags: int = FOLDER, *, within: int | None = None) -> Iter
 
 @contextmanager
 def opened_below(folder: int, path: str, flags: int = FOLDER) -> Iterator[int]:
-    """What a relative path leads to, without following a link anywhere; an empty path is the folder itself."""
+    """Open a relative path without following links; an empty path is the directory itself."""
     handle = os.dup(folder)
     try:
         names = path.split("/") if path else []
@@ -120,13 +114,13 @@ def opened_below(folder: int, path: str, flags: int = FOLDER) -> Iterator[int]:
 
 
 def names_in(folder: int) -> list[str]:
-    """The names of all that is in an open folder, sorted."""
+    """The sorted names of the entries of an open directory."""
     with os.scandir(folder) as entries:
         return sorted(entry.name for entry in entries)
 
 
 def paths_below(folder: int, above: str = "") -> Iterator[str]:
-    """The relative paths of everything in a folder, links not followed; goes only as deep as the caller wants to know."""
+    """The relative paths of everything in a directory, lazily and without following links."""
     with os.scandir(folder) as entries:
         found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
     for name, is_folder in found:
@@ -137,9 +131,9 @@ def paths_below(folder: int, above: str = "") -> Iterator[str]:
 
 
 class Walk:
-    """Goes from folder to folder below a root, and opens each only once if it is shown paths in order.
+    """Walks directories below a root and opens each only once if paths come in order.
 
-    With `make`, a folder that is not there is made by it first. No link is followed.
+    With `make`, missing directories are created with it. Links are not followed.
     """
 
     def __init__(self, root: int, make: Callable[[str, int], None] | None = None) -> None:
@@ -153,7 +147,7 @@ class Walk:
         self._back_to(0)
 
     def folder_of(self, path: str) -> int:
-        """The open folder that a path is in; good until the next question."""
+        """The open directory of a path; valid until the next call."""
         names = path.split("/")[:-1]
         shared = 0
         while shared < min(len(names), len(self._way)) and names[shared] == self._way[shared][0]:
@@ -172,7 +166,7 @@ class Walk:
 
 
 def read_at_most(handle: int, limit: int) -> bytes:
-    """The first bytes of an open file; OSError if it is none."""
+    """The first bytes of an open file; raises OSError if it is not a regular file."""
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         raise OSError(errno.EINVAL, "not a regular file")
     found = bytearray()
@@ -182,27 +176,27 @@ def read_at_most(handle: int, limit: int) -> bytes:
 
 
 def write_all(handle: int, data: bytes) -> None:
-    """Write everything; one call may take less."""
+    """Write all data, in several calls if necessary."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(handle, rest) :]
 
 
 def mount_id(handle: int) -> str:
-    """Which mount an open file or folder belongs to; differs also where the file system is the same."""
+    """The ID of the mount that an open file belongs to; also distinguishes mounts of the same file system."""
     facts = Path(f"/proc/self/fdinfo/{handle}").read_text(encoding="ascii").splitlines()
     return next(fact.split()[1] for fact in facts if fact.startswith("mnt_id:"))
 
 
 def is_mount_point(path: str) -> bool:
-    """Whether something is mounted right there; OSError if there is nothing at all."""
+    """Whether a path is a mount point; raises OSError if it does not exist."""
     with opened(path, _HANDLE) as here, opened(str(Path(path).parent)) as above:
         return mount_id(here) != mount_id(above)
 
 
 @dataclass(slots=True)
 class _Level:
-    """A folder on the way down: its name, what it is, and the folders in it still to be removed."""
+    """A directory on the way down: its name, its identity, and its subdirectories still to be removed."""
 
     name: str
     identity: tuple[int, int]
@@ -210,10 +204,10 @@ class _Level:
 
 
 def remove_tree(folder: int, name: str, *, with_files: bool = True) -> None:
-    """Remove what has this name in an open folder, and all below it; nothing there is fine.
+    """Remove an entry of an open directory with everything below it; a missing entry is fine.
 
-    Without `with_files` only folders go, and a file is an OSError. CrossesMount if something is mounted in it; what has
-    been removed by then stays removed.
+    Without `with_files`, only directories are removed, and a file raises OSError. Raises CrossesMount if something is
+    mounted below; what was removed before stays removed.
     """
     try:
         if not stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
@@ -229,14 +223,14 @@ def remove_tree(folder: int, name: str, *, with_files: bool = True) -> None:
 
 
 class _Removal:
-    """One removal. Holds one folder open at a time, however deep it goes: up again it finds its way by `..`."""
+    """One removal; keeps one directory open at a time and returns upwards through `..`."""
 
     def __init__(self, mount: str, *, with_files: bool) -> None:
         self._mount, self._with_files = mount, with_files
         self._levels: list[_Level] = []
 
     def run(self, start: int, name: str) -> None:
-        """Remove a folder; `start`, the one it is in, is left open, but is another one afterwards."""
+        """Remove a directory; `start`, its parent, stays open but refers to another directory afterwards."""
         top = _identity(start)
         self._descend(start, name)
         while self._levels:
@@ -248,7 +242,7 @@ class _Removal:
             above = self._levels[-1].identity if self._levels else top
             _move(start, "..")
             if _identity(start) != above:
-                # Somebody moved the folder while we were in it: this is not the way we came.
+                # The directory was moved meanwhile: `..` is not where we came from.
                 raise OSError(errno.EAGAIN, "a folder was moved while it was removed", level.name)
             with suppress(FileNotFoundError):
                 os.rmdir(level.name, dir_fd=start)
@@ -259,7 +253,7 @@ class _Removal:
                 raise CrossesMount(name)
             found = os.fstat(target)
             if stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_IRWXU != stat.S_IRWXU:
-                # Whoever made it may have locked even its owner out.
+                # The directory may deny access even to its owner.
                 with suppress(PermissionError):
                     Path(f"/proc/self/fd/{target}").chmod(stat.S_IRWXU)
             with opened(".", FOLDER, within=target) as inner:

@@ -1,10 +1,6 @@
-"""What a container mounts where: its volume mounts, checked and resolved as far as no disk is needed.
+"""Resolves the volume mounts of a container as far as no disk access is needed.
 
-Upstream: makeMounts in pkg/kubelet/kubelet_pods.go
-
-References to variables in a container's command and in the paths of its mounts.
-
-Upstream: the Expand functions of pkg/kubelet/container/helpers.go
+Upstream: pkg/kubelet/kubelet_pods.go, pkg/kubelet/container/helpers.go
 """
 
 import posixpath
@@ -18,13 +14,13 @@ from pykubelet.kubelet.volumemanager.errors import ContainerConfigError
 
 
 def expand_all(texts: Sequence[str], environment: Mapping[str, str]) -> tuple[str, ...]:
-    """A command or its arguments, expanded."""
+    """Expand variable references in a command or its arguments."""
     value_of = mapping_func_for(environment)
     return tuple(expand(text, value_of) for text in texts)
 
 
 def expand_sub_path(expression: str, environment: Mapping[str, str]) -> str:
-    """A path below a volume, expanded; ConfigProblem if a variable is missing or empty."""
+    """Expand variable references in a subPathExpr; raises ContainerConfigError if a variable is missing or empty."""
     missing: set[str] = set()
 
     def value_of(name: str) -> str:
@@ -44,7 +40,7 @@ _PROPAGATIONS = frozenset({"None", "HostToContainer", "Bidirectional"})
 
 @dataclass(frozen=True, slots=True)
 class ReadyVolume:
-    """A volume that is there: where, and whether containers may only read it."""
+    """A volume that is ready: its path, and whether containers may only read it."""
 
     path: str
     read_only: bool = False
@@ -52,11 +48,11 @@ class ReadyVolume:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedMount:
-    """A volume, or a path below it, to be seen in a container."""
+    """A volume, or a path below it, to be mounted into a container."""
 
     volume: str
     index: int
-    """The how-manieth mount of its container it is."""
+    """The position in the container's list of mounts, starting at 0."""
     volume_path: str
     sub_path: str
     container_path: str
@@ -69,7 +65,7 @@ def plan_mounts(
     volumes: Mapping[str, ReadyVolume],
     environment: Mapping[str, str],
 ) -> tuple[PlannedMount, ...]:
-    """The mounts of a container; ConfigProblem if one is not possible."""
+    """The mounts of a container; raises ContainerConfigError if one is impossible."""
     if device := next(iter(container.volume_devices), None):
         raise ContainerConfigError(f'cannot find volume "{device.name}" to pass into container "{container.name}"')
     return tuple(
@@ -79,13 +75,13 @@ def plan_mounts(
 
 
 def wants_hosts_file(pod: Pod, container: AnyContainer, pod_ips: tuple[str, ...]) -> bool:
-    """Whether a container gets the pod's hosts file: not if it mounts something of its own there."""
+    """Whether a container gets the pod's hosts file; not if it mounts something there itself."""
     has_own = any(mount.mount_path == HOSTS_PATH for mount in container.volume_mounts)
     return bool(pod_ips or pod.spec.host_network) and not has_own
 
 
 def absolute(path: str) -> str:
-    """A path in a container; a relative one starts at its root."""
+    """A path in a container; a relative one starts at the root."""
     return path if path.startswith("/") else f"/{path}"
 
 
@@ -128,7 +124,7 @@ def _check_sub_path(sub_path: str) -> None:
 
 
 def _check_recursive_read_only(mount: VolumeMount) -> None:
-    """No runtime of ours can do it: asked for if possible, it is left out; asked for, it is a problem."""
+    """Our runtimes do not support recursive read-only mounts: IfPossible is ignored, Enabled is an error."""
     mode = mount.recursive_read_only
     if mode is None or mode == "Disabled":
         return

@@ -1,19 +1,11 @@
-"""Makes volumes ready on disk, each by its kind. Blocks, so it runs in a thread.
+"""Sets up volumes on disk by plugin, and tears down what pods left there. Blocks; runs in a thread.
 
-Upstream: the SetUpAt functions of pkg/volume/{emptydir,hostpath,configmap,secret,downwardapi,projected}
+Tear-down works from what is on disk, not from memory, so it is the same after a restart. Volumes of our plugins are
+unmounted and emptied; of other plugins only empty directories are removed. The directory of all volumes is never deleted
+with its content.
 
-Takes away what pods left on disk: their volumes first, then their folders.
-
-Blocks, so it runs in a thread. Works from what is on disk, not from memory, so that it is the same after a restart. A
-volume of a kind we make is unmounted and emptied; of another kind only empty folders go. The folder of all volumes is
-never deleted with its content.
-
-Upstream: TearDownAt of the volume plugins, removeOrphanedPodVolumeDirs and cleanupOrphanedPodDirs in
+Upstream: pkg/volume/util/operationexecutor/operation_executor.go, pkg/volume/hostpath/host_path.go,
 pkg/kubelet/kubelet_volumes.go
-
-Paths of the machine that a pod mounts, checked to be what it says they are.
-
-Upstream: pkg/volume/hostpath/host_path.go
 """
 
 import os
@@ -50,7 +42,7 @@ _CHECKS: dict[str, tuple[Callable[[int], bool], str]] = {
 
 
 def check_host_path(source: HostPathVolumeSource) -> None:
-    """Check the type that a pod expects, and create what it lets us create; VolumeProblem or OSError if it is not so."""
+    """Check the type of a hostPath and create it if its type says so; raises VolumeError or OSError."""
     path, expected = source.path, source.type or ""
     if ".." in path.split("/"):
         raise VolumeError(f"invalid HostPath `{path}`: must not contain '..'")
@@ -84,14 +76,14 @@ def _create(path: str, expected: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class VolumeJob:
-    """A volume to make ready; `payload` are its files, or why there are none, if it is of a kind that has some."""
+    """A volume to set up; `payload` has its files, or the error if they are not available."""
 
     planned: PlannedVolume
     payload: Payload | VolumeError | None = None
 
 
 def fingerprints(jobs: Iterable[VolumeJob]) -> tuple[tuple[str, bytes], ...] | None:
-    """Tells whether jobs would make the same as others did; None if one of them has no files to make."""
+    """A value that is equal for jobs with equal results; None if the files of one are not available."""
     found: list[tuple[str, bytes]] = []
     for job in jobs:
         if isinstance(job.payload, VolumeError):
@@ -102,17 +94,17 @@ def fingerprints(jobs: Iterable[VolumeJob]) -> tuple[tuple[str, bytes], ...] | N
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeOutcome:
-    """What became of a volume: there or not, and what its user should know."""
+    """The result for a volume: whether it is ready, and a message for its user."""
 
     volume: ReadyVolume | None
     problem: str = ""
     is_on_disk_instead: bool = False
-    """It should be in memory, but we have no right to mount; said once, when it is made."""
+    """The volume should be in memory, but the kubelet may not mount; reported once, when it is created."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeSetUp:
-    """How volumes of one pod are made at one time."""
+    """Sets up the volumes of one pod."""
 
     directory: PodDir
     group: int | None
@@ -120,7 +112,7 @@ class VolumeSetUp:
     mounter: Mounter
 
     def make_all(self, jobs: Iterable[VolumeJob]) -> dict[str, VolumeOutcome]:
-        """Make volumes ready, every one that can be; the outcome by name."""
+        """Set up every volume that is possible; return the outcomes by name."""
         return {job.planned.name: self._outcome(job) for job in jobs}
 
     def _outcome(self, job: VolumeJob) -> VolumeOutcome:
@@ -128,7 +120,7 @@ class VolumeSetUp:
         try:
             is_on_disk_instead = self._make(ready.path, job)
         except (OSError, VolumeError) as problem:
-            # An older version of its files is better than none: containers go on with it.
+            # Containers continue with the previous version of the files.
             is_usable = job.planned.plugin in PAYLOAD_PLUGINS and has_version(ready.path)
             return VolumeOutcome(volume=ready if is_usable else None, problem=str(problem))
         is_empty_dir = job.planned.plugin is Plugin.EMPTY_DIR
@@ -149,7 +141,7 @@ class VolumeSetUp:
 
 
 def ready_volume(directory: PodDir, planned: PlannedVolume) -> ReadyVolume:
-    """Where a volume is once it is ready."""
+    """The path of a volume once it is ready."""
     if planned.volume.host_path:
         return ReadyVolume(planned.volume.host_path.path)
     return ReadyVolume(directory.volume(planned.plugin, planned.name), planned.plugin in PAYLOAD_PLUGINS)
@@ -159,25 +151,25 @@ _OURS = frozenset(plugin.replace("/", "~") for plugin in Plugin)
 
 
 def pods_on_disk(root: str) -> list[str]:
-    """The UIDs of all pods that have a folder."""
+    """The UIDs of all pods that have a directory."""
     with suppress(FileNotFoundError), os.scandir(pods_dir(root)) as entries:
         return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
     return []
 
 
 def volume_paths(directory: PodDir) -> list[str]:
-    """The volumes that a pod has on disk."""
+    """The paths of the volumes that a pod has on disk."""
     return [f"{directory.volumes}/{plugin}/{name}" for plugin, name in _volumes(directory)]
 
 
 def tear_down_volumes(directory: PodDir, mounter: Mounter) -> None:
-    """Remove all volumes of a pod; VolumesNotRemoved if some stay, after all others are gone."""
+    """Remove all volumes of a pod; tries each before it raises VolumesNotRemoved."""
     left: list[str] = []
     causes: list[str] = []
     try:
         remove_sub_paths(directory, mounter)
     except OSError as error:
-        # Its volumes may still be seen through what is bound.
+        # First, because bind mounts of sub-paths keep volumes busy.
         raise VolumesNotRemoved(f"mounted volumes=[]: sub-paths: {error}") from error
     for plugin, name in _volumes(directory):
         try:
@@ -190,7 +182,7 @@ def tear_down_volumes(directory: PodDir, mounter: Mounter) -> None:
 
 
 def remove_pod_folder(directory: PodDir, mounter: Mounter) -> None:
-    """Remove a pod's folder and all in it; VolumesNotRemoved or OSError if something stays."""
+    """Remove a pod's directory with its content; raises VolumesNotRemoved or OSError if something is left."""
     tear_down_volumes(directory, mounter)
     with filesystem.opened(str(Path(directory.path).parent)) as pods:
         name = Path(directory.path).name
@@ -202,7 +194,7 @@ def remove_pod_folder(directory: PodDir, mounter: Mounter) -> None:
 
 
 def _volumes(directory: PodDir) -> list[tuple[str, str]]:
-    """Plugin and name of each volume on disk, as their folders are called."""
+    """Plugin and name of each volume on disk, from the directory names."""
     found: list[tuple[str, str]] = []
     with suppress(FileNotFoundError), filesystem.opened(directory.volumes) as volumes:
         for plugin in filesystem.names_in(volumes):

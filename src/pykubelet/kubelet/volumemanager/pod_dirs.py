@@ -1,28 +1,16 @@
-"""Where on disk the things of a pod are.
+"""The directories and files of a pod on disk, and a lock for each pod. Blocking calls run in threads.
 
-    <root>/pods/<uid>/etc-hosts                                        its hosts file
+    <root>/pods/<uid>/etc-hosts                                        the hosts file
                       containers/<container>/<attempt>                 termination messages
-                      plugins/                                         nothing of ours; upstream makes it
-                      volume-subpaths/<volume>/<container>/<index>     parts of volumes, bound there to be mounted
-                      volumes/<plugin>/<name>                          its volumes, `/` in a plugin's name as `~`
+                      plugins/                                         unused; upstream creates it
+                      volume-subpaths/<volume>/<container>/<index>     bind mounts of sub-paths
+                      volumes/<plugin>/<name>                          volumes, `/` in a plugin's name as `~`
 
-Every name on the way comes from outside, so each is checked to be one: no path leads out of the pod's folder.
+Every name is checked to be a single path component, so no path leads out of the pod's directory. Other than upstream, a
+volume has no marker of readiness: its directory gets its name only when it is ready.
 
-Upstream: pkg/kubelet/kubelet_getters.go
-
-One at a time per pod, and blocking work in threads that outlast nobody's turn.
-
-Single files of a pod's containers: the hosts file, and what a container writes its last words into.
-
-All of it blocks, so it runs in a thread.
-
-Upstream: ensureHostsFile in pkg/kubelet/kubelet_pods.go, makeMounts and getTerminationMessage in
-pkg/kubelet/kuberuntime/kuberuntime_container.go, pkg/util/tail
-
-The folder that a volume is: on disk, or in memory where we may mount.
-
-Upstream: pkg/volume/emptydir/empty_dir.go, also underneath every volume whose files come from the API. On purpose
-otherwise: there is no marker of readiness, because a folder appears under its name only when it is ready.
+Upstream: pkg/kubelet/kubelet_getters.go, pkg/kubelet/kubelet_pods.go, pkg/volume/emptydir/empty_dir.go,
+pkg/kubelet/kuberuntime/kuberuntime_container.go
 """
 
 import asyncio
@@ -39,21 +27,21 @@ from pykubelet.kubelet.volumemanager import filesystem
 from pykubelet.kubelet.volumemanager.desired_state_of_world import PlannedVolume
 from pykubelet.kubelet.volumemanager.filesystem import Mounter, NoRightToMount
 
-# Any user of any container may write there; the pod's own folder keeps others out.
+# Any user of any container may write there; the pod's directory keeps other processes out.
 _MODE = 0o777
 _PARENT_MODE = 0o750
 
 
 def make_pod_folders(*paths: str) -> None:
-    """Folders of a pod that only the node looks into, and those above them."""
+    """Create directories of a pod that only the kubelet enters, with their parents."""
     for path in paths:
         Path(path).mkdir(_PARENT_MODE, parents=True, exist_ok=True)
 
 
 def make_volume_folder(path: str, planned: PlannedVolume, *, group: int | None, mounter: Mounter) -> bool:
-    """Make the folder of a volume, unless it is there: then it is left as its containers have made it.
+    """Create the directory of a volume; an existing one is left as its containers have made it.
 
-    True if it has just been made on disk although it should be in memory, because we have no right to mount.
+    Returns True if it was created on disk although it should be in memory, because the kubelet may not mount.
     """
     mode = _MODE if group is None else _MODE | stat.S_ISGID
     make_pod_folders(str(Path(path).parent))
@@ -70,7 +58,7 @@ def make_volume_folder(path: str, planned: PlannedVolume, *, group: int | None, 
 
 
 def make_mount_points(path: str, relative_paths: tuple[str, ...]) -> None:
-    """Folders inside a volume for what containers mount there; what is there already is left, whatever it is."""
+    """Create directories inside a volume for nested mounts; existing entries are left alone."""
     with filesystem.opened(path) as volume:
         for relative in relative_paths:
             above = ""
@@ -81,16 +69,17 @@ def make_mount_points(path: str, relative_paths: tuple[str, ...]) -> None:
 
 
 def _make_folder(path: str, mode: int, group: int | None) -> None:
-    """Under another name first, so that nobody ever sees it with other rights, not even after a crash."""
+    """Create it under a temporary name first, so that it never has other permissions, not even after a crash."""
     parent, name = str(Path(path).parent), Path(path).name
     with filesystem.opened(parent) as above:
-        # No volume is called so: their names start with a letter or digit.
+        # Not the name of a volume: those start with a letter or digit.
         unfinished = f".{name}"
         filesystem.remove_tree(above, unfinished)
         os.mkdir(unfinished, 0o700, dir_fd=above)
         with filesystem.opened(unfinished, within=above) as made:
             if group is not None:
-                # An ordinary user may not, but then runs the containers as itself.
+                # Not permitted to an unprivileged kubelet, which runs containers as its own user
+                # anyway.
                 with suppress(PermissionError):
                     os.fchown(made, -1, group)
             os.fchmod(made, mode)
@@ -99,13 +88,13 @@ def _make_folder(path: str, mode: int, group: int | None) -> None:
 
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 _HOSTS_MODE = 0o644
-# Whatever user a container runs as, it may say why it ends.
+# A container may run as any user and must be able to write its message.
 _TERMINATION_MODE = 0o666
 _BLOCK_BYTES = 4096
 
 
 def write_hosts_file(path: str, text: str) -> None:
-    """Write a pod's hosts file in place: running containers have this very file mounted, and should not see it empty."""
+    """Write a pod's hosts file in place: running containers have this file mounted and must not see it empty."""
     data = text.encode()
     with suppress(OSError):
         if read_end(path, len(data) + 1) == data:
@@ -114,13 +103,13 @@ def write_hosts_file(path: str, text: str) -> None:
 
 
 def make_termination_file(path: str) -> None:
-    """An empty file for a container that is about to start."""
+    """Create the empty termination message file of a container that is about to start."""
     make_pod_folders(str(Path(path).parent))
     _write(path, b"", _TERMINATION_MODE)
 
 
 def read_end(path: str, limit: int) -> bytes:
-    """The last bytes of a file; OSError if there is none, or it is something else by now."""
+    """The last bytes of a file; raises OSError if it is missing or not a regular file."""
     with filesystem.opened(path, filesystem.FILE) as handle:
         size = os.fstat(handle).st_size
         os.lseek(handle, max(0, size - limit), os.SEEK_SET)
@@ -128,7 +117,7 @@ def read_end(path: str, limit: int) -> bytes:
 
 
 def read_last_lines(path: str, count: int) -> list[bytes]:
-    """The last lines of a log file; OSError likewise."""
+    """The last lines of a log file; raises OSError if it is missing or not a regular file."""
     with filesystem.opened(path, filesystem.FILE) as handle:
         return last_lines(_blocks_backwards(handle), count)
 
@@ -145,7 +134,7 @@ def _blocks_backwards(handle: int) -> Iterator[bytes]:
 def _write(path: str, data: bytes, mode: int) -> None:
     with filesystem.opened(path, _WRITE) as handle:
         filesystem.write_all(handle, data)
-        # Whatever the process' umask is.
+        # Independent of the umask.
         os.fchmod(handle, mode)
 
 
@@ -156,17 +145,17 @@ PLUGINS = "plugins"
 
 
 def pods_dir(root: str) -> str:
-    """Where all pods are."""
+    """The directory of all pods."""
     return f"{root}/pods"
 
 
 def is_one_name(text: str) -> bool:
-    """Whether the text can be the name of a file: not empty, no way up, no way down."""
+    """Whether the text is a single path component: not empty, no `.` or `..`, no slash."""
     return text not in {"", ".", ".."} and "/" not in text and "\0" not in text
 
 
 class PodDir(NamedTuple):
-    """The folder of one pod."""
+    """The directory of one pod."""
 
     path: str
 
@@ -176,7 +165,7 @@ class PodDir(NamedTuple):
 
     @property
     def termination_files(self) -> str:
-        """The folder of all that containers write their last words into."""
+        """The directory of the termination message files of all containers."""
         return f"{self.path}/{CONTAINERS}"
 
     @property
@@ -188,20 +177,20 @@ class PodDir(NamedTuple):
         return f"{self.path}/{SUB_PATHS}"
 
     def volume(self, plugin: str, name: str) -> str:
-        """Where a volume of a plugin is."""
+        """The path of a volume."""
         return f"{self.volumes}/{_name(plugin.replace('/', '~'))}/{_name(name)}"
 
     def sub_path(self, volume: str, container: str, index: int) -> str:
-        """Where the part of a volume that a container mounts, as its how-manieth mount, is bound."""
+        """The path where a sub-path of a volume is bound for one mount of a container."""
         return f"{self.sub_paths}/{_name(volume)}/{_name(container)}/{index}"
 
     def termination_file(self, container: str, attempt: int) -> str:
-        """What a container writes its last words into."""
+        """The termination message file of a container."""
         return f"{self.termination_files}/{_name(container)}/{attempt}"
 
 
 def pod_dir(root: str, uid: str) -> PodDir:
-    """The folder of a pod; OSError if the UID is no name, likewise for all other names here."""
+    """The directory of a pod; raises OSError if the UID is not a single path component."""
     return PodDir(f"{pods_dir(root)}/{_name(uid)}")
 
 
@@ -216,7 +205,7 @@ Ts = TypeVarTuple("Ts")
 
 
 class PodLocks:
-    """Whoever works on the disk of a pod has its turn alone; a lock exists only while somebody has or awaits it."""
+    """Serializes work on the disk of a pod; a lock exists only while it is held or awaited."""
 
     def __init__(self) -> None:
         self._locks: dict[PodUid, asyncio.Lock] = {}
@@ -224,7 +213,7 @@ class PodLocks:
 
     @asynccontextmanager
     async def of(self, uid: PodUid) -> AsyncIterator[None]:
-        """The turn of a pod, in the order asked for."""
+        """Hold the lock of a pod; waiters get it in order."""
         self._interested[uid] = self._interested.get(uid, 0) + 1
         try:
             async with self._locks.setdefault(uid, asyncio.Lock()):
@@ -235,17 +224,17 @@ class PodLocks:
                 del self._interested[uid], self._locks[uid]
 
     def __len__(self) -> int:
-        """Of how many pods somebody has or awaits the turn."""
+        """The number of pods whose lock is held or awaited."""
         return len(self._locks)
 
 
 async def in_thread(function: Callable[[*Ts], T], *arguments: *Ts) -> T:
-    """Call a blocking function in a thread; when cancelled, wait until it has ended, for nobody can stop it."""
+    """Call a blocking function in a thread; when cancelled, wait until it has finished."""
     future = asyncio.get_running_loop().run_in_executor(None, function, *arguments)
     try:
         return await asyncio.shield(future)
     except asyncio.CancelledError:
         await asyncio.wait([future])
-        # Whatever it was, the caller is not interested any more.
+        # The caller is cancelled, so the result is irrelevant.
         future.exception()
         raise

@@ -1,9 +1,9 @@
-"""The files of config map, secret, downward API and projected volumes.
+"""Computes the files of config map, secret, downward API and projected volumes.
 
-A volume and everything it refers to in, files by path out, or a VolumeProblem with all that is missing.
+Raises VolumeError with everything that is missing.
 
-Upstream: MakePayload in pkg/volume/{configmap,secret}, CollectData in pkg/volume/downwardapi, collectData in
-pkg/volume/projected
+Upstream: pkg/volume/configmap/configmap.go, pkg/volume/secret/secret.go, pkg/volume/downwardapi/downwardapi.go,
+pkg/volume/projected/projected.go
 """
 
 import hashlib
@@ -26,13 +26,13 @@ from pykubelet.kubelet.volumemanager.downward_api import file_value, metadata_va
 from pykubelet.kubelet.volumemanager.errors import VolumeError, aggregate
 
 DEFAULT_MODE = 0o644
-# Whoever else may read the volume, a credential is its user's alone.
+# Credentials are for their user only, whoever else may read the volume.
 CREDENTIAL_MODE = 0o600
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FileContent:
-    """What a file holds, who may read it and, if it matters, whose it is; never shown."""
+    """The content of a file, its mode and owner; the repr hides the content."""
 
     data: bytes
     mode: int = DEFAULT_MODE
@@ -47,17 +47,17 @@ Tokens = Mapping[ServiceAccountTokenProjection, str | Exception]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PayloadInputs:
-    """What the files of a pod's volumes are made from, apart from the pod."""
+    """What the files of a pod's volumes are computed from, in addition to the pod."""
 
     lookups: ObjectLookups = field(default_factory=ObjectLookups)
     tokens: Tokens = field(default_factory=dict)
     allocatable: Mapping[str, str] = field(default_factory=dict)
-    """What the node has for pods."""
+    """The node's allocatable resources."""
 
 
 @dataclass(frozen=True, slots=True)
 class PayloadSources:
-    """What the files of volumes are made from."""
+    """The objects that the files of volumes are computed from."""
 
     config_maps: frozenset[str]
     secrets: frozenset[str]
@@ -65,7 +65,7 @@ class PayloadSources:
 
 
 def payload_sources(volumes: Iterable[Volume]) -> PayloadSources:
-    """Whatever `payload_of` will look up for these volumes."""
+    """The objects that `payload_of` needs for these volumes."""
     volumes = tuple(volumes)
     sources = [source for volume in volumes if volume.projected for source in volume.projected.sources]
     return PayloadSources(
@@ -78,7 +78,7 @@ def payload_sources(volumes: Iterable[Volume]) -> PayloadSources:
 
 
 def payload_of(volume: Volume, pod: Pod, inputs: PayloadInputs) -> Payload:
-    """The files of a volume; VolumeProblem if they cannot be had."""
+    """The files of a volume; raises VolumeError if they are not available."""
     if source := volume.config_map:
         return _config_map_files(source.name, source.items, _mode(source.default_mode), inputs, bool(source.optional))
     if secret := volume.secret:
@@ -102,7 +102,7 @@ def payload_of(volume: Volume, pod: Pod, inputs: PayloadInputs) -> Payload:
 
 
 def fingerprint(payload: Payload) -> bytes:
-    """Tells one content from another; modes do not count, as they do not for writing."""
+    """A hash of the content; modes are ignored, as for writing."""
     digest = hashlib.blake2b(digest_size=16)
     for path in sorted(payload):
         name, data = path.encode(errors="surrogatepass"), payload[path].data
@@ -111,7 +111,7 @@ def fingerprint(payload: Payload) -> bytes:
 
 
 def file_user(pod: Pod) -> int | None:
-    """The user that owns a pod's credentials: the one that all its containers run as, if they say so."""
+    """The user who owns a pod's credentials: the one that all its containers run as, if specified."""
     spec = pod.spec
     default = spec.security_context.run_as_user if spec.security_context else None
     contexts = [container.security_context for container in every_container(pod)]
@@ -120,7 +120,7 @@ def file_user(pod: Pod) -> int | None:
 
 
 def file_group(pod: Pod) -> int | None:
-    """The group that may use all of a pod's volumes."""
+    """The group of a pod's volumes (fsGroup)."""
     return pod.spec.security_context.fs_group if pod.spec.security_context else None
 
 
@@ -165,7 +165,7 @@ def _secret_files(name: str, items: tuple[KeyToPath, ...], mode: int, inputs: Pa
 def _chosen(
     data: Mapping[str, bytes], items: tuple[KeyToPath, ...], mode: int, complaint: str | None
 ) -> Iterator[tuple[str, FileContent]]:
-    """The keys that are asked for, each at its path; a missing one is a complaint, if there is a word for it."""
+    """The selected keys by path; a missing key is an error if `missing` has a message for it."""
     for item in items:
         if item.key in data:
             yield item.path, FileContent(data[item.key], mode if item.mode is None else item.mode)
@@ -193,7 +193,7 @@ def _downward_files(items: tuple[DownwardAPIVolumeFile, ...], mode: int, pod: Po
 
 
 def _found(look: Callable[[], T | None]) -> T | None:
-    """What was looked up; whatever kept it from being found is a problem of the volume."""
+    """The result of a lookup; a failed lookup raises VolumeError."""
     try:
         return look()
     except Exception as error:

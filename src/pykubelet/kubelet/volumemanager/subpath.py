@@ -1,7 +1,7 @@
-"""Parts of volumes that are mounted alone, without ever being led out of the volume.
+"""Bind-mounts sub-paths of volumes safely: no link can lead out of the volume.
 
-A container could replace a folder of its volume by a link to anywhere just before another one mounts it. So the part is
-opened name by name, and what is bound is the open file itself, by way of /proc: nobody can swap it any more.
+A container could replace a directory of its volume by a link just before another container mounts it. Therefore the path
+is opened name by name, and the open file is bound through /proc, so that it cannot be replaced.
 
 Upstream: pkg/volume/util/subpath/subpath_linux.go
 """
@@ -23,9 +23,9 @@ _HANDLE = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def bind_sub_path(directory: PodDir, mount: PlannedMount, container: str, mounter: Mounter) -> str:
-    """Where the part of a volume that a container mounts can be found; ConfigProblem if it cannot be had safely.
+    """Bind a sub-path of a volume and return the path of the bind mount; raises ContainerConfigError if unsafe.
 
-    A part that is not there becomes a folder. Details of the machine are kept out of the message.
+    A missing sub-path is created as a directory. The message does not disclose paths of the host.
     """
     names = f'volumeMount "{mount.volume}" of container "{container}"'
     try:
@@ -44,9 +44,9 @@ def bind_sub_path(directory: PodDir, mount: PlannedMount, container: str, mounte
 
 
 def remove_sub_paths(directory: PodDir, mounter: Mounter) -> None:
-    """Take away whatever was bound for a pod; OSError if something stays."""
+    """Remove all sub-path mounts of a pod; raises OSError if one cannot be removed."""
     root = Path(directory.sub_paths)
-    # <volume>/<container>/<index>: never deeper, for below that are the user's own files.
+    # <volume>/<container>/<index>: not deeper, since below are the user's files.
     for path in sorted(root.glob("*/*/*")):
         _unbind(str(path), mounter)
     with suppress(FileNotFoundError), filesystem.opened(directory.path) as pod:
@@ -54,7 +54,7 @@ def remove_sub_paths(directory: PodDir, mounter: Mounter) -> None:
 
 
 def _make_missing(volume: str, sub_path: str) -> None:
-    """Make the folders of a path that are not there, with the rights of the volume itself."""
+    """Create the missing directories of a path with the permissions of the volume."""
     mode = stat.S_IMODE(Path(volume).stat().st_mode)
     base = os.path.realpath(volume)
     names = sub_path.split("/")
@@ -67,11 +67,11 @@ def _make_missing(volume: str, sub_path: str) -> None:
         handle = os.open(".", filesystem.FOLDER, dir_fd=start)
         try:
             for name in names[existing:]:
-                # Another container of the pod may be making it just now.
+                # Another container of the pod may create it concurrently.
                 with suppress(FileExistsError):
                     os.mkdir(name, mode, dir_fd=handle)
                 with filesystem.opened(name, within=handle) as made:
-                    # The process' umask may have taken some.
+                    # The umask may have cleared some bits.
                     os.fchmod(made, mode)
                     os.dup2(made, handle, inheritable=False)
         finally:
@@ -80,12 +80,12 @@ def _make_missing(volume: str, sub_path: str) -> None:
 
 @contextmanager
 def _opened_part(volume: str, sub_path: str) -> Iterator[int]:
-    """The file or folder at a path of a volume; a link is fine as long as it stays inside."""
+    """Open a path of a volume; links are followed as long as they stay inside."""
     base = os.path.realpath(volume, strict=True)
     real = os.path.realpath(f"{base}/{sub_path}" if sub_path else base, strict=True)
     if real != base and not real.startswith(f"{base}/"):
         raise OSError(errno.EXDEV, "leads out of the volume", sub_path)
-    # Resolved, it has no link any more: one that we meet now was put there meanwhile, and is not followed.
+    # The path is resolved: a link met now was created meanwhile and is not followed.
     with filesystem.opened(base) as folder, filesystem.opened_below(folder, real[len(base) + 1 :], _HANDLE) as part:
         if stat.S_ISLNK(os.fstat(part).st_mode):
             raise OSError(errno.ELOOP, "turned into a link", sub_path)
@@ -97,7 +97,7 @@ def _bind(part: int, target: str, mounter: Mounter) -> None:
     if os.path.lexists(target) and filesystem.is_mount_point(target):
         if os.path.samestat(found, os.lstat(target)):
             return
-        # Of an earlier run of the container; what is there has been replaced since.
+        # From an earlier run of the container; its content has been replaced since.
         mounter.unmount(target)
     make_pod_folders(str(Path(target).parent))
     _make_target(target, is_folder=stat.S_ISDIR(found.st_mode))
@@ -110,7 +110,7 @@ def _bind(part: int, target: str, mounter: Mounter) -> None:
 
 
 def _make_target(target: str, *, is_folder: bool) -> None:
-    """A folder for a folder, a file for anything else; something of the other kind has to go first."""
+    """Create a directory for a directory, a file for anything else, replacing an entry of the other type."""
     if os.path.lexists(target) and Path(target).is_dir() != is_folder:
         _remove_empty(target)
     if is_folder:

@@ -1,10 +1,9 @@
-"""Makes the volumes of pods ready, keeps their files up to date, and takes them away again.
+"""Mounts the volumes of pods, keeps their files current and unmounts them.
 
-In: pods to mount and unmount, and hints that a config map or secret changed. Out: folders on disk, and events about
-what cannot be made. A pod whose volumes are not ready yet is tried again at once when something it needs changes.
+A pod whose volumes are not ready is tried again as soon as an object it needs changes. Other than upstream, changes of
+config maps and secrets reach the files within a second rather than at the next resync of the pod.
 
-Upstream: pkg/kubelet/volumemanager. On purpose otherwise: a change of a config map or secret is in the files within a
-second and not at the pod's next resync, and a pod waiting for one starts as soon as it is there.
+Upstream: pkg/kubelet/volumemanager/volume_manager.go
 """
 
 import asyncio
@@ -39,18 +38,18 @@ from pykubelet.kubelet.volumemanager.projected import PayloadInputs, file_group,
 
 log = get_logger(__name__)
 
-# Upstream's, a little more than two minutes, so that the number is recognised.
+# Upstream's value, a little more than two minutes, which users recognise in messages.
 PATIENCE_SECONDS = 123.0
-# A change of what is missing is heard of at once; this is for what nobody tells us of.
+# Changes of missing objects are noticed at once; the backoff is for causes that have no notification.
 _RETRY = Backoff(first_seconds=0.5, limit_seconds=10)
 _WRITERS = 4
-# What was written is looked at on disk again only after this time: nobody but us should have touched it.
+# Files on disk are compared again only after this time: only the kubelet should change them.
 _TRUST_SECONDS = 600.0
 
 
 @dataclass(slots=True)
 class _Record:
-    """What we know of a pod's volumes; gone with the pod."""
+    """The volumes of one pod; dropped with the pod."""
 
     pod: Pod
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -58,12 +57,12 @@ class _Record:
     problems: dict[str, str] = field(default_factory=dict)
     is_mounted: bool = False
     written: tuple[tuple[str, bytes], ...] | None = None
-    """Fingerprints of what was last written without a problem, at `written_at` of the clock that only grows."""
+    """Fingerprints of the last successful write, which was at `written_at` on the monotonic clock."""
     written_at: float = 0.0
 
 
 class VolumeManager:
-    """The volumes of this node's pods. Owned by one loop; the disk is worked on in threads, one per pod at a time."""
+    """Manages the volumes of this node's pods. Owned by one loop; disk operations run in threads, one per pod at a time."""
 
     def __init__(
         self,
@@ -85,20 +84,20 @@ class VolumeManager:
         self._orphan_problems: dict[str, str] = {}
 
     def directory(self, uid: str) -> PodDir:
-        """Where the things of a pod are."""
+        """The directory of a pod."""
         return pod_dir(self._root, uid)
 
     def volumes(self, uid: PodUid) -> dict[str, ReadyVolume]:
-        """The volumes of a pod that are ready, by name."""
+        """The ready volumes of a pod by name."""
         record = self._records.get(uid)
         return dict(record.ready) if record else {}
 
     async def make_directories(self, pod: Pod) -> None:
-        """The folders that every pod has; OSError if the disk refuses."""
+        """Create the directories that every pod has; raises OSError if that fails."""
         uid = PodUid(pod.metadata.uid)
         record = self._records.get(uid)
         if record is not None and record.is_mounted and self._is_trusted(record):
-            # They were there when its volumes were made in them.
+            # They exist, since volumes were set up in them.
             return
         directory = self.directory(uid)
         paths = (directory.path, directory.volumes, f"{directory.path}/{PLUGINS}")
@@ -106,10 +105,10 @@ class VolumeManager:
             await in_thread(pod_dirs.make_pod_folders, *paths)
 
     async def mount(self, pod: Pod, *, patience_seconds: float = PATIENCE_SECONDS) -> None:
-        """Make all volumes ready that the containers of a pod mount, and their files those of now.
+        """Set up all volumes that the containers of a pod mount, and update their files.
 
-        Called at every sync. VolumesNotReady if some are not ready in time, or never can be; a volume that is ready
-        stays so when its files cannot be renewed, which an event tells.
+        Called at every sync. Raises VolumesNotReady if some are not ready in time, or can never be. A ready volume stays ready
+        if its files cannot be updated; an event reports that.
         """
         uid = PodUid(pod.metadata.uid)
         record = self._records.setdefault(uid, _Record(pod))
@@ -132,18 +131,18 @@ class VolumeManager:
             raise VolumesNotReady(unmounted=unready, refused=(), cause=aggregate(causes)) from None
         record.is_mounted = True
         if record.changed.is_set():
-            # Something changed while we wrote what it was before.
+            # An object changed while its previous version was written.
             self._outdated.put(uid, None)
 
     def leave(self, pod: Pod) -> None:
-        """Write nothing to the volumes of a pod any more: it ends, and often what it was made from goes with it."""
+        """Stop updating the volumes of a pod: it terminates, and its config maps and secrets are often deleted with it."""
         uid = PodUid(pod.metadata.uid)
         self._interest.set(uid, ())
         if record := self._records.get(uid):
             record.is_mounted = False
 
     async def unmount(self, pod: Pod) -> None:
-        """Take away all volumes of a pod; VolumesNotRemoved if some stay. May be called again."""
+        """Remove all volumes of a pod; raises VolumesNotRemoved if some remain. May be called again."""
         uid = PodUid(pod.metadata.uid)
         self._records.pop(uid, None)
         self._interest.set(uid, ())
@@ -152,17 +151,17 @@ class VolumeManager:
             await in_thread(operation_executor.tear_down_volumes, self.directory(uid), self._mounter)
 
     async def has_volumes(self, uid: PodUid) -> bool:
-        """Whether there is still a volume of a pod on disk."""
+        """Whether a pod still has a volume on disk."""
         return bool(await in_thread(operation_executor.volume_paths, self.directory(uid)))
 
     async def remove_orphans(self, keep: Container[PodUid]) -> None:
-        """Remove the folders of all pods that are not to be kept: not wanted any more, and not running."""
+        """Remove the directories of all pods that are neither desired nor running."""
         on_disk = await in_thread(operation_executor.pods_on_disk, self._root)
         for uid in map(PodUid, on_disk):
             if uid in keep or uid in self._records:
                 continue
             async with self._turns.of(uid):
-                # It may have been mounted while we waited.
+                # The pod may have been mounted while we waited for the lock.
                 if uid not in self._records:
                     await self._remove_orphan(uid)
         for gone in self._orphan_problems.keys() - set(on_disk):
@@ -179,7 +178,7 @@ class VolumeManager:
         try:
             await in_thread(operation_executor.remove_pod_folder, self.directory(uid), self._mounter)
         except (OSError, VolumesNotRemoved) as error:
-            # Tried again at every housekeeping, but told only once.
+            # Retried at every housekeeping, but logged only once.
             if self._orphan_problems.get(uid) != str(error):
                 log.warning("orphaned pod folder not removed", uid=uid, cause=str(error))
             self._orphan_problems[uid] = str(error)
@@ -203,10 +202,10 @@ class VolumeManager:
                 self._outdated.done(uid)
 
     async def _set_up(self, record: _Record, plan: VolumePlan) -> bool:
-        """One attempt; whether all volumes are ready now."""
+        """Try once; return whether all volumes are ready."""
         pod, uid = record.pod, PodUid(record.pod.metadata.uid)
         async with self._turns.of(uid):
-            # What changes from here on may have been missed.
+            # Changes from here on may be missed.
             record.changed.clear()
             jobs = await self._jobs(pod, plan)
             if self._records.get(uid) is not record:
@@ -217,7 +216,7 @@ class VolumeManager:
             work = VolumeSetUp(
                 directory=self.directory(uid), group=file_group(pod), now=self._clock.now(), mounter=self._mounter
             )
-            # Until it is done nobody knows what is on disk, and it may be interrupted.
+            # The state on disk is unknown until the thread has finished.
             record.written = None
             outcomes = await in_thread(work.make_all, jobs) if jobs else {}
         record.ready = {name: outcome.volume for name, outcome in outcomes.items() if outcome.volume}
@@ -227,7 +226,7 @@ class VolumeManager:
         return len(record.ready) == len(outcomes)
 
     def _is_trusted(self, record: _Record) -> bool:
-        """Whether what was written needs no look at the disk: it was without a problem, and not long ago."""
+        """Whether the last write was successful and recent, so that the disk need not be compared."""
         return record.written is not None and self._clock.monotonic() - record.written_at < _TRUST_SECONDS
 
     async def _jobs(self, pod: Pod, plan: VolumePlan) -> list[VolumeJob]:
@@ -245,7 +244,7 @@ class VolumeManager:
         return [_job(planned, pod, inputs) for planned in plan.volumes]
 
     def _report(self, record: _Record, outcomes: dict[str, VolumeOutcome]) -> None:
-        """Tell what went wrong with a volume, when it is something new."""
+        """Emit an event for a new problem of a volume."""
         pod = reference_to(record.pod)
         for name, outcome in outcomes.items():
             if outcome.problem and outcome.problem != record.problems.get(name):
