@@ -1,1 +1,1 @@
-"""What the machine is short of: measured, judged, told as conditions, relieved by evicting pods."""
+"""Node pressure: measures the machine, reports conditions, reclaims disk space and evicts pods."""

@@ -1,18 +1,9 @@
-"""Evicts pods: one at a time while the machine is short of something, and who is beyond its limits.
+"""Evicts pods one at a time under node pressure, and pods that exceed their disk limits.
 
-In: what the watch concluded, what pods use. Out: dead containers and unused images removed, where that helps; else a pod
-that failed as Evicted, with an event. Who goes is decided in `eviction_plan.py` and `local_limits.py`. After an eviction it
-looks again as soon as nothing is left of the pod, for that may have been enough.
+Under disk pressure it first removes dead containers and unused images. An evicted pod gets phase Failed, reason Evicted
+and an event. After an eviction it measures again as soon as the pod is cleaned up, which may have been enough.
 
-Upstream: pkg/kubelet/eviction/eviction_manager.go
-
-Makes room on a disk that is full: removes dead containers, then images that nobody uses.
-
-Upstream: buildSignalToNodeReclaimFuncs in pkg/kubelet/eviction/helpers.go
-
-Which pods use more of the disk than they may: by an emptyDir, all together, or by one container.
-
-Pure. Upstream: localStorageEviction in pkg/kubelet/eviction/eviction_manager.go
+Upstream: pkg/kubelet/eviction/eviction_manager.go, pkg/kubelet/eviction/helpers.go
 """
 
 import asyncio
@@ -40,13 +31,13 @@ _NOTHING = DiskUsage()
 
 
 def is_limited(pod: Pod) -> bool:
-    """Whether a pod has any limit that can be exceeded; others need not be measured. One that is critical stays anyway."""
+    """Whether a pod has a disk limit that can be exceeded and is not critical; others need not be measured."""
     limits = (*map(_size_limit, pod.spec.volumes), *map(_container_limit, _containers(pod)))
     return not is_critical_pod(pod) and any(limit is not None for limit in limits)
 
 
 def over_limits(pods: Iterable[Pod], uses: PodUsages, *, has_image_fs: bool) -> tuple[Eviction, ...]:
-    """Everybody who has to go for that; it is their own fault, so it is no disruption."""
+    """The evictions of pods that exceed a limit; not disruptions, since the pods caused them."""
     found = []
     for pod in pods:
         use = uses.get(PodUid(pod.metadata.uid))
@@ -59,7 +50,7 @@ def over_limits(pods: Iterable[Pod], uses: PodUsages, *, has_image_fs: bool) -> 
 
 
 def _exceeded(pod: Pod, use: PodUsage, *, has_image_fs: bool) -> tuple[str, str]:
-    """The first limit that is exceeded, and what is said about it."""
+    """The first exceeded limit, and the message about it."""
     for volume in pod.spec.volumes:
         limit = _size_limit(volume)
         if limit is not None and use.volumes.get(volume.name, _NOTHING).bytes > limit.value():
@@ -103,37 +94,37 @@ def _containers(pod: Pod) -> tuple[Container, ...]:
 log = get_logger(__name__)
 
 LIMITS_PERIOD_SECONDS = 60.0
-"""How often disk limits are looked at: as often as upstream counts the files of a volume."""
+"""How often disk limits are checked: as often as upstream measures volumes."""
 CLEANUP_SECONDS = 30.0
 _LOOK_SECONDS = 1.0
 
 
 class EvictionKiller(Protocol):
-    """Kills pods and waits for it."""
+    """Kills a pod and waits for it. Implemented by PodKiller, which is above."""
 
     async def kill_now(self, pod: Pod, kill: KillPodOptions) -> None:
         """Kill a pod; raises if that takes too long."""
 
 
 class EvictionPodLister(Protocol):
-    """The pods of this node, and how they end."""
+    """The pods of this node and their ends. Implemented above, by the workers."""
 
     def active_pods(self) -> tuple[Pod, ...]:
-        """Those that have not come to their end."""
+        """The pods that are not terminated."""
 
     def should_be_finished(self, uid: PodUid) -> bool:
-        """Whether nothing of a pod is left to be cleared up."""
+        """Whether nothing of a pod is left to be cleaned up."""
 
 
 class Reclaimer(Protocol):
-    """Makes room on disk without touching what runs."""
+    """Frees disk space without stopping containers."""
 
     async def reclaim(self) -> None:
-        """Remove what nobody uses; never raises."""
+        """Remove what is unused; never raises."""
 
 
 class EvictionManager:
-    """Keeps one machine from running out of things. Without a reclaimer, there being no images, only pods go."""
+    """Relieves node pressure. Without a reclaimer, because the runtime has no images, it only evicts pods."""
 
     def __init__(
         self,
@@ -156,11 +147,11 @@ class EvictionManager:
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """How many pods were evicted, by signal."""
+        """The number of evicted pods by signal."""
         return self._counts
 
     async def run(self, ready: asyncio.Event) -> None:
-        """Look and act until cancelled; `ready` is set after the first look."""
+        """Measure and act until cancelled; `ready` is set after the first measurement."""
         while True:
             await self._watch.look()
             ready.set()
@@ -171,11 +162,11 @@ class EvictionManager:
                 await asyncio.sleep(PERIOD_SECONDS)
 
     async def act(self) -> tuple[Pod, ...]:
-        """Do what the last look calls for; the pods that were evicted."""
+        """Act on the last measurement; return the evicted pods."""
         try:
             return await self._enforce_limits() or await self._relieve()
         except RuntimeFailure as failure:
-            log.warning("pods are not measured, so none is evicted", cause=failure.message)
+            log.warning("pod usage not measured, no eviction", cause=failure.message)
             return ()
 
     async def _enforce_limits(self) -> tuple[Pod, ...]:
@@ -197,22 +188,22 @@ class EvictionManager:
         if shortage is None:
             return ()
         resource = shortage.first.resource
-        log.warning("the node is short of something", resource=resource)
+        log.warning("node is under pressure", resource=resource)
         self._recorder.event(self._node, WARNING, "EvictionThresholdMet", f"Attempting to reclaim {resource}")
         if await self._has_reclaimed(shortage):
-            log.info("there is enough again without evicting a pod", resource=resource)
+            log.info("pressure relieved without evicting a pod", resource=resource)
             return ()
         pods = self._candidates()
         uses = await self._meter.measure(pods, with_disk=shortage.needs_disk)
         eviction = plan_eviction(shortage, pods, uses, max_grace_seconds=self._max_grace_seconds)
         if eviction is None:
-            log.error("there is no pod that may be evicted", resource=resource, pods=len(pods))
+            log.error("no pod may be evicted", resource=resource, pods=len(pods))
             return ()
         await self._evict(eviction)
         return (eviction.pod,)
 
     def _candidates(self) -> tuple[Pod, ...]:
-        """The pods that may be chosen. Upstream chooses one that does not stop again and again, and nobody else."""
+        """The pods that may be evicted. Upstream may choose a pod that does not stop again and again, and no other."""
         active = {PodUid(pod.metadata.uid): pod for pod in self._pods.active_pods()}
         self._stuck &= active.keys()
         return tuple(pod for uid, pod in active.items() if uid not in self._stuck)
@@ -238,22 +229,22 @@ class EvictionManager:
             self._stuck.add(PodUid(pod.metadata.uid))
 
     async def _until_finished(self, pods: tuple[Pod, ...]) -> None:
-        """Wait a while for volumes and logs to go: they may be what was needed."""
+        """Wait a while for volumes and logs to be removed, which may relieve the pressure."""
         for _ in range(int(CLEANUP_SECONDS / _LOOK_SECONDS)):
             await asyncio.sleep(_LOOK_SECONDS)
             if all(self._pods.should_be_finished(PodUid(pod.metadata.uid)) for pod in pods):
                 return
-        log.warning("evicted pods not cleared up in time", pods=[pod_label(pod) for pod in pods])
+        log.warning("evicted pods not cleaned up in time", pods=[pod_label(pod) for pod in pods])
 
 
 class DiskReclaimer:
-    """Both garbage collectors, in a hurry. A runtime without images has only the first."""
+    """Runs both garbage collectors immediately; without images, only that of containers."""
 
     def __init__(self, *, containers: ContainerGc, images: ImageGcManager | None) -> None:
         self._containers, self._images = containers, images
 
     async def reclaim(self) -> None:
-        """Remove what nobody uses; what cannot be removed is only told."""
+        """Remove dead containers and unused images; failures are only logged."""
         try:
             await self._containers.collect(is_urgent=True)
         except (RuntimeFailure, OSError) as error:

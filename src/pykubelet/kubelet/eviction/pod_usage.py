@@ -1,18 +1,10 @@
-"""What pods use of the machine, as values, and which part of it counts for which signal.
+"""Measures what pods use, and which part of it counts for which eviction signal.
 
-Pure. What nobody measured is None. Upstream: podDiskUsage and buildSignalToRankFunc in pkg/kubelet/eviction/helpers.go,
-calcEphemeralStorage in pkg/kubelet/stats/helper.go, IsLocalEphemeralVolume in pkg/volume/util/util.go
+The runtime reports memory, layers and processes; logs and volumes are measured on disk, only on demand because that is
+slow. Unknown values are None.
 
-Measures what pods use: memory, layers and processes as the runtime tells, logs and volumes on disk.
-
-In: the runtime, and where the things of pods are. Out: values for decisions. The disk is looked at only if asked for: to
-count the files of every pod takes its time.
-
-Upstream: the summary provider of pkg/kubelet/server/stats, as pkg/kubelet/eviction uses it
-
-How much of the disk pods take: logs, volumes, their own files. Blocks; called in a thread.
-
-Upstream: DiskUsage in pkg/volume/util/fs/fs.go, pkg/kubelet/stats/host_stats_provider.go
+Upstream: pkg/kubelet/eviction/helpers.go, pkg/kubelet/stats/helper.go, pkg/volume/util/util.go, pkg/volume/util/fs/fs.go,
+pkg/kubelet/stats/host_stats_provider.go
 """
 
 import asyncio
@@ -32,7 +24,7 @@ from pykubelet.runtimes.protocol import ContainerResourceUsage, ContainerState, 
 
 @dataclass(frozen=True, slots=True)
 class DiskUsage:
-    """So much on a disk."""
+    """The bytes and inodes used on a disk."""
 
     bytes: int = 0
     inodes: int = 0
@@ -43,19 +35,19 @@ class DiskUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerUsage:
-    """What one container uses."""
+    """The usage of one container."""
 
     memory_bytes: int | None = None
-    """Its working set."""
+    """The working set."""
     layer: DiskUsage | None = None
-    """What it wrote over its image."""
+    """The writable layer."""
     logs: DiskUsage | None = None
     processes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodUsage:
-    """What a pod uses: containers by name, volumes of the disks of the node by name, and the few files every pod has."""
+    """The usage of a pod: containers and local volumes by name, and the files that every pod has."""
 
     containers: Mapping[str, ContainerUsage] = field(default_factory=dict)
     volumes: Mapping[str, DiskUsage] = field(default_factory=dict)
@@ -63,27 +55,27 @@ class PodUsage:
 
     @property
     def memory_bytes(self) -> int:
-        """All of it, as far as it is known."""
+        """The known memory usage of all containers."""
         return sum(one.memory_bytes or 0 for one in self.containers.values())
 
     @property
     def processes(self) -> int:
-        """All of them, as far as they are known."""
+        """The known number of processes of all containers."""
         return sum(one.processes or 0 for one in self.containers.values())
 
 
 PodUsages = Mapping[PodUid, PodUsage]
-"""The use of each pod that could be measured."""
+"""The usage of each pod that could be measured."""
 
 
 def is_local_ephemeral(volume: Volume) -> bool:
-    """Whether a volume is on the disk of the node and goes with its pod; others are not the node's to count."""
+    """Whether a volume is on the node's disk and deleted with its pod."""
     in_memory = volume.empty_dir is not None and volume.empty_dir.medium != ""
     return (volume.empty_dir is not None and not in_memory) or (volume.config_map or volume.git_repo) is not None
 
 
 def disk_use(pod: Pod, use: PodUsage, signal: str, *, has_image_fs: bool) -> DiskUsage:
-    """What of a pod's use is on the file system of a signal. Where images have their own, so have layers."""
+    """The usage of a pod on the file system of a signal; layers are on the image file system if there is one."""
     layers = _total(one.layer for one in use.containers.values())
     others = _total(one.logs for one in use.containers.values()) + _volumes(pod, use)
     if not has_image_fs:
@@ -92,7 +84,7 @@ def disk_use(pod: Pod, use: PodUsage, signal: str, *, has_image_fs: bool) -> Dis
 
 
 def ephemeral_storage(pod: Pod, use: PodUsage) -> DiskUsage:
-    """All that counts against the limits of a pod."""
+    """Everything that counts against the ephemeral-storage limits of a pod."""
     containers = [*(one.layer for one in use.containers.values()), *(one.logs for one in use.containers.values())]
     return _total(containers) + _volumes(pod, use) + use.own_files
 
@@ -110,7 +102,7 @@ _BLOCK_BYTES = 512
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodPaths:
-    """Where the things of a pod are: logs by container, volumes by name, single files."""
+    """The paths of a pod: logs by container, volumes by name, single files."""
 
     logs: Mapping[str, str] = field(default_factory=dict)
     volumes: Mapping[str, str] = field(default_factory=dict)
@@ -119,7 +111,7 @@ class PodPaths:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodSizes:
-    """How large they are; what is not there takes nothing."""
+    """The sizes of a pod's files; missing files have none."""
 
     logs: Mapping[str, DiskUsage] = field(default_factory=dict)
     volumes: Mapping[str, DiskUsage] = field(default_factory=dict)
@@ -127,7 +119,7 @@ class PodSizes:
 
 
 def pod_sizes(paths: PodPaths) -> PodSizes:
-    """The sizes of everything of one pod."""
+    """Measure all files of one pod."""
     return PodSizes(
         logs={name: size_of(path) for name, path in paths.logs.items()},
         volumes={name: size_of(path) for name, path in paths.volumes.items()},
@@ -136,7 +128,7 @@ def pod_sizes(paths: PodPaths) -> PodSizes:
 
 
 def size_of(path: str) -> DiskUsage:
-    """What a file or folder takes, all in it included; other devices below it are not, and hard links count once."""
+    """The size of a file or directory with its content; other devices are excluded, hard links count once."""
     try:
         top = os.lstat(path)
     except OSError:
@@ -145,7 +137,7 @@ def size_of(path: str) -> DiskUsage:
     folders = [path] if stat.S_ISDIR(top.st_mode) else []
     while folders:
         for entry in _entries(folders.pop()):
-            # It may have gone since.
+            # It may have been removed meanwhile.
             with suppress(OSError):
                 found = entry.stat(follow_symlinks=False)
                 if found.st_dev != top.st_dev or found.st_ino in seen:
@@ -188,7 +180,7 @@ class PodDiskPaths:
 
 
 class PodUsageReader:
-    """Measures the pods of one node. Without `usages`, the runtime being unable, only the disk is measured."""
+    """Measures pods. Without `usages`, because the runtime has none, only the disk is measured."""
 
     def __init__(
         self,
@@ -200,7 +192,7 @@ class PodUsageReader:
         self._runtime, self._usages, self._paths = runtime, usages, paths
 
     async def measure(self, pods: Iterable[Pod], *, with_disk: bool) -> PodUsages:
-        """What each of these pods uses; those of which nothing runs are missing. RuntimeFailure if nobody can tell."""
+        """The usage of each pod with running containers; raises RuntimeFailure if the runtime fails."""
         wanted = {PodUid(pod.metadata.uid): pod for pod in pods}
         usages = await self._usages.usages() if self._usages is not None else {}
         running = [(pod, _running(pod, usages)) for pod in await self._runtime.pods() if pod.uid in wanted]
@@ -213,7 +205,7 @@ class PodUsageReader:
 
 
 def _running(pod: RuntimePod, usages: Mapping[str, ContainerResourceUsage]) -> dict[str, ContainerResourceUsage | None]:
-    """The readings of the containers of a pod that run, by name."""
+    """The usage of the running containers of a pod by name."""
     running = (one for one in pod.containers if one.state is ContainerState.RUNNING)
     return {one.name: usages.get(one.id) for one in running}
 

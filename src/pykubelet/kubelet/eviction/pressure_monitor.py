@@ -1,24 +1,10 @@
-"""Measures the machine every ten seconds and tells which pressures it is under.
+"""Measures the node every ten seconds and reports the pressure conditions.
 
-In: a reader of signals, and where images are. Out: the conditions that hold, told whenever they change. What is decided is
-in `judgement.py`; who is evicted for it, in `evictor.py`.
+A threshold calls for eviction once it is met for its grace period, until its minimum reclaim is available again. A
+condition stays for a transition period after it was last met.
 
-Upstream: pkg/kubelet/eviction/eviction_manager.go
-
-Measures how much is left of memory, disk and process ids, from where Linux keeps it.
-
-Out: observations by signal. What cannot be read is missing. The file system of images is the runtime's to tell; containers
-that are plain processes have none.
-
-Upstream: makeSignalObservations in pkg/kubelet/eviction/helpers.go, pkg/kubelet/stats/pidlimit/pidlimit_linux.go
-
-Which pressures a node is under: those seen now, and those seen so lately that they may come back.
-
-Pure. In: what was concluded before, what is measured now, the time. Out: a `Judgement`, which holds all that the next one
-needs: conditions that hold, and thresholds that call for eviction because they were met for as long as they must be. Once
-one calls for eviction it does so until there is its minimum reclaim more than the threshold.
-
-Upstream: synchronize in pkg/kubelet/eviction/eviction_manager.go, up to the choice of a pod
+Upstream: pkg/kubelet/eviction/eviction_manager.go, pkg/kubelet/eviction/helpers.go,
+pkg/kubelet/stats/pidlimit/pidlimit_linux.go
 """
 
 import asyncio
@@ -45,19 +31,19 @@ from pykubelet.kubelet.eviction.thresholds import (
 from pykubelet.runtimes.protocol import ImageFs, RuntimeFailure
 
 TRANSITION_SECONDS = 300.0
-"""How long a condition stays after it was last seen, so that pods are not let in and pushed out by turns."""
+"""How long a condition stays after it was last met, so that pods are not admitted and evicted in turns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PressureState:
-    """What was concluded at one moment; times are on the monotonic clock."""
+    """The state after one measurement; times are monotonic."""
 
     conditions: tuple[str, ...] = ()
-    """In the order memory, disk, pids."""
+    """The conditions that hold, in the order memory, disk, PIDs."""
     seen_at: Mapping[str, float] = field(default_factory=dict)
-    """When each condition was last brought about by a measurement."""
+    """When a measurement last met each condition."""
     met_since: Mapping[Threshold, float] = field(default_factory=dict)
-    """The thresholds that are met, or not reclaimed enough for, and since when without a break."""
+    """The thresholds that are met, or not reclaimed enough, and since when without interruption."""
     at: float = -math.inf
 
     @property
@@ -73,11 +59,11 @@ def next_pressure_state(
     now: float,
     transition_seconds: float = TRANSITION_SECONDS,
 ) -> PressureState:
-    """What follows from a new measurement."""
+    """The state after a new measurement."""
     unresolved = met_thresholds(before.starved, observed, with_reclaim=True)
     met = tuple(dict.fromkeys((*met_thresholds(thresholds, observed), *unresolved)))
     seen_at = {**before.seen_at, **{one.condition: now for one in met}}
-    # One that is seen now holds even if there is no transition period.
+    # A condition that is met now holds even without a transition period.
     held = {name for name, at in seen_at.items() if at == now or now - at < transition_seconds}
     return PressureState(
         conditions=tuple(name for name in dict.fromkeys(CONDITIONS.values()) if name in held),
@@ -88,13 +74,13 @@ def next_pressure_state(
 
 
 class LinuxSignals:
-    """Reads /proc below `root`; the disk is the file system with `data_dir`. SignalReader."""
+    """Reads /proc below `root`; the disk is the file system of `data_dir`. Implements SignalReader."""
 
     def __init__(self, *, data_dir: Path, root: Path = Path("/")) -> None:
         self._data_dir, self._root = data_dir, root
 
     def read(self) -> dict[str, Observation]:
-        """As it is now. May block for a moment; called in a thread."""
+        """Measure now. May block briefly; runs in a thread."""
         found = {"memory.available": self._memory(), "pid.available": self._pids(), **self._disk()}
         return {signal: observation for signal, observation in found.items() if observation is not None}
 
@@ -112,7 +98,7 @@ class LinuxSignals:
         observations = {
             "nodefs.available": Observation(found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize)
         }
-        # Some file systems make inodes as they need them, and say there are none.
+        # Some file systems create inodes on demand and report none.
         if found.f_files:
             observations["nodefs.inodesFree"] = Observation(found.f_ffree, found.f_files)
         return observations
@@ -138,17 +124,17 @@ PERIOD_SECONDS = 10.0
 
 
 class SignalReader(Protocol):
-    """Measures the machine."""
+    """Measures the machine; tests have their own implementation."""
 
     def read(self) -> Mapping[str, Observation]:
-        """How much is left, by signal. May block for a moment; called in a thread."""
+        """The available amount by signal. May block briefly; runs in a thread."""
 
 
 class PressureMonitor:
-    """Watches one machine; `changed` hears the names of the conditions that hold.
+    """Monitors one machine; `changed` receives the conditions that hold.
 
-    Without `image_fs` nothing is known of the file system of images; it is one of its own if its device is not
-    `node_device`, that of volumes and logs.
+    Without `image_fs`, the image file system is unknown; it is separate if its device is not `node_device`, that of volumes
+    and logs.
     """
 
     def __init__(
@@ -171,31 +157,31 @@ class PressureMonitor:
 
     @property
     def judgement(self) -> PressureState:
-        """What was concluded last."""
+        """The state after the last measurement."""
         return self._judgement
 
     @property
     def has_image_fs(self) -> bool:
-        """Whether images have a file system of their own."""
+        """Whether images have a separate file system."""
         return self._has_image_fs
 
     @property
     def shortage(self) -> StarvedResource | None:
-        """What pods have to be evicted for, as of the last look; None if for nothing."""
+        """What pods must be evicted for, as of the last measurement; None if there is nothing."""
         starved = self._judgement.starved
         if not starved:
             return None
         return StarvedResource(starved=starved, observed=self._observed, has_image_fs=self._has_image_fs)
 
     async def run(self, ready: asyncio.Event) -> None:
-        """Measure until cancelled; `ready` is set after the first time."""
+        """Measure until cancelled; `ready` is set after the first measurement."""
         while True:
             await self.look()
             ready.set()
             await asyncio.sleep(PERIOD_SECONDS)
 
     async def look(self) -> None:
-        """Measure once, and tell what has changed."""
+        """Measure once, and report changed conditions."""
         self._observed = observed = await self._measure()
         before = self._judgement
         self._judgement = next_pressure_state(
@@ -203,11 +189,11 @@ class PressureMonitor:
         )
         if self._judgement.conditions != before.conditions:
             short = {one.signal: observed[one.signal].available for one in self._judgement.met_since}
-            log.warning("pressure on the node changed", conditions=list(self._judgement.conditions), short=short)
+            log.warning("node pressure conditions changed", conditions=list(self._judgement.conditions), short=short)
             self._changed(self._judgement.conditions)
 
     async def is_relieved(self) -> bool:
-        """Measure once more: whether there is enough of everything again, minimum reclaims included."""
+        """Measure again: whether enough of everything is available, minimum reclaims included."""
         return not met_thresholds(self._thresholds, await self._measure(), with_reclaim=True)
 
     async def _measure(self) -> Mapping[str, Observation]:
@@ -219,7 +205,7 @@ class PressureMonitor:
         try:
             found = await self._image_fs.image_file_system()
         except RuntimeFailure as failure:
-            log.warning("the file system of images is not measured", cause=failure.message)
+            log.warning("image file system not measured", cause=failure.message)
             return {}
         self._has_image_fs = self._node_device is not None and found.device != self._node_device
         observed = {IMAGE_FS_AVAILABLE: Observation(found.available_bytes, found.capacity_bytes)}

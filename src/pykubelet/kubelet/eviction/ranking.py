@@ -1,13 +1,9 @@
-"""In which order pods go when the node is short of something.
+"""Chooses the pod to evict under pressure: ranks pods, and words status, message and event.
 
-Pure. Short of memory or disk, those first that use more than they asked for, then the least important, then those that use
-most beyond what they asked for; short of process ids, the least important and then those with most processes. A pod that
-could not be measured goes before its equals. Upstream: the rank functions of pkg/kubelet/eviction/helpers.go
+Under memory and disk pressure, pods that exceed their requests come first, then the lowest priority, then the largest
+excess; under PID pressure the lowest priority, then the most processes. A pod without measurement comes before its equals.
 
-Whom a node evicts when it is short of something, how fast, and what is said about it.
-
-Pure. In: thresholds that call for it, what was measured of the machine and of pods. Out: one eviction, or none.
-Upstream: synchronize and evictPod in pkg/kubelet/eviction/eviction_manager.go, evictionMessage in helpers.go
+Upstream: pkg/kubelet/eviction/helpers.go, pkg/kubelet/eviction/eviction_manager.go
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,7 +37,7 @@ _RankOf: TypeAlias = Callable[[Pod, PodUsage | None], _Rank]
 
 
 def ranked(pods: Iterable[Pod], uses: PodUsages, signal: str, *, has_image_fs: bool) -> tuple[Pod, ...]:
-    """The pods, who goes first standing first; among equals nothing is changed."""
+    """The pods in the order of their eviction; a stable sort."""
     rank: _RankOf
     if signal == MEMORY_AVAILABLE:
         rank = _by_memory
@@ -53,7 +49,7 @@ def ranked(pods: Iterable[Pod], uses: PodUsages, signal: str, *, has_image_fs: b
 
 
 def requested(pod: Pod, resource: str) -> int:
-    """How much a pod asked for; what it costs to run it counts only beside that."""
+    """The request of a pod without its overhead."""
     overhead = amounts(pod.spec.overhead).get(resource, 0)
     whole = pod_requests(pod).get(resource, 0)
     return whole if whole > overhead else 0
@@ -75,7 +71,8 @@ def _by_disk(signal: str, has_image_fs: bool, pod: Pod, use: PodUsage | None) ->
         return 0, 0, _priority(pod), 0
     used, asked = disk_use(pod, use, signal, has_image_fs=has_image_fs), requested(pod, EPHEMERAL_STORAGE)
     if RESOURCES[signal] == INODES:
-        # Nobody can ask for inodes. As upstream, the last word is the number less the bytes that were asked for.
+        # There are no requests for inodes; as upstream does, the requested bytes are subtracted from their
+        # number.
         return 1, int(used.inodes <= 0), _priority(pod), asked - used.inodes
     return 1, int(used.bytes <= asked), _priority(pod), asked - used.bytes
 
@@ -87,12 +84,12 @@ def _priority(pod: Pod) -> int:
 REASON = "Evicted"
 DISRUPTION_TARGET = "DisruptionTarget"
 AT_ONCE_SECONDS = 1
-"""What a pod gets to end when there is no time."""
+"""The grace period of a pod if there is no time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Eviction:
-    """A pod to evict. `is_disruption` if the pod is not to blame for it."""
+    """A pod to evict. `is_disruption` if the pod did not cause it."""
 
     pod: Pod
     message: str
@@ -104,32 +101,32 @@ class Eviction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StarvedResource:
-    """What the node is short of: thresholds that call for eviction, and what was measured. At least one is called for."""
+    """The thresholds that call for eviction, at least one, and the measurements."""
 
     starved: Sequence[Threshold]
     observed: Mapping[str, Observation]
     has_image_fs: bool = False
-    """Whether images and layers are not on the disk of volumes and logs."""
+    """Whether images and layers are on another disk than volumes and logs."""
 
     @property
     def first(self) -> Threshold:
-        """The one to see to now: memory comes before everything else."""
+        """The threshold to act on: memory comes first."""
         return self._in_order()[0]
 
     @property
     def needs_disk(self) -> bool:
-        """Whether it matters what pods have on disk."""
+        """Whether the disk usage of pods matters."""
         return self.first.condition == DISK_PRESSURE
 
     @property
     def is_for_reclaim(self) -> bool:
-        """Whether dead containers and unused images take what is needed."""
+        """Whether removing dead containers and unused images may help."""
         images = {IMAGE_FS_AVAILABLE, IMAGE_FS_INODES}
         disks = images if self.has_image_fs else images | {NODE_FS_AVAILABLE, NODE_FS_INODES}
         return self.first.signal in disks
 
     def words(self, resource: str) -> str:
-        """What is short, how much there should be and how much there is."""
+        """The resource, the threshold and the available amount."""
         said = f"The node was low on resource: {resource}. "
         for one in self._in_order():
             if one.resource == resource and one.signal in self.observed:
@@ -145,7 +142,7 @@ class StarvedResource:
 def plan_eviction(
     shortage: StarvedResource, pods: Iterable[Pod], uses: PodUsages, *, max_grace_seconds: int = 0
 ) -> Eviction | None:
-    """Who goes; nobody if all that are left are critical: static pods would not come back, others the node needs."""
+    """The pod to evict; None if all pods are critical: static pods would not come back, and the node needs the others."""
     threshold = shortage.first
     order = ranked(pods, uses, threshold.signal, has_image_fs=shortage.has_image_fs)
     pod = next((pod for pod in order if not is_critical_pod(pod)), None)
@@ -162,7 +159,7 @@ def plan_eviction(
 
 
 def evicted(eviction: Eviction, status: PodStatus) -> PodStatus:
-    """The status of a pod that is evicted."""
+    """The status of an evicted pod."""
     conditions = status.conditions
     if eviction.is_disruption:
         condition = PodCondition(
@@ -182,7 +179,7 @@ def _soft_grace(pod: Pod, max_grace_seconds: int) -> int:
 
 
 def _explained(shortage: StarvedResource, pod: Pod, use: PodUsage | None) -> tuple[str, dict[str, str]]:
-    """The message, and the same for machines."""
+    """The message for people, and the annotations for programs."""
     resource = shortage.first.resource
     message = shortage.words(resource)
     if use is None:
@@ -221,7 +218,7 @@ def _request(container: Container, resource: str) -> Quantity:
 
 
 def _used(use: ContainerUsage | None, resource: str) -> Quantity | None:
-    """What one container uses of memory or disk; it is not counted of anything else."""
+    """The usage of memory or disk of one container; None for other resources."""
     if use is None:
         return None
     if resource == MEMORY and use.memory_bytes is not None:

@@ -1,9 +1,9 @@
-"""From how little on a resource of the machine counts as short: thresholds, and whether they are met.
+"""Eviction thresholds: parses them and decides whether they are met.
 
-Pure. A signal is what is measured, as in `memory.available`; a threshold is an amount of it, or a share of the capacity.
+A signal is what is measured, such as `memory.available`; a threshold is a quantity of it or a percentage of the capacity.
 
 Upstream: pkg/kubelet/eviction/helpers.go, pkg/kubelet/eviction/defaults_linux.go, pkg/kubelet/eviction/api/types.go,
-hardEvictionReservation in pkg/kubelet/cm/helpers.go
+pkg/kubelet/cm/helpers.go
 """
 
 import math
@@ -27,7 +27,7 @@ CONDITIONS = {
     IMAGE_FS_INODES: DISK_PRESSURE,
     PID_AVAILABLE: PID_PRESSURE,
 }
-"""Every signal, and the condition of the node that a threshold of it brings about."""
+"""The node condition of each signal."""
 
 RESOURCES = {
     MEMORY_AVAILABLE: MEMORY,
@@ -37,7 +37,7 @@ RESOURCES = {
     IMAGE_FS_INODES: INODES,
     PID_AVAILABLE: PIDS,
 }
-"""Every signal, and what there is too little of while a threshold of it is met."""
+"""The starved resource of each signal."""
 
 DEFAULT_EVICTION_HARD = {
     MEMORY_AVAILABLE: "100Mi",
@@ -47,13 +47,13 @@ DEFAULT_EVICTION_HARD = {
     IMAGE_FS_INODES: "5%",
 }
 NOTHING = QuantityOrPercentage()
-# The way to switch a threshold off.
+# Switches a threshold off.
 _OFF = frozenset({"0%", "100%"})
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """How much there is left of something, and how much there is in all."""
+    """The available amount of a resource, and its capacity."""
 
     available: int
     capacity: int
@@ -61,9 +61,9 @@ class Observation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Threshold:
-    """Less than `value` is too little; once pods are evicted for it, until there is `min_reclaim` more than that.
+    """Less than `value` is too little; evictions continue until `min_reclaim` more than that is available.
 
-    A soft one counts for eviction only after `grace_seconds`; as a condition of the node it shows at once.
+    A soft threshold calls for eviction only after `grace_seconds`; the node condition is set at once.
     """
 
     signal: str
@@ -73,25 +73,25 @@ class Threshold:
 
     @property
     def condition(self) -> str:
-        """What the node shows while it is met."""
+        """The node condition while it is met."""
         return CONDITIONS[self.signal]
 
     @property
     def resource(self) -> str:
-        """What there is too little of while it is met."""
+        """The starved resource while it is met."""
         return RESOURCES[self.signal]
 
     @property
     def is_hard(self) -> bool:
-        """Whether it counts at once."""
+        """Whether it has no grace period."""
         return self.grace_seconds == 0
 
     def needed(self, observed: Observation) -> Quantity:
-        """How much there should be."""
+        """The amount that should be available."""
         return self.value.of(observed.capacity)
 
     def is_met(self, observed: Observation, *, with_reclaim: bool = False) -> bool:
-        """Whether there is too little, or not so much again that evictions may end."""
+        """Whether too little is available; `with_reclaim`, whether evictions must continue."""
         needed = self.needed(observed)
         if with_reclaim:
             needed = add(needed, self.min_reclaim.of(observed.capacity))
@@ -105,7 +105,7 @@ def parse_thresholds(
     soft_grace_seconds: Mapping[str, float] | None = None,
     minimum_reclaim: Mapping[str, str] | None = None,
 ) -> tuple[Threshold, ...]:
-    """Thresholds by signal, as in `{"memory.available": "100Mi", "nodefs.available": "10%"}`; else ValueError."""
+    """Parse thresholds by signal, such as `{"memory.available": "100Mi", "nodefs.available": "10%"}`; raises ValueError."""
     graces = {_known(signal): _grace(seconds) for signal, seconds in (soft_grace_seconds or {}).items()}
     reclaims = {_known(signal): _reclaim(signal, text) for signal, text in (minimum_reclaim or {}).items()}
     found = [Threshold(signal=signal, value=_value(signal, text)) for signal, text in _switched_on(hard)]
@@ -155,7 +155,7 @@ def _reclaim(signal: str, text: str) -> QuantityOrPercentage:
 def met_thresholds(
     thresholds: Iterable[Threshold], observed: Mapping[str, Observation], *, with_reclaim: bool = False
 ) -> tuple[Threshold, ...]:
-    """Those that are met; what is not measured is not short."""
+    """The thresholds that are met; a signal without measurement is not."""
     return tuple(
         one
         for one in thresholds
@@ -164,7 +164,7 @@ def met_thresholds(
 
 
 def kept_free(thresholds: Iterable[Threshold]) -> dict[str, QuantityOrPercentage]:
-    """What pods must not be promised, by resource: with less than that left the node would evict them at once."""
+    """The amounts by resource that are not allocatable: with less available, the node would evict pods at once."""
     named = {MEMORY_AVAILABLE: MEMORY, NODE_FS_AVAILABLE: EPHEMERAL_STORAGE}
     return {named[one.signal]: one.value for one in thresholds if one.is_hard and one.signal in named}
 

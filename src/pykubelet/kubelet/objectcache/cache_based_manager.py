@@ -1,16 +1,8 @@
-"""Secrets and config maps at hand for the pods that refer to them: one machine, three strategies.
+"""Caches the objects that registered pods refer to, with one of three strategies: watch, TTL or get.
 
-Pods are registered and unregistered; readers get objects by namespace and name. Upstream:
-pkg/kubelet/{secret,configmap} and pkg/kubelet/util/manager.
+`Registration` passes only differences of a pod's references to the store.
 
-Which registered pod refers to which objects; only differences reach the store.
-
-Pods in, `add_reference` and `delete_reference` out. Upstream: cacheBasedManager in
-pkg/kubelet/util/manager/cache_based_manager.go.
-
-Referenced objects read from the API server at every get.
-
-Upstream: simpleSecretManager in pkg/kubelet/secret/secret_manager.go and its twin for config maps.
+Upstream: pkg/kubelet/util/manager/cache_based_manager.go, pkg/kubelet/util/manager/manager.go
 """
 
 import asyncio
@@ -27,27 +19,27 @@ from pykubelet.kubelet.objectcache.watch_based_manager import WatchOptions, Watc
 
 
 class LiveStore(Generic[T]):
-    """Keeps nothing; references do not matter."""
+    """Reads objects from the API server at every get; ignores references."""
 
     def __init__(self, *, source: ObjectSource[T]) -> None:
         self._source = source
 
     def add_reference(self, key: ObjectKey, referrer: str) -> None:
-        """Nothing to do."""
+        """Does nothing: every get reads the API server."""
 
     def delete_reference(self, key: ObjectKey, referrer: str) -> None:
-        """Nothing to do."""
+        """Does nothing: every get reads the API server."""
 
     async def get(self, key: ObjectKey, *, timeout_seconds: float) -> T:  # noqa: ARG002  requests have their own
         return await self._source.fetch(key)
 
     async def run(self, ready: asyncio.Event) -> None:
-        """Nothing happens in the background."""
+        """Does nothing in the background."""
         ready.set()
 
 
 class _PodKey(NamedTuple):
-    """With the UID, so that a recreated pod of the same name does not cancel its predecessor."""
+    """Includes the UID, so that a recreated pod of the same name does not cancel its predecessor."""
 
     namespace: str
     name: str
@@ -62,11 +54,11 @@ class Registration:
         self._registered: dict[_PodKey, frozenset[str]] = {}
 
     def register_pod(self, pod: Pod) -> None:
-        """Take the references of a pod, new or changed. Unchanged ones are left alone."""
+        """Add the references of a new or changed pod; unchanged references are left alone."""
         key = _key(pod)
         before, now = self._registered.get(key, frozenset()), self._names(pod)
         self._registered[key] = now
-        # Add before delete: an object that only moved to another field is never without a reference.
+        # Added before removed: an object that only moved to another field always has a reference.
         for name in sorted(now - before):
             self._counter.add_reference(ObjectKey(key.namespace, name), key.uid)
         self._release(key, before - now)
@@ -86,11 +78,11 @@ def _key(pod: Pod) -> _PodKey:
 
 
 PATIENCE_SECONDS = 1.0
-"""How long a reader waits for the first word of the API server unless it says otherwise."""
+"""How long a reader waits for the first state from the API server by default."""
 
 
 class ChangeDetectionStrategy(StrEnum):
-    """How changes are noticed; the values are those of `configMapAndSecretChangeDetectionStrategy`."""
+    """How changes are noticed; the values of `configMapAndSecretChangeDetectionStrategy`."""
 
     WATCH = "Watch"
     TTL = "Cache"
@@ -98,7 +90,7 @@ class ChangeDetectionStrategy(StrEnum):
 
 
 def parse_strategy(text: str) -> ChangeDetectionStrategy:
-    """The strategy a configuration names; ValueError if there is none of that name."""
+    """The strategy of this name; raises ValueError if it is unknown."""
     try:
         return ChangeDetectionStrategy(text)
     except ValueError:
@@ -107,17 +99,17 @@ def parse_strategy(text: str) -> ChangeDetectionStrategy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheOptions:
-    """What a cache may be told."""
+    """The options of a cache."""
 
     strategy: str = ChangeDetectionStrategy.WATCH
     sync_frequency_seconds: float = 60.0
-    """How often volumes are looked at: a watch of a single object is idle after five times that."""
+    """The resync period of pods: a watch of a single object is idle after five times that."""
     ttl_seconds: TtlSeconds = no_ttl
-    """How long an object counts as fresh where no watch tells of changes; see `node_ttl`."""
+    """How long an object is fresh without a watch; see `node_ttl`."""
     max_streams: int = 100
-    """At most so many watches of single objects."""
+    """The maximum number of watches of single objects."""
     single_object_watches: bool = False
-    """Never try to watch a namespace, as if the server had refused it."""
+    """Never watch a whole namespace, as if the server had refused it."""
 
 
 class ReferenceCache(Generic[T]):
@@ -126,33 +118,33 @@ class ReferenceCache(Generic[T]):
     def __init__(
         self, *, source: ObjectSource[T], names: Callable[[Pod], frozenset[str]], options: CacheOptions
     ) -> None:
-        """ValueError if the strategy is unknown."""
+        """Raises ValueError if the strategy is unknown."""
         self._changes: Broadcast[ObjectKey] = Broadcast()
         self._store = _store(source, self._changes.publish, options)
         self._registration = Registration(names=names, counter=self._store)
 
     def register_pod(self, pod: Pod) -> None:
-        """Keep what the pod refers to at hand from now on; never waits, may be called at every sync."""
+        """Keep the objects of a pod available from now on; does not block, may be called at every sync."""
         self._registration.register_pod(pod)
 
     def unregister_pod(self, pod: Pod) -> None:
-        """The pod needs its references no more; never waits, may be called again."""
+        """Release the references of a pod; does not block, may be called again."""
         self._registration.unregister_pod(pod)
 
     async def get(self, namespace: str, name: str, *, timeout_seconds: float = PATIENCE_SECONDS) -> T:
         """An object that a registered pod refers to.
 
-        NotFound if it does not exist, NotRegistered if no registered pod refers to it (strategy Get does not ask),
-        NotSynced if a watch has not told of it within the time given, ApiError if the request for it failed.
+        Raises NotFound if it does not exist, NotRegistered if no registered pod refers to it (not with strategy Get), NotSynced
+        if the watch has not delivered it in time, ApiError if the request failed.
         """
         return await self._store.get(ObjectKey(namespace, name), timeout_seconds=timeout_seconds)
 
     def subscribe(self) -> AbstractContextManager[Subscription[ObjectKey]]:
-        """Hear which objects may have changed: a hint to `get` them again. Lagged: any of them may have."""
+        """Receive the keys of objects that may have changed, as hints to `get` them; Lagged means any of them."""
         return self._changes.subscribe()
 
     async def run(self, ready: asyncio.Event) -> None:
-        """Keep watches open until cancelled; strategies without watches are done at once."""
+        """Keep watches open until cancelled; returns at once for strategies without watches."""
         await self._store.run(ready)
 
 

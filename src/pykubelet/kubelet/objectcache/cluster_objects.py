@@ -1,11 +1,8 @@
-"""The services of the cluster, which containers learn of by environment variables.
+"""Services for the environment of containers, and runtime classes of sandboxes.
 
-In: the watch of all services. Out: the list as of now. Upstream: the serviceLister of pkg/kubelet/kubelet.go.
+Services are watched. A runtime class is read when a sandbox is created, because few pods name one.
 
-The runtime classes of the cluster: which way of running containers a pod means by a name.
-
-Few pods name one, and only when their sandbox is made, so each is asked for then instead of being watched.
-Upstream: pkg/kubelet/runtimeclass/runtimeclass_manager.go
+Upstream: pkg/kubelet/kubelet.go, pkg/kubelet/runtimeclass/runtimeclass_manager.go
 """
 
 import asyncio
@@ -20,13 +17,13 @@ from pykubelet.runtimes.protocol import RuntimeFailure
 
 
 class RuntimeClasses:
-    """Finds the handler of a runtime class. Without a client, on a node of its own, there are none."""
+    """Finds the handler of a runtime class. Without a client, on a standalone node, there are none."""
 
     def __init__(self, *, client: Reader | None) -> None:
         self._client = client
 
     async def handler(self, class_name: str) -> str:
-        """What the container runtime calls this class; RuntimeFailure if there is none."""
+        """The container runtime's name for this class; raises RuntimeFailure if the class does not exist."""
         missing = RuntimeFailure(f'runtimeclass.node.k8s.io "{class_name}" not found')
         if self._client is None:
             raise missing
@@ -39,7 +36,7 @@ class RuntimeClasses:
 
 
 class ServiceList:
-    """All services; a Sink of its own reflector. Without a client, on a node of its own, there are none."""
+    """All services of the cluster, kept current by a reflector. Without a client, there are none."""
 
     def __init__(self, *, client: ListerWatcher | None, clock: Clock) -> None:
         self._services: dict[str, Service] = {}
@@ -50,7 +47,7 @@ class ServiceList:
         )
 
     def services(self) -> tuple[Service, ...] | None:
-        """All of them; None as long as the API server has not told."""
+        """All services; None until the API server has sent them."""
         if self._listed is None and self._is_known:
             self._listed = tuple(self._services.values())
         return self._listed
@@ -70,7 +67,7 @@ class ServiceList:
         self._is_known = True
 
     async def run(self, ready: asyncio.Event) -> None:
-        """Follow until cancelled; returns at once without a client."""
+        """Watch until cancelled; returns at once without a client."""
         if self._reflector is None:
             ready.set()
             return

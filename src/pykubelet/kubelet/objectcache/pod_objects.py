@@ -1,18 +1,9 @@
-"""The config maps and secrets that pods name: how to ask for them, and to hear of changes.
+"""Looks up the config maps and secrets of pods, and notifies their users of changes.
 
-Has containers that could not be made for want of a config map or secret tried again when it comes.
+A change costs only the pods that use the object; upstream checks every pod at each resync. A container that waits for a
+missing object is tried again as soon as it appears, rather than at the next sync ten seconds later.
 
-In: which container waits for which objects. Out: a call for its pod as soon as one of them changes. Upstream tries such
-a container again at the next sync of its pod, some ten seconds later.
-
-Objects that a pod names, and whether they could be had.
-
-Upstream: the uses of configMapManager and secretManager in pkg/kubelet/kubelet_pods.go and pkg/volume/projected
-
-Who uses which objects, so that a change of one costs only those who use it.
-
-Pods have files of them, and containers wait for them.
-Upstream looks at every pod, at each of its resyncs.
+Upstream: pkg/kubelet/kubelet_pods.go, pkg/volume/projected/projected.go
 """
 
 import asyncio
@@ -36,7 +27,7 @@ Who = TypeVar("Who", bound=Hashable)
 
 
 class UsedObject(NamedTuple):
-    """An object that pods may use; the kind is `configmap` or `secret`."""
+    """An object that pods use; the kind is `configmap` or `secret`."""
 
     kind: str
     namespace: str
@@ -44,14 +35,14 @@ class UsedObject(NamedTuple):
 
 
 class ObjectUsers(Generic[Who]):
-    """Users and the objects they use, both ways."""
+    """A map of users and the objects they use, in both directions."""
 
     def __init__(self) -> None:
         self._objects: dict[Who, frozenset[UsedObject]] = {}
         self._users: dict[UsedObject, dict[Who, None]] = {}
 
     def set(self, who: Who, objects: Iterable[UsedObject]) -> None:
-        """They use these, and no others."""
+        """Replace the objects of a user."""
         before, now = self._objects.get(who, frozenset()), frozenset(objects)
         for gone in before - now:
             del self._users[gone][who]
@@ -65,11 +56,11 @@ class ObjectUsers(Generic[Who]):
             self._objects.pop(who, None)
 
     def users(self, named: UsedObject | None) -> tuple[Who, ...]:
-        """Those who use an object, the first one first; of any object if it is not known which."""
+        """The users of an object in order of their first use; all users for None."""
         return tuple(self._objects if named is None else self._users.get(named, ()))
 
     def as_map(self) -> Mapping[Who, frozenset[UsedObject]]:
-        """All of it, by user."""
+        """The objects by user."""
         return self._objects
 
 
@@ -78,14 +69,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectLookups:
-    """What was found under the names a pod gives, all in its namespace: the object, or why there is none."""
+    """The objects, or errors, for the names a pod uses in its namespace."""
 
     config_maps: Mapping[str, ConfigMap | Exception] = field(default_factory=dict)
     secrets: Mapping[str, Secret | Exception] = field(default_factory=dict)
 
 
 def found(objects: Mapping[str, T | Exception], name: str, *, optional: bool) -> T | None:
-    """The object of a name; None if there is none and none is needed, otherwise what went wrong is raised."""
+    """The object of a name; None if it is optional and missing. Raises the error of the lookup otherwise."""
     result = objects[name]
     if isinstance(result, NotFound) and optional:
         return None
@@ -96,20 +87,20 @@ def found(objects: Mapping[str, T | Exception], name: str, *, optional: bool) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodObjects:
-    """Where objects come from; None where there is no API server."""
+    """The config maps and secrets of pods; None without an API server."""
 
     config_maps: ConfigMapManager | None
     secrets: SecretManager | None
 
     async def look_up(self, namespace: str, *, config_maps: Iterable[str], secrets: Iterable[str]) -> ObjectLookups:
-        """Everything that was asked for: the object, or why it could not be had."""
+        """Look up all names; the result has the object or the error for each."""
         return ObjectLookups(
             config_maps=await _read(self.config_maps, "configMap", namespace, config_maps),
             secrets=await _read(self.secrets, "secret", namespace, secrets),
         )
 
     async def follow(self, changed: Callable[[UsedObject | None], None], ready: asyncio.Event) -> None:
-        """Tell which object may have changed, None if any of them may, until cancelled; from `ready` on, none is missed."""
+        """Report objects that may have changed, None for any of them, until cancelled; after `ready`, none is missed."""
         readers = {"configmap": self.config_maps, "secret": self.secrets}
         with ExitStack() as stack:
             followed = {kind: stack.enter_context(each.subscribe()) for kind, each in readers.items() if each}
@@ -143,7 +134,7 @@ async def _read(
 
 
 class AwaitedObjects:
-    """What containers wait for. Owned by one loop."""
+    """The objects that containers wait for. Owned by one loop."""
 
     def __init__(self, *, objects: PodObjects, arrived: Callable[[PodUid], None]) -> None:
         """`arrived` is called with the UID of the pod."""
@@ -151,15 +142,15 @@ class AwaitedObjects:
         self._waiting: ObjectUsers[tuple[PodUid, str]] = ObjectUsers()
 
     def expect(self, uid: PodUid, container: str, objects: Iterable[UsedObject]) -> None:
-        """A container is about to be made of these objects, or, of none, has been made."""
+        """A container is about to be created from these objects; with none, it has been created."""
         self._waiting.set((uid, container), objects)
 
     async def run(self, ready: asyncio.Event) -> None:
-        """Tell of changes until cancelled."""
+        """Report changes until cancelled."""
         await self._objects.follow(self._changed, ready)
 
     async def remove_orphans(self, keep: Container[PodUid]) -> None:
-        """Forget pods that are gone."""
+        """Drop pods that are gone."""
         for uid, container in tuple(self._waiting.as_map()):
             if uid not in keep:
                 self._waiting.set((uid, container), ())

@@ -1,19 +1,9 @@
-"""Which secrets and config maps a pod refers to by name (pure).
+"""Finds the secrets and config maps that pods refer to, and keeps them available.
 
-A pod in, names out; the namespace is always the pod's. What hides behind a claim or a service account token is not
-looked at. Upstream: VisitPodSecretNames and VisitPodConfigmapNames in pkg/api/v1/pod/util.go.
+The namespace is always the pod's. References through claims and service accounts are not followed.
 
-What pods refer to, both kinds at once: registered together, and the secrets that image pulls need.
-
-Upstream: SyncPod in pkg/kubelet/kubelet.go, getPullSecretsForPod in pkg/kubelet/kubelet_pods.go.
-
-The secrets that registered pods refer to.
-
-Upstream: pkg/kubelet/secret/secret_manager.go.
-
-The config maps that registered pods refer to.
-
-Upstream: pkg/kubelet/configmap/configmap_manager.go.
+Upstream: pkg/kubelet/secret/secret_manager.go, pkg/kubelet/configmap/configmap_manager.go, pkg/api/v1/pod/util.go,
+pkg/kubelet/kubelet_pods.go
 """
 
 from collections.abc import Iterator
@@ -39,31 +29,31 @@ from pykubelet.kubelet.objectcache.store import NotRegistered, NotSynced, Object
 
 
 class Referent(Enum):
-    """What kind of object a reference names."""
+    """The kind of object that a reference names."""
 
     SECRET = "secret"  # noqa: S105  a kind, not a password
     CONFIG_MAP = "configmap"
 
 
 class Reference(NamedTuple):
-    """One reference of a pod."""
+    """One reference of a pod to an object."""
 
     kind: Referent
     name: str
 
 
 def references(pod: Pod) -> Iterator[Reference]:
-    """Every reference of a pod, in the order of its fields; a name may come more than once, an empty one never."""
+    """Every reference of a pod in the order of its fields; names may repeat and are never empty."""
     return (reference for reference in _all_references(pod) if reference.name)
 
 
 def secret_names(pod: Pod) -> frozenset[str]:
-    """The secrets a pod refers to."""
+    """The names of the secrets a pod refers to."""
     return frozenset(name for kind, name in references(pod) if kind is Referent.SECRET)
 
 
 def config_map_names(pod: Pod) -> frozenset[str]:
-    """The config maps a pod refers to."""
+    """The names of the config maps a pod refers to."""
     return frozenset(name for kind, name in references(pod) if kind is Referent.CONFIG_MAP)
 
 
@@ -120,7 +110,7 @@ def _of_projection(projected: ProjectedVolumeSource) -> Iterator[Reference]:
 
 
 def _driver_secrets(volume: Volume) -> Iterator[LocalObjectReference | None]:
-    """The credentials that storage drivers are given."""
+    """References to the credentials of storage drivers."""
     sources = (volume.cephfs, volume.cinder, volume.flex_volume, volume.rbd, volume.scale_io, volume.iscsi)
     for source in (*sources, volume.storageos):
         if source:
@@ -130,7 +120,7 @@ def _driver_secrets(volume: Volume) -> Iterator[LocalObjectReference | None]:
 
 
 class ConfigMapManager(ReferenceCache[ConfigMap]):
-    """A `ReferenceCache` of config maps."""
+    """The config maps of registered pods."""
 
     def __init__(self, *, client: ListerWatcher, clock: Clock, options: CacheOptions | None = None) -> None:
         super().__init__(
@@ -139,7 +129,7 @@ class ConfigMapManager(ReferenceCache[ConfigMap]):
 
 
 class SecretManager(ReferenceCache[Secret]):
-    """A `ReferenceCache` of secrets."""
+    """The secrets of registered pods."""
 
     def __init__(self, *, client: ListerWatcher, clock: Clock, options: CacheOptions | None = None) -> None:
         super().__init__(
@@ -151,24 +141,24 @@ log = get_logger(__name__)
 
 
 class PodReferences:
-    """Secrets and config maps of pods; None where there is no API server."""
+    """Registers pods with both managers; None without an API server."""
 
     def __init__(self, *, secrets: SecretManager | None, config_maps: ConfigMapManager | None) -> None:
         self._secrets = secrets
         self._caches = tuple(cache for cache in (secrets, config_maps) if cache is not None)
 
     def register_pod(self, pod: Pod) -> None:
-        """The pod needs them now."""
+        """Keep the secrets and config maps of a pod available."""
         for cache in self._caches:
             cache.register_pod(pod)
 
     def unregister_pod(self, pod: Pod) -> None:
-        """The pod needs them no more."""
+        """Release the secrets and config maps of a pod."""
         for cache in self._caches:
             cache.unregister_pod(pod)
 
     async def pull_secrets(self, pod: Pod) -> tuple[list[Secret], list[str]]:
-        """The pull secrets a pod names that could be had, and the names of those that could not."""
+        """The pull secrets of a pod that could be read, and the names of those that could not."""
         found, missing = [], []
         for name in [reference.name for reference in pod.spec.image_pull_secrets if reference.name]:
             secret = await self._secret(pod, name)

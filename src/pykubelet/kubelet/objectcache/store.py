@@ -1,12 +1,8 @@
-"""What a store of referenced objects offers, and what it asks of the objects.
+"""The interface of object stores, and the store that caches objects for a time to live.
 
-`ObjectStore` is implemented by the three strategies: watch_store.py, ttl_store.py and live_store.py. `ObjectSource`
-bundles where their objects come from. Upstream: pkg/kubelet/util/manager/manager.go.
+The three strategies implement `ObjectStore`. If the API server fails, an object that was read before is served.
 
-Referenced objects fetched when asked for, and kept for a while.
-
-A failing API server does not take away what was fetched before. Upstream: objectStore in
-pkg/kubelet/util/manager/cache_based_manager.go.
+Upstream: pkg/kubelet/util/manager/manager.go, pkg/kubelet/util/manager/cache_based_manager.go
 """
 
 import asyncio
@@ -24,7 +20,7 @@ from pykubelet.client.reflector import ListerWatcher
 
 
 class ReferencedObject(Protocol):
-    """A secret or a config map, as far as a store looks at it."""
+    """What a store needs of a Secret or ConfigMap."""
 
     @property
     def metadata(self) -> ObjectMeta: ...
@@ -37,7 +33,7 @@ T_co = TypeVar("T_co", bound=ReferencedObject, covariant=True)
 
 
 class ObjectKey(NamedTuple):
-    """Names an object."""
+    """The namespace and name of an object."""
 
     namespace: str
     name: str
@@ -47,37 +43,37 @@ class ObjectKey(NamedTuple):
 
 
 class NotRegistered(LookupError):
-    """No registered pod refers to the object that was asked for."""
+    """No registered pod refers to the requested object."""
 
     def __init__(self, key: ObjectKey) -> None:
         super().__init__(f'object "{key.namespace}"/"{key.name}" not registered')
 
 
 class NotSynced(Exception):
-    """The API server has not told us of the object yet; asking again later may help."""
+    """The API server has not sent the object yet; a later attempt may succeed."""
 
     def __init__(self, noun: str) -> None:
         super().__init__(f"failed to sync {noun} cache: timed out waiting for the condition")
 
 
 class ObjectStore(Protocol[T_co]):
-    """Keeps objects at hand while pods refer to them. Owned by one loop."""
+    """Keeps objects available while pods refer to them. Owned by one loop."""
 
     def add_reference(self, key: ObjectKey, referrer: str) -> None:
-        """A pod (its UID) refers to an object from now on; never waits."""
+        """Add a reference of a pod (its UID) to an object; does not block."""
 
     def delete_reference(self, key: ObjectKey, referrer: str) -> None:
-        """Takes back one `add_reference` of the same pod; unknown ones are ignored. Never waits."""
+        """Remove one reference of a pod; unknown ones are ignored. Does not block."""
 
     async def get(self, key: ObjectKey, *, timeout_seconds: float) -> T_co:
-        """The object, waiting at most so long for the API server's first word on it.
+        """The object, waiting at most this long for its first state from the API server.
 
-        NotFound if it does not exist, NotRegistered if nobody refers to it, NotSynced if nothing is known in time,
-        ApiError if the request for it failed and nothing older is at hand.
+        Raises NotFound if it does not exist, NotRegistered if no pod refers to it, NotSynced if nothing is known in time,
+        ApiError if the request failed and no older state is available.
         """
 
     async def run(self, ready: asyncio.Event) -> None:
-        """Do what has to be done in the background, until cancelled."""
+        """Run background work until cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,40 +86,40 @@ class ObjectSource(Generic[T]):
 
     @property
     def noun(self) -> str:
-        """`secret` or `configmap`."""
+        """The kind in messages: `secret` or `configmap`."""
         return self.kind.resource.kind.lower()
 
     async def fetch(self, key: ObjectKey, resource_version: str = "") -> T:
-        """One live request for an object."""
+        """Read an object from the API server."""
         return await self.client.get(self.kind, key.name, namespace=key.namespace, resource_version=resource_version)
 
     def not_found(self, key: ObjectKey) -> NotFound:
-        """The answer for an object that a watch says is not there."""
+        """The error for an object that does not exist according to a watch."""
         return NotFound(f'{self.noun} "{key.name}" not found', details={"name": key.name, "kind": self.noun})
 
 
 def revision(obj: ReferencedObject) -> int:
-    """The resource version as a number, 0 if it is none; for comparing two states of one object."""
+    """The resource version as a number, 0 if it is not one; compares two states of one object."""
     version = obj.metadata.resource_version
     return int(version) if version.isascii() and version.isdigit() else 0
 
 
 DEFAULT_TTL_SECONDS = 60.0
 TTL_ANNOTATION = "node.alpha.kubernetes.io/ttl"
-# Eighteen digits: what surely fits the 64 bits that upstream reads.
+# Eighteen digits always fit the 64-bit integer that upstream parses.
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 
 TtlSeconds = Callable[[], float | None]
-"""How long an object counts as fresh; None for the default."""
+"""How long an object is fresh; None for the default."""
 
 
 def no_ttl() -> float | None:
-    """Always the default."""
+    """Returns None: the default time to live."""
     return None
 
 
 def node_ttl(node: Callable[[], Node | None]) -> TtlSeconds:
-    """The time the Node's annotation asks for, if the Node can be read and it asks for a whole number of seconds."""
+    """The time to live of the Node's annotation, if it is a whole number of seconds."""
 
     def ttl_seconds() -> float | None:
         try:
@@ -137,7 +133,7 @@ def node_ttl(node: Callable[[], Node | None]) -> TtlSeconds:
 
 
 class LastRead(Generic[T]):
-    """What the API server last said of one object. Requests for it happen one after the other."""
+    """The last state of one object that was read. Reads of it are serialized."""
 
     def __init__(self, *, source: ObjectSource[T], key: ObjectKey, ttl_seconds: TtlSeconds) -> None:
         self._source, self._key, self._ttl_seconds = source, key, ttl_seconds
@@ -147,13 +143,13 @@ class LastRead(Generic[T]):
         self._turn = asyncio.Lock()
 
     async def get(self) -> T:
-        """The object, asked for anew if the last answer is too old or was NotFound."""
+        """The object, read again if the last state is too old or was NotFound."""
         async with self._turn:
             if self._object is None or not self._is_fresh():
                 await self._refresh()
             if self._object is None:
                 missing = self._missing or self._source.not_found(self._key)
-                # The same error may be raised for many readers; its traceback must not grow with each.
+                # The same error may be raised to many readers; its traceback must not grow with each.
                 raise missing.with_traceback(None)
             return self._object
 
@@ -163,7 +159,7 @@ class LastRead(Generic[T]):
 
     async def _refresh(self) -> None:
         try:
-            # A mere refresh may come from the server's cache; what was missing must be read for certain.
+            # A refresh may be served from the server's cache; a missing object must be read consistently.
             found = await self._source.fetch(self._key, "" if self._object is None else "0")
         except NotFound as error:
             self._object, self._missing = None, error
@@ -179,7 +175,7 @@ class LastRead(Generic[T]):
 
 
 class TtlStore(Generic[T]):
-    """Reference counts, and the last answer for each object; a new reference makes the next get ask anew."""
+    """Counts references and keeps the last read of each object; a new reference makes the next get read again."""
 
     def __init__(
         self, *, source: ObjectSource[T], changed: Callable[[ObjectKey], None], ttl_seconds: TtlSeconds = no_ttl
@@ -216,7 +212,7 @@ class TtlStore(Generic[T]):
         return found
 
     async def run(self, ready: asyncio.Event) -> None:
-        """Nothing happens in the background."""
+        """Does nothing in the background."""
         ready.set()
 
     def _note(self, key: ObjectKey, version: str) -> None:

@@ -1,19 +1,11 @@
-"""Referenced objects kept up to date by watches.
+"""Keeps referenced objects current with watches: one per namespace if permitted, else one per object.
 
-One watch per namespace where the server allows it, else one per object. Readers wait for the first word of the API
-server, and get what the watches know. Upstream: objectCache in pkg/kubelet/util/manager/watch_based_manager.go, which
-knows only watches of single objects.
+Upstream has only watches of single objects. A namespace watch delivers all objects; those without a reference are
+dropped on arrival, so memory follows the references. An object that gets its first reference later is fetched by its
+first reader. The wrapped client hides unreferenced objects from the reflector: it filters lists and turns their events
+into bookmarks, or into deletions if the reflector knows the object.
 
-One watch for all referenced objects of a namespace.
-
-The server sends the whole namespace; what no pod refers to is dropped on arrival, so memory follows the references.
-An object that gets its first reference while the watch runs has been dropped before: its first reader fetches it.
-Ours: upstream opens a watch for each object.
-
-A client that shows a reflector only the objects of interest, of a whole namespace.
-
-What is not wanted is dropped as it arrives, so that nobody remembers it. Lists are filtered; an event about an
-unwanted object becomes a bookmark, or a deletion if the reflector still knows the object.
+Upstream: pkg/kubelet/util/manager/watch_based_manager.go
 """
 
 import asyncio
@@ -36,7 +28,7 @@ T = TypeVar("T")
 
 
 class ReferencedObjectsClient:
-    """Wraps a client for one reflector."""
+    """A client that shows its reflector only the referenced objects."""
 
     def __init__(self, client: ListerWatcher, interest: "NamespaceWatch[Any]") -> None:
         self._client, self._interest = client, interest
@@ -109,29 +101,29 @@ log = get_logger(__name__)
 
 
 class NamespaceWatch(Generic[StoreT]):
-    """Follows the referenced objects of one namespace while it runs."""
+    """Watches the referenced objects of one namespace."""
 
     def __init__(self, *, namespace: str, source: ObjectSource[StoreT], forbidden: Callable[[str], None]) -> None:
-        """`forbidden` is called with the namespace if the server does not allow it; that ends the watch."""
+        """`forbidden` is called with the namespace if the server denies the watch, which then ends."""
         self._namespace, self._source, self._forbidden = namespace, source, forbidden
         self._items: dict[str, ReferencedItem[StoreT]] = {}
-        # Names of which the reflector has told; it does not know what readers fetched.
+        # Names that the reflector has delivered; it does not know what readers fetched.
         self._known: set[str] = set()
         self._has_begun = self._is_synced = False
         self._task: asyncio.Task[None] | None = None
 
     @property
     def items(self) -> tuple[ReferencedItem[StoreT], ...]:
-        """What is followed."""
+        """The watched items."""
         return tuple(self._items.values())
 
     def start(self, group: asyncio.TaskGroup) -> None:
-        """Follow until stopped."""
+        """Watch until stopped."""
         name = f"watch {self._source.noun}s of {self._namespace}"
         self._task = group.create_task(supervise(name, self._follow), name=name)
 
     def stop(self) -> None:
-        """Follow no more; what was known counts as unknown."""
+        """Stop watching; the state of all items becomes unknown."""
         if self._task is not None:
             self._task.cancel()
         self._has_begun = self._is_synced = False
@@ -139,14 +131,14 @@ class NamespaceWatch(Generic[StoreT]):
             item.is_synced.clear()
 
     def join(self, item: ReferencedItem[StoreT]) -> None:
-        """Keep an item up to date from now on."""
+        """Keep an item current from now on."""
         self._items[item.key.name] = item
         item.needs_fetch = self._has_begun
         if self._is_synced:
             item.is_synced.set()
 
     def leave(self, item: ReferencedItem[StoreT]) -> bool:
-        """Forget an item; True if that was the last one."""
+        """Drop an item; return whether it was the last one."""
         del self._items[item.key.name]
         return not self._items
 
@@ -164,10 +156,10 @@ class NamespaceWatch(Generic[StoreT]):
         try:
             await reflector.run(asyncio.Event())
         except Forbidden as error:
-            log.info("namespace may not be watched", namespace=self._namespace, error=error)
+            log.info("watch of the namespace is forbidden", namespace=self._namespace, error=error)
             self._forbidden(self._namespace)
 
-    # The reflector's sink
+    # Implements Sink for the reflector.
 
     def added(self, obj: StoreT) -> None:
         self._known.add(obj.metadata.name)
@@ -187,10 +179,10 @@ class NamespaceWatch(Generic[StoreT]):
         for item in self._items.values():
             item.is_synced.set()
             if item.object is not None and item.key.name not in self._known:
-                # A reader fetched it, and this list does not have it.
+                # A reader fetched it, but the list does not have it.
                 item.doubt()
 
-    # What the reflector is shown
+    # Filters for ReferencedObjectsClient.
 
     def begin(self) -> None:
         self._has_begun = True
@@ -208,16 +200,16 @@ MIN_IDLE_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchOptions:
-    """How many watches, and for how long."""
+    """The number and duration of watches."""
 
     max_idle_seconds: float = 300.0
-    """A watch of a single object stops when nobody has read it for longer; never below a minute."""
+    """A watch of a single object stops when it was not read for this long; at least a minute."""
     max_streams: int = 100
-    """So many watches of single objects; the rest is fetched when it is read."""
+    """The maximum number of watches of single objects; other objects are fetched when read."""
     single_object_watches: bool = False
-    """Never try to watch a namespace."""
+    """Never watch a whole namespace."""
     ttl_seconds: TtlSeconds = no_ttl
-    """How old the answer about an object without a watch may be."""
+    """How old the last read of an object without a watch may be."""
 
 
 class WatchStore(Generic[StoreT]):
@@ -241,7 +233,7 @@ class WatchStore(Generic[StoreT]):
             item = self._items[key] = ReferencedItem(key, self._changed)
             self._follow(item)
         elif item.is_immutable and not self.is_watched(key):
-            # Its name may belong to another object by now, and no watch would tell.
+            # Its name may belong to another object by now, which no watch would report.
             item.needs_fetch = True
         item.add_reference(referrer)
 
@@ -252,11 +244,11 @@ class WatchStore(Generic[StoreT]):
             self._unfollow(item)
 
     def references(self, key: ObjectKey, referrer: str) -> int:
-        """How often a pod refers to an object."""
+        """The number of references of a pod to an object."""
         return self._items[key].references(referrer) if key in self._items else 0
 
     def is_watched(self, key: ObjectKey) -> bool:
-        """Whether a watch would tell of a change of the object."""
+        """Whether a watch would report a change of the object."""
         return key in self._items and (key.namespace in self._namespaces or self._objects.is_running(key))
 
     async def get(self, key: ObjectKey, *, timeout_seconds: float) -> StoreT:
@@ -272,7 +264,7 @@ class WatchStore(Generic[StoreT]):
         return item.object
 
     async def run(self, ready: asyncio.Event) -> None:
-        """Watch, and once a minute stop watches that nobody needs."""
+        """Watch until cancelled, and stop idle watches once a minute."""
         async with asyncio.TaskGroup() as group:
             self._group = group
             self._objects.open(group)
@@ -290,11 +282,11 @@ class WatchStore(Generic[StoreT]):
                     watch.stop()
 
     async def tidy(self) -> None:
-        """Stop idle watches of single objects, refresh objects that are read and have none."""
+        """Stop idle watches of single objects, and refresh objects that are read but not watched."""
         await self._objects.tidy(max(self._options.max_idle_seconds, MIN_IDLE_SECONDS))
 
     async def _bring_up_to_date(self, item: ReferencedItem[StoreT], timeout_seconds: float) -> None:
-        """Wait for what is needed to answer; if that fails, an object we have had before is good enough."""
+        """Wait until the item can be served; on failure, an earlier state is good enough."""
         try:
             async with asyncio.timeout(timeout_seconds):
                 await item.is_synced.wait()
@@ -306,7 +298,7 @@ class WatchStore(Generic[StoreT]):
         except ApiError as error:
             if item.object is None:
                 raise
-            log.warning("object served as it last was", name=item.key, error=error)
+            log.warning("outdated object served", name=item.key, error=error)
 
     def _follow(self, item: ReferencedItem[StoreT]) -> None:
         namespace = item.key.namespace
@@ -330,7 +322,7 @@ class WatchStore(Generic[StoreT]):
             del self._namespaces[item.key.namespace]
 
     def _fall_back(self, namespace: str) -> None:
-        """The namespace may not be watched: watch its objects one by one."""
+        """Watch the objects of a namespace one by one, because its watch is forbidden."""
         self._forbidden.add(namespace)
         for item in self._namespaces.pop(namespace).items:
             item.needs_fetch = False

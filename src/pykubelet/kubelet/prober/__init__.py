@@ -1,1 +1,1 @@
-"""Probes of containers: whether they live, are ready, have started."""
+"""Liveness, readiness and startup probes of containers."""

@@ -1,18 +1,10 @@
-"""Probes a container by HTTP: asks, follows redirects within the host, judges the last answer.
+"""Probes a container with an HTTP GET, following redirects within the host.
+
+Status 200 to 399 is a success; a redirect that is not followed is a success with a warning. Certificates are not verified,
+and no proxy, keep-alive connection or cookie is used. Errors have the texts of Go's HTTP client, which users know from
+events.
 
 Upstream: pkg/probe/http/http.go
-
-The door of probes to HTTP: one GET, one answer, no redirects.
-
-Certificates are not checked (a container has one of its own making), no proxy is asked, no connection is kept and no
-cookie. What goes wrong is told in the words of Go's client, which users of Kubernetes know from events.
-
-Upstream: pkg/probe/http/http.go
-
-What an HTTP answer means to a probe, and whether it leads elsewhere.
-
-Any answer from 200 to 399 is a success; one that still is a redirect is a success with a warning. Redirects are followed
-within the host. Pure. Upstream: pkg/probe/http/http.go (DoHTTPProbe, RedirectChecker)
 """
 
 import asyncio
@@ -33,7 +25,7 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 @dataclass(frozen=True, slots=True)
 class HttpProbeResponse:
-    """What a server said; `body` is its beginning."""
+    """The response of a server; `body` is its beginning."""
 
     status: int
     location: str | None
@@ -41,22 +33,22 @@ class HttpProbeResponse:
 
 
 class HttpProbeError(Exception):
-    """There was no answer, or none that can be used; says why."""
+    """The server sent no usable response; the message says why."""
 
 
 def judge(answer: HttpProbeResponse) -> ProbeAttempt:
-    """What an answer means."""
+    """The result of the probe for a response."""
     text = answer.body.decode(errors="replace")
     if 200 <= answer.status < 300:
         return ProbeAttempt(ProbeState.SUCCESS, text)
     if 300 <= answer.status < 400:
         return ProbeAttempt(ProbeState.WARNING, f"Probe terminated redirects, Response body: {text}")
-    # Without the body: events are read by more people than may read what the server tells the node.
+    # Without the body: more people may read events than responses of the server.
     return ProbeAttempt(ProbeState.FAILURE, f"HTTP probe failed with statuscode: {answer.status}")
 
 
 def redirect_target(first: str, url: str, answer: HttpProbeResponse) -> str | None:
-    """Where an answer leads, if that is to be followed: only to the host that was asked first."""
+    """The URL of a redirect that is to be followed: only to the host of the first request."""
     if answer.status not in _REDIRECTS or not answer.location:
         return None
     try:
@@ -73,14 +65,14 @@ def redirect_target(first: str, url: str, answer: HttpProbeResponse) -> str | No
 
 
 BODY_BYTES = 10 * 1024
-"""Of an answer's body no more is read."""
+"""At most this much of a response body is read."""
 _HEADER_BYTES = 2**20
 _NO_HEADERS = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
 _NO_BODY = "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
 
 
 class AiohttpProbeClient:
-    """Asks containers; an HttpDoor."""
+    """Sends the requests with aiohttp. Implements HttpProbeClient."""
 
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None
@@ -117,7 +109,7 @@ class AiohttpProbeClient:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(ssl=False, force_close=True, limit=0, use_dns_cache=False),
                 cookie_jar=aiohttp.DummyCookieJar(),
-                # Whoever asks sets the limit.
+                # The caller sets the timeout.
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
                 skip_auto_headers={"Accept", "Accept-Encoding", "User-Agent"},
                 auto_decompress=False,
@@ -135,7 +127,7 @@ async def _beginning(content: aiohttp.StreamReader) -> bytes:
 
 
 def _url(text: str) -> URL:
-    """The URL as it is written: only what may not stand in one is escaped, and no `..` is resolved."""
+    """The URL as written: only invalid characters are escaped, and `..` is not resolved."""
     escaped = re.sub(r"%(?![0-9A-Fa-f]{2})", "%25", text)
     return URL(quote(escaped, safe="%/:=&?~#+!$,;'@()*[]"), encoded=True)
 
@@ -144,17 +136,17 @@ MAX_REQUESTS = 10
 
 
 class HttpProbeClient(Protocol):
-    """Asks a server."""
+    """Sends a request; the simulated runtime has its own implementation."""
 
     async def get(self, url: str, headers: Headers, *, deadline: float) -> HttpProbeResponse:
-        """The answer to one GET, by this time of the loop. NoAnswer if none begins, ProbeError if one breaks off."""
+        """Send one GET before this time of the loop; raises HttpProbeError without a response, ProbeError if it breaks off."""
 
     async def close(self) -> None:
-        """Let go of what is held for the next request."""
+        """Close the client."""
 
 
 async def probe_http(door: HttpProbeClient, request: HttpGetRequest, timeout_seconds: float) -> ProbeAttempt:
-    """What the server says within the time, redirects included; ProbeError if its answer breaks off."""
+    """Request the URL within the timeout, redirects included; raises ProbeError if the response breaks off."""
     deadline = asyncio.get_running_loop().time() + timeout_seconds
     try:
         return judge(await _last_answer(door, request, deadline))
@@ -170,7 +162,7 @@ async def _last_answer(door: HttpProbeClient, request: HttpGetRequest, deadline:
         if target is None:
             return answer
         if urlsplit(answer.location or "").netloc:
-            # A Host header of the probe's own goes with the address that was asked, not with one the server names.
+            # The probe's own Host header is for the first host, not for one that the server redirects to.
             headers = tuple((name, value) for name, value in headers if name.lower() != "host")
         headers = redirected_headers(headers, url=url, target=target)
         url = target

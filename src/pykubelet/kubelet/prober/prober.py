@@ -1,12 +1,8 @@
-"""Runs one probe of one container, and tells users of a failure.
+"""Runs one probe of one container and emits an event for a failure.
 
-A run that could not be carried out is repeated at once, twice; if it still cannot, it counts for nothing.
+An attempt that could not be carried out is repeated twice at once; after that it does not count.
 
 Upstream: pkg/kubelet/prober/prober.go, pkg/probe/exec/exec.go
-
-Probes of containers that only pretend: nothing goes to the network, the simulation answers.
-
-The door of probes to plain sockets: a connection, or a question by gRPC.
 """
 
 from collections.abc import Callable
@@ -31,17 +27,17 @@ from pykubelet.runtimes.protocol import Commands, RuntimeFailure
 
 
 class SocketProber(Protocol):
-    """Asks a container without HTTP; what goes wrong is a finding too."""
+    """Probes over sockets; errors are results too. The simulated runtime has its own implementation."""
 
     async def tcp(self, host: str, port: int, timeout_seconds: int) -> ProbeAttempt:
-        """Whether a connection can be opened."""
+        """Succeed if a TCP connection can be opened."""
 
     async def grpc(self, host: str, port: int, service: str, timeout_seconds: int) -> ProbeAttempt:
-        """Whether a service says that it serves."""
+        """Succeed if the gRPC health service responds SERVING."""
 
 
 class SystemSocketProber:
-    """Those of the machine."""
+    """Probes over sockets of the machine."""
 
     async def tcp(self, host: str, port: int, timeout_seconds: int) -> ProbeAttempt:
         return await probe_tcp(host, port, timeout_seconds)
@@ -54,11 +50,11 @@ log = get_logger(__name__)
 
 TRIES = 3
 OUTPUT_BYTES = 10 * 1024
-"""So much of what a command prints is kept."""
+"""At most this much of a command's output is kept."""
 
 
 class Prober:
-    """Probes containers. Without `commands` the runtime cannot run any, and exec probes say so."""
+    """Probes containers. Without `commands`, exec probes fail because the runtime does not support them."""
 
     def __init__(
         self,
@@ -72,7 +68,7 @@ class Prober:
         self._sockets = sockets or SystemSocketProber()
 
     async def probe(self, subject: ProbedContainer, status: PodStatus, container_id: str) -> ProbeOutcome | None:
-        """What a container's probe found; None if it could not be carried out."""
+        """Probe a container; None if the probe could not be carried out."""
         what = f"{subject.kind.capitalize()} probe"
         try:
             finding = await self._run_with_retries(subject, status, container_id)
@@ -87,7 +83,7 @@ class Prober:
         return ProbeOutcome.SUCCESS
 
     async def close(self) -> None:
-        """Let go of what is held for the next probe."""
+        """Close the HTTP client."""
         await self._http.close()
 
     async def _run_with_retries(self, subject: ProbedContainer, status: PodStatus, container_id: str) -> ProbeAttempt:
@@ -120,7 +116,7 @@ class Prober:
         if self._commands is None:
             raise ProbeError("the runtime cannot run commands in containers")
         assert probe.exec is not None
-        # Only what the pod says literally: a value from elsewhere counts as empty here.
+        # Only literal values: a value from a reference counts as empty here.
         value_of = mapping_func_for({variable.name: variable.value for variable in container.env})
         command = tuple(expand(word, value_of) for word in probe.exec.command)
         timeout_seconds = max(probe.timeout_seconds, 1)
@@ -144,7 +140,7 @@ _REFUSED = "connect: connection refused"
 
 
 class SimulatedProbes:
-    """Both doors of probes; `health_at` says of an address whether all is well there, None if nobody listens."""
+    """Answers HTTP and socket probes of simulated containers; `health_at` is None if nothing listens at an address."""
 
     def __init__(self, health_at: Callable[[str], bool | None]) -> None:
         self._health_at = health_at
@@ -157,10 +153,10 @@ class SimulatedProbes:
         return HttpProbeResponse(200, None, b"ok") if is_healthy else HttpProbeResponse(503, None, b"unhealthy")
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Nothing is to be closed."""
 
     async def tcp(self, host: str, port: int, timeout_seconds: int) -> ProbeAttempt:  # noqa: ARG002
-        # Whoever is unwell still listens.
+        # An unhealthy container still listens.
         is_open = self._health_at(host) is not None
         return ProbeAttempt(ProbeState.SUCCESS) if is_open else _refused(host, port)
 

@@ -1,16 +1,9 @@
-"""Who is probed: a worker for every probe of every container of the pods this node runs.
+"""Manages the probe workers: one task for each probe of each container.
 
-Others say which pods those are; whoever makes a status asks for what the probes say; what changes is told to `changed`.
-A worker is a task of its own, so a probe that hangs holds up nobody else.
+A hung probe affects only its own worker. `with_results` sets `started` and `ready` in a pod's status; changed results are
+passed to `changed`.
 
 Upstream: pkg/kubelet/prober/prober_manager.go
-
-Whether each container of a pod has started and is ready, from what its probes say.
-
-In: the pod, its status as the runtime gives it, the results of probes. Out: the status with `started` and `ready`, and
-the containers whose readiness probe should run at once, because only it keeps them from being ready. Pure.
-
-Upstream: pkg/kubelet/prober/prober_manager.go (UpdatePodStatus)
 """
 
 import asyncio
@@ -33,17 +26,17 @@ from pykubelet.kubelet.types import ProbeOutcome, ProbeResult, ProbeType
 
 
 class ProbeVerdicts(Protocol):
-    """What the probes of one pod say."""
+    """The current probe results of one pod."""
 
     def result(self, kind: ProbeType, container_id: str) -> ProbeOutcome | None:
-        """The result for a container, if there is one yet."""
+        """The result of a container's probe; None if there is none yet."""
 
     def is_probed(self, kind: ProbeType, container_name: str) -> bool:
-        """Whether somebody probes the container."""
+        """Whether the container has such a probe."""
 
 
 def with_probe_results(pod: Pod, status: PodStatus, verdicts: ProbeVerdicts) -> tuple[PodStatus, tuple[str, ...]]:
-    """The status with what the probes say, and the names of containers to probe for readiness at once."""
+    """The status with `started` and `ready`, and the names of containers whose readiness probe should run at once."""
     sidecars = {container.name for container in pod.spec.init_containers if is_restartable_init_container(container)}
     regular = tuple(_probed(one, verdicts) for one in status.container_statuses)
     init = tuple(
@@ -90,7 +83,7 @@ _ENDING = (ProbeType.LIVENESS, ProbeType.STARTUP)
 
 
 class _Running:
-    """A worker and its task, which is there while the manager runs."""
+    """A worker and its task, which exists while the manager runs."""
 
     def __init__(self, worker: ProbeWorker) -> None:
         self.worker = worker
@@ -98,7 +91,7 @@ class _Running:
 
 
 class ProberManager:
-    """The probes of this node's pods. All calls but `run` are answered at once."""
+    """The probes of this node's pods. Only `run` blocks."""
 
     def __init__(
         self,
@@ -111,14 +104,14 @@ class ProberManager:
     ) -> None:
         self._statuses, self._prober, self._clock, self._rand = statuses, prober, clock, rand
         self.counts = ProbeCounts()
-        """What was found so far, for pages of metrics."""
+        """Metrics of all probes."""
         self._results = {kind: ResultsManager(kind, changed) for kind in ProbeType}
         self._pods: dict[PodUid, dict[_Key, _Running]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._started_at = clock.monotonic()
 
     async def run(self, ready: asyncio.Event) -> None:
-        """Probe until cancelled."""
+        """Run the probe workers until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
@@ -126,17 +119,17 @@ class ProberManager:
                     for key, running in workers.items():
                         self._start(uid, key, running)
                 ready.set()
-                # The group lives as long as this waits, with or without workers.
+                # Keeps the task group open even without workers.
                 await asyncio.Event().wait()
         finally:
             self._group = None
             await self._prober.close()
 
     def add_pod(self, pod: Pod, shown: PodStatus | None = None) -> None:
-        """Probe a pod's containers from now on; nothing changes for a pod that is known.
+        """Start probing a pod's containers; does nothing for a known pod.
 
-        `shown` is what the API shows of it, by default what the pod has itself (for a static pod hand over its
-        mirror's): a container that was ready or started before this agent was there stays so.
+        `shown` is the pod's status in the API, by default its own (for a static pod, pass the mirror's): a container that was
+        ready or started before the kubelet started stays so.
         """
         uid = PodUid(pod.metadata.uid)
         if uid in self._pods:
@@ -152,21 +145,21 @@ class ProberManager:
                 self._start(uid, key, running)
 
     def stop_liveness_and_startup(self, pod: Pod) -> None:
-        """The pod ends: nothing of it is to be restarted. Readiness goes on, so that it can be told."""
+        """Stop the probes that could restart containers of a terminating pod. Readiness probes continue."""
         regular = [container.name for container in pod.spec.containers]
         self._stop(PodUid(pod.metadata.uid), [(name, kind) for name in regular for kind in _ENDING])
 
     def remove_pod(self, pod: Pod) -> None:
-        """Probe nothing of this pod any more and forget what its probes said."""
+        """Stop all probes of a pod and drop their results."""
         self._forget(PodUid(pod.metadata.uid))
 
     def clean_up(self, keep: Container[PodUid]) -> None:
-        """Forget every pod that is not to be kept."""
+        """Drop every pod that is not in `keep`."""
         for uid in [uid for uid in self._pods if uid not in keep]:
             self._forget(uid)
 
     def with_results(self, pod: Pod, status: PodStatus) -> PodStatus:
-        """The status with `started` and `ready` of each container; what waits for its readiness probe is probed now."""
+        """Set `started` and `ready` of each container, and trigger readiness probes that are waited for."""
         workers = self._pods.get(PodUid(pod.metadata.uid), {})
         result, urgent = with_probe_results(pod, status, _Verdicts(self._results, workers))
         for name in urgent:
@@ -174,11 +167,11 @@ class ProberManager:
         return result
 
     def passed(self, kind: ProbeType) -> Mapping[str, bool]:
-        """Whether each container passed, by its id at the runtime; a live view, without those still unknown."""
+        """Whether each container passed, by its ID at the runtime; a live view without unknown results."""
         return self._results[kind].passed
 
     def __len__(self) -> int:
-        """How many probes are run."""
+        """The number of running probes."""
         return sum(map(len, self._pods.values()))
 
     def _worker(self, pod: Pod, container: ApiContainer, kind: ProbeType, shown: PodStatus) -> ProbeWorker | None:
@@ -211,7 +204,7 @@ class ProberManager:
         running.task = start_supervised(self._group, f"{key[1]} probe of {uid} {key[0]}", run)
 
     def _end(self, uid: PodUid, key: _Key, running: _Running) -> None:
-        """A worker has nothing left to ask."""
+        """The worker of a probe has finished."""
         running.task = None
         if self._pods.get(uid, {}).get(key) is running:
             self._stop(uid, [key])
@@ -232,7 +225,7 @@ class ProberManager:
 
 
 class _Verdicts:
-    """What the probes of one pod say."""
+    """The current probe results of one pod."""
 
     def __init__(self, results: Mapping[ProbeType, ResultsManager], workers: Mapping[_Key, _Running]) -> None:
         self._results, self._workers = results, workers
@@ -245,6 +238,6 @@ class _Verdicts:
 
 
 def _probed_containers(pod: Pod) -> Iterable[ApiContainer]:
-    """Regular containers and sidecars; a plain init container runs to its end."""
+    """Regular containers and sidecars; other init containers run to completion and have no probes."""
     yield from pod.spec.containers
     yield from (container for container in pod.spec.init_containers if is_restartable_init_container(container))

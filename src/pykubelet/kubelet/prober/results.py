@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbedContainer:
-    """One probe of one container."""
+    """One probe of one container of a pod."""
 
     pod: Pod
     container: Container
@@ -31,7 +31,7 @@ class ProbedContainer:
 
 
 class ResultsManager:
-    """The results of one kind. `changed` is called at once and must not wait."""
+    """The current results of one probe type. `changed` is called synchronously."""
 
     def __init__(self, kind: ProbeType, changed: Callable[[ProbeResult], None]) -> None:
         self._kind, self._changed = kind, changed
@@ -40,21 +40,21 @@ class ResultsManager:
 
     @property
     def passed(self) -> Mapping[str, bool]:
-        """Whether each container passed, by its id at the runtime; a live view, without those still unknown."""
+        """Whether each container passed, by its ID at the runtime; a live view without unknown results."""
         return MappingProxyType(self._passed)
 
     def get(self, container_id: str) -> ProbeOutcome | None:
-        """The result for a container, if there is any."""
+        """The result of a container; None if there is none."""
         return self._results.get(runtime_id(container_id))
 
     def set(self, container_id: str, result: ProbeOutcome, uid: PodUid, container: str = "") -> None:
-        """The result is this now; a change is told, with the name of the container."""
+        """Set a result; a change is reported together with the name of the container."""
         if self.get(container_id) != result:
             self.put_silently(container_id, result)
             self._changed(ProbeResult(uid, container_id, self._kind, result, container))
 
     def put_silently(self, container_id: str, result: ProbeOutcome) -> None:
-        """The result is this now, which is nothing new to anybody."""
+        """Set a result without reporting it as a change."""
         key = runtime_id(container_id)
         self._results[key] = result
         if result == ProbeOutcome.UNKNOWN:
@@ -63,17 +63,17 @@ class ResultsManager:
             self._passed[key] = result == ProbeOutcome.SUCCESS
 
     def remove(self, container_id: str) -> None:
-        """Forget a container; nobody is told."""
+        """Drop the result of a container without reporting it."""
         self._results.pop(runtime_id(container_id), None)
         self._passed.pop(runtime_id(container_id), None)
 
     def __len__(self) -> int:
-        """Of how many containers there is a result."""
+        """The number of containers with a result."""
         return len(self._results)
 
 
 def runtime_id(container_id: str) -> str:
-    """The id that the runtime gave; a status has the name of the runtime before it."""
+    """The runtime's ID of a container; statuses prefix it with the name of the runtime."""
     return container_id.rpartition("://")[2]
 
 
@@ -83,16 +83,16 @@ _Key = tuple[str, ...]
 
 
 class ProbeCounts:
-    """The counts of the probes that are run now; those of a probe go with it."""
+    """Counts outcomes and durations of running probes. Implements MetricsCollector."""
 
     def __init__(self) -> None:
-        # By uid too: a pod of the same name may come before the one before has gone.
+        # By UID too: a pod of the same name may start before its predecessor is gone.
         self._results: dict[tuple[_Key, str], Counter[ProbeOutcome]] = {}
         self._durations: dict[tuple[_Key, str], Histogram] = {}
         self.history = ProbeHistory()
 
     def note(self, subject: ProbedContainer, found: ProbeOutcome, seconds: float) -> None:
-        """A probe was run; one that could not be carried out is not noted."""
+        """Record the outcome of a probe that was carried out."""
         key = _key(subject.pod, subject.container.name, subject.kind)
         self._results.setdefault(key, Counter())[found] += 1
         self.history.note(PodUid(subject.pod.metadata.uid), subject.container.name, subject.kind, found, seconds)
@@ -100,14 +100,14 @@ class ProbeCounts:
             self._durations.setdefault(key, Histogram()).observe(seconds)
 
     def forget(self, subject: ProbedContainer) -> None:
-        """A probe is not run any more."""
+        """Drop the metrics of a probe."""
         key = _key(subject.pod, subject.container.name, subject.kind)
         self._results.pop(key, None)
         self.history.forget(PodUid(subject.pod.metadata.uid), subject.container.name, subject.kind)
         self._durations.pop(key, None)
 
     def collect(self) -> "Iterator[Metric]":
-        """What Prometheus asks for."""
+        """The metric families for Prometheus."""
         from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily
 
         total = CounterMetricFamily(
@@ -128,12 +128,12 @@ def _key(pod: Pod, container: str, kind: ProbeType) -> tuple[_Key, str]:
 
 
 FINDINGS = 40
-"""So many of each probe are remembered."""
+"""The number of outcomes kept for each probe."""
 _LETTERS = {ProbeOutcome.SUCCESS: b"s", ProbeOutcome.FAILURE: b"f", ProbeOutcome.UNKNOWN: b"u"}
 
 
 class RecentOutcomes(Struct, frozen=True, rename="camel"):
-    """The last findings of one probe, the newest last: a letter each, s for success, f for failure, u for unknown."""
+    """The last outcomes of one probe, newest last: s for success, f for failure, u for unknown."""
 
     container: str
     kind: ProbeType
@@ -148,27 +148,27 @@ class _Remembered:
 
 
 class ProbeHistory:
-    """The last findings of all probes that are run now."""
+    """The last outcomes of all running probes, one byte each."""
 
     def __init__(self) -> None:
         self._pods: dict[PodUid, dict[tuple[str, ProbeType], _Remembered]] = {}
 
     def note(self, uid: PodUid, container: str, kind: ProbeType, found: ProbeOutcome, seconds: float) -> None:
-        """A probe was run, and took so long."""
+        """Record the outcome and duration of a probe."""
         known = self._pods.setdefault(uid, {}).setdefault((container, kind), _Remembered())
         known.letters += _LETTERS[found]
         del known.letters[:-FINDINGS]
         known.last_seconds = seconds
 
     def forget(self, uid: PodUid, container: str, kind: ProbeType) -> None:
-        """A probe is not run any more."""
+        """Drop the history of a probe."""
         probes = self._pods.get(uid, {})
         probes.pop((container, kind), None)
         if not probes:
             self._pods.pop(uid, None)
 
     def of_pod(self, uid: PodUid) -> tuple[RecentOutcomes, ...]:
-        """The findings of each probe of a pod."""
+        """The last outcomes of each probe of a pod."""
         return tuple(
             RecentOutcomes(container, kind, known.letters.decode(), known.last_seconds)
             for (container, kind), known in self._pods.get(uid, {}).items()

@@ -1,10 +1,8 @@
-"""Opens TCP connections, or says why not in the words that users of Kubernetes know.
+"""Probes a container by opening a TCP connection; defines the result of a probe attempt.
 
-Upstream: pkg/probe/tcp/tcp.go. It also makes `close` linger for a second; here that would hold up everybody else.
+Errors have Go's texts. Other than upstream, closing does not linger for a second, which would block the kubelet.
 
-What one run of a probe found.
-
-Upstream: pkg/probe/probe.go
+Upstream: pkg/probe/tcp/tcp.go, pkg/probe/probe.go
 """
 
 import asyncio
@@ -17,7 +15,7 @@ from pykubelet.httpserver.http_client import dial_failure, host_port
 
 
 class ProbeState(StrEnum):
-    """How it went; the words are those of events. WARNING is a success with something to tell."""
+    """The result of an attempt, worded as in events. WARNING is a success with a message."""
 
     SUCCESS = "success"
     WARNING = "warning"
@@ -27,14 +25,14 @@ class ProbeState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ProbeAttempt:
-    """An answer of the container, or its failure to give one in time."""
+    """The container's response, or its failure to respond in time."""
 
     state: ProbeState
     output: str = ""
 
 
 class ProbeError(Exception):
-    """The probe could not be run to its end, which says nothing about the container."""
+    """The attempt could not be completed, which says nothing about the container."""
 
     def __init__(self, message: str, state: ProbeState = ProbeState.UNKNOWN) -> None:
         super().__init__(message)
@@ -42,7 +40,7 @@ class ProbeError(Exception):
 
 
 async def probe_tcp(host: str, port: int, timeout_seconds: float) -> ProbeAttempt:
-    """Success if a connection can be opened in time."""
+    """Succeed if a connection can be opened in time."""
     try:
         async with asyncio.timeout(timeout_seconds), opened(host, port):
             return ProbeAttempt(ProbeState.SUCCESS)
@@ -54,10 +52,10 @@ async def probe_tcp(host: str, port: int, timeout_seconds: float) -> ProbeAttemp
 
 @asynccontextmanager
 async def opened(host: str, port: int) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """A connection for as long as the context lasts; OSError if there is none."""
+    """Open a connection for the duration of the context; raises OSError if that fails."""
     reader, writer = await asyncio.open_connection(host, port)
     try:
         yield reader, writer
     finally:
-        # Nobody waits for the other side to say goodbye.
+        # Does not wait for the other side to close.
         writer.close()

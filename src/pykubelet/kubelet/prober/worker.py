@@ -25,23 +25,23 @@ INITIAL_RESULTS = {
     ProbeType.READINESS: ProbeOutcome.FAILURE,
     ProbeType.STARTUP: ProbeOutcome.UNKNOWN,
 }
-"""What counts for a new container until its probe has said something."""
+"""The result of a new container until its first probe."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeRecord:
-    """What is remembered from one look to the next; `run` is how often in a row the probe found `last`."""
+    """The state between two iterations; `run` counts consecutive outcomes equal to `last`."""
 
     container_id: str = ""
     last: ProbeOutcome = ProbeOutcome.SUCCESS
     run: int = 0
     is_on_hold: bool = False
-    """Nothing is probed until there is a new container."""
+    """Nothing is probed until the container is replaced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeStep:
-    """What follows from one look: forget the result of `forgotten`, then set `results`, all of the remembered container."""
+    """The result of one iteration: drop the result of `forgotten`, then set `results` for the current container."""
 
     memory: ProbeRecord
     keep_going: bool = True
@@ -51,14 +51,14 @@ class ProbeStep:
 
 
 def probe_of(container: Container, kind: ProbeType) -> Probe | None:
-    """The probe of this kind that a container has."""
+    """The probe of this type of a container."""
     if kind == ProbeType.LIVENESS:
         return container.liveness_probe
     return container.readiness_probe if kind == ProbeType.READINESS else container.startup_probe
 
 
 def examine(subject: ProbedContainer, memory: ProbeRecord, status: PodStatus | None, now: datetime) -> ProbeStep:
-    """One look at the pod's status, before any probing."""
+    """Evaluate the pod's status before probing."""
     if status is None:
         return ProbeStep(memory=memory)
     if is_terminal(status.phase):
@@ -75,20 +75,20 @@ def examine(subject: ProbedContainer, memory: ProbeRecord, status: PodStatus | N
 
 
 def conclude(subject: ProbedContainer, memory: ProbeRecord, found: ProbeOutcome) -> ProbeStep:
-    """What a finding changes: nothing until there were enough equal ones in a row."""
+    """Apply an outcome: the result changes only after enough equal outcomes in a row."""
     memory = replace(memory, last=found, run=memory.run + 1 if found == memory.last else 1)
     is_failure = found == ProbeOutcome.FAILURE
     threshold = subject.probe.failure_threshold if is_failure else subject.probe.success_threshold
     if memory.run < threshold:
         return ProbeStep(memory=memory)
     if subject.kind == ProbeType.STARTUP or (subject.kind == ProbeType.LIVENESS and is_failure):
-        # The container will be restarted, or has started for good: either way this probe has no more to ask of it.
+        # The container will be restarted, or has started for good: this probe is done with it.
         memory = replace(memory, is_on_hold=True, run=0)
     return ProbeStep(memory=memory, results=(found,))
 
 
 def taken_over(name: str, kind: ProbeType, shown: PodStatus) -> tuple[ProbeRecord, ProbeOutcome | None]:
-    """What to begin with, and the result to go on from, if the API shows that a probe has succeeded already."""
+    """The initial state, and the result to start from if the API shows that the probe has succeeded before."""
     container = _status_with_id(shown, name)
     if container is None or container.state.running is None or kind == ProbeType.LIVENESS:
         return ProbeRecord(), None
@@ -101,17 +101,17 @@ def taken_over(name: str, kind: ProbeType, shown: PodStatus) -> tuple[ProbeRecor
 
 
 def first_delay_seconds(period_seconds: float, agent_age_seconds: float, random: float) -> float:
-    """How long a new probe waits; not at once for all if the agent has only just started."""
+    """The delay before the first probe; random if the kubelet has only just started, to spread the load."""
     return random * period_seconds if period_seconds > agent_age_seconds else 0.0
 
 
 def next_tick(last: float, now: float, period_seconds: float) -> float:
-    """When the tick after `last` is due; of those missed meanwhile one is made up for, the others are left out."""
+    """The time of the tick after `last`; of several missed ticks one is made up for."""
     return last + max(int((now - last) // period_seconds), 1) * period_seconds
 
 
 def _status_with_id(status: PodStatus, name: str) -> ContainerStatus | None:
-    """The status of a container that was made; a regular one's comes first."""
+    """The status of a created container; regular containers come first."""
     return _find(status.container_statuses, name) or _find(status.init_container_statuses, name)
 
 
@@ -129,12 +129,12 @@ def _examine_container(
         return replace(step, keep_going=not has_ended, results=(*step.results, ProbeOutcome.FAILURE))
     is_readiness = subject.kind == ProbeType.READINESS
     if subject.pod.metadata.deletion_timestamp is not None and not is_readiness:
-        # A last good word, so that nobody restarts what is going away.
+        # A final success, so that a terminating container is not restarted.
         return replace(step, keep_going=False, results=(*step.results, ProbeOutcome.SUCCESS))
     if running.started_at is not None and _whole_seconds(running.started_at, now) < subject.probe.initial_delay_seconds:
         return step
     is_startup = subject.kind == ProbeType.STARTUP
-    # A startup probe asks until the container has started, the others from then on.
+    # A startup probe runs until the container has started, the others from then on.
     return replace(step, should_probe=is_startup != bool(container.started))
 
 
@@ -151,7 +151,7 @@ def _whole_seconds(since: str, now: datetime) -> int:
 
 
 class ProbeWorker:
-    """One probe of one container."""
+    """Runs one probe of one container."""
 
     def __init__(
         self,
@@ -172,11 +172,11 @@ class ProbeWorker:
         self._uid = PodUid(subject.pod.metadata.uid)
 
     def trigger(self) -> None:
-        """Probe at once instead of at the next tick; the period counts from then."""
+        """Probe at once; the next period starts then."""
         self._wanted_now.set()
 
     async def run(self) -> None:
-        """Probe until it is over. May be run again after a crash; what is remembered stays."""
+        """Probe until finished. May be called again after a crash; the state is kept."""
         loop = asyncio.get_running_loop()
         period_seconds = max(self._subject.probe.period_seconds, 1)
         tick = loop.time() + self._first_delay_seconds
@@ -188,7 +188,7 @@ class ProbeWorker:
             tick = next_tick(tick, loop.time(), period_seconds)
 
     def forget(self) -> None:
-        """Drop the result; the worker is not run any more."""
+        """Drop the result of a worker that no longer runs."""
         self._counts.forget(self._subject)
         if self._memory.container_id:
             self._results.remove(self._memory.container_id)
@@ -203,7 +203,7 @@ class ProbeWorker:
         return True
 
     async def _look(self) -> bool:
-        """One look, and one probe if it is time; whether to go on."""
+        """Run one iteration; return whether to continue."""
         status = self._statuses.pod_status(self._uid)
         step = self._applied(examine(self._subject, self._memory, status, self._clock.now()))
         if step.should_probe and status is not None:

@@ -1,1 +1,1 @@
-"""What the node and its pods use, for people and for machines."""
+"""Resource usage of the node and its pods: /stats/summary and the metrics endpoints."""

@@ -1,8 +1,6 @@
-"""What the whole machine uses, read from where Linux keeps it.
+"""Measures the whole machine from /proc. Upstream reads the root cgroup through cAdvisor.
 
-Upstream: the root cgroup as cAdvisor reads it; here /proc, which says the same on every machine.
-
-One reading of what the machine uses, as a value.
+Upstream: pkg/kubelet/cadvisor/cadvisor_linux.go
 """
 
 import os
@@ -17,7 +15,7 @@ from pykubelet.runtimes.protocol import ContainerResourceUsage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSystemUsage:
-    """How full a file system is."""
+    """The capacity and usage of a file system."""
 
     at: datetime
     capacity_bytes: int
@@ -29,7 +27,7 @@ class FileSystemUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineUsage:
-    """One reading of the machine."""
+    """One measurement of the machine."""
 
     usage: ContainerResourceUsage
     cores: int
@@ -40,20 +38,20 @@ class MachineUsage:
     file_system: FileSystemUsage | None
     max_processes: int | None = None
     processes: int | None = None
-    """Tasks, threads included, as the limit counts them."""
+    """The number of tasks, threads included, as the PID limit counts them."""
 
 
 _USER, _NICE, _SYSTEM, _IDLE, _IOWAIT, _IRQ, _SOFTIRQ, _STEAL = range(8)
 
 
 class MachineReader:
-    """Reads the machine below `root`; the file system is the one with `data_dir`. It waits for no disk but /proc."""
+    """Measures the machine below `root`; the file system is that of `data_dir`."""
 
     def __init__(self, *, data_dir: Path, clock: Clock, root: Path = Path("/")) -> None:
         self._data_dir, self._clock, self._root = data_dir, clock, root
 
     def read(self) -> MachineUsage:
-        """The usage now; what cannot be read is none or zero."""
+        """Measure now; unreadable values are None or zero."""
         stat, memory = self._text("proc/stat"), _numbers(self._text("proc/meminfo"))
         faults = _numbers(self._text("proc/vmstat"))
         total, now = memory.get("MemTotal", 0) * 1024, self._clock.now()

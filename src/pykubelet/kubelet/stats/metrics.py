@@ -1,8 +1,8 @@
-"""Readings as metrics with Kubernetes' own names, for /metrics/resource and /metrics/cadvisor.
+"""Metric families of /metrics/resource and /metrics/cadvisor, and the Prometheus text format.
 
-Upstream: pkg/kubelet/metrics/collectors/resource_metrics.go, github.com/google/cadvisor/metrics
+The Prometheus library is imported with the first request.
 
-Pages in the text format of Prometheus; its library is imported when somebody reads one.
+Upstream: pkg/kubelet/metrics/collectors/resource_metrics.go
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ _CADVISOR = ("container", "id", "image", "name", "namespace", "pod")
 
 
 class StatsReading(NamedTuple):
-    """All that was read at once; `has_failed` if something could not be."""
+    """All measurements of one request; `has_failed` if the runtime failed."""
 
     machine: MachineUsage
     pods: Sequence[RuntimePod]
@@ -39,7 +39,7 @@ _Number = Callable[[ContainerResourceUsage], float | None]
 
 
 def resource_families(reading: StatsReading) -> "Iterator[Metric]":
-    """What metrics-server scrapes."""
+    """The families that metrics-server scrapes."""
     node = [_Row((), reading.machine.usage)]
     containers = [
         _Row((container.name, pod.name, pod.namespace), reading.usages[container.id])
@@ -62,7 +62,7 @@ def resource_families(reading: StatsReading) -> "Iterator[Metric]":
 
 
 def cadvisor_families(reading: StatsReading) -> "Iterator[Metric]":
-    """What dashboards made for cAdvisor find here: the machine, and processor and memory of containers."""
+    """The families that dashboards for cAdvisor use: the machine, and CPU and memory of containers."""
     rows = [
         _Row((container.name, container.id, container.image, container.id, pod.namespace, pod.name), found)
         for pod, container in _running(reading.pods)
@@ -129,14 +129,14 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class MetricsCollector(Protocol):
-    """Has something to tell on a page of metrics."""
+    """Provides metric families."""
 
     def collect(self) -> "Iterable[Metric]":
-        """Its families, as of now."""
+        """The current families."""
 
 
 class MetricFamilies:
-    """Families that are there already. Collector."""
+    """A collector of existing families. Implements MetricsCollector."""
 
     def __init__(self, families: "Iterable[Metric]") -> None:
         self._families = tuple(families)
@@ -146,7 +146,7 @@ class MetricFamilies:
 
 
 def metric_page(collectors: Iterable[MetricsCollector], *, with_process: bool = False) -> HttpResponse:
-    """The page of what collectors tell; `with_process`, also what this process uses."""
+    """The families of all collectors in the text format; `with_process`, also those of this process."""
     from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector, generate_latest
 
     registry = CollectorRegistry()

@@ -1,12 +1,7 @@
-"""Reads what is used, and makes the pages about it.
+"""Measures resource usage and renders the summary and metrics endpoints.
 
-Upstream: pkg/kubelet/server/stats/handler.go, pkg/kubelet/metrics/collectors
-
-How fast something uses the processor, from two readings of how much it has used.
-
-Upstream: getAndUpdateContainerUsage in pkg/kubelet/stats/cri_stats_provider.go
-
-What the node's API asks of the rest of the node, as narrow as its use.
+Upstream: pkg/kubelet/server/stats/handler.go, pkg/kubelet/stats/cri_stats_provider.go,
+pkg/kubelet/metrics/collectors/resource_metrics.go
 """
 
 import asyncio
@@ -34,27 +29,27 @@ if TYPE_CHECKING:
 
 
 class CpuRates:
-    """Remembers the reading before, by a name of the caller's choice."""
+    """CPU usage rates, from the current and the previous measurement of a key."""
 
     def __init__(self) -> None:
         self._before: dict[str, ContainerResourceUsage] = {}
         self._rates: dict[str, int] = {}
 
     def nano_cores(self, key: str, usage: ContainerResourceUsage) -> int | None:
-        """Billionths of a core since the reading before; None for the first. Less than a second apart, as before."""
+        """Nanocores since the previous measurement; None for the first. If less than a second apart, the previous rate."""
         before = self._before.get(key)
         if before is None or before.cpu_nanoseconds is None or usage.cpu_nanoseconds is None:
             self._before[key] = usage
             return None
         seconds = (usage.at - before.at).total_seconds()
         if seconds >= 1:
-            # A container that was started anew begins at nothing.
+            # A restarted container starts at zero.
             used = max(usage.cpu_nanoseconds - before.cpu_nanoseconds, 0)
             self._before[key], self._rates[key] = usage, int(used / seconds)
         return self._rates.get(key)
 
     def keep(self, keys: Iterable[str]) -> None:
-        """Forget all others."""
+        """Drop all other keys."""
         kept = set(keys)
         for gone in self._before.keys() - kept:
             del self._before[gone]
@@ -65,14 +60,14 @@ log = get_logger(__name__)
 
 
 class StatsProvider:
-    """The pages about usage. Without `usages`, the runtime being unable, containers show only when they started."""
+    """The endpoints about usage. Without `usages`, because the runtime has none, containers show only their start time."""
 
     def __init__(self, *, node_name: str, machine: MachineReader, runtime: Runtime, usages: Usages | None) -> None:
         self._node_name, self._machine, self._runtime, self._usages = node_name, machine, runtime, usages
         self._rates = CpuRates()
 
     async def summary_page(self) -> HttpResponse:
-        """The page /stats/summary; raises Refused."""
+        """The endpoint /stats/summary; raises HttpError."""
         reading = await self._read()
         if reading.has_failed:
             raise HttpError(500, "failed to list pod stats: the runtime does not answer")
@@ -81,15 +76,15 @@ class StatsProvider:
         return HttpResponse(200, encode(summary(self._node_name, reading.machine, reading.pods, reading.usages, rate)))
 
     async def resource_page(self) -> HttpResponse:
-        """The page /metrics/resource."""
+        """The endpoint /metrics/resource."""
         return metric_page([MetricFamilies(resource_families(await self._read()))])
 
     async def cadvisor_page(self) -> HttpResponse:
-        """The page /metrics/cadvisor."""
+        """The endpoint /metrics/cadvisor."""
         return metric_page([MetricFamilies(cadvisor_families(await self._read()))])
 
     async def own_page(self, collectors: Iterable[MetricsCollector]) -> HttpResponse:
-        """The page /metrics: this process, what runs, and what collectors tell."""
+        """The endpoint /metrics: this process, running pods, and all collectors."""
         reading = await self._read()
         own = MetricFamilies(_own_families(self._node_name, reading.pods))
         return metric_page([own, *collectors], with_process=True)
@@ -102,7 +97,7 @@ class StatsProvider:
             pods = await self._runtime.pods()
             usages = await self._usages.usages() if self._usages is not None else {}
         except RuntimeFailure as error:
-            log.warning("containers are not measured", cause=error.message)
+            log.warning("container usage not measured", cause=error.message)
             return StatsReading(machine, pods, usages, has_failed=True)
         return StatsReading(machine, pods, usages)
 

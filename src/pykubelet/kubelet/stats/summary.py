@@ -1,6 +1,6 @@
-"""The page /stats/summary: what the node and each of its pods use.
+"""The document of /stats/summary: the usage of the node and each of its pods.
 
-In: readings. Out: a document. What is not known is left out, never guessed.
+Unknown values are left out.
 
 Upstream: pkg/kubelet/server/stats/summary.go, staging/src/k8s.io/kubelet/pkg/apis/stats/v1alpha1/types.go
 """
@@ -15,11 +15,11 @@ from pykubelet.runtimes.protocol import ContainerResourceUsage, ContainerState, 
 NODE_KEY = "node"
 
 Rate = Callable[[str, ContainerResourceUsage], int | None]
-"""Billionths of a core, for a container's id or NODE_KEY."""
+"""The CPU rate in nanocores of a container's ID or NODE_KEY."""
 
 
 def running_containers(pod: RuntimePod) -> list[RuntimeContainer]:
-    """The containers of a pod that run."""
+    """The running containers of a pod."""
     return [container for container in pod.containers if container.state is ContainerState.RUNNING]
 
 
@@ -30,7 +30,7 @@ def summary(
     usages: Mapping[str, ContainerResourceUsage],
     rate: Rate,
 ) -> Document:
-    """The whole page."""
+    """The whole document."""
     usage = machine.usage
     memory = _memory(usage) | {
         "availableBytes": max(machine.memory_bytes - (usage.working_set_bytes or 0), 0),
@@ -62,7 +62,7 @@ def _pod(pod: RuntimePod, usages: Mapping[str, ContainerResourceUsage], rate: Ra
 
 
 def total(usages: Iterable[ContainerResourceUsage]) -> ContainerResourceUsage:
-    """All together; what one of them does not know is not known. There is at least one."""
+    """The sum; a value that is unknown for one is unknown. There is at least one."""
     all_of = tuple(usages)
 
     def added(values: Iterable[int | None]) -> int | None:
