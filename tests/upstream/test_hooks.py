@@ -19,7 +19,7 @@ from pykubelet.api.pods import PodUid
 from pykubelet.httpserver.http_client import HttpFailure, HttpGetRequest
 from pykubelet.kubelet.lifecycle.handlers import HandlerRunner, HookFailure
 from pykubelet.runtimes.protocol import CommandResult, RuntimeFailure, RuntimePod, Sandbox
-from pykubelet.runtimes.sim import SimRuntime
+from pykubelet.runtimes.sim.runtime import SimRuntime
 from pykubelet.testing.build import container, pod
 from pykubelet.testing.virtual_time import EPOCH, VirtualClock
 from runtime_rig import Rig, SeenCommands, SeenEvents

@@ -27,12 +27,12 @@ def int64_problem(text: str) -> str:
     return f"strconv.ParseInt: parsing {go_quote(text)}: {problem}"
 
 
-def saturated(number: int) -> int:
+def clamp_int64(number: int) -> int:
     """Clamps a number to the 64-bit range."""
     return max(MIN_INT64, min(MAX_INT64, number))
 
 
-def scaled_count(value: int | str, total: int, *, round_up: bool) -> int:
+def scaled_int_or_percent(value: int | str, total: int, *, round_up: bool) -> int:
     """Resolves an int-or-percent value: the integer, or the percentage of `total`; raises ValueError."""
     if isinstance(value, int):
         return value

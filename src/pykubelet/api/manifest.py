@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from pykubelet.api.schema import LIST_META, OBJECT_META, definition_of, kind_mistake
+from pykubelet.api.schema import LIST_META, OBJECT_META, definition_of, unknown_kind_reason
 from pykubelet.api.serializer import Document
-from pykubelet.api.strict import MAX_FINDINGS, StrictDecodingError, check_metadata, check_object, found
+from pykubelet.api.strict import MAX_FINDINGS, StrictDecodingError, check_metadata, check_object, describe_value
 from pykubelet.api.yaml.positions import Path
 from pykubelet.api.yaml.read import MAX_BYTES, YamlDocument, read_stream
 
@@ -148,7 +148,9 @@ class _Reading:
     def read(self, value: Any, path: Path, default: tuple[str, str] | None = None) -> None:
         """Adds the object at this path, or the elements of a List, whose kind defaults to `default`."""
         if not isinstance(value, dict):
-            self._findings.append(StrictDecodingError(path, f"expected an object, found {found(value, secret=True)}"))
+            self._findings.append(
+                StrictDecodingError(path, f"expected an object, found {describe_value(value, secret=True)}")
+            )
             return
         if default is not None:
             value = {"apiVersion": default[0], "kind": default[1]} | value
@@ -180,7 +182,7 @@ class _Reading:
         if name is None or name == "":
             self._findings.append(StrictDecodingError((*path, key), "required field is missing"))
         elif not isinstance(name, str):
-            self._findings.append(StrictDecodingError((*path, key), f"expected a string, found {found(name)}"))
+            self._findings.append(StrictDecodingError((*path, key), f"expected a string, found {describe_value(name)}"))
         else:
             return name
         return ""
@@ -192,7 +194,9 @@ class _Reading:
         self._add(check_metadata(value, LIST_META), path)
         elements = value.get("items")
         if elements is not None and not isinstance(elements, list):
-            self._findings.append(StrictDecodingError((*path, "items"), f"expected a list, found {found(elements)}"))
+            self._findings.append(
+                StrictDecodingError((*path, "items"), f"expected a list, found {describe_value(elements)}")
+            )
             return
         default = None if (api_version, kind) == ("v1", "List") else (api_version, kind.removesuffix("List"))
         for index, element in enumerate(elements or ()):
@@ -202,7 +206,7 @@ class _Reading:
         definition = definition_of(api_version, kind)
         if definition is not None:
             self._add(check_object(value, definition, secret=kind == "Secret"), path)
-        elif mistake := kind_mistake(api_version, kind):
+        elif mistake := unknown_kind_reason(api_version, kind):
             self._findings.append(StrictDecodingError((*path, "kind"), mistake))
         else:
             self._add(check_metadata(value, OBJECT_META), path)

@@ -341,7 +341,7 @@ def parse_network(text: str) -> Network | None:
     return ip_network((str(parse_address(address)), int(length)), strict=False)
 
 
-def unmapped(address: Address) -> Address:
+def unmap_ipv4(address: Address) -> Address:
     """Returns the IPv4 address of an IPv4-mapped IPv6 address, which Go treats as equal."""
     return (isinstance(address, IPv6Address) and address.ipv4_mapped) or address
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
-from pykubelet.api.int64 import MAX_INT64, parse_int64, saturated
+from pykubelet.api.int64 import MAX_INT64, clamp_int64, parse_int64
 from pykubelet.api.serializer import Document
 
 _NANO = -9
@@ -216,9 +216,9 @@ def _aligned(a: Quantity, b: Quantity) -> tuple[int, int, int]:
 
 def _scaled_value(quantity: Quantity, scale: int) -> int:
     if quantity.scale < scale:
-        return saturated(_shifted_right(quantity.unscaled, scale - quantity.scale))
+        return clamp_int64(_shifted_right(quantity.unscaled, scale - quantity.scale))
     # More than 20 places exceed 64 bits whatever the digits are.
-    return saturated(quantity.unscaled * 10 ** min(quantity.scale - scale, 20))
+    return clamp_int64(quantity.unscaled * 10 ** min(quantity.scale - scale, 20))
 
 
 def _significant(quantity: Quantity) -> tuple[str, int]:

@@ -154,7 +154,7 @@ def definition_of(api_version: str, kind: str) -> str | None:
     return _by_kind().get((api_version, kind))
 
 
-def kind_mistake(api_version: str, kind: str) -> str | None:
+def unknown_kind_reason(api_version: str, kind: str) -> str | None:
     """Explains an unknown apiVersion and kind; None if it may be a custom resource."""
     versions = {version for version, _ in _by_kind()}
     group = _group(api_version)

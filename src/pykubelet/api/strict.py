@@ -98,7 +98,7 @@ def check_metadata(document: dict[str, Any], definition: str) -> list[StrictDeco
     return check.findings
 
 
-def found(value: Any, *, secret: bool = False) -> str:
+def describe_value(value: Any, *, secret: bool = False) -> str:
     """Describes a value, for errors that say what was found instead of the expected type."""
     match value:
         case None:
@@ -163,7 +163,7 @@ class _StrictCheck:
             self.findings.append(StrictDecodingError(_path(trail), message))
 
     def _refuse(self, value: Any, field: Field, trail: _Trail) -> Any:
-        self._report(trail, f"expected {_EXPECTED[field.type]}, found {found(value, secret=self._secret)}")
+        self._report(trail, f"expected {_EXPECTED[field.type]}, found {describe_value(value, secret=self._secret)}")
         return value
 
     def _string(self, value: Any, field: Field, trail: _Trail) -> Any:
@@ -211,7 +211,7 @@ class _StrictCheck:
         try:
             parse_quantity(text)
         except QuantityError as error:
-            self._report(trail, f"expected a quantity, found {found(value, secret=self._secret)}: {error}")
+            self._report(trail, f"expected a quantity, found {describe_value(value, secret=self._secret)}: {error}")
         return text
 
     def _ref(self, value: Any, field: Field, trail: _Trail) -> Any:

@@ -1,7 +1,6 @@
-"""What a health page says of its checks: all of them, one alone, `?verbose` and `?exclude=`.
+"""Health endpoints: all checks or a single one, with `?verbose` and `?exclude=`.
 
-In: the named checks and the pairs of the query. Out: a code, the text, and what is wrong for the log: whoever asks for
-all checks is not told why one fails.
+The response for all checks withholds why a check failed; the reasons are for the log.
 
 Upstream: staging/src/k8s.io/apiserver/pkg/server/healthz/healthz.go
 """
@@ -10,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 Check = Callable[[], str]
-"""Gives what is wrong; nothing if all is well."""
+"""Returns the reason why a check fails; empty if it passes."""
 
 
 class HealthzResponse(NamedTuple):
-    """What a health page answers, and what is wrong, by check, for the log."""
+    """The response of a health endpoint, and the reasons of failed checks for the log."""
 
     code: int
     text: str
@@ -22,7 +21,7 @@ class HealthzResponse(NamedTuple):
 
 
 def health_of_one(name: str, checks: Mapping[str, Check]) -> HealthzResponse:
-    """The answer of a check that there is."""
+    """Runs one existing check."""
     wrong = checks[name]()
     return (
         HealthzResponse(500, f"internal server error: {wrong}\n", {name: wrong})
@@ -32,7 +31,7 @@ def health_of_one(name: str, checks: Mapping[str, Check]) -> HealthzResponse:
 
 
 def health_of_all(page: str, query: Sequence[tuple[str, str]], checks: Mapping[str, Check]) -> HealthzResponse:
-    """The answer of all checks but those that the query excludes; `page` is the name of the page."""
+    """Runs all checks but those that the query excludes; `page` is the endpoint's name."""
     excluded = {value for key, value in query if key == "exclude"}
     lines, failed = [], {}
     for check, find_fault in checks.items():

@@ -16,7 +16,7 @@ from pykubelet.api.names import (
     ip_errors,
     parse_address,
     parse_network,
-    unmapped,
+    unmap_ipv4,
 )
 from pykubelet.api.serializer import Document
 from pykubelet.kinds.columns import at
@@ -34,7 +34,7 @@ def endpoint_ip_errors(text: str, path: str) -> list[FieldError]:
     address = parse_address(text)
     if address is None:
         return [invalid(path, text, "must be a valid IP address")]
-    found = unmapped(address)
+    found = unmap_ipv4(address)
     problems = {
         f"may not be unspecified ({text})": found.is_unspecified,
         "may not be in the loopback range (127.0.0.0/8, ::1/128)": found.is_loopback,
@@ -92,7 +92,7 @@ def ip_warnings(text: str, path: str) -> list[str]:
     address = parse_address(text)
     if address is None:
         return []
-    plain, strict = unmapped(address), _strict_address(text)
+    plain, strict = unmap_ipv4(address), _strict_address(text)
     if strict is None or plain is not address:
         use = f"use {go_quote(str(plain))}"
         return [f"{path}: non-standard IP address {go_quote(text)} {_ONE_DAY}: {use}"]
@@ -112,12 +112,12 @@ def cidr_warnings(text: str, path: str) -> list[str]:
     shown = go_quote(_shown(network))
     warnings: list[str] = []
     if address != network.network_address:
-        single = go_quote(f"{unmapped(address)}/{network.max_prefixlen}")
+        single = go_quote(f"{unmap_ipv4(address)}/{network.max_prefixlen}")
         warnings.append(
             f"{path}: CIDR value {go_quote(text)} is ambiguous in this context (should be {shown} or {single}?)"
         )
     strict = _strict_address(written)
-    if strict is None or unmapped(address) is not address or not _PREFIX_LENGTH.fullmatch(length):
+    if strict is None or unmap_ipv4(address) is not address or not _PREFIX_LENGTH.fullmatch(length):
         warnings.append(f"{path}: non-standard CIDR value {go_quote(text)} {_ONE_DAY}: use {shown}")
     if not warnings and (canonical := f"{strict}/{length}") != text:
         warnings.append(
@@ -136,7 +136,7 @@ def _strict_address(text: str) -> Address | None:
 
 def _shown(network: Network) -> str:
     """The network as Go prints it: as IPv4 if its address is an IPv4 or IPv4-mapped address."""
-    address, length = unmapped(network.network_address), network.prefixlen
+    address, length = unmap_ipv4(network.network_address), network.prefixlen
     if isinstance(network.network_address, IPv6Address) and isinstance(address, IPv4Address):
         length = max(0, length - _IPV4_STARTS_AT)
     return str(ip_network((address, length), strict=False))

@@ -24,7 +24,7 @@ from pykubelet.api.names import (
     label_value_errors,
     parse_address,
     qualified_name_errors,
-    unmapped,
+    unmap_ipv4,
 )
 from pykubelet.api.normal_form import normal_form
 from pykubelet.api.schema import Resource
@@ -140,7 +140,7 @@ def _address_errors(address: str, kind: str, path: str, index: int) -> list[Fiel
                 return form_errors
             errors = (
                 []
-                if f"IPv{unmapped(found).version}" == kind
+                if f"IPv{unmap_ipv4(found).version}" == kind
                 else [invalid(path, address, f"must be an {kind} address")]
             )
             return errors + endpoint_ip_errors(address, at)

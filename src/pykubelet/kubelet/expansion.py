@@ -1,7 +1,6 @@
-"""References to variables in commands, arguments and values: `$(NAME)`.
+"""Expands `$(NAME)` references in commands, arguments and environment values.
 
-A text and a function from names to values in, text out; pure. `$$` is a plain `$`; what is no reference stays as it is,
-and a value that was put in is not looked at again.
+`$$` becomes `$`; an unknown or malformed reference stays as it is, and inserted values are not expanded again.
 
 Upstream: third_party/forked/golang/expansion/expand.go
 """
@@ -10,19 +9,19 @@ import re
 from collections.abc import Callable, Mapping
 
 MappingFunc = Callable[[str], str]
-"""The value of a name; the reference itself if there is none."""
+"""Returns the value of a name, or the reference itself if it is unknown."""
 
-# Either `$$`, or a reference up to the first closing parenthesis; any other `$` stands for itself.
+# Either `$$`, or a reference up to the first closing parenthesis; any other `$` is literal.
 _OPERATOR = re.compile(r"\$(?:\$|\(([^)]*)\))")
 
 
 def expand(text: str, value_of: MappingFunc) -> str:
-    """The text with its references replaced, from left to right."""
+    """Replaces references from left to right."""
     return _OPERATOR.sub(lambda found: "$" if found[1] is None else value_of(found[1]), text)
 
 
 def mapping_func_for(*variables: Mapping[str, str]) -> MappingFunc:
-    """Values from several maps, the first that has the name; an unknown name stays a reference."""
+    """Returns a function that looks a name up in several maps, in order."""
 
     def value_of(name: str) -> str:
         return next((known[name] for known in variables if name in known), f"$({name})")

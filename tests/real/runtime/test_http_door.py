@@ -10,7 +10,7 @@ from aiohttp import web
 from pykubelet.api.generated.core import HTTPGetAction, HTTPHeader, LifecycleHandler
 from pykubelet.httpserver.http_client import HttpFailure, HttpGetRequest, InsecureHttpClient
 from pykubelet.kubelet.lifecycle.handlers import HandlerRunner
-from pykubelet.runtimes.sim import SimRuntime
+from pykubelet.runtimes.sim.runtime import SimRuntime
 from pykubelet.testing.build import container, pod
 from pykubelet.testing.virtual_time import VirtualClock
 from runtime_rig import SeenEvents

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykubelet.api.names import parse_address, parse_network, unmapped
+from pykubelet.api.names import parse_address, parse_network, unmap_ipv4
 from pykubelet.kinds.addresses import canonical_ip_errors, domain_name_errors, endpoint_ip_errors
 
 
@@ -42,7 +42,7 @@ def test_every_address_is_read_and_is_canonical_as_python_writes_it(address: obj
     found = parse_address(str(address))
     assert found == address
     assert found is not None
-    is_mapped = unmapped(found) != found
+    is_mapped = unmap_ipv4(found) != found
     assert bool(canonical_ip_errors(str(address), "ip")) == is_mapped
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykubelet.api.generated.core import Pod, Secret
-from pykubelet.api.schema import Field, definition_of, definitions, kind_mistake
+from pykubelet.api.schema import Field, definition_of, definitions, unknown_kind_reason
 from pykubelet.api.serializer import from_document
 from pykubelet.api.strict import MAX_FINDINGS, WIDE_INTEGERS, check_metadata, check_object
 
@@ -177,7 +177,7 @@ def test_metadata_of_custom_resource_is_checked() -> None:
 def test_wrong_kind_is_told_from_custom_resource(api_version: str, kind: str, mistake: str | None) -> None:
     """Kubernetes' own groups are known; any other domain is somebody else's."""
     assert definition_of(api_version, kind) is None
-    assert kind_mistake(api_version, kind) == mistake
+    assert unknown_kind_reason(api_version, kind) == mistake
 
 
 @pytest.mark.parametrize(

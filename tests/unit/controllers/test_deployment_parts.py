@@ -22,7 +22,7 @@ from pykubelet.api.generated.apps import (
 )
 from pykubelet.api.generated.core import Container, PodSpec, PodTemplateSpec
 from pykubelet.api.generated.meta import LabelSelector, ObjectMeta
-from pykubelet.api.int64 import scaled_count
+from pykubelet.api.int64 import scaled_int_or_percent
 from pykubelet.api.labels import selector_from_object
 from pykubelet.api.times import format_time
 from pykubelet.controllers.deployment import progress as conditions
@@ -79,9 +79,9 @@ def replica_set(
 @given(percent=st.integers(0, 200), total=st.integers(0, 10_000))
 def test_share_is_rounded_as_asked_for(percent: int, total: int) -> None:
     """As Go's floats round, without floats."""
-    assert scaled_count(f"{percent}%", total, round_up=True) == ceil(percent * total / 100)
-    assert scaled_count(f"{percent}%", total, round_up=False) == floor(percent * total / 100)
-    assert scaled_count(percent, total, round_up=True) == percent
+    assert scaled_int_or_percent(f"{percent}%", total, round_up=True) == ceil(percent * total / 100)
+    assert scaled_int_or_percent(f"{percent}%", total, round_up=False) == floor(percent * total / 100)
+    assert scaled_int_or_percent(percent, total, round_up=True) == percent
 
 
 @given(labels=LABELS, image=WORDS, other=WORDS, collisions=st.none() | st.integers(0, 2**31 - 1))

@@ -48,7 +48,7 @@ def element_keys(items: Items, merge_key: str) -> Keys:
     return [identity(merge_value(item, merge_key)) for item in items]
 
 
-def merge_names(items: Items, merge_key: str) -> list[str]:
+def merge_key_texts(items: Items, merge_key: str) -> list[str]:
     """Returns the merge keys of maps as text, for comparing two versions of a list."""
     try:
         return [value if type(value := item[merge_key]) is str else go_text(value) for item in items]
@@ -65,7 +65,7 @@ def merge_value(item: Any, merge_key: str) -> Any:
     return item[merge_key]
 
 
-def arrange(items: Items, keys: Keys, wanted: Keys, live: Keys) -> Items:
+def arrange_elements(items: Items, keys: Keys, wanted: Keys, live: Keys) -> Items:
     """Orders the items: those with a wanted key like `wanted`, the rest like `live`, interleaved.
 
     An item of the rest precedes the first wanted one that follows it in `live`; if `live` lacks either, the wanted one
@@ -167,7 +167,7 @@ class ListChanges:
     replacing: bool
 
 
-def list_name(directive: str, word: str) -> str:
+def directive_field(directive: str, word: str) -> str:
     """Returns the field of a directive such as `$setElementOrder/containers`; raises `MalformedPatchError`."""
     head, slash, name = directive.partition("/")
     if head != word or not slash:
@@ -175,7 +175,7 @@ def list_name(directive: str, word: str) -> str:
     return name
 
 
-def kept_names(patch: Map) -> set[str]:
+def retained_keys(patch: Map) -> set[str]:
     """Returns the keys that `$retainKeys` keeps; raises if the patch sets another key."""
     listed = patch[RETAIN_KEYS]
     names = {name for name in listed if type(name) is str} if type(listed) is list else None

@@ -16,15 +16,15 @@ from pykubelet.api.patch.directives import (
     RETAIN_KEYS,
     SET_ELEMENT_ORDER,
     Items,
-    arrange,
+    arrange_elements,
     check_element_order,
+    directive_field,
     element_keys,
     element_type,
     first_positions,
     identity,
-    kept_names,
     list_changes,
-    list_name,
+    retained_keys,
     without_directives,
     without_repeats,
 )
@@ -70,7 +70,7 @@ def _carry_out(patch: Map) -> Map:
 def _start(original: Map, patch: Map, *, combining: bool) -> Map:
     """Copies the original, restricted by `$retainKeys`."""
     if not combining:
-        names = kept_names(patch)
+        names = retained_keys(patch)
         return {key: value for key, value in original.items() if key in names}
     wanted = patch[RETAIN_KEYS]
     present = original.get(RETAIN_KEYS, wanted)
@@ -86,7 +86,7 @@ def _delete_from_list(result: Map, patch: Map, directive: str, schema: TypeSchem
     if combining:
         result[directive] = patch[directive]
     else:
-        name = list_name(directive, DELETE_FROM_LIST) or directive
+        name = directive_field(directive, DELETE_FROM_LIST) or directive
         _merge_field(result, name, patch[directive], schema, deleting=True)
 
 
@@ -132,7 +132,7 @@ def _merge_in_order(result: Map, patch: Map, directive: str, schema: TypeSchema,
         raise MalformedPatchError("invalid patch format of setElementOrder list")
     if type(order) is not list:
         raise wrong_type(list, order)
-    name = list_name(directive, SET_ELEMENT_ORDER)
+    name = directive_field(directive, SET_ELEMENT_ORDER)
     original, changes = result.get(name, ABSENT), patch.get(name, ABSENT)
     for value in (original, changes):
         if value is not ABSENT and type(value) is not list:
@@ -149,7 +149,7 @@ def _merge_in_order(result: Map, patch: Map, directive: str, schema: TypeSchema,
         merged = _merge_lists(original, changes, field, deleting=False, combining=combining)
     keys, wanted, live = (element_keys(items, field.merge_key) for items in (merged.items, order, merged.live))
     element_type(original, changes)
-    result[name] = arrange(merged.items, keys, wanted, live)
+    result[name] = arrange_elements(merged.items, keys, wanted, live)
     return name
 
 
@@ -178,7 +178,7 @@ def _merge_scalars(original: Items, patch: Items, merge_key: str) -> _Merged:
     in_place = len(original) + len(patch) <= 1 << max(len(original) - 1, 0).bit_length()
     live = both[: len(original)] if in_place else original
     keys, wanted, known = (element_keys(items, merge_key) for items in (both, patch, live))
-    return _Merged(arrange(both, keys, wanted, known), live)
+    return _Merged(arrange_elements(both, keys, wanted, known), live)
 
 
 def _merge_maps(original: Items, patch: Items, field: PatchMeta, *, combining: bool) -> _Merged:
@@ -191,7 +191,7 @@ def _merge_maps(original: Items, patch: Items, field: PatchMeta, *, combining: b
         ]
     wanted = element_keys(changes.elements, merge_key)
     if changes.replacing:
-        return _Merged(arrange(changes.elements, wanted, [], wanted), remaining)
+        return _Merged(arrange_elements(changes.elements, wanted, [], wanted), remaining)
     items, live = list(remaining), element_keys(remaining, merge_key)
     place = first_positions(live)
     for key, change in zip(wanted, changes.elements, strict=True):
@@ -202,4 +202,4 @@ def _merge_maps(original: Items, patch: Items, field: PatchMeta, *, combining: b
             items.append(change)
     keys = element_keys(items, merge_key)
     # Go appends in place: new elements overwrite the room of deleted ones in the live list, and count as its end.
-    return _Merged(arrange(items, keys, wanted, live), items[: len(original)])
+    return _Merged(arrange_elements(items, keys, wanted, live), items[: len(original)])

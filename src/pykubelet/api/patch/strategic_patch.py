@@ -24,7 +24,7 @@ from pykubelet.api.patch.directives import (
     element_keys,
     element_type,
     first_positions,
-    merge_names,
+    merge_key_texts,
     sort_by_position,
     without_repeats,
 )
@@ -171,7 +171,7 @@ def _diff_list_of_scalars(key: str, before: Items, value: Items, patch: Map, sco
 
 def _diff_list_of_maps(key: str, before: Items, value: Items, patch: Map, field: PatchMeta, scope: DiffScope) -> None:
     merge_key = field.merge_key
-    old_names, new_names = merge_names(before, merge_key), merge_names(value, merge_key)
+    old_names, new_names = merge_key_texts(before, merge_key), merge_key_texts(value, merge_key)
     changed, deleted = [], []
     for known, new in _pair_by_name(old_names, before, new_names, value):
         if known is ABSENT:
@@ -266,7 +266,7 @@ def _merged_lists_conflict(left: Items, right: Items, merge_key: str, element: T
     """Whether elements of the same merge key conflict; two sets of scalars never do."""
     if element_type(left, right) is not dict:
         return False
-    ours, theirs = (dict(zip(merge_names(items, merge_key), items, strict=True)) for items in (left, right))
+    ours, theirs = (dict(zip(merge_key_texts(items, merge_key), items, strict=True)) for items in (left, right))
     return any(_maps_conflict(item, theirs[name], element) for name, item in ours.items() if name in theirs)
 
 

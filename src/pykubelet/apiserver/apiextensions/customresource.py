@@ -18,7 +18,7 @@ from pykubelet.api.serializer import Document
 from pykubelet.apiserver.apiextensions.schema import pruning
 from pykubelet.apiserver.apiextensions.schema.defaulting import with_defaults, without_stray_nulls
 from pykubelet.apiserver.apiextensions.schema.objectmeta import (
-    metadata_mistake,
+    metadata_type_error,
     unknown_embedded_fields,
     with_plain_metadata,
 )
@@ -110,7 +110,7 @@ class CustomKind:
 
     def defaulted(self, document: Document) -> Document:
         """Prunes and defaults an object; raises BadRequest if its metadata is malformed."""
-        if mistake := metadata_mistake(document.get("metadata")):
+        if mistake := metadata_type_error(document.get("metadata")):
             raise BadRequest(mistake)
         try:
             known = without_stray_nulls(pruning.prune(document, self.schema), self.schema)

@@ -65,7 +65,7 @@ def with_accepted_names(definition: Document, others: Iterable[Document], now: s
     before = status.get("acceptedNames") or {}
     wanted = definition["spec"]["names"]
     if before != wanted or find_condition(definition, "NamesAccepted") is None:
-        accepted, condition = _accepted(wanted, before, *_taken(definition, others))
+        accepted, condition = _accepted(wanted, before, *_used_names(definition, others))
         definition = {**definition, "status": {**status, "acceptedNames": accepted}}
         definition = with_condition(definition, condition, now)
         if find_condition(definition, "Established") is None:
@@ -75,7 +75,7 @@ def with_accepted_names(definition: Document, others: Iterable[Document], now: s
     return definition
 
 
-def _taken(definition: Document, others: Iterable[Document]) -> tuple[set[str], set[str]]:
+def _used_names(definition: Document, others: Iterable[Document]) -> tuple[set[str], set[str]]:
     """Returns the resource names and kind names that other definitions of the group use."""
     resources: set[str] = set()
     kinds: set[str] = set()

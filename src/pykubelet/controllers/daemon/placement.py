@@ -22,7 +22,7 @@ from pykubelet.api.generated.core import (
     PodTemplateSpec,
     Toleration,
 )
-from pykubelet.api.int64 import parse_int64, scaled_count
+from pykubelet.api.int64 import parse_int64, scaled_int_or_percent
 from pykubelet.api.pods import is_terminal
 from pykubelet.api.scheduling import NODE_NAME_FIELD, NodeFit, node_fit, with_toleration
 from pykubelet.api.times import nanoseconds
@@ -121,13 +121,13 @@ def pods_by_node(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
 def max_surge(daemon_set: DaemonSet, desired: int) -> int:
     """How many nodes may have a second pod during an update."""
     rolling = _rolling_update(daemon_set)
-    return 0 if rolling is None else scaled_count(rolling.max_surge or 0, desired, round_up=True)
+    return 0 if rolling is None else scaled_int_or_percent(rolling.max_surge or 0, desired, round_up=True)
 
 
 def max_unavailable(daemon_set: DaemonSet, desired: int) -> int:
     """How many nodes may be without an available pod during an update."""
     rolling = _rolling_update(daemon_set)
-    return 0 if rolling is None else scaled_count(rolling.max_unavailable or 0, desired, round_up=True)
+    return 0 if rolling is None else scaled_int_or_percent(rolling.max_unavailable or 0, desired, round_up=True)
 
 
 def _rolling_update(daemon_set: DaemonSet) -> RollingUpdateDaemonSet | None:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from pykubelet.api.generated.apps import Deployment, ReplicaSet, ReplicaSetSpec, RollingUpdateDeployment
 from pykubelet.api.generated.core import PodTemplateSpec
 from pykubelet.api.generated.meta import LabelSelector, ObjectMeta
-from pykubelet.api.int64 import parse_int64, scaled_count
+from pykubelet.api.int64 import parse_int64, scaled_int_or_percent
 from pykubelet.api.names import DNS1123_SUBDOMAIN_MAX_LENGTH, MAX_ID
 from pykubelet.api.times import nanoseconds
 from pykubelet.controllers.framework.ownership import new_controller_ref
@@ -78,8 +78,8 @@ def _bounds(deployment: Deployment) -> tuple[int, int]:
         deployment.spec.strategy.rolling_update or RollingUpdateDeployment(),
         desired_replicas(deployment),
     )
-    surge = scaled_count(rolling.max_surge or 0, desired, round_up=True)
-    unavailable = scaled_count(rolling.max_unavailable or 0, desired, round_up=False)
+    surge = scaled_int_or_percent(rolling.max_surge or 0, desired, round_up=True)
+    unavailable = scaled_int_or_percent(rolling.max_unavailable or 0, desired, round_up=False)
     # Both rounded to zero. Unavailable pods always work, while a quota may forbid additional ones.
     return (0, 1) if surge == unavailable == 0 else (surge, unavailable)
 

@@ -19,7 +19,7 @@ from pykubelet.api.generated.autoscaling import Scale
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.generated.meta import Condition, LabelSelector, OwnerReference
 from pykubelet.api.generated.policy import PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
-from pykubelet.api.int64 import scaled_count
+from pykubelet.api.int64 import scaled_int_or_percent
 from pykubelet.api.schema import Resource
 from pykubelet.api.scheme import TypedKind
 from pykubelet.api.serializer import Document
@@ -121,9 +121,9 @@ def expectation(spec: PodDisruptionBudgetSpec, pods: int, scale: int) -> tuple[i
     ValueError if the budget's number is invalid.
     """
     if spec.max_unavailable is not None:
-        return scale, max(0, scale - scaled_count(spec.max_unavailable, scale, round_up=True))
+        return scale, max(0, scale - scaled_int_or_percent(spec.max_unavailable, scale, round_up=True))
     if isinstance(spec.min_available, str):
-        return scale, scaled_count(spec.min_available, scale, round_up=True)
+        return scale, scaled_int_or_percent(spec.min_available, scale, round_up=True)
     return (0, 0) if spec.min_available is None else (pods, spec.min_available)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv6Address
 
 from pykubelet.api.generated.core import Pod, Service, ServicePort
-from pykubelet.api.names import parse_address, unmapped
+from pykubelet.api.names import parse_address, unmap_ipv4
 from pykubelet.api.pods import is_restartable_init_container, is_terminal
 from pykubelet.api.scheme import PODS, SERVICES
 from pykubelet.api.times import nanoseconds
@@ -170,7 +170,7 @@ def families_of(service: Service) -> tuple[str, ...]:
 def addresses_of(pod: Pod, family: str) -> tuple[str, ...]:
     """The pod's addresses of a family."""
     parsed = (parse_address(one.ip) for one in pod.status.pod_ips)
-    known = (unmapped(one) for one in parsed if one is not None and _family(str(one)) == family)
+    known = (unmap_ipv4(one) for one in parsed if one is not None and _family(str(one)) == family)
     return tuple(str(one) for one in known if _is_reachable(str(one)))
 
 
@@ -194,7 +194,7 @@ def target_port(pod: Pod, port: ServicePort) -> int | None:
 
 def _family(address: str) -> str:
     parsed = parse_address(address)
-    return "IPv6" if parsed is not None and isinstance(unmapped(parsed), IPv6Address) else "IPv4"
+    return "IPv6" if parsed is not None and isinstance(unmap_ipv4(parsed), IPv6Address) else "IPv4"
 
 
 def _is_reachable(address: str) -> bool:

@@ -21,7 +21,7 @@ from pykubelet.apiserver.apiextensions.cel.ast import (
     qualified_name,
 )
 from pykubelet.apiserver.apiextensions.cel.functions import FUNCTIONS, Overload
-from pykubelet.apiserver.apiextensions.cel.parser import RESERVED, too_deep
+from pykubelet.apiserver.apiextensions.cel.parser import RESERVED, too_deep_error
 from pykubelet.apiserver.apiextensions.cel.types import (
     BOOL,
     BYTES,
@@ -36,15 +36,15 @@ from pykubelet.apiserver.apiextensions.cel.types import (
     Bindings,
     Signature,
     Type,
-    assigned,
-    is_loose,
+    is_dyn_or_error,
     list_of,
     map_of,
     most_general,
     optional_of,
     param,
-    substituted,
+    substitute,
     type_of,
+    unify,
 )
 from pykubelet.apiserver.apiextensions.cel.validators import literal_issues
 from pykubelet.apiserver.apiextensions.cel.values import ExpressionError, Issue, Uint
@@ -69,7 +69,7 @@ class CheckedExpr(NamedTuple):
     """The candidate overloads of each call."""
 
 
-def checked(source: str, root: Expr, variables: Mapping[str, Type]) -> CheckedExpr:
+def check_expression(source: str, root: Expr, variables: Mapping[str, Type]) -> CheckedExpr:
     """Checks an expression; raises ExpressionError with all errors."""
     checker = _Checker(variables)
     try:
@@ -77,7 +77,7 @@ def checked(source: str, root: Expr, variables: Mapping[str, Type]) -> CheckedEx
         if not checker.issues:
             checker.issues = literal_issues(root, checker.final)
     except RecursionError:
-        checker.issues = [too_deep()]
+        checker.issues = [too_deep_error()]
     if checker.issues:
         raise ExpressionError(source, checker.issues)
     return CheckedExpr(checker.known(result, unknown_as_dyn=True), checker.overloads)
@@ -134,7 +134,7 @@ class _Checker:
 
     def known(self, given: Type, *, unknown_as_dyn: bool = False) -> Type:
         """Substitutes the bindings into a type."""
-        return substituted(self._bindings, given, unknown_as_dyn=unknown_as_dyn)
+        return substitute(self._bindings, given, unknown_as_dyn=unknown_as_dyn)
 
     def _ident(self, node: Ident | MessageNode) -> Type:
         found = self._named(node.name) if isinstance(node, Ident) else None
@@ -145,7 +145,7 @@ class _Checker:
         return result
 
     def _fits(self, left: Sequence[Type], right: Sequence[Type]) -> bool:
-        bindings = assigned(self._bindings, left, right)
+        bindings = unify(self._bindings, left, right)
         if bindings is None:
             return False
         self._bindings = bindings
@@ -192,7 +192,7 @@ class _Checker:
             case "param":
                 self._fits((DYN,), (operand,))
                 return DYN
-        if is_loose(operand):
+        if is_dyn_or_error(operand):
             return DYN
         return self._issue(node, f"type '{operand}' does not support field selection")
 
@@ -231,7 +231,7 @@ class _Checker:
             for name in _parameters(each):
                 if name not in own:
                     own[name] = self._new_parameter()
-        return [substituted(own, each) for each in form.args], substituted(own, form.result)
+        return [substitute(own, each) for each in form.args], substitute(own, form.result)
 
     def _logic(self, args: Sequence[Expr], given: Sequence[Type]) -> Type:
         result = BOOL
@@ -253,7 +253,7 @@ class _Checker:
         known = self.known(found)
         if known.kind == "optional":
             return known.params[0]
-        return found if is_loose(known) else self._issue(node, _mismatch(optional_of(known), known), known)
+        return found if is_dyn_or_error(known) else self._issue(node, _mismatch(optional_of(known), known), known)
 
     def _list(self, node: ListNode) -> Type:
         item: Type | None = None

@@ -20,7 +20,7 @@ from pykubelet.apiserver.apiextensions.schema.structural import (
     VALIDATIONS,
     FieldPathError,
     Structural,
-    shown_field_path,
+    display_field_path,
 )
 
 OLD_SELF = "oldSelf"
@@ -90,7 +90,7 @@ def compile_rules(schema: Structural | None, *, is_resource: bool) -> RuleNode |
 def _with_field(rule: CompiledRule, schema: Structural) -> CompiledRule:
     path = rule.stated.get("fieldPath", "")
     try:
-        return replace(rule, field=shown_field_path(path, schema, _inside)) if path else rule
+        return replace(rule, field=display_field_path(path, schema, _inside)) if path else rule
     except FieldPathError:
         return rule
 

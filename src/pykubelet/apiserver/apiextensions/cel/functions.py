@@ -85,7 +85,7 @@ def _never(*_args: Any) -> Any:
 FUNCTIONS = _table()
 
 
-def resolved(name: str, candidates: Sequence[Overload], values: Sequence[Any]) -> Callable[..., Any]:
+def resolve_overload(name: str, candidates: Sequence[Overload], values: Sequence[Any]) -> Callable[..., Any]:
     """Selects the implementation for these values; raises CelError if there is none."""
     for each in candidates:
         if each.takes(values):

@@ -28,8 +28,8 @@ from pykubelet.apiserver.apiextensions.cel.ast import (
     Select,
     qualified_name,
 )
-from pykubelet.apiserver.apiextensions.cel.checker import called_function, checked
-from pykubelet.apiserver.apiextensions.cel.functions import Overload, resolved
+from pykubelet.apiserver.apiextensions.cel.checker import called_function, check_expression
+from pykubelet.apiserver.apiextensions.cel.functions import Overload, resolve_overload
 from pykubelet.apiserver.apiextensions.cel.library.lists import QUADRATIC
 from pykubelet.apiserver.apiextensions.cel.library.operators import element, optional_element
 from pykubelet.apiserver.apiextensions.cel.parser import parse
@@ -45,13 +45,13 @@ from pykubelet.apiserver.apiextensions.cel.values import (
     OutOfBudgetError,
     Timestamp,
     Uint,
-    each,
+    elements,
     equal,
-    find,
     is_map,
     items,
+    lookup,
     no_such_overload,
-    spend,
+    spend_steps,
 )
 from pykubelet.apiserver.apiextensions.regexp.regexp import go_pattern
 from pykubelet.apiserver.apiextensions.regexp.syntax import PatternError
@@ -61,7 +61,7 @@ Code = Callable[[Frame], Any]
 _ROUND = 2
 
 
-def fold_code(kind: FoldKind, range_: Code, places: Sequence[int], filter: Code | None, body: Code) -> Code:
+def compile_fold(kind: FoldKind, range_: Code, places: Sequence[int], filter: Code | None, body: Code) -> Code:
     """Returns the closure of a comprehension; `places` are the frame positions of its variables."""
     step = _step(range_, places)
     match kind:
@@ -82,8 +82,8 @@ def _step(range_: Code, places: Sequence[int]) -> Code:
     first = places[0]
 
     def one_by_one(frame: Frame) -> Any:
-        for item in each(range_(frame)):
-            spend(frame, _ROUND)
+        for item in elements(range_(frame)):
+            spend_steps(frame, _ROUND)
             frame[first] = item
             yield
 
@@ -96,7 +96,7 @@ def _step(range_: Code, places: Sequence[int]) -> Code:
         if not isinstance(values, list) and not is_map(values):
             raise no_such_overload()
         for key, item in items(values):
-            spend(frame, _ROUND)
+            spend_steps(frame, _ROUND)
             frame[first], frame[second] = key, item
             yield
 
@@ -260,7 +260,7 @@ class Compiler:
         filter = self.code(node.filter) if node.filter else None
         body = self.code(node.body)
         self._places = outer
-        return fold_code(node.kind, items, places, filter, body)
+        return compile_fold(node.kind, items, places, filter, body)
 
     def _bind(self, node: Bind) -> Code:
         value = self.code(node.value)
@@ -292,15 +292,15 @@ def _called(name: str, codes: list[Code], candidates: Sequence[Overload]) -> Cod
         classes = tuple(map(type, values))
         compute = known.get(classes)
         if compute is not None:
-            spend(frame, 1)
+            spend_steps(frame, 1)
         else:
-            compute = resolved(name, candidates, values)
-            spend(frame, cost(values))
+            compute = resolve_overload(name, candidates, values)
+            spend_steps(frame, cost(values))
             if _SCALARS.issuperset(classes):
                 known[classes] = compute
         result = compute(*values)
         if type(result) in _SIZED:
-            spend(frame, len(result) // 10)
+            spend_steps(frame, len(result) // 10)
         return result
 
     return called
@@ -327,7 +327,7 @@ def _matching(values: Sequence[Any]) -> int:
 def _field(value: Any, field: str) -> Any:
     if type(value) is Optional:
         return _optional_field(value, field)
-    found = find(value, field) if is_map(value) else MISSING
+    found = lookup(value, field) if is_map(value) else MISSING
     if found is MISSING:
         raise CelError(f"no such key: {field}")
     return found
@@ -338,13 +338,13 @@ def _optional_field(value: Any, field: str) -> Optional:
         if not value.has_value:
             return NONE
         value = value.value
-    return Optional(find(value, field) if is_map(value) else MISSING)
+    return Optional(lookup(value, field) if is_map(value) else MISSING)
 
 
 def _is_there(value: Any, field: str) -> bool:
     if isinstance(value, Optional):
         return value.has_value and _is_there(value.value, field)
-    return is_map(value) and find(value, field) is not MISSING
+    return is_map(value) and lookup(value, field) is not MISSING
 
 
 def _is_given(value: Any) -> bool:
@@ -404,11 +404,11 @@ def _membership(codes: list[Code]) -> Code:
     def contained(frame: Frame) -> bool:
         wanted, values = item(frame), container(frame)
         if isinstance(values, list):
-            spend(frame, 1 + len(values) // 10)
+            spend_steps(frame, 1 + len(values) // 10)
             return any(equal(value, wanted, frame) for value in values)
         if not is_map(values):
             raise no_such_overload()
-        return find(values, wanted) is not MISSING
+        return lookup(values, wanted) is not MISSING
 
     return contained
 
@@ -473,7 +473,7 @@ class InstantiationError(ValueError):
 def compile_expression(source: str, variables: Mapping[str, Type]) -> CelProgram:
     """Compiles an expression; raises ExpressionError or InstantiationError."""
     root = parse(source)
-    result, overloads = checked(source, root, variables)
+    result, overloads = check_expression(source, root, variables)
     try:
         _check_patterns(root)
     except PatternError as error:

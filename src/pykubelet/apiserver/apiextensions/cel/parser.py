@@ -50,7 +50,7 @@ class MacroError(ValueError):
         self.message = message
 
 
-def expanded(function: str, target: Expr | None, args: Sequence[Expr], at: int) -> Expr | None:
+def expand_macro(function: str, target: Expr | None, args: Sequence[Expr], at: int) -> Expr | None:
     """Expands a macro call."""
     if target is None:
         return _has(args[0], at) if function == "has" and len(args) == 1 else None
@@ -161,13 +161,13 @@ def parse(source: str) -> Expr:
     except _CelSyntaxError as error:
         raise ExpressionError(source, [*issues, error.issue]) from None
     except RecursionError:
-        raise ExpressionError(source, [too_deep()]) from None
+        raise ExpressionError(source, [too_deep_error()]) from None
     if issues:
         raise ExpressionError(source, issues)
     return node
 
 
-def too_deep() -> Issue:
+def too_deep_error() -> Issue:
     """Creates the error for an expression that is nested too deeply."""
     return Issue(-1, "max recursion depth exceeded")
 
@@ -301,7 +301,7 @@ class _CelParser:
                 args.append(self._expression())
             self._expect(")")
         try:
-            return expanded(function, target, args, at) or CallExpr(at, function, target, tuple(args))
+            return expand_macro(function, target, args, at) or CallExpr(at, function, target, tuple(args))
         except MacroError as error:
             raise _CelSyntaxError(error.at, error.message) from None
 

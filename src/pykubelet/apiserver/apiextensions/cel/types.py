@@ -159,26 +159,26 @@ _NULLABLE = frozenset({"object", "optional", "timestamp", "duration"})
 _WITH_PARAMS = frozenset({"list", "map", "optional"})
 
 
-def is_loose(given: Type) -> bool:
+def is_dyn_or_error(given: Type) -> bool:
     """Whether the type is dyn, an error or otherwise unknown."""
     return given.kind in {"dyn", "error"}
 
 
-def assigned(known: Mapping[str, Type], left: Sequence[Type], right: Sequence[Type]) -> Bindings | None:
+def unify(known: Mapping[str, Type], left: Sequence[Type], right: Sequence[Type]) -> Bindings | None:
     """Unifies two lists of types; returns the extended bindings, or None if they do not match."""
     bindings = dict(known)
     return bindings if _fit_all(bindings, left, right) else None
 
 
-def substituted(known: Mapping[str, Type], given: Type, *, unknown_as_dyn: bool = False) -> Type:
+def substitute(known: Mapping[str, Type], given: Type, *, unknown_as_dyn: bool = False) -> Type:
     """Substitutes type parameters by their bindings."""
     if given.kind == "param":
         if given.name in known:
-            return substituted(known, known[given.name], unknown_as_dyn=unknown_as_dyn)
+            return substitute(known, known[given.name], unknown_as_dyn=unknown_as_dyn)
         return DYN if unknown_as_dyn else given
     if not given.params:
         return given
-    params = tuple(substituted(known, each, unknown_as_dyn=unknown_as_dyn) for each in given.params)
+    params = tuple(substitute(known, each, unknown_as_dyn=unknown_as_dyn) for each in given.params)
     return Type(given.kind, given.name, params)
 
 
@@ -198,7 +198,7 @@ def _fit(bindings: Bindings, left: Type, right: Type) -> bool:
             return fits
     if left.kind == "param":
         return _bind(bindings, right, left)[0]
-    if is_loose(left) or is_loose(right):
+    if is_dyn_or_error(left) or is_dyn_or_error(right):
         return True
     if "null_type" in {left.kind, right.kind}:
         other = right if left.kind == "null_type" else left

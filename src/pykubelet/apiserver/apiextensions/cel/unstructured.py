@@ -38,8 +38,8 @@ from pykubelet.apiserver.apiextensions.cel.values import (
     Timestamp,
     add_kind,
     equal,
-    find,
     is_map,
+    lookup,
     no_such_overload,
 )
 from pykubelet.apiserver.apiextensions.schema.structural import Structural
@@ -52,7 +52,7 @@ _ESCAPED = re.compile(r"__[^_]+__")
 
 
 @lru_cache(maxsize=4096)
-def escaped(name: str) -> str | None:
+def escape(name: str) -> str | None:
     """Returns the escaped name of a field; None if it cannot be accessed."""
     if name in RESERVED:
         return f"__{name}__"
@@ -62,7 +62,7 @@ def escaped(name: str) -> str | None:
 
 
 @lru_cache(maxsize=4096)
-def unescaped(name: str) -> str | None:
+def unescape(name: str) -> str | None:
     """Returns the field of an escaped name; None if the name is not valid."""
     wrong = False
 
@@ -185,7 +185,7 @@ class ObjectValue:
         return self._found[key]
 
     def _look_for(self, key: str) -> Any:
-        name = unescaped(key) if self._fields else key
+        name = unescape(key) if self._fields else key
         if name is None or name not in self.document:
             return MISSING
         value = self.document[name]
@@ -198,7 +198,7 @@ class ObjectValue:
         """Yields the escaped names of the visible fields."""
         if not self._fields:
             return iter(self.document if self.schema.additional_schema else ())
-        return (escaped(key) or key for key in self.document if key in self._fields)
+        return (escape(key) or key for key in self.document if key in self._fields)
 
     def equals(self, other: Any, frame: Frame | None) -> bool:
         """Whether all visible fields are equal, and the invisible parts identical."""
@@ -212,8 +212,8 @@ class ObjectValue:
                 if theirs != value:
                     return False
                 continue
-            name = (escaped(key) or key) if self._fields else key
-            mine, theirs = self.find(name), find(other, name)
+            name = (escape(key) or key) if self._fields else key
+            mine, theirs = self.find(name), lookup(other, name)
             if (mine is MISSING) != (theirs is MISSING):
                 return False
             if mine is not MISSING and not equal(mine, theirs, frame):
@@ -260,7 +260,7 @@ class ListValue(list[Any]):
 
     def _key(self, item: Any) -> Any:
         if self.schema.list_type == "map" and is_map(item):
-            return tuple(_plain(find(item, escaped(key) or key)) for key in self.schema.map_keys)
+            return tuple(_plain(lookup(item, escape(key) or key)) for key in self.schema.map_keys)
         return _plain(item)
 
 
@@ -314,7 +314,7 @@ def _object(schema: Structural, name: str, *, is_resource: bool) -> Type | None:
         return map_of(STRING, value) if value else None
     fields: dict[str, Type] = {}
     for key, each in (resource_fields(schema) if is_resource else schema.properties).items():
-        field = escaped(key)
+        field = escape(key)
         type_ = field and schema_type(each, is_resource=each.embedded, name=f"{name}.{field}")
         if field and type_:
             fields[field] = type_

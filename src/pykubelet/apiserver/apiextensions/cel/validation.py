@@ -18,7 +18,7 @@ from pykubelet.apiserver.apiextensions.cel.compilation import OLD_SELF, Compiled
 from pykubelet.apiserver.apiextensions.cel.interpreter import CelProgram
 from pykubelet.apiserver.apiextensions.cel.unstructured import from_document
 from pykubelet.apiserver.apiextensions.cel.values import MISSING, CelError, Optional
-from pykubelet.apiserver.apiextensions.schema.listtype import by_keys, is_same, keys_of
+from pykubelet.apiserver.apiextensions.schema.listtype import is_unchanged, item_key, items_by_key
 from pykubelet.apiserver.apiextensions.schema.structural import Structural
 from pykubelet.apiserver.apiextensions.schema.validation import NO_PATH
 
@@ -44,7 +44,7 @@ class _Before:
 
     @cached_property
     def is_same(self) -> bool:
-        return is_same(self._new, self._old, self._schema)
+        return is_unchanged(self._new, self._old, self._schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +107,9 @@ class _RuleCheck:
     def _list(self, node: RuleNode, values: list[Any], place: _RulePath) -> None:
         if node.items is None:
             return
-        before = by_keys(place.old, node.schema)
+        before = items_by_key(place.old, node.schema)
         for index, item in enumerate(values):
-            old = before.get(keys_of(item, node.schema)) if before else None
+            old = before.get(item_key(item, node.schema)) if before else None
             current = None
             if place.current is not None and old is not None:
                 current = _Before(item, old, node.items.schema)

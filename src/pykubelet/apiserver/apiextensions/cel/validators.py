@@ -6,7 +6,7 @@ Upstream: vendor/github.com/google/cel-go/cel/validator.go, vendor/github.com/go
 from collections.abc import Callable, Iterator
 
 from pykubelet.apiserver.apiextensions.cel.ast import Bind, CallExpr, Expr, Fold, ListNode, Literal, MapNode, Select
-from pykubelet.apiserver.apiextensions.cel.library.strings import WRONG_TYPES, clauses
+from pykubelet.apiserver.apiextensions.cel.library.strings import WRONG_TYPES, parse_clauses
 from pykubelet.apiserver.apiextensions.cel.library.times import MAX_SECONDS, MIN_SECONDS, read_duration, read_timestamp
 from pykubelet.apiserver.apiextensions.cel.types import Type
 from pykubelet.apiserver.apiextensions.cel.values import CelError, Issue
@@ -95,7 +95,7 @@ def _is_read(node: CallExpr, arg: Literal) -> bool:
 
 def _format_issues(node: CallExpr, text: str, args: ListNode, type_of: TypeOf) -> Iterator[Issue]:
     try:
-        verbs = clauses(text)
+        verbs = parse_clauses(text)
     except CelError as error:
         yield Issue(node.at, error.message)
         return

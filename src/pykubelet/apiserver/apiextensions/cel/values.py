@@ -140,7 +140,7 @@ def is_map(value: Any) -> bool:
     return _KINDS[type(value)] == "map"
 
 
-def spend(frame: Frame, steps: int) -> None:
+def spend_steps(frame: Frame, steps: int) -> None:
     """Deducts steps from the budget; raises OutOfBudgetError."""
     frame[0] -= steps
     if frame[0] < 0:
@@ -161,7 +161,7 @@ def uint64(number: int) -> Uint:
     raise CelError("unsigned integer overflow")
 
 
-def find(value: Any, key: Any) -> Any:
+def lookup(value: Any, key: Any) -> Any:
     """Looks up a key of a map; returns MISSING if there is none."""
     if type(value) is not dict:
         return value.find(key)
@@ -191,7 +191,7 @@ def _found(value: Any, key: Any) -> Any:
     return found
 
 
-def each(value: Any) -> Iterable[Any]:
+def elements(value: Any) -> Iterable[Any]:
     """Returns the items of a list, or the keys of a map."""
     if isinstance(value, list):
         return value
@@ -206,7 +206,7 @@ def equal(left: Any, right: Any, frame: Frame | None = None) -> bool:
     if mine in _NUMBERS and other in _NUMBERS:
         return _compared_numbers(left, right) == 0 if float in (mine, other) else bool(left == right)
     if frame is not None:
-        spend(frame, 1)
+        spend_steps(frame, 1)
     if isinstance(left, list):
         return isinstance(right, list) and _equal_lists(left, right, frame)
     if _KINDS[mine] == "map" == _KINDS[other]:
@@ -229,7 +229,7 @@ def _equal_maps(left: Any, right: Any, frame: Frame | None) -> bool:
     if len(left) != len(right):
         return False
     for key, mine in left.items():
-        other = find(right, key)
+        other = lookup(right, key)
         if other is MISSING or not equal(mine, other, frame):
             return False
     return True

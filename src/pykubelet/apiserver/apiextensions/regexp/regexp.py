@@ -63,7 +63,7 @@ class RegexpProgram:
     first: int
 
 
-def compiled(node: Node) -> RegexpProgram:
+def compile_program(node: Node) -> RegexpProgram:
     """Compiles a syntax tree; raises PatternTooLargeError."""
     steps: list[Step] = [None]
     return RegexpProgram(first=_emit(node, 0, steps), steps=tuple(steps))
@@ -233,7 +233,7 @@ class GoPattern:
 def go_pattern(pattern: str) -> GoPattern:
     """Compiles a pattern; raises PatternError if Go would reject it."""
     try:
-        return GoPattern(compiled(parse(pattern)))
+        return GoPattern(compile_program(parse(pattern)))
     except PatternTooLargeError:
         raise PatternError("expression is too large", pattern[:100]) from None
 

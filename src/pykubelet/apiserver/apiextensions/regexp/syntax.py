@@ -83,7 +83,7 @@ class Repeat:
 Node = Chars | EmptyWidth | Concat | Alternate | Repeat
 
 
-def outside(ranges: tuple[Range, ...]) -> tuple[Range, ...]:
+def complement(ranges: tuple[Range, ...]) -> tuple[Range, ...]:
     """Returns the complement of the ranges."""
     found: list[Range] = []
     start = 0
@@ -100,7 +100,14 @@ _UPPER: tuple[Range, ...] = ((65, 90),)
 _SPACE: tuple[Range, ...] = ((9, 10), (12, 13), (32, 32))
 _WORD: tuple[Range, ...] = (*_DIGITS, *_UPPER, (95, 95), *_LOWER)
 
-PERL = {"d": _DIGITS, "D": outside(_DIGITS), "s": _SPACE, "S": outside(_SPACE), "w": _WORD, "W": outside(_WORD)}
+PERL = {
+    "d": _DIGITS,
+    "D": complement(_DIGITS),
+    "s": _SPACE,
+    "S": complement(_SPACE),
+    "w": _WORD,
+    "W": complement(_WORD),
+}
 POSIX: dict[str, tuple[Range, ...]] = {
     "alnum": (*_DIGITS, *_UPPER, *_LOWER),
     "alpha": (*_UPPER, *_LOWER),
@@ -140,7 +147,7 @@ class FoundChar(NamedTuple):
     end: int
 
 
-def category(text: str, at: int) -> FoundCategory | None:
+def parse_category(text: str, at: int) -> FoundCategory | None:
     r"""Parses `\pL`, `\p{Lu}` or `\P{^L}`; None if it is not a known category."""
     found = _CATEGORY.match(text, at)
     if found is None:
@@ -152,7 +159,7 @@ def category(text: str, at: int) -> FoundCategory | None:
     return FoundCategory(CharCategory(name, negated), found.end()) if name in _CATEGORIES else None
 
 
-def escaped_char(text: str, at: int) -> FoundChar | None:
+def parse_escape(text: str, at: int) -> FoundChar | None:
     """Parses the escape of a single character; None if Go has no such escape."""
     if found := _OCTAL.match(text, at):
         return FoundChar(chr(int(found[1], 8)), found.end())
@@ -212,8 +219,8 @@ class _PatternParser:
         rows: list[Node] = []
         parts: list[Node] = []
         while self.at < len(self._text) and self._text[self.at] != ")":
-            if self._taken("|"):
-                rows.append(_row(parts))
+            if self._accept("|"):
+                rows.append(_concat(parts))
                 parts = []
                 continue
             changed = self._flag_change(flags)
@@ -221,7 +228,7 @@ class _PatternParser:
                 flags = changed
                 continue
             parts += self._repeated(self._piece(flags, depth), flags)
-        rows.append(_row(parts))
+        rows.append(_concat(parts))
         return rows[0] if len(rows) == 1 else Alternate(tuple(rows))
 
     def _flag_change(self, flags: _Flags) -> _Flags | None:
@@ -245,7 +252,7 @@ class _PatternParser:
             case "\\":
                 return self._escape(flags)
             case ".":
-                return [Chars(((0, LAST),) if flags.s else outside((_LINE_FEED,)))]
+                return [Chars(((0, LAST),) if flags.s else complement((_LINE_FEED,)))]
             case "^":
                 return [EmptyWidth.LINE_START if flags.m else EmptyWidth.TEXT_START]
             case "$":
@@ -263,7 +270,7 @@ class _PatternParser:
             return parts
         start, self.at = self.at, found.end()
         least, most = _counts(found)
-        lazy = self._taken("?") != flags.U
+        lazy = self._accept("?") != flags.U
         if again := _REPEAT.match(self._text, self.at):
             raise PatternError("invalid nested repetition operator", self._text[start : again.end()])
         if max(least, most or 0) * _repeats(parts[-1]) > MAX_REPEAT or (most is not None and least > most):
@@ -279,7 +286,7 @@ class _PatternParser:
             self.at = found.end()
             flags = _changed(flags, found["flags"] or "")
         inside = self.choice(flags, depth + 1)
-        if not self._taken(")"):
+        if not self._accept(")"):
             raise PatternError("missing closing )", self._text)
         return inside
 
@@ -308,12 +315,12 @@ class _PatternParser:
             self.at += 1
             return PERL[char], ()
         if char in "pP":
-            found = category(self._text, start)
+            found = parse_category(self._text, start)
             if found is None:
                 raise PatternError("invalid character class range", self._text[start : start + 3])
             self.at = found.end
             return ((0, LAST),) if found.everything else (), () if found.everything else (found.category,)
-        one = escaped_char(self._text, start)
+        one = parse_escape(self._text, start)
         if one is None:
             raise PatternError("invalid escape sequence", self._text[start : start + 2])
         self.at = one.end
@@ -321,11 +328,11 @@ class _PatternParser:
 
     def _class(self, flags: _Flags) -> Chars:
         start = self.at - 1
-        negated = self._taken("^")
+        negated = self._accept("^")
         ranges: list[Range] = []
         categories: list[CharCategory] = []
         first = True
-        while first or not self._taken("]"):
+        while first or not self._accept("]"):
             first = False
             if self.at >= len(self._text):
                 raise PatternError("missing closing ]", self._text[start:])
@@ -333,7 +340,7 @@ class _PatternParser:
                 if posix[2] not in POSIX:
                     raise PatternError("invalid character class range", posix[0])
                 self.at = posix.end()
-                ranges += outside(POSIX[posix[2]]) if posix[1] else POSIX[posix[2]]
+                ranges += complement(POSIX[posix[2]]) if posix[1] else POSIX[posix[2]]
                 continue
             begin = self.at
             low = self._class_char()
@@ -363,7 +370,7 @@ class _PatternParser:
             raise PatternError("invalid character class range", self._text[start - 1 : self.at])
         return last
 
-    def _taken(self, text: str) -> bool:
+    def _accept(self, text: str) -> bool:
         """Consumes `text` if it comes next; returns whether it did."""
         if not self._text.startswith(text, self.at):
             return False
@@ -371,7 +378,7 @@ class _PatternParser:
         return True
 
 
-def _row(parts: list[Node]) -> Node:
+def _concat(parts: list[Node]) -> Node:
     return parts[0] if len(parts) == 1 else Concat(tuple(parts))
 
 

@@ -14,7 +14,7 @@ from pykubelet.apiserver.apiextensions.schema.structural import Structural
 _SCALARS = (str, int, float)
 
 
-def keys_of(item: Any, schema: Structural) -> tuple[Any, ...] | None:
+def item_key(item: Any, schema: Structural) -> tuple[Any, ...] | None:
     """Returns the key of a list map item; None if a key field is missing."""
     if not isinstance(item, dict):
         return None
@@ -22,30 +22,31 @@ def keys_of(item: Any, schema: Structural) -> tuple[Any, ...] | None:
     return tuple((type(each), each) for each in found) if all(isinstance(each, _SCALARS) for each in found) else None
 
 
-def by_keys(items: Any, schema: Structural) -> dict[Any, Any]:
+def items_by_key(items: Any, schema: Structural) -> dict[Any, Any]:
     """Maps keys to items; empty if the list has no keys."""
     if schema.list_type != "map" or not isinstance(items, list):
         return {}
     found: dict[Any, Any] = {}
     for item in items:
-        keys = keys_of(item, schema)
+        keys = item_key(item, schema)
         if keys is not None:
             found.setdefault(keys, item)
     return found
 
 
-def is_same(new: Any, old: Any, schema: Structural | None) -> bool:
+def is_unchanged(new: Any, old: Any, schema: Structural | None) -> bool:
     """Whether a value is unchanged; items of list maps may be reordered."""
     if new == old:
         return True
     if schema is None or not schema.has_unique_lists or type(new) is not type(old):
         return False
     if isinstance(new, dict):
-        return new.keys() == old.keys() and all(is_same(new[key], old[key], schema.field(key)) for key in new)
+        return new.keys() == old.keys() and all(is_unchanged(new[key], old[key], schema.field(key)) for key in new)
     if isinstance(new, list) and len(new) == len(old) and schema.list_type == "map":
-        before = by_keys(old, schema)
+        before = items_by_key(old, schema)
         return all(
-            (keys := keys_of(item, schema)) in before and is_same(item, before[keys], schema.items) for item in new
+            (keys := item_key(item, schema)) in before and is_unchanged(item, before[keys], schema.items)
+            for item in new
         )
     return False
 

@@ -37,7 +37,7 @@ def unknown_metadata_fields(metadata: Any, path: str = "metadata") -> list[str]:
     return _unknown(metadata, _ANY, path)
 
 
-def metadata_mistake(metadata: Any) -> str:
+def metadata_type_error(metadata: Any) -> str:
     """Describes the first wrong type like Go's JSON decoder; empty if there is none."""
     return _mistake(metadata, _ANY, "")
 
@@ -118,7 +118,7 @@ def with_plain_metadata(value: Any, schema: Structural | None) -> Any:
     if not isinstance(value, dict):
         return value
     changed = {key: with_plain_metadata(item, schema.field(key)) for key, item in value.items()}
-    if schema.embedded and isinstance(metadata := changed.get("metadata"), dict) and not metadata_mistake(metadata):
+    if schema.embedded and isinstance(metadata := changed.get("metadata"), dict) and not metadata_type_error(metadata):
         changed["metadata"] = normal_form(metadata, OBJECT_META)
     return changed
 
@@ -159,7 +159,7 @@ def _resource_errors(value: Document, path: str) -> list[FieldError]:
 
 
 def _metadata_errors(metadata: Any, path: str) -> list[FieldError]:
-    if mistake := metadata_mistake(metadata):
+    if mistake := metadata_type_error(metadata):
         return [invalid(path, metadata, mistake)]
     named = {**metadata, "name": metadata.get("name") or _SOME_NAME}
     return generic_metadata_errors(named, name_rule=_segment_errors, namespaced=bool(named.get("namespace")), path=path)

@@ -29,7 +29,7 @@ class FieldPathError(ValueError):
     """The field path of a rule does not exist in the schema."""
 
 
-def shown_field_path(
+def display_field_path(
     path: str, root: Node, inside: Callable[[Node], tuple[Mapping[str, Node], Node | bool | None]]
 ) -> str:
     """Converts the fieldPath of a rule (`.spec.labels['a.b']`) to the path shown in errors; raises FieldPathError."""

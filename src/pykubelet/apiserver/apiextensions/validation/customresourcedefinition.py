@@ -14,11 +14,11 @@ from pykubelet.api.serializer import Document
 from pykubelet.apiserver.apiextensions.status import is_true
 from pykubelet.apiserver.apiextensions.validation.per_version import (
     columns_errors,
+    display_versions,
     is_shared,
     per_version,
     selectable_errors,
-    shared,
-    shown_versions,
+    shared_values,
     subresources_errors,
     validation_errors,
     warning_errors,
@@ -91,10 +91,10 @@ def _spec_errors(spec: Document) -> Iterator[FieldError]:
         yield from _version_errors(spec, index)
     names = [version.get("name", "") for version in versions]
     if len(set(names)) != len(names):
-        yield invalid("spec.versions", shown_versions(spec), "must contain unique version names")
+        yield invalid("spec.versions", display_versions(spec), "must contain unique version names")
     if sum(bool(version.get("storage")) for version in versions) != 1:
         detail = "must have exactly one version marked as storage version"
-        yield invalid("spec.versions", shown_versions(spec), detail)
+        yield invalid("spec.versions", display_versions(spec), detail)
     for key in ("plural", "singular", "kind", "listKind"):
         if not spec.get("names", {}).get(key):
             yield required(f"spec.names.{key}")
@@ -133,14 +133,14 @@ def _version_errors(spec: Document, index: int) -> Iterator[FieldError]:
 def _shared_errors(spec: Document) -> Iterator[FieldError]:
     versions = spec.get("versions") or []
     has_status = any((version.get("subresources") or {}).get("status") is not None for version in versions)
-    for schema, path in shared(spec, "schema"):
+    for schema, path in shared_values(spec, "schema"):
         if stated := schema.get("openAPIV3Schema"):
             yield from validation_errors(stated, f"{path}.openAPIV3Schema", has_status=has_status)
-    for subresources, path in shared(spec, "subresources"):
+    for subresources, path in shared_values(spec, "subresources"):
         yield from subresources_errors(subresources, path)
-    for columns, path in shared(spec, "additionalPrinterColumns"):
+    for columns, path in shared_values(spec, "additionalPrinterColumns"):
         yield from columns_errors(columns, path)
-    for fields, path in shared(spec, "selectableFields"):
+    for fields, path in shared_values(spec, "selectableFields"):
         if is_shared(spec, "schema"):
             schema = (versions[0].get("schema") or {}).get("openAPIV3Schema") or {}
             yield from selectable_errors(fields, schema, path)

@@ -50,14 +50,14 @@ def per_version(spec: Document, field: str, index: int) -> tuple[Any, str] | Non
     return version[field], f"spec.versions[{index}].{field}"
 
 
-def shared(spec: Document, field: str) -> Iterator[tuple[Any, str]]:
+def shared_values(spec: Document, field: str) -> Iterator[tuple[Any, str]]:
     """Yields the value and path of a field that all versions share."""
     versions = spec.get("versions") or []
     if versions and versions[0].get(field) is not None and is_shared(spec, field):
         yield versions[0][field], f"spec.{_PLACES[field]}"
 
 
-def shown_versions(spec: Document) -> list[Document] | None:
+def display_versions(spec: Document) -> list[Document] | None:
     """Returns the versions as error messages show them: with Go's names, without shared fields."""
     versions = spec.get("versions")
     if versions is None:
@@ -210,7 +210,7 @@ def selectable_errors(fields: Sequence[Document], schema: Document, path: str) -
         if not found:
             yield required(at)
             continue
-        known, problem = _followed(found, schema)
+        known, problem = _schema_at(found, schema)
         if known is None:
             yield invalid(at, found, f"is an invalid path: {problem}")
             continue
@@ -229,7 +229,7 @@ def selectable_errors(fields: Sequence[Document], schema: Document, path: str) -
         yield too_many(path, len(seen), _MAX_SELECTABLE)
 
 
-def _followed(path: str, schema: Document) -> tuple[Document | None, str]:
+def _schema_at(path: str, schema: Document) -> tuple[Document | None, str]:
     """Returns the schema at a path, or an error message."""
     if "[" in path:
         return None, "array notation is not allowed"

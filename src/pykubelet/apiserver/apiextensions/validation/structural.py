@@ -26,7 +26,7 @@ from pykubelet.apiserver.apiextensions.schema.structural import (
     PRESERVE,
     VALIDATIONS,
     FieldPathError,
-    shown_field_path,
+    display_field_path,
 )
 
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
@@ -215,7 +215,7 @@ def _is_field(path: str, schema: Document) -> bool:
         return known.get("properties") or {}, known.get("additionalProperties")
 
     try:
-        shown_field_path(path, schema, inside)
+        display_field_path(path, schema, inside)
     except FieldPathError:
         return False
     return True

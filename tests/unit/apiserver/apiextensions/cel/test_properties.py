@@ -16,8 +16,8 @@ from pykubelet.apiserver.apiextensions.cel.library.times import (
     read_timestamp,
     timestamp_text,
 )
-from pykubelet.apiserver.apiextensions.cel.types import INT, STRING, assigned, param, substituted
-from pykubelet.apiserver.apiextensions.cel.unstructured import escaped, from_document, schema_type, unescaped
+from pykubelet.apiserver.apiextensions.cel.types import INT, STRING, param, substitute, unify
+from pykubelet.apiserver.apiextensions.cel.unstructured import escape, from_document, schema_type, unescape
 from pykubelet.apiserver.apiextensions.cel.values import (
     CelError,
     Duration,
@@ -27,7 +27,7 @@ from pykubelet.apiserver.apiextensions.cel.values import (
     compare,
     equal,
 )
-from pykubelet.apiserver.apiextensions.schema.listtype import is_same
+from pykubelet.apiserver.apiextensions.schema.listtype import is_unchanged
 from pykubelet.apiserver.apiextensions.schema.structural import compile_schema
 
 _INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -162,8 +162,8 @@ def test_quoted_text_is_the_literal_of_itself(text: str) -> None:
 @given(st.text(alphabet="ab_-./9if"))
 def test_escaped_name_means_the_field(name: str) -> None:
     """No two fields share one."""
-    shown = escaped(name)
-    assert shown is None or unescaped(shown) == name
+    shown = escape(name)
+    assert shown is None or unescape(shown) == name
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_escaped_name_means_the_field(name: str) -> None:
 )
 def test_names_are_escaped_as_users_write_them(name: str, shown: str | None) -> None:
     """A name with other characters cannot be written at all."""
-    assert escaped(name) == shown
+    assert escape(name) == shown
 
 
 @given(st.integers(-(2**62), 2**62))
@@ -221,9 +221,9 @@ def test_items_with_keys_may_change_places(items: list[dict[str, Any]]) -> None:
     stated = {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"], "items": item}
     schema = compile_schema(stated)
     ordered = sorted(items, key=lambda each: str(each["k"]))
-    assert is_same(items, ordered, schema)
+    assert is_unchanged(items, ordered, schema)
     assert equal(from_document(items, schema), from_document(ordered, schema))
-    assert not is_same(items, [*ordered[:2], {"k": "c", "v": 4}], schema)
+    assert not is_unchanged(items, [*ordered[:2], {"k": "c", "v": 4}], schema)
     added = from_document(items, schema).plus([{"k": "a", "v": 9}, {"k": "z", "v": 0}])
     found = {each.find("k") if not isinstance(each, dict) else each["k"] for each in added}
     assert found == {"a", "b", "c", "z"}
@@ -232,9 +232,9 @@ def test_items_with_keys_may_change_places(items: list[dict[str, Any]]) -> None:
 @given(st.lists(st.sampled_from([INT, STRING]), min_size=1, max_size=4))
 def test_parameter_is_one_type_only(types: list[Any]) -> None:
     """It is bound by the first value, and the others must fit."""
-    known = assigned({}, types, [param("A")] * len(types))
+    known = unify({}, types, [param("A")] * len(types))
     assert (known is not None) == (len(set(types)) == 1)
-    assert known is None or substituted(known, param("A")) == types[0]
+    assert known is None or substitute(known, param("A")) == types[0]
 
 
 @given(st.integers(0, 2**64 - 1), _INT64)

@@ -8,12 +8,12 @@ from pykubelet.apiserver.apiextensions.cel.interpreter import compile_expression
 from pykubelet.apiserver.apiextensions.cel.library.times import read_loose_duration
 from pykubelet.apiserver.apiextensions.cel.unstructured import from_document, schema_type
 from pykubelet.apiserver.apiextensions.cel.values import NANOSECONDS, CelError, equal
-from pykubelet.apiserver.apiextensions.schema.listtype import by_keys, is_same
+from pykubelet.apiserver.apiextensions.schema.listtype import is_unchanged, items_by_key
 from pykubelet.apiserver.apiextensions.schema.structural import (
     FieldPathError,
     Structural,
     compile_schema,
-    shown_field_path,
+    display_field_path,
 )
 
 _STRING = {"type": "string"}
@@ -141,14 +141,14 @@ def test_items_without_all_keys_belong_to_none_before() -> None:
     """Nor do items of a list without keys."""
     schema = compile_schema(_MAP_LIST)
     full, part = {"a": "x", "b": "y"}, {"a": "x"}
-    assert list(by_keys([full, part, full, "z"], schema).values()) == [full]
-    assert by_keys([full], compile_schema({"type": "array"})) == {}
-    assert not is_same([part], [{"a": "x", "c": 1}], schema)
-    assert not is_same([full], [full, full], schema)
+    assert list(items_by_key([full, part, full, "z"], schema).values()) == [full]
+    assert items_by_key([full], compile_schema({"type": "array"})) == {}
+    assert not is_unchanged([part], [{"a": "x", "c": 1}], schema)
+    assert not is_unchanged([full], [full, full], schema)
     outer = compile_schema({"type": "object", "properties": {"m": _MAP_LIST, "l": {"type": "array"}}})
     other = {"a": "x", "b": "z"}
-    assert is_same({"m": [full, other], "l": [1]}, {"m": [other, full], "l": [1]}, outer)
-    assert not is_same({"m": [full, other], "l": [1]}, {"m": [other, full], "l": [2]}, outer)
+    assert is_unchanged({"m": [full, other], "l": [1]}, {"m": [other, full], "l": [1]}, outer)
+    assert not is_unchanged({"m": [full, other], "l": [1]}, {"m": [other, full], "l": [2]}, outer)
     assert equal(from_document([full, other], schema), from_document([other, full], schema))
 
 
@@ -181,6 +181,6 @@ def test_path_of_a_rule_leads_to_a_field(path: str, shown: str | None) -> None:
     schema = compile_schema({"type": "object", "properties": {"spec": spec}})
     if shown is None:
         with pytest.raises(FieldPathError):
-            shown_field_path(path, schema, inside)
+            display_field_path(path, schema, inside)
     else:
-        assert shown_field_path(path, schema, inside) == shown
+        assert display_field_path(path, schema, inside) == shown

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pykubelet.apiserver.apiextensions.regexp.regexp import MAX_STEPS, GoPattern, compiled, go_pattern
+from pykubelet.apiserver.apiextensions.regexp.regexp import MAX_STEPS, GoPattern, compile_program, go_pattern
 from pykubelet.apiserver.apiextensions.regexp.syntax import PatternError, parse
 
 _ATOMS = ["a", "b", ".", "[ab]", "[^a]", r"\d", r"\w", r"\S", "(a|b)", "(?:ab|)", "(?i:A)", "(?s:.)", "(?m:^b$)"]
@@ -107,7 +107,7 @@ def test_pattern_that_would_take_too_much_is_refused(pattern: str) -> None:
 @given(_PATTERNS)
 def test_program_has_one_match_and_leads_nowhere_outside(pattern: str) -> None:
     """The first step is the match, and no other is one."""
-    program = compiled(parse(pattern))
+    program = compile_program(parse(pattern))
     assert len(program.steps) <= MAX_STEPS
     assert [step is None for step in program.steps].count(True) == 1
     assert program.first < len(program.steps)

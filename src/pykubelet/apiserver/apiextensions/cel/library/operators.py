@@ -24,10 +24,10 @@ from pykubelet.apiserver.apiextensions.cel.values import (
     Timestamp,
     Uint,
     compare,
-    find,
     int64,
     is_map,
     kind_of,
+    lookup,
     uint64,
 )
 
@@ -98,7 +98,7 @@ def element(value: Any, index: Any) -> Any:
 
 def _find(value: Any, index: Any) -> Any:
     if is_map(value):
-        return find(value, index)
+        return lookup(value, index)
     if not isinstance(value, list):
         return MISSING
     place = _place(index)

@@ -63,7 +63,7 @@ WRONG_TYPES = {
 }
 
 
-def formatted(text: str, args: list[Any]) -> str:
+def format_string(text: str, args: list[Any]) -> str:
     """Replaces each clause by its argument."""
     used = 0
 
@@ -73,7 +73,7 @@ def formatted(text: str, args: list[Any]) -> str:
             return "%"
         if used >= len(args):
             raise CelError(f"index {used} out of range")
-        verb, precision = clause(match)
+        verb, precision = parse_clause(match)
         value = args[used]
         used += 1
         try:
@@ -85,12 +85,12 @@ def formatted(text: str, args: list[Any]) -> str:
     return _CLAUSE.sub(replaced, text)
 
 
-def clauses(text: str) -> list[str]:
+def parse_clauses(text: str) -> list[str]:
     """Returns the verbs of a format string; raises CelError if one is invalid."""
-    return [clause(match)[0] for match in _CLAUSE.finditer(text) if match[0] != "%%"]
+    return [parse_clause(match)[0] for match in _CLAUSE.finditer(text) if match[0] != "%%"]
 
 
-def clause(match: re.Match[str]) -> tuple[str, int]:
+def parse_clause(match: re.Match[str]) -> tuple[str, int]:
     """Returns verb and precision of a clause."""
     verb, precision = match["verb"], match["precision"]
     if not verb:
@@ -381,7 +381,7 @@ OVERLOADS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("(string).substring(int) -> string", _substring),
     ("(string).substring(int, int) -> string", _substring),
     ("(string).trim() -> string", lambda text: text.strip(_SPACE)),
-    ("(string).format(list<dyn>) -> string", formatted),
+    ("(string).format(list<dyn>) -> string", format_string),
     ("strings.quote(string) -> string", lambda text: f'"{text.translate(_QUOTED)}"'),
     ("(list<string>).join() -> string", _joined),
     ("(list<string>).join(string) -> string", _joined),
