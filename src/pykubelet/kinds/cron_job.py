@@ -29,8 +29,9 @@ from pykubelet.kinds.metadata import metadata_errors, metadata_update_errors
 from pykubelet.kinds.pod.warnings import name_warnings
 from pykubelet.kinds.pod_template import container_cells, read_template
 from pykubelet.kinds.replicas import counts_errors
+from pykubelet.kinds.rules import OneOf
 
-_CONCURRENCY_POLICIES = ("Allow", "Forbid", "Replace")
+_CONCURRENCY_POLICIES = OneOf(("Allow", "Forbid", "Replace"))
 # The controller appends a dash and the time in minutes to name a job.
 _SUFFIX_LENGTH = 11
 _DEFAULTS = {
@@ -73,8 +74,7 @@ def _spec_errors(spec: Document, before: Document | None, path: str) -> list[Fie
     if zone is not None and (before is None or before.get("timeZone") != zone):
         errors += _zone_errors(zone, f"{path}.timeZone")
     policy = spec["concurrencyPolicy"]
-    if policy not in _CONCURRENCY_POLICIES:
-        errors.append(not_supported(f"{path}.concurrencyPolicy", TypedString(policy), _CONCURRENCY_POLICIES))
+    errors += _CONCURRENCY_POLICIES.errors(policy, f"{path}.concurrencyPolicy")
     errors += _job_template_errors(spec["jobTemplate"]["spec"], f"{path}.jobTemplate.spec")
     return errors + counts_errors(spec, path, ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"))
 

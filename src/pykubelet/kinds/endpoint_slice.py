@@ -13,7 +13,6 @@ from pykubelet.api.field_errors import (
     duplicate,
     each_invalid,
     invalid,
-    not_supported,
     required,
     too_many,
 )
@@ -33,10 +32,11 @@ from pykubelet.api.times import Age
 from pykubelet.kinds.addresses import canonical_ip_errors, domain_name_errors, endpoint_ip_errors, ips_warnings
 from pykubelet.kinds.columns import UNSET, created, first_few, name_of
 from pykubelet.kinds.kind import Kind, Strategy, Warnings, first_generation, next_generation
-from pykubelet.kinds.metadata import immutable_errors, metadata_errors
+from pykubelet.kinds.metadata import metadata_errors
+from pykubelet.kinds.rules import OneOf, immutable_fields_errors
 
-_ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
-_PROTOCOLS = ("SCTP", "TCP", "UDP")
+_ADDRESS_TYPES = OneOf(("FQDN", "IPv4", "IPv6"), required=True)
+_PROTOCOLS = OneOf(("SCTP", "TCP", "UDP"))
 _MAX_ADDRESSES = 100
 _MAX_PORTS = 20_000
 _MAX_ENDPOINTS = 1000
@@ -76,10 +76,7 @@ def _validate_create(document: Document) -> list[FieldError]:
 def _slice_errors(document: Document) -> list[FieldError]:
     kind = document["addressType"]
     errors = metadata_errors(document["metadata"])
-    if not kind:
-        errors.append(required("addressType"))
-    elif kind not in _ADDRESS_TYPES:
-        errors.append(not_supported("addressType", TypedString(kind), _ADDRESS_TYPES))
+    errors += _ADDRESS_TYPES.errors(kind, "addressType")
     return errors + _ports_errors(document["ports"] or (), "ports")
 
 
@@ -95,8 +92,7 @@ def _ports_errors(ports: Sequence[Document], path: str) -> list[FieldError]:
         if name in seen:
             errors.append(duplicate(f"{at}.name", TypedString(name)))
         seen.add(name)
-        if protocol not in _PROTOCOLS:
-            errors.append(not_supported(f"{at}.protocol", TypedString(protocol), _PROTOCOLS))
+        errors += _PROTOCOLS.errors(protocol, f"{at}.protocol")
         if (application := port.get("appProtocol")) is not None:
             errors += each_invalid(f"{at}.appProtocol", application, qualified_name_errors(application))
     return errors
@@ -183,8 +179,7 @@ def _validate_update(new: Document, old: Document) -> list[FieldError]:
     # Existing values that an older server accepted stay valid.
     if new["endpoints"] != old["endpoints"]:
         errors += _endpoints_errors(new)
-    after, before = new["addressType"], old["addressType"]
-    return errors + immutable_errors(after, before, "addressType", shown=TypedString(after))
+    return errors + immutable_fields_errors(new, old, ("addressType",))
 
 
 def endpoint_slice_warnings(document: Document) -> list[str]:

@@ -5,7 +5,7 @@ Upstream: pkg/registry/core/endpoint/strategy.go, pkg/apis/core/validation/valid
 
 from typing import Any
 
-from pykubelet.api.field_errors import FieldError, TypedString, each_invalid, not_supported, required
+from pykubelet.api.field_errors import FieldError, each_invalid, required
 from pykubelet.api.names import dns1123_label_errors, dns1123_subdomain_errors, ip_errors, port_number_errors
 from pykubelet.api.normal_form import normal_form
 from pykubelet.api.schema import Resource
@@ -15,8 +15,9 @@ from pykubelet.kinds.addresses import endpoint_ip_errors, ip_warnings
 from pykubelet.kinds.columns import NONE, created, first_few, name_of
 from pykubelet.kinds.kind import Kind, Strategy, Warnings
 from pykubelet.kinds.metadata import label_name_errors, metadata_errors, metadata_update_errors
+from pykubelet.kinds.rules import OneOf
 
-_PROTOCOLS = ("SCTP", "TCP", "UDP")
+_PROTOCOLS = OneOf(("SCTP", "TCP", "UDP"))
 # Upstream's own controllers write no address that it would warn about, so their objects are not checked.
 _MANAGED_BY, _MANAGERS = "endpoints.kubernetes.io/managed-by", frozenset({"endpoint-controller"})
 
@@ -70,8 +71,7 @@ def _port_errors(port: Document, path: str, *, name_needed: bool) -> list[FieldE
     elif name_needed:
         errors.append(required(f"{path}.name"))
     errors += each_invalid(f"{path}.port", port["port"], port_number_errors(port["port"]))
-    if protocol not in _PROTOCOLS:
-        errors.append(not_supported(f"{path}.protocol", TypedString(protocol), _PROTOCOLS))
+    errors += _PROTOCOLS.errors(protocol, f"{path}.protocol")
     return errors if app_protocol is None else errors + label_name_errors(app_protocol, f"{path}.appProtocol")
 
 

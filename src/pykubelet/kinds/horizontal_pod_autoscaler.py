@@ -27,16 +27,17 @@ from pykubelet.kinds.kind import Kind, Strategy, with_part_of
 from pykubelet.kinds.metadata import metadata_errors, metadata_update_errors
 from pykubelet.kinds.replicas import counts_errors
 from pykubelet.kinds.resources import container_resource_name_errors
+from pykubelet.kinds.rules import POSITIVE, OneOf
 
-_SOURCE_TYPES = ("ContainerResource", "External", "Object", "Pods", "Resource")
+_SOURCE_TYPES = OneOf(("ContainerResource", "External", "Object", "Pods", "Resource"))
 _TARGET_TYPES = ("Utilization", "Value", "AverageValue")
 # In upstream's order; only the first one present is validated.
 _SOURCES = ("object", "external", "pods", "resource", "containerResource")
 _EITHER_VALUE = "must set either a target value for metric or a per-pod target"
 _MAX_PERIOD_SECONDS = 1800
 _MAX_WINDOW_SECONDS = 3600
-_SELECT_POLICIES = ("Disabled", "Max", "Min")
-_POLICY_TYPES = ("Percent", "Pods")
+_SELECT_POLICIES = OneOf(("Disabled", "Max", "Min"))
+_POLICY_TYPES = OneOf(("Percent", "Pods"))
 _CPU = {
     "type": "Resource",
     "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
@@ -152,15 +153,14 @@ def metrics_errors(metrics: Sequence[Document], min_replicas: int | None, path: 
 def _metric_errors(metric: Document, path: str) -> list[FieldError]:
     kind = metric["type"]
     errors = [] if kind else [required(f"{path}.type", "must specify a metric source type")]
-    if kind not in _SOURCE_TYPES:
-        errors.append(not_supported(f"{path}.type", TypedString(kind), _SOURCE_TYPES))
+    errors += _SOURCE_TYPES.errors(kind, f"{path}.type")
     present = [name for name in _SOURCES if name in metric]
     if present:
         errors += _RULES[present[0]](metric[present[0]], f"{path}.{present[0]}")
     expected = kind[:1].lower() + kind[1:]
-    if kind not in _SOURCE_TYPES:
+    if kind not in _SOURCE_TYPES.values:
         expected = ""
-        errors.append(not_supported(f"{path}.type", TypedString(kind), _SOURCE_TYPES))
+        errors.append(not_supported(f"{path}.type", TypedString(kind), _SOURCE_TYPES.values))
     elif expected not in metric:
         errors.append(required(f"{path}.{expected}", "must populate information for the given metric source"))
     if len(present) > 1:
@@ -196,9 +196,7 @@ def _target_errors(target: Document, path: str) -> list[FieldError]:
         for name in ("value", "averageValue")
         if name in target and parse_quantity(target[name]).sign() <= 0
     ]
-    if utilization is not None and utilization < 1:
-        errors.append(invalid(f"{path}.averageUtilization", utilization, "must be greater than 0"))
-    return errors
+    return errors + POSITIVE.errors(utilization, f"{path}.averageUtilization")
 
 
 def _external_errors(source: Document, path: str) -> list[FieldError]:
@@ -263,8 +261,7 @@ def _rules_errors(rules: Document, path: str) -> list[FieldError]:
     if window is not None and window > _MAX_WINDOW_SECONDS:
         detail = f"must be less than or equal to {_MAX_WINDOW_SECONDS}"
         errors.append(invalid(f"{path}.stabilizationWindowSeconds", window, detail))
-    if select not in _SELECT_POLICIES:
-        errors.append(not_supported(f"{path}.selectPolicy", TypedString(select), _SELECT_POLICIES))
+    errors += _SELECT_POLICIES.errors(select, f"{path}.selectPolicy")
     for index, policy in enumerate(policies):
         errors += _policy_errors(policy, f"{path}.policies[{index}]")
     return errors
@@ -272,7 +269,7 @@ def _rules_errors(rules: Document, path: str) -> list[FieldError]:
 
 def _policy_errors(policy: Document, path: str) -> list[FieldError]:
     kind, period = policy["type"], policy["periodSeconds"]
-    errors = [] if kind in _POLICY_TYPES else [not_supported(f"{path}.type", TypedString(kind), _POLICY_TYPES)]
+    errors = _POLICY_TYPES.errors(kind, f"{path}.type")
     errors += [
         invalid(f"{path}.{name}", policy[name], "must be greater than zero")
         for name in ("value", "periodSeconds")

@@ -5,17 +5,19 @@ Upstream: pkg/registry/coordination/lease/strategy.go, pkg/apis/coordination/val
 
 from typing import Any
 
-from pykubelet.api.field_errors import FieldError, invalid
+from pykubelet.api.field_errors import FieldError
 from pykubelet.api.normal_form import normal_form
 from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import Age
 from pykubelet.kinds.columns import at, created, name_of
 from pykubelet.kinds.kind import Kind, Strategy
-from pykubelet.kinds.metadata import NOT_NEGATIVE, metadata_errors, metadata_update_errors
+from pykubelet.kinds.metadata import metadata_errors, metadata_update_errors
+from pykubelet.kinds.rules import POSITIVE, AtLeast, fields_errors
 
 # Fields of coordinated leader election, whose feature gate is off.
 _DISABLED = ("strategy", "preferredHolder")
+_SPEC_RULES = {"leaseDurationSeconds": POSITIVE, "leaseTransitions": AtLeast(0)}
 
 
 def _default(document: Document) -> Document:
@@ -29,17 +31,7 @@ def _prepare_create(lease: Document) -> Document:
 
 
 def _validate(lease: Document) -> list[FieldError]:
-    return metadata_errors(lease["metadata"]) + _spec_errors(lease["spec"])
-
-
-def _spec_errors(spec: Document) -> list[FieldError]:
-    errors: list[FieldError] = []
-    duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
-    if duration is not None and duration <= 0:
-        errors.append(invalid("spec.leaseDurationSeconds", duration, "must be greater than 0"))
-    if transitions is not None and transitions < 0:
-        errors.append(invalid("spec.leaseTransitions", transitions, NOT_NEGATIVE))
-    return errors
+    return metadata_errors(lease["metadata"]) + fields_errors(lease["spec"], _SPEC_RULES, "spec")
 
 
 def _prepare_update(new: Document, _old: Document) -> Document:
@@ -47,7 +39,7 @@ def _prepare_update(new: Document, _old: Document) -> Document:
 
 
 def _validate_update(new: Document, old: Document) -> list[FieldError]:
-    return metadata_update_errors(new["metadata"], old["metadata"]) + _spec_errors(new["spec"])
+    return metadata_update_errors(new["metadata"], old["metadata"]) + fields_errors(new["spec"], _SPEC_RULES, "spec")
 
 
 def _cells(document: Document, age: Age) -> list[Any]:

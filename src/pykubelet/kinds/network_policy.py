@@ -24,8 +24,9 @@ from pykubelet.kinds.addresses import cidr_warnings
 from pykubelet.kinds.columns import at, created, format_selector, name_of
 from pykubelet.kinds.kind import Kind, Strategy, Warnings, first_generation, next_generation
 from pykubelet.kinds.metadata import label_selector_errors, metadata_errors, metadata_update_errors
+from pykubelet.kinds.rules import OneOf
 
-_PROTOCOLS = ("TCP", "UDP", "SCTP")
+_PROTOCOLS = OneOf(("TCP", "UDP", "SCTP"))
 _POLICY_TYPES = ("Ingress", "Egress")
 # Each direction with the field of its peers.
 _DIRECTIONS = (("ingress", "from"), ("egress", "to"))
@@ -73,7 +74,7 @@ def _spec_errors(spec: Document, path: str) -> list[FieldError]:
 
 def _port_errors(port: Document, path: str) -> list[FieldError]:
     number, end, protocol = port.get("port"), port.get("endPort"), port["protocol"]
-    errors = [] if protocol in _PROTOCOLS else [not_supported(f"{path}.protocol", TypedString(protocol), _PROTOCOLS)]
+    errors = _PROTOCOLS.errors(protocol, f"{path}.protocol")
     if number is None:
         if end is not None:
             detail = "may not be specified when `port` is not specified"

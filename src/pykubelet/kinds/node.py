@@ -10,13 +10,10 @@ from typing import Any
 from pykubelet.api.field_errors import (
     ErrorType,
     FieldError,
-    TypedString,
     duplicate,
     each_invalid,
     forbidden,
     invalid,
-    not_supported,
-    required,
 )
 from pykubelet.api.names import cidr_errors, label_value_errors
 from pykubelet.api.normal_form import normal_form
@@ -29,6 +26,7 @@ from pykubelet.kinds.columns import NONE, at, created, name_of
 from pykubelet.kinds.kind import Kind, Strategy, Warnings
 from pykubelet.kinds.metadata import label_name_errors, metadata_errors, metadata_update_errors
 from pykubelet.kinds.resources import amount_errors
+from pykubelet.kinds.rules import POSITIVE, OneOf
 
 DEPRECATED_LABELS = {
     "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
@@ -40,7 +38,7 @@ DEPRECATED_LABELS = {
     "scheduler.alpha.kubernetes.io/preferAvoidPods": "deprecated since v1.22; use Taints and Tolerations instead",
     "node-role.kubernetes.io/master": 'use "node-role.kubernetes.io/control-plane" instead',
 }
-_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_EFFECTS = OneOf(("NoSchedule", "PreferNoSchedule", "NoExecute"), required=True)
 _NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 _ROLE_PREFIX = "node-role.kubernetes.io/"
 _ROLE_LABEL = "kubernetes.io/role"
@@ -94,8 +92,7 @@ def _validate(node: Document) -> list[FieldError]:
     errors += _taints_errors(node["spec"].get("taints", ()))
     errors += _resources_errors(node["status"])
     capacity = node["status"]["nodeInfo"].get("swap", {}).get("capacity")
-    if capacity is not None and capacity <= 0:
-        errors.append(invalid("metadata.nodeSwapStatus.capacity", capacity, "must be greater than 0"))
+    errors += POSITIVE.errors(capacity, "metadata.nodeSwapStatus.capacity")
     return errors + _blocks_errors(node["spec"].get("podCIDRs", []))
 
 
@@ -109,10 +106,7 @@ def _taints_errors(taints: Sequence[Document]) -> list[FieldError]:
         errors += label_name_errors(key, f"{at}.key")
         if details := label_value_errors(value):
             errors.append(invalid(f"{at}.value", value, ";".join(details)))
-        if not effect:
-            errors.append(required(f"{at}.effect"))
-        elif effect not in _EFFECTS:
-            errors.append(not_supported(f"{at}.effect", TypedString(effect), _EFFECTS))
+        errors += _EFFECTS.errors(effect, f"{at}.effect")
         if (key, effect) in seen:
             shown = {"Key": key, "Value": value, "Effect": effect, "TimeAdded": taint.get("timeAdded")}
             errors.append(FieldError(ErrorType.DUPLICATE, at, shown, "taints must be unique by key and effect pair"))

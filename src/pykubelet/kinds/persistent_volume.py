@@ -8,7 +8,6 @@ from typing import Any
 
 from pykubelet.api.field_errors import (
     FieldError,
-    TypedString,
     each_invalid,
     forbidden,
     invalid,
@@ -24,7 +23,7 @@ from pykubelet.api.times import Age
 from pykubelet.kinds.columns import UNSET, at, created, name_of, quantity_text
 from pykubelet.kinds.go_values import go_diff, internal_form
 from pykubelet.kinds.kind import Kind, Strategy, Warnings
-from pykubelet.kinds.metadata import immutable_errors, metadata_errors, metadata_update_errors
+from pykubelet.kinds.metadata import metadata_errors, metadata_update_errors
 from pykubelet.kinds.node import selector_term_warnings
 from pykubelet.kinds.persistent_volume_claim import (
     STORAGE_CLASS_ANNOTATION,
@@ -40,8 +39,9 @@ from pykubelet.kinds.pod.references import backstep_errors
 from pykubelet.kinds.pod.scheduling import node_selector_errors
 from pykubelet.kinds.pod.volume_sources import GONE_SYSTEMS, STORAGE_SYSTEM_RULES
 from pykubelet.kinds.pod.volumes import csi_driver_errors, host_path_errors, nfs_errors
+from pykubelet.kinds.rules import OneOf, immutable_fields_errors
 
-_RECLAIM_POLICIES = ("Delete", "Recycle", "Retain")
+_RECLAIM_POLICIES = OneOf(("Delete", "Recycle", "Retain"))
 _DEPRECATED_ANNOTATIONS = {
     STORAGE_CLASS_ANNOTATION: STORAGE_CLASS_WARNING,
     "volume.beta.kubernetes.io/mount-options": 'deprecated since v1.31; use "mountOptions" attribute instead',
@@ -117,8 +117,7 @@ def _validate(volume: Document) -> list[FieldError]:
     errors += access_modes_errors(modes, "spec.accessModes")
     errors += _capacity_errors(spec.get("capacity", {}))
     policy = spec["persistentVolumeReclaimPolicy"]
-    if policy not in _RECLAIM_POLICIES:
-        errors.append(not_supported("spec.persistentVolumeReclaimPolicy", TypedString(policy), _RECLAIM_POLICIES))
+    errors += _RECLAIM_POLICIES.errors(policy, "spec.persistentVolumeReclaimPolicy")
     if "nodeAffinity" in spec:
         errors += _node_affinity_errors(spec["nodeAffinity"])
     errors += _source_errors(spec)
@@ -127,8 +126,7 @@ def _validate(volume: Document) -> list[FieldError]:
         errors.append(forbidden("spec.persistentVolumeReclaimPolicy", detail))
     if name := spec.get("storageClassName", ""):
         errors += each_invalid("spec.storageClassName", name, dns1123_subdomain_errors(name))
-    if spec["volumeMode"] not in VOLUME_MODES:
-        errors.append(not_supported("spec.volumeMode", TypedString(spec["volumeMode"]), VOLUME_MODES))
+    errors += VOLUME_MODES.errors(spec["volumeMode"], "spec.volumeMode")
     return errors + _attributes_class_errors(spec)
 
 
@@ -191,8 +189,7 @@ def _validate_update(new: Document, old: Document) -> list[FieldError]:
         sides = (internal_form(each, "core.PersistentVolumeSource") for each in (old_source, source))
         detail = f"spec.persistentvolumesource is immutable after creation\n{go_diff(*sides)}"
         errors.append(forbidden("spec.persistentvolumesource", detail))
-    mode = spec["volumeMode"]
-    errors += immutable_errors(mode, before["volumeMode"], "volumeMode", shown=TypedString(mode))
+    errors += immutable_fields_errors(spec, before, ("volumeMode",))
     if "nodeAffinity" in before and spec.get("nodeAffinity") != before["nodeAffinity"]:
         affinity = spec.get("nodeAffinity")
         shown = None if affinity is None else internal_form(affinity, "core.VolumeNodeAffinity")

@@ -27,16 +27,16 @@ from pykubelet.kinds.go_values import go_diff, internal_form
 from pykubelet.kinds.kind import Kind, Strategy, Warnings
 from pykubelet.kinds.metadata import (
     annotations_errors,
-    immutable_errors,
     label_selector_errors,
     labels_errors,
     metadata_errors,
     metadata_update_errors,
 )
 from pykubelet.kinds.resources import fraction_warnings
+from pykubelet.kinds.rules import OneOf, immutable_fields_errors
 
 ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
-VOLUME_MODES = ("Block", "Filesystem")
+VOLUME_MODES = OneOf(("Block", "Filesystem"))
 # Fields that a template may not set, in Go's order: Go's name and the wire's name.
 _FORBIDDEN_METADATA = (
     ("name", "name"),
@@ -81,8 +81,7 @@ def claim_spec_errors(spec: Document, path: str) -> list[FieldError]:
     errors += _storage_errors(spec.get("resources", {}).get("requests", {}), f"{path}.resources[storage]")
     errors += _class_name_errors(spec.get("storageClassName", ""), f"{path}.storageClassName")
     mode = spec.get("volumeMode")
-    if mode is not None and mode not in VOLUME_MODES:
-        errors.append(not_supported(f"{path}.volumeMode", TypedString(mode), VOLUME_MODES))
+    errors += VOLUME_MODES.errors(mode, f"{path}.volumeMode")
     errors += _data_sources_errors(spec, path)
     return errors + _class_name_errors(spec.get("volumeAttributesClassName", ""), f"{path}.volumeAttributesClassName")
 
@@ -190,8 +189,7 @@ def _validate_update(new: Document, old: Document) -> list[FieldError]:
     )
     if size < old_size and size <= parse_quantity(old["status"].get("capacity", {}).get("storage", "0")):
         errors.append(forbidden("spec.resources.requests.storage", "field can not be less than status.capacity"))
-    mode = spec["volumeMode"]
-    return errors + immutable_errors(mode, before["volumeMode"], "volumeMode", shown=TypedString(mode))
+    return errors + immutable_fields_errors(spec, before, ("volumeMode",))
 
 
 def _comparable(spec: Document, before: Document, *, is_bound: bool) -> Document:

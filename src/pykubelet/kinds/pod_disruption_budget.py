@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from pykubelet.api.field_errors import FieldError, TypedString, duplicate, invalid, not_supported, required, too_long
+from pykubelet.api.field_errors import FieldError, duplicate, invalid, required, too_long
 from pykubelet.api.names import byte_length, regex_error
 from pykubelet.api.normal_form import normal_form
 from pykubelet.api.schema import Resource
@@ -19,8 +19,9 @@ from pykubelet.kinds.go_values import internal_form
 from pykubelet.kinds.kind import Kind, Strategy, keep_spec, keep_status, without_status
 from pykubelet.kinds.metadata import label_name_errors, label_selector_errors
 from pykubelet.kinds.replicas import counts_errors, int_or_percent_errors, over_100_percent_errors
+from pykubelet.kinds.rules import OneOf
 
-CONDITION_STATUSES = ("False", "True", "Unknown")
+CONDITION_STATUSES = OneOf(("False", "True", "Unknown"))
 _REASON = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
 _REASON_RULE = regex_error(
     "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'",
@@ -33,7 +34,7 @@ _REASON_RULE = regex_error(
 )
 _MAX_REASON_BYTES = 1024
 _MAX_MESSAGE_BYTES = 32 * 1024
-_EVICTION_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
+_EVICTION_POLICIES = OneOf(("AlwaysAllow", "IfHealthyBudget"))
 
 
 def _default(document: Document) -> Document:
@@ -52,8 +53,7 @@ def _validate_create(document: Document) -> list[FieldError]:
             errors += over_100_percent_errors(spec[name], f"spec.{name}")
     errors += label_selector_errors(spec.get("selector"), "spec.selector")
     policy = spec.get("unhealthyPodEvictionPolicy")
-    if policy is not None and policy not in _EVICTION_POLICIES:
-        errors.append(not_supported("spec.unhealthyPodEvictionPolicy", TypedString(policy), _EVICTION_POLICIES))
+    errors += _EVICTION_POLICIES.errors(policy, "spec.unhealthyPodEvictionPolicy")
     return errors
 
 
@@ -85,8 +85,7 @@ def _condition_errors(condition: Document, path: str) -> list[FieldError]:
     errors = label_name_errors(condition.get("type", ""), f"{path}.type")
     status, reason = condition.get("status", ""), condition.get("reason", "")
     generation = condition.get("observedGeneration", 0)
-    if status not in CONDITION_STATUSES:
-        errors.append(not_supported(f"{path}.status", TypedString(status), CONDITION_STATUSES))
+    errors += CONDITION_STATUSES.errors(status, f"{path}.status")
     if generation < 0:
         errors.append(
             invalid(f"{path}.observedGeneration", generation, "must be greater than or equal to zero"),

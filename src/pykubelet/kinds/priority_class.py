@@ -6,14 +6,15 @@ pkg/apis/scheduling/v1/defaults.go, pkg/apis/scheduling/v1/helpers.go
 
 from typing import Any
 
-from pykubelet.api.field_errors import FieldError, TypedString, forbidden, not_supported, required
+from pykubelet.api.field_errors import FieldError, forbidden
 from pykubelet.api.normal_form import normal_form
 from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import Age
 from pykubelet.kinds.columns import created, name_of
 from pykubelet.kinds.kind import Kind, Strategy, first_generation, next_generation
-from pykubelet.kinds.metadata import immutable_errors, metadata_errors, metadata_update_errors
+from pykubelet.kinds.metadata import metadata_errors, metadata_update_errors
+from pykubelet.kinds.rules import OneOf, immutable_fields_errors
 
 HIGHEST_USER_PRIORITY = 1_000_000_000
 SYSTEM_CLASSES = {
@@ -22,7 +23,7 @@ SYSTEM_CLASSES = {
 }
 """The classes of every cluster and their priorities."""
 _SYSTEM_PREFIX = "system-"
-_PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
+_PREEMPTION_POLICIES = OneOf(("PreemptLowerPriority", "Never"), required=True)
 
 
 def _default(document: Document) -> Document:
@@ -39,10 +40,7 @@ def _validate_create(document: Document) -> list[FieldError]:
     elif value > HIGHEST_USER_PRIORITY:
         detail = f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}"
         errors.append(forbidden("value", detail))
-    if not policy:
-        errors.append(required("preemptionPolicy"))
-    elif policy not in _PREEMPTION_POLICIES:
-        errors.append(not_supported("preemptionPolicy", TypedString(policy), _PREEMPTION_POLICIES))
+    errors += _PREEMPTION_POLICIES.errors(policy, "preemptionPolicy")
     return errors
 
 
@@ -62,8 +60,7 @@ def _validate_update(new: Document, old: Document) -> list[FieldError]:
     errors = metadata_update_errors(new["metadata"], old["metadata"])
     if new["value"] != old["value"]:
         errors.append(forbidden("value", "may not be changed in an update."))
-    after, before = new["preemptionPolicy"], old["preemptionPolicy"]
-    return errors + immutable_errors(after, before, "preemptionPolicy", shown=TypedString(after))
+    return errors + immutable_fields_errors(new, old, ("preemptionPolicy",))
 
 
 def _cells(document: Document, age: Age) -> list[Any]:

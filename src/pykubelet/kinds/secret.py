@@ -8,7 +8,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from pykubelet.api.field_errors import FieldError, TypedString, each_invalid, invalid, required, too_long
+from pykubelet.api.field_errors import FieldError, each_invalid, invalid, required, too_long
 from pykubelet.api.names import config_map_key_errors
 from pykubelet.api.normal_form import normal_form
 from pykubelet.api.schema import Resource
@@ -17,7 +17,8 @@ from pykubelet.api.times import Age
 from pykubelet.kinds.columns import at, created, name_of
 from pykubelet.kinds.config_map import MAX_DATA_BYTES, decoded_bytes, immutable_data_errors
 from pykubelet.kinds.kind import Kind, Strategy, Warnings, metadata_fields
-from pykubelet.kinds.metadata import immutable_errors, metadata_errors, metadata_update_errors
+from pykubelet.kinds.metadata import metadata_errors, metadata_update_errors
+from pykubelet.kinds.rules import immutable_fields_errors
 
 _BEGIN, _END, _DASHES = b"\n-----BEGIN ", b"\n-----END ", b"-----"
 _CERTIFICATE, _PRIVATE_KEY = "CERTIFICATE", "PRIVATE KEY"
@@ -90,7 +91,7 @@ def _prepare_update(new: Document, old: Document) -> Document:
 def _validate_update(new: Document, old: Document) -> list[FieldError]:
     return [
         *metadata_update_errors(new["metadata"], old["metadata"]),
-        *immutable_errors(new["type"], old["type"], "type", shown=TypedString(new["type"])),
+        *immutable_fields_errors(new, old, ("type",)),
         *immutable_data_errors(new, old, ("data",)),
         *_validate(new),
     ]

@@ -9,12 +9,10 @@ from typing import Any
 
 from pykubelet.api.field_errors import (
     FieldError,
-    TypedString,
     duplicate,
     each_invalid,
     forbidden,
     invalid,
-    not_supported,
     required,
     too_long,
 )
@@ -25,12 +23,13 @@ from pykubelet.api.serializer import Document
 from pykubelet.api.times import Age
 from pykubelet.kinds.columns import at, created, name_of
 from pykubelet.kinds.kind import Kind, Strategy, Warnings
-from pykubelet.kinds.metadata import immutable_errors, label_name_errors, metadata_errors, metadata_update_errors
+from pykubelet.kinds.metadata import label_name_errors, metadata_errors, metadata_update_errors
 from pykubelet.kinds.node import DEPRECATED_LABELS
+from pykubelet.kinds.rules import OneOf, immutable_fields_errors
 
 _DEFAULTS = {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"}
-_RECLAIM_POLICIES = ("Delete", "Retain")
-_BINDING_MODES = ("Immediate", "WaitForFirstConsumer")
+_RECLAIM_POLICIES = OneOf(("Delete", "Retain"))
+_BINDING_MODES = OneOf(("Immediate", "WaitForFirstConsumer"))
 _MAX_PARAMETERS = 512
 _MAX_PARAMETERS_BYTES = 256 * 1024
 _FIXED = ("parameters", "provisioner", "reclaimPolicy")
@@ -50,10 +49,8 @@ def _validate_create(document: Document) -> list[FieldError]:
     else:
         errors.append(required("provisioner"))
     errors += _parameters_errors(document.get("parameters", {}), "parameters")
-    if policy and policy not in _RECLAIM_POLICIES:
-        errors.append(not_supported("reclaimPolicy", TypedString(policy), _RECLAIM_POLICIES))
-    if mode not in _BINDING_MODES:
-        errors.append(not_supported("volumeBindingMode", TypedString(mode), _BINDING_MODES))
+    errors += _RECLAIM_POLICIES.errors(policy or None, "reclaimPolicy")
+    errors += _BINDING_MODES.errors(mode, "volumeBindingMode")
     return errors + _topologies_errors(document.get("allowedTopologies", ()), "allowedTopologies")
 
 
@@ -97,8 +94,7 @@ def _validate_update(new: Document, old: Document) -> list[FieldError]:
     errors += [
         forbidden(name, f"updates to {name} are forbidden.") for name in _FIXED if new.get(name) != old.get(name)
     ]
-    after, before = new["volumeBindingMode"], old["volumeBindingMode"]
-    return errors + immutable_errors(after, before, "volumeBindingMode", shown=TypedString(after))
+    return errors + immutable_fields_errors(new, old, ("volumeBindingMode",))
 
 
 def storage_class_warnings(document: Document) -> list[str]:

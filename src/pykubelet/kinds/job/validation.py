@@ -27,17 +27,18 @@ from pykubelet.api.serializer import Document
 from pykubelet.kinds.go_values import internal_form
 from pykubelet.kinds.metadata import nonnegative_errors
 from pykubelet.kinds.pod_template import pod_template_errors
+from pykubelet.kinds.rules import OneOf
 
 Interval = tuple[int, int]
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 _OPERATORS = ("In", "NotIn")
-_STATUSES = ("False", "True", "Unknown")
+_STATUSES = OneOf(("False", "True", "Unknown"))
 _MAX_RULES = 20
 _MAX_EXIT_CODES = 255
 _MAX_PATTERNS = 20
 _MAX_INDEXES_BYTES = 64 * 1024
 INDEXED, NON_INDEXED = "Indexed", "NonIndexed"
-_COMPLETION_MODES = (NON_INDEXED, INDEXED)
+_COMPLETION_MODES = OneOf((NON_INDEXED, INDEXED))
 _REPLACEMENT_POLICIES = ("Failed", "TerminatingOrFailed")
 _COUNTS = (
     "parallelism",
@@ -201,8 +202,7 @@ def _pod_conditions_errors(patterns: list[Document], path: str) -> list[FieldErr
     for index, pattern in enumerate(patterns):
         kind, status = pattern.get("type", ""), pattern.get("status", "")
         errors += each_invalid(f"{path}[{index}].type", kind, qualified_name_errors(kind))
-        if status not in _STATUSES:
-            errors.append(not_supported(f"{path}[{index}].status", TypedString(status), _STATUSES))
+        errors += _STATUSES.errors(status, f"{path}[{index}].status")
     return errors
 
 
@@ -283,8 +283,7 @@ def domain_prefixed_path_errors(value: str, path: str) -> list[FieldError]:
 def _completion_errors(spec: Document, path: str) -> list[FieldError]:
     mode = spec.get("completionMode")
     errors: list[FieldError] = []
-    if mode is not None and mode not in _COMPLETION_MODES:
-        errors.append(not_supported(f"{path}.completionMode", TypedString(mode), _COMPLETION_MODES))
+    errors += _COMPLETION_MODES.errors(mode, f"{path}.completionMode")
     if mode == INDEXED:
         errors += _indexed_errors(spec, path)
     if mode is None or mode == NON_INDEXED:

@@ -41,14 +41,15 @@ from pykubelet.kinds.pod.references import (
     resource_ref_errors,
 )
 from pykubelet.kinds.pod.security import container_security_errors
-from pykubelet.kinds.pod.volumes import pull_policy_errors
+from pykubelet.kinds.pod.volumes import PULL_POLICY
 from pykubelet.kinds.resources import container_resources_errors
+from pykubelet.kinds.rules import OneOf
 
 _SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
-_PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
+_PROPAGATIONS = OneOf(("Bidirectional", "HostToContainer", "None"))
 _RECURSIVE_READ_ONLY = ("Disabled", "Enabled", "IfPossible")
-_MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
-_PROTOCOLS = ("SCTP", "TCP", "UDP")
+_MESSAGE_POLICIES = OneOf(("File", "FallbackToLogsOnError"), required=True)
+_PROTOCOLS = OneOf(("SCTP", "TCP", "UDP"), required=True)
 _RESIZE_RESOURCES = ("cpu", "memory")
 _RESIZE_POLICIES = ("NotRequired", "RestartContainer")
 _PROBES_AND_HOOKS = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
@@ -195,7 +196,7 @@ def _propagation_errors(mount: Document, container: Document, path: str) -> list
     mode = mount.get("mountPropagation")
     if mode is None:
         return []
-    errors = [] if mode in _PROPAGATIONS else [not_supported(path, TypedString(mode), _PROPAGATIONS)]
+    errors = _PROPAGATIONS.errors(mode, path)
     if mode == "Bidirectional" and not container.get("securityContext", {}).get("privileged"):
         errors.append(forbidden(path, "Bidirectional mount propagation is available only to privileged containers"))
     return errors
@@ -337,16 +338,13 @@ def _common_errors(container: Document, pod: PodParts, path: str) -> list[FieldE
     if not container.get("image"):
         errors.append(required(f"{path}.image"))
     policy = container.get("terminationMessagePolicy", "")
-    if not policy:
-        errors.append(required(f"{path}.terminationMessagePolicy"))
-    elif policy not in _MESSAGE_POLICIES:
-        errors.append(not_supported(f"{path}.terminationMessagePolicy", TypedString(policy), _MESSAGE_POLICIES))
+    errors += _MESSAGE_POLICIES.errors(policy, f"{path}.terminationMessagePolicy")
     errors += _ports_errors(container.get("ports", ()), f"{path}.ports")
     errors += env_errors(container.get("env", ()), f"{path}.env", relaxed_names=relaxed)
     errors += env_from_errors(container.get("envFrom", ()), f"{path}.envFrom", relaxed_names=relaxed)
     errors += mounts_errors(container, pod.volumes, f"{path}.volumeMounts")
     errors += devices_errors(container, pod.volumes, f"{path}.volumeDevices")
-    errors += pull_policy_errors(container.get("imagePullPolicy", ""), f"{path}.imagePullPolicy")
+    errors += PULL_POLICY.errors(container.get("imagePullPolicy", ""), f"{path}.imagePullPolicy")
     errors += container_resources_errors(container.get("resources", {}), pod.claim_names, f"{path}.resources")
     errors += _resize_errors(container.get("resizePolicy", ()), pod.restart_policy, f"{path}.resizePolicy")
     context = container.get("securityContext")
@@ -375,10 +373,7 @@ def _ports_errors(ports: Sequence[Document], path: str) -> list[FieldError]:
             errors += each_invalid(f"{at}.containerPort", number, port_number_errors(number))
         if host_number:
             errors += each_invalid(f"{at}.hostPort", host_number, port_number_errors(host_number))
-        if not protocol:
-            errors.append(required(f"{at}.protocol"))
-        elif protocol not in _PROTOCOLS:
-            errors.append(not_supported(f"{at}.protocol", TypedString(protocol), _PROTOCOLS))
+        errors += _PROTOCOLS.errors(protocol, f"{at}.protocol")
     return errors
 
 

@@ -17,11 +17,12 @@ from pykubelet.api.field_errors import (
 from pykubelet.api.names import http_header_name_errors, port_name_errors, port_number_errors
 from pykubelet.api.serializer import Document
 from pykubelet.kinds.metadata import nonnegative_errors
+from pykubelet.kinds.rules import POSITIVE, OneOf, fields_errors
 
 _PROBE_HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
 _HOOK_HANDLERS = ("exec", "httpGet", "tcpSocket", "sleep")
 _PROBE_NUMBERS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
-_SCHEMES = ("HTTP", "HTTPS")
+_SCHEMES = OneOf(("HTTP", "HTTPS"))
 _WINDOWS_SIGNALS = ("SIGKILL", "SIGTERM")
 _PLAIN_SIGNALS = [
     "ABRT",
@@ -109,10 +110,7 @@ def _probe_errors(probe: Document, grace_seconds: int | None, path: str, *, zero
     errors = _handler_errors(probe, _PROBE_HANDLERS, _sleep_rule(grace_seconds, zero_sleep=zero_sleep), path)
     for name in _PROBE_NUMBERS:
         errors += nonnegative_errors(probe.get(name, 0), f"{path}.{name}")
-    seconds = probe.get("terminationGracePeriodSeconds")
-    if seconds is not None and seconds <= 0:
-        errors.append(invalid(f"{path}.terminationGracePeriodSeconds", seconds, "must be greater than 0"))
-    return errors
+    return errors + fields_errors(probe, {"terminationGracePeriodSeconds": POSITIVE}, path)
 
 
 def _handler_errors(
@@ -140,8 +138,7 @@ def _http_get_errors(action: Document, path: str) -> list[FieldError]:
     errors = [] if action.get("path") else [required(f"{path}.path")]
     errors += _port_field_errors(action, path)
     scheme = action.get("scheme", "")
-    if scheme not in _SCHEMES:
-        errors.append(not_supported(f"{path}.scheme", TypedString(scheme), _SCHEMES))
+    errors += _SCHEMES.errors(scheme, f"{path}.scheme")
     for header in action.get("httpHeaders", ()):
         name = header.get("name", "")
         errors += each_invalid(f"{path}.httpHeaders", name, http_header_name_errors(name))

@@ -23,10 +23,11 @@ from pykubelet.api.names import (
 )
 from pykubelet.api.serializer import Document
 from pykubelet.kinds.metadata import label_name_errors, label_selector_errors, label_values_errors, operator_errors
+from pykubelet.kinds.rules import OneOf
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-_SCHEDULE_ACTIONS = ("DoNotSchedule", "ScheduleAnyway")
-_NODE_POLICIES = ("Honor", "Ignore")
+_SCHEDULE_ACTIONS = OneOf(("DoNotSchedule", "ScheduleAnyway"))
+_NODE_POLICIES = OneOf(("Honor", "Ignore"))
 _NEEDS_SELECTOR = "must not be specified when labelSelector is not set"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -82,16 +83,14 @@ def topology_spread_errors(constraints: Sequence[Document], path: str, *, merged
         errors += _positive_errors(constraint.get("maxSkew", 0), f"{at}.maxSkew")
         if not key:
             errors.append(required(f"{at}.topologyKey", "can not be empty"))
-        if action not in _SCHEDULE_ACTIONS:
-            errors.append(not_supported(f"{at}.whenUnsatisfiable", TypedString(action), _SCHEDULE_ACTIONS))
+        errors += _SCHEDULE_ACTIONS.errors(action, f"{at}.whenUnsatisfiable")
         later = constraints[index + 1 :]
         if any((key, action) == (each.get("topologyKey", ""), each.get("whenUnsatisfiable", "")) for each in later):
             errors.append(duplicate(f"{at}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}"))
         errors += _min_domains_errors(constraint.get("minDomains"), action, f"{at}.minDomains")
         for name in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
             policy = constraint.get(name)
-            if policy is not None and policy not in _NODE_POLICIES:
-                errors.append(not_supported(f"{at}.{name}", TypedString(policy), _NODE_POLICIES))
+            errors += _NODE_POLICIES.errors(policy, f"{at}.{name}")
         match_keys, selector = constraint.get("matchLabelKeys", ()), constraint.get("labelSelector")
         if merged_keys:
             errors += selector_keys_errors(match_keys, (), selector, at)

@@ -25,6 +25,7 @@ from pykubelet.kinds.go_values import profile_value, security_context_value
 from pykubelet.kinds.pod.references import descending_path_errors
 from pykubelet.kinds.pod.visitors import containers_with_paths
 from pykubelet.kinds.pod.windows import windows_options_errors
+from pykubelet.kinds.rules import OneOf
 
 SECCOMP_POD_ANNOTATION = "seccomp.security.alpha.kubernetes.io/pod"
 SECCOMP_CONTAINER_PREFIX = "container.seccomp.security.alpha.kubernetes.io/"
@@ -34,7 +35,7 @@ _LOCALHOST = "localhost/"
 _SECCOMP_WORDS = {"Unconfined": {"unconfined"}, "RuntimeDefault": {"runtime/default", "docker/default"}}
 _APPARMOR_WORDS = {"Unconfined": {"unconfined"}, "RuntimeDefault": {"runtime/default"}}
 _MAX_PROFILE_BYTES = 4095  # PATH_MAX without the terminating zero.
-_PROC_MOUNTS = ("Default", "Unmasked")
+_PROC_MOUNTS = OneOf(("Default", "Unmasked"))
 _GROUP_CHANGES = ("Always", "OnRootMismatch")
 _SELINUX_CHANGES = ("MountOption", "Recursive")
 _GROUP_POLICIES = ("Merge", "Strict")
@@ -179,8 +180,7 @@ def container_security_errors(context: Document | None, path: str, *, host_users
         return []
     errors = _id_errors(context, path, ("runAsUser", "runAsGroup"))
     mount = context.get("procMount")
-    if mount is not None and mount not in _PROC_MOUNTS:
-        errors.append(not_supported(f"{path}.procMount", TypedString(mount), _PROC_MOUNTS))
+    errors += _PROC_MOUNTS.errors(mount, f"{path}.procMount")
     if mount == "Unmasked" and host_users:
         errors.append(invalid(f"{path}.procMount", TypedString(mount), "`hostUsers` must be false to use `Unmasked`"))
     errors += seccomp_errors(context.get("seccompProfile"), f"{path}.seccompProfile")

@@ -13,13 +13,11 @@ from typing import Any, NamedTuple
 
 from pykubelet.api.field_errors import (
     FieldError,
-    TypedString,
     duplicate,
     each_invalid,
     forbidden,
     invalid,
     not_found,
-    not_supported,
     required,
     too_long,
 )
@@ -60,9 +58,10 @@ from pykubelet.kinds.pod.visitors import containers_with_paths
 from pykubelet.kinds.pod.volumes import volumes_errors
 from pykubelet.kinds.pod.windows import host_process_errors, operating_system_errors
 from pykubelet.kinds.resources import claim_names_of, container_resources_errors, pod_resources_errors
+from pykubelet.kinds.rules import OneOf
 from pykubelet.kinds.spec_cache import SpecCache
 
-_DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+_DNS_POLICIES = OneOf(("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"), required=True)
 # Limits of libc resolvers, which cut longer lists silently.
 _MAX_NAMESERVERS = 3
 _MAX_SEARCHES = 32
@@ -73,17 +72,10 @@ TOLERATIONS_ANNOTATION = "scheduler.alpha.kubernetes.io/tolerations"
 DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
 _DELETION_COST = re.compile("0|-[0-9]+|[1-9][0-9]*")
 _TOLERATION_FIELDS = ("key", "operator", "value", "effect", "tolerationSeconds")
-_RESTART_POLICIES = ("Always", "OnFailure", "Never")
-_PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
+_RESTART_POLICIES = OneOf(("Always", "OnFailure", "Never"), required=True)
+_PREEMPTION_POLICIES = OneOf(("PreemptLowerPriority", "Never"), required=True)
 _MAX_DEADLINE_SECONDS = 2**31 - 1
 _cache = SpecCache[tuple[FieldError, ...]]()
-
-
-def dns_policy_errors(policy: str, path: str) -> list[FieldError]:
-    """Validates the DNS policy."""
-    if not policy:
-        return [required(path)]
-    return [] if policy in _DNS_POLICIES else [not_supported(path, TypedString(policy), _DNS_POLICIES)]
 
 
 def dns_config_errors(spec: Document, path: str, *, relaxed_searches: bool) -> list[FieldError]:
@@ -298,8 +290,8 @@ def _placement_errors(spec: Document, path: str, options: PodValidationOptions) 
     spread, selinux = spec.get("topologySpreadConstraints", ()), options.only_recursive_selinux_change
     return [
         *host_network_errors(spec, path, resource_is_pod=options.resource_is_pod),
-        *_restart_policy_errors(spec.get("restartPolicy", ""), f"{path}.restartPolicy"),
-        *dns_policy_errors(spec.get("dnsPolicy", ""), f"{path}.dnsPolicy"),
+        *_RESTART_POLICIES.errors(spec.get("restartPolicy", ""), f"{path}.restartPolicy"),
+        *_DNS_POLICIES.errors(spec.get("dnsPolicy", ""), f"{path}.dnsPolicy"),
         *labels_errors(spec.get("nodeSelector", {}), f"{path}.nodeSelector"),
         *pod_security_errors(spec, context_path, only_recursive_selinux_change=selinux),
         *affinity_errors(spec.get("affinity", {}), f"{path}.affinity"),
@@ -331,16 +323,7 @@ def _name_fields_errors(spec: Document, path: str) -> list[FieldError]:
         errors += each_invalid(f"{path}.priorityClassName", name, dns1123_subdomain_errors(name))
     if (name := spec.get("runtimeClassName")) is not None:
         errors += each_invalid(f"{path}.runtimeClassName", name, dns1123_subdomain_errors(name))
-    if (policy := spec.get("preemptionPolicy")) is not None and policy not in _PREEMPTION_POLICIES:
-        at = f"{path}.preemptionPolicy"
-        errors.append(not_supported(at, TypedString(policy), _PREEMPTION_POLICIES) if policy else required(at))
-    return errors
-
-
-def _restart_policy_errors(policy: str, path: str) -> list[FieldError]:
-    if not policy:
-        return [required(path)]
-    return [] if policy in _RESTART_POLICIES else [not_supported(path, TypedString(policy), _RESTART_POLICIES)]
+    return errors + _PREEMPTION_POLICIES.errors(spec.get("preemptionPolicy"), f"{path}.preemptionPolicy")
 
 
 def _claims_errors(claims: Sequence[Document], path: str, *, is_static: bool) -> list[FieldError]:

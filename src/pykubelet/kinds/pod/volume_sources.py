@@ -6,17 +6,18 @@ Upstream: pkg/apis/core/validation/validation.go
 import re
 from collections.abc import Callable, Mapping
 
-from pykubelet.api.field_errors import FieldError, TypedString, each_invalid, invalid, not_supported, required
+from pykubelet.api.field_errors import FieldError, each_invalid, invalid, not_supported, required
 from pykubelet.api.names import dns1123_label_errors, inclusive_range_error
 from pykubelet.api.serializer import Document
+from pykubelet.kinds.rules import OneOf
 
 _QUALIFIED_NAMES = {
     "iqn": re.compile(r"iqn\.[0-9]{4}-[0-9]{2}\.[0-9A-Za-z.-]+:[^,;*&$|\t\n\f\r ]+\Z"),
     "eui": re.compile(r"\Aeui.[0-9A-Za-z]{16}\Z"),
     "naa": re.compile(r"\Anaa.[0-9A-Za-z]{32}\Z"),
 }
-_AZURE_CACHING = ("None", "ReadOnly", "ReadWrite")
-_AZURE_KINDS = ("Dedicated", "Managed", "Shared")
+_AZURE_CACHING = OneOf(("None", "ReadOnly", "ReadWrite"))
+_AZURE_KINDS = OneOf(("Dedicated", "Managed", "Shared"))
 _AZURE_MANAGED_URI = "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
 _AZURE_BLOB_URI = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
 _RESERVED_SUFFIXES = (".kubernetes.io", ".k8s.io")
@@ -145,10 +146,8 @@ def _flex_errors(source: Document, path: str) -> list[FieldError]:
 def _azure_disk_errors(source: Document, path: str) -> list[FieldError]:
     errors = _requires("diskName", "diskURI")(source, path)
     caching, kind, uri = source.get("cachingMode"), source.get("kind"), source.get("diskURI", "")
-    if caching is not None and caching not in _AZURE_CACHING:
-        errors.append(not_supported(f"{path}.cachingMode", TypedString(caching), _AZURE_CACHING))
-    if kind is not None and kind not in _AZURE_KINDS:
-        errors.append(not_supported(f"{path}.kind", TypedString(kind), _AZURE_KINDS))
+    errors += _AZURE_CACHING.errors(caching, f"{path}.cachingMode")
+    errors += _AZURE_KINDS.errors(kind, f"{path}.kind")
     if kind == "Managed" and not uri.startswith("/subscriptions/"):
         errors.append(not_supported(f"{path}.diskURI", uri, (_AZURE_MANAGED_URI,)))
     if kind is not None and kind != "Managed" and not uri.startswith("https://"):

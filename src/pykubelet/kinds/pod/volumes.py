@@ -36,6 +36,7 @@ from pykubelet.kinds.pod.references import (
     resource_ref_errors,
 )
 from pykubelet.kinds.pod.volume_sources import STORAGE_SYSTEM_RULES
+from pykubelet.kinds.rules import OneOf
 
 # Arguments: a source, its path, the volume's path, and the file paths of earlier sources.
 ProjectionRule = Callable[[Document, str, str, set[str]], list[FieldError]]
@@ -46,7 +47,7 @@ _MIN_CERTIFICATE_SECONDS = 3600
 _MAX_CERTIFICATE_SECONDS = 91 * 24 * 60 * 60
 _MAX_KUBERNETES_CERTIFICATE_SECONDS = 24 * 60 * 60
 SourceRule = Callable[[Document, str], list[FieldError]]
-PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+PULL_POLICY = OneOf(("Always", "IfNotPresent", "Never"), required=True)
 _HOST_PATH_TYPES = (
     "",
     "BlockDevice",
@@ -237,13 +238,6 @@ def volumes_errors(
     return good, errors
 
 
-def pull_policy_errors(policy: str, path: str) -> list[FieldError]:
-    """Validates the pull policy."""
-    if not policy:
-        return [required(path)]
-    return [] if policy in PULL_POLICIES else [not_supported(path, TypedString(policy), PULL_POLICIES)]
-
-
 def _source_errors(volume: Document, path: str, pod_name: str, options: PodValidationOptions) -> list[FieldError]:
     errors: list[FieldError] = []
     found = False
@@ -382,7 +376,7 @@ def _ephemeral_errors(source: Document, path: str) -> list[FieldError]:
 
 
 def _image_errors(source: Document, path: str) -> list[FieldError]:
-    return pull_policy_errors(source.get("pullPolicy", ""), f"{path}.pullPolicy")
+    return PULL_POLICY.errors(source.get("pullPolicy", ""), f"{path}.pullPolicy")
 
 
 def _pod_image_errors(source: Document, path: str) -> list[FieldError]:

@@ -27,17 +27,18 @@ from pykubelet.api.names import (
 from pykubelet.api.serializer import Document
 from pykubelet.kinds.addresses import endpoint_ip_errors
 from pykubelet.kinds.metadata import label_name_errors, labels_errors, metadata_errors, metadata_update_errors
+from pykubelet.kinds.rules import OneOf
 
 NO_ADDRESS = "None"
-_FAMILIES = ("IPv4", "IPv6")
-_FAMILY_POLICIES = ("PreferDualStack", "RequireDualStack", "SingleStack")
+_FAMILIES = OneOf(("IPv4", "IPv6"))
+_FAMILY_POLICIES = OneOf(("PreferDualStack", "RequireDualStack", "SingleStack"))
 _FIXED = "may not change once set"
-_PROTOCOLS = ("SCTP", "TCP", "UDP")
-_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-_AFFINITIES = ("ClientIP", "None")
-_TRAFFIC_POLICIES = ("Cluster", "Local")
+_PROTOCOLS = OneOf(("SCTP", "TCP", "UDP"))
+_TYPES = OneOf(("ClusterIP", "ExternalName", "LoadBalancer", "NodePort"))
+_AFFINITIES = OneOf(("ClientIP", "None"))
+_TRAFFIC_POLICIES = OneOf(("Cluster", "Local"))
 _DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
-_IP_MODES = ("Proxy", "VIP")
+_IP_MODES = OneOf(("Proxy", "VIP"))
 _ROUTED_TYPES = frozenset({"ClusterIP", "LoadBalancer", "NodePort"})
 _MAX_AFFINITY_SECONDS = 86400
 _ONLY_BALANCED = "may only be used when `type` is 'LoadBalancer'"
@@ -69,13 +70,11 @@ def address_errors(spec: Document, before: Document) -> list[FieldError]:
     elif addresses and not first:
         errors.append(invalid(at, addresses, "must be empty when `clusterIP` is not specified"))
     for index, family in enumerate(families):
-        if family not in _FAMILIES:
-            errors.append(not_supported(f"spec.ipFamilies[{index}]", TypedString(family), _FAMILIES))
+        errors += _FAMILIES.errors(family, f"spec.ipFamilies[{index}]")
         if family in families[:index]:
             errors.append(duplicate(f"spec.ipFamilies[{index}]", TypedString(family)))
     policy = spec.get("ipFamilyPolicy")
-    if policy is not None and policy not in _FAMILY_POLICIES:
-        errors.append(not_supported("spec.ipFamilyPolicy", TypedString(policy), _FAMILY_POLICIES))
+    errors += _FAMILY_POLICIES.errors(policy, "spec.ipFamilyPolicy")
     syntax_errors = _syntax_errors(addresses, before.get("clusterIPs", ()))
     errors += syntax_errors
     if len(addresses) > 2:
@@ -102,7 +101,7 @@ def _family_errors(spec: Document) -> list[FieldError]:
     if is_headless(spec):
         return errors
     for index, (address, family) in enumerate(zip(addresses, families, strict=False)):
-        if family in _FAMILIES and family_of(address) != family:
+        if family in _FAMILIES.values and family_of(address) != family:
             detail = f"expected an {family} value as indicated by `ipFamilies[{index}]`"
             errors.append(invalid(f"spec.clusterIPs[{index}]", address, detail))
     return errors
@@ -220,8 +219,7 @@ def _service_errors(service: Document, before: Document) -> list[FieldError]:
         at = f"spec.externalIPs[{index}]"
         details = ip_errors(address) if address not in before.get("externalIPs", ()) else []
         errors += each_invalid(at, address, details) or endpoint_ip_errors(address, at)
-    if spec["type"] not in _TYPES:
-        errors.append(not_supported("spec.type", TypedString(spec["type"]), _TYPES))
+    errors += _TYPES.errors(spec["type"], "spec.type")
     errors += _repeated_ports_errors(ports, spec["type"])
     errors += _source_ranges_errors(service, before)
     errors += _balancer_ports_errors(spec)
@@ -266,8 +264,7 @@ def _port_errors(port: Document, names: set[str], path: str, *, name_needed: boo
     elif name_needed:
         errors.append(required(f"{path}.name"))
     errors += each_invalid(f"{path}.port", number, port_number_errors(number))
-    if protocol not in _PROTOCOLS:
-        errors.append(not_supported(f"{path}.protocol", TypedString(protocol), _PROTOCOLS))
+    errors += _PROTOCOLS.errors(protocol, f"{path}.protocol")
     details = port_name_errors(target) if isinstance(target, str) else port_number_errors(target)
     errors += each_invalid(f"{path}.targetPort", target, details)
     if (app_protocol := port.get("appProtocol")) is not None:
@@ -277,10 +274,8 @@ def _port_errors(port: Document, names: set[str], path: str, *, name_needed: boo
 
 def _affinity_errors(spec: Document) -> list[FieldError]:
     affinity, config = spec["sessionAffinity"], spec.get("sessionAffinityConfig")
-    if affinity not in _AFFINITIES:
-        return [not_supported("spec.sessionAffinity", TypedString(affinity), _AFFINITIES)]
-    if affinity == "None":
-        return []
+    if affinity != "ClientIP":
+        return _AFFINITIES.errors(affinity, "spec.sessionAffinity")
     at = "spec.sessionAffinityConfig"
     if config is None:
         return [required(at, "when session affinity type is ClientIP")]
@@ -358,13 +353,13 @@ def _traffic_errors(spec: Document) -> list[FieldError]:
         if outer:
             detail = "may only be set for externally-accessible services"
             errors.append(invalid("spec.externalTrafficPolicy", TypedString(outer), detail))
-    elif outer not in _TRAFFIC_POLICIES:
-        errors.append(not_supported("spec.externalTrafficPolicy", TypedString(outer), _TRAFFIC_POLICIES))
+    else:
+        errors += _TRAFFIC_POLICIES.errors(outer, "spec.externalTrafficPolicy")
     errors += _health_port_errors(spec)
     if inner is None:
         errors += [required("spec.internalTrafficPolicy")] if spec["type"] in _ROUTED_TYPES else []
-    elif inner not in _TRAFFIC_POLICIES:
-        errors.append(not_supported("spec.internalTrafficPolicy", TypedString(inner), _TRAFFIC_POLICIES))
+    else:
+        errors += _TRAFFIC_POLICIES.errors(inner, "spec.internalTrafficPolicy")
     distribution = spec.get("trafficDistribution")
     if distribution is not None and distribution not in _DISTRIBUTIONS:
         errors.append(not_supported("spec.trafficDistribution", distribution, _DISTRIBUTIONS))
@@ -388,8 +383,8 @@ def _ingress_errors(ingress: Document, known: set[str | None], path: str) -> lis
         errors += [required(f"{path}.ipMode", "must be specified when `ip` is set")] if address else []
     elif not address:
         errors.append(forbidden(f"{path}.ipMode", "may not be specified when `ip` is not set"))
-    elif mode not in _IP_MODES:
-        errors.append(not_supported(f"{path}.ipMode", TypedString(mode), _IP_MODES))
+    else:
+        errors += _IP_MODES.errors(mode, f"{path}.ipMode")
     if host:
         errors += each_invalid(f"{path}.hostname", host, dns1123_subdomain_errors(host))
         if not ip_errors(host):
