@@ -48,9 +48,9 @@ async def test_objects_follow_every_document_of_their_files(cluster: Cluster, fo
     assert cluster.told.lines == [
         f"created ConfigMap default/a from {path}",
         f"created ConfigMap default/b from {path}",
-        f"changed ConfigMap default/a from {path}",
-        f"deleted ConfigMap default/b, which {path} made",
-        f"deleted ConfigMap default/a, which {path} made",
+        f"updated ConfigMap default/a from {path}",
+        f"deleted ConfigMap default/b, created from {path}",
+        f"deleted ConfigMap default/a, created from {path}",
     ]
 
 
@@ -96,8 +96,10 @@ async def test_document_that_waits_is_told_and_healed_when_it_can_be(cluster: Cl
     (folder / "w.yaml").write_text(f"# a widget\n{widget('w')}")
     (folder / "m.yaml").write_text(config_map("a", namespace="shop"))
     async with cluster.following(folder):
-        await cluster.until_told("w.yaml", "line 2: the server has no kind Widget of example.com/v1: a CustomResource")
-        await cluster.until_told("m.yaml", 'line 1: namespaces "shop" not found: a Namespace is needed')
+        await cluster.until_told(
+            "w.yaml", "line 2: the server has no kind Widget of example.com/v1: create its CustomResource"
+        )
+        await cluster.until_told("m.yaml", 'line 1: namespaces "shop" not found: create the Namespace')
         (folder / "x.yaml").write_text(f"{namespace('shop')}---\n{WIDGET_DEFINITION}")
         await cluster.until_healed()
         assert await cluster.get(WIDGETS, "w") is not None
@@ -133,11 +135,11 @@ async def test_refused_document_is_told_with_its_lines_and_keeps_the_object(clus
     [
         (
             "apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: x-}\n",
-            "line 3, column 11: metadata.name: a name is needed",
+            "line 3, column 11: metadata.name: a name is required",
         ),
         (
             "apiVersion: v1\nkind: Namespace\nmetadata: {name: b, namespace: c}\n",
-            "belongs to no namespace: leave it out",
+            "is cluster-scoped: remove the namespace",
         ),
         ("kind: ConfigMap\napiVersion: v1\ndatum: {}\n", "line 3, column 1: datum: unknown field"),
         ("kind: [", "did not find expected node content"),
@@ -196,8 +198,8 @@ def name_another(folder: Path) -> Path:
     ("happens", "place", "told"),
     [
         (vanish, "manifests", "path does not exist"),
-        (unmount, "manifests", "another, empty folder is here now; the objects known from it are kept"),
-        (name_another, "a.yaml", "is not followed any more"),
+        (unmount, "manifests", "was replaced by an empty folder; the objects created from it are kept"),
+        (name_another, "a.yaml", "is no longer followed"),
     ],
 )
 async def test_folder_that_is_away_at_the_start_says_nothing(
@@ -225,7 +227,7 @@ async def test_object_that_was_there_before_is_never_deleted(cluster: Cluster, f
         found = await cluster.get(CONFIG_MAPS, "old")
         assert found is not None
         assert "labels" not in found["metadata"] or not found["metadata"]["labels"]
-        assert f"left ConfigMap default/old as it is: it was there before {path}" in cluster.told.lines
+        assert f"kept ConfigMap default/old, which existed before {path}" in cluster.told.lines
     async with cluster.following(folder):
         assert cluster.told.lines == []
         await cluster.expect(old="2")

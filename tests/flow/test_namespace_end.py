@@ -149,7 +149,7 @@ async def test_namespace_waits_for_kinds_that_nobody_knows(world: Spaces) -> Non
         assert await world.complaints("x") == {UNKNOWN: "nobody answers"}
         client.unsure, client.unavailable, client.is_blank = (), "", True
         await asyncio.sleep(300)
-        assert await world.complaints("x") == {UNKNOWN: "the server names no resources"}
+        assert await world.complaints("x") == {UNKNOWN: "discovery returned no resources"}
         client.is_blank = False
         await world.until_gone("x")
 

@@ -260,8 +260,8 @@ def _pod_gc(stage: _Stage) -> None:
 def _garbage(stage: _Stage) -> None:
     recorder = stage.recorder("garbage-collector-controller")
     collector = GarbageCollector(client=stage.client, recorder=recorder, clock=stage.clock)
-    stage.counts.add("garbage_collector_attempt_to_delete", collector.doubtful)
-    stage.counts.add("garbage_collector_attempt_to_orphan", collector.orphaning)
+    stage.counts.add("garbage_collector_attempt_to_delete", collector.attempt_to_delete)
+    stage.counts.add("garbage_collector_attempt_to_orphan", collector.attempt_to_orphan)
     stage.runners["garbage"] = with_ready_event(collector.run)
 
 

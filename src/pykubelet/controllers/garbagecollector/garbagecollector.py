@@ -1,15 +1,10 @@
-"""The garbage collector: when an owner is gone, so is what it owned.
+"""The garbage collector: deletes objects whose owners are gone, and carries out foreground deletion and orphaning.
 
-In: the metadata of all objects. Out: deletes of objects all of whose owners are gone, patches that take off references
-to owners that are, and the finalizers `foregroundDeletion` and `orphan` taken off when what they wait for is done.
-Before anything is deleted, the object and its owners are asked for; the graph only says where to look.
-Upstream: pkg/controller/garbagecollector/garbagecollector.go.
+`GraphBuilderMonitors` watches the metadata of every object of every kind the server has, as kinds come and go, and
+feeds the `OwnerGraph`. The graph only says which objects to examine: before anything is deleted, the object and its
+owners are read from the server. Discovery runs twice a minute and soon after a CustomResourceDefinition has changed.
 
-Follows the metadata of every object of every kind the server has, as kinds come and go.
-
-In: what the server serves, asked for twice a minute and soon after a custom resource's definition has changed. Out:
-one call for each change of an object, and one for each object of a kind that is served no more.
-Upstream: the monitors of pkg/controller/garbagecollector/graph_builder.go, Sync in garbagecollector.go.
+Upstream: pkg/controller/garbagecollector/garbagecollector.go, pkg/controller/garbagecollector/graph_builder.go
 """
 
 import asyncio
@@ -50,101 +45,36 @@ from pykubelet.controllers.garbagecollector.operations import (
 from pykubelet.kinds.metadata import FOREGROUND_FINALIZER, ORPHAN_FINALIZER
 
 log = get_logger(__name__)
-
-LOOK_SECONDS = 30.0
+DISCOVERY_SECONDS = 30.0
 SETTLE_SECONDS = 1.0
-"""So long after a definition has changed its kind is served, and the other definitions of a manifest are there."""
+"""The delay after a change of a definition, until its kind is served and the other definitions of a manifest exist."""
 _IGNORED = frozenset({"events", "events.events.k8s.io"})
 _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
+WORKERS = 20
+BATCH = 50
+"""How many dependents are orphaned at once."""
+EXAMINE_AGAIN = Backoff(first_seconds=0.1, limit_seconds=1000)
+"""The backoff for an owner that exists but was not seen by a monitor yet."""
 
 
 class MonitorHandler(Protocol):
-    """Who hears of objects; the calls must not wait."""
+    """Receives the changes of all objects; its methods must not block."""
 
     def observed(self, identity: ObjectIdentity, metadata: PartialMeta, /) -> None:
-        """An object is there or has changed."""
+        """An object was added or changed."""
 
     def deleted(self, uid: str, /) -> None:
-        """An object is gone."""
+        """An object was deleted."""
 
     def unfollowed(self, uid: str, /) -> None:
-        """An object will not be heard of any more."""
-
-
-def resources_to_monitor(served: Iterable[Resource]) -> dict[str, Resource]:
-    """The resources to follow, one version of each."""
-    chosen: dict[str, Resource] = {}
-    for resource in served:
-        if resource.group_resource not in _IGNORED:
-            chosen.setdefault(resource.group_resource, resource)
-    return chosen
-
-
-class GraphBuilderMonitors:
-    """A reflector for every kind."""
-
-    def __init__(self, *, client: ControllerClient, clock: Clock, seen: MonitorHandler) -> None:
-        self._client, self._clock, self._seen = client, clock, seen
-        self._kinds: dict[tuple[str, str], Resource] = {}
-        self._running: dict[Resource, tuple[_Monitor, asyncio.Task[None]]] = {}
-        self._changed = asyncio.Event()
-
-    def resource_of(self, api_version: str, kind: str) -> Resource | None:
-        """The resource that shows objects of a kind."""
-        return self._kinds.get((api_version, kind))
-
-    async def run(self, ready: asyncio.Event) -> None:
-        """Follow until cancelled; `ready` is set once everything that is served has been listed."""
-        async with asyncio.TaskGroup() as group:
-            while True:
-                await self._look(group)
-                if self._running and not ready.is_set():
-                    await self._listed()
-                    ready.set()
-                await self._pause()
-
-    async def _look(self, group: asyncio.TaskGroup) -> None:
-        """Begin and end monitors, so that there is one for every kind that is served."""
-        self._changed.clear()
-        try:
-            served = await self._client.served()
-        except ApiError as error:
-            log.warning("the server's kinds are not known, those known before count", cause=str(error))
-            return
-        if not served:
-            return
-        self._kinds = {(resource.api_version, resource.kind): resource for resource in reversed(served)}
-        wanted = set(resources_to_monitor(served).values())
-        for resource in self._running.keys() - wanted:
-            monitor, task = self._running.pop(resource)
-            task.cancel()
-            monitor.end()
-        for resource in sorted(wanted - self._running.keys(), key=lambda one: one.group_resource):
-            hint = self._changed if resource.group_resource == _DEFINITIONS else None
-            monitor = _Monitor(resource, self._seen, hint)
-            reflector = Reflector(client=self._client, kind=metadata_of(resource), sink=monitor, clock=self._clock)
-            name = f"garbage monitor of {resource.group_resource}"
-            self._running[resource] = monitor, start_supervised(group, name, partial(reflector.run, monitor.has_listed))
-
-    async def _listed(self) -> None:
-        """Wait for all lists, though not for ever: a kind that cannot be listed must not hold up the others."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LOOK_SECONDS):
-                for monitor, _ in self._running.values():
-                    await monitor.has_listed.wait()
-
-    async def _pause(self) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LOOK_SECONDS):
-                await self._changed.wait()
-            await asyncio.sleep(SETTLE_SECONDS)
+        """The kind of an object is no longer watched."""
 
 
 class _Monitor:
-    """The objects of one kind; a Sink of its reflector."""
+    """The reflector's sink for the objects of one kind."""
 
-    def __init__(self, resource: Resource, seen: MonitorHandler, hint: asyncio.Event | None) -> None:
-        self._resource, self._seen, self._hint = resource, seen, hint
+    def __init__(self, resource: Resource, handler: MonitorHandler, hint: asyncio.Event | None) -> None:
+        self._resource, self._handler, self._hint = resource, handler, hint
         self._uids: set[str] = set()
         self._has_ended = False
         self.has_listed = asyncio.Event()
@@ -155,52 +85,45 @@ class _Monitor:
 
     def modified(self, obj: PartialObjectMetadata) -> None:
         metadata = obj.metadata
-        self._tell_definitions()
+        self._hint_definitions()
         if not self._has_ended:
             identity = identity_of(self._resource, metadata.namespace, metadata.name, metadata.uid)
-            self._seen.observed(identity, metadata)
+            self._handler.observed(identity, metadata)
 
     def deleted(self, obj: PartialObjectMetadata) -> None:
         self._uids.discard(obj.metadata.uid)
-        self._tell_definitions()
+        self._hint_definitions()
         if not self._has_ended:
-            self._seen.deleted(obj.metadata.uid)
+            self._handler.deleted(obj.metadata.uid)
 
     def synced(self) -> None:
-        """Nothing: the reflector says so itself."""
+        """Does nothing: `has_listed` is set by the reflector."""
 
     def end(self) -> None:
-        """The kind is served no more."""
+        """Reports that the kind is no longer served."""
         self._has_ended = True
         for uid in self._uids:
-            self._seen.unfollowed(uid)
+            self._handler.unfollowed(uid)
 
-    def _tell_definitions(self) -> None:
+    def _hint_definitions(self) -> None:
         if self._hint is not None:
             self._hint.set()
 
 
-WORKERS = 20
-BATCH = 50
-"""So many dependents are let go of at once."""
-LOOK_AGAIN = Backoff(first_seconds=0.1, limit_seconds=1000)
-"""At an owner that is there, but was not seen by a monitor yet."""
-
-
 class GarbageCollector:
-    """The graph, who feeds it, and the workers who act on it."""
+    """The owner graph, the monitors that feed it, and the workers that act on it."""
 
     def __init__(
         self, *, client: ControllerClient, recorder: EventRecorder, clock: Clock, workers: int = WORKERS
     ) -> None:
         self._recorder, self._workers = recorder, workers
         self._graph = OwnerGraph()
-        self._monitors = GraphBuilderMonitors(client=client, clock=clock, seen=self)
+        self._monitors = GraphBuilderMonitors(client=client, clock=clock, handler=self)
         self._objects = ObjectOperations(client=client, resource_of=self._monitors.resource_of)
-        self.doubtful, self.orphaning = WorkQueue(), WorkQueue()
+        self.attempt_to_delete, self.attempt_to_orphan = WorkQueue(), WorkQueue()
 
     async def run(self, ready: asyncio.Event) -> None:
-        """Collect until cancelled; `ready` is set when all objects are known and work begins."""
+        """Collects until cancelled; sets `ready` when all objects are known and the workers start."""
         listed = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             start_supervised(group, "garbage monitors", lambda: self._monitors.run(listed))
@@ -211,80 +134,80 @@ class GarbageCollector:
             ready.set()
 
     def observed(self, identity: ObjectIdentity, metadata: PartialMeta) -> None:
-        """A monitor has seen an object."""
-        self._take(self._graph.observed(identity, metadata))
+        """Handles an object seen by a monitor."""
+        self._enqueue(self._graph.observed(identity, metadata))
 
     def deleted(self, uid: str) -> None:
-        """A monitor has seen that an object is gone."""
-        self._take(self._graph.deleted(uid))
+        """Handles a deletion seen by a monitor."""
+        self._enqueue(self._graph.deleted(uid))
 
     def unfollowed(self, uid: str) -> None:
-        """A monitor has ended."""
-        self._take(self._graph.unfollowed(uid))
+        """Handles the end of a monitor."""
+        self._enqueue(self._graph.unfollowed(uid))
 
-    def _take(self, work: GraphChanges) -> None:
-        for uid in work.examine:
-            self.doubtful.add(uid)
-        for uid in work.examine_later:
-            self._look_later(uid)
-        for uid in work.orphan:
-            self.orphaning.add(uid)
-        for dependent, reference in work.misplaced:
-            self._report(dependent, reference)
+    def _enqueue(self, changes: GraphChanges) -> None:
+        for uid in changes.examine:
+            self.attempt_to_delete.add(uid)
+        for uid in changes.examine_later:
+            self._examine_later(uid)
+        for uid in changes.orphan:
+            self.attempt_to_orphan.add(uid)
+        for dependent, reference in changes.misplaced:
+            self._record_invalid_owner(dependent, reference)
 
     async def _delete_garbage(self) -> None:
         while True:
-            await self.doubtful.process_next(self._examine)
+            await self.attempt_to_delete.process_next(self._examine)
 
     async def _orphan_dependents(self) -> None:
         while True:
-            await self.orphaning.process_next(self._orphan)
+            await self.attempt_to_orphan.process_next(self._orphan)
 
     async def _examine(self, uid: str) -> None:
-        """Find out whether the object is garbage, and act on it; raises if that must be tried again."""
+        """Determines whether an object is garbage and acts on it; raises if it must be retried."""
         node = self._graph.get(uid)
         if node is None or (node.is_being_deleted and not node.is_deleting_dependents):
-            # Gone, or on its way: its dependents are looked at when it is gone.
+            # Gone or being deleted: its dependents are examined once it is gone.
             return
         identity = node.identity
         try:
             latest = await self._objects.get(identity)
             if latest is None:
-                self._take(self._graph.absent(identity))
+                self._enqueue(self._graph.absent(identity))
             elif node.is_deleting_dependents:
                 await self._await_dependents(node)
             else:
-                await self._judge(node, latest)
+                await self._collect(node, latest)
         except MisplacedOwnerError as error:
-            log.info("an owner has a namespace, its dependent has none", cause=str(error))
+            log.info("cluster-scoped object has a namespaced owner", cause=str(error))
             return
         if latest is not None and node.is_virtual:
-            self._look_later(uid)
+            self._examine_later(uid)
 
     async def _await_dependents(self, node: GraphNode) -> None:
-        """Let the object go if nothing keeps it, or see to what does."""
-        keepers = node.keepers()
-        if not keepers:
-            await self._objects.take_finalizer(node.identity, FOREGROUND_FINALIZER)
-        for keeper in keepers:
-            if not keeper.is_being_deleted:
-                self.doubtful.add(keeper.identity.uid)
+        """Removes the foreground finalizer if nothing blocks the object, else examines what does."""
+        blocking_dependents = node.blocking_dependents()
+        if not blocking_dependents:
+            await self._objects.remove_finalizer(node.identity, FOREGROUND_FINALIZER)
+        for blocker in blocking_dependents:
+            if not blocker.is_being_deleted:
+                self.attempt_to_delete.add(blocker.identity.uid)
 
-    async def _judge(self, node: GraphNode, latest: PartialMeta) -> None:
+    async def _collect(self, node: GraphNode, latest: PartialMeta) -> None:
         identity = node.identity
-        owners = [(owner, await self._standing(identity, owner)) for owner in latest.owner_references]
+        owners = [(owner, await self._owner_state(identity, owner)) for owner in latest.owner_references]
         found = decide_collection(node, latest.finalizers, owners)
         if found.release_from:
-            log.info("references to owners that are gone are taken off", object=str(identity))
+            log.info("removing references to deleted owners", object=str(identity))
             await self._objects.release(identity, found.release_from)
         if found.unblock_first:
             latest = await self._objects.unblock(identity, latest)
         if found.delete is not None:
-            log.debug("garbage is deleted", object=str(identity), policy=found.delete)
+            log.debug("deleting garbage", object=str(identity), policy=found.delete)
             await self._objects.delete(identity, latest, found.delete)
 
-    async def _standing(self, identity: ObjectIdentity, reference: OwnerReference) -> OwnerState:
-        """What became of an owner: asked of the server, unless its absence is known."""
+    async def _owner_state(self, identity: ObjectIdentity, reference: OwnerReference) -> OwnerState:
+        """The state of an owner: read from the server unless its absence is cached."""
         absent = self._graph.absent_owners
         meant = identity_meant(reference, identity.namespace)
         if absent.has((meant._replace(namespace=""), meant)):
@@ -296,7 +219,7 @@ class GarbageCollector:
         return owner_state(found)
 
     async def _orphan(self, uid: str) -> None:
-        """Take the owner off its dependents, then let it go."""
+        """Removes the owner from its dependents, then its orphan finalizer."""
         owner = self._graph.get(uid)
         if owner is None or not owner.is_orphaning:
             return
@@ -306,15 +229,15 @@ class GarbageCollector:
             for error in await attempt_all(self._objects.release(dependent, (uid,)) for dependent in batch):
                 if error is not None:
                     raise error
-        await self._objects.take_finalizer(owner.identity, ORPHAN_FINALIZER)
+        await self._objects.remove_finalizer(owner.identity, ORPHAN_FINALIZER)
 
-    def _look_later(self, uid: str) -> None:
+    def _examine_later(self, uid: str) -> None:
         node = self._graph.get(uid)
         if node is not None:
-            node.looks += 1
-            self.doubtful.add_after(uid, LOOK_AGAIN.delay_seconds(node.looks))
+            node.attempts += 1
+            self.attempt_to_delete.add_after(uid, EXAMINE_AGAIN.delay_seconds(node.attempts))
 
-    def _report(self, dependent: ObjectIdentity, reference: OwnerReference) -> None:
+    def _record_invalid_owner(self, dependent: ObjectIdentity, reference: OwnerReference) -> None:
         wrong = identity_meant(reference, dependent.namespace)
         involved = ObjectReference(
             api_version=dependent.api_version,
@@ -325,3 +248,72 @@ class GarbageCollector:
         )
         message = f'ownerRef {wrong} does not exist in namespace "{dependent.namespace}"'
         self._recorder.event(involved, WARNING, "OwnerRefInvalidNamespace", message)
+
+
+class GraphBuilderMonitors:
+    """Runs a reflector for every kind."""
+
+    def __init__(self, *, client: ControllerClient, clock: Clock, handler: MonitorHandler) -> None:
+        self._client, self._clock, self._handler = client, clock, handler
+        self._kinds: dict[tuple[str, str], Resource] = {}
+        self._running: dict[Resource, tuple[_Monitor, asyncio.Task[None]]] = {}
+        self._changed = asyncio.Event()
+
+    def resource_of(self, api_version: str, kind: str) -> Resource | None:
+        """The resource of a kind."""
+        return self._kinds.get((api_version, kind))
+
+    async def run(self, ready: asyncio.Event) -> None:
+        """Watches until cancelled; sets `ready` once every served kind has been listed."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await self._sync_monitors(group)
+                if self._running and not ready.is_set():
+                    await self._wait_until_listed()
+                    ready.set()
+                await self._pause()
+
+    async def _sync_monitors(self, group: asyncio.TaskGroup) -> None:
+        """Starts and stops monitors so that every served kind has one."""
+        self._changed.clear()
+        try:
+            served = await self._client.served()
+        except ApiError as error:
+            log.warning("discovery failed, using the previously known kinds", cause=str(error))
+            return
+        if not served:
+            return
+        self._kinds = {(resource.api_version, resource.kind): resource for resource in reversed(served)}
+        wanted = set(resources_to_monitor(served).values())
+        for resource in self._running.keys() - wanted:
+            monitor, task = self._running.pop(resource)
+            task.cancel()
+            monitor.end()
+        for resource in sorted(wanted - self._running.keys(), key=lambda one: one.group_resource):
+            hint = self._changed if resource.group_resource == _DEFINITIONS else None
+            monitor = _Monitor(resource, self._handler, hint)
+            reflector = Reflector(client=self._client, kind=metadata_of(resource), sink=monitor, clock=self._clock)
+            name = f"garbage monitor of {resource.group_resource}"
+            self._running[resource] = monitor, start_supervised(group, name, partial(reflector.run, monitor.has_listed))
+
+    async def _wait_until_listed(self) -> None:
+        """Waits for all lists, with a timeout: a kind that cannot be listed must not delay the others."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DISCOVERY_SECONDS):
+                for monitor, _ in self._running.values():
+                    await monitor.has_listed.wait()
+
+    async def _pause(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DISCOVERY_SECONDS):
+                await self._changed.wait()
+            await asyncio.sleep(SETTLE_SECONDS)
+
+
+def resources_to_monitor(served: Iterable[Resource]) -> dict[str, Resource]:
+    """The resources to watch, one version of each."""
+    chosen: dict[str, Resource] = {}
+    for resource in served:
+        if resource.group_resource not in _IGNORED:
+            chosen.setdefault(resource.group_resource, resource)
+    return chosen

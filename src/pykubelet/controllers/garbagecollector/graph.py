@@ -1,14 +1,12 @@
-"""Who owns whom, as far as seen: a node for every object, and for every owner that was only heard of.
+"""The owner graph: a node for every object seen, and a virtual node for every owner only referenced.
 
-Pure. In: objects as they come, change and go, in any order, and what the server says of owners nobody has seen. Out:
-`Work`: which objects may be garbage and are to be looked at, and which are to let go of their dependents. A change
-costs as much as the object has references; only the end of an owner costs as much as it has dependents.
-Upstream: pkg/controller/garbagecollector/graph_builder.go.
+Objects arrive, change and go in any order. Each change returns `GraphChanges`: the objects to examine and those whose
+dependents to orphan. A change costs as much as the object has references; only the end of an owner costs as much as it
+has dependents. Identities hold more than the UID because references are written by anyone: one may combine a UID with
+the wrong kind, name or namespace.
 
-Who an object is: kind, place, name and UID; and whether a reference means it.
-
-Pure. A UID alone would do, if references were always right. They are written by anybody: one may name a kind, a name or
-a namespace that its UID does not belong to. Upstream: pkg/controller/garbagecollector/graph.go, uid_cache.go.
+Upstream: pkg/controller/garbagecollector/graph.go, pkg/controller/garbagecollector/graph_builder.go,
+pkg/controller/garbagecollector/uid_cache.go
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,7 +22,7 @@ MAX_ABSENT = 500
 
 
 class ObjectIdentity(NamedTuple):
-    """An object, or what somebody takes for one; the order of the fields is the order of identities."""
+    """The coordinates of an object, as stored or as referenced. Identities sort by their fields in this order."""
 
     kind: str
     api_version: str
@@ -37,92 +35,54 @@ class ObjectIdentity(NamedTuple):
         return f"[{self.api_version}/{self.kind}, {where}]"
 
 
-def identity_of(resource: Resource, namespace: str, name: str, uid: str) -> ObjectIdentity:
-    """The identity of an object that a resource shows."""
-    return ObjectIdentity(resource.kind, resource.api_version, namespace, name, uid)
-
-
-def identity_meant(reference: OwnerReference, namespace: str) -> ObjectIdentity:
-    """Whom an object in this namespace means by its reference, if the owner's kind has namespaces."""
-    return ObjectIdentity(reference.kind, reference.api_version, namespace, reference.name, reference.uid)
-
-
-def is_reference_to(reference: OwnerReference, identity: ObjectIdentity) -> bool:
-    """Whether the reference names the object, wherever the two are."""
-    return identity_meant(reference, identity.namespace) == identity
-
-
-class AbsentOwnerCache:
-    """The last few owners that were found not to be there. A UID that is gone stays gone."""
-
-    def __init__(self, limit: int = MAX_ABSENT) -> None:
-        self._limit = limit
-        self._known: dict[ObjectIdentity, None] = {}
-
-    def add(self, identity: ObjectIdentity) -> None:
-        """Note that there is no such object."""
-        self._known.pop(identity, None)
-        self._known[identity] = None
-        if len(self._known) > self._limit:
-            del self._known[next(iter(self._known))]
-
-    def has(self, identities: Iterable[ObjectIdentity]) -> bool:
-        """Whether one of them is known not to be there."""
-        for identity in identities:
-            if identity in self._known:
-                self.add(identity)
-                return True
-        return False
-
-
 @dataclass(slots=True, eq=False)
 class GraphNode:
-    """One object. A virtual one was named by a dependent and not yet seen."""
+    """One object. A virtual node was referenced by a dependent and not seen yet."""
 
     identity: ObjectIdentity
     is_virtual: bool = False
     owners: tuple[OwnerReference, ...] = ()
     dependents: dict[str, "GraphNode"] = field(default_factory=dict)
     blockers: dict[str, "GraphNode"] = field(default_factory=dict)
-    """The dependents that must be gone before this object may go, if it is deleted in the foreground."""
+    """Dependents that must be gone before this object, if it is deleted in the foreground."""
     is_being_deleted: bool = False
     is_deleting_dependents: bool = False
     is_orphaning: bool = False
     waiting_blockers: int = 0
     """How many of the blockers wait for blockers of their own."""
-    looks: int = 0
+    attempts: int = 0
     """How often the server was asked about it while it was virtual."""
 
-    def keepers(self) -> list["GraphNode"]:
-        """The blockers that this object has to wait for.
+    def blocking_dependents(self) -> list["GraphNode"]:
+        """The blockers this object has to wait for.
 
-        Those that wait for this one in turn do not count: in a ring of objects somebody has to go first.
+        Blockers that wait for this object in turn do not count, or a cycle could never be deleted.
         """
         return [blocker for blocker in self.blockers.values() if not blocker.waits_for(self)]
 
     def may_be_free(self) -> bool:
-        """Whether it is worth while to look for keepers: all blockers wait themselves, if there are any."""
+        """Whether `blocking_dependents` may be empty: all blockers, if any, wait themselves."""
         return self.waiting_blockers == len(self.blockers)
 
     def add_blocker(self, node: "GraphNode") -> None:
-        """This object may not go before the other one."""
+        """Adds a dependent that must go first."""
         if node.identity.uid not in self.blockers:
             self.blockers[node.identity.uid] = node
             self.recount(node, +1)
 
     def drop_blocker(self, node: "GraphNode") -> bool:
-        """It may, after all; whether that is new."""
+        """Removes a blocker; returns whether there was one."""
         if self.blockers.pop(node.identity.uid, None) is None:
             return False
         self.recount(node, -1)
         return True
 
     def recount(self, blocker: "GraphNode", step: int) -> None:
-        """Count a blocker that waits itself."""
+        """Updates the count of blockers that wait themselves."""
         self.waiting_blockers += step * blocker.is_deleting_dependents
 
     def waits_for(self, other: "GraphNode") -> bool:
-        """Whether this object waits for its blockers, and the other one is among them or theirs, or is itself."""
+        """Whether this object waits, directly or through other waiting objects, for the other."""
         seen, waiting = {self.identity.uid}, [self]
         while waiting:
             node = waiting.pop()
@@ -137,21 +97,21 @@ class GraphNode:
 
 @dataclass(slots=True)
 class GraphChanges:
-    """What a change of the graph gives to do; objects by UID."""
+    """What follows from a change of the graph; objects by UID."""
 
     examine: dict[str, None] = field(default_factory=dict)
     examine_later: dict[str, None] = field(default_factory=dict)
     orphan: dict[str, None] = field(default_factory=dict)
     misplaced: list[tuple[ObjectIdentity, OwnerReference]] = field(default_factory=list)
-    """Objects with a reference to an owner that is in another namespace, where no owner can be."""
+    """Objects that reference an owner in another namespace, which is invalid."""
 
-    def look_at(self, nodes: Iterable[GraphNode]) -> None:
-        """Have these objects examined."""
+    def add_to_examine(self, nodes: Iterable[GraphNode]) -> None:
+        """Adds objects to examine."""
         self.examine.update((node.identity.uid, None) for node in nodes)
 
 
 class OwnerGraph:
-    """All nodes. Its one owner tells it of changes."""
+    """All nodes by UID."""
 
     def __init__(self) -> None:
         self._nodes: dict[str, GraphNode] = {}
@@ -161,36 +121,35 @@ class OwnerGraph:
         return len(self._nodes)
 
     def get(self, uid: str) -> GraphNode | None:
-        """The node of an object."""
         return self._nodes.get(uid)
 
     def observed(self, identity: ObjectIdentity, metadata: PartialMeta) -> GraphChanges:
-        """An object was seen, for the first time or changed."""
-        work = GraphChanges()
+        """Adds or updates an object."""
+        changes = GraphChanges()
         node = self._nodes.get(identity.uid)
         if node is None:
             node = self._nodes[identity.uid] = GraphNode(identity)
         elif node.is_virtual:
-            self._made_real(node, identity, work)
-        self._set_owners(node, metadata.owner_references, work)
-        self._set_deletion(node, metadata, work)
-        return work
+            self._materialize(node, identity, changes)
+        self._set_owners(node, metadata.owner_references, changes)
+        self._set_deletion(node, metadata, changes)
+        return changes
 
     def deleted(self, uid: str) -> GraphChanges:
-        """An object is gone: who depends on it may be garbage, and an owner that waited for it may go."""
-        work = GraphChanges()
+        """Removes an object: its dependents may be garbage, and an owner waiting for it may be free."""
+        changes = GraphChanges()
         node = self._nodes.pop(uid, None)
         if node is None:
-            return work
+            return changes
         for reference in node.owners:
-            self._leave(node, reference, work)
+            self._leave(node, reference, changes)
         if node.dependents:
             self.absent_owners.add(node.identity)
-            work.look_at(node.dependents.values())
-        return work
+            changes.add_to_examine(node.dependents.values())
+        return changes
 
     def absent(self, identity: ObjectIdentity) -> GraphChanges:
-        """The server says that there is no such object. Dependents may disagree on who it is: then ask on."""
+        """The server has no such object. If dependents disagree on its identity, the next one is examined."""
         node = self._nodes.get(identity.uid)
         if node is None:
             return GraphChanges()
@@ -198,41 +157,41 @@ class OwnerGraph:
         is_same = node.identity == identity
         if is_same and not (node.is_virtual and others):
             return self.deleted(identity.uid)
-        work = GraphChanges()
+        changes = GraphChanges()
         if matching:
             self.absent_owners.add(identity)
-            work.look_at(matching)
+            changes.add_to_examine(matching)
         if is_same and (other := next_identity_meant(others, identity)):
             node.identity = other
-            work.examine_later[identity.uid] = None
-        return work
+            changes.examine_later[identity.uid] = None
+        return changes
 
     def unfollowed(self, uid: str) -> GraphChanges:
-        """Objects of this kind are no longer seen: what is known of this one must be asked for."""
-        work = GraphChanges()
+        """Makes an object virtual whose kind is no longer watched."""
+        changes = GraphChanges()
         node = self._nodes.get(uid)
         if node is not None and (node.owners or node.dependents):
             node.is_virtual = True
             node.is_being_deleted = node.is_orphaning = False
             self._set_waiting(node, waits=False)
-            work.look_at([node])
+            changes.add_to_examine([node])
         elif node is not None:
             del self._nodes[uid]
-        return work
+        return changes
 
-    def _made_real(self, node: GraphNode, identity: ObjectIdentity, work: GraphChanges) -> None:
-        """An owner that was only heard of has been seen; who meant somebody else by its UID is looked at."""
+    def _materialize(self, node: GraphNode, identity: ObjectIdentity, changes: GraphChanges) -> None:
+        """A virtual node was seen; examines the dependents that meant another object by its UID."""
         if identity != node.identity:
             _, others = _by_meaning(node.dependents.values(), identity)
             for dependent in others:
                 if identity.namespace and dependent.identity.namespace != identity.namespace:
                     wrong = next(owner for owner in dependent.owners if owner.uid == identity.uid)
-                    work.misplaced.append((dependent.identity, wrong))
-            work.look_at(others)
+                    changes.misplaced.append((dependent.identity, wrong))
+            changes.add_to_examine(others)
             node.identity = identity
         node.is_virtual = False
 
-    def _set_owners(self, node: GraphNode, owners: tuple[OwnerReference, ...], work: GraphChanges) -> None:
+    def _set_owners(self, node: GraphNode, owners: tuple[OwnerReference, ...], changes: GraphChanges) -> None:
         left = {owner.uid: owner for owner in node.owners}
         was_blocking = {owner.uid for owner in node.owners if owner.block_owner_deletion}
         blocking = {owner.uid for owner in owners if owner.block_owner_deletion}
@@ -242,50 +201,50 @@ class OwnerGraph:
         for owner in owners:
             left.pop(owner.uid, None)
         for reference in left.values():
-            self._leave(node, reference, work)
+            self._leave(node, reference, changes)
         for uid in was_blocking - blocking:
-            self._unblock(node, uid, work)
+            self._unblock(node, uid, changes)
         new = [owner for owner in owners if identity_meant(owner, namespace) not in meant or self._misses(owner, node)]
-        self._join(node, new, work)
+        self._join(node, new, changes)
         for uid in blocking & self._nodes.keys():
             self._nodes[uid].add_blocker(node)
 
     def _misses(self, reference: OwnerReference, node: GraphNode) -> bool:
-        """Whether the owner was taken for gone, and is back without this dependent."""
+        """Whether the owner was considered gone and returned without this dependent."""
         owner = self._nodes.get(reference.uid)
         return owner is not None and node.identity.uid not in owner.dependents
 
-    def _join(self, node: GraphNode, owners: Sequence[OwnerReference], work: GraphChanges) -> None:
-        """Make the node a dependent of these owners; unknown ones get a virtual node, to be asked about."""
+    def _join(self, node: GraphNode, owners: Sequence[OwnerReference], changes: GraphChanges) -> None:
+        """Makes the node a dependent of these owners; unknown ones get a virtual node to examine."""
         is_doubtful = False
         for reference in owners:
             owner = self._nodes.get(reference.uid)
             if owner is None:
                 owner = GraphNode(identity_meant(reference, node.identity.namespace), is_virtual=True)
                 self._nodes[reference.uid] = owner
-                work.look_at([owner])
+                changes.add_to_examine([owner])
             elif not is_doubtful:
-                is_doubtful = _is_doubtful(node, reference, owner, work)
+                is_doubtful = _is_doubtful(node, reference, owner, changes)
             owner.dependents[node.identity.uid] = node
-            # Come late to an owner that waits for all to go.
+            # A new dependent of an owner that waits for its dependents.
             is_doubtful |= owner.is_deleting_dependents
         if is_doubtful:
-            work.look_at([node])
+            changes.add_to_examine([node])
 
-    def _set_deletion(self, node: GraphNode, metadata: PartialMeta, work: GraphChanges) -> None:
-        """Note whether the object is being deleted, and begin what its finalizers ask for."""
+    def _set_deletion(self, node: GraphNode, metadata: PartialMeta, changes: GraphChanges) -> None:
+        """Records whether the object is being deleted, and starts what its finalizers require."""
         was_orphaning, was_waiting = node.is_orphaning, node.is_deleting_dependents
         node.is_being_deleted = metadata.deletion_timestamp is not None
         node.is_orphaning = node.is_being_deleted and ORPHAN_FINALIZER in metadata.finalizers
         self._set_waiting(node, waits=node.is_being_deleted and FOREGROUND_FINALIZER in metadata.finalizers)
         if node.is_orphaning:
             if not was_orphaning:
-                work.orphan[node.identity.uid] = None
+                changes.orphan[node.identity.uid] = None
         elif node.is_deleting_dependents and not was_waiting:
-            work.look_at([*node.dependents.values(), node])
+            changes.add_to_examine([*node.dependents.values(), node])
 
     def _set_waiting(self, node: GraphNode, *, waits: bool) -> None:
-        """Note whether the node waits for its dependents; those it blocks count it."""
+        """Records whether the node waits for its dependents; owners it blocks update their count."""
         if node.is_deleting_dependents == waits:
             return
         blocked = [owner for uid in {one.uid for one in node.owners} if (owner := self._nodes.get(uid)) is not None]
@@ -296,28 +255,66 @@ class OwnerGraph:
         for owner in blocked:
             owner.recount(node, +1)
 
-    def _leave(self, node: GraphNode, reference: OwnerReference, work: GraphChanges) -> None:
-        """Take the node from an owner's dependents."""
+    def _leave(self, node: GraphNode, reference: OwnerReference, changes: GraphChanges) -> None:
+        """Removes the node from an owner's dependents."""
         owner = self._nodes.get(reference.uid)
         if owner is None:
             return
         owner.dependents.pop(node.identity.uid, None)
-        self._unblock(node, reference.uid, work)
+        self._unblock(node, reference.uid, changes)
         if owner.is_virtual and not owner.dependents and not owner.owners:
-            # Nobody speaks of it any more.
+            # No object references it any more.
             del self._nodes[reference.uid]
 
-    def _unblock(self, node: GraphNode, owner_uid: str, work: GraphChanges) -> None:
-        """The owner, if it waits, need not wait for this node."""
+    def _unblock(self, node: GraphNode, owner_uid: str, changes: GraphChanges) -> None:
+        """The owner need not wait for this node any more."""
         owner = self._nodes.get(owner_uid)
         if owner is None or not owner.drop_blocker(node):
             return
         if owner.is_deleting_dependents and owner.may_be_free():
-            work.look_at([owner])
+            changes.add_to_examine([owner])
+
+
+class AbsentOwnerCache:
+    """The most recent owners found absent. A deleted UID never returns."""
+
+    def __init__(self, limit: int = MAX_ABSENT) -> None:
+        self._limit = limit
+        self._known: dict[ObjectIdentity, None] = {}
+
+    def add(self, identity: ObjectIdentity) -> None:
+        """Records that there is no such object."""
+        self._known.pop(identity, None)
+        self._known[identity] = None
+        if len(self._known) > self._limit:
+            del self._known[next(iter(self._known))]
+
+    def has(self, identities: Iterable[ObjectIdentity]) -> bool:
+        """Whether one of them is known to be absent."""
+        for identity in identities:
+            if identity in self._known:
+                self.add(identity)
+                return True
+        return False
+
+
+def identity_of(resource: Resource, namespace: str, name: str, uid: str) -> ObjectIdentity:
+    """The identity of an object of a resource."""
+    return ObjectIdentity(resource.kind, resource.api_version, namespace, name, uid)
+
+
+def identity_meant(reference: OwnerReference, namespace: str) -> ObjectIdentity:
+    """The identity an owner reference in this namespace names, assuming a namespaced owner."""
+    return ObjectIdentity(reference.kind, reference.api_version, namespace, reference.name, reference.uid)
+
+
+def is_reference_to(reference: OwnerReference, identity: ObjectIdentity) -> bool:
+    """Whether the reference names the object, regardless of namespaces."""
+    return identity_meant(reference, identity.namespace) == identity
 
 
 def next_identity_meant(dependents: Iterable[GraphNode], absent: ObjectIdentity) -> ObjectIdentity | None:
-    """Whom else these dependents mean by the UID of somebody who is not there: the next in order, or the first."""
+    """Which other object these dependents mean by the UID of an absent one: the next in order, or the first."""
     meant: set[ObjectIdentity] = set()
     for node in dependents:
         for reference in node.owners:
@@ -325,7 +322,7 @@ def next_identity_meant(dependents: Iterable[GraphNode], absent: ObjectIdentity)
                 continue
             identity = identity_meant(reference, node.identity.namespace)
             if not absent.namespace and identity[:2] == absent[:2]:
-                # The kind has no namespaces, whoever refers to it.
+                # The kind is cluster-scoped.
                 identity = identity._replace(namespace="")
             meant.add(identity)
     meant.discard(absent)
@@ -333,7 +330,7 @@ def next_identity_meant(dependents: Iterable[GraphNode], absent: ObjectIdentity)
 
 
 def _by_meaning(dependents: Iterable[GraphNode], identity: ObjectIdentity) -> tuple[list[GraphNode], list[GraphNode]]:
-    """Who means this object by its UID, and who means another; one with several references may do both."""
+    """The dependents that mean this object by its UID, and those that mean another; one may be in both."""
     matching: list[GraphNode] = []
     others: list[GraphNode] = []
     for node in dependents:
@@ -346,14 +343,14 @@ def _by_meaning(dependents: Iterable[GraphNode], identity: ObjectIdentity) -> tu
     return matching, others
 
 
-def _is_doubtful(node: GraphNode, reference: OwnerReference, owner: GraphNode, work: GraphChanges) -> bool:
-    """Whether the node's reference does not fit what is known of the owner."""
+def _is_doubtful(node: GraphNode, reference: OwnerReference, owner: GraphNode, changes: GraphChanges) -> bool:
+    """Whether the node's reference contradicts what is known of the owner."""
     place = owner.identity.namespace
     if place and place != node.identity.namespace:
         if not owner.is_virtual:
-            work.misplaced.append((node.identity, reference))
+            changes.misplaced.append((node.identity, reference))
         return True
     if not is_reference_to(reference, owner.identity):
         return True
-    # An owner without a namespace that only an object without one has spoken of: its kind may have namespaces.
+    # A virtual owner referenced by a cluster-scoped object only: its kind may be namespaced.
     return owner.is_virtual and place != node.identity.namespace

@@ -1,15 +1,9 @@
-"""The documents of files as objects of an API server: which one each is, or why it is none.
+"""Turns manifest documents into the objects to apply, or into problems with file, line and field.
 
-In: what the files say, and what the server serves. Out: for each file what is to be applied, what is of a kind that is
-not served yet, and problems with places.
-
-How an object says which manifest it follows.
-
-What was applied is remembered on the objects themselves, by a label and an annotation that the same apply writes: so the
-one is never there without the other, whenever the program is killed, and users see where an object comes from.
-
-A mark names its object. A copy under another name or of another kind, with labels, annotations and all, is
-therefore not taken for an object of ours. An object that was there before its manifest is marked as adopted.
+Which manifest an object comes from is stored on the object, in a label and an annotation that the same apply writes:
+neither exists without the other, and users see the origin. The annotation names its object, so that a copy under
+another name or kind is not mistaken for one of ours. Objects that existed before their manifest are labelled as
+adopted.
 """
 
 import hashlib
@@ -31,10 +25,13 @@ FIELD_MANAGER = "pykubelet-up"
 LABEL = ANNOTATION = "pykubelet.io/manifest"
 CREATED, ADOPTED = "created", "adopted"
 _DIGITS = 32
+DEFAULT_NAMESPACE = "default"
+Kinds = Mapping[tuple[str, str], Resource]
+"""The served resources by apiVersion and kind."""
 
 
 class ManifestObject(msgspec.Struct, frozen=True):
-    """Which object, whatever the version of its kind."""
+    """The identity of an object, independent of the version of its kind."""
 
     group: str
     kind: str
@@ -47,37 +44,73 @@ class ManifestObject(msgspec.Struct, frozen=True):
 
 
 class ManifestReference(msgspec.Struct, frozen=True):
-    """Where an object comes from."""
+    """The origin of an object, stored in its annotation."""
 
     object: str
-    """The object itself."""
+    """The object the annotation belongs to."""
     file: str
     folder: int
-    """The inode of the folder that the file is in. The device is not kept: its number may change when a machine starts."""
+    """The inode of the file's folder. The device is omitted because its number may change at boot."""
     digest: str
-    """Of the document."""
+    """The digest of the document."""
 
 
 class AppliedObject(msgspec.Struct, frozen=True, kw_only=True):
-    """An object on the server that follows a manifest."""
+    """An object on the server that carries our label."""
 
     identity: ManifestObject
     resource: Resource
     uid: str
     mark: ManifestReference
     is_created: bool
-    """Whether the manifest made it; else it was there before."""
+    """Whether the manifest created it; otherwise it existed before."""
     is_ending: bool = False
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ManifestDocument:
+    """One document of a file. Documents of two scans are never equal, since lines may have moved."""
+
+    item: ManifestItem
+    digest: str
+
+    @property
+    def name(self) -> tuple[str, str, str, str]:
+        """What identifies the document within its file."""
+        metadata = self.item.document.get("metadata") or {}
+        group = self.item.api_version.rpartition("/")[0]
+        return group, self.item.kind, metadata.get("namespace") or "", metadata.get("name") or ""
+
+
+class DesiredObject(Struct, frozen=True, kw_only=True):
+    """An object to apply."""
+
+    document: ManifestDocument
+    resource: Resource
+    identity: ManifestObject
+    mark: ManifestReference
+    present: AppliedObject | None = None
+    """The object as applied before; None if it does not exist or has no label of ours."""
+
+
+class DesiredObjects(Struct, frozen=True):
+    """The documents of all files."""
+
+    files: Mapping[str, FileReading[DesiredObject]]
+    unknown: tuple[ManifestDocument, ...]
+    """Documents of kinds that are not served, or not yet."""
+    problems: Mapping[str, tuple[str, ...]]
+    """Problems by file."""
+
+
 def digest_of(document: Document) -> str:
-    """Tells two documents apart; the order of keys does not count."""
+    """The digest of a document, independent of key order."""
     text = json.dumps(document, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
 def with_origin(document: Document, *, namespace: str, mark: ManifestReference, is_created: bool) -> Document:
-    """What is sent to the server: the document as written, its namespace, and the mark."""
+    """The document to apply: as written, with its namespace, our label and annotation."""
     metadata = dict(document["metadata"])
     if namespace:
         metadata["namespace"] = namespace
@@ -88,12 +121,12 @@ def with_origin(document: Document, *, namespace: str, mark: ManifestReference, 
 
 
 def origin_removal_patch(uid: str) -> Document:
-    """The merge patch that takes the mark off the object of this UID."""
+    """The merge patch that removes our label and annotation from the object of this UID."""
     return {"metadata": {"uid": uid, "labels": {LABEL: None}, "annotations": {ANNOTATION: None}}}
 
 
 def applied_object(resource: Resource, document: Document) -> AppliedObject | None:
-    """What a stored object says of itself; None if it follows no manifest."""
+    """Reads the origin of a stored object; None if it has none."""
     metadata = document["metadata"]
     identity = ManifestObject(resource.group, resource.kind, metadata.get("namespace", ""), metadata["name"])
     try:
@@ -115,57 +148,15 @@ def applied_object(resource: Resource, document: Document) -> AppliedObject | No
     )
 
 
-DEFAULT_NAMESPACE = "default"
-
-Kinds = Mapping[tuple[str, str], Resource]
-"""What is served, by apiVersion and kind."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ManifestDocument:
-    """One document of a file. Two readings of a file never give equal ones: lines may have moved."""
-
-    item: ManifestItem
-    digest: str
-
-    @property
-    def name(self) -> tuple[str, str, str, str]:
-        """What tells it from the other documents of its file."""
-        metadata = self.item.document.get("metadata") or {}
-        group = self.item.api_version.rpartition("/")[0]
-        return group, self.item.kind, metadata.get("namespace") or "", metadata.get("name") or ""
-
-
-class DesiredObject(Struct, frozen=True, kw_only=True):
-    """Make an object be as its document says."""
-
-    wish: ManifestDocument
-    resource: Resource
-    identity: ManifestObject
-    mark: ManifestReference
-    present: AppliedObject | None = None
-    """The object as it follows its manifest already; None: it is not there, or follows none."""
-
-
-class DesiredObjects(Struct, frozen=True):
-    """The documents of all files."""
-
-    files: Mapping[str, FileReading[DesiredObject]]
-    unknown: tuple[ManifestDocument, ...]
-    """Of kinds that are not served, or not yet."""
-    problems: Mapping[str, tuple[str, ...]]
-    """By file."""
-
-
 def read_manifest_documents(data: bytes, file: str) -> FileReading[ManifestDocument]:
-    """What a file says of objects; pods are a node's business."""
+    """The documents of a file, without pods, which the node runs."""
     documents = read_documents(data, origin=file)
-    wishes = (ManifestDocument(item, digest_of(item.document)) for item in documents.items if not is_pod(item))
-    return FileReading(items=tuple(wishes), problem=problem_text(documents.problems))
+    found = (ManifestDocument(item, digest_of(item.document)) for item in documents.items if not is_pod(item))
+    return FileReading(items=tuple(found), problem=problem_text(documents.problems))
 
 
 def kinds_of(resources: Iterable[Resource]) -> Kinds:
-    """The first one of a kind counts, as the server prefers it."""
+    """The resource of each kind; the first, which the server prefers, counts."""
     kinds: dict[tuple[str, str], Resource] = {}
     for resource in resources:
         kinds.setdefault((resource.api_version, resource.kind), resource)
@@ -173,7 +164,7 @@ def kinds_of(resources: Iterable[Resource]) -> Kinds:
 
 
 def resolve_kinds(found: FoundManifests[ManifestDocument], kinds: Kinds) -> DesiredObjects:
-    """Find out which object each document is."""
+    """Finds the resource of each document."""
     folders = {file: view.folder for view in reversed(found.views) for file in view.files}
     files: dict[str, FileReading[DesiredObject]] = {}
     unknown: list[ManifestDocument] = []
@@ -181,32 +172,32 @@ def resolve_kinds(found: FoundManifests[ManifestDocument], kinds: Kinds) -> Desi
     for file, reading in found.files.items():
         folder = folders[file]
         applies: list[DesiredObject] = []
-        for wish in reading.items:
-            resource = kinds.get((wish.item.api_version, wish.item.kind))
+        for document in reading.items:
+            resource = kinds.get((document.item.api_version, document.item.kind))
             if resource is None:
-                unknown.append(wish)
-            elif problem := _mistake(wish, resource):
+                unknown.append(document)
+            elif problem := _problem_of(document, resource):
                 problems[file] = (*problems.get(file, ()), str(problem))
             else:
-                applies.append(_apply(wish, resource, file, folder[1] if folder else 0))
+                applies.append(_desired_object(document, resource, file, folder[1] if folder else 0))
         files[file] = FileReading(items=tuple(applies), problem=reading.problem)
     return DesiredObjects(files, tuple(unknown), problems)
 
 
-def _mistake(wish: ManifestDocument, resource: Resource) -> DocumentProblem | None:
-    """What no server needs to be asked about."""
-    _, kind, namespace, name = wish.name
+def _problem_of(document: ManifestDocument, resource: Resource) -> DocumentProblem | None:
+    """A problem that can be found without the server."""
+    _, kind, namespace, name = document.name
     if not name:
-        message = "a name is needed: one that the server makes up would be another object each time"
-        return document_problem(wish.item.problem("metadata.name", message))
+        message = "a name is required: with generateName each apply would create another object"
+        return document_problem(document.item.problem("metadata.name", message))
     if namespace and not resource.namespaced:
-        message = f"a {kind} belongs to no namespace: leave it out"
-        return document_problem(wish.item.problem("metadata.namespace", message))
+        message = f"{kind} is cluster-scoped: remove the namespace"
+        return document_problem(document.item.problem("metadata.namespace", message))
     return None
 
 
-def _apply(wish: ManifestDocument, resource: Resource, file: str, folder: int) -> DesiredObject:
-    group, kind, namespace, name = wish.name
+def _desired_object(document: ManifestDocument, resource: Resource, file: str, folder: int) -> DesiredObject:
+    group, kind, namespace, name = document.name
     identity = ManifestObject(group, kind, (namespace or DEFAULT_NAMESPACE) if resource.namespaced else "", name)
-    mark = ManifestReference(object=str(identity), file=file, folder=folder, digest=wish.digest)
-    return DesiredObject(wish=wish, resource=resource, identity=identity, mark=mark)
+    mark = ManifestReference(object=str(identity), file=file, folder=folder, digest=document.digest)
+    return DesiredObject(document=document, resource=resource, identity=identity, mark=mark)

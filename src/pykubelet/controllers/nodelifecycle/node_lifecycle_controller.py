@@ -59,7 +59,7 @@ _LEASES = "kube-node-lease"
 
 @dataclass(frozen=True, slots=True)
 class ZoneStates:
-    """The zones state of all zones."""
+    """The disruption state of all zones."""
 
     rates: Mapping[str, float]
     """How many nodes per second may be tainted for eviction, by zone."""

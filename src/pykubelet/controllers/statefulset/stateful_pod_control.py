@@ -35,7 +35,7 @@ class StatefulPodControl:
         self._client, self._recorder, self._claims = client, recorder, claims
 
     async def take(self, stateful_set: StatefulSet, step: PodStep) -> None:
-        """Carries out one step, which may have been request already; raises ApiError or AggregateError if it fails."""
+        """Carries out one step, which may have been done already; raises ApiError or AggregateError if it fails."""
         pod = step.pod
         match step.action:
             case PodAction.CREATE:

@@ -117,11 +117,11 @@ def test_ring_that_waits_for_itself_has_no_keepers() -> None:
     seen(graph, "b", owner("a", blocking=True), **waiting)
     seen(graph, "c", owner("b", blocking=True), **waiting)
     nodes = [graph.get(uid) for uid in "abc"]
-    assert [node.keepers() for node in nodes if node is not None] == [[], [], []]
+    assert [node.blocking_dependents() for node in nodes if node is not None] == [[], [], []]
     seen(graph, "x", owner("a", blocking=True))
     first = graph.get("a")
     assert first is not None
-    assert [node.identity.uid for node in first.keepers()] == ["x"]
+    assert [node.identity.uid for node in first.blocking_dependents()] == ["x"]
 
 
 def test_reference_to_another_namespace_is_reported_whoever_is_seen_first() -> None:

@@ -45,7 +45,7 @@ def document() -> DesiredObject:
         (NotFound("gone"), "line 2: gone", True),
         (
             NotFound('namespaces "x" not found', details={"kind": "namespaces"}),
-            'line 2: namespaces "x" not found: a Namespace is needed, here or made by hand',
+            'line 2: namespaces "x" not found: create the Namespace, in a manifest or by hand',
             True,
         ),
     ],
@@ -58,7 +58,7 @@ def test_refusal_names_lines_and_fields(error: ApiError, text: str, may_pass: bo
 def test_object_that_is_going_is_told_as_such() -> None:
     assert (
         still_deleting_failure(document()).text
-        == "line 2: ConfigMap default/a is being deleted, and is made anew after that"
+        == "line 2: ConfigMap default/a is being deleted and will be created again afterwards"
     )
 
 
@@ -77,9 +77,9 @@ def test_what_may_pass_is_told_after_some_tries() -> None:
     patience = FailureReporter()
     for _ in range(2):
         for _ in range(PATIENT_TRIES - 1):
-            assert patience.worth_telling([passing, lasting]) == {"/a": ("bad",)}
-        assert patience.worth_telling([passing, lasting]) == {"/a": ("wait", "bad")}
-        assert patience.worth_telling([]) == {}
+            assert patience.to_report([passing, lasting]) == {"/a": ("bad",)}
+        assert patience.to_report([passing, lasting]) == {"/a": ("wait", "bad")}
+        assert patience.to_report([]) == {}
 
 
 @settings(max_examples=60, deadline=None)
@@ -88,7 +88,7 @@ def test_failure_is_told_if_it_has_lasted(passes: list[set[str]]) -> None:
     """Exactly those that failed in each of the last few passes."""
     patience = FailureReporter()
     for number, failing in enumerate(passes, start=1):
-        told = patience.worth_telling([ApplyFailure(f"/{name}", name, name, may_pass=True) for name in sorted(failing)])
+        told = patience.to_report([ApplyFailure(f"/{name}", name, name, may_pass=True) for name in sorted(failing)])
         recent = passes[max(0, number - PATIENT_TRIES) : number]
         lasting = set.intersection(*recent) if len(recent) == PATIENT_TRIES else set()
         assert set(told) == {f"/{name}" for name in lasting}
