@@ -1,1 +1,1 @@
-"""PodControl and the controllers that make pods with it."""
+"""The controllers of kube-controller-manager, one folder each; `framework/` holds what they share."""

@@ -171,7 +171,7 @@ class SchedulerCache:
         self._namespaces[name] = labels
 
     def drop_namespace(self, name: str) -> None:
-        """Removes a namespace."""
+        """Forgets a deleted namespace."""
         self._namespaces.pop(name, None)
 
     def namespace_labels(self, pod: Pod) -> Labels:

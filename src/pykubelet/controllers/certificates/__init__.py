@@ -1,4 +1,1 @@
-"""Requests for certificates: those of nodes are approved and signed, and all cleared away at last.
-
-`plan.py` and `signing.py` decide, purely; `approver.py`, `signer.py` and `cleaner.py` act on it.
-"""
+"""Controllers of CertificateSigningRequests, and the publisher of the root CA config map."""

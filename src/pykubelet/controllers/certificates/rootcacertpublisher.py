@@ -47,7 +47,7 @@ class RootCaPublisher:
         )
 
     def namespace_added(self, namespace: Namespace) -> None:
-        """Enqueues the namespace."""
+        """Enqueues the new namespace."""
         self.queue.add(namespace.metadata.name)
 
     def namespace_updated(self, _old: Namespace, new: Namespace) -> None:

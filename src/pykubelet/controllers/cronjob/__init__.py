@@ -1,1 +1,1 @@
-"""PodControl and the controllers that make pods with it."""
+"""The CronJob controller: creates Jobs on a schedule."""

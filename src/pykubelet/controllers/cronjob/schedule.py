@@ -1,4 +1,4 @@
-"""The decisions of a CronJob: which start is due, what its jobs mean for the status, and which jobs to remove.
+"""The decisions of a CronJob: the start that is due, the jobs in its status, and the jobs to remove.
 
 Upstream: pkg/controller/cronjob/utils.go, pkg/controller/cronjob/cronjob_controllerv2.go
 """

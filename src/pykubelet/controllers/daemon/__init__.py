@@ -1,1 +1,1 @@
-"""PodControl and the controllers that make pods with it."""
+"""The DaemonSet controller: runs one pod of a set on every matching node."""

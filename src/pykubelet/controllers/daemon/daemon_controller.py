@@ -231,7 +231,7 @@ class DaemonSetEventHandlers:
         )
 
     def set_added(self, daemon_set: DaemonSet) -> None:
-        """Enqueues the set."""
+        """Enqueues the new set."""
         self._queue.add(key_of(daemon_set))
 
     def set_updated(self, old: DaemonSet, new: DaemonSet) -> None:

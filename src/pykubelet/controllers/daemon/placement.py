@@ -1,4 +1,4 @@
-"""Decides on which nodes daemon pods run: pods to create and delete per node, their template, and the counts.
+"""Decides which daemon pods to create and delete on each node, their template, and the counts.
 
 Upstream: pkg/controller/daemon/daemon_controller.go, pkg/controller/daemon/util/daemonset_util.go
 """

@@ -1,1 +1,1 @@
-"""Deployments: the versions of a workload, and how one takes over from another."""
+"""The Deployment controller: rolls out revisions of a workload as ReplicaSets."""

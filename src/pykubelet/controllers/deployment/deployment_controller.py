@@ -108,15 +108,15 @@ class DeploymentController:
         )
 
     def deployment_added(self, deployment: Deployment) -> None:
-        """Enqueues the Deployment."""
+        """Enqueues the new Deployment."""
         self.queue.add(key_of(deployment))
 
     def deployment_updated(self, _old: Deployment, new: Deployment) -> None:
-        """Enqueues the Deployment."""
+        """Enqueues the changed Deployment."""
         self.queue.add(key_of(new))
 
     def deployment_deleted(self, deployment: Deployment) -> None:
-        """Enqueues the Deployment."""
+        """Enqueues the deleted Deployment."""
         self.queue.add(key_of(deployment))
 
     def set_added(self, replica_set: ReplicaSet) -> None:

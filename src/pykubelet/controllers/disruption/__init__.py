@@ -1,1 +1,1 @@
-"""How many pods may be disrupted at once: the status of disruption budgets."""
+"""The disruption controller: maintains the status of PodDisruptionBudgets."""

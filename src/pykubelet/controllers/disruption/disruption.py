@@ -83,7 +83,7 @@ class DisruptionController:
         self.queue.add(key_of(budget))
 
     def budget_deleted(self, budget: PodDisruptionBudget) -> None:
-        """Removes a budget."""
+        """Removes the deleted budget."""
         self._selectors.remove(key_of(budget))
 
     def pod_added(self, pod: Pod) -> None:

@@ -1,1 +1,1 @@
-"""Where a service's traffic goes: endpoint slices and Endpoints, made of the pods it selects."""
+"""The endpoints controller: maintains the Endpoints objects of services."""

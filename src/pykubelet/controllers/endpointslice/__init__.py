@@ -1,1 +1,1 @@
-"""Where a service's traffic goes: endpoint slices and Endpoints, made of the pods it selects."""
+"""The EndpointSlice controller: maintains the EndpointSlices of services."""

@@ -67,7 +67,7 @@ class ServicePods:
         self._notify({key_of(service)})
 
     def service_deleted(self, service: Service) -> None:
-        """Removes a service."""
+        """Removes a service and notifies its listeners."""
         self._selectors.remove(key_of(service))
         self._notify({key_of(service)})
 

@@ -1,1 +1,1 @@
-"""PodControl and the controllers that make pods with it."""
+"""What controllers share: PodControl, expectations, ownership, work queue and revision history."""

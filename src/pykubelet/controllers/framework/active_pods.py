@@ -1,4 +1,4 @@
-"""Which pods of a controller are active, ready and available, and the order in which surplus pods are deleted.
+"""Which pods are active, ready and available, and the order in which surplus pods are deleted.
 
 Upstream: pkg/controller/controller_utils.go, pkg/api/v1/pod/util.go
 """

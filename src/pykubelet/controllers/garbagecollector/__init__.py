@@ -1,1 +1,1 @@
-"""Deletes what nobody owns any more, and lets go of what its owner leaves behind."""
+"""The garbage collector: deletes objects whose owners are gone."""

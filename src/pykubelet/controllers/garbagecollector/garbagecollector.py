@@ -1,4 +1,4 @@
-"""The garbage collector: deletes objects whose owners are gone, and carries out foreground deletion and orphaning.
+"""The garbage collector: deletes objects whose owners are gone; foreground deletion and orphaning.
 
 `GraphBuilderMonitors` watches the metadata of every object of every kind the server has, as kinds come and go, and
 feeds the `OwnerGraph`. The graph only says which objects to examine: before anything is deleted, the object and its

@@ -1,1 +1,1 @@
-"""PodControl and the controllers that make pods with it."""
+"""The Job controller: runs pods until enough have succeeded or too many have failed."""

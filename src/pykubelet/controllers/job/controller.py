@@ -273,7 +273,7 @@ class JobEventHandlers:
         informers.add_event_handler(PODS, added=self.pod_added, updated=self.pod_updated, deleted=self.pod_deleted)
 
     def job_added(self, job: Job) -> None:
-        """Enqueues the job."""
+        """Enqueues the new job."""
         self.queue.add(key_of(job))
 
     def job_updated(self, old: Job, new: Job) -> None:

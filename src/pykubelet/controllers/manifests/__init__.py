@@ -1,1 +1,1 @@
-"""Objects of any kind but pods that follow the manifests on disk."""
+"""The manifest controller of `pykubelet up`: applies the manifests on disk, except pods."""

@@ -1,4 +1,4 @@
-"""Applies the manifests on disk: objects are applied when their file is edited and deleted when it is removed.
+"""Applies manifests on disk: objects are applied when their file is edited, deleted when it is removed.
 
 Pods are left to the node. Each pass compares the files with the objects on the server that carry our label, and does
 what is missing; a pass runs when files change, with backoff while something fails, and at every periodic rescan. An

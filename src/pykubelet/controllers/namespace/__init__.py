@@ -1,1 +1,1 @@
-"""Ends namespaces for an API server that leaves this to others."""
+"""The namespace controller: empties and finalizes deleted namespaces, for API servers that do not do so themselves."""

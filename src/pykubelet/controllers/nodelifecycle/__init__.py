@@ -1,1 +1,1 @@
-"""Controllers of nodes and of what depends on them: health, taints, evictions, pods left behind."""
+"""The node lifecycle controller: node health, taints, and the readiness of pods on lost nodes."""

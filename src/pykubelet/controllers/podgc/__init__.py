@@ -1,1 +1,1 @@
-"""Controllers of nodes and of what depends on them: health, taints, evictions, pods left behind."""
+"""The pod garbage collector: deletes pods that no kubelet will delete."""

@@ -1,1 +1,1 @@
-"""PodControl and the controllers that make pods with it."""
+"""The ReplicaSet controller: keeps the desired number of pods."""

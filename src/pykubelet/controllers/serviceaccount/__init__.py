@@ -1,1 +1,1 @@
-"""PodControl and the controllers that make pods with it."""
+"""The service account controller: keeps a `default` account in every namespace."""

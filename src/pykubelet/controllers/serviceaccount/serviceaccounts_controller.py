@@ -42,11 +42,11 @@ class ServiceAccountsController:
         )
 
     def namespace_added(self, namespace: Namespace) -> None:
-        """Enqueues the namespace."""
+        """Enqueues the new namespace."""
         self.queue.add(namespace.metadata.name)
 
     def namespace_updated(self, _old: Namespace, new: Namespace) -> None:
-        """Enqueues the namespace."""
+        """Enqueues the changed namespace."""
         self.queue.add(new.metadata.name)
 
     def account_deleted(self, account: ServiceAccount) -> None:

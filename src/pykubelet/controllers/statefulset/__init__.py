@@ -1,1 +1,1 @@
-"""StatefulSets: pods that have a number, a name that stays, and volumes of their own."""
+"""The StatefulSet controller: pods with stable names, ordinals and volumes."""

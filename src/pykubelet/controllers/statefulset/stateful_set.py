@@ -111,15 +111,15 @@ class StatefulSetController:
         informers.objects(CONTROLLER_REVISIONS)
 
     def set_added(self, stateful_set: StatefulSet) -> None:
-        """Enqueues the set."""
+        """Enqueues the new set."""
         self.queue.add(key_of(stateful_set))
 
     def set_updated(self, _old: StatefulSet, new: StatefulSet) -> None:
-        """Enqueues the set."""
+        """Enqueues the changed set."""
         self.queue.add(key_of(new))
 
     def set_deleted(self, stateful_set: StatefulSet) -> None:
-        """Enqueues the set."""
+        """Enqueues the deleted set."""
         self.queue.add(key_of(stateful_set))
 
     def pod_added(self, pod: Pod) -> None:

@@ -1,1 +1,1 @@
-"""Controllers of nodes and of what depends on them: health, taints, evictions, pods left behind."""
+"""The taint eviction controller: deletes pods that do not tolerate NoExecute taints."""

@@ -1,1 +1,1 @@
-"""PodControl and the controllers that make pods with it."""
+"""The TTL-after-finished controller: deletes finished Jobs."""
