@@ -1,9 +1,9 @@
-"""Lines of a container's log as they are written.
+"""Writes lines of container logs in the CRI format.
 
-A line is `2026-01-02T03:04:05.000000006Z stdout F text`; `P` instead of `F` says that the text goes on in the stream's
-next line. Supervisors of processes import this, so it needs next to nothing itself.
+A line is `2026-01-02T03:04:05.000000006Z stdout F text`; `P` instead of `F` marks a line that continues in the stream's
+next line. Each container's shim imports this module, so it imports almost nothing itself.
 
-Upstream: containerd's pkg/cri/io/logger.go
+Upstream: staging/src/k8s.io/cri-client/pkg/logs/logs.go
 """
 
 from datetime import UTC, datetime, timedelta
@@ -11,21 +11,21 @@ from datetime import UTC, datetime, timedelta
 STDOUT = "stdout"
 STDERR = "stderr"
 
-# Of a line longer than this only pieces are written: a reader need not hold more than one of them.
+# Longer lines are split, so that a reader never has to hold more than this.
 PIECE_BYTES = 16 * 1024
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def format_time(at_nanoseconds: int) -> str:
-    """A time of a log line: always nine digits, so that lines sort as text."""
+    """The timestamp of a log line, always with nine digits, so that lines sort as text."""
     seconds, fraction = divmod(at_nanoseconds, 1_000_000_000)
     whole = _EPOCH + timedelta(seconds=seconds)
     return f"{whole:%Y-%m-%dT%H:%M:%S}.{fraction:09d}Z"
 
 
 def format_lines(at_nanoseconds: int, stream: str, output: bytes) -> bytes:
-    """What a container wrote, as lines of its log; a last line without its end is marked as to be continued."""
+    """The output of a container as lines of its log; a last line without newline is marked as partial."""
     head = f"{format_time(at_nanoseconds)} {stream} ".encode()
     whole, partial = head + b"F ", head + b"P "
     text, newline, rest = output.rpartition(b"\n")
@@ -33,7 +33,7 @@ def format_lines(at_nanoseconds: int, stream: str, output: bytes) -> bytes:
     if max(map(len, lines), default=0) > PIECE_BYTES:
         entries = [entry for line in lines for entry in _entries(line, whole, partial)]
     else:
-        # Nearly always so, and many times as fast.
+        # The usual case, and many times as fast.
         entries = [whole + (b"\n" + whole).join(lines)] if lines else []
     entries += [partial + piece for piece in _pieces(rest)] if rest else []
     return b"".join(entry + b"\n" for entry in entries)

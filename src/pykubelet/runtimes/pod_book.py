@@ -1,7 +1,7 @@
-"""The books of a runtime that keeps its own: which pods there are, and in what state.
+"""Keeps the pods of a runtime in memory: implements `pods`, `inspect` and `changes` for runtimes written in Python.
 
-For runtimes in Python; what they do with containers they note here, and `pods`, `inspect` and `changes` are done. Listing
-thousands of pods costs little: what is told of a pod is put together anew only after it changed.
+A runtime records here what it does with containers. Listing thousands of pods is cheap: the value of a pod is rebuilt only
+after it has changed.
 """
 
 from dataclasses import dataclass, field, replace
@@ -24,46 +24,46 @@ from pykubelet.runtimes.protocol import (
 
 @dataclass(slots=True, eq=False)
 class _PodBookEntry:
-    """All there is of one pod, newest first: dicts by id keep the order in which things were made."""
+    """The sandboxes and containers of one pod by id, in order of creation; `value` is cached until a change."""
 
     bare: RuntimePod
     sandboxes: dict[str, Sandbox] = field(default_factory=dict)
     containers: dict[str, RuntimeContainer] = field(default_factory=dict)
-    told: RuntimePod | None = None
+    cached: RuntimePod | None = None
 
-    def tell(self) -> RuntimePod:
-        if self.told is None:
+    def value(self) -> RuntimePod:
+        if self.cached is None:
             sandboxes, containers = reversed(self.sandboxes.values()), reversed(self.containers.values())
-            self.told = replace(self.bare, sandboxes=tuple(sandboxes), containers=tuple(containers))
-        return self.told
+            self.cached = replace(self.bare, sandboxes=tuple(sandboxes), containers=tuple(containers))
+        return self.cached
 
 
 class PodBook:
-    """What a runtime has of each pod; each note costs O(1), however many pods there are."""
+    """The pods of a runtime; each change costs O(1), however many pods there are."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._entries: dict[PodUid, _PodBookEntry] = {}
         self._owners: dict[str, PodUid] = {}
-        """By the id of each sandbox and container."""
+        """The pod of each sandbox and container id."""
         self._made = 0
         self._hints = ChangeHints()
 
     def pods(self) -> list[RuntimePod]:
-        """All there are."""
-        return [entry.tell() for entry in self._entries.values()]
+        """All pods."""
+        return [entry.value() for entry in self._entries.values()]
 
     def inspect(self, uid: PodUid) -> RuntimePod | None:
-        """One of them."""
+        """One pod; None if there is nothing of it."""
         entry = self._entries.get(uid)
-        return entry.tell() if entry is not None else None
+        return entry.value() if entry is not None else None
 
     def changes(self) -> ChangeSubscription:
-        """Hints at every change from now on, for as long as somebody keeps what this gives."""
+        """Hints about all later changes, as long as the subscription is referenced."""
         return self._hints.subscribe()
 
     def add_sandbox(self, request: SandboxRequest, *, ips: tuple[str, ...] = ()) -> str:
-        """A sandbox was made; its id. Addresses count only if it has a network of its own."""
+        """Record a new sandbox; its id. `ips` are ignored for pods in the host's network."""
         pod = request.pod
         uid, shares_host = PodUid(pod.metadata.uid), pod.spec.host_network
         bare = RuntimePod(uid=uid, namespace=pod.metadata.namespace, name=pod.metadata.name)
@@ -79,7 +79,7 @@ class PodBook:
         return sandbox.id
 
     def add_container(self, request: ContainerRequest) -> str:
-        """A container was made; its id. RuntimeFailure if its sandbox is not there or not ready."""
+        """Record a new container; its id. RuntimeFailure if its sandbox is missing or not ready."""
         entry = self._entry_of(request.sandbox_id)
         sandbox = entry.sandboxes.get(request.sandbox_id) if entry is not None else None
         if entry is None or sandbox is None or not sandbox.is_ready:
@@ -100,24 +100,24 @@ class PodBook:
         return container.id
 
     def container(self, container_id: str) -> RuntimeContainer:
-        """A container; RuntimeFailure if there is none."""
+        """A container by id; RuntimeFailure if it does not exist."""
         entry = self._entry_of(container_id)
         if entry is None or container_id not in entry.containers:
             raise RuntimeFailure(f'container "{container_id}" not found')
         return entry.containers[container_id]
 
     def running_in(self, id: str) -> list[RuntimeContainer]:
-        """The container of this id, or those of the sandbox of this id, as far as they run."""
+        """The running containers with this id or in the sandbox with this id."""
         entry = self._entry_of(id)
         containers = entry.containers.values() if entry is not None else ()
         return [one for one in containers if id in {one.id, one.sandbox_id} and one.state == ContainerState.RUNNING]
 
     def note_start(self, container_id: str) -> None:
-        """A container runs."""
+        """Record the start of a container."""
         self._change(container_id, state=ContainerState.RUNNING, started_at=self._clock.now())
 
     def note_exit(self, container_id: str, exit_code: int, reason: str = "", message: str = "") -> None:
-        """A container ended."""
+        """Record the end of a container."""
         self._change(
             container_id,
             state=ContainerState.EXITED,
@@ -128,14 +128,14 @@ class PodBook:
         )
 
     def note_stop(self, id: str) -> None:
-        """If this is a sandbox, it is not ready any more."""
+        """Record that a sandbox has stopped; does nothing for a container."""
         entry = self._entry_of(id)
         if entry is not None and id in entry.sandboxes:
             entry.sandboxes[id] = replace(entry.sandboxes[id], is_ready=False)
             self._note_change(entry)
 
     def remove(self, id: str) -> set[str]:
-        """Forget a container, or a sandbox and all in it; the ids of all that is gone. RuntimeFailure if some of it runs."""
+        """Remove a container, or a sandbox with its containers; the removed ids. RuntimeFailure if a container runs."""
         entry = self._entry_of(id)
         if entry is None:
             return set()
@@ -170,5 +170,5 @@ class PodBook:
             self._note_change(entry)
 
     def _note_change(self, entry: _PodBookEntry) -> None:
-        entry.told = None
+        entry.cached = None
         self._hints.offer(entry.bare.uid)

@@ -1,25 +1,14 @@
-"""What a node asks of whatever runs its containers: the door to a node of your own in Python.
+"""The protocols between a node and the runtime of its containers; implement them for a runtime of your own.
 
-A pod is a sandbox (what its containers share) and containers in it. The node decides what to start and stop
-(`plan.py`); a runtime only does it, and tells what exists. Calls may be made for many pods at once; each does one thing,
-may take its time, and raises `RuntimeFailure` if it cannot. What the runtime started outlives the node's process:
-after a restart the node asks `pods` and goes on from there.
+A pod is a sandbox, which its containers share, and the containers in it. The kubelet decides what to start and stop; a
+runtime does it and reports what exists. Calls may be concurrent; each does one thing, may take long, and raises
+`RuntimeFailure` if it fails. Containers outlive the kubelet: after a restart it calls `pods` and continues from there.
 
-A runtime may offer more than `Runtime`: `Images` if it has any to pull, `ChangeFeed` to say what changed instead of being
-asked every second, `Commands` and `Streams` for exec, attach and port-forward, `LogWriter` to have its logs rotated.
+A runtime may offer more than `Runtime`: `Images` if it pulls images, `ChangeFeed` to report changes instead of being
+polled every second, `Commands` and `Streams` for exec, attach and port-forward, `LogWriter` for log rotation, `Usages`
+for statistics.
 
-What containers use of the machine, as far as a runtime can tell.
-
-Live streams to containers, for whoever serves exec, attach and port-forward.
-
-A runtime that offers them is a `Streams`. Everything is opened for the length of a context, and closed with it: leaving
-that of a command ends the command, leaving any other ends nothing.
-
-How full a file system is, and which one images are on.
-
-Upstream: ImageFsStats in pkg/kubelet/stats/cri_stats_provider.go
-
-Hints about changed pods, for any number of readers: for runtimes that tell of changes.
+Upstream: pkg/kubelet/container/runtime.go, staging/src/k8s.io/cri-api/pkg/apis/services.go
 """
 
 import asyncio
@@ -37,79 +26,10 @@ from pykubelet.api.generated.core import ContainerUser, Pod
 from pykubelet.api.pods import AnyContainer, PodUid
 
 
-class ChangeSubscription(AsyncIterator[PodUid]):
-    """Hints for one reader; a pod that changes again before it was read is told once."""
-
-    def __init__(self) -> None:
-        self._waiting: dict[PodUid, None] = {}
-        self._wake = asyncio.Event()
-
-    def offer(self, uid: PodUid) -> None:
-        """Something of this pod changed."""
-        self._waiting[uid] = None
-        self._wake.set()
-
-    async def __anext__(self) -> PodUid:
-        while not self._waiting:
-            self._wake.clear()
-            await self._wake.wait()
-        uid = next(iter(self._waiting))
-        del self._waiting[uid]
-        return uid
-
-
-class ChangeHints:
-    """Tells all readers; one that is gone costs nothing."""
-
-    def __init__(self) -> None:
-        self._readers: WeakSet[ChangeSubscription] = WeakSet()
-
-    def subscribe(self) -> ChangeSubscription:
-        """A reader of what changes from now on."""
-        reader = ChangeSubscription()
-        self._readers.add(reader)
-        return reader
-
-    def offer(self, uid: PodUid) -> None:
-        """Something of this pod changed."""
-        for reader in self._readers:
-            reader.offer(uid)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileSystem:
-    """One reading; `device` tells file systems apart. One that makes inodes as it needs them has none to count."""
-
-    device: int
-    capacity_bytes: int
-    available_bytes: int
-    inodes: int = 0
-    inodes_free: int = 0
-
-
-class ImageFs(Protocol):
-    """Knows where images are. A runtime that has images to remove offers it."""
-
-    async def image_file_system(self) -> FileSystem:
-        """The file system with the images, as it is now; RuntimeFailure if that cannot be told."""
-
-
-def read_file_system(path: str) -> FileSystem:
-    """The file system that a path is on; OSError if there is no such path. Blocks for a moment."""
-    found = os.statvfs(path)
-    return FileSystem(
-        device=Path(path).stat().st_dev,
-        capacity_bytes=found.f_blocks * found.f_frsize,
-        available_bytes=found.f_bavail * found.f_frsize,
-        inodes=found.f_files,
-        inodes_free=found.f_ffree,
-    )
-
-
 class RuntimeFailure(Exception):
-    """It could not be done; `reason` is the waiting reason a user sees, if there is a better one than usual.
+    """An operation failed. `reason` is the waiting reason that users see, if it differs from the usual one.
 
-    `retry_at` is when it is worth trying again, if that is known.
+    `retry_at` is when to try again, if that is known.
     """
 
     def __init__(self, message: str, *, reason: str = "", retry_at: datetime | None = None) -> None:
@@ -118,7 +38,7 @@ class RuntimeFailure(Exception):
 
 
 class ContainerState(StrEnum):
-    """Where a container is in its life."""
+    """The state of a container at the runtime."""
 
     CREATED = "created"
     RUNNING = "running"
@@ -128,9 +48,9 @@ class ContainerState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeContainer:
-    """One container as the runtime knows it; `attempt` is how often one of its name was started before.
+    """One container at the runtime; `attempt` counts its predecessors of the same name, starting at 0.
 
-    `image_id` is what users see as `imageID`; `user` is who its first process runs as, if the runtime tells.
+    `image_id` becomes the status field `imageID`; `user` is the user of the first process, if the runtime reports it.
     """
 
     id: str
@@ -152,7 +72,7 @@ class RuntimeContainer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sandbox:
-    """What the containers of a pod share, one of possibly several over its life."""
+    """The environment that the containers of a pod share; a pod may have several over time."""
 
     id: str
     attempt: int = 0
@@ -164,7 +84,7 @@ class Sandbox:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimePod:
-    """Everything the runtime has of a pod, newest first."""
+    """All sandboxes and containers of a pod, newest first."""
 
     uid: PodUid
     namespace: str
@@ -173,15 +93,15 @@ class RuntimePod:
     containers: tuple[RuntimeContainer, ...] = ()
 
     def newest(self, name: str) -> RuntimeContainer | None:
-        """The newest container of this name."""
+        """The newest container with this name."""
         return next((container for container in self.containers if container.name == name), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxRequest:
-    """A sandbox to make: the pod it is for, the how-manieth it is, where logs of its containers go.
+    """A sandbox to create: its pod, its attempt number starting at 0, the directory for container logs.
 
-    `handler` is the way of running containers that the pod's runtime class names; empty for the usual one.
+    `handler` is the runtime handler of the pod's RuntimeClass; empty for the default handler.
     """
 
     pod: Pod
@@ -193,7 +113,7 @@ class SandboxRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
-    """A path of the machine to be seen at a path of the container."""
+    """A path of the host mounted at a path of the container."""
 
     host_path: str
     container_path: str
@@ -203,7 +123,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerRequest:
-    """A container to make, everything resolved: nothing in it is to be expanded or looked up any more."""
+    """A container to create; all variables and references are resolved."""
 
     pod: Pod
     sandbox_id: str
@@ -218,42 +138,42 @@ class ContainerRequest:
     log_path: str
     """Absolute; the container's output goes there in the CRI log format."""
     target_id: str = ""
-    """For debugging: the container whose processes it is to see; empty for none."""
+    """For ephemeral containers: the container whose processes it sees; empty for none."""
 
 
 class Runtime(Protocol):
-    """Runs containers. Stopping or removing what is not there is no failure."""
+    """Runs containers. Stopping or removing something that does not exist succeeds."""
 
     async def pods(self) -> Sequence[RuntimePod]:
-        """Everything there is, also of pods the node does not know."""
+        """All pods, including those the kubelet does not know."""
 
     async def inspect(self, uid: PodUid) -> RuntimePod | None:
-        """What there is of one pod, as of now."""
+        """The current state of one pod; None if there is nothing."""
 
     async def create_sandbox(self, request: SandboxRequest) -> str:
-        """Make a sandbox, ready for containers; its id."""
+        """Create a sandbox that is ready for containers; its id."""
 
     async def create_container(self, request: ContainerRequest) -> str:
-        """Make a container without starting it; its id."""
+        """Create a container without starting it; its id."""
 
     async def start(self, container_id: str) -> None:
-        """Start a container that was made."""
+        """Start a created container."""
 
     async def stop(self, id: str, grace_seconds: float) -> None:
-        """Stop a container, politely first, or a sandbox with all in it; returns when it has stopped.
+        """Stop a container, gracefully first, or a sandbox with all its containers; returns when it has stopped.
 
-        May be cancelled and asked for again, with less grace than is left: then that is what is left.
+        The call may be cancelled and repeated with a shorter grace period, which then applies.
         """
 
     async def remove(self, id: str) -> None:
-        """Forget a stopped container or sandbox."""
+        """Remove a stopped container or sandbox."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Image:
-    """An image on this machine; `user` is the number or name its containers run as, None if the image has no say.
+    """An image on this machine; `user` is the number or name its containers run as, None if it sets none.
 
-    A pinned one is the runtime's own, and never removed to make room.
+    A pinned image belongs to the runtime and is never removed to free disk space.
     """
 
     id: str
@@ -265,43 +185,43 @@ class Image:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RegistryCredentials:
-    """A name and password for a registry; never shown."""
+    """User name and password for a registry; excluded from repr."""
 
     username: str
     password: str
 
 
 class Images(Protocol):
-    """The images of a machine."""
+    """Manages the images on this machine."""
 
     async def find(self, name: str) -> Image | None:
-        """The image of this name, if it is here."""
+        """The image with this name; None if it is not on this machine."""
 
     async def pull(self, name: str, credentials: Sequence[RegistryCredentials]) -> Image:
-        """Fetch an image; tries each of the credentials."""
+        """Pull an image; tries the credentials in order."""
 
     async def images(self) -> Sequence[Image]:
-        """All that are here."""
+        """All images on this machine."""
 
     async def remove_image(self, id: str) -> None:
-        """Remove one."""
+        """Remove an image by its id."""
 
 
 class ChangeFeed(Protocol):
-    """Says which pods to look at. Hints only: one too many costs an inspection, one too few waits for the next relist."""
+    """Reports which pods to inspect. A needless hint costs an inspection; a missing one waits for the next relist."""
 
     def changes(self) -> AsyncIterator[PodUid]:
-        """The pods of which something changed, as it happens, from this call on."""
+        """The pods that change from this call on."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """How a command ended and what it printed: its output, then its errors, both cut at the size asked for."""
+    """The exit code and output of a command: stdout followed by stderr, cut at the requested size."""
 
     exit_code: int
     output: bytes
     errors: bytes = b""
-    """What of it came by standard error; empty where nobody can tell."""
+    """The part from stderr; empty if the runtime cannot separate it."""
 
 
 class Commands(Protocol):
@@ -310,80 +230,83 @@ class Commands(Protocol):
     async def run(
         self, container_id: str, command: Sequence[str], *, timeout_seconds: float | None, limit_bytes: int
     ) -> CommandResult:
-        """Run a command to its end, which comes after `timeout_seconds` as a TimeoutError; None waits.
+        """Run a command to its end; TimeoutError after `timeout_seconds`, None waits without limit.
 
-        Whoever is cancelled while waiting ends the command, never the container.
+        Cancelling the call ends the command, not the container.
         """
 
 
 class LogWriter(Protocol):
-    """Writes the log files itself and keeps them open, so it must be told when one was moved away."""
+    """Writes log files and can reopen them after a rotation."""
 
     async def reopen_log(self, container_id: str) -> None:
-        """Go on in a new file at the container's log path."""
+        """Continue in a new file at the container's log path."""
 
 
 class ByteReader(Protocol):
-    """Bytes that come."""
+    """A stream of bytes to read."""
 
     async def read(self) -> bytes:
-        """Some of them; none at the end."""
+        """The next bytes; empty at the end."""
 
 
 class ByteWriter(Protocol):
-    """Bytes that go. What nobody takes any more is dropped, and that is no failure."""
+    """A stream of bytes to write. Data that the peer no longer reads is dropped without an error."""
 
     async def write(self, data: bytes) -> None:
-        """Hand on all of them; returns when there is room for more."""
+        """Write all bytes; waits while the peer is slow."""
 
     async def close(self) -> None:
-        """There will be no more."""
+        """End the stream."""
 
 
 class ExecSession(Protocol):
-    """A program and its streams. With a terminal, all output comes on `stdout`."""
+    """A running command and its streams. With a terminal, all output comes on `stdout`."""
 
     @property
     def stdin(self) -> ByteWriter | None:
-        """Its input, if that was asked for."""
+        """The input, if it was requested."""
 
     @property
     def stdout(self) -> ByteReader:
-        """Its output."""
+        """The output of the command."""
 
     @property
     def stderr(self) -> ByteReader | None:
-        """Its other output, unless it has a terminal."""
+        """The error output; None with a terminal."""
 
     def resize(self, columns: int, rows: int) -> None:
-        """The terminal has another size now; nothing happens without one."""
+        """Resize the terminal; does nothing without one."""
 
     async def exit_code(self) -> int:
-        """How it ended, once it has; what it wrote may still have to be read then."""
+        """The exit code, once the command has ended; its output may still be unread."""
 
 
 class PortForwardConnection(Protocol):
-    """A connection to a port."""
+    """A connection to a port of a pod."""
 
     @property
     def reader(self) -> ByteReader:
-        """What comes from there."""
+        """The bytes from the pod."""
 
     @property
     def writer(self) -> ByteWriter:
-        """What goes there."""
+        """The bytes to the pod."""
 
 
 class Streams(Protocol):
-    """Opens streams; RuntimeFailure, when asked or on entering the context, if that cannot be."""
+    """Opens streams to containers for the duration of a context; RuntimeFailure if that is not possible.
+
+    Leaving the context of a command ends the command; leaving any other context ends nothing.
+    """
 
     def execute(
         self, container_id: str, command: Sequence[str], *, stdin: bool, tty: bool
     ) -> AbstractAsyncContextManager[ExecSession]:
-        """Run a command in a container."""
+        """Run a command in a container and connect to it."""
 
     def attach(self, container_id: str, *, stdin: bool) -> AbstractAsyncContextManager[ExecSession]:
-        """Watch the program a container was made for, from now on, and talk to it if it listens."""
+        """Connect to the output of a container from now on, and to its input if it has one."""
 
     def connect(self, sandbox_id: str, port: int) -> AbstractAsyncContextManager[PortForwardConnection]:
         """Connect to a port of a pod."""
@@ -391,25 +314,94 @@ class Streams(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerResourceUsage:
-    """One reading; what is not known is None."""
+    """The resource usage of a container at a time; unknown values are None."""
 
     at: datetime
     cpu_nanoseconds: int | None = None
-    """Of all cores together, since the start."""
+    """Of all cores, since the start of the container."""
     memory_bytes: int | None = None
-    """With what the kernel keeps for it and could drop."""
+    """Including the page cache."""
     working_set_bytes: int | None = None
-    """Of that, what cannot be dropped at once."""
+    """The part of the memory that cannot be reclaimed at once."""
     rss_bytes: int | None = None
     swap_bytes: int | None = None
     layer_bytes: int | None = None
-    """On disk: what the container wrote over its image."""
+    """The size of the writable layer on disk."""
     layer_inodes: int | None = None
     processes: int | None = None
 
 
 class Usages(Protocol):
-    """Measures containers."""
+    """Measures the resource usage of containers."""
 
     async def usages(self) -> Mapping[str, ContainerResourceUsage]:
-        """The usage of every container that runs, by its id; those that cannot be measured are missing."""
+        """The usage of each running container by id; omits containers that cannot be measured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSystem:
+    """The state of a file system; `device` identifies it. `inodes` is 0 if the file system has no fixed number."""
+
+    device: int
+    capacity_bytes: int
+    available_bytes: int
+    inodes: int = 0
+    inodes_free: int = 0
+
+
+class ImageFs(Protocol):
+    """Reports the file system of images; needed for image garbage collection."""
+
+    async def image_file_system(self) -> FileSystem:
+        """The current state of the file system with the images; RuntimeFailure if it is unknown."""
+
+
+def read_file_system(path: str) -> FileSystem:
+    """The file system of a path; OSError if the path does not exist. Blocks briefly."""
+    found = os.statvfs(path)
+    return FileSystem(
+        device=Path(path).stat().st_dev,
+        capacity_bytes=found.f_blocks * found.f_frsize,
+        available_bytes=found.f_bavail * found.f_frsize,
+        inodes=found.f_files,
+        inodes_free=found.f_ffree,
+    )
+
+
+class ChangeSubscription(AsyncIterator[PodUid]):
+    """The hints for one subscriber; a pod that changes again before it was read appears once."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[PodUid, None] = {}
+        self._wake = asyncio.Event()
+
+    def offer(self, uid: PodUid) -> None:
+        """Add a pod that has changed."""
+        self._waiting[uid] = None
+        self._wake.set()
+
+    async def __anext__(self) -> PodUid:
+        while not self._waiting:
+            self._wake.clear()
+            await self._wake.wait()
+        uid = next(iter(self._waiting))
+        del self._waiting[uid]
+        return uid
+
+
+class ChangeHints:
+    """Sends hints about changed pods to all subscribers; helps to implement ChangeFeed."""
+
+    def __init__(self) -> None:
+        self._subscriptions: WeakSet[ChangeSubscription] = WeakSet()
+
+    def subscribe(self) -> ChangeSubscription:
+        """A subscription to all later changes; it ends when it is garbage collected."""
+        subscription = ChangeSubscription()
+        self._subscriptions.add(subscription)
+        return subscription
+
+    def offer(self, uid: PodUid) -> None:
+        """Report a pod that has changed."""
+        for subscription in self._subscriptions:
+            subscription.offer(uid)

@@ -1,6 +1,4 @@
-"""Whom the kernel ends first when memory runs out: by quality of service, and what was asked for.
-
-Pure. In: a container of a pod and the memory of the machine. Out: the number for /proc/PID/oom_score_adj.
+"""Computes oom_score_adj: which processes the kernel kills first when memory runs out.
 
 Upstream: pkg/kubelet/qos/policy.go, pkg/kubelet/qos/helpers.go
 """
@@ -15,32 +13,32 @@ from pykubelet.api.serializer import to_document
 
 GUARANTEED_SCORE = -997
 BEST_EFFORT_SCORE = 1000
-# One that is guaranteed and uses all of the memory has a score of this; no other may come near it.
+# The score of a guaranteed container that uses all memory; no burstable one may be killed later.
 _LOWEST_BURSTABLE = 1000 + GUARANTEED_SCORE
 
 
 def oom_score_adjustment(pod: Pod, container: AnyContainer, memory_bytes: int) -> int:
-    """The more of the machine's memory a container asked for, the later it goes; guaranteed last, best effort first."""
+    """The oom_score_adj of a container: the more memory it requests, the lower; guaranteed lowest, best effort highest."""
     quality = pod.status.qos_class or qos_class(to_document(pod.spec))
     if is_node_critical_pod(pod) or quality == GUARANTEED:
         return GUARANTEED_SCORE
     if quality == BEST_EFFORT or memory_bytes <= 0:
         return BEST_EFFORT_SCORE
-    asked = _memory(container.resources.requests)
+    requested = _memory(container.resources.requests)
     if _is_sidecar(pod, container):
-        # It must not go before those it is there for.
-        asked = max(asked, min(_memory(one.resources.requests) for one in pod.spec.containers))
-    score = 1000 - 1000 * (asked + _share_of_the_rest(pod)) // memory_bytes
+        # A sidecar must not be killed before the containers it serves.
+        requested = max(requested, min(_memory(one.resources.requests) for one in pod.spec.containers))
+    score = 1000 - 1000 * (requested + _pod_level_share(pod)) // memory_bytes
     return min(max(score, _LOWEST_BURSTABLE), BEST_EFFORT_SCORE - 1)
 
 
-def _share_of_the_rest(pod: Pod) -> int:
-    """Each container's share of what the pod as a whole asks for beyond what its containers do."""
-    asked = _memory(pod.spec.resources.requests) if pod.spec.resources is not None else 0
-    if not asked:
+def _pod_level_share(pod: Pod) -> int:
+    """Each container's share of the pod-level request beyond the requests of its containers."""
+    requested = _memory(pod.spec.resources.requests) if pod.spec.resources is not None else 0
+    if not requested:
         return 0
     sums = container_sums(to_document(pod.spec), "requests")
-    rest = asked - (sums[MEMORY].value() if MEMORY in sums else 0)
+    rest = requested - (sums[MEMORY].value() if MEMORY in sums else 0)
     return rest // (len(pod.spec.containers) + len(pod.spec.init_containers))
 
 

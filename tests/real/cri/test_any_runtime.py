@@ -119,11 +119,14 @@ async def test_runtime_without_any_events_is_known_as_such(tmp_path: Path) -> No
         async with CriChannel(f"unix://{socket}") as channel:
             looks, hints = CriPodInspector(channel), ChangeHints()
             feed = CriEventFeed(
-                channel=channel, looks=looks, hints=hints, deeds=OperationsInProgress(looks=looks, hints=hints)
+                channel=channel,
+                inspector=looks,
+                hints=hints,
+                operations=OperationsInProgress(inspector=looks, hints=hints),
             )
             async with asyncio.timeout(5):
                 await feed.run()
-            assert feed.is_deaf.is_set()
+            assert feed.has_no_events.is_set()
 
 
 SYSTEMD_CONFIG = {
@@ -153,7 +156,7 @@ async def test_cgroup_driver_is_the_runtimes(tmp_path: Path, has_config: bool, c
 async def test_failure_tells_the_code_as_go_does(channel: CriChannel) -> None:
     """People search for these words."""
     with pytest.raises(CriFailure) as failure:
-        await channel.ask(cri.StartContainerRequest(container_id="x"), cri.StartContainerResponse)
+        await channel.call(cri.StartContainerRequest(container_id="x"), cri.StartContainerResponse)
     assert failure.value.message == "rpc error: code = Unimplemented desc = unknown method StartContainer"
     assert failure.value.plain().message == "unknown method StartContainer"
 
@@ -161,7 +164,7 @@ async def test_failure_tells_the_code_as_go_does(channel: CriChannel) -> None:
 async def test_call_that_takes_too_long_fails(channel: CriChannel) -> None:
     """A runtime that hangs does not hang the node."""
     with pytest.raises(CriFailure, match="DeadlineExceeded"):
-        await channel.ask(cri.ExecSyncRequest(), cri.ExecSyncResponse, timeout_seconds=0.1)
+        await channel.call(cri.ExecSyncRequest(), cri.ExecSyncResponse, timeout_seconds=0.1)
 
 
 def test_socket_is_the_one_that_was_given() -> None:

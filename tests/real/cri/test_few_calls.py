@@ -93,12 +93,12 @@ async def test_container_is_never_without_its_sandbox(fake: FakeCri, channel: Cr
 async def test_what_is_made_during_a_list_is_remembered(fake: FakeCri, channel: CriChannel) -> None:
     """The list does not have it, yet whose it is must be known, or nobody would hear of its start."""
     looks, gate = CriPodInspector(channel), asyncio.Event()
-    looks.note_made("gone", PodUid("old"), is_sandbox=True)
+    looks.record_created("gone", PodUid("old"), is_sandbox=True)
     fake.gates["ListContainers"] = gate
     async with asyncio.TaskGroup() as group:
         group.create_task(looks.everything())
         await asked(fake, "ListContainers")
-        looks.note_made("made", PodUid("new"), is_sandbox=False)
+        looks.record_created("made", PodUid("new"), is_sandbox=False)
         gate.set()
     assert (looks.owner("made"), looks.owner("gone")) == ("new", None)
 

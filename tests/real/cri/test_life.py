@@ -75,7 +75,7 @@ async def test_runtime_that_never_answered_is_down(tmp_path: Path) -> None:
     """In the Go kubelet's words."""
     async with CriChannel(f"unix://{tmp_path / 'none.sock'}") as channel:
         state = CriRuntimeStatus(channel)
-        await state.look()
+        await state.update()
         assert state.runtime_error() == "container runtime is down"
 
 

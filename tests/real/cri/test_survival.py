@@ -73,7 +73,7 @@ async def test_container_whose_start_was_given_up_with_its_node_is_tried_again(
             async with CriChannel(containerd.endpoint) as channel:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(0.002 * attempt):
-                        await channel.ask(
+                        await channel.call(
                             api.StartContainerRequest(container_id=container_id), api.StartContainerResponse
                         )
     async with opened(containerd) as cri:
@@ -139,7 +139,7 @@ async def test_failure_of_a_runtime_that_is_away_says_when_to_try_again(tmp_path
     begin = clock.now()
     async with CriChannel(f"unix://{tmp_path}/none.sock", clock) as channel:
         with pytest.raises(CriFailure, match="Unavailable") as failure:
-            await channel.ask(api.VersionRequest(), api.VersionResponse)
+            await channel.call(api.VersionRequest(), api.VersionResponse)
     assert failure.value.retry_at is not None
     assert begin < failure.value.retry_at <= clock.now() + timedelta(seconds=2)
     assert failure.value.plain().retry_at == failure.value.retry_at

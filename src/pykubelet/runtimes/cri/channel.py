@@ -1,9 +1,9 @@
-"""The one door to gRPC: calls to a container runtime over its socket.
+"""Calls a container runtime over gRPC; the only module that uses gRPC for CRI.
 
-A request's type says which call it is. Failures are CriFailure, worded as the kubelet words them, for people search for
-these words.
+The type of the request determines the method. Failures are raised as CriFailure with the kubelet's wording, because users
+search for it.
 
-Upstream: k8s.io/cri-client/pkg/remote_runtime.go, remote_image.go
+Upstream: staging/src/k8s.io/cri-client/pkg/remote_runtime.go, staging/src/k8s.io/cri-client/pkg/remote_image.go
 """
 
 import asyncio
@@ -19,8 +19,8 @@ from google.protobuf.message import Message
 from pykubelet.aio.clock import Clock, SystemClock
 from pykubelet.runtimes.protocol import RuntimeFailure
 
-USUAL_SECONDS = 120.0
-"""How long a call may take that has nothing to wait for: the kubelet's --runtime-request-timeout."""
+DEFAULT_TIMEOUT_SECONDS = 120.0
+"""The timeout of most calls: the kubelet's --runtime-request-timeout."""
 
 NOT_FOUND = "NotFound"
 UNIMPLEMENTED = "Unimplemented"
@@ -31,17 +31,17 @@ DEADLINE_EXCEEDED = "DeadlineExceeded"
 _CANCELLED, _CANCELED = "Cancelled", "Canceled"
 
 _AWAY = timedelta(seconds=2)
-"""A runtime that is started anew is soon back: whoever finds nobody tries again after this time."""
+"""When to retry if the runtime is unavailable; a restart takes about this long."""
 _OPTIONS = (
-    # A runtime that was started anew is to be found soon.
+    # Reconnect soon after a restart of the runtime.
     ("grpc.initial_reconnect_backoff_ms", 100),
-    # Despite its name it is how long one attempt may take; a busy runtime needs its time.
+    # Despite its name, the timeout of one attempt; a busy runtime may need this long.
     ("grpc.min_reconnect_backoff_ms", 10_000),
     ("grpc.max_reconnect_backoff_ms", 3000),
     ("grpc.max_receive_message_length", 16 * 1024 * 1024),
     ("grpc.max_send_message_length", 16 * 1024 * 1024),
     ("grpc.enable_http_proxy", 0),
-    # Each channel has its own connection, so that closing one ends what it has under way.
+    # Each channel has its own connection, so that closing it ends its calls.
     ("grpc.use_local_subchannel_pool", 1),
 )
 _PATHS = {
@@ -54,19 +54,19 @@ A = TypeVar("A", bound=Message)
 
 
 class CriFailure(RuntimeFailure):
-    """The runtime said no, or nothing. `details` is what it said, `code` the name of gRPC's code as in Go."""
+    """A failed call. `details` is the runtime's message, `code` the name of gRPC's status code as in Go."""
 
     def __init__(self, code: str, details: str, *, retry_at: datetime | None = None) -> None:
         super().__init__(f"rpc error: code = {code} desc = {details}", retry_at=retry_at)
         self.code, self.details = code, details
 
     def plain(self) -> RuntimeFailure:
-        """The same in the runtime's words only, as the kubelet tells it of containers."""
+        """The failure without gRPC's prefix, as the kubelet reports it for containers."""
         return RuntimeFailure(self.details, retry_at=self.retry_at)
 
 
 class CriChannel:
-    """A connection to a runtime's socket, made when it is first needed and as often as it is lost."""
+    """A connection to a runtime's socket, opened on first use and reopened when lost."""
 
     def __init__(self, endpoint: str, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
@@ -80,21 +80,18 @@ class CriChannel:
         await self._channel.close()
 
     async def ready(self) -> None:
-        """Returns once there is a connection."""
+        """Wait until there is a connection."""
         await self._channel.channel_ready()
 
-    async def ask(
+    async def call(
         self,
         request: Message,
         answer: type[A],
         *,
-        timeout_seconds: float | None = USUAL_SECONDS,
+        timeout_seconds: float | None = DEFAULT_TIMEOUT_SECONDS,
         finish_seconds: float = 0.0,
     ) -> A:
-        """Make a call; whoever is cancelled while waiting cancels it, and the runtime hears of it.
-
-        Unless it is answered in so many seconds in which it may `finish`.
-        """
+        """Make a call. Cancelling it cancels the call at the runtime too, after `finish_seconds` without an answer."""
         path = _PATHS[request.DESCRIPTOR.full_name]
         call = self._calls.get(path)
         if call is None:
@@ -111,13 +108,13 @@ class CriChannel:
         return answered
 
     async def listen(self, request: Message, answer: type[A]) -> AsyncIterator[A]:
-        """Make a call that is answered again and again."""
+        """Make a call that returns a stream of answers."""
         path = _PATHS[request.DESCRIPTOR.full_name]
         async for data in self.listen_to(path, request.SerializeToString()):
             yield answer.FromString(data)
 
     async def listen_to(self, path: str, request: bytes) -> AsyncIterator[bytes]:
-        """The same for a call that CRI does not have."""
+        """Like `listen`, for a method outside of CRI."""
         call = self._channel.unary_stream(path)(request)
         try:
             async for data in call:
@@ -134,7 +131,7 @@ class CriChannel:
 
 
 async def _done(call: grpc.aio.Call, finish_seconds: float) -> None:
-    """Return when a call is answered; who is cancelled waits for that so long."""
+    """Waits until a call is answered; when cancelled, for at most `finish_seconds` more."""
     is_done = asyncio.Event()
     call.add_done_callback(lambda _: is_done.set())
     try:

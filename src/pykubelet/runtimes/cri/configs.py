@@ -1,14 +1,9 @@
-"""A container as CRI is asked for it.
+"""Builds the CRI configuration of sandboxes and containers, with labels and annotations.
 
-Pure. Upstream: generateContainerConfig and makeMounts in pkg/kubelet/kuberuntime/kuberuntime_container.go
+The labels are the kubelet's, so that any kubelet and crictl can identify the pod.
 
-A sandbox as CRI is asked for it.
-
-Pure. Upstream: generatePodSandboxConfig in pkg/kubelet/kuberuntime/kuberuntime_sandbox.go
-
-Labels and annotations of sandboxes and containers: any kubelet and crictl can tell whose they are.
-
-Upstream: pkg/kubelet/kuberuntime/labels.go, staging/src/k8s.io/kubelet/pkg/types/labels.go
+Upstream: pkg/kubelet/kuberuntime/kuberuntime_container.go, pkg/kubelet/kuberuntime/kuberuntime_sandbox.go,
+pkg/kubelet/kuberuntime/labels.go, staging/src/k8s.io/kubelet/pkg/types/labels.go
 """
 
 import posixpath
@@ -38,28 +33,125 @@ PORTS = "io.kubernetes.container.ports"
 DELETION_GRACE = "io.kubernetes.pod.deletionGracePeriod"
 TERMINATION_GRACE = "io.kubernetes.pod.terminationGracePeriod"
 
-# What CRI does not tell of what it was told, and a node that was started anew must know.
+# What CRI does not report back, but a restarted kubelet must know.
 HOSTNAME = "pykubelet.io/hostname"
 TTY = "pykubelet.io/tty"
 
+_PROTOCOLS = {"UDP": cri.UDP, "SCTP": cri.SCTP}
+
+_PROPAGATIONS = {
+    "HostToContainer": cri.PROPAGATION_HOST_TO_CONTAINER,
+    "Bidirectional": cri.PROPAGATION_BIDIRECTIONAL,
+}
+
+
+def container_config(
+    request: ContainerRequest, host: CriHost, *, log_directory: str, image_user: str
+) -> cri.ContainerConfig:
+    """The configuration of a container; RuntimeFailure if this node does not support it."""
+    pod, container = request.pod, request.container
+    signal = container.lifecycle.stop_signal if container.lifecycle is not None else None
+    return cri.ContainerConfig(
+        metadata=cri.ContainerMetadata(name=container.name, attempt=request.attempt),
+        # By id: the name may point to another image by now.
+        image=cri.ImageSpec(image=request.image_id, user_specified_image=container.image),
+        command=request.command,
+        args=request.args,
+        working_dir=container.working_dir,
+        envs=[cri.KeyValue(key=name, value=value) for name, value in request.environment],
+        mounts=[_mount(request, mount, host) for mount in request.mounts],
+        labels=container_labels(request),
+        annotations=container_annotations(request),
+        log_path=posixpath.relpath(request.log_path, log_directory),
+        stdin=container.stdin,
+        stdin_once=container.stdin_once,
+        tty=container.tty,
+        linux=cri.LinuxContainerConfig(
+            resources=container_resources(pod, container, host),
+            security_context=container_security(
+                pod, container, host, image_user=image_user, target_id=request.target_id
+            ),
+        ),
+        stop_signal=cri.Signal.Value(signal) if signal in cri.Signal.keys() else cri.RUNTIME_DEFAULT,  # noqa: SIM118
+    )
+
+
+def _mount(request: ContainerRequest, mount: Mount, host: CriHost) -> cri.Mount:
+    return cri.Mount(
+        container_path=mount.container_path,
+        host_path=mount.host_path,
+        readonly=mount.read_only,
+        propagation=_PROPAGATIONS.get(mount.propagation, cri.PROPAGATION_PRIVATE),
+        selinux_relabel=host.has_selinux and not _is_host_path(request, mount),
+    )
+
+
+def _is_host_path(request: ContainerRequest, mount: Mount) -> bool:
+    """Whether it is a hostPath volume, which keeps its SELinux labels."""
+    host_paths = {volume.name for volume in request.pod.spec.volumes if volume.host_path is not None}
+    return any(
+        one.name in host_paths and posixpath.normpath(one.mount_path) == posixpath.normpath(mount.container_path)
+        for one in request.container.volume_mounts
+    )
+
+
+def sandbox_config(request: SandboxRequest, host: CriHost, resolver: Resolver) -> cri.PodSandboxConfig:
+    """The configuration of a pod's sandbox; RuntimeFailure if this node does not support it."""
+    pod = request.pod
+    dns = pod_resolver(pod, host.cluster_dns, resolver)
+    metadata = pod.metadata
+    return cri.PodSandboxConfig(
+        metadata=cri.PodSandboxMetadata(
+            name=metadata.name, namespace=metadata.namespace, uid=metadata.uid, attempt=request.attempt
+        ),
+        hostname="" if pod.spec.host_network else request.hostname,
+        log_directory=request.log_directory,
+        dns_config=cri.DNSConfig(servers=dns.servers, searches=dns.searches, options=dns.options),
+        port_mappings=_port_mappings(pod),
+        labels=sandbox_labels(pod),
+        annotations=sandbox_annotations(request),
+        linux=cri.LinuxPodSandboxConfig(
+            cgroup_parent=pod_cgroup(pod, driver=host.cgroup_driver, root=host.cgroup_root),
+            security_context=sandbox_security(pod),
+            sysctls={one.name: one.value for one in pod.spec.security_context.sysctls}
+            if pod.spec.security_context is not None
+            else {},
+            overhead=sandbox_overhead(pod, host),
+            resources=sandbox_resources(pod, host),
+        ),
+    )
+
+
+def _port_mappings(pod: Pod) -> Iterator[cri.PortMapping]:
+    """The ports of regular containers and sidecars."""
+    sidecars = (one for one in pod.spec.init_containers if one.restart_policy == "Always")
+    for container in (*sidecars, *pod.spec.containers):
+        for port in container.ports:
+            yield cri.PortMapping(
+                protocol=_PROTOCOLS.get(port.protocol, cri.TCP),
+                container_port=port.container_port,
+                host_port=port.host_port,
+                host_ip=port.host_ip,
+            )
+
 
 def sandbox_labels(pod: Pod) -> dict[str, str]:
-    """The pod's own labels and whose sandbox it is."""
-    return {**pod.metadata.labels, **_whose(pod)}
+    """The pod's own labels and the kubelet's."""
+    return {**pod.metadata.labels, **_pod_labels(pod)}
 
 
 def sandbox_annotations(request: SandboxRequest) -> dict[str, str]:
-    """The pod's own annotations, and the name of its host."""
+    """The pod's own annotations and its host name."""
     return {**request.pod.metadata.annotations, HOSTNAME: request.hostname}
 
 
 def container_labels(request: ContainerRequest) -> dict[str, str]:
-    """Whose container it is."""
-    return {**_whose(request.pod), CONTAINER_NAME: request.container.name}
+    """The labels that identify the pod and the container."""
+    return {**_pod_labels(request.pod), CONTAINER_NAME: request.container.name}
 
 
 def container_annotations(request: ContainerRequest) -> dict[str, str]:
-    """All that is needed to end a container, and to tell how it ended, when its pod is known no more."""
+    """What is needed to kill a container and to report its end after its pod spec is gone."""
     pod, container = request.pod, request.container
     found = {
         HASH: request.hash,
@@ -80,104 +172,5 @@ def container_annotations(request: ContainerRequest) -> dict[str, str]:
     return found
 
 
-def _whose(pod: Pod) -> dict[str, str]:
+def _pod_labels(pod: Pod) -> dict[str, str]:
     return {POD_NAME: pod.metadata.name, POD_NAMESPACE: pod.metadata.namespace, POD_UID: pod.metadata.uid}
-
-
-_PROPAGATIONS = {
-    "HostToContainer": cri.PROPAGATION_HOST_TO_CONTAINER,
-    "Bidirectional": cri.PROPAGATION_BIDIRECTIONAL,
-}
-
-
-def container_config(
-    request: ContainerRequest, machine: CriHost, *, log_directory: str, image_user: str
-) -> cri.ContainerConfig:
-    """The container of a pod; RuntimeFailure if it asks for what this node cannot give."""
-    pod, container = request.pod, request.container
-    signal = container.lifecycle.stop_signal if container.lifecycle is not None else None
-    return cri.ContainerConfig(
-        metadata=cri.ContainerMetadata(name=container.name, attempt=request.attempt),
-        # By its id: a name may have come to mean another image since it was looked up.
-        image=cri.ImageSpec(image=request.image_id, user_specified_image=container.image),
-        command=request.command,
-        args=request.args,
-        working_dir=container.working_dir,
-        envs=[cri.KeyValue(key=name, value=value) for name, value in request.environment],
-        mounts=[_mount(request, mount, machine) for mount in request.mounts],
-        labels=container_labels(request),
-        annotations=container_annotations(request),
-        log_path=posixpath.relpath(request.log_path, log_directory),
-        stdin=container.stdin,
-        stdin_once=container.stdin_once,
-        tty=container.tty,
-        linux=cri.LinuxContainerConfig(
-            resources=container_resources(pod, container, machine),
-            security_context=container_security(
-                pod, container, machine, image_user=image_user, target_id=request.target_id
-            ),
-        ),
-        stop_signal=cri.Signal.Value(signal) if signal in cri.Signal.keys() else cri.RUNTIME_DEFAULT,  # noqa: SIM118
-    )
-
-
-def _mount(request: ContainerRequest, mount: Mount, machine: CriHost) -> cri.Mount:
-    return cri.Mount(
-        container_path=mount.container_path,
-        host_path=mount.host_path,
-        readonly=mount.read_only,
-        propagation=_PROPAGATIONS.get(mount.propagation, cri.PROPAGATION_PRIVATE),
-        selinux_relabel=machine.has_selinux and not _is_host_path(request, mount),
-    )
-
-
-def _is_host_path(request: ContainerRequest, mount: Mount) -> bool:
-    """Whether it is a path of the machine as such, which keeps the labels it has."""
-    of_machine = {volume.name for volume in request.pod.spec.volumes if volume.host_path is not None}
-    return any(
-        one.name in of_machine and posixpath.normpath(one.mount_path) == posixpath.normpath(mount.container_path)
-        for one in request.container.volume_mounts
-    )
-
-
-_PROTOCOLS = {"UDP": cri.UDP, "SCTP": cri.SCTP}
-
-
-def sandbox_config(request: SandboxRequest, machine: CriHost, resolver: Resolver) -> cri.PodSandboxConfig:
-    """The sandbox of a pod; RuntimeFailure if the pod asks for one that this node cannot make."""
-    pod = request.pod
-    dns = pod_resolver(pod, machine.cluster_dns, resolver)
-    metadata = pod.metadata
-    return cri.PodSandboxConfig(
-        metadata=cri.PodSandboxMetadata(
-            name=metadata.name, namespace=metadata.namespace, uid=metadata.uid, attempt=request.attempt
-        ),
-        hostname="" if pod.spec.host_network else request.hostname,
-        log_directory=request.log_directory,
-        dns_config=cri.DNSConfig(servers=dns.servers, searches=dns.searches, options=dns.options),
-        port_mappings=_port_mappings(pod),
-        labels=sandbox_labels(pod),
-        annotations=sandbox_annotations(request),
-        linux=cri.LinuxPodSandboxConfig(
-            cgroup_parent=pod_cgroup(pod, driver=machine.cgroup_driver, root=machine.cgroup_root),
-            security_context=sandbox_security(pod),
-            sysctls={one.name: one.value for one in pod.spec.security_context.sysctls}
-            if pod.spec.security_context is not None
-            else {},
-            overhead=sandbox_overhead(pod, machine),
-            resources=sandbox_resources(pod, machine),
-        ),
-    )
-
-
-def _port_mappings(pod: Pod) -> Iterator[cri.PortMapping]:
-    """Ports of the machine, which sidecars may have as well as regular containers."""
-    sidecars = (one for one in pod.spec.init_containers if one.restart_policy == "Always")
-    for container in (*sidecars, *pod.spec.containers):
-        for port in container.ports:
-            yield cri.PortMapping(
-                protocol=_PROTOCOLS.get(port.protocol, cri.TCP),
-                container_port=port.container_port,
-                host_port=port.host_port,
-                host_ip=port.host_ip,
-            )

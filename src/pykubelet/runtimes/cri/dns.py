@@ -1,6 +1,5 @@
-"""Where the containers of a pod look up names: with the cluster's servers or the machine's.
+"""Computes the resolv.conf of a pod from its DNS policy, the cluster's DNS and the host's.
 
-Pure. In: a pod and what the node knows of the cluster's and the machine's resolvers. Out: what goes into its resolv.conf.
 Upstream: pkg/kubelet/network/dns/dns.go
 """
 
@@ -9,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from pykubelet.api.generated.core import Pod, PodDNSConfigOption
 
-# What resolvers put up with: validation.MaxDNSNameservers and its neighbours.
+# Limits of resolvers: upstream's MaxDNSNameservers and its neighbours.
 _MAX_SERVERS = 3
 _MAX_SEARCHES = 32
 _MAX_SEARCH_TEXT = 2048
@@ -19,7 +18,7 @@ _CLUSTER_OPTIONS = ("ndots:5",)
 
 @dataclass(frozen=True, slots=True)
 class Resolver:
-    """What a resolv.conf says."""
+    """The content of a resolv.conf."""
 
     servers: tuple[str, ...] = ()
     searches: tuple[str, ...] = ()
@@ -28,14 +27,14 @@ class Resolver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDns:
-    """The cluster's own servers, none if it has none, and what its names end with."""
+    """The DNS servers of the cluster (possibly none) and its domain."""
 
     servers: tuple[str, ...] = ()
     domain: str = ""
 
 
 def parse_resolver(text: str) -> Resolver:
-    """What a resolv.conf says: servers add up, of several `search` lines the last counts, of an option the last."""
+    """Parses a resolv.conf: servers accumulate; the last `search` line and the last value of an option count."""
     servers: list[str] = []
     searches: tuple[str, ...] = ()
     options: dict[str, str] = {}
@@ -50,15 +49,15 @@ def parse_resolver(text: str) -> Resolver:
     return Resolver(tuple(servers), searches, tuple(options.values()))
 
 
-def pod_resolver(pod: Pod, cluster: ClusterDns, machine: Resolver) -> Resolver:
-    """What a pod's containers have. A cluster without servers of its own leaves its pods with the machine's."""
+def pod_resolver(pod: Pod, cluster: ClusterDns, host: Resolver) -> Resolver:
+    """The resolver of a pod's containers. Without cluster DNS servers, pods get the host's resolver."""
     policy = pod.spec.dns_policy
     if policy == "None":
         found = Resolver()
     elif policy == "Default" or (policy == "ClusterFirst" and pod.spec.host_network) or not cluster.servers:
-        found = machine
+        found = host
     else:
-        found = Resolver(cluster.servers, _cluster_searches(pod, cluster.domain, machine.searches), _CLUSTER_OPTIONS)
+        found = Resolver(cluster.servers, _cluster_searches(pod, cluster.domain, host.searches), _CLUSTER_OPTIONS)
     if (more := pod.spec.dns_config) is not None:
         found = Resolver(
             _unique((*found.servers, *more.nameservers)),
@@ -68,10 +67,10 @@ def pod_resolver(pod: Pod, cluster: ClusterDns, machine: Resolver) -> Resolver:
     return replace(found, servers=found.servers[:_MAX_SERVERS], searches=_fitting(found.searches))
 
 
-def _cluster_searches(pod: Pod, domain: str, machine: Sequence[str]) -> tuple[str, ...]:
+def _cluster_searches(pod: Pod, domain: str, host: Sequence[str]) -> tuple[str, ...]:
     if not domain:
-        return tuple(machine)
-    return _unique((f"{pod.metadata.namespace}.svc.{domain}", f"svc.{domain}", domain, *machine))
+        return tuple(host)
+    return _unique((f"{pod.metadata.namespace}.svc.{domain}", f"svc.{domain}", domain, *host))
 
 
 def _unique(texts: Iterable[str]) -> tuple[str, ...]:
@@ -85,7 +84,7 @@ def _merged(options: Iterable[str], more: Iterable[PodDNSConfigOption]) -> tuple
 
 
 def _fitting(searches: Sequence[str]) -> tuple[str, ...]:
-    """As many, and none longer, as resolvers put up with."""
+    """The search domains within the limits of resolvers."""
     fitting = [search for search in searches[:_MAX_SEARCHES] if len(search) <= _MAX_SEARCH]
     while len(" ".join(fitting)) > _MAX_SEARCH_TEXT:
         fitting.pop()

@@ -1,12 +1,8 @@
-"""Looks at the machine: what decides how containers are described to the runtime.
+"""Reads what the host offers to CRI containers: sockets, cgroups, huge pages, AppArmor, resolver.
 
-Where container runtimes listen. It is looked up without importing gRPC, which is heavy.
+Does not import gRPC, which is expensive: finding a runtime's socket must be cheap.
 
-What of the machine and the node's settings decides how containers are described to CRI.
-
-The cgroup that a pod's containers are in, by its quality of service.
-
-Pure. Upstream: GetPodContainerName in pkg/kubelet/cm/pod_container_manager_linux.go, cgroup_manager_linux.go
+Upstream: pkg/kubelet/cm/pod_container_manager_linux.go, pkg/kubelet/cm/cgroup_manager_linux.go
 """
 
 import os
@@ -19,77 +15,78 @@ from pykubelet.api.pod_resources import BEST_EFFORT, BURSTABLE, GUARANTEED, qos_
 from pykubelet.api.serializer import to_document
 from pykubelet.runtimes.cri.dns import ClusterDns, Resolver, parse_resolver
 
+SOCKETS = ("/run/containerd/containerd.sock", "/run/crio/crio.sock", "/var/run/cri-dockerd.sock")
+"""The default sockets of runtimes."""
+_CGROUPS = Path("/sys/fs/cgroup")
+_HUGE_PAGES = Path("/sys/kernel/mm/hugepages")
+_PROCESSORS = Path("/sys/devices/system/cpu")
+_APP_ARMOR = Path("/sys/module/apparmor/parameters/enabled")
+_STUB = "127.0.0.53"
+"""The address of systemd's stub resolver, which pods cannot reach."""
+_RESOLVER = Path("/etc/resolv.conf")
+_SYSTEMD_RESOLVER = Path("/run/systemd/resolve/resolv.conf")
+
 SYSTEMD = "systemd"
 CGROUPFS = "cgroupfs"
-"""Who makes cgroups: the runtime and the node must agree on it."""
+"""The cgroup drivers; runtime and kubelet must use the same."""
 
 
 def pod_cgroup(pod: Pod, *, driver: str, root: str = "/") -> str:
-    """The path below the cgroup hierarchies, as the runtime's driver spells it."""
-    return _place(pod.metadata.uid, qos_class_of(pod), driver, root)
+    """The path of a pod's cgroup below the hierarchies, in the form of the cgroup driver."""
+    return _cgroup_path(pod.metadata.uid, qos_class_of(pod), driver, root)
 
 
 def possible_pod_cgroups(uid: str, *, driver: str, root: str = "/") -> list[str]:
-    """Where the cgroup of a pod may be of which nothing else is known."""
-    return [_place(uid, quality, driver, root) for quality in (GUARANTEED, BURSTABLE, BEST_EFFORT)]
+    """The possible paths of the cgroup of a pod whose QoS class is unknown."""
+    return [_cgroup_path(uid, quality, driver, root) for quality in (GUARANTEED, BURSTABLE, BEST_EFFORT)]
 
 
 def qos_class_of(pod: Pod) -> str:
-    """The pod's class; a static pod has none in its status."""
+    """The QoS class of a pod; computed for static pods, whose status has none."""
     return pod.status.qos_class or qos_class(to_document(pod.spec))
 
 
-def _place(uid: str, quality: str, driver: str, root: str) -> str:
+def _cgroup_path(uid: str, quality: str, driver: str, root: str) -> str:
     above = () if quality == GUARANTEED else (quality.lower(),)
     names = [part for part in (*root.split("/"), "kubepods", *above, f"pod{uid}") if part]
     return _slices(names) if driver == SYSTEMD else "/" + "/".join(names)
 
 
 def _slices(names: list[str]) -> str:
-    """Each slice bears the names of all above it; within a name a dash would stand for another level."""
+    """The path of a systemd slice: each slice has the names of all its parents, so names must not contain dashes."""
     escaped = [name.replace("-", "_") for name in names]
     return "".join(f"/{'-'.join(escaped[: depth + 1])}.slice" for depth in range(len(escaped)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CriHost:
-    """The machine, and what the node was told about itself."""
+    """Facts of the host and settings of the node that CRI configurations depend on."""
 
     memory_bytes: int = 0
     has_cgroup_v2: bool = False
     has_swap_control: bool = False
     has_selinux: bool = False
     huge_page_sizes: tuple[str, ...] = ()
-    """As the kernel's cgroups call them: 2MB, 1GB."""
+    """In the notation of cgroups: 2MB, 1GB."""
     throttle_paths: tuple[str, ...] = ()
-    """Files of the processors that tell when it is hot, which tells what others compute."""
+    """Thermal throttle files of the processors, a side channel that containers must not read."""
     cgroup_driver: str = CGROUPFS
     cgroup_root: str = "/"
     seccomp_root: str = "/var/lib/kubelet/seccomp"
     seccomp_default: bool = False
-    """Whether containers that say nothing have the runtime's seccomp profile; else they have none."""
+    """Whether containers without a seccomp profile get the runtime's default; else they are unconfined."""
     max_pids: int = 0
-    """So many processes all of a pod may have; less than 1: as many as the machine takes."""
+    """The maximum number of processes of a pod; less than 1 means no limit."""
     cluster_dns: ClusterDns = field(default_factory=ClusterDns)
 
 
 def page_size_name(size_bytes: int) -> str:
-    """How the kernel's cgroups call huge pages of this size: in the largest unit it is a whole number of."""
+    """The name of a huge page size in cgroups: in the largest unit that gives a whole number."""
     units = ("B", "KB", "MB", "GB", "TB", "PB")
     place = 0
     while size_bytes >= 1024 and place < len(units) - 1:
         size_bytes, place = size_bytes // 1024, place + 1
     return f"{size_bytes}{units[place]}"
-
-
-_CGROUPS = Path("/sys/fs/cgroup")
-_HUGE_PAGES = Path("/sys/kernel/mm/hugepages")
-_PROCESSORS = Path("/sys/devices/system/cpu")
-_APP_ARMOR = Path("/sys/module/apparmor/parameters/enabled")
-_STUB = "127.0.0.53"
-"""Where systemd's resolver listens; from the network of a pod nobody gets there."""
-_RESOLVER = Path("/etc/resolv.conf")
-_SYSTEMD_RESOLVER = Path("/run/systemd/resolve/resolv.conf")
 
 
 def read_cri_host(
@@ -101,7 +98,7 @@ def read_cri_host(
     max_pids: int,
     cluster_dns: ClusterDns,
 ) -> CriHost:
-    """Look at the machine. Blocks for a moment."""
+    """Reads the facts of the host. Blocks briefly."""
     return CriHost(
         memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
         has_cgroup_v2=(_CGROUPS / "cgroup.controllers").exists(),
@@ -119,13 +116,13 @@ def read_cri_host(
 
 
 def read_resolver() -> Resolver:
-    """How the machine itself looks up names; nothing if nobody says. Blocks for a moment."""
+    """The host's resolver, empty if it has none. Blocks briefly."""
     found = _resolver(_RESOLVER)
     return _resolver(_SYSTEMD_RESOLVER) if found.servers == (_STUB,) and _SYSTEMD_RESOLVER.exists() else found
 
 
 def app_armor_error() -> str:
-    """Why AppArmor profiles cannot be enforced here; empty if they can. Blocks for a moment."""
+    """Why AppArmor profiles cannot be enforced; empty if they can. Blocks briefly."""
     try:
         is_enabled = _APP_ARMOR.read_text().startswith("Y")
     except OSError:
@@ -143,7 +140,7 @@ def _resolver(path: Path) -> Resolver:
 def _has_swap_control() -> bool:
     if not (_CGROUPS / "cgroup.controllers").exists():
         return (_CGROUPS / "memory/memory.memsw.limit_in_bytes").exists()
-    # The root of the hierarchy has no such file, so our own cgroup is looked at.
+    # The root of the hierarchy has no such file, so check our own cgroup.
     own = Path("/proc/self/cgroup").read_text().rpartition("::")[2].strip()
     return Path(f"{_CGROUPS}{own}/memory.swap.max").exists()
 
@@ -153,12 +150,8 @@ def _page_size(name: str) -> str:
     return page_size_name(kilobytes * 1024)
 
 
-SOCKETS = ("/run/containerd/containerd.sock", "/run/crio/crio.sock", "/var/run/cri-dockerd.sock")
-"""Where runtimes listen unless told otherwise."""
-
-
 def find_socket(given: str) -> str:
-    """The path of the socket that was given, with or without `unix://`, or of the first that is there; empty if none is."""
+    """The given socket path without `unix://`, else the first default socket that exists; empty if none does."""
     if given:
         return given.removeprefix("unix://")
     return next((path for path in SOCKETS if _is_socket(path)), "")

@@ -1,13 +1,11 @@
-"""What the runtime has of pods, asking as little as possible.
+"""Inspects the pods of a CRI runtime with as few calls as possible.
 
-Lists tell most of it in one call each. The rest, an exit code or an address, is asked once for each container or sandbox
-and state: neither changes any more as long as the state is the same.
+Lists return most facts in one call each. Exit codes and addresses are requested once for each container or sandbox and
+state, because they do not change while the state is the same. Concurrent inspections share a list: otherwise the
+inspections of many starting pods would slow down the runtime.
 
-Upstream: GetPods, GetPodStatus and getPodContainerStatuses in pkg/kubelet/kuberuntime
-
-Lists what the runtime has; all who ask while a list is on its way share the next one.
-
-When many pods start at once, a list for each look at each of them would take from the runtime what it starts them with.
+Upstream: pkg/kubelet/kuberuntime/kuberuntime_manager.go, pkg/kubelet/kuberuntime/kuberuntime_container.go,
+pkg/kubelet/kuberuntime/kuberuntime_sandbox.go
 """
 
 import asyncio
@@ -21,19 +19,26 @@ from pykubelet.aio.backoff import Backoff
 from pykubelet.api.pods import PodUid
 from pykubelet.runtimes.cri.channel import NOT_FOUND, CriChannel, CriFailure
 from pykubelet.runtimes.cri.configs import POD_UID
-from pykubelet.runtimes.cri.statuses import PodOwner, container_of, created_container, owner_of, pods_of, sandbox_of
+from pykubelet.runtimes.cri.statuses import (
+    PodOwner,
+    created_container,
+    group_by_pod,
+    owner_of,
+    runtime_container,
+    runtime_sandbox,
+)
 from pykubelet.runtimes.protocol import RuntimeContainer, RuntimePod, Sandbox
 
 
 @dataclass(frozen=True, slots=True)
 class CriListing:
-    """What a list has."""
+    """The containers and sandboxes of one list."""
 
     containers: Sequence[cri.Container]
     sandboxes: Sequence[cri.PodSandbox]
 
     def of_pod(self, uid: PodUid) -> "CriListing":
-        """What of it is a pod's."""
+        """The part of one pod."""
         return CriListing(
             [one for one in self.containers if one.labels.get(POD_UID) == uid],
             [one for one in self.sandboxes if one.labels.get(POD_UID) == uid],
@@ -42,14 +47,14 @@ class CriListing:
 
 @dataclass(slots=True)
 class _ListingRound:
-    """Those who wait for one list; None wants everything."""
+    """One list and the pods it was requested for; None requests all pods."""
 
-    wanted: set[PodUid | None] = field(default_factory=set)
+    requested: set[PodUid | None] = field(default_factory=set)
     found: CriListing | None = None
 
 
 class SharedListings:
-    """Lists, one at a time; each begins after it was asked for."""
+    """Lists containers and sandboxes, one list at a time; callers that wait share the next list."""
 
     def __init__(self, channel: CriChannel) -> None:
         self._channel = channel
@@ -57,168 +62,168 @@ class SharedListings:
         self._next = _ListingRound()
 
     async def everything(self) -> CriListing:
-        """All there is."""
+        """All containers and sandboxes."""
         return await self._list(None)
 
     async def of_pod(self, uid: PodUid) -> CriListing:
-        """What there is of a pod."""
+        """The containers and sandboxes of a pod."""
         return (await self._list(uid)).of_pod(uid)
 
     async def _list(self, uid: PodUid | None) -> CriListing:
         joined = self._next
-        joined.wanted.add(uid)
+        joined.requested.add(uid)
         async with self._turn:
-            # Whoever has the first turn lists for all; if that fails, or it is cancelled, the next one does.
+            # The first caller lists for all; if it fails or is cancelled, the next one does.
             if joined.found is None:
                 if self._next is joined:
                     self._next = _ListingRound()
-                joined.found = await self._ask(next(iter(joined.wanted)) if len(joined.wanted) == 1 else None)
+                joined.found = await self._request(next(iter(joined.requested)) if len(joined.requested) == 1 else None)
         return joined.found
 
-    async def _ask(self, uid: PodUid | None) -> CriListing:
+    async def _request(self, uid: PodUid | None) -> CriListing:
         labels = {} if uid is None else {POD_UID: uid}
-        wanted = cri.ListContainersRequest(filter=cri.ContainerFilter(label_selector=labels))
-        request = cri.ListPodSandboxRequest(filter=cri.PodSandboxFilter(label_selector=labels))
+        list_containers = cri.ListContainersRequest(filter=cri.ContainerFilter(label_selector=labels))
+        list_sandboxes = cri.ListPodSandboxRequest(filter=cri.PodSandboxFilter(label_selector=labels))
         answers = await asyncio.gather(
-            self._channel.ask(wanted, cri.ListContainersResponse),
-            self._channel.ask(request, cri.ListPodSandboxResponse),
+            self._channel.call(list_containers, cri.ListContainersResponse),
+            self._channel.call(list_sandboxes, cri.ListPodSandboxResponse),
         )
         containers, sandboxes = answers[0].containers, answers[1].items
         known = {one.id for one in sandboxes}
         if any(one.pod_sandbox_id not in known for one in containers):
-            # A pod was made between the two: there is no container without its sandbox.
-            sandboxes = (await self._channel.ask(request, cri.ListPodSandboxResponse)).items
+            # A pod was created between the two calls: every container has a sandbox.
+            sandboxes = (await self._channel.call(list_sandboxes, cri.ListPodSandboxResponse)).items
         return CriListing(containers, sandboxes)
 
 
-# containerd tells of an end before CRI does: usually some ten milliseconds, more on a slow disk.
+# containerd's event of an end precedes CRI's status by some ten milliseconds, more on a slow disk.
 _SETTLING = Backoff(first_seconds=0.005, limit_seconds=0.1, factor=1.5)
 _SETTLED_SECONDS = 2.0
 
 
 class CriPodInspector:
-    """Looks at pods, and knows whose everything is that was seen or made."""
+    """Inspects pods, caches statuses, and knows the pod of each container and sandbox."""
 
     def __init__(self, channel: CriChannel) -> None:
         self._channel, self._listings = channel, SharedListings(channel)
         self._owners: dict[str, PodUid] = {}
         self._sandboxes: dict[str, tuple[int, Sandbox]] = {}
         self._containers: dict[str, tuple[int, RuntimeContainer]] = {}
-        """With the state in which they were asked for."""
+        """Each with the CRI state that it belongs to."""
         self._sandbox_ids: set[str] = set()
 
     async def everything(self) -> Sequence[RuntimePod]:
-        """All pods there are."""
-        # What is made while the list is on its way may not be in it.
+        """All pods of the runtime."""
+        # The list may lack what is created meanwhile.
         before = set(self._owners)
         listed = await self._listings.everything()
         self._forget_all(before - {one.id for one in listed.containers} - {one.id for one in listed.sandboxes})
         return await self._pods(listed)
 
     async def of_pod(self, uid: PodUid) -> RuntimePod | None:
-        """One of them."""
+        """One pod; None if there is nothing of it."""
         pods = await self._pods(await self._listings.of_pod(uid))
         return pods[0] if pods else None
 
     def owner(self, id: str) -> PodUid | None:
-        """Whose it is, if that is known."""
+        """The pod of a container or sandbox, if known."""
         return self._owners.get(id)
 
     def owners(self) -> set[PodUid]:
-        """All pods that are known."""
+        """All known pods."""
         return set(self._owners.values())
 
     async def find_owner(self, id: str) -> PodUid | None:
-        """Whose it is; asks if that is not known."""
+        """The pod of a container or sandbox; asks the runtime if it is not known."""
         if id not in self._owners:
             by_id = cri.ListContainersRequest(filter=cri.ContainerFilter(id=id))
-            for container in (await self._channel.ask(by_id, cri.ListContainersResponse)).containers:
-                self._note(container)
+            for container in (await self._channel.call(by_id, cri.ListContainersResponse)).containers:
+                self._record(container)
             of_sandbox = cri.ListPodSandboxRequest(filter=cri.PodSandboxFilter(id=id))
-            for sandbox in (await self._channel.ask(of_sandbox, cri.ListPodSandboxResponse)).items:
-                self._note(sandbox)
+            for sandbox in (await self._channel.call(of_sandbox, cri.ListPodSandboxResponse)).items:
+                self._record(sandbox)
         return self._owners.get(id)
 
     async def is_sandbox(self, id: str) -> bool:
-        """Whether this is a sandbox; all else is a container, or nothing."""
+        """Whether an id is a sandbox; otherwise it is a container or unknown."""
         return id in self._sandbox_ids or (id not in self._owners and await self.sandbox_status(id) is not None)
 
     async def sandbox_status(self, id: str) -> cri.PodSandboxStatus | None:
-        """All the runtime has to say of a sandbox, if there is one."""
+        """The runtime's status of a sandbox; None if it does not exist."""
         request = cri.PodSandboxStatusRequest(pod_sandbox_id=id)
         try:
-            return (await self._channel.ask(request, cri.PodSandboxStatusResponse)).status
+            return (await self._channel.call(request, cri.PodSandboxStatusResponse)).status
         except CriFailure as failure:
             if failure.code == NOT_FOUND:
                 return None
             raise
 
     async def container_status(self, id: str) -> cri.ContainerStatus | None:
-        """All the runtime has to say of a container, if there is one."""
+        """The runtime's status of a container; None if it does not exist."""
         request = cri.ContainerStatusRequest(container_id=id)
         try:
-            return (await self._channel.ask(request, cri.ContainerStatusResponse)).status
+            return (await self._channel.call(request, cri.ContainerStatusResponse)).status
         except CriFailure as failure:
             if failure.code == NOT_FOUND:
                 return None
             raise
 
     async def ended_container(self, id: str) -> cri.ContainerStatus | None:
-        """A container of which one heard that it has ended, once the runtime says so, too; None if it is gone.
+        """Wait until CRI reports the end of a container that an event has announced; None if it is gone.
 
-        TimeoutError if it goes on saying that it runs.
+        TimeoutError if CRI keeps reporting that it runs.
         """
         async with asyncio.timeout(_SETTLED_SECONDS):
-            for looks in itertools.count(1):
+            for attempt in itertools.count(1):
                 status = await self.container_status(id)
                 if status is None or status.state != cri.CONTAINER_RUNNING:
                     break
-                await asyncio.sleep(_SETTLING.delay_seconds(looks))
+                await asyncio.sleep(_SETTLING.delay_seconds(attempt))
         known = self._containers.get(id)
         if status is not None and known is not None:
-            self._keep_container(status, known[1].sandbox_id)
+            self._cache_container(status, known[1].sandbox_id)
         return status
 
     async def ended_sandbox(self, id: str) -> cri.PodSandboxStatus | None:
-        """The same for a sandbox."""
+        """Like `ended_container`, for a sandbox."""
         async with asyncio.timeout(_SETTLED_SECONDS):
-            for looks in itertools.count(1):
+            for attempt in itertools.count(1):
                 status = await self.sandbox_status(id)
                 if status is None or status.state != cri.SANDBOX_READY:
                     break
-                await asyncio.sleep(_SETTLING.delay_seconds(looks))
+                await asyncio.sleep(_SETTLING.delay_seconds(attempt))
         if status is not None:
-            self._sandboxes[id] = status.state, sandbox_of(status)
+            self._sandboxes[id] = status.state, runtime_sandbox(status)
         return status
 
-    def note_made(self, id: str, uid: PodUid, *, is_sandbox: bool) -> None:
-        """We made something for a pod."""
+    def record_created(self, id: str, uid: PodUid, *, is_sandbox: bool) -> None:
+        """Record the pod of a container or sandbox."""
         self._owners[id] = uid
         if is_sandbox:
             self._sandbox_ids.add(id)
 
     def forget(self, id: str) -> None:
-        """It is gone; whose it was is known until the next look at everything, for hints that come late."""
+        """Drop the cached status; the pod stays known until the next full list, for late events."""
         self._containers.pop(id, None)
         self._sandboxes.pop(id, None)
 
     async def _pods(self, found: CriListing) -> Sequence[RuntimePod]:
-        seen_boxes: list[tuple[PodOwner, Sandbox]] = []
-        seen: list[tuple[PodOwner, RuntimeContainer]] = []
+        sandboxes: list[tuple[PodOwner, Sandbox]] = []
+        containers: list[tuple[PodOwner, RuntimeContainer]] = []
         for listed in found.sandboxes:
-            owner = self._note(listed)
+            owner = self._record(listed)
             if owner is not None and (sandbox := await self._sandbox(listed)) is not None:
-                seen_boxes.append((owner, sandbox))
+                sandboxes.append((owner, sandbox))
         for one in found.containers:
-            owner = self._note(one)
+            owner = self._record(one)
             if owner is not None and (container := await self._container(one)) is not None:
-                seen.append((owner, container))
-        return pods_of(seen_boxes, seen)
+                containers.append((owner, container))
+        return group_by_pod(sandboxes, containers)
 
-    def _note(self, listed: cri.PodSandbox | cri.Container) -> PodOwner | None:
+    def _record(self, listed: cri.PodSandbox | cri.Container) -> PodOwner | None:
         owner = owner_of(listed)
         if owner is not None:
-            self.note_made(listed.id, owner.uid, is_sandbox=isinstance(listed, cri.PodSandbox))
+            self.record_created(listed.id, owner.uid, is_sandbox=isinstance(listed, cri.PodSandbox))
         return owner
 
     async def _sandbox(self, listed: cri.PodSandbox) -> Sandbox | None:
@@ -228,7 +233,7 @@ class CriPodInspector:
         status = await self.sandbox_status(listed.id)
         if status is None:
             return None
-        found = sandbox_of(status)
+        found = runtime_sandbox(status)
         self._sandboxes[listed.id] = status.state, found
         return found
 
@@ -241,11 +246,11 @@ class CriPodInspector:
         status = await self.container_status(listed.id)
         if status is None:
             return None
-        return self._keep_container(status, listed.pod_sandbox_id)
+        return self._cache_container(status, listed.pod_sandbox_id)
 
-    def _keep_container(self, status: cri.ContainerStatus, sandbox_id: str) -> RuntimeContainer:
-        found = container_of(status, sandbox_id)
-        # Of the unknown nobody knows whether it stays as it is.
+    def _cache_container(self, status: cri.ContainerStatus, sandbox_id: str) -> RuntimeContainer:
+        found = runtime_container(status, sandbox_id)
+        # Other states may change without notice.
         if status.state in {cri.CONTAINER_RUNNING, cri.CONTAINER_EXITED}:
             self._containers[status.id] = status.state, found
         return found

@@ -1,17 +1,10 @@
-"""What containers may use of the machine, in the kernel's terms: shares, quotas, bytes.
+"""Converts requests and limits to kernel values for containers, sandboxes and pod cgroups.
 
-Pure. Upstream: pkg/kubelet/kuberuntime/kuberuntime_container_linux.go, kuberuntime_sandbox_linux.go,
-MilliCPUToShares and MilliCPUToQuota in pkg/kubelet/cm/helpers_linux.go
+Pod cgroups are created here only with the cgroupfs driver; with systemd the runtime creates and removes them. Limits of a
+pod cgroup also cover what belongs to no container, such as files in memory.
 
-Makes the cgroups of pods, and takes them away; those of containers are the runtime's.
-
-Only where the runtime makes cgroups as plain folders: with systemd they come and go by themselves.
-Upstream: pkg/kubelet/cm/pod_container_manager_linux.go
-
-What all of a pod may use together: the values for the files of its cgroup.
-
-Pure. With limits for a pod as a whole, what counts for no container counts, too, such as files in memory.
-Upstream: ResourceConfigForPod in pkg/kubelet/cm/helpers_linux.go
+Upstream: pkg/kubelet/kuberuntime/kuberuntime_container_linux.go, pkg/kubelet/kuberuntime/kuberuntime_sandbox_linux.go,
+pkg/kubelet/cm/helpers_linux.go, pkg/kubelet/cm/pod_container_manager_linux.go
 """
 
 from collections.abc import Mapping
@@ -37,6 +30,12 @@ from pykubelet.runtimes.cri.host import (
 )
 from pykubelet.runtimes.qos import oom_score_adjustment
 
+log = get_logger(__name__)
+
+_CGROUPS = Path("/sys/fs/cgroup")
+_V1_CPU, _V1_MEMORY, _V1_PIDS = "cpu", "memory", "pids"
+# The ranges of weights in cgroup v1 (2 to 262144) and v2 (1 to 10000).
+_V1_RANGE, _V2_RANGE = 262_142, 9_999
 _SHARES_OF_A_CPU = 1024
 _MIN_SHARES, _MAX_SHARES = 2, 262144
 CPU_PERIOD_MICROSECONDS = 100_000
@@ -47,68 +46,68 @@ Quantities = Mapping[str, Quantity]
 
 
 def cpu_shares(milli_cpu: int) -> int:
-    """The weight of so many thousandths of a CPU."""
+    """The CPU shares of a request in thousandths of a CPU."""
     return min(max(milli_cpu * _SHARES_OF_A_CPU // 1000, _MIN_SHARES), _MAX_SHARES)
 
 
 def cpu_quota(milli_cpu: int) -> int:
-    """The microseconds of CPU in each period; 0 is no limit."""
+    """The CPU quota of a limit, in microseconds per period; 0 means no limit."""
     return max(milli_cpu * CPU_PERIOD_MICROSECONDS // 1000, _MIN_QUOTA_MICROSECONDS) if milli_cpu else 0
 
 
-def container_resources(pod: Pod, container: AnyContainer, machine: CriHost) -> cri.LinuxContainerResources:
-    """The limits of one container; where it has none of its own, those of the whole pod."""
+def container_resources(pod: Pod, container: AnyContainer, host: CriHost) -> cri.LinuxContainerResources:
+    """The resources of one container; limits it does not set are those of the pod."""
     limits = {**_pod_level(pod, "limits"), **_set(_quantities(container.resources.limits))}
-    found = _resources(_quantities(container.resources.requests), limits, machine)
-    found.oom_score_adj = oom_score_adjustment(pod, container, machine.memory_bytes)
-    found.hugepage_limits.extend(_huge_pages(limits, machine))
-    if machine.has_swap_control and machine.has_cgroup_v2:
+    found = _resources(_quantities(container.resources.requests), limits, host)
+    found.oom_score_adj = oom_score_adjustment(pod, container, host.memory_bytes)
+    found.hugepage_limits.extend(_huge_pages(limits, host))
+    if host.has_swap_control and host.has_cgroup_v2:
         found.unified["memory.swap.max"] = "0"
-    elif machine.has_swap_control:
-        # Of memory and swap together, so with the same number there is no swap.
+    elif host.has_swap_control:
+        # The limit of memory and swap together: the same number disables swap.
         found.memory_swap_limit_in_bytes = found.memory_limit_in_bytes
     return found
 
 
-def sandbox_resources(pod: Pod, machine: CriHost) -> cri.LinuxContainerResources:
-    """What all containers of a pod may use together, without what the sandbox itself needs."""
+def sandbox_resources(pod: Pod, host: CriHost) -> cri.LinuxContainerResources:
+    """The resources of all containers of a pod together, without the pod overhead."""
     spec = to_document(pod.spec)
     requests = {**container_sums(spec, "requests"), **_pod_level(pod, "requests")}
-    return _resources(requests, {**container_sums(spec, "limits"), **_pod_level(pod, "limits")}, machine)
+    return _resources(requests, {**container_sums(spec, "limits"), **_pod_level(pod, "limits")}, host)
 
 
-def sandbox_overhead(pod: Pod, machine: CriHost) -> cri.LinuxContainerResources:
-    """What the sandbox itself needs; it gets that and no more."""
+def sandbox_overhead(pod: Pod, host: CriHost) -> cri.LinuxContainerResources:
+    """The pod overhead, as both request and limit."""
     if not pod.spec.overhead:
         return cri.LinuxContainerResources()
     overhead = {CPU: _NOTHING, **_quantities(pod.spec.overhead)}
-    return _resources(overhead, overhead, machine)
+    return _resources(overhead, overhead, host)
 
 
-def _resources(requests: Quantities, limits: Quantities, machine: CriHost) -> cri.LinuxContainerResources:
+def _resources(requests: Quantities, limits: Quantities, host: CriHost) -> cri.LinuxContainerResources:
     limit = limits.get(CPU, _NOTHING)
     return cri.LinuxContainerResources(
         cpu_shares=cpu_shares(requests.get(CPU, limit).milli_value()),
         cpu_quota=cpu_quota(limit.milli_value()),
         cpu_period=CPU_PERIOD_MICROSECONDS,
         memory_limit_in_bytes=limits.get(MEMORY, _NOTHING).value(),
-        # A container of which the kernel ended one process is rarely of use with the others.
-        unified={"memory.oom.group": "1"} if machine.has_cgroup_v2 else {},
+        # The OOM killer kills the whole container: it rarely works with one process missing.
+        unified={"memory.oom.group": "1"} if host.has_cgroup_v2 else {},
     )
 
 
-def _huge_pages(limits: Quantities, machine: CriHost) -> list[cri.HugepageLimit]:
-    """For each size that the machine has: what is not asked for may not be used."""
-    asked = {
+def _huge_pages(limits: Quantities, host: CriHost) -> list[cri.HugepageLimit]:
+    """The limit for each huge page size of the host; 0 for sizes without a limit in the spec."""
+    limited = {
         page_size_name(parse_quantity(name.removeprefix(HUGE_PAGES_PREFIX)).value()): quantity.value()
         for name, quantity in limits.items()
         if is_huge_page(name)
     }
-    return [cri.HugepageLimit(page_size=size, limit=asked.get(size, 0)) for size in machine.huge_page_sizes]
+    return [cri.HugepageLimit(page_size=size, limit=limited.get(size, 0)) for size in host.huge_page_sizes]
 
 
 def _pod_level(pod: Pod, side: str) -> Quantities:
-    """What the pod as a whole asks for or may use."""
+    """The pod-level requests or limits."""
     given = getattr(pod.spec.resources, side, {})
     return {name: quantity for name, quantity in _quantities(given).items() if is_pod_level(name)}
 
@@ -118,17 +117,12 @@ def _quantities(given: Mapping[str, str]) -> Quantities:
 
 
 def _set(quantities: Quantities) -> Quantities:
-    """Without those that are zero, which count as none at all."""
+    """Drops zero quantities, which count as not set."""
     return {name: quantity for name, quantity in quantities.items() if quantity.sign() or is_huge_page(name)}
 
 
-_V1_CPU, _V1_MEMORY, _V1_PIDS = "cpu", "memory", "pids"
-# The weights of the two generations of cgroups: 2 to 262144, and 1 to 10000.
-_V1_RANGE, _V2_RANGE = 262_142, 9_999
-
-
 class CgroupValue(NamedTuple):
-    """A value for a file of a cgroup; the controller says in which hierarchy, where there are several."""
+    """A value for a file of a cgroup; in cgroup v1 the controller selects the hierarchy."""
 
     controller: str
     file: str
@@ -136,7 +130,7 @@ class CgroupValue(NamedTuple):
 
 
 def pod_cgroup_values(pod: Pod, *, has_cgroup_v2: bool, max_pids: int = 0) -> list[CgroupValue]:
-    """What to write into the cgroup of a pod, which may have so many processes; less than 1: any number."""
+    """The values of a pod's cgroup files; `max_pids` less than 1 means no limit."""
     pids = [CgroupValue("" if has_cgroup_v2 else _V1_PIDS, "pids.max", str(max_pids))] if max_pids > 0 else []
     return [*_shares(pod, has_cgroup_v2=has_cgroup_v2), *pids]
 
@@ -156,7 +150,7 @@ def _shares(pod: Pod, *, has_cgroup_v2: bool) -> list[CgroupValue]:
 
 
 def _limit(pod: Pod, resource: str) -> int:
-    """The limit of a pod; 0, for none, if one of its containers has none and the pod as a whole neither."""
+    """The limit of a pod; 0 if neither the pod nor all of its containers have one."""
     whole = _amount(resource, pod.spec.resources.limits.get(resource, "0")) if pod.spec.resources is not None else 0
     containers = (*pod.spec.init_containers, *pod.spec.containers)
     if not whole and not all(_amount(resource, one.resources.limits.get(resource, "0")) for one in containers):
@@ -169,42 +163,37 @@ def _amount(resource: str, text: str) -> int:
     return amount(resource, parse_quantity(text))
 
 
-log = get_logger(__name__)
-
-_CGROUPS = Path("/sys/fs/cgroup")
-
-
 class PodCgroups:
-    """Cgroups of pods, below `mounted`. Everything here blocks for a moment."""
+    """Creates and removes the cgroups of pods below `mounted`. All methods block briefly."""
 
-    def __init__(self, machine: CriHost, mounted: Path = _CGROUPS) -> None:
-        self._machine, self._mounted = machine, mounted
+    def __init__(self, host: CriHost, mounted: Path = _CGROUPS) -> None:
+        self._host, self._mounted = host, mounted
 
     def make(self, pod: Pod) -> None:
-        """Make a pod's cgroup with its limits. Where that cannot be, containers still have theirs, so it is only told."""
-        if self._machine.cgroup_driver != CGROUPFS:
+        """Create a pod's cgroup with its limits. A failure is only logged, because containers have their own limits."""
+        if self._host.cgroup_driver != CGROUPFS:
             return
-        path = pod_cgroup(pod, driver=CGROUPFS, root=self._machine.cgroup_root)
+        path = pod_cgroup(pod, driver=CGROUPFS, root=self._host.cgroup_root)
         try:
             for controller, file, value in self._values(pod):
                 cgroup = self._cgroup(controller, path)
                 self._make_folders(cgroup)
                 (cgroup / file).write_text(value)
         except OSError as error:
-            log.warning("limits of a pod are not set", cgroup=path, cause=str(error))
+            log.warning("pod cgroup limits not set", cgroup=path, cause=str(error))
 
     def _values(self, pod: Pod) -> list[CgroupValue]:
-        machine = self._machine
-        return pod_cgroup_values(pod, has_cgroup_v2=machine.has_cgroup_v2, max_pids=machine.max_pids)
+        host = self._host
+        return pod_cgroup_values(pod, has_cgroup_v2=host.has_cgroup_v2, max_pids=host.max_pids)
 
     def remove(self, uid: str) -> None:
-        """Take away what is empty of a pod's cgroup, in all hierarchies."""
-        if self._machine.cgroup_driver != CGROUPFS:
+        """Remove a pod's empty cgroups in all hierarchies."""
+        if self._host.cgroup_driver != CGROUPFS:
             return
-        hierarchies = [self._mounted] if self._machine.has_cgroup_v2 else [*self._mounted.iterdir()]
-        for path in possible_pod_cgroups(uid, driver=CGROUPFS, root=self._machine.cgroup_root):
+        hierarchies = [self._mounted] if self._host.has_cgroup_v2 else [*self._mounted.iterdir()]
+        for path in possible_pod_cgroups(uid, driver=CGROUPFS, root=self._host.cgroup_root):
             for hierarchy in hierarchies:
-                # Not there, or somebody is still in it.
+                # It does not exist or is not empty.
                 with suppress(OSError):
                     Path(f"{hierarchy}{path}").rmdir()
 
@@ -212,9 +201,9 @@ class PodCgroups:
         return Path(f"{self._mounted / controller}{path}")
 
     def _make_folders(self, cgroup: Path) -> None:
-        """All folders down to it; in the newer hierarchy each must hand on its controllers."""
+        """Create all directories of a cgroup; in cgroup v2 each parent must enable the controllers."""
         cgroup.mkdir(parents=True, exist_ok=True)
-        if self._machine.has_cgroup_v2:
+        if self._host.has_cgroup_v2:
             above = [one for one in cgroup.parents if one.is_relative_to(self._mounted)]
             for folder in reversed(above):
                 for controller in ("cpu", "memory", "pids"):

@@ -1,7 +1,10 @@
-"""What processes of a pod may do and whom they run as, as CRI has it.
+"""Builds the CRI security contexts of sandboxes and containers; container settings override pod settings.
 
-Pure. A container's own settings go before its pod's. Upstream: pkg/kubelet/kuberuntime/security_context.go, helpers.go,
-kuberuntime_sandbox.go, util/util.go; pkg/securitycontext/util.go; pkg/security/apparmor/helpers.go
+Unlike upstream, a group without a user is not set on the sandbox, because runtimes refuse such a sandbox; and a profile of
+unknown type is an error instead of unconfined.
+
+Upstream: pkg/kubelet/kuberuntime/security_context.go, pkg/kubelet/kuberuntime/helpers.go,
+pkg/kubelet/kuberuntime/util/util.go, pkg/securitycontext/util.go, pkg/security/apparmor/helpers.go
 """
 
 import posixpath
@@ -36,14 +39,14 @@ _MASKED = (
     "/sys/devices/virtual/powercap",
 )
 _READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
-# The names of old, for runtimes that do not know the profile's type yet.
+# The older field, for runtimes that do not know profile types.
 _OLD_APP_ARMOR = {"RuntimeDefault": "runtime/default", "Unconfined": "unconfined"}
 
 
 def sandbox_security(pod: Pod) -> cri.LinuxSandboxSecurityContext:
-    """The pod's part; its sandbox itself has the runtime's seccomp profile, whatever its containers have."""
+    """The security context of a sandbox; it always has the runtime's default seccomp profile."""
     context = pod.spec.security_context or _NO_POD_CONTEXT
-    # On purpose otherwise than upstream: a group without a user is one that runtimes refuse to make a sandbox for.
+    # Unlike upstream: runtimes refuse a sandbox that has a group without a user.
     group = context.run_as_group if context.run_as_user is not None else None
     containers = (*pod.spec.init_containers, *pod.spec.containers)
     return cri.LinuxSandboxSecurityContext(
@@ -59,9 +62,9 @@ def sandbox_security(pod: Pod) -> cri.LinuxSandboxSecurityContext:
 
 
 def container_security(
-    pod: Pod, container: AnyContainer, machine: CriHost, *, image_user: str, target_id: str = ""
+    pod: Pod, container: AnyContainer, host: CriHost, *, image_user: str, target_id: str = ""
 ) -> cri.LinuxContainerSecurityContext:
-    """The container's part. It runs as `image_user`, a number or a name, if nobody else says."""
+    """The security context of a container; it runs as `image_user`, a number or a name, unless the spec sets a user."""
     pod_context, context = pod.spec.security_context or _NO_POD_CONTEXT, container.security_context or _NO_CONTEXT
     is_unmasked = context.proc_mount == "Unmasked"
     user = effective_user(pod, container)
@@ -80,9 +83,9 @@ def container_security(
         supplemental_groups=_groups(pod_context),
         supplemental_groups_policy=_groups_policy(pod_context),
         no_new_privs=context.allow_privilege_escalation is False,
-        masked_paths=() if is_unmasked else (*_MASKED, *machine.throttle_paths),
+        masked_paths=() if is_unmasked else (*_MASKED, *host.throttle_paths),
         readonly_paths=() if is_unmasked else _READ_ONLY,
-        seccomp=_seccomp(context.seccomp_profile or pod_context.seccomp_profile, machine),
+        seccomp=_seccomp(context.seccomp_profile or pod_context.seccomp_profile, host),
     )
     if context.capabilities is not None:
         found.capabilities.add_capabilities.extend(context.capabilities.add)
@@ -95,13 +98,13 @@ def container_security(
 
 
 def effective_user(pod: Pod, container: AnyContainer) -> int | None:
-    """Whom a container is told to run as."""
+    """The user that the spec sets for a container, if any."""
     pod_context, context = pod.spec.security_context or _NO_POD_CONTEXT, container.security_context or _NO_CONTEXT
     return _first(context.run_as_user, pod_context.run_as_user)
 
 
 def namespaces(pod: Pod, target_id: str = "") -> cri.NamespaceOption:
-    """What a pod shares with the machine, and its containers with each other or with one of them, the target."""
+    """The namespaces that a pod shares with the host, and a container with its pod or with a target container."""
     spec = pod.spec
     if spec.host_users is False and not spec.host_network:
         raise RuntimeFailure("can't set `spec.hostUsers: false`, user namespaces are not supported by this node")
@@ -120,18 +123,18 @@ def namespaces(pod: Pod, target_id: str = "") -> cri.NamespaceOption:
     )
 
 
-def _seccomp(profile: SeccompProfile | None, machine: CriHost) -> cri.SecurityProfile:
+def _seccomp(profile: SeccompProfile | None, host: CriHost) -> cri.SecurityProfile:
     if profile is None:
-        return _profile("RuntimeDefault" if machine.seccomp_default else "Unconfined")
+        return _profile("RuntimeDefault" if host.seccomp_default else "Unconfined")
     if profile.type != "Localhost":
         return _profile(profile.type)
     if not profile.localhost_profile:
         raise RuntimeFailure("localhostProfile must be set if seccompProfile type is Localhost.")
-    return _profile(profile.type, posixpath.join(machine.seccomp_root, profile.localhost_profile))
+    return _profile(profile.type, posixpath.join(host.seccomp_root, profile.localhost_profile))
 
 
 def _profile(kind: str, local: str = "") -> cri.SecurityProfile:
-    """A profile of seccomp or AppArmor; RuntimeFailure for a kind nobody knows, which upstream leaves unconfined."""
+    """A seccomp or AppArmor profile; RuntimeFailure for an unknown type."""
     if kind == "RuntimeDefault":
         return cri.SecurityProfile(profile_type=cri.SecurityProfile.RuntimeDefault)
     if kind == "Localhost":
@@ -146,7 +149,7 @@ def _groups(context: PodSecurityContext) -> tuple[int, ...]:
 
 
 def _groups_policy(context: PodSecurityContext) -> Any:
-    """The enumeration's number; the generated types call it by a name that is no class."""
+    """The enum value; typed Any because the generated stubs have no class for it."""
     return cri.Strict if context.supplemental_groups_policy == "Strict" else cri.Merge
 
 

@@ -1,7 +1,7 @@
-"""What CRI tells of sandboxes, containers and itself, as the node sees it.
+"""Converts CRI statuses of sandboxes, containers and the runtime itself.
 
-Pure. Upstream: toKubeContainerStatus in pkg/kubelet/kuberuntime/kuberuntime_container.go, determinePodSandboxIPs in
-kuberuntime_sandbox.go, updateRuntimeUp in pkg/kubelet/kubelet.go
+Upstream: pkg/kubelet/kuberuntime/kuberuntime_container.go, pkg/kubelet/kuberuntime/kuberuntime_sandbox.go,
+pkg/kubelet/kubelet.go
 """
 
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ _STATES = {
 
 @dataclass(frozen=True, slots=True)
 class PodOwner:
-    """The pod that something belongs to."""
+    """The pod that a container or sandbox belongs to."""
 
     uid: PodUid
     namespace: str
@@ -33,15 +33,15 @@ class PodOwner:
 
 
 def owner_of(listed: cri.PodSandbox | cri.Container) -> PodOwner | None:
-    """Whose it is; None for what no kubelet made."""
+    """The pod of a container or sandbox; None if no kubelet created it."""
     labels = listed.labels
     if not labels.get(POD_UID):
         return None
     return PodOwner(PodUid(labels[POD_UID]), labels.get(POD_NAMESPACE, ""), labels.get(POD_NAME, ""))
 
 
-def sandbox_of(status: cri.PodSandboxStatus) -> Sandbox:
-    """A sandbox; its addresses are there as long as it is ready."""
+def runtime_sandbox(status: cri.PodSandboxStatus) -> Sandbox:
+    """Converts the status of a sandbox; it has addresses as long as it is ready."""
     first, more = status.network.ip, [one.ip for one in status.network.additional_ips]
     return Sandbox(
         id=status.id,
@@ -54,7 +54,7 @@ def sandbox_of(status: cri.PodSandboxStatus) -> Sandbox:
 
 
 def created_container(listed: cri.Container) -> RuntimeContainer:
-    """A container that was never started: all there is to know of it is in the list."""
+    """Converts a container that was not started yet; the list contains all its facts."""
     return RuntimeContainer(
         id=listed.id,
         name=listed.labels.get(CONTAINER_NAME) or listed.metadata.name,
@@ -68,13 +68,13 @@ def created_container(listed: cri.Container) -> RuntimeContainer:
     )
 
 
-def container_of(status: cri.ContainerStatus, sandbox_id: str) -> RuntimeContainer:
-    """A container."""
+def runtime_container(status: cri.ContainerStatus, sandbox_id: str) -> RuntimeContainer:
+    """Converts the status of a container."""
     has_ended = status.state == cri.CONTAINER_EXITED
     finished_at = _time(status.finished_at) if has_ended and status.finished_at > 0 else None
     started_at = _time(status.started_at) if status.started_at > 0 else None
     if finished_at is not None and (started_at is None or started_at > finished_at):
-        # It was never started, but one tried; or it ended before the runtime noted its start.
+        # The start failed, or the container ended before the runtime recorded its start.
         started_at = finished_at
     return RuntimeContainer(
         id=status.id,
@@ -95,10 +95,10 @@ def container_of(status: cri.ContainerStatus, sandbox_id: str) -> RuntimeContain
     )
 
 
-def pods_of(
+def group_by_pod(
     sandboxes: Iterable[tuple[PodOwner, Sandbox]], containers: Iterable[tuple[PodOwner, RuntimeContainer]]
 ) -> list[RuntimePod]:
-    """Everything put together by pod, newest first."""
+    """Groups sandboxes and containers by pod, newest first."""
     owners: dict[PodUid, PodOwner] = {}
     boxes: dict[PodUid, list[Sandbox]] = {}
     inside: dict[PodUid, list[RuntimeContainer]] = {}
@@ -121,19 +121,19 @@ def pods_of(
 
 
 def runtime_condition_errors(status: cri.RuntimeStatus) -> tuple[str, str]:
-    """Why the runtime cannot run containers, and why pods get no network; empty if all is well."""
+    """Why the runtime is not ready, and why its network is not; empty if they are."""
     conditions = {condition.type: condition for condition in status.conditions}
     return (
-        _complaint("container runtime not ready", conditions.get("RuntimeReady"), "RuntimeReady"),
-        _complaint("container runtime network not ready", conditions.get("NetworkReady"), "NetworkReady"),
+        _condition_error("container runtime not ready", conditions.get("RuntimeReady"), "RuntimeReady"),
+        _condition_error("container runtime network not ready", conditions.get("NetworkReady"), "NetworkReady"),
     )
 
 
-def _complaint(what: str, condition: cri.RuntimeCondition | None, name: str) -> str:
+def _condition_error(what: str, condition: cri.RuntimeCondition | None, name: str) -> str:
     if condition is None:
-        return f"{what}: the runtime says nothing of {name}"
-    told = f"{name}=false reason:{condition.reason} message:{condition.message}"
-    return "" if condition.status else f"{what}: {told}"
+        return f"{what}: the runtime does not report {name}"
+    detail = f"{name}=false reason:{condition.reason} message:{condition.message}"
+    return "" if condition.status else f"{what}: {detail}"
 
 
 def _reason(status: cri.ContainerStatus) -> str:

@@ -31,11 +31,11 @@ def made(
     *,
     image_user: str = "0",
     annotations: dict[str, str] | None = None,
-    machine: CriHost = MACHINE,
+    host: CriHost = MACHINE,
 ) -> cri.LinuxContainerSecurityContext:
     main = build.container(security_context=container)
     whole = build.pod(containers=(main,), security_context=pod, annotations=annotations)
-    return container_security(whole, main, machine, image_user=image_user)
+    return container_security(whole, main, host, image_user=image_user)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_seccomp_is_the_containers_then_the_pods_then_the_nodes(
     found = made(
         PodSecurityContext(seccomp_profile=pod),
         SecurityContext(seccomp_profile=container),
-        machine=CriHost(seccomp_root="/seccomp", seccomp_default=default),
+        host=CriHost(seccomp_root="/seccomp", seccomp_default=default),
     )
     assert (found.seccomp.profile_type, found.seccomp.localhost_ref) == expected
 

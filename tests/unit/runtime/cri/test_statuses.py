@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from pykubelet.api.generated.core import ContainerUser, LinuxContainerUser
 from pykubelet.api.pods import PodUid
-from pykubelet.runtimes.cri.runtime import usage_of
+from pykubelet.runtimes.cri.runtime import container_usage
 from pykubelet.runtimes.cri.statuses import (
     PodOwner,
-    container_of,
     created_container,
+    group_by_pod,
     owner_of,
-    pods_of,
     runtime_condition_errors,
-    sandbox_of,
+    runtime_container,
+    runtime_sandbox,
 )
 from pykubelet.runtimes.protocol import ContainerState, RuntimeContainer, Sandbox
 
@@ -75,7 +75,7 @@ def status(**fields: Any) -> cri.ContainerStatus:
 )
 def test_container_is_where_it_is_in_its_life(fields: dict[str, Any], expected: tuple[Any, ...]) -> None:
     """How it ended is told only once it has."""
-    found = container_of(status(**fields), "box")
+    found = runtime_container(status(**fields), "box")
     assert (found.state, found.started_at, found.finished_at, found.exit_code, found.reason) == expected
     assert (found.name, found.attempt, found.hash, found.sandbox_id) == ("main", 4, "abc", "box")
     assert (found.image, found.image_id, found.user) == ("example/image:1", "example/image@sha256:1", None)
@@ -84,7 +84,7 @@ def test_container_is_where_it_is_in_its_life(fields: dict[str, Any], expected: 
 def test_container_tells_its_user_if_the_runtime_does() -> None:
     """New runtimes do."""
     linux = cri.LinuxContainerUser(uid=1, gid=2, supplemental_groups=[3])
-    found = container_of(status(state=cri.CONTAINER_RUNNING, user=cri.ContainerUser(linux=linux)), "box")
+    found = runtime_container(status(state=cri.CONTAINER_RUNNING, user=cri.ContainerUser(linux=linux)), "box")
     assert found.user == ContainerUser(linux=LinuxContainerUser(uid=1, gid=2, supplemental_groups=(3,)))
 
 
@@ -101,12 +101,12 @@ def test_container_that_was_never_started_is_told_by_the_list_alone() -> None:
         labels=full.labels,
         annotations=full.annotations,
     )
-    assert created_container(listed) == container_of(full, "box")
+    assert created_container(listed) == runtime_container(full, "box")
 
 
 def test_sandbox_tells_its_addresses() -> None:
     """All of them, the first one first."""
-    found = sandbox_of(
+    found = runtime_sandbox(
         cri.PodSandboxStatus(
             id="box",
             metadata=cri.PodSandboxMetadata(attempt=2),
@@ -116,7 +116,7 @@ def test_sandbox_tells_its_addresses() -> None:
     )
     assert found == Sandbox(id="box", attempt=2, created_at=at(1), ips=("192.0.2.1", "2001:db8::1"))
     options = cri.LinuxPodSandboxStatus(namespaces=cri.Namespace(options=cri.NamespaceOption(network=cri.NODE)))
-    gone = sandbox_of(cri.PodSandboxStatus(state=cri.SANDBOX_NOTREADY, linux=options))
+    gone = runtime_sandbox(cri.PodSandboxStatus(state=cri.SANDBOX_NOTREADY, linux=options))
     assert (gone.is_ready, gone.host_network, gone.ips) == (False, True, ())
 
 
@@ -137,7 +137,7 @@ def test_everything_is_with_its_pod_newest_first(made: list[tuple[str, int, bool
         for number, (uid, age, is_box) in enumerate(made)
         if not is_box
     ]
-    pods = pods_of(boxes, containers)
+    pods = group_by_pod(boxes, containers)
     assert sorted(one.uid for one in pods) == sorted({uid for uid, _, _ in made})
     assert sum(len(pod.sandboxes) + len(pod.containers) for pod in pods) == len(made)
     for pod in pods:
@@ -188,8 +188,8 @@ def test_usage_is_what_was_measured() -> None:
     cpu = cri.CpuUsage(timestamp=2 * 10**9, usage_core_nano_seconds=cri.UInt64Value(value=5))
     memory = cri.MemoryUsage(timestamp=10**9, working_set_bytes=cri.UInt64Value(value=0))
     layer = cri.FilesystemUsage(used_bytes=cri.UInt64Value(value=7))
-    usage = usage_of(cri.ContainerStats(cpu=cpu, memory=memory, writable_layer=layer))
+    usage = container_usage(cri.ContainerStats(cpu=cpu, memory=memory, writable_layer=layer))
     assert usage is not None
     assert (usage.layer_bytes, usage.layer_inodes) == (7, None)
     assert (usage.at, usage.cpu_nanoseconds, usage.working_set_bytes, usage.rss_bytes) == (at(2), 5, 0, None)
-    assert usage_of(cri.ContainerStats()) is None
+    assert container_usage(cri.ContainerStats()) is None
