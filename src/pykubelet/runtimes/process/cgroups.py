@@ -1,13 +1,10 @@
-"""Finds out which control groups this process may make, and makes the folder they go into. Blocks.
+"""Finds the cgroups that this process may create, and computes the limits of a container's cgroups.
 
-Version 2: root uses a folder at the top, as upstream's kubepods; anybody else one beside its own group, where that is
-delegated. Version 1: a folder below our own group of each controller.
+In cgroup v2, root uses a top-level directory, as upstream's kubepods; other users one beside their own cgroup if that is
+delegated. In cgroup v1, it is a directory below our own cgroup of each controller. A container without limits and requests
+has a cgroup only if its number of processes is limited.
 
-The control groups of a container: its limits in the words of the kernel.
-
-A container without limits and requests has a group only for the number of its processes, if that is limited.
-
-Upstream: pkg/kubelet/cm/helpers_linux.go, calculateLinuxResources in pkg/kubelet/kuberuntime
+Upstream: pkg/kubelet/cm/helpers_linux.go, pkg/kubelet/kuberuntime/kuberuntime_container_linux.go
 """
 
 import os
@@ -20,6 +17,8 @@ from pykubelet.api.generated.core import ResourceRequirements
 from pykubelet.api.quantity import QuantityError, parse_quantity
 from pykubelet.runtimes.process.state import ControlGroup
 
+_MOUNT = Path("/sys/fs/cgroup")
+_FOLDER = "pykubelet"
 _PERIOD_MICROSECONDS = 100_000
 _MIN_QUOTA = 1000
 _MIN_SHARES, _MAX_SHARES = 2, 262_144
@@ -29,7 +28,7 @@ CONTROLLERS = (MEMORY, CPU, PIDS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvailableCgroups:
-    """The controllers that may be used, and the folder of each to make groups in; in version 2 all have one."""
+    """The usable controllers, each with the directory to create cgroups in; in cgroup v2 it is the same for all."""
 
     version: int = 0
     folders: Mapping[str, str] = field(default_factory=dict)
@@ -41,7 +40,7 @@ NO_CGROUPS = AvailableCgroups()
 def plan_cgroups(
     cgroups: AvailableCgroups, name: str, resources: ResourceRequirements, *, max_pids: int = 0
 ) -> tuple[ControlGroup, ...]:
-    """The groups to make for a container, as far as they may be made; `max_pids` less than 1 is no limit."""
+    """The cgroups of a container that may be created; `max_pids` less than 1 means no limit."""
     settings: dict[str, list[tuple[str, int | str]]] = {
         MEMORY: _memory(cgroups.version, resources),
         CPU: _cpu(cgroups.version, resources),
@@ -77,7 +76,7 @@ def _cpu(version: int, resources: ResourceRequirements) -> list[tuple[str, int |
 
 
 def _weight(shares: int) -> int:
-    """The range of version 1, 2 to 262144, on that of version 2, 1 to 10000."""
+    """Converts CPU shares of cgroup v1 (2 to 262144) to a weight of v2 (1 to 10000)."""
     return 1 + (shares - _MIN_SHARES) * 9999 // (_MAX_SHARES - _MIN_SHARES)
 
 
@@ -89,12 +88,8 @@ def _amount(quantities: Mapping[str, str], name: str, scale: int) -> int:
     return max(quantity.value() if scale == 1 else quantity.milli_value(), 0)
 
 
-_MOUNT = Path("/sys/fs/cgroup")
-_FOLDER = "pykubelet"
-
-
 def find_cgroups(mount: Path = _MOUNT, own: Path = Path("/proc/self/cgroup")) -> AvailableCgroups:
-    """What may be used; nothing if nothing may."""
+    """The cgroups that this process may use; NO_CGROUPS if there are none. Blocks."""
     try:
         groups = [line.split(":", 2) for line in own.read_text().splitlines()]
         if (mount / "cgroup.controllers").exists():
@@ -110,7 +105,7 @@ def _version_2(mount: Path, own: str) -> AvailableCgroups:
     folder.mkdir(exist_ok=True)
     for group in (above, folder):
         for controller in CONTROLLERS:
-            # It may be so already, or not ours to say.
+            # It may be enabled already, or not permitted.
             with suppress(OSError):
                 (group / "cgroup.subtree_control").write_text(f"+{controller}")
     usable = (folder / "cgroup.subtree_control").read_text().split()
@@ -123,7 +118,7 @@ def _version_1(mount: Path, own: dict[str, str]) -> AvailableCgroups:
         folder = mount / controller / own.get(controller, "/").lstrip("/") / _FOLDER
         with suppress(OSError):
             folder.mkdir(exist_ok=True)
-            # Owned by root, yet we may be in a container that has no say.
+            # We may be root in a container without permission.
             if os.access(folder, os.W_OK):
                 folders[controller] = str(folder)
     return AvailableCgroups(version=1, folders=folders) if folders else NO_CGROUPS

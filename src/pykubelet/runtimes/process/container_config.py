@@ -1,19 +1,11 @@
-"""What a supervisor has to do for a container, from what the node asks for; or why it cannot be.
+"""Builds the configuration that a shim runs a container with, or says why the node cannot run it.
 
-Refusals are CreateContainerConfigError: what the machine does not allow is said at once, and nothing is left out
-silently that a program would miss.
+What the machine does not allow is refused with CreateContainerConfigError instead of being ignored. Without root, a
+container runs as the kubelet's own user, and a pod that requests another one is refused. Root runs it as the pod says,
+else as root, with containerd's default capabilities. Unlike containerd, a user without a known group gets the group of the
+same number, not root's, and the group database of the machine is ignored.
 
-Whom a container runs as.
-
-Root runs it as its pod says, else as root. Anybody else can run it only as itself: a pod that asks for another user is
-refused, never run as somebody it did not ask for.
-
-Upstream: containerd's WithUser, determineEffectiveSecurityContext in pkg/securitycontext/util.go. On purpose otherwise: a
-user without a group of its own gets the group of its number, not root's; the machine's lists of groups give no rights.
-
-Which of root's rights a container of root has: the usual ones, unless its pod says otherwise.
-
-Upstream: containerd's default set, and WithCapabilities in its CRI plugin
+Upstream: pkg/securitycontext/util.go
 """
 
 import posixpath
@@ -36,6 +28,14 @@ from pykubelet.runtimes.process.state import (
 )
 from pykubelet.runtimes.protocol import ContainerRequest, Mount, RuntimeFailure, SandboxRequest
 from pykubelet.runtimes.qos import oom_score_adjustment
+
+CONFIG_ERROR = "CreateContainerConfigError"
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_HOSTS = "/etc/hosts"
+_TOKENS = "/var/run/secrets/kubernetes.io/serviceaccount"
+# Many open files as in containerd; no core dumps, which contain secrets.
+_LIMITS = (("NOFILE", 1_048_576), ("CORE", 0))
+_REAL_TIME = re.compile(r"SIGRT(MIN|MAX)([+-]\d+)?")
 
 _NAMES = [
     "CHOWN",
@@ -80,7 +80,7 @@ _NAMES = [
     "BPF",
     "CHECKPOINT_RESTORE",
 ]
-"""In the kernel's order, which is their number."""
+"""The capabilities in the order of their numbers in the kernel."""
 
 _DEFAULT = frozenset(
     [
@@ -103,25 +103,9 @@ _DEFAULT = frozenset(
 _ALL = "ALL"
 
 
-def dropped_capabilities(context: SecurityContext | None) -> tuple[int, ...]:
-    """The numbers of the capabilities that a container gives up before it starts."""
-    if context is not None and context.privileged:
-        return ()
-    asked = context.capabilities if context is not None else None
-    added = _names(asked.add if asked is not None else ())
-    dropped = _names(asked.drop if asked is not None else ())
-    start = frozenset(_NAMES) if _ALL in added else frozenset() if _ALL in dropped else _DEFAULT
-    kept = (start | added) - dropped
-    return tuple(number for number, name in enumerate(_NAMES) if name not in kept)
-
-
-def _names(names: Iterable[str]) -> frozenset[str]:
-    return frozenset(name.upper().removeprefix("CAP_") for name in names)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """What the machine knows of a user."""
+    """The entry of a user in the machine's user database."""
 
     name: str
     gid: int
@@ -129,7 +113,175 @@ class Account:
 
 
 class UserNotAllowed(ValueError):
-    """The container cannot run as it should; the message says why."""
+    """The kubelet may not run processes as the requested user or group."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessHost:
+    """The kubelet's user, and what the machine permits."""
+
+    me: ProcessUser
+    account: Callable[[int], Account | None]
+    way: str
+    cgroups: AvailableCgroups = NO_CGROUPS
+    memory_bytes: int = 0
+    max_pids: int = 0
+
+
+def sandbox_record(request: SandboxRequest, *, id: str, created_at: datetime, boot_id: str) -> SandboxRecord:
+    """The record of a new sandbox; RuntimeFailure if its pod has a runtime class."""
+    if request.handler:
+        # A pod that requests more isolation must not silently get none.
+        raise RuntimeFailure(f'no runtime for "{request.handler}" is configured')
+    return SandboxRecord(
+        id=id,
+        pod=pod_facts(request.pod),
+        attempt=request.attempt,
+        created_at=created_at,
+        boot_id=boot_id,
+        hostname=request.hostname,
+        host_network=request.pod.spec.host_network,
+    )
+
+
+def pod_facts(pod: Pod) -> ProcessPodRecord:
+    return ProcessPodRecord(uid=pod.metadata.uid, namespace=pod.metadata.namespace, name=pod.metadata.name)
+
+
+def container_config(
+    request: ContainerRequest, *, id: str, hostname: str, host: ProcessHost, now: datetime
+) -> ContainerConfig:
+    """The configuration of a container; RuntimeFailure if this node cannot run it as specified."""
+    container, context = request.container, request.container.security_context
+    argv = (*request.command, *request.args)
+    if not argv:
+        advice = "images are only names on this node, and it runs commands of the machine: set command or args"
+        raise RuntimeFailure(f'container "{container.name}" has no command: {advice}', reason=CONFIG_ERROR)
+    user = _user(request, host)
+    is_read_only = bool(context is not None and context.read_only_root_filesystem)
+    if is_read_only and host.way in {BY_BUBBLEWRAP, NO_NAMESPACE}:
+        raise _refusal("readOnlyRootFilesystem")
+    stop_signal = signal_number(container.lifecycle.stop_signal if container.lifecycle else None)
+    return ContainerConfig(
+        facts=_facts(request, id=id, stop_signal=stop_signal, now=now),
+        argv=argv,
+        environment=tuple(_environment(request, hostname, host.account(user.uid)).items()),
+        cwd=container.working_dir or "/",
+        user=user if host.me.uid == 0 and host.way in {BY_ROOT, NO_NAMESPACE} else None,
+        way=host.way,
+        mounts=mounts_of(request, host.way),
+        read_only_root=is_read_only,
+        hostname="" if request.pod.spec.host_network else hostname,
+        log_path=request.log_path,
+        stop_signal=stop_signal,
+        tty=container.tty,
+        stdin=container.stdin,
+        stdin_once=container.stdin_once,
+        limits=_LIMITS,
+        oom_score_adj=oom_score_adjustment(request.pod, container, host.memory_bytes),
+        cgroups=plan_cgroups(host.cgroups, id, container.resources, max_pids=host.max_pids),
+        dropped_capabilities=dropped_capabilities(context) if host.me.uid == 0 else (),
+        no_new_privileges=bool(context is not None and context.allow_privilege_escalation is False),
+    )
+
+
+def _facts(request: ContainerRequest, *, id: str, stop_signal: int, now: datetime) -> ContainerRecord:
+    return ContainerRecord(
+        id=id,
+        pod=pod_facts(request.pod),
+        sandbox_id=request.sandbox_id,
+        name=request.container.name,
+        attempt=request.attempt,
+        image=request.container.image,
+        image_id=request.image_id,
+        hash=request.hash,
+        created_at=now,
+        stop_signal=stop_signal,
+        tty=request.container.tty,
+    )
+
+
+def _user(request: ContainerRequest, host: ProcessHost) -> ProcessUser:
+    me = host.me
+    try:
+        user = user_of(
+            request.pod.spec.security_context,
+            request.container.security_context,
+            me=me,
+            account=host.account,
+        )
+    except UserNotAllowed as refused:
+        raise RuntimeFailure(f'container "{request.container.name}": {refused}', reason=CONFIG_ERROR) from refused
+    if host.way not in {BY_ROOT, NO_NAMESPACE} and (user.uid, user.gid) != (me.uid, me.gid):
+        message = f"this node may not mount, so it runs containers as user {me.uid} and group {me.gid} only"
+        raise RuntimeFailure(f'container "{request.container.name}": {message}', reason=CONFIG_ERROR)
+    return user
+
+
+def _environment(request: ContainerRequest, hostname: str, account: Account | None) -> dict[str, str]:
+    """The variables of the container on top of the defaults; none of the kubelet's own."""
+    always = {"PATH": _PATH, "HOSTNAME": hostname, "HOME": account.home if account is not None else "/"}
+    if request.container.tty:
+        always["TERM"] = "xterm"
+    return {**always, **dict(request.environment)}
+
+
+def mounts_of(request: ContainerRequest, way: str) -> tuple[MountConfig, ...]:
+    """The mounts of a container; RuntimeFailure if one is not possible."""
+    for mount in request.mounts:
+        if mount.propagation == "Bidirectional" or (mount.propagation != "None" and way == BY_BUBBLEWRAP):
+            raise _refusal(f"mountPropagation {mount.propagation} of {mount.container_path}")
+    if way == NO_NAMESPACE:
+        _check_without_namespace(request)
+        return ()
+    return tuple(
+        MountConfig(
+            host_path=mount.host_path,
+            container_path=mount.container_path,
+            read_only=mount.read_only,
+            propagation=mount.propagation,
+        )
+        for mount in request.mounts
+    )
+
+
+def _check_without_namespace(request: ContainerRequest) -> None:
+    """Without mounts, accepts those whose two paths are equal, and those that the pod did not specify."""
+    specified = {posixpath.normpath(mount.mount_path) for mount in request.container.volume_mounts}
+    implicit = {_HOSTS, posixpath.normpath(request.container.termination_message_path)} - specified
+    impossible = [mount.container_path for mount in request.mounts if not _is_satisfied(mount, implicit)]
+    if impossible:
+        hint = " (automountServiceAccountToken: false does without it)" if impossible == [_TOKENS] else ""
+        raise _refusal(f"the volume mount at {_joined(impossible)}{hint}")
+
+
+def _is_satisfied(mount: Mount, implicit: set[str]) -> bool:
+    path = posixpath.normpath(mount.container_path)
+    return path in implicit or (path == posixpath.normpath(mount.host_path) and not mount.read_only)
+
+
+def _refusal(what: str) -> RuntimeFailure:
+    return RuntimeFailure(
+        f"this node cannot give a container {what}: it needs root, or user namespaces for ordinary users",
+        reason=CONFIG_ERROR,
+    )
+
+
+def _joined(paths: Iterable[str]) -> str:
+    return ", ".join(sorted(paths))
+
+
+def signal_number(name: str | None) -> int:
+    """The number of a stop signal such as SIGTERM or SIGRTMIN+3; SIGTERM by default."""
+    if name is None:
+        return signal.SIGTERM
+    real_time = _REAL_TIME.fullmatch(name)
+    if real_time is not None:
+        start = signal.SIGRTMIN if real_time[1] == "MIN" else signal.SIGRTMAX
+        number = start + int(real_time[2] or 0)
+        return number if signal.SIGRTMIN <= number <= signal.SIGRTMAX else signal.SIGTERM
+    known = signal.Signals.__members__.get(name)
+    return signal.SIGTERM if known is None else known
 
 
 def user_of(
@@ -139,7 +291,7 @@ def user_of(
     me: ProcessUser,
     account: Callable[[int], Account | None],
 ) -> ProcessUser:
-    """Whom to run as, `me` being who runs it."""
+    """The user and groups of a container; `me` is the kubelet's own user."""
     uid = _setting("run_as_user", container, pod)
     gid = _setting("run_as_group", container, pod)
     if me.uid != 0:
@@ -173,179 +325,17 @@ def _setting(name: str, *contexts: SecurityContext | PodSecurityContext | None) 
     return None
 
 
-CONFIG_ERROR = "CreateContainerConfigError"
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_HOSTS = "/etc/hosts"
-_TOKENS = "/var/run/secrets/kubernetes.io/serviceaccount"
-# As containers have them: many files; no dumps of memory, which holds secrets.
-_LIMITS = (("NOFILE", 1_048_576), ("CORE", 0))
-_REAL_TIME = re.compile(r"SIGRT(MIN|MAX)([+-]\d+)?")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessHost:
-    """Who runs containers here, and what the machine lets it do."""
-
-    me: ProcessUser
-    account: Callable[[int], Account | None]
-    way: str
-    cgroups: AvailableCgroups = NO_CGROUPS
-    memory_bytes: int = 0
-    max_pids: int = 0
-
-
-def sandbox_record(request: SandboxRequest, *, id: str, created_at: datetime, boot_id: str) -> SandboxRecord:
-    """What is kept of a sandbox; RuntimeFailure if its pod is not to run as processes."""
-    if request.handler:
-        # Whoever asked for more isolation must not silently get none.
-        raise RuntimeFailure(f'no runtime for "{request.handler}" is configured')
-    return SandboxRecord(
-        id=id,
-        pod=pod_facts(request.pod),
-        attempt=request.attempt,
-        created_at=created_at,
-        boot_id=boot_id,
-        hostname=request.hostname,
-        host_network=request.pod.spec.host_network,
-    )
-
-
-def pod_facts(pod: Pod) -> ProcessPodRecord:
-    """Whose it is."""
-    return ProcessPodRecord(uid=pod.metadata.uid, namespace=pod.metadata.namespace, name=pod.metadata.name)
-
-
-def container_config(
-    request: ContainerRequest, *, id: str, hostname: str, machine: ProcessHost, now: datetime
-) -> ContainerConfig:
-    """Everything a supervisor has to know; RuntimeFailure if the container cannot be as it is asked for."""
-    container, context = request.container, request.container.security_context
-    argv = (*request.command, *request.args)
-    if not argv:
-        told = "images are only names on this node, and it runs commands of the machine: set command or args"
-        raise RuntimeFailure(f'container "{container.name}" has no command: {told}', reason=CONFIG_ERROR)
-    user = _user(request, machine)
-    is_read_only = bool(context is not None and context.read_only_root_filesystem)
-    if is_read_only and machine.way in {BY_BUBBLEWRAP, NO_NAMESPACE}:
-        raise _refusal("readOnlyRootFilesystem")
-    stop_signal = signal_number(container.lifecycle.stop_signal if container.lifecycle else None)
-    return ContainerConfig(
-        facts=_facts(request, id=id, stop_signal=stop_signal, now=now),
-        argv=argv,
-        environment=tuple(_environment(request, hostname, machine.account(user.uid)).items()),
-        cwd=container.working_dir or "/",
-        user=user if machine.me.uid == 0 and machine.way in {BY_ROOT, NO_NAMESPACE} else None,
-        way=machine.way,
-        mounts=mounts_of(request, machine.way),
-        read_only_root=is_read_only,
-        hostname="" if request.pod.spec.host_network else hostname,
-        log_path=request.log_path,
-        stop_signal=stop_signal,
-        tty=container.tty,
-        stdin=container.stdin,
-        stdin_once=container.stdin_once,
-        limits=_LIMITS,
-        oom_score_adj=oom_score_adjustment(request.pod, container, machine.memory_bytes),
-        cgroups=plan_cgroups(machine.cgroups, id, container.resources, max_pids=machine.max_pids),
-        dropped_capabilities=dropped_capabilities(context) if machine.me.uid == 0 else (),
-        no_new_privileges=bool(context is not None and context.allow_privilege_escalation is False),
-    )
-
-
-def _facts(request: ContainerRequest, *, id: str, stop_signal: int, now: datetime) -> ContainerRecord:
-    return ContainerRecord(
-        id=id,
-        pod=pod_facts(request.pod),
-        sandbox_id=request.sandbox_id,
-        name=request.container.name,
-        attempt=request.attempt,
-        image=request.container.image,
-        image_id=request.image_id,
-        hash=request.hash,
-        created_at=now,
-        stop_signal=stop_signal,
-        tty=request.container.tty,
-    )
-
-
-def _user(request: ContainerRequest, machine: ProcessHost) -> ProcessUser:
-    me = machine.me
-    try:
-        user = user_of(
-            request.pod.spec.security_context,
-            request.container.security_context,
-            me=me,
-            account=machine.account,
-        )
-    except UserNotAllowed as refused:
-        raise RuntimeFailure(f'container "{request.container.name}": {refused}', reason=CONFIG_ERROR) from refused
-    if machine.way not in {BY_ROOT, NO_NAMESPACE} and (user.uid, user.gid) != (me.uid, me.gid):
-        told = f"this node may not mount, so it runs containers as user {me.uid} and group {me.gid} only"
-        raise RuntimeFailure(f'container "{request.container.name}": {told}', reason=CONFIG_ERROR)
-    return user
-
-
-def _environment(request: ContainerRequest, hostname: str, account: Account | None) -> dict[str, str]:
-    """The container's variables, on top of those that every container has. Nothing of the agent's own."""
-    always = {"PATH": _PATH, "HOSTNAME": hostname, "HOME": account.home if account is not None else "/"}
-    if request.container.tty:
-        always["TERM"] = "xterm"
-    return {**always, **dict(request.environment)}
-
-
-def mounts_of(request: ContainerRequest, way: str) -> tuple[MountConfig, ...]:
-    """The mounts of a container; RuntimeFailure if there is one that cannot be."""
-    for mount in request.mounts:
-        if mount.propagation == "Bidirectional" or (mount.propagation != "None" and way == BY_BUBBLEWRAP):
-            raise _refusal(f"mountPropagation {mount.propagation} of {mount.container_path}")
-    if way == NO_NAMESPACE:
-        _check_without_namespace(request)
+def dropped_capabilities(context: SecurityContext | None) -> tuple[int, ...]:
+    """The numbers of the capabilities that a container of root drops before it starts."""
+    if context is not None and context.privileged:
         return ()
-    return tuple(
-        MountConfig(
-            host_path=mount.host_path,
-            container_path=mount.container_path,
-            read_only=mount.read_only,
-            propagation=mount.propagation,
-        )
-        for mount in request.mounts
-    )
+    given = context.capabilities if context is not None else None
+    added = _names(given.add if given is not None else ())
+    dropped = _names(given.drop if given is not None else ())
+    start = frozenset(_NAMES) if _ALL in added else frozenset() if _ALL in dropped else _DEFAULT
+    kept = (start | added) - dropped
+    return tuple(number for number, name in enumerate(_NAMES) if name not in kept)
 
 
-def _check_without_namespace(request: ContainerRequest) -> None:
-    """Allow the mounts that can be done without: where path and path are the same, and those nobody asked for."""
-    asked = {posixpath.normpath(mount.mount_path) for mount in request.container.volume_mounts}
-    unasked = {_HOSTS, posixpath.normpath(request.container.termination_message_path)} - asked
-    impossible = [mount.container_path for mount in request.mounts if not _is_there_anyway(mount, unasked)]
-    if impossible:
-        hint = " (automountServiceAccountToken: false does without it)" if impossible == [_TOKENS] else ""
-        raise _refusal(f"the volume mount at {_joined(impossible)}{hint}")
-
-
-def _is_there_anyway(mount: Mount, unasked: set[str]) -> bool:
-    path = posixpath.normpath(mount.container_path)
-    return path in unasked or (path == posixpath.normpath(mount.host_path) and not mount.read_only)
-
-
-def _refusal(what: str) -> RuntimeFailure:
-    return RuntimeFailure(
-        f"this node cannot give a container {what}: it needs root, or user namespaces for ordinary users",
-        reason=CONFIG_ERROR,
-    )
-
-
-def _joined(paths: Iterable[str]) -> str:
-    return ", ".join(sorted(paths))
-
-
-def signal_number(name: str | None) -> int:
-    """The signal that asks a container to stop: by name, as in SIGTERM or SIGRTMIN+3; TERM unless told."""
-    if name is None:
-        return signal.SIGTERM
-    real_time = _REAL_TIME.fullmatch(name)
-    if real_time is not None:
-        start = signal.SIGRTMIN if real_time[1] == "MIN" else signal.SIGRTMAX
-        number = start + int(real_time[2] or 0)
-        return number if signal.SIGRTMIN <= number <= signal.SIGRTMAX else signal.SIGTERM
-    known = signal.Signals.__members__.get(name)
-    return signal.SIGTERM if known is None else known
+def _names(names: Iterable[str]) -> frozenset[str]:
+    return frozenset(name.upper().removeprefix("CAP_") for name in names)

@@ -1,6 +1,6 @@
-"""What the runtime keeps in memory of pods: their sandboxes and containers, newest first.
+"""Keeps the sandboxes and containers of process pods in memory, newest first.
 
-Owned by the runtime's loop. What is told of a pod is made anew only after a change of it.
+The runtime's event loop owns it. The value of a pod is rebuilt only after it has changed.
 """
 
 import asyncio
@@ -25,101 +25,101 @@ NO_HANDLE = -1
 
 @dataclass(slots=True, eq=False)
 class ContainerEntry:
-    """One container."""
+    """One container and the state of its shim."""
 
     facts: ContainerRecord
     state: ContainerStartRecord | None = None
     exit: ContainerExitRecord | None = None
     handle: int = NO_HANDLE
-    """Of its supervisor, while that lives."""
+    """The pidfd of its shim, while that lives."""
     is_starting: bool = False
-    is_told_to_stop: bool = False
+    was_signalled: bool = False
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def tell(self) -> RuntimeContainer:
-        """The container as others see it."""
+    def value(self) -> RuntimeContainer:
+        """The container as the Runtime reports it."""
         return runtime_container(self.facts, self.state, self.exit)
 
     @property
     def is_alive(self) -> bool:
-        """Whether there is something to stop."""
-        return self.is_starting or (self.exit is None and self.tell().state == ContainerState.RUNNING)
+        """Whether the container starts or runs."""
+        return self.is_starting or (self.exit is None and self.value().state == ContainerState.RUNNING)
 
 
 @dataclass(slots=True, eq=False)
 class PodEntry:
-    """All there is of one pod."""
+    """The sandboxes and containers of one pod."""
 
     facts: ProcessPodRecord
     sandboxes: list[SandboxRecord] = field(default_factory=list)
     containers: list[ContainerEntry] = field(default_factory=list)
-    told: RuntimePod | None = None
+    cached: RuntimePod | None = None
 
     def in_sandbox(self, sandbox_id: str) -> list[ContainerEntry]:
         """The containers of one sandbox."""
         return [one for one in self.containers if one.facts.sandbox_id == sandbox_id]
 
     def supervisors(self) -> list[int]:
-        """The processes that supervise its containers."""
+        """The PIDs of the shims of its containers."""
         states = [one.state for one in self.containers if one.exit is None]
         return [state.supervisor.pid for state in states if state is not None and state.supervisor is not None]
 
     def sandbox(self, sandbox_id: str) -> SandboxRecord | None:
-        """One sandbox."""
+        """A sandbox by id."""
         return next((one for one in self.sandboxes if one.id == sandbox_id), None)
 
 
 class ProcessPods:
-    """All pods; `boot_id` and `ips` are the machine's."""
+    """All pods of the runtime; `boot_id` and `ips` are the machine's."""
 
     def __init__(self, boot_id: str, ips: tuple[str, ...]) -> None:
         self._boot_id, self._ips = boot_id, ips
         self._pods: dict[PodUid, PodEntry] = {}
         self._owners: dict[str, tuple[PodEntry, ContainerEntry | None]] = {}
-        """By the id of each sandbox and container."""
+        """The pod of each sandbox and container id."""
 
     def pods(self) -> Iterator[RuntimePod]:
-        """All pods as others see them."""
-        return (self._tell(pod) for pod in self._pods.values())
+        """All pods as the Runtime reports them."""
+        return (self._value(pod) for pod in self._pods.values())
 
     def supervisors(self) -> dict[str, ProcessIdentity]:
-        """Who supervises each container that has not ended, by its id."""
+        """The shim of each container that has not ended, by container id."""
         started = ((one.facts.id, one.state) for pod in self._pods.values() for one in pod.containers if not one.exit)
         return {id: state.supervisor for id, state in started if state is not None and state.supervisor is not None}
 
     def pod(self, uid: PodUid) -> RuntimePod | None:
-        """One pod as others see it."""
+        """One pod as the Runtime reports it."""
         pod = self._pods.get(uid)
-        return self._tell(pod) if pod is not None else None
+        return self._value(pod) if pod is not None else None
 
     def owner(self, id: str) -> tuple[PodEntry | None, ContainerEntry | None]:
-        """Whose a sandbox or container is, and the container if it is one."""
+        """The pod of a sandbox or container, and the container if the id is one."""
         return self._owners.get(id, (None, None))
 
     def put_sandbox(self, record: SandboxRecord) -> None:
-        """One that is new, or has changed."""
+        """Add or replace a sandbox."""
         pod = self._pods.setdefault(pod_uid(record.pod), PodEntry(record.pod))
         pod.sandboxes = [record, *(one for one in pod.sandboxes if one.id != record.id)]
         pod.sandboxes.sort(key=lambda one: (one.created_at, one.attempt), reverse=True)
-        pod.told = None
+        pod.cached = None
         self._owners[record.id] = pod, None
 
     def put_container(self, entry: ContainerEntry) -> None:
-        """One that is new."""
+        """Add a new container."""
         pod = self._pods.setdefault(pod_uid(entry.facts.pod), PodEntry(entry.facts.pod))
         pod.containers.insert(0, entry)
         pod.containers.sort(key=lambda one: (one.facts.created_at, one.facts.attempt), reverse=True)
-        pod.told = None
+        pod.cached = None
         self._owners[entry.facts.id] = pod, entry
 
     def touch(self, entry: ContainerEntry) -> None:
-        """A container has changed."""
+        """Record that a container has changed."""
         pod, _ = self.owner(entry.facts.id)
         if pod is not None:
-            pod.told = None
+            pod.cached = None
 
     def remove(self, id: str) -> None:
-        """Forget a container, or a sandbox with all in it."""
+        """Remove a container, or a sandbox with its containers."""
         pod, container = self._owners.pop(id, (None, None))
         if pod is None:
             return
@@ -128,17 +128,17 @@ class ProcessPods:
             self._owners.pop(one.facts.id, None)
         pod.containers = [one for one in pod.containers if one not in removed]
         pod.sandboxes = [one for one in pod.sandboxes if one.id != id]
-        pod.told = None
+        pod.cached = None
         if not pod.sandboxes and not pod.containers:
             del self._pods[pod_uid(pod.facts)]
 
-    def _tell(self, pod: PodEntry) -> RuntimePod:
-        if pod.told is None:
-            pod.told = RuntimePod(
+    def _value(self, pod: PodEntry) -> RuntimePod:
+        if pod.cached is None:
+            pod.cached = RuntimePod(
                 uid=pod_uid(pod.facts),
                 namespace=pod.facts.namespace,
                 name=pod.facts.name,
-                sandboxes=tuple(sandbox.tell(self._boot_id, self._ips) for sandbox in pod.sandboxes),
-                containers=tuple(container.tell() for container in pod.containers),
+                sandboxes=tuple(sandbox.value(self._boot_id, self._ips) for sandbox in pod.sandboxes),
+                containers=tuple(container.value() for container in pod.containers),
             )
-        return pod.told
+        return pod.cached

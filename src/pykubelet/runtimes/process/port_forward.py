@@ -1,14 +1,7 @@
-"""Connections to ports of pods that share the machine's network, where the pod itself listens.
+"""Forwards connections to ports that a pod's own processes listen on.
 
-Finds out at which loopback addresses a port is served by a pod's own processes. Blocks.
-
-All pods share the machine's network here. Without this, the right to forward ports of one pod would be the right to reach
-everything that trusts loopback.
-
-Who would answer at a port of the machine's loopback addresses, by the kernel's tables.
-
-Pure. A socket bound to the address itself goes before one bound to all addresses, and an IPv4 one before one of IPv6
-that takes both.
+All process pods share the machine's network. Connections go only to sockets of the pod's own processes: otherwise the right
+to forward ports of one pod would be the right to reach everything that trusts loopback.
 """
 
 import asyncio
@@ -23,9 +16,12 @@ from pykubelet.httpserver.http_client import dial_failure
 from pykubelet.runtimes.process.stats import ProcessStat, members, parse_process
 from pykubelet.runtimes.protocol import RuntimeFailure
 
+_BLOCK_BYTES = 64 * 1024
+_PROC = Path("/proc")
 ADDRESSES = ("127.0.0.1", "::1")
 _LISTENING = "0A"
-# Addresses as /proc/net has them, in the order in which the kernel prefers them: the table, and the address.
+# Tables and addresses in the notation of /proc/net, in the kernel's order of preference: a socket bound to the address
+# itself before one bound to all addresses, IPv4 before IPv6.
 _PREFERRED = {
     "127.0.0.1": (
         ("tcp", "0100007F"),
@@ -38,7 +34,7 @@ _PREFERRED = {
 
 
 class Listener(NamedTuple):
-    """A socket that takes connections."""
+    """A listening TCP socket."""
 
     table: str
     address: str
@@ -47,14 +43,14 @@ class Listener(NamedTuple):
 
 
 def parse_listeners(table: str, text: str) -> list[Listener]:
-    """From /proc/net/tcp or tcp6, by its name."""
+    """Parses /proc/net/tcp or tcp6; `table` is its name."""
     rows = [line.split() for line in text.splitlines()[1:]]
     listening = [row for row in rows if len(row) > 9 and row[3] == _LISTENING]
     return [Listener(table, *_place(row[1]), row[9]) for row in listening]
 
 
 def answering(listeners: list[Listener], port: int) -> dict[str, frozenset[str]]:
-    """The sockets (inodes) that would answer at each loopback address; one where nobody listens is missing."""
+    """The sockets (inodes) that accept connections at each loopback address; omits addresses without one."""
     found: dict[str, frozenset[str]] = {}
     for address, order in _PREFERRED.items():
         for place in order:
@@ -70,11 +66,8 @@ def _place(text: str) -> tuple[str, int]:
     return address, int(port, 16)
 
 
-_BLOCK_BYTES = 64 * 1024
-
-
 class _LocalPortReader:
-    """What comes from a port."""
+    """Reads from a port; a lost connection is the end of the data."""
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self._reader = reader
@@ -87,7 +80,7 @@ class _LocalPortReader:
 
 
 class _PortWriter:
-    """What goes to a port."""
+    """Writes to a port; drops data after a lost connection."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
@@ -98,7 +91,7 @@ class _PortWriter:
             await self._writer.drain()
 
     async def close(self) -> None:
-        # Half closed: an answer may still come.
+        # Half closed: the answer may still come.
         with suppress(OSError):
             if self._writer.can_write_eof():
                 self._writer.write_eof()
@@ -116,7 +109,7 @@ class LocalConnection:
 async def open_local_port(
     port: int, addresses: Callable[[], Awaitable[Sequence[str]]]
 ) -> AsyncIterator[LocalConnection]:
-    """Connect to a port of this machine at one of the addresses where a pod serves it; RuntimeFailure if there is none."""
+    """Connects to a port at an address where the pod listens; RuntimeFailure if there is none."""
     reader, writer = await _opened(port, await addresses())
     try:
         yield LocalConnection(_LocalPortReader(reader), _PortWriter(writer))
@@ -128,10 +121,10 @@ async def open_local_port(
 
 async def _opened(port: int, addresses: Sequence[str]) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     reasons = []
-    # By address: looking up a name may take its time, and several failures in one say nothing a person can read.
+    # By address: resolving a name may be slow, and its combined errors are not readable.
     for address in ADDRESSES:
         if address not in addresses:
-            # Somebody else may listen there, whom the pod has no business with.
+            # Another process may listen there; the pod must not reach it.
             reasons.append(dial_failure(address, port, ConnectionRefusedError(errno.ECONNREFUSED, "refused")))
             continue
         try:
@@ -141,11 +134,8 @@ async def _opened(port: int, addresses: Sequence[str]) -> tuple[asyncio.StreamRe
     raise RuntimeFailure(f"failed to connect to localhost:{port} inside the pod: {', '.join(reasons)}")
 
 
-_PROC = Path("/proc")
-
-
 def own_addresses(port: int, supervisors: Collection[int], proc: Path = _PROC) -> tuple[str, ...]:
-    """The loopback addresses where whoever is below these supervisors, and nobody else, answers at a port."""
+    """The loopback addresses where only descendants of these shims listen on a port. Blocks."""
     found = answering([one for name in ("tcp", "tcp6") for one in _listeners(name, proc)], port)
     if not found:
         return ()
@@ -163,7 +153,7 @@ def _sockets_below(supervisors: Collection[int], proc: Path) -> set[str]:
     processes: dict[int, ProcessStat] = {}
     for folder in proc.iterdir():
         if folder.name.isdecimal():
-            # It may end at any moment.
+            # The process may have ended.
             with suppress(OSError):
                 processes[int(folder.name)] = parse_process((folder / "stat").read_text(errors="replace"))
     held: set[str] = set()

@@ -1,11 +1,9 @@
-"""Runs containers as processes: Runtime, ChangeFeed, Commands, Streams, LogWriter, Usages.
+"""Runs containers as processes of the machine, each supervised by a shim.
 
-Open it for the length of a context. Whatever it started goes on when that is left, or the agent is killed, and the next
-one finds it again. It is supervision, not a sandbox: containers see the machine's files, processes and network.
-
-The images of a machine that has none: every name is one, and it is here already.
-
-A container runs a command of the machine, whatever its image is called.
+`ProcessRuntime` implements Runtime, ChangeFeed, Commands, Streams, LogWriter and Usages for the duration of a context.
+Containers keep running when the context ends or the kubelet is killed; the next one finds them again. Images are only
+names: a container runs a command of the machine. This is supervision, not a sandbox: containers see the machine's files,
+processes and network.
 """
 
 import asyncio
@@ -52,40 +50,17 @@ from pykubelet.runtimes.protocol import (
     SandboxRequest,
 )
 
-
-class ProcessImages:
-    """Says yes to every image. `uid` is who runs containers that name no user, for pods that must not run as root."""
-
-    def __init__(self, uid: int) -> None:
-        self._uid = uid
-
-    async def find(self, name: str) -> Image | None:
-        return self._image(name)
-
-    async def pull(self, name: str, credentials: Sequence[RegistryCredentials]) -> Image:  # noqa: ARG002  nobody is asked
-        return self._image(name)
-
-    async def images(self) -> Sequence[Image]:
-        return ()
-
-    async def remove_image(self, id: str) -> None:
-        """Nothing is kept, so there is nothing to remove."""
-
-    def _image(self, name: str) -> Image:
-        digest = hashlib.sha256(name.encode()).hexdigest()
-        return Image(id=f"sha256:{digest}", names=(name,), user=str(self._uid))
-
-
-_DISOBEDIENT_SECONDS = 10.0
-"""From being killed to having ended; what takes longer hangs in the kernel, and the pod is told so."""
+_KILL_SECONDS = 10.0
+"""How long a killed container may take to end; one that takes longer hangs in the kernel."""
 _SIGNAL_SECONDS = 2.0
-"""A supervisor answers at once, unless it is stopped itself."""
+"""The timeout of a signal request; a shim answers at once, unless it is stopped itself."""
 
 
 class ProcessRuntime:
-    """Containers as processes, their state below `root`; pods have the addresses of the machine, `ips`.
+    """Containers as processes, with their state below `root`; pods have the addresses `ips` of the machine.
 
-    `way` forbids what the machine would allow: see `shim/ways.py`. A container has at most `max_pids` processes, if any.
+    `way` overrides the detected namespace method of `shim/view.py`. A container has at most `max_pids` processes if that
+    is positive.
     """
 
     def __init__(
@@ -94,47 +69,47 @@ class ProcessRuntime:
         self._clock, self._ids, self._way = clock, ids, way
         self._folders, self._launcher, self._hints = StateFolders(root.absolute()), ShimLauncher(), ChangeHints()
         self._boot_id = boot_id()
-        self._book = ProcessPods(self._boot_id, ips)
-        self._machine = ProcessHost(
+        self._pods = ProcessPods(self._boot_id, ips)
+        self._host = ProcessHost(
             me=_myself(), account=_account, way=NO_NAMESPACE, memory_bytes=_memory_bytes(), max_pids=max_pids
         )
-        self._usages = UsageReader(cgroups=self._machine.cgroups)
-        self._wards = Shims(folders=self._folders, clock=clock, changed=self._note_change)
+        self._usages = UsageReader(cgroups=self._host.cgroups)
+        self._shims = Shims(folders=self._folders, clock=clock, changed=self._changed)
 
     async def __aenter__(self) -> Self:
-        """Find again what earlier agents started; OSError if another one works here."""
-        await self._wards.on_disk(self._folders.open)
+        """Restore the containers of earlier kubelets; OSError if another kubelet uses the state folder."""
+        await self._shims.in_thread(self._folders.open)
         try:
-            await self._find_everything()
+            await self._restore()
         except BaseException:
             await self.__aexit__(None, None, None)
             raise
         return self
 
-    async def _find_everything(self) -> None:
+    async def _restore(self) -> None:
         found = await self._launcher.start()
-        cgroups = await self._wards.on_disk(find_cgroups)
-        self._machine = replace(self._machine, way=self._way or found, cgroups=cgroups)
+        cgroups = await self._shims.in_thread(find_cgroups)
+        self._host = replace(self._host, way=self._way or found, cgroups=cgroups)
         self._usages = UsageReader(cgroups=cgroups)
-        for record in await self._wards.on_disk(lambda: list(self._folders.sandboxes())):
-            self._book.put_sandbox(record)
-        containers = await self._wards.on_disk(lambda: list(self._folders.containers()))
-        for entry in await self._wards.find_again([ContainerEntry(*known) for known in containers]):
-            self._book.put_container(entry)
+        for record in await self._shims.in_thread(lambda: list(self._folders.sandboxes())):
+            self._pods.put_sandbox(record)
+        containers = await self._shims.in_thread(lambda: list(self._folders.containers()))
+        for entry in await self._shims.restore([ContainerEntry(*known) for known in containers]):
+            self._pods.put_container(entry)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leave everything running."""
+        """Stop watching; containers keep running."""
         await self._launcher.close()
-        self._wards.close()
+        self._shims.close()
         self._folders.close()
 
     async def pods(self) -> Sequence[RuntimePod]:
-        return list(self._book.pods())
+        return list(self._pods.pods())
 
     async def inspect(self, uid: PodUid) -> RuntimePod | None:
-        return self._book.pod(uid)
+        return self._pods.pod(uid)
 
     def changes(self) -> ChangeSubscription:
         return self._hints.subscribe()
@@ -145,23 +120,23 @@ class ProcessRuntime:
         return record.id
 
     async def create_container(self, request: ContainerRequest) -> str:
-        pod, _ = self._book.owner(request.sandbox_id)
+        pod, _ = self._pods.owner(request.sandbox_id)
         is_same = pod is not None and pod.facts.uid == request.pod.metadata.uid
         sandbox = pod.sandbox(request.sandbox_id) if pod is not None and is_same else None
         if sandbox is None or sandbox.is_stopped or sandbox.boot_id != self._boot_id:
             raise RuntimeFailure(f'sandbox "{request.sandbox_id}" is not ready')
         config = container_config(
-            request, id=self._new_id(), hostname=sandbox.hostname, machine=self._machine, now=self._clock.now()
+            request, id=self._new_id(), hostname=sandbox.hostname, host=self._host, now=self._clock.now()
         )
         entry = ContainerEntry(config.facts)
-        # Before it is on disk: whoever is cancelled now leaves nothing behind that nobody knows.
-        self._book.put_container(entry)
+        # Recorded in memory before it is on disk, so that a cancelled call leaves nothing unknown behind.
+        self._pods.put_container(entry)
         try:
-            await self._wards.on_disk(self._folders.write_container, config)
+            await self._shims.in_thread(self._folders.write_container, config)
         except OSError as error:
-            self._book.remove(config.facts.id)
+            self._pods.remove(config.facts.id)
             raise RuntimeFailure(f"the container cannot be recorded: {error.strerror}") from error
-        self._note_change(entry)
+        self._changed(entry)
         return config.facts.id
 
     async def start(self, container_id: str) -> None:
@@ -171,78 +146,78 @@ class ProcessRuntime:
         entry.is_starting = True
         message = await self._launch(entry)
         if message is None and self._folders.state(container_id) is None:
-            # The spawner was killed with our request in its hands, and nobody has the container. Looked up right here, for
-            # whoever is cancelled meanwhile would leave it undecided; it happens once in a blue moon.
+            # The spawner was killed with our request, and no shim has the container. Read without a thread, because
+            # cancelling in between would leave the container undecided; this is very rare.
             message = await self._launch(entry)
         if message is None:
-            self._wards.conclude(entry)
+            self._shims.conclude(entry)
         if failure := _failure(message):
             await entry.ended.wait()
             raise RuntimeFailure(failure)
 
     async def _launch(self, entry: ContainerEntry) -> dict[str, Any] | None:
-        """Have a container started; what its supervisor reports, None if nobody does."""
+        """Start a container; the report of its shim, None if there is none."""
         outcome: asyncio.Future[dict[str, Any] | None] = asyncio.get_running_loop().create_future()
 
         def report(message: dict[str, Any] | None) -> None:
             is_awaited = not outcome.done()
             if is_awaited:
                 outcome.set_result(message)
-            # Also if nobody waits any more: what runs must be known.
+            # Also after a cancellation: a container that runs must be recorded.
             if message is not None or not is_awaited:
-                self._note_start(entry, message)
+                self._record_start(entry, message)
 
         try:
             await self._launcher.launch(self._folders.container(entry.facts.id), report)
         except BaseException:
-            # Nobody was told to start it.
+            # The request was not sent.
             entry.is_starting = False
             raise
         return await outcome
 
-    def _note_start(self, entry: ContainerEntry, message: dict[str, Any] | None) -> None:
+    def _record_start(self, entry: ContainerEntry, message: dict[str, Any] | None) -> None:
         if message is None or "error" in message:
-            self._wards.conclude(entry)
+            self._shims.conclude(entry)
             return
         entry.is_starting = False
         entry.state = msgspec.convert(message, register_type(ContainerStartRecord))
-        self._note_change(entry)
+        self._changed(entry)
         if entry.state.supervisor is not None:
-            self._wards.watch(entry, entry.state.supervisor)
+            self._shims.watch(entry, entry.state.supervisor)
 
     async def stop(self, id: str, grace_seconds: float) -> None:
-        pod, container = self._book.owner(id)
+        pod, container = self._pods.owner(id)
         if pod is None:
             return
         stopping = [container] if container is not None else pod.in_sandbox(id)
         stopping = [one for one in stopping if one.is_alive]
         if grace_seconds > 0:
             for one in stopping:
-                await self._tell_to_stop(one)
+                await self._signal_stop(one)
         if not await _all_ended(stopping, max(grace_seconds, 0)):
             await self._kill([one for one in stopping if not one.ended.is_set()])
         sandbox = pod.sandbox(id)
         if sandbox is not None and not sandbox.is_stopped:
             await self._write_sandbox(msgspec.structs.replace(sandbox, is_stopped=True))
 
-    async def _tell_to_stop(self, entry: ContainerEntry) -> None:
-        # Once: to many programs a second signal means something else.
-        if not entry.is_told_to_stop:
-            entry.is_told_to_stop = await self._signal(entry, entry.facts.stop_signal)
+    async def _signal_stop(self, entry: ContainerEntry) -> None:
+        # Only once: many programs treat a second signal differently.
+        if not entry.was_signalled:
+            entry.was_signalled = await self._signal(entry, entry.facts.stop_signal)
 
     async def _kill(self, entries: Sequence[ContainerEntry]) -> None:
         for entry in entries:
             if entry.handle != NO_HANDLE:
-                # Somebody may have stopped the supervisor itself.
+                # The shim itself may be stopped.
                 with suppress(ProcessLookupError):
                     signal.pidfd_send_signal(entry.handle, signal.SIGCONT)
             await self._signal(entry, signal.SIGKILL)
-        if not await _all_ended(entries, _DISOBEDIENT_SECONDS):
+        if not await _all_ended(entries, _KILL_SECONDS):
             names = ", ".join(one.facts.name for one in entries if not one.ended.is_set())
-            raise RuntimeFailure(f"{names}: killed, but the kernel does not let go of it")
+            raise RuntimeFailure(f"{names}: killed, but the kernel does not end it")
 
     async def _signal(self, entry: ContainerEntry, number: int) -> bool:
-        """Whether it was sent; one that cannot be reached is about to end, which is looked at anyway."""
+        """Whether the signal was sent; a shim that cannot be reached is about to end."""
         try:
             async with asyncio.timeout(_SIGNAL_SECONDS):
                 await self._ask(entry, {"op": "signal", "signal": int(number)})
@@ -251,17 +226,17 @@ class ProcessRuntime:
         return True
 
     async def remove(self, id: str) -> None:
-        pod, container = self._book.owner(id)
+        pod, container = self._pods.owner(id)
         if pod is None:
             return
         removed = [container] if container is not None else pod.in_sandbox(id)
         if any(one.is_alive for one in removed):
             raise RuntimeFailure(f'"{id}" still runs')
         for one in removed:
-            await self._wards.on_disk(self._folders.remove_container, one.facts.id)
+            await self._shims.in_thread(self._folders.remove_container, one.facts.id)
         if container is None:
-            await self._wards.on_disk(self._folders.remove_sandbox, id)
-        self._book.remove(id)
+            await self._shims.in_thread(self._folders.remove_sandbox, id)
+        self._pods.remove(id)
         self._hints.offer(pod_uid(pod.facts))
 
     async def run(
@@ -281,51 +256,74 @@ class ProcessRuntime:
         return streaming.attach(self._running(container_id), stdin=stdin, tty=self._container(container_id).facts.tty)
 
     def connect(self, sandbox_id: str, port: int) -> AbstractAsyncContextManager[PortForwardConnection]:
-        pod, _ = self._book.owner(sandbox_id)
+        pod, _ = self._pods.owner(sandbox_id)
         if pod is None:
             raise RuntimeFailure(f'sandbox "{sandbox_id}" not found')
-        return open_local_port(port, lambda: self._wards.on_disk(own_addresses, port, pod.supervisors()))
+        return open_local_port(port, lambda: self._shims.in_thread(own_addresses, port, pod.supervisors()))
 
     async def reopen_log(self, container_id: str) -> None:
         self._running(container_id)
         await self._ask(self._container(container_id), {"op": "reopen"})
 
     async def usages(self) -> Mapping[str, ContainerResourceUsage]:
-        return await self._wards.on_disk(self._usages.read, self._book.supervisors(), self._clock.now())
+        return await self._shims.in_thread(self._usages.read, self._pods.supervisors(), self._clock.now())
 
     async def _ask(self, entry: ContainerEntry, message: dict[str, Any]) -> None:
         await streaming.ask(self._folders.container(entry.facts.id), message)
 
     def _container(self, container_id: str) -> ContainerEntry:
-        _, entry = self._book.owner(container_id)
+        _, entry = self._pods.owner(container_id)
         if entry is None:
             raise RuntimeFailure(f'container "{container_id}" not found')
         return entry
 
     def _running(self, container_id: str) -> Path:
-        """The folder of a container that runs."""
-        if self._container(container_id).tell().state != ContainerState.RUNNING:
+        """The state folder of a running container; RuntimeFailure if it does not run."""
+        if self._container(container_id).value().state != ContainerState.RUNNING:
             raise RuntimeFailure(f'container "{container_id}" is not running')
         return self._folders.container(container_id)
 
     async def _write_sandbox(self, record: SandboxRecord) -> None:
         try:
-            await self._wards.on_disk(self._folders.write_sandbox, record)
+            await self._shims.in_thread(self._folders.write_sandbox, record)
         except OSError as error:
             raise RuntimeFailure(f"the sandbox cannot be recorded: {error.strerror}") from error
-        self._book.put_sandbox(record)
+        self._pods.put_sandbox(record)
         self._hints.offer(pod_uid(record.pod))
 
-    def _note_change(self, entry: ContainerEntry) -> None:
-        self._book.touch(entry)
+    def _changed(self, entry: ContainerEntry) -> None:
+        self._pods.touch(entry)
         self._hints.offer(pod_uid(entry.facts.pod))
 
     def _new_id(self) -> str:
         return hashlib.sha256(self._ids.uid().encode()).hexdigest()
 
 
+class ProcessImages:
+    """Images for a runtime without images: every image counts as present and runs as user `uid`."""
+
+    def __init__(self, uid: int) -> None:
+        self._uid = uid
+
+    async def find(self, name: str) -> Image | None:
+        return self._image(name)
+
+    async def pull(self, name: str, credentials: Sequence[RegistryCredentials]) -> Image:  # noqa: ARG002  nothing is pulled
+        return self._image(name)
+
+    async def images(self) -> Sequence[Image]:
+        return ()
+
+    async def remove_image(self, id: str) -> None:
+        """Does nothing: there are no images."""
+
+    def _image(self, name: str) -> Image:
+        digest = hashlib.sha256(name.encode()).hexdigest()
+        return Image(id=f"sha256:{digest}", names=(name,), user=str(self._uid))
+
+
 async def _all_ended(entries: Sequence[ContainerEntry], seconds: float) -> bool:
-    """Whether all have ended, after waiting for them for so long at most."""
+    """Waits until all have ended, for at most `seconds`; whether they have."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             for entry in entries:
@@ -336,7 +334,7 @@ async def _all_ended(entries: Sequence[ContainerEntry], seconds: float) -> bool:
 
 def _failure(message: dict[str, Any] | None) -> str:
     if message is None:
-        return "the supervisor ended before it could start the container"
+        return "the shim ended before it could start the container"
     return str(message.get("error", ""))
 
 

@@ -1,11 +1,8 @@
-"""What is known of sandboxes and containers on disk, and what that says about them.
+"""Stores sandboxes and containers on disk, so that a restarted kubelet finds them again.
 
-`<root>/sandboxes/<id>/sandbox.json` and `<root>/containers/<id>/{config,state,exit}.json`: the agent writes the first two
-kinds, the container's supervisor the others.
-
-The door to the state folders: written, read and removed here. Everything blocks.
-
-Only one agent at a time may use them: two would start everything twice.
+`<root>/sandboxes/<id>/sandbox.json` and `<root>/containers/<id>/{config,state,exit}.json`: the kubelet writes the first
+two, the container's shim the others. Only one kubelet at a time may use the folders: two would start everything twice. All
+methods of StateFolders block.
 """
 
 import fcntl
@@ -23,16 +20,22 @@ from msgspec import Struct
 from pykubelet.aio.log import get_logger
 from pykubelet.aio.msgspec_types import register_type
 from pykubelet.api.pods import PodUid
-from pykubelet.runtimes.process.shim.processes import ProcessIdentity
-from pykubelet.runtimes.process.shim.processes import remove_cgroups as remove_groups
+from pykubelet.runtimes.process.shim.processes import ProcessIdentity, remove_cgroups
 from pykubelet.runtimes.process.shim.wire import create_file, replace_file
 from pykubelet.runtimes.protocol import ContainerState, RuntimeContainer, Sandbox
+
+log = get_logger(__name__)
+
+_MODE = 0o700
+_CONFIG, _STATE, _EXIT, _SANDBOX = "config.json", "state.json", "exit.json", "sandbox.json"
+
+T = TypeVar("T")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ProcessPodRecord(Struct, frozen=True, gc=False, kw_only=True):
-    """Whose it is."""
+    """The pod that a sandbox or container belongs to."""
 
     uid: str
     namespace: str
@@ -40,7 +43,7 @@ class ProcessPodRecord(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class SandboxRecord(Struct, frozen=True, gc=False, kw_only=True):
-    """What the containers of a pod share: here only that they are one pod's, on one boot of the machine."""
+    """A sandbox: here only the fact that containers belong to one pod, on one boot of the machine."""
 
     id: str
     pod: ProcessPodRecord
@@ -51,8 +54,8 @@ class SandboxRecord(Struct, frozen=True, gc=False, kw_only=True):
     host_network: bool
     is_stopped: bool = False
 
-    def tell(self, boot_id: str, ips: tuple[str, ...]) -> Sandbox:
-        """The sandbox as others see it; none outlives a boot."""
+    def value(self, boot_id: str, ips: tuple[str, ...]) -> Sandbox:
+        """The sandbox as the Runtime reports it; it is not ready after a reboot."""
         return Sandbox(
             id=self.id,
             attempt=self.attempt,
@@ -64,7 +67,7 @@ class SandboxRecord(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class ContainerRecord(Struct, frozen=True, gc=False, kw_only=True):
-    """What the node told about a container when it was made."""
+    """The facts of a container that are fixed at its creation."""
 
     id: str
     pod: ProcessPodRecord
@@ -80,7 +83,7 @@ class ContainerRecord(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class ProcessUser(Struct, frozen=True, gc=False, kw_only=True):
-    """Whom a container runs as."""
+    """The user and groups of a container."""
 
     uid: int
     gid: int
@@ -88,7 +91,7 @@ class ProcessUser(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class MountConfig(Struct, frozen=True, gc=False, kw_only=True):
-    """A file or folder of the machine to be seen at a path of the container."""
+    """A file or directory of the machine that is mounted at a path of the container."""
 
     host_path: str
     container_path: str
@@ -97,35 +100,35 @@ class MountConfig(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class ControlGroup(Struct, frozen=True, gc=False, kw_only=True):
-    """A control group to be made for a container, with its limits."""
+    """A cgroup to create for a container, with its limits."""
 
     path: str
     values: tuple[tuple[str, int | str], ...]
 
 
 class ContainerConfig(Struct, frozen=True, gc=False, kw_only=True):
-    """Everything a supervisor has to know. Holds secrets: the environment."""
+    """Everything a shim needs to run a container. Contains secrets in the environment."""
 
     facts: ContainerRecord
     argv: tuple[str, ...]
     environment: tuple[tuple[str, str], ...]
     cwd: str
     user: ProcessUser | None
-    """None to stay who we are."""
+    """None to keep the kubelet's user."""
     way: str
-    """How it gets a view of its own: see `shim/namespace.py`."""
+    """How the container gets its mount namespace: see `shim/view.py`."""
     mounts: tuple[MountConfig, ...]
     read_only_root: bool
     hostname: str
     log_path: str
     stop_signal: int
-    """Once more, for the supervisor reads no facts; likewise `tty`."""
+    """Repeated here, because the shim does not read `facts`; likewise `tty`."""
     tty: bool
     stdin: bool
     stdin_once: bool
     limits: tuple[tuple[str, int], ...]
     oom_score_adj: int
-    """Kept where the machine does not let us set it."""
+    """Ignored where the machine does not permit setting it."""
     cgroups: tuple[ControlGroup, ...]
     dropped_capabilities: tuple[int, ...]
     no_new_privileges: bool
@@ -135,7 +138,7 @@ class ContainerConfig(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class ContainerStartRecord(Struct, frozen=True, gc=False, kw_only=True):
-    """Who supervises and what runs. Without a supervisor: nobody ever will."""
+    """The shim and the first process of a container; without a shim, it must never be started."""
 
     supervisor: ProcessIdentity | None = None
     main: ProcessIdentity | None = None
@@ -143,7 +146,7 @@ class ContainerStartRecord(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class ContainerExitRecord(Struct, frozen=True, gc=False, kw_only=True):
-    """How a container ended."""
+    """Exit code, reason and time of a container's end."""
 
     exit_code: int
     reason: str
@@ -154,7 +157,7 @@ class ContainerExitRecord(Struct, frozen=True, gc=False, kw_only=True):
 def runtime_container(
     facts: ContainerRecord, state: ContainerStartRecord | None, exit: ContainerExitRecord | None
 ) -> RuntimeContainer:
-    """The container as others see it, its supervisor being alive unless there is an exit."""
+    """The container as the Runtime reports it; without an exit record its shim is alive."""
     if exit is not None:
         phase = ContainerState.EXITED
     elif state is not None and state.main is not None:
@@ -173,7 +176,7 @@ def runtime_container(
         image_id=facts.image_id,
         hash=facts.hash,
         created_at=facts.created_at,
-        # One that could not be started has at least tried.
+        # A container that could not be started has the time of the attempt.
         started_at=started_at or finished_at,
         finished_at=finished_at,
         exit_code=exit.exit_code if exit is not None else 0,
@@ -183,7 +186,6 @@ def runtime_container(
 
 
 def pod_uid(pod: ProcessPodRecord) -> PodUid:
-    """The pod's UID."""
     return PodUid(pod.uid)
 
 
@@ -191,32 +193,24 @@ def _time(nanoseconds: int) -> datetime:
     return _EPOCH + timedelta(microseconds=nanoseconds // 1000)
 
 
-log = get_logger(__name__)
-
-_MODE = 0o700
-_CONFIG, _STATE, _EXIT, _SANDBOX = "config.json", "state.json", "exit.json", "sandbox.json"
-
-T = TypeVar("T")
-
-
 class StateFoldersInUse(OSError):
-    """Another agent works here."""
+    """Another kubelet uses the state folder."""
 
 
 class _FactsOnly(Struct, frozen=True):
-    """Of a container's configuration, what need not be kept secret or in memory."""
+    """The part of a container's configuration that is kept in memory; it has no secrets."""
 
     facts: ContainerRecord
 
 
 class _GroupsOnly(Struct, frozen=True):
-    """Likewise, its control groups."""
+    """The part of a container's configuration that is needed to remove it."""
 
     cgroups: tuple[ControlGroup, ...]
 
 
 class StateFolders:
-    """The folders below `root`."""
+    """Reads and writes the state of sandboxes and containers below `root`."""
 
     def __init__(self, root: Path) -> None:
         self._containers, self._sandboxes = root / "containers", root / "sandboxes"
@@ -224,7 +218,7 @@ class StateFolders:
         self._lock = -1
 
     def open(self) -> None:
-        """Make what is missing and keep others out; InUse if somebody was first."""
+        """Create the folders and lock them; StateFoldersInUse if another kubelet has the lock."""
         for folder in (self._containers, self._sandboxes):
             folder.mkdir(_MODE, parents=True, exist_ok=True)
         self._lock = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -232,10 +226,10 @@ class StateFolders:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             self.close()
-            raise StateFoldersInUse(error.errno, "another agent works in this folder", str(self._lock_path)) from error
+            raise StateFoldersInUse(error.errno, "another kubelet uses this folder", str(self._lock_path)) from error
 
     def close(self) -> None:
-        """Let others in."""
+        """Release the lock."""
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1
@@ -245,7 +239,7 @@ class StateFolders:
         return self._containers / container_id
 
     def sandboxes(self) -> Iterator[SandboxRecord]:
-        """All sandboxes; what is left of one that was being made or removed is cleared away."""
+        """All sandboxes; removes incomplete ones that an interruption has left."""
         for folder in sorted(self._sandboxes.iterdir()):
             record = _read(folder / _SANDBOX, SandboxRecord)
             if record is not None and record.id == folder.name:
@@ -254,57 +248,57 @@ class StateFolders:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def containers(self) -> Iterator[tuple[ContainerRecord, ContainerStartRecord | None, ContainerExitRecord | None]]:
-        """All containers with what is known of them, likewise."""
+        """All containers with their records; removes incomplete ones likewise."""
         for folder in sorted(self._containers.iterdir()):
             config = _read(folder / _CONFIG, _FactsOnly)
             if config is not None and config.facts.id == folder.name:
-                # The end first: what is written down before it cannot change any more.
+                # The exit record first: the others do not change after it.
                 exit = self.exit(folder.name)
                 yield config.facts, self.state(folder.name), exit
             else:
                 shutil.rmtree(folder, ignore_errors=True)
 
     def write_sandbox(self, record: SandboxRecord) -> None:
-        """Make a sandbox, or change one."""
+        """Store a new or changed sandbox."""
         folder = self._sandboxes / record.id
         folder.mkdir(_MODE, exist_ok=True)
         replace_file(str(folder / _SANDBOX), msgspec.json.encode(record))
 
     def write_container(self, config: ContainerConfig) -> None:
-        """Make a container."""
+        """Store a new container."""
         folder = self.container(config.facts.id)
         folder.mkdir(_MODE)
         replace_file(str(folder / _CONFIG), msgspec.json.encode(config))
 
     def state(self, container_id: str) -> ContainerStartRecord | None:
-        """Who supervises a container; None if nobody ever did."""
+        """The start record of a container; None if no shim has claimed it."""
         return _read(self.container(container_id) / _STATE, ContainerStartRecord)
 
     def exit(self, container_id: str) -> ContainerExitRecord | None:
-        """How a container ended; None if that is not recorded."""
+        """The exit record of a container, if there is one."""
         return _read(self.container(container_id) / _EXIT, ContainerExitRecord)
 
     def write_exit(self, container_id: str, exit: ContainerExitRecord) -> None:
-        """Record an end that nobody else could."""
+        """Store the exit record of a container whose shim did not."""
         replace_file(str(self.container(container_id) / _EXIT), msgspec.json.encode(exit))
 
     def forbid_start(self, container_id: str) -> bool:
-        """See to it that a container is never started, unless it was."""
+        """Prevent that a container is ever started; False if a shim has claimed it already."""
         return create_file(str(self.container(container_id) / _STATE), msgspec.json.encode(ContainerStartRecord()))
 
     def remove_container(self, container_id: str) -> None:
-        """Forget a container; half removed, it is no container any more."""
+        """Remove a container; an interrupted removal leaves no valid container."""
         folder = self.container(container_id)
         config = _read(folder / _CONFIG, _GroupsOnly)
         if config is not None:
-            # Empty by now; its supervisor has removed them, unless it was killed.
-            remove_groups([{"path": group.path} for group in config.cgroups])
+            # Empty by now; the shim has removed them, unless it was killed.
+            remove_cgroups([{"path": group.path} for group in config.cgroups])
         with suppress(FileNotFoundError):
             (folder / _CONFIG).unlink()
             shutil.rmtree(folder)
 
     def remove_sandbox(self, sandbox_id: str) -> None:
-        """Forget a sandbox, likewise."""
+        """Remove a sandbox; an interrupted removal leaves no valid sandbox."""
         folder = self._sandboxes / sandbox_id
         with suppress(FileNotFoundError):
             (folder / _SANDBOX).unlink()
@@ -312,7 +306,7 @@ class StateFolders:
 
 
 def _read(path: Path, type: type[T]) -> T | None:
-    """A record; None if there is none, or a loss of power has left half of one."""
+    """Reads a record; None if it is missing, or damaged by a power loss."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=register_type(type))
     except FileNotFoundError:

@@ -1,14 +1,8 @@
-"""What containers use, from what the kernel tells of single processes and of control groups.
+"""Measures the resource usage of containers from their cgroups, or from their processes.
 
-Pure. All processes of a container are below its supervisor, which is the parent of those that lost theirs: so their time
-is known even after they have ended. Without a control group memory is an estimate: what the processes have of their own,
-and what they share with others once.
-
-Upstream: github.com/google/cadvisor/container/libcontainer/handler.go
-
-Reads what containers use: from their control groups, or else from their processes. Blocks.
-
-All processes are looked at once for all containers, and only if there is a container that needs it.
+All processes of a container are descendants of its shim, which adopts orphans, so the CPU time of ended processes is
+included. Without a cgroup, memory is an estimate: private memory of all processes plus the largest shared part. The process
+table is read once for all containers, and only if one needs it. Reading blocks.
 """
 
 import os
@@ -22,9 +16,16 @@ from pykubelet.runtimes.process.cgroups import CPU, MEMORY, AvailableCgroups
 from pykubelet.runtimes.process.shim.processes import ProcessIdentity
 from pykubelet.runtimes.protocol import ContainerResourceUsage
 
+_GROUP_FILES = {
+    CPU: ("cpu.stat", "cpuacct.usage"),
+    MEMORY: ("memory.current", "memory.usage_in_bytes", "memory.stat", "memory.swap.current"),
+}
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
 
 class ProcessStat(NamedTuple):
-    """One process: its parent, its time and that of children it has waited for, in ticks of the kernel."""
+    """A process: its parent, its CPU time and that of the children it has waited for, in clock ticks."""
 
     parent: int
     ticks: int
@@ -33,28 +34,28 @@ class ProcessStat(NamedTuple):
 
 
 class ResidentMemory(NamedTuple):
-    """Memory of one process, in bytes: all of it that is in memory, and what of that others may have too."""
+    """The resident memory of a process in bytes, and the part that may be shared with others."""
 
     resident: int
     shared: int
 
 
 def parse_process(stat: str) -> ProcessStat:
-    """From /proc/PID/stat."""
-    # The name is in parentheses, and may hold some.
+    """Parses /proc/PID/stat."""
+    # The name is in parentheses and may contain parentheses.
     fields = stat.rpartition(")")[2].split()
     user, system, children_user, children_system = map(int, fields[11:15])
     return ProcessStat(int(fields[1]), user + system, children_user + children_system, int(fields[19]))
 
 
 def parse_resident(statm: str, page_bytes: int) -> ResidentMemory:
-    """From /proc/PID/statm."""
+    """Parses /proc/PID/statm."""
     resident, shared = map(int, statm.split()[1:3])
     return ResidentMemory(resident * page_bytes, shared * page_bytes)
 
 
 def members(processes: Mapping[int, ProcessStat], supervisors: Iterable[int]) -> dict[int, list[int]]:
-    """The processes below each supervisor, in one pass over all there are."""
+    """The descendants of each shim, in one pass over all processes."""
     children: dict[int, list[int]] = {}
     for pid, process in processes.items():
         children.setdefault(process.parent, []).append(pid)
@@ -68,13 +69,13 @@ def members(processes: Mapping[int, ProcessStat], supervisors: Iterable[int]) ->
 
 
 def cpu_nanoseconds(supervisor: ProcessStat, below: Iterable[ProcessStat], ticks_per_second: int) -> int:
-    """The time of all processes of a container, those included that have ended; not that of the supervisor itself."""
+    """The CPU time of all processes of a container, including ended ones, without its shim."""
     ticks = supervisor.ended_children_ticks + sum(one.ticks + one.ended_children_ticks for one in below)
     return ticks * 1_000_000_000 // ticks_per_second
 
 
 def processes_usage(cpu: int, memory: Iterable[ResidentMemory], at: datetime) -> ContainerResourceUsage:
-    """The usage of a container that has no control group."""
+    """The usage of a container without a cgroup."""
     known = tuple(memory)
     own = sum(max(one.resident - one.shared, 0) for one in known)
     whole = own + max((one.shared for one in known), default=0)
@@ -84,7 +85,7 @@ def processes_usage(cpu: int, memory: Iterable[ResidentMemory], at: datetime) ->
 
 
 def group_usage(files: Mapping[str, str], at: datetime) -> ContainerResourceUsage:
-    """The usage of a control group, from its files by name, of version 2 or 1; what is not there is not known."""
+    """The usage of a cgroup from its files, of version 2 or 1; missing files leave values unknown."""
     memory = _first(files, "memory.current", "memory.usage_in_bytes")
     stat, cpu = _facts(files.get("memory.stat", "")), _facts(files.get("cpu.stat", ""))
     inactive = stat.get("total_inactive_file", stat.get("inactive_file", 0))
@@ -99,7 +100,7 @@ def group_usage(files: Mapping[str, str], at: datetime) -> ContainerResourceUsag
 
 
 def combined(group: ContainerResourceUsage, processes: ContainerResourceUsage | None) -> ContainerResourceUsage:
-    """A control group's own figures, and those of its processes where it has none."""
+    """The values of the cgroup, completed with those of its processes."""
     if processes is None:
         return group
     has_memory = group.memory_bytes is not None
@@ -115,7 +116,7 @@ def combined(group: ContainerResourceUsage, processes: ContainerResourceUsage | 
 
 
 def is_whole(usage: ContainerResourceUsage) -> bool:
-    """Whether both processor and memory are known."""
+    """Whether both CPU and memory are known."""
     return usage.cpu_nanoseconds is not None and usage.memory_bytes is not None
 
 
@@ -128,24 +129,16 @@ def _facts(text: str) -> dict[str, int]:
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2}
 
 
-_GROUP_FILES = {
-    CPU: ("cpu.stat", "cpuacct.usage"),
-    MEMORY: ("memory.current", "memory.usage_in_bytes", "memory.stat", "memory.swap.current"),
-}
-_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
-
-
 class UsageReader:
-    """Measures containers; `proc` is where the kernel tells of processes."""
+    """Measures containers; `proc` is the process file system."""
 
     def __init__(self, *, cgroups: AvailableCgroups, proc: Path = Path("/proc")) -> None:
         self._cgroups, self._proc = cgroups, proc
-        # Time that is lost to us, as of a child that nobody waited for, must not make the sum smaller.
+        # CPU time that gets lost, as of a child without a waiting parent, must not make the sum smaller.
         self._before: dict[str, ContainerResourceUsage] = {}
 
     def read(self, supervisors: Mapping[str, ProcessIdentity], at: datetime) -> dict[str, ContainerResourceUsage]:
-        """The usage of each container, by its id, who supervises it being known; one that has ended is missing."""
+        """The usage of each container by id, given its shim; omits containers that have ended."""
         groups = {id: group_usage(self._group_files(id), at) for id in supervisors}
         partly = {id: supervisors[id] for id, usage in groups.items() if not is_whole(usage)}
         from_processes = self._from_processes(partly, at) if partly else {}
@@ -161,7 +154,7 @@ class UsageReader:
         files: dict[str, str] = {}
         for controller, folder in self._cgroups.folders.items():
             for name in _GROUP_FILES.get(controller, ()):
-                # Only containers with limits have a group, and each version has its own files.
+                # Only containers with limits have a cgroup, and each version has its own files.
                 with suppress(OSError):
                     files[name] = Path(folder, id, name).read_text()
         return files
@@ -184,7 +177,7 @@ class UsageReader:
         found: dict[int, ProcessStat] = {}
         for folder in self._proc.iterdir():
             if folder.name.isdecimal():
-                # It may end at any moment.
+                # The process may have ended.
                 with suppress(OSError):
                     found[int(folder.name)] = parse_process((folder / "stat").read_text(errors="replace"))
         return found

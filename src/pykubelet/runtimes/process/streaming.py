@@ -1,8 +1,6 @@
-"""Commands in containers and seats to watch them from: the agent's side of `shim/requests.py`.
+"""Exec and attach sessions with processes of a container: the kubelet's side of `shim/requests.py`.
 
-The supervisor runs the program; the agent has made the pipes or the terminal, and holds their other ends.
-
-Open pipes and terminals as asynchronous streams of bytes.
+The kubelet creates the pipes or the terminal and passes the other ends to the shim, which runs the program.
 """
 
 import asyncio
@@ -20,12 +18,18 @@ from pykubelet.runtimes.process.shim import wire
 from pykubelet.runtimes.protocol import RuntimeFailure
 
 _BLOCK_BYTES = 64 * 1024
-# What a terminal was given arrives at its other end a moment later.
+# Data written to a terminal arrives at the other end a moment later.
 _LATE_SECONDS = 0.1
 
 
+# How far an attached client may lag before the shim drops it; the largest pipe for ordinary users.
+_VIEWER_BYTES = 1024 * 1024
+_KILLED = 137
+_BUSY_SECONDS = 0.005
+
+
 class FileReader:
-    """Reads a file that we own, until all who write it have closed it, or the program it is of has ended."""
+    """Reads a pipe or terminal until all writers have closed it or the program has ended."""
 
     def __init__(self, file: int, ended: "asyncio.Future[int]", *, is_terminal: bool = False) -> None:
         self._file, self._ended = file, ended
@@ -37,16 +41,16 @@ class FileReader:
             try:
                 return os.read(self._file, _BLOCK_BYTES)
             except BlockingIOError:
-                if self._ended.done() and not await self._more_comes():
-                    # Others may have the file open still, but they are not whom we listen to.
+                if self._ended.done() and not await self._waits_for_more():
+                    # Other processes may still have the file open, but the program has ended.
                     return b""
             except OSError:
-                # What a terminal says when nobody has it open any more.
+                # A terminal reports the end this way.
                 return b""
             if not self._ended.done():
                 await self._wait(self._ended)
 
-    async def _more_comes(self) -> bool:
+    async def _waits_for_more(self) -> bool:
         if not self._late_seconds:
             return False
         with suppress(TimeoutError):
@@ -59,7 +63,7 @@ class FileReader:
         loop = asyncio.get_running_loop()
         woken = asyncio.Event()
         loop.add_reader(self._file, woken.set)
-        wake = lambda _: woken.set()  # noqa: E731  a name, to take it away again
+        wake = lambda _: woken.set()  # noqa: E731  named, so that it can be removed
         if ended is not None:
             ended.add_done_callback(wake)
         try:
@@ -70,14 +74,13 @@ class FileReader:
                 ended.remove_done_callback(wake)
 
     def close(self) -> None:
-        """Let go of the file."""
         asyncio.get_running_loop().remove_reader(self._file)
         os.close(self._file)
         self._file = -1
 
 
 class FileWriter:
-    """Writes a file that we own; once nobody reads it, what is written is dropped."""
+    """Writes a pipe or terminal; drops data after the reader has closed it."""
 
     def __init__(self, file: int, *, is_terminal: bool = False) -> None:
         self._file, self._is_terminal = file, is_terminal
@@ -103,26 +106,20 @@ class FileWriter:
             loop.remove_writer(self._file)
 
     async def close(self) -> None:
-        # A terminal has no end of input: it is hung up when the session is over.
+        # A terminal has no end of input; it closes with the session.
         if not self._is_terminal:
             self.release()
 
     def release(self) -> None:
-        """Let go of the file."""
+        """Close the file, also a terminal's."""
         if self._file >= 0:
             asyncio.get_running_loop().remove_writer(self._file)
             os.close(self._file)
             self._file = -1
 
 
-# What a viewer may be behind before the supervisor gives it up; the most an ordinary user may ask for.
-_VIEWER_BYTES = 1024 * 1024
-_KILLED = 137
-_BUSY_SECONDS = 0.005
-
-
 async def ask(folder: Path, message: dict[str, Any]) -> dict[str, Any]:
-    """Ask a supervisor for something that is done at once; RuntimeFailure if it is not."""
+    """Sends a request to a shim and returns the answer; RuntimeFailure if it fails."""
     with await _call(folder, message) as line:
         answer = await _answer_on(line)
     if "error" in answer:
@@ -131,11 +128,11 @@ async def ask(folder: Path, message: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _call(folder: Path, message: dict[str, Any], files: Sequence[int] = ()) -> socket.socket:
-    """Connect to a supervisor and say what is wanted; RuntimeFailure if there is none."""
+    """Connects to a shim and sends a request; RuntimeFailure if the container does not run."""
     line = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     line.setblocking(False)
     try:
-        # By way of an open folder: a path may be longer than the address of a socket.
+        # Through an open folder: the path may be too long for a socket address.
         where = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             while True:
@@ -160,10 +157,10 @@ async def _call(folder: Path, message: dict[str, Any], files: Sequence[int] = ()
 
 
 class ProcessSession:
-    """A program of a container and its streams."""
+    """An ExecSession of a program that a shim runs."""
 
     def __init__(self, line: socket.socket, ends: "_Ends", *, is_ours: bool) -> None:
-        """`is_ours` if the terminal, if there is one, was made by us."""
+        """`is_ours` if we created the terminal (exec), not the shim (attach)."""
         loop = asyncio.get_running_loop()
         self._line, self._ends, self._is_ours = line, ends, is_ours
         self._ended: asyncio.Future[int] = loop.create_future()
@@ -171,7 +168,7 @@ class ProcessSession:
         self.stdin = FileWriter(ends.stdin, is_terminal=tty) if ends.stdin >= 0 else None
         self.stdout = FileReader(ends.stdout, self._ended, is_terminal=tty)
         self.stderr = FileReader(ends.stderr, self._ended) if ends.stderr >= 0 else None
-        loop.add_reader(line, self._hear)
+        loop.add_reader(line, self._on_message)
 
     def resize(self, columns: int, rows: int) -> None:
         if self._is_ours and self._ends.is_terminal:
@@ -184,7 +181,7 @@ class ProcessSession:
         return await asyncio.shield(self._ended)
 
     def close(self) -> None:
-        """Hang up, which ends a command."""
+        """Close the connection, which ends a command."""
         asyncio.get_running_loop().remove_reader(self._line)
         self._line.close()
         self._ended.cancel()
@@ -194,35 +191,35 @@ class ProcessSession:
         if self.stderr is not None:
             self.stderr.close()
 
-    def _hear(self) -> None:
+    def _on_message(self) -> None:
         try:
             message = wire.decode(self._line.recv(wire.MAX_BYTES))
         except BlockingIOError:
             return
         except OSError:
             message = None
-        # A supervisor that says nothing more was killed, and all it started with it.
+        # A shim that closes without a message was killed, with all its processes.
         asyncio.get_running_loop().remove_reader(self._line)
         if not self._ended.done():
             self._ended.set_result(_KILLED if message is None else message["exit_code"])
 
 
 class _Ends:
-    """Our ends of pipes or of a terminal, and `theirs`."""
+    """Our ends of the pipes or the terminal, and those for the shim (`theirs`)."""
 
     def __init__(self) -> None:
         self.is_terminal = False
         self.stdin = self.stdout = self.stderr = -1
         self.theirs: list[int] = []
 
-    def give_away(self) -> None:
-        """Theirs have arrived, or never will."""
+    def close_theirs(self) -> None:
+        """Close the shim's ends after they were sent."""
         for file in set(self.theirs):
             os.close(file)
         self.theirs = []
 
     def close(self) -> None:
-        """Nothing came of it."""
+        """Close our ends after a failure."""
         for file in (self.stdin, self.stdout, self.stderr):
             if file >= 0:
                 os.close(file)
@@ -238,7 +235,7 @@ def _terminal() -> _Ends:
 
 
 def _pipes(*, stdin: bool, is_joined: bool = False) -> _Ends:
-    """Three pipes; `is_joined` if both outputs come on one."""
+    """Pipes for a program; with `is_joined`, both outputs share one."""
     ends = _Ends()
     if stdin:
         source, ends.stdin = os.pipe()
@@ -255,14 +252,14 @@ def _pipes(*, stdin: bool, is_joined: bool = False) -> _Ends:
 async def execute(
     folder: Path, command: Sequence[str], *, stdin: bool = False, tty: bool = False
 ) -> AsyncIterator[ProcessSession]:
-    """Run a command in a container; RuntimeFailure if it cannot be started."""
+    """Runs a command in a container; RuntimeFailure if it cannot be started."""
     ends = _terminal() if tty else _pipes(stdin=stdin)
     async with _opened(folder, {"op": "exec", "argv": list(command), "tty": tty}, ends, is_ours=True) as session:
         yield session
 
 
 async def both_outputs(session: ProcessSession, limit_bytes: int) -> tuple[bytes, bytes]:
-    """What a command writes to standard output and to standard error until both are closed, the beginning of each."""
+    """The beginning of a command's stdout and stderr, read until both are closed."""
     streams = [stream for stream in (session.stdout, session.stderr) if stream is not None]
     async with asyncio.TaskGroup() as group:
         reads = [group.create_task(_beginning(stream, limit_bytes), name="output") for stream in streams]
@@ -273,14 +270,14 @@ async def both_outputs(session: ProcessSession, limit_bytes: int) -> tuple[bytes
 async def _beginning(stream: FileReader, limit_bytes: int) -> bytes:
     kept = bytearray()
     while block := await stream.read():
-        # All is read, for a full pipe would stop the command.
+        # Read everything: a full pipe would block the command.
         kept += block[: limit_bytes - len(kept)]
     return bytes(kept)
 
 
 @asynccontextmanager
 async def attach(folder: Path, *, stdin: bool, tty: bool) -> AsyncIterator[ProcessSession]:
-    """Watch a container; RuntimeFailure if it is not running."""
+    """Attaches to a container; RuntimeFailure if it is not running."""
     ends = _pipes(stdin=stdin, is_joined=tty)
     ends.is_terminal = tty
     if not stdin:
@@ -302,7 +299,7 @@ async def _opened(
         try:
             line = await _call(folder, message, ends.theirs)
         finally:
-            ends.give_away()
+            ends.close_theirs()
         try:
             await _expect_start(line)
         except BaseException:

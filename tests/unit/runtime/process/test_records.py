@@ -100,9 +100,9 @@ def test_supervisors_words_are_understood() -> None:
 )
 def test_sandbox_is_ready_until_it_is_stopped_or_the_machine_is(record: SandboxRecord, is_ready: bool) -> None:
     """It has the addresses of the machine, unless it shares its network."""
-    told = record.tell("boot", ("192.0.2.1",))
+    told = record.value("boot", ("192.0.2.1",))
     assert (told.is_ready, told.ips) == (is_ready, ("192.0.2.1",))
-    assert msgspec.structs.replace(record, host_network=True).tell("boot", ("192.0.2.1",)).ips == ()
+    assert msgspec.structs.replace(record, host_network=True).value("boot", ("192.0.2.1",)).ips == ()
 
 
 def test_book_forgets_a_pod_with_its_last_thing() -> None:

@@ -60,7 +60,7 @@ def request(
 
 
 def config(wanted: ContainerRequest, machine: ProcessHost = ROOT) -> ContainerConfig:
-    return container_config(wanted, id="id", hostname="web", machine=machine, now=NOW)
+    return container_config(wanted, id="id", hostname="web", host=machine, now=NOW)
 
 
 def test_command_and_arguments_are_what_runs() -> None:
