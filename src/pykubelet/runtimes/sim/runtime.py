@@ -1,14 +1,8 @@
-"""Pretends to run containers: a Runtime, a ChangeFeed, Commands and Usages in memory.
+"""A simulated runtime in memory: containers, images and HTTP answers that follow scripts.
 
-What it keeps outlives the node that asked for it, as a real runtime's containers do: hand the same one to the next node.
-
-Images that only pretend: present, slow to pull or broken, as scripted by their name.
-
-Requests to simulated pods: answered by whoever would listen there.
-
-How a simulated container behaves: data, from a test or from the annotations of its pod.
-
-An annotation `sim.pykubelet.dev/<container>: '{"runs": [{"seconds": 2, "exitCode": 1}]}'` is a crash loop.
+It implements Runtime, ChangeFeed, Commands and Usages. Its state outlives a node, as a real runtime's: pass the same object
+to the next node. Behaviour comes from the test or from annotations of the pod:
+`sim.pykubelet.dev/<container>: '{"runs": [{"seconds": 2, "exitCode": 1}]}'` is a crash loop.
 """
 
 import asyncio
@@ -44,8 +38,11 @@ from pykubelet.runtimes.protocol import (
     SandboxRequest,
 )
 
+KILLED = 137
+"""The exit code of a killed container."""
+_START_FAILED = 128
 ANNOTATION = "sim.pykubelet.dev/"
-"""The container's name follows."""
+"""The prefix of the annotation; the container's name follows."""
 
 Call = Literal["create", "start", "stop", "run"]
 
@@ -63,34 +60,34 @@ FOREVER = ContainerRun()
 
 
 class Behaviour(Struct, frozen=True, gc=False, kw_only=True, rename="camel", forbid_unknown_fields=True):
-    """What a container does. The default starts at once, is healthy, runs until it is stopped, and then obeys at once."""
+    """The script of a container. By default it starts at once, is healthy, and runs until it is stopped."""
 
     create_error: str = ""
     start_error: str = ""
     start_seconds: float = 0.0
     runs: tuple[ContainerRun, ...] = ()
-    """One for each attempt, the last of them for all that follow."""
+    """One for each attempt; the last one repeats."""
     stop_seconds: float = 0.0
-    """From being told to stop to having stopped; more than the grace means it gets killed."""
+    """The time from the stop signal to the end; the container is killed if the grace period is shorter."""
     stop_exit_code: int = 0
     is_healthy: bool = True
-    """What commands and requests find: 0 and 200, or 1 and 503."""
+    """Commands return 0 and requests 200, or 1 and 503."""
     hangs_on: tuple[Call, ...] = ()
-    """Calls that never answer: a stuck shim."""
+    """Calls that never return, as with a stuck shim."""
     output: tuple[str, ...] = ()
-    """What each run writes to its log when it starts."""
+    """The lines that each run writes to its log when it starts."""
     memory_bytes: int = 0
-    """What it uses while it runs, likewise below."""
+    """The usage while it runs, likewise below."""
     layer_bytes: int = 0
     processes: int = 1
 
     def run_of(self, attempt: int) -> ContainerRun:
-        """What the container does at this attempt."""
+        """The run of this attempt."""
         return self.runs[min(attempt, len(self.runs) - 1)] if self.runs else FOREVER
 
 
 class ImageBehaviour(Struct, frozen=True, gc=False, kw_only=True):
-    """An image: whether it is here already, how long a pull takes, and why it fails, if it does."""
+    """The script of an image: whether it is present, how long a pull takes, and the errors."""
 
     is_present: bool = False
     pull_seconds: float = 0.0
@@ -98,14 +95,14 @@ class ImageBehaviour(Struct, frozen=True, gc=False, kw_only=True):
     find_error: str = ""
     user: str | None = None
     needs_user: str = ""
-    """Only with credentials of this user name it is given."""
+    """The pull needs credentials with this user name."""
     size_bytes: int = 1_000_000
     is_pinned: bool = False
     remove_error: str = ""
 
 
 def behaviour_of(pod: Pod, container: str, scripts: Mapping[str, Behaviour], default: Behaviour) -> Behaviour:
-    """How a container behaves: as its pod's annotation says, else the script of its name, else as all others."""
+    """The script of a container: its pod's annotation, else the script for its name, else the default."""
     annotation = pod.metadata.annotations.get(ANNOTATION + container)
     if annotation is None:
         return scripts.get(container, default)
@@ -115,24 +112,19 @@ def behaviour_of(pod: Pod, container: str, scripts: Mapping[str, Behaviour], def
         raise RuntimeFailure(f"annotation {ANNOTATION}{container}: {error}") from error
 
 
-KILLED = 137
-"""What a container ends with that would not end by itself."""
-_START_FAILED = 128
-
-
 @dataclass(slots=True, eq=False)
 class _Actor:
-    """Plays one container: how it behaves, and when it ends."""
+    """A simulated container: its script, and when it ends."""
 
     behaviour: Behaviour
     log_path: str
     timer: asyncio.TimerHandle | None = None
-    told_to_stop_at: float | None = None
+    stop_signalled_at: float | None = None
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class SimRuntime:
-    """A runtime whose containers do what scripts say, by the name of the container or the annotations of its pod."""
+    """A runtime whose containers follow scripts, given by container name or by annotations of the pod."""
 
     def __init__(
         self,
@@ -148,7 +140,7 @@ class SimRuntime:
         self._actors: dict[str, _Actor] = {}
         self._addresses = itertools.count(1)
         self._ips: dict[str, str] = {}
-        """By the id of the sandbox."""
+        """The address of each sandbox id."""
         self._pods_by_ip: dict[str, PodUid] = {}
 
     async def pods(self) -> Sequence[RuntimePod]:
@@ -200,7 +192,7 @@ class SimRuntime:
     async def stop(self, id: str, grace_seconds: float) -> None:
         stopping = [container.id for container in self._book.running_in(id)]
         for container_id in stopping:
-            self._tell_to_stop(container_id, grace_seconds)
+            self._signal_stop(container_id, grace_seconds)
         for container_id in stopping:
             await self._actors[container_id].ended.wait()
         self._book.note_stop(id)
@@ -227,7 +219,7 @@ class SimRuntime:
         return {one.id: _usage(self._actors[one.id].behaviour, self._clock.now()) for one in running}
 
     def health_at(self, ip: str) -> bool | None:
-        """Whether a request to this address finds a healthy pod; None if nobody listens there."""
+        """Whether the pod at this address is healthy; None if nothing listens there."""
         pod = self._book.inspect(self._pods_by_ip.get(ip, PodUid("")))
         if pod is None or not any(ip in sandbox.ips and sandbox.is_ready for sandbox in pod.sandboxes):
             return None
@@ -235,15 +227,15 @@ class SimRuntime:
         return all(self._actors[one.id].behaviour.is_healthy for one in running) if running else None
 
     def behave(self, uid: PodUid, name: str, behaviour: Behaviour) -> None:
-        """Have the newest container of this name behave otherwise from now on."""
+        """Change the script of the newest container with this name."""
         self._actors[self._newest(uid, name)].behaviour = behaviour
 
     def crash(self, uid: PodUid, name: str, exit_code: int = 1, reason: str = "") -> None:
-        """Let a running container end by itself, now."""
+        """End a running container now, as if by itself."""
         self._end(self._newest(uid, name), exit_code, reason)
 
     def lose_sandbox(self, uid: PodUid) -> None:
-        """Let the newest sandbox of a pod die, and all in it, as when the machine was started anew."""
+        """Kill the newest sandbox of a pod and its containers, as a reboot does."""
         pod = self._book.inspect(uid)
         assert pod is not None
         for container in self._book.running_in(pod.sandboxes[0].id):
@@ -257,21 +249,21 @@ class SimRuntime:
             raise RuntimeFailure(f'pod "{uid}" has no container "{name}"')
         return container.id
 
-    def _tell_to_stop(self, container_id: str, grace_seconds: float) -> None:
+    def _signal_stop(self, container_id: str, grace_seconds: float) -> None:
         actor = self._actors[container_id]
         if "stop" in actor.behaviour.hangs_on:
             return
         now = asyncio.get_running_loop().time()
-        if actor.told_to_stop_at is None:
-            actor.told_to_stop_at = now
-        obeys_in = actor.told_to_stop_at + actor.behaviour.stop_seconds - now
-        if obeys_in <= grace_seconds:
-            self._schedule(container_id, max(obeys_in, 0), actor.behaviour.stop_exit_code)
+        if actor.stop_signalled_at is None:
+            actor.stop_signalled_at = now
+        ends_in = actor.stop_signalled_at + actor.behaviour.stop_seconds - now
+        if ends_in <= grace_seconds:
+            self._schedule(container_id, max(ends_in, 0), actor.behaviour.stop_exit_code)
         else:
             self._schedule(container_id, grace_seconds, KILLED)
 
     def _schedule(self, container_id: str, seconds: float, *how: Any) -> None:
-        """Let a container end in a while, unless it ends before anyway."""
+        """End a container after some time, unless it ends before."""
         loop, actor = asyncio.get_running_loop(), self._actors[container_id]
         if actor.timer is None or loop.time() + seconds < actor.timer.when():
             if actor.timer is not None:
@@ -304,12 +296,12 @@ def _usage(behaviour: Behaviour, at: datetime) -> ContainerResourceUsage:
 
 async def _hang_if(behaviour: Behaviour, call: Call) -> None:
     if call in behaviour.hangs_on:
-        # Nobody sets it.
+        # Never set.
         await asyncio.Event().wait()
 
 
 class SimHttpClient:
-    """Asks simulated pods; an HttpDoor."""
+    """An HttpGetter that gets answers from simulated pods."""
 
     def __init__(self, runtime: SimRuntime) -> None:
         self._runtime = runtime
@@ -322,7 +314,7 @@ class SimHttpClient:
 
 
 class SimImages:
-    """The images of a simulated machine, on a disk of their own; one of no script is pulled at once. Also an ImageFs."""
+    """Images and ImageFs of a simulated machine; an image without a script is pulled at once."""
 
     def __init__(
         self, scripts: Mapping[str, ImageBehaviour] | None = None, *, disk_bytes: int = 1_000_000_000_000
@@ -362,7 +354,7 @@ class SimImages:
         return FileSystem(device=0, capacity_bytes=self._disk_bytes, available_bytes=max(self._disk_bytes - used, 0))
 
     def script(self, name: str, behaviour: ImageBehaviour) -> None:
-        """Have the image behave like this from now on."""
+        """Set the script of an image."""
         self._scripts[name] = behaviour
 
     def _script(self, name: str) -> ImageBehaviour:

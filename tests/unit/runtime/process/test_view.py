@@ -12,6 +12,7 @@ from pykubelet.runtimes.process.shim.view import (
     FOLDER,
     LINK,
     NOTHING,
+    HostFiles,
     ImpossibleView,
     ViewMount,
     ViewStep,
@@ -41,7 +42,7 @@ MACHINE = {
 }
 
 
-class MadeUpDisk:
+class MadeUpDisk(HostFiles):
     """Folders, files and links by their path."""
 
     def __init__(self, entries: Mapping[str, str] = MACHINE) -> None:

@@ -1,7 +1,4 @@
-"""The one door to system calls that Python 3.11 does not offer: namespaces, mounts, prctl.
-
-Upstream: runc's libcontainer does the same in C and Go
-"""
+"""System calls that Python 3.11 does not offer: namespaces, mounts, prctl."""
 
 import ctypes
 import os
@@ -34,23 +31,23 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def unshare(flags: int) -> None:
-    """Give this process namespaces of its own."""
+    """Moves this process into new namespaces."""
     _check(_libc.unshare(flags))
 
 
 def join(namespace: int, kind: int) -> None:
-    """Move this process into an open namespace."""
+    """Moves this process into an open namespace."""
     _check(_libc.setns(namespace, kind))
 
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
-    """Mount something, or change how something is mounted."""
+    """Mounts a file system, or changes an existing mount."""
     arguments = (os.fsencode(source), os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), options.encode())
     _check(_libc.mount(*arguments), target)
 
 
 def make_read_only(path: str, *, recursive: bool = True) -> None:
-    """Let nobody write through the mount at a path, and through those below it."""
+    """Makes the mount at a path read-only, and those below it."""
     # struct mount_attr: what to set, what to clear, propagation, user namespace.
     attributes = (ctypes.c_uint64 * 4)(READ_ONLY, 0, 0, 0)
     flags = _AT_RECURSIVE if recursive else 0
@@ -59,36 +56,36 @@ def make_read_only(path: str, *, recursive: bool = True) -> None:
 
 
 def enter_root(path: str) -> None:
-    """Make a mounted folder the root of this mount namespace, and let go of the old one."""
+    """Makes a mounted directory the root of this mount namespace and unmounts the old root."""
     os.chdir(path)
-    # The old root lands on top of the new one, where it can be taken away: no folder for it is needed.
+    # The old root is stacked on the new one and then unmounted, so it needs no directory of its own.
     _check(_libc.pivot_root(b".", b"."), path)
     _check(_libc.umount2(b".", _DETACH), path)
     os.chdir("/")
 
 
 def adopt_orphans() -> None:
-    """Become the parent of all descendants whose own parent ends."""
+    """Makes this process the parent of orphaned descendants."""
     _prctl(_CHILD_SUBREAPER, 1)
 
 
 def die_with_parent(signal: int) -> None:
-    """Get this signal when the parent ends. Forgotten at a change of user."""
+    """Requests a signal when the parent ends. A change of user resets it."""
     _prctl(_PARENT_DEATH_SIGNAL, signal)
 
 
 def name_process(name: str) -> None:
-    """The name that `ps` and `top` show, up to 15 letters."""
+    """Sets the process name that `ps` and `top` show, up to 15 characters."""
     _check(_libc.prctl(_SET_NAME, name.encode(), 0, 0, 0))
 
 
 def forbid_new_privileges() -> None:
-    """No program started from here gets more rights than it has, setuid or not."""
+    """Prevents that programs gain privileges, for instance through setuid."""
     _prctl(_NO_NEW_PRIVILEGES, 1)
 
 
-def give_up_capability(number: int) -> None:
-    """Neither this process nor any it starts will ever have this capability; one that nobody has is fine."""
+def drop_capability(number: int) -> None:
+    """Drops a capability of this process and all its descendants; ignores unknown ones."""
     if _libc.prctl(_BOUNDING_READ, number, 0, 0, 0) == 1:
         _prctl(_BOUNDING_DROP, number)
 

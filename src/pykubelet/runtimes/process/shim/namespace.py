@@ -1,13 +1,8 @@
-"""A container's own view of the machine: made for its first process, joined by every later one.
+"""Creates the mount namespace of a container for its first process, and joins it for later ones.
 
-Root makes a mount namespace; an ordinary user makes a user namespace first, in which it stays who it is, where the machine
-lets it. Nothing here changes what anybody else sees.
-
-A view made by bubblewrap, for users whom the machine lets run it but not do the same themselves.
-
-It makes the namespaces with a program in them that waits; we join them, and the program is not needed any more. So all
-that follows is as with namespaces of our own. A bwrap that is setuid root makes namespaces that we cannot join: then it is
-of no use to us.
+Root creates a mount namespace; an ordinary user creates a user namespace around it, if the machine permits that, or
+lets bubblewrap create it. bwrap then runs a waiting program in the new namespaces, which we join before it ends. A bwrap
+that is setuid root creates namespaces that we cannot join, so it is not used.
 """
 
 import os
@@ -19,90 +14,15 @@ from contextlib import suppress
 from pykubelet.runtimes.process.shim import kernel, view
 from pykubelet.runtimes.process.shim.view import BY_BUBBLEWRAP, BY_ROOT, BY_USER, NO_NAMESPACE
 
+_FOLDER_FLAGS = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_KINDS = {"mnt": kernel.NEW_MOUNTS, "uts": kernel.NEW_HOST_NAME, "user": kernel.NEW_USERS}
 _PLACES = ("/usr/bin/bwrap", "/usr/local/bin/bwrap", "/bin/bwrap")
-# Tells its number, which is the same for everybody, and waits to be told to end.
+# Prints its PID and waits for the end of its input.
 _HOLDER = ("/bin/sh", "-c", "echo $$; read line")
 
 
-def bubblewrap_arguments(steps: Sequence[view.ViewStep]) -> list[str]:
-    """The steps in the words of bwrap, whose root is in memory from the start. It cannot lock."""
-    words: list[str] = []
-    for step in steps:
-        match step.action:
-            case "memory":
-                words += ["--tmpfs", step.path] if step.path != "/" else []
-            case view.FOLDER:
-                words += ["--dir", step.path]
-            case view.LINK:
-                words += ["--symlink", step.source, step.path]
-            case "bind":
-                words += ["--ro-bind" if step.read_only else "--dev-bind", step.source, step.path]
-    return words
-
-
-class NamespaceHolder:
-    """A process that waits in new namespaces, for the length of a context; OSError if there is none."""
-
-    def __init__(self, steps: Sequence[view.ViewStep], hostname: str) -> None:
-        program = next((place for place in _PLACES if os.access(place, os.X_OK)), "")
-        if not program:
-            raise FileNotFoundError(2, "bubblewrap is not installed")
-        naming = ["--unshare-uts", "--hostname", hostname] if hostname else []
-        self._words = [program, "--unshare-user", *naming, *bubblewrap_arguments(steps), "--", *_HOLDER]
-        self._child = 0
-        self._end = -1
-
-    def __enter__(self) -> int:
-        """Its number."""
-        stdin, self._end = os.pipe()
-        answer, stdout = os.pipe()
-        self._child = os.fork()
-        if self._child == 0:
-            with suppress(OSError):
-                os.dup2(stdin, 0)
-                os.dup2(stdout, 1)
-                os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-                os.execve(self._words[0], self._words, {})  # noqa: S606  a program of the system, not of a user
-            os._exit(127)
-        os.close(stdin)
-        os.close(stdout)
-        told = os.read(answer, 32)
-        os.close(answer)
-        if not told:
-            self.__exit__()
-            raise PermissionError(1, "bubblewrap cannot make namespaces")
-        return int(told)
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._end)
-        os.waitpid(self._child, 0)
-
-
-_FOLDER_FLAGS = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_KINDS = {"mnt": kernel.NEW_MOUNTS, "uts": kernel.NEW_HOST_NAME, "user": kernel.NEW_USERS}
-
-
-class HostDisk:
-    """The machine's files."""
-
-    def kind(self, path: str) -> str:
-        try:
-            mode = os.lstat(path).st_mode
-        except (FileNotFoundError, NotADirectoryError):
-            return view.NOTHING
-        if stat.S_ISLNK(mode):
-            return view.LINK
-        return view.FOLDER if stat.S_ISDIR(mode) else view.FILE
-
-    def names(self, path: str) -> Sequence[str]:
-        return sorted(os.listdir(path))
-
-    def link(self, path: str) -> str:
-        return os.readlink(path)
-
-
 def find_namespace_method() -> str:
-    """How a mount namespace can be had here; tries it out in a process that ends at once."""
+    """The method that can create a mount namespace here; tries each in a child process."""
     ways = (BY_ROOT, BY_USER) if os.geteuid() == 0 else (BY_USER, BY_BUBBLEWRAP)
     return next((way for way in ways if _works(way)), NO_NAMESPACE)
 
@@ -112,10 +32,10 @@ def _works(way: str) -> bool:
     if child == 0:
         try:
             if way == BY_BUBBLEWRAP:
-                _borrow(view.plan_view([], HostDisk()), "test")
+                _borrow(view.plan_view([], view.HostFiles()), "test")
             else:
                 _separate(way, with_host_name=True)
-        except BaseException:  # noqa: BLE001  whatever it was, it does not work
+        except BaseException:  # noqa: BLE001  any error means that it does not work
             os._exit(1)
         os._exit(0)
     return os.waitpid(child, 0)[1] == 0
@@ -124,16 +44,16 @@ def _works(way: str) -> bool:
 def make_namespace(
     way: str, mounts: Sequence[view.ViewMount], *, spare: view.ViewMount, root: str, hostname: str, read_only: bool
 ) -> None:
-    """Move this process into namespaces of its own; `root` is an empty folder of ours to build the new root on.
+    """Moves this process into new namespaces; `root` is an empty directory for the new root.
 
-    `spare` is mounted if there is nothing at its path. A host path that is missing becomes an empty folder, as with every
-    container runtime. OSError or ImpossibleView if that cannot be.
+    `spare` is mounted if there is nothing at its path. A missing host path becomes an empty directory, as in every container
+    runtime. OSError or ImpossibleView if that is not possible.
     """
     for mount in mounts:
         if not os.path.lexists(mount.host_path):
             os.makedirs(mount.host_path, 0o755, exist_ok=True)
     real = [mount._replace(host_path=os.path.realpath(mount.host_path)) for mount in mounts]
-    steps = view.plan_view(real, HostDisk(), read_only=read_only, spare=spare)
+    steps = view.plan_view(real, view.HostFiles(), read_only=read_only, spare=spare)
     if way == BY_BUBBLEWRAP:
         _borrow(steps, hostname)
         return
@@ -146,8 +66,8 @@ def make_namespace(
 
 
 def join_namespace(way: str, pid: int, *, with_host_name: bool) -> None:
-    """Move this process into the namespaces of another one, which must not end meanwhile."""
-    # User first, for it gives the right to join the others; all opened before, for then /proc may be another.
+    """Moves this process into the namespaces of another one, which must not end meanwhile."""
+    # User first, which gives the right to join the others; all opened before, because /proc may change.
     names = (*(["user"] if way != BY_ROOT else []), *(["uts"] if with_host_name else []), "mnt")
     handles = [(name, os.open(f"/proc/{pid}/ns/{name}", os.O_RDONLY | os.O_CLOEXEC)) for name in names]
     for name, handle in handles:
@@ -163,7 +83,7 @@ def _separate(way: str, *, with_host_name: bool) -> None:
         _write("/proc/self/uid_map", f"{user} {user} 1")
         _write("/proc/self/gid_map", f"{group} {group} 1")
     kernel.unshare(kernel.NEW_MOUNTS | (kernel.NEW_HOST_NAME if with_host_name else 0))
-    # What the machine mounts or unmounts later is seen; what happens here is not seen there.
+    # Later mounts of the machine propagate here, but not the other way.
     kernel.mount("", "/", flags=kernel.SLAVE | kernel.RECURSIVE)
 
 
@@ -186,7 +106,7 @@ def _do(step: view.ViewStep, root: str) -> None:
         case "memory":
             _mount_memory(step.source, path)
             if path == root:
-                # Else what is bound into it, of which it is a part, would hold it once more.
+                # Otherwise a recursive bind mount into it would contain it again.
                 kernel.mount("", path, flags=kernel.UNBINDABLE)
         case view.FOLDER | view.FILE:
             _make(step.action, path, root)
@@ -203,9 +123,9 @@ def _do(step: view.ViewStep, root: str) -> None:
 
 
 def _make(kind: str, path: str, root: str) -> None:
-    """Make a folder or a file, which another container of the pod may do in a volume at the same time.
+    """Creates a directory or file; another container of the pod may do the same in a volume concurrently.
 
-    It may also put a link in the way there: none is followed, or something would be made elsewhere.
+    Links are not followed: another container could use one to have files created elsewhere.
     """
     above, name = os.path.split(path)
     handle = os.open(root, _FOLDER_FLAGS)
@@ -229,5 +149,59 @@ def _mount_memory(model: str, path: str) -> None:
     try:
         os.chown(path, found.st_uid, found.st_gid)
     except OSError:
-        # In a user namespace only its own user exists.
+        # In a user namespace only our own user exists.
         return
+
+
+def bubblewrap_arguments(steps: Sequence[view.ViewStep]) -> list[str]:
+    """The steps as arguments of bwrap, whose root is in memory anyway; it has none for "lock"."""
+    arguments: list[str] = []
+    for step in steps:
+        match step.action:
+            case "memory":
+                arguments += ["--tmpfs", step.path] if step.path != "/" else []
+            case view.FOLDER:
+                arguments += ["--dir", step.path]
+            case view.LINK:
+                arguments += ["--symlink", step.source, step.path]
+            case "bind":
+                arguments += ["--ro-bind" if step.read_only else "--dev-bind", step.source, step.path]
+    return arguments
+
+
+class NamespaceHolder:
+    """A process that waits in new namespaces for the duration of a context; OSError if bwrap is missing or fails."""
+
+    def __init__(self, steps: Sequence[view.ViewStep], hostname: str) -> None:
+        program = next((place for place in _PLACES if os.access(place, os.X_OK)), "")
+        if not program:
+            raise FileNotFoundError(2, "bubblewrap is not installed")
+        naming = ["--unshare-uts", "--hostname", hostname] if hostname else []
+        self._argv = [program, "--unshare-user", *naming, *bubblewrap_arguments(steps), "--", *_HOLDER]
+        self._child = 0
+        self._end = -1
+
+    def __enter__(self) -> int:
+        """Start bwrap; the PID of the waiting process."""
+        stdin, self._end = os.pipe()
+        answer, stdout = os.pipe()
+        self._child = os.fork()
+        if self._child == 0:
+            with suppress(OSError):
+                os.dup2(stdin, 0)
+                os.dup2(stdout, 1)
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+                os.execve(self._argv[0], self._argv, {})  # noqa: S606  a program of the system, not of a user
+            os._exit(127)
+        os.close(stdin)
+        os.close(stdout)
+        pid = os.read(answer, 32)
+        os.close(answer)
+        if not pid:
+            self.__exit__()
+            raise PermissionError(1, "bubblewrap cannot make namespaces")
+        return int(pid)
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._end)
+        os.waitpid(self._child, 0)

@@ -1,12 +1,7 @@
-"""The processes below this one: found without being told, ended without exception.
+"""Identifies, reaps, kills and limits the processes of a container.
 
-The supervisor is the parent of all that lost theirs, so whatever a container started ends up as its child.
-
-The control groups of a container, as far as the supervisor handles them: made, asked, removed.
-
-Which process it is: its number, with what tells it from the next one that gets the same.
-
-A process is its number, the moment it was started, and the boot of the machine in which both mean something.
+A process is identified by its PID, its start time and the boot id, so that a reused PID is never confused. The shim adopts
+orphans, so every process of the container ends up as its child.
 """
 
 import os
@@ -15,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-# Ended, but its parent has not asked how; in some containers nobody ever asks.
+# A zombie: ended, but not reaped by its parent.
 _DEAD = "Z"
 
 
 class ProcessIdentity(NamedTuple):
-    """One process of one boot; it is never confused with another."""
+    """Identifies a process beyond the reuse of its PID."""
 
     pid: int
     start_ticks: int
@@ -28,36 +23,36 @@ class ProcessIdentity(NamedTuple):
 
 
 def boot_id() -> str:
-    """A text that is new each time the machine starts."""
+    """The id of the current boot of the machine."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()
 
 
 def identify(pid: int) -> ProcessIdentity:
-    """The process that has this number now; ProcessLookupError if none has."""
+    """The identity of the process that has this PID now; ProcessLookupError if there is none."""
     return ProcessIdentity(pid, int(stat_fields(pid)[19]), boot_id())
 
 
 def stat_fields(pid: int) -> list[str]:
-    """What the kernel tells of a process, from its state on; ProcessLookupError if there is none."""
+    """The fields of /proc/PID/stat from the state on; ProcessLookupError if there is no such process."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             text = file.read()
     except FileNotFoundError as error:
         raise ProcessLookupError(pid) from error
-    # Its name is in parentheses, and may hold some.
+    # The name is in parentheses and may contain parentheses.
     return text.rpartition(")")[2].split()
 
 
 def open_process(identity: ProcessIdentity) -> int | None:
-    """A handle of the process, readable once it has ended; None if it is gone already."""
+    """A pidfd of the process, readable when it has ended; None if it is gone already."""
     if identity.boot_id != boot_id():
         return None
     try:
         handle = os.pidfd_open(identity.pid)
     except ProcessLookupError:
         return None
-    # The number is looked at after the handle was taken: if it is the same one now, the handle is of it as well.
+    # Checked after the pidfd was opened: if the identity matches now, the pidfd belongs to it.
     try:
         is_there = identify(identity.pid) == identity and stat_fields(identity.pid)[0] != _DEAD
     except ProcessLookupError:
@@ -69,36 +64,36 @@ def open_process(identity: ProcessIdentity) -> int | None:
 
 
 def children() -> list[int]:
-    """The children of this process, those included that have ended and wait to be reaped."""
+    """The children of this process, including those that wait to be reaped."""
     me = os.getpid()
     try:
         with open(f"/proc/self/task/{me}/children", encoding="ascii") as file:
             return [int(number) for number in file.read().split()]
     except FileNotFoundError:
-        # Kernels may be built without it.
+        # Some kernels are built without this file.
         return [pid for pid in _all_processes() if _parent(pid) == me]
 
 
 def kill_children() -> None:
-    """Kill all of them. Only we reap them, so none of the numbers can mean another process."""
+    """Kills all children. Only this process reaps them, so no PID can belong to another process."""
     for child in children():
         kill(child)
 
 
 def kill(pid: int) -> None:
-    """Kill one, if it is there and we may."""
+    """Kills a process, if it exists and we may."""
     with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, signal.SIGKILL)
 
 
 def signal_group(group: int, number: int) -> None:
-    """Send a signal to all processes of a group, if there are any and we may."""
+    """Signals all processes of a group, if there are any and we may."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(group, number)
 
 
 def reaped() -> Iterator[tuple[int, int]]:
-    """Children that have ended, with their exit codes as a shell tells them; ChildProcessError if there are none left."""
+    """Reaps ended children; their exit codes in a shell's notation. ChildProcessError if there are no children."""
     while True:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if pid == 0:
@@ -119,7 +114,7 @@ def _parent(pid: int) -> int:
 
 
 def session_members(session: int, leader_start_ticks: int) -> list[int]:
-    """Who is left of a session whose leader was started at a time; a later session of this number is another one."""
+    """The processes of a session whose leader has this start time; none if the number was reused."""
     with suppress(ProcessLookupError):
         if int(stat_fields(session)[19]) != leader_start_ticks:
             return []
@@ -134,7 +129,7 @@ def _session(pid: int) -> int:
 
 
 def make_cgroups(groups: Sequence[Mapping[str, Any]]) -> None:
-    """Make the groups and set their limits; OSError if one cannot be set."""
+    """Creates cgroups and sets their limits; OSError if that fails."""
     for group in groups:
         os.makedirs(group["path"], exist_ok=True)
         for name, value in group["values"]:
@@ -146,9 +141,9 @@ def make_cgroups(groups: Sequence[Mapping[str, Any]]) -> None:
 
 
 def ran_out_of_memory(groups: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the kernel killed something in them for want of memory."""
+    """Whether the OOM killer has killed a process of these cgroups."""
     for group in groups:
-        # The names in version 2 and 1.
+        # The names in cgroup v2 and v1.
         for name in ("memory.events", "memory.oom_control"):
             with suppress(OSError), open(f"{group['path']}/{name}", encoding="ascii") as file:
                 facts = dict(line.split() for line in file)
@@ -158,7 +153,7 @@ def ran_out_of_memory(groups: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def remove_cgroups(groups: Sequence[Mapping[str, Any]]) -> None:
-    """Remove them; one that is not empty yet stays."""
+    """Removes cgroups; one that is not empty stays."""
     for group in groups:
         with suppress(OSError):
             os.rmdir(group["path"])

@@ -1,7 +1,6 @@
-"""What the agent asks of a supervisor: signals, a new log file, commands, a seat to watch from.
+"""Serves the kubelet's requests to a shim: signals, log reopening, exec and attach.
 
-Each connection is one request. Who closes it before the end of its command ends the command; nothing asked here ever
-ends the supervisor.
+Each connection is one request. Closing the connection of a command ends the command; no request ends the shim.
 """
 
 import os
@@ -12,25 +11,26 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Protocol
 
+from pykubelet.runtimes.log_format import STDERR, STDOUT
 from pykubelet.runtimes.process.shim import wire
 from pykubelet.runtimes.process.shim.processes import signal_group
-from pykubelet.runtimes.process.shim.stdio import STDERR, STDOUT, AttachedOutput, ContainerLogFile, Stdio
+from pykubelet.runtimes.process.shim.stdio import AttachedOutput, ContainerLogFile, Stdio
 
 _BACKLOG = 128
 
 
 class ProgramStarter(Protocol):
-    """Starts programs in the container."""
+    """Starts programs in the container; the Supervisor above implements it."""
 
     def start(self, argv: list[str], *, files: list[int], is_terminal: bool) -> tuple[int, int]:
-        """The process, and where to read what kept it from starting."""
+        """Start a program; its PID, and the pipe with the error if it does not start."""
 
     def signal(self, number: int) -> None:
         """Send a signal to the container."""
 
 
 class ShimExec:
-    """A program somebody started in the container, until it ends."""
+    """A running exec command and its connection."""
 
     def __init__(self, pid: int, failures: int, answer: Callable[[dict[str, Any]], None]) -> None:
         self.pid, self._failures, self._answer = pid, failures, answer
@@ -38,11 +38,11 @@ class ShimExec:
 
     @property
     def failures(self) -> int:
-        """Readable once it is known whether the program runs."""
+        """The error pipe; readable once it is known whether the program runs."""
         return self._failures
 
     def settle(self) -> bool:
-        """Tell whether it runs, if that is known."""
+        """Report whether the program runs, if that is known yet."""
         if not self._is_settled:
             try:
                 failure = os.read(self._failures, 4096)
@@ -53,14 +53,14 @@ class ShimExec:
         return True
 
     def end(self, exit_code: int) -> None:
-        """It has ended."""
+        """Report the end of the program."""
         self.settle()
         os.close(self._failures)
         self._answer({"exit_code": exit_code})
 
 
 class ShimServer:
-    """Serves the agent, on a socket in the folder of the container."""
+    """Serves the kubelet on a socket in the container's state folder."""
 
     def __init__(
         self, selector: selectors.BaseSelector, starter: ProgramStarter, stdio: Stdio, log: ContainerLogFile
@@ -71,14 +71,14 @@ class ShimServer:
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with suppress(FileNotFoundError):
             os.unlink(wire.CONTROL)
-        # Relative: a path may be longer than the address of a socket.
+        # Relative: an absolute path may be too long for a socket address.
         self._listener.bind(wire.CONTROL)
         self._listener.listen(_BACKLOG)
         self._listener.setblocking(False)
         selector.register(self._listener, selectors.EVENT_READ, self._accept)
 
-    def note_end(self, pid: int, exit_code: int) -> None:
-        """A process has ended that may be a command."""
+    def record_end(self, pid: int, exit_code: int) -> None:
+        """Handle the end of a process, which may be an exec command."""
         command = self._commands.pop(pid, None)
         if command is not None:
             with suppress(KeyError):
@@ -86,7 +86,7 @@ class ShimServer:
             command.end(exit_code)
 
     def close(self, exit_code: int) -> None:
-        """The container has ended; whoever watches is told."""
+        """Report the end of the container to attached clients."""
         for connection, viewer in self._watching.items():
             viewer.close()
             _answer(connection, {"exit_code": exit_code})
@@ -142,7 +142,7 @@ class ShimServer:
             return
         finally:
             _close_all(files)
-        command = ShimExec(pid, failures, lambda answer: self._tell(connection, answer))
+        command = ShimExec(pid, failures, lambda answer: self._report(connection, answer))
         self._commands[pid] = command
         self._selector.register(failures, selectors.EVENT_READ, lambda: self._settle(command))
         self._listen_to(connection, lambda: self._check_command(connection, pid))
@@ -151,7 +151,7 @@ class ShimServer:
         if command.settle():
             self._selector.unregister(command.failures)
 
-    def _tell(self, connection: socket.socket, answer: dict[str, Any]) -> None:
+    def _report(self, connection: socket.socket, answer: dict[str, Any]) -> None:
         _answer(connection, answer)
         if "exit_code" in answer:
             self._hang_up(connection)
@@ -169,7 +169,7 @@ class ShimServer:
         if with_input:
             self._stdio.feed(files.pop(0))
         streams = [STDOUT] if self._stdio.is_terminal else [STDOUT, STDERR]
-        # Those beyond what this container has are closed: there is nothing to come.
+        # A container with a terminal has one output stream; close the rest.
         _close_all(files[len(streams) :])
         viewer = AttachedOutput(dict(zip(streams, files, strict=False)), lambda _: self._detach(connection))
         self._watching[connection] = viewer
@@ -195,7 +195,7 @@ class ShimServer:
 
 
 def _receive(connection: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
-    """The next message; whoever sends what is none has left, as far as we are concerned."""
+    """The next message; a malformed one counts as a closed connection."""
     try:
         return wire.receive(connection)
     except (OSError, ValueError):
@@ -203,7 +203,7 @@ def _receive(connection: socket.socket) -> tuple[dict[str, Any] | None, list[int
 
 
 def _answer(connection: socket.socket, message: dict[str, Any]) -> None:
-    # Who does not wait for the answer does not get it.
+    # The client may be gone.
     with suppress(OSError):
         wire.send(connection, message)
 

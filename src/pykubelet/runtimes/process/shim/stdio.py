@@ -1,13 +1,8 @@
-"""The three files every program has, as the supervisor holds their other ends.
+"""Connects stdin, stdout and stderr of a container with its log and with attached clients.
 
-Without a terminal: two pipes for output, and one for input if the container wants any. With one: both ends of it.
-
-What a container writes: into its log, line by line, and to whoever watches.
-
-A line is written when it is whole, when it is longer than one entry may be, or when its stream ends. A log that cannot be
-written loses lines; the container never waits for it, nor for those who watch.
-
-Upstream: containerd's pkg/cri/io/logger.go
+Without a terminal there are two pipes for output, and one for input if the container has any; with one, the shim holds both
+ends of the terminal. A line is logged when it is complete, too long for one entry, or the last of its stream. Output is
+dropped if the log cannot be written or an attached client is too slow: the container never waits.
 """
 
 import fcntl
@@ -20,90 +15,18 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from pykubelet.runtimes.log_format import PIECE_BYTES, format_lines
+from pykubelet.runtimes.log_format import PIECE_BYTES, STDERR, STDOUT, format_lines
 
+_BLOCK_BYTES = 64 * 1024
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-# Readable for a group, so that collectors need not be root.
+# Group-readable, so that log collectors need not be root.
 _MODE = 0o640
 
 
-class ContainerLogFile:
-    """The log file of a container."""
-
-    def __init__(self, path: str) -> None:
-        """OSError if it cannot be opened."""
-        self._path = path
-        self._file = os.open(path, _APPEND, _MODE)
-        self._unfinished: dict[str, bytes] = {}
-
-    def reopen(self) -> None:
-        """Go on in a new file, the old one having been moved away; OSError if there cannot be one."""
-        file = os.open(self._path, _APPEND, _MODE)
-        os.close(self._file)
-        self._file = file
-
-    def take(self, stream: str, output: bytes) -> None:
-        """Some more output."""
-        output = self._unfinished.pop(stream, b"") + output
-        end = output.rfind(b"\n") + 1
-        # Of a line without end only whole pieces go out, so that pieces are as large as they may be.
-        end += (len(output) - end) // PIECE_BYTES * PIECE_BYTES
-        if end < len(output):
-            self._unfinished[stream] = output[end:]
-        self._write(stream, output[:end])
-
-    def finish(self) -> None:
-        """No more output: the rest goes out as it is."""
-        for stream, rest in self._unfinished.items():
-            self._write(stream, rest)
-        self._unfinished.clear()
-
-    def _write(self, stream: str, output: bytes) -> None:
-        rest = memoryview(format_lines(time.time_ns(), stream, output))
-        try:
-            while rest:
-                rest = rest[os.write(self._file, rest) :]
-        except OSError:
-            # A full disk, most likely; the container goes on.
-            return
-
-
-class AttachedOutput:
-    """Somebody attached to the container; one who does not keep up is left behind."""
-
-    def __init__(self, files: dict[str, int], on_gone: Callable[["AttachedOutput"], None]) -> None:
-        self._files, self._on_gone = files, on_gone
-        for file in files.values():
-            os.set_blocking(file, False)
-
-    def show(self, stream: str, output: bytes) -> None:
-        """Some more output."""
-        file = self._files.get(stream)
-        if file is None:
-            return
-        try:
-            is_taken = os.write(file, output) == len(output)
-        except OSError:
-            is_taken = False
-        if not is_taken:
-            self._on_gone(self)
-
-    def close(self) -> None:
-        """No more output."""
-        for file in self._files.values():
-            os.close(file)
-        self._files = {}
-
-
-_BLOCK_BYTES = 64 * 1024
-STDOUT = "stdout"
-STDERR = "stderr"
-
-
 class Stdio:
-    """Input and output of a container's first process."""
+    """Stdin, stdout and stderr of the container's first process."""
 
-    def __init__(self, config: Mapping[str, Any], selector: selectors.BaseSelector, log: ContainerLogFile) -> None:
+    def __init__(self, config: Mapping[str, Any], selector: selectors.BaseSelector, log: "ContainerLogFile") -> None:
         self.is_terminal: bool = config["tty"]
         self._selector, self._log = selector, log
         self._is_once: bool = config["stdin_once"]
@@ -117,7 +40,7 @@ class Stdio:
             self._input = os.dup(master)
         else:
             self.files = (
-                self._open_input(wanted=config["stdin"]),
+                self._open_input(has_stdin=config["stdin"]),
                 self._open_output(STDOUT),
                 self._open_output(STDERR),
             )
@@ -126,8 +49,8 @@ class Stdio:
             os.set_blocking(file, False)
             selector.register(file, selectors.EVENT_READ, lambda file=file: self._pump(file))
 
-    def _open_input(self, *, wanted: bool) -> int:
-        if not wanted:
+    def _open_input(self, *, has_stdin: bool) -> int:
+        if not has_stdin:
             return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         source, self._input = os.pipe()
         return source
@@ -138,32 +61,32 @@ class Stdio:
         return target
 
     def _give_to(self, user: Mapping[str, Any] | None) -> None:
-        # Programs open /dev/stdout or their terminal by name, which takes the rights of an owner.
+        # Programs may open /dev/stdout or their terminal by name, for which they must own it.
         for file in set(self.files) if user is not None else ():
             with suppress(OSError):
                 os.fchown(file, user["uid"] if user else -1, -1)
 
     def release(self) -> None:
-        """The container has its ends; ours of the same are closed."""
+        """Close our copies of the container's ends."""
         for file in set(self.files):
             os.close(file)
         self.files = ()
 
     def drain(self) -> None:
-        """Take all output that is there, without waiting for more."""
+        """Read all available output without waiting for more."""
         for file in list(self._outputs):
             while self._pump(file):
                 pass
         self._log.finish()
 
     def _pump(self, file: int) -> bool:
-        """Take some output; False if there is none now."""
+        """Read and distribute some output; False if there is none now."""
         try:
             output = os.read(file, _BLOCK_BYTES)
         except BlockingIOError:
             return False
         except OSError:
-            # What a terminal says when nobody has it open any more.
+            # A terminal reports the end this way.
             output = b""
         if not output:
             self._selector.unregister(file)
@@ -177,13 +100,13 @@ class Stdio:
         return True
 
     def resize(self, columns: int, rows: int) -> None:
-        """The terminal of whoever watches has another size now."""
+        """Set the size of the terminal."""
         if self.is_terminal and self._input is not None:
             with suppress(OSError):
                 fcntl.ioctl(self._input, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def feed(self, source: int) -> None:
-        """Carry what comes from a file to the container's input; the file is ours then."""
+        """Copy a file to the container's input; takes ownership of the file."""
         if self._input is None:
             os.close(source)
             return
@@ -196,7 +119,7 @@ class Stdio:
 
 
 class StdinFeed:
-    """Carries input from one file to another, no faster than it is taken."""
+    """Copies input from one file to another, as fast as it is read."""
 
     def __init__(self, selector: selectors.BaseSelector, source: int, target: int, on_end: Any) -> None:
         self._selector, self._source, self._target, self._on_end = selector, source, target, on_end
@@ -224,7 +147,7 @@ class StdinFeed:
         except BlockingIOError:
             return
         except OSError:
-            # Nobody reads it any more.
+            # The reader has closed it.
             self._selector.unregister(self._target)
             self._end()
             return
@@ -236,3 +159,69 @@ class StdinFeed:
         os.close(self._source)
         os.close(self._target)
         self._on_end()
+
+
+class ContainerLogFile:
+    """Writes the log file of a container; the constructor raises OSError if it cannot be opened."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._file = os.open(path, _APPEND, _MODE)
+        self._unfinished: dict[str, bytes] = {}
+
+    def reopen(self) -> None:
+        """Continue in a new file after a rotation; OSError if it cannot be opened."""
+        file = os.open(self._path, _APPEND, _MODE)
+        os.close(self._file)
+        self._file = file
+
+    def take(self, stream: str, output: bytes) -> None:
+        """Add output of a stream."""
+        output = self._unfinished.pop(stream, b"") + output
+        end = output.rfind(b"\n") + 1
+        # An incomplete line is written in pieces of the maximum size only.
+        end += (len(output) - end) // PIECE_BYTES * PIECE_BYTES
+        if end < len(output):
+            self._unfinished[stream] = output[end:]
+        self._write(stream, output[:end])
+
+    def finish(self) -> None:
+        """Write incomplete lines at the end of the output."""
+        for stream, rest in self._unfinished.items():
+            self._write(stream, rest)
+        self._unfinished.clear()
+
+    def _write(self, stream: str, output: bytes) -> None:
+        rest = memoryview(format_lines(time.time_ns(), stream, output))
+        try:
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
+        except OSError:
+            # Most likely the disk is full; the container continues.
+            return
+
+
+class AttachedOutput:
+    """Sends output to an attached client; drops a client that is too slow."""
+
+    def __init__(self, files: dict[str, int], on_gone: Callable[["AttachedOutput"], None]) -> None:
+        self._files, self._on_gone = files, on_gone
+        for file in files.values():
+            os.set_blocking(file, False)
+
+    def show(self, stream: str, output: bytes) -> None:
+        """Send output of a stream."""
+        file = self._files.get(stream)
+        if file is None:
+            return
+        try:
+            is_taken = os.write(file, output) == len(output)
+        except OSError:
+            is_taken = False
+        if not is_taken:
+            self._on_gone(self)
+
+    def close(self) -> None:
+        for file in self._files.values():
+            os.close(file)
+        self._files = {}

@@ -1,20 +1,12 @@
-"""Supervises one container: starts it, keeps its log, serves the agent, records its end.
+"""The shim: starts one container, writes its log, serves the kubelet, records its end.
 
-Works in the container's state folder. `config.json` is given; `state.json` says who supervises and what runs; `exit.json`
-is the last word, and the supervisor ends with it, which is how an agent hears of the end. Whoever writes `state.json`
-first has the container: it is never started twice.
+A spawner process, started once by the kubelet, has everything loaded and forks one shim per container: a container costs a
+fork instead of the start of an interpreter, and shims share memory. The spawner ends with the kubelet; shims continue.
 
-When the first process ends, all the others do, as in a container with processes of its own.
-
-Makes supervisors: a process that has all of a supervisor loaded and forks one for each container.
-
-Started once by the agent, it ends with the agent; what it started goes on. So a container costs a fork, not the start of
-an interpreter, and supervisors share the memory of what they have in common.
-
-The last steps of a process before it becomes a program of the container: who, where, with what.
-
-Runs in a process forked from the supervisor and ends in exec. What goes wrong is written to a pipe that exec closes:
-nothing written means that the program runs.
+A shim works in the container's state folder: it reads `config.json`, claims the container with `state.json` (the first
+writer wins, so a container never starts twice), and writes `exit.json` before it ends. When the first process of the
+container ends, the shim kills all others. `enter` runs in the forked child before exec; it writes errors to a pipe that
+exec closes, so an empty pipe means that the program runs.
 """
 
 import fcntl
@@ -32,7 +24,6 @@ from contextlib import suppress
 from typing import Any, Never
 
 from pykubelet.runtimes.process.shim import kernel, namespace, processes, view, wire
-from pykubelet.runtimes.process.shim import wire as files
 from pykubelet.runtimes.process.shim.processes import children, identify, kill_children, reaped, signal_group
 from pykubelet.runtimes.process.shim.requests import ShimServer
 from pykubelet.runtimes.process.shim.stdio import ContainerLogFile, Stdio
@@ -40,191 +31,65 @@ from pykubelet.runtimes.process.shim.view import NO_NAMESPACE
 
 _UMASK = 0o022
 _DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-
-
-class ContainerStartError(Exception):
-    """The program cannot be started; the message is for the user."""
-
-
-def enter(
-    config: Mapping[str, Any],
-    argv: list[str],
-    *,
-    files: Sequence[int],
-    is_terminal: bool,
-    failures: int,
-    supervisor: int,
-    beside: int = 0,
-) -> Never:
-    """Become a program of the container; `beside` is its first process, 0 to be that."""
-    try:
-        _die_with(supervisor)
-        _take_files(files, is_terminal=is_terminal)
-        _reset_signals()
-        _join_groups(config)
-        _set_oom_score(config["oom_score_adj"])
-        _enter_namespaces(config, beside)
-        _become_user(config)
-        # Once more, for a change of user forgets it.
-        _die_with(supervisor)
-        os.umask(_UMASK)
-        _change_directory(config["cwd"])
-        _execute(argv, dict(config["environment"]))
-    except (ContainerStartError, view.ImpossibleView) as error:
-        text = str(error)
-    except OSError as error:
-        text = f"{error.filename}: {_words(error)}" if error.filename else _words(error)
-    except ValueError as error:
-        # A NUL in an argument or a variable.
-        text = str(error)
-    os.write(failures, text.encode(errors="replace")[:4096])
-    os._exit(1)
-
-
-def _die_with(supervisor: int) -> None:
-    """Nothing of a container runs without its supervisor, which may be gone already."""
-    kernel.die_with_parent(signal.SIGKILL)
-    if os.getppid() != supervisor:
-        os._exit(1)
-
-
-def _take_files(files: Sequence[int], *, is_terminal: bool) -> None:
-    # A session of its own: a group to signal, and no terminal but the one it is given.
-    os.setsid()
-    for number, file in enumerate(files):
-        os.dup2(file, number)
-    if is_terminal:
-        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-
-
-def _reset_signals() -> None:
-    signal.set_wakeup_fd(-1)
-    # All of them: one that is ignored stays so in the next program, and Python itself ignores some.
-    for number in range(1, signal.SIGRTMIN - 2):
-        if number not in {signal.SIGKILL, signal.SIGSTOP}:
-            signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
-
-
-def _join_groups(config: Mapping[str, Any]) -> None:
-    for group in config["cgroups"]:
-        handle = os.open(f"{group['path']}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
-        os.write(handle, b"0")
-        os.close(handle)
-    for name, limit in config["limits"]:
-        number = getattr(resource, f"RLIMIT_{name}")
-        hard = resource.getrlimit(number)[1]
-        bounded = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
-        resource.setrlimit(number, (bounded, hard))
-
-
-def _set_oom_score(score: int) -> None:
-    """Say how early the kernel may end this process for want of memory; to lower it takes a right that few have."""
-    with suppress(PermissionError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
-        file.write(str(score))
-
-
-def _enter_namespaces(config: Mapping[str, Any], beside: int) -> None:
-    way = config["way"]
-    if way == NO_NAMESPACE:
-        return
-    if beside:
-        namespace.join_namespace(way, beside, with_host_name=bool(config["hostname"]))
-        return
-    mounts = [view.ViewMount(**mount) for mount in config["mounts"]]
-    # Relative: the supervisor works in the folder of its container.
-    root, work = os.path.realpath("root"), os.path.realpath("work")
-    os.makedirs(root, 0o700, exist_ok=True)
-    os.makedirs(work, 0o755, exist_ok=True)
-    cwd, read_only = config["cwd"], config["read_only_root"]
-    namespace.make_namespace(
-        way,
-        mounts,
-        spare=view.ViewMount(work, cwd, read_only),
-        root=root,
-        hostname=config["hostname"],
-        read_only=read_only,
-    )
-    # Only in a volume it can be missing still; and a file is told when it is gone to.
-    with suppress(FileExistsError):
-        os.makedirs(cwd, 0o755)
-
-
-def _become_user(config: Mapping[str, Any]) -> None:
-    user = config["user"]
-    for number in config["dropped_capabilities"]:
-        kernel.give_up_capability(number)
-    if user is not None:
-        os.setgroups(user["groups"])
-        os.setresgid(user["gid"], user["gid"], user["gid"])
-        os.setresuid(user["uid"], user["uid"], user["uid"])
-    if config["no_new_privileges"]:
-        kernel.forbid_new_privileges()
-
-
-def _change_directory(path: str) -> None:
-    try:
-        os.chdir(path)
-    except OSError as error:
-        raise ContainerStartError(f'chdir to cwd ("{path}"): {_words(error)}') from error
-
-
-def _execute(argv: list[str], environment: Mapping[str, str]) -> Never:
-    name = argv[0]
-    if "/" in name:
-        candidates = [name]
-    else:
-        folders = environment.get("PATH", _DEFAULT_PATH).split(":")
-        candidates = [f"{folder or '.'}/{name}" for folder in folders]
-    denied = False
-    for candidate in candidates:
-        try:
-            os.execve(candidate, argv, environment)  # noqa: S606  this is what it is all about
-        except (FileNotFoundError, NotADirectoryError) as error:
-            if "/" in name:
-                raise ContainerStartError(f'exec: "{name}": stat {name}: no such file or directory') from error
-        except PermissionError:
-            denied = True
-        except OSError as error:
-            raise ContainerStartError(f'exec: "{name}": {_words(error)}') from error
-    told = "permission denied" if denied else "executable file not found in $PATH"
-    raise ContainerStartError(f'exec: "{name}": {told}')
-
-
-def _words(error: OSError) -> str:
-    """What went wrong, as runtimes written in Go say it."""
-    words = str(error.strerror)
-    return words[:1].lower() + words[1:]
-
-
 START_FAILED = 128
-# A process that the kernel does not let go of must not hide that the container has ended.
+# How long to wait for killed processes; one that hangs in the kernel must not hide the end of the container.
 _STRAGGLER_SECONDS = 5.0
 
 
+def main(channel: int) -> Never:
+    """The spawner: forks a shim for each request on a socket until the kubelet closes it."""
+    kubelet = socket.socket(fileno=channel)
+    kernel.name_process("pykubelet-spawn")
+    way = namespace.find_namespace_method()
+    # The spawner adopts what shims leave behind and ignores exit codes.
+    kernel.adopt_orphans()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    # Loads what is imported on first use, such as codecs, before shims are forked.
+    identify(os.getpid())
+    # Memory that the garbage collector does not touch stays shared.
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    wire.send(kubelet, {"way": way})
+    while True:
+        message, files = wire.receive(kubelet)
+        if message is None:
+            os._exit(0)
+        if os.fork() == 0:
+            try:
+                kubelet.close()
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                supervise(message["folder"], socket.socket(fileno=files[0]))
+            finally:
+                # A failed shim must not continue as a spawner.
+                os._exit(1)
+        for file in files:
+            os.close(file)
+
+
 def supervise(folder: str, report: socket.socket) -> Never:
-    """Be the supervisor of the container in this folder, to its end; `report` hears whether it was started."""
+    """Runs the container in this folder to its end; reports on a socket whether it was started."""
     os.setsid()
     os.chdir(folder)
     kernel.name_process("pykubelet-shim")
     kernel.adopt_orphans()
     me = identify(os.getpid())
-    if not files.create_file("state.json", _json({"supervisor": me, "main": None, "started_at": 0})):
+    if not wire.create_file("state.json", _json({"supervisor": me, "main": None, "started_at": 0})):
         _report(report, {"error": "it was started before"})
         os._exit(0)
     supervisor = Supervisor(report)
     try:
         supervisor.run()
-    except BaseException as error:  # noqa: BLE001  whatever it is, the container must not go on alone
+    except BaseException as error:  # noqa: BLE001  the container must not continue without its shim
         kill_children()
-        record = _exit_record(255, "Unknown", f"the supervisor failed: {error!r}")
-        # Unless it failed after the last word.
-        files.create_file("exit.json", record)
+        record = _exit_record(255, "Unknown", f"the container shim failed: {error!r}")
+        # Unless there is an exit record already.
+        wire.create_file("exit.json", record)
     os._exit(0)
 
 
 class Supervisor:
-    """The life of one container."""
+    """Supervises one container from start to end."""
 
     def __init__(self, report: socket.socket) -> None:
         self._report = report
@@ -239,7 +104,7 @@ class Supervisor:
         self._exit_code: int | None = None
 
     def run(self) -> None:
-        """From start to end."""
+        """Start the container, serve requests, and record its end."""
         self._watch_signals()
         try:
             log = ContainerLogFile(self._config["log_path"])
@@ -252,7 +117,7 @@ class Supervisor:
         self._main, self._failures = self._fork(
             self._config["argv"], stdio.files, is_terminal=stdio.is_terminal, beside=0
         )
-        # Now, for who it is can be told until it is reaped only, and exec changes nothing of it.
+        # Now: a process can be identified only until it is reaped, and exec does not change its identity.
         self._identities = {"supervisor": identify(os.getpid()), "main": identify(self._main)}
         stdio.release()
         self._selector.register(self._failures, selectors.EVENT_READ, self._settle)
@@ -273,7 +138,7 @@ class Supervisor:
             if is_ending and not events:
                 return
             for key, _ in events:
-                # One callback may have taken away what another was called for.
+                # An earlier callback may have unregistered this one.
                 if self._selector.get_map().get(key.fileobj) == key:
                     key.data()
             self._reap(requests)
@@ -284,19 +149,19 @@ class Supervisor:
             os.set_blocking(end, False)
         signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        # The machine shuts down, or somebody thinks this is the container: it is passed on.
+        # The machine shuts down, or the shim was mistaken for the container: pass the signal on.
         signal.signal(signal.SIGTERM, lambda *_: self.signal(self._config["stop_signal"]))
         for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
             signal.signal(number, signal.SIG_IGN)
         self._selector.register(wake, selectors.EVENT_READ, lambda: os.read(wake, 4096))
 
     def signal(self, number: int) -> None:
-        """Send a signal to all processes of the first one's group; it is ours until it is reaped, so is its number."""
+        """Signal the process group of the first process; its PID stays valid until it is reaped."""
         if self._main and self._exit_code is None:
             signal_group(self._main, number)
 
     def start(self, argv: list[str], *, files: list[int], is_terminal: bool) -> tuple[int, int]:
-        """Start one more program in the container; OSError if there can be no more processes."""
+        """Start another program in the container; OSError if no process can be created."""
         if self._exit_code is not None or not self._is_running:
             raise ProcessLookupError(0, "the container is not running")
         return self._fork(argv, files, is_terminal=is_terminal, beside=self._main)
@@ -320,7 +185,7 @@ class Supervisor:
         return child, failures
 
     def _settle(self) -> None:
-        """Find out whether the container runs, if that is known by now."""
+        """Read whether the container runs, if that is known yet."""
         try:
             self._failure = os.read(self._failures, 4096).decode(errors="replace")
         except BlockingIOError:
@@ -330,13 +195,13 @@ class Supervisor:
         if not self._failure:
             self._is_running = True
             started_at = time.time_ns()
-            files.replace_file("state.json", _json({**self._identities, "started_at": started_at}))
+            wire.replace_file("state.json", _json({**self._identities, "started_at": started_at}))
             _report(self._report, {**self._identities, "started_at": started_at})
 
     def _reap(self, requests: ShimServer) -> None:
         with suppress(ChildProcessError):
             for pid, exit_code in reaped():
-                requests.note_end(pid, exit_code)
+                requests.record_end(pid, exit_code)
                 if pid == self._main:
                     if not self._is_settled:
                         self._settle()
@@ -363,16 +228,16 @@ def _exit_record(exit_code: int, reason: str, message: str) -> bytes:
 
 
 def _record(exit_code: int, reason: str, message: str = "") -> None:
-    files.replace_file("exit.json", _exit_record(exit_code, reason, message))
-    # Seen at once, and on the disk a moment later: the disk may take its time, but the agent does not wait for it.
+    wire.replace_file("exit.json", _exit_record(exit_code, reason, message))
+    # Flushed to disk in a child process: the kubelet sees the record at once and does not wait for the disk.
     if os.fork() == 0:
         with suppress(OSError):
-            files.make_durable("exit.json")
+            wire.make_durable("exit.json")
         os._exit(0)
 
 
 def _report(report: socket.socket, message: dict[str, Any]) -> None:
-    # The agent may have gone meanwhile; it finds out by itself.
+    # The kubelet may be gone; the next one reads the state file.
     with suppress(OSError):
         wire.send(report, message)
     report.close()
@@ -382,32 +247,156 @@ def _json(content: dict[str, Any]) -> bytes:
     return json.dumps(content).encode()
 
 
-def main(channel: int) -> Never:
-    """Serve the agent at the other end of a socket until it hangs up."""
-    agent = socket.socket(fileno=channel)
-    kernel.name_process("pykubelet-spawn")
-    way = namespace.find_namespace_method()
-    # Supervisors are ours until they end, and what they leave behind is; nobody is interested in how it ended.
-    kernel.adopt_orphans()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    # What is loaded when it is first used, such as the codec of what the kernel tells, each supervisor would load anew.
-    identify(os.getpid())
-    # Memory that no collector touches stays shared.
-    gc.collect()
-    gc.freeze()
-    gc.disable()
-    wire.send(agent, {"way": way})
-    while True:
-        message, files = wire.receive(agent)
-        if message is None:
-            os._exit(0)
-        if os.fork() == 0:
-            try:
-                agent.close()
-                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-                supervise(message["folder"], socket.socket(fileno=files[0]))
-            finally:
-                # Whatever went wrong there, this is no spawner.
-                os._exit(1)
-        for file in files:
-            os.close(file)
+class ContainerStartError(Exception):
+    """The program cannot be started; the message is for the user."""
+
+
+def enter(
+    config: Mapping[str, Any],
+    argv: list[str],
+    *,
+    files: Sequence[int],
+    is_terminal: bool,
+    failures: int,
+    supervisor: int,
+    beside: int = 0,
+) -> Never:
+    """Becomes a program of the container; `beside` is its first process, 0 to become that."""
+    try:
+        _die_with(supervisor)
+        _take_files(files, is_terminal=is_terminal)
+        _reset_signals()
+        _join_groups(config)
+        _set_oom_score(config["oom_score_adj"])
+        _enter_namespaces(config, beside)
+        _become_user(config)
+        # Again, because a change of user resets it.
+        _die_with(supervisor)
+        os.umask(_UMASK)
+        _change_directory(config["cwd"])
+        _execute(argv, dict(config["environment"]))
+    except (ContainerStartError, view.ImpossibleView) as error:
+        text = str(error)
+    except OSError as error:
+        text = f"{error.filename}: {_go_text(error)}" if error.filename else _go_text(error)
+    except ValueError as error:
+        # A NUL character in an argument or a variable.
+        text = str(error)
+    os.write(failures, text.encode(errors="replace")[:4096])
+    os._exit(1)
+
+
+def _die_with(supervisor: int) -> None:
+    """Ends this process with the shim, which may be gone already."""
+    kernel.die_with_parent(signal.SIGKILL)
+    if os.getppid() != supervisor:
+        os._exit(1)
+
+
+def _take_files(files: Sequence[int], *, is_terminal: bool) -> None:
+    # A session of its own: a process group to signal, and no controlling terminal but the given one.
+    os.setsid()
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+    if is_terminal:
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+def _reset_signals() -> None:
+    signal.set_wakeup_fd(-1)
+    # All signals: ignored ones stay ignored after exec, and Python ignores some.
+    for number in range(1, signal.SIGRTMIN - 2):
+        if number not in {signal.SIGKILL, signal.SIGSTOP}:
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _join_groups(config: Mapping[str, Any]) -> None:
+    for group in config["cgroups"]:
+        handle = os.open(f"{group['path']}/cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
+        os.write(handle, b"0")
+        os.close(handle)
+    for name, limit in config["limits"]:
+        number = getattr(resource, f"RLIMIT_{name}")
+        hard = resource.getrlimit(number)[1]
+        bounded = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        resource.setrlimit(number, (bounded, hard))
+
+
+def _set_oom_score(score: int) -> None:
+    """Sets oom_score_adj; lowering it needs a privilege that the process may not have."""
+    with suppress(PermissionError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+        file.write(str(score))
+
+
+def _enter_namespaces(config: Mapping[str, Any], beside: int) -> None:
+    way = config["way"]
+    if way == NO_NAMESPACE:
+        return
+    if beside:
+        namespace.join_namespace(way, beside, with_host_name=bool(config["hostname"]))
+        return
+    mounts = [view.ViewMount(**mount) for mount in config["mounts"]]
+    # Relative: the shim works in the container's state folder.
+    root, work = os.path.realpath("root"), os.path.realpath("work")
+    os.makedirs(root, 0o700, exist_ok=True)
+    os.makedirs(work, 0o755, exist_ok=True)
+    cwd, read_only = config["cwd"], config["read_only_root"]
+    namespace.make_namespace(
+        way,
+        mounts,
+        spare=view.ViewMount(work, cwd, read_only),
+        root=root,
+        hostname=config["hostname"],
+        read_only=read_only,
+    )
+    # It can still be missing in a volume; if it is a file, changing to it reports that.
+    with suppress(FileExistsError):
+        os.makedirs(cwd, 0o755)
+
+
+def _become_user(config: Mapping[str, Any]) -> None:
+    user = config["user"]
+    for number in config["dropped_capabilities"]:
+        kernel.drop_capability(number)
+    if user is not None:
+        os.setgroups(user["groups"])
+        os.setresgid(user["gid"], user["gid"], user["gid"])
+        os.setresuid(user["uid"], user["uid"], user["uid"])
+    if config["no_new_privileges"]:
+        kernel.forbid_new_privileges()
+
+
+def _change_directory(path: str) -> None:
+    try:
+        os.chdir(path)
+    except OSError as error:
+        raise ContainerStartError(f'chdir to cwd ("{path}"): {_go_text(error)}') from error
+
+
+def _execute(argv: list[str], environment: Mapping[str, str]) -> Never:
+    name = argv[0]
+    if "/" in name:
+        candidates = [name]
+    else:
+        folders = environment.get("PATH", _DEFAULT_PATH).split(":")
+        candidates = [f"{folder or '.'}/{name}" for folder in folders]
+    denied = False
+    for candidate in candidates:
+        try:
+            os.execve(candidate, argv, environment)  # noqa: S606  the program of the container
+        except (FileNotFoundError, NotADirectoryError) as error:
+            if "/" in name:
+                raise ContainerStartError(f'exec: "{name}": stat {name}: no such file or directory') from error
+        except PermissionError:
+            denied = True
+        except OSError as error:
+            raise ContainerStartError(f'exec: "{name}": {_go_text(error)}') from error
+    reason = "permission denied" if denied else "executable file not found in $PATH"
+    raise ContainerStartError(f'exec: "{name}": {reason}')
+
+
+def _go_text(error: OSError) -> str:
+    """The text of an error in Go's spelling, as other runtimes show it."""
+    text = str(error.strerror)
+    return text[:1].lower() + text[1:]

@@ -1,53 +1,69 @@
-"""What a container sees: all of the machine, its volumes on top, also where there is no such path.
+"""Plans the file system of a container: the machine's files with the volumes mounted on top.
 
-The container gets a new root, in memory, into which everything of the old one is bound. A folder that lacks a mount point
-is made anew in memory too, with all it holds bound into it; so nothing is ever made on the machine's own disk. Only a volume
-that lacks one gets it, for all that is written there must stay. What the machine adds to such a folder later is not seen, and what the container adds to it is gone with it. Of /dev, made anew, only
-the devices are left that every container has. Pure: values in, steps out.
-
-Upstream: rootfs_linux.go of runc, which makes mount points in the image
-
-How a container gets a view of the machine of its own, and mounts with it.
+The container gets a new root in memory, into which everything of the old root is bound. A directory that lacks a mount
+point is rebuilt in memory too, with its content bound into it, so nothing is created on the machine's disk. Only a volume
+gets missing mount points itself, because its content must persist. What the machine later adds to a rebuilt directory is
+not visible, and what the container adds is lost with it. A rebuilt /dev has only the devices that every container has.
 """
 
+import os
 import posixpath
+import stat
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
+
+BY_ROOT = "root"
+"""Root creates a mount namespace."""
+BY_USER = "user"
+"""An ordinary user creates a user namespace, in which its id stays the same, and a mount namespace in it."""
+BY_BUBBLEWRAP = "bubblewrap"
+"""An ordinary user may not create user namespaces, but bwrap may."""
+NO_NAMESPACE = "none"
+"""No method works: the container sees the machine's file system, and mounts are refused."""
 
 FOLDER = "folder"
 FILE = "file"
 LINK = "link"
 NOTHING = ""
 
-# What the OCI runtime specification promises every container.
+# The devices that the OCI runtime specification requires.
 _DEVICES = {"null", "zero", "full", "random", "urandom", "tty", "console", "pts", "ptmx", "shm", "mqueue"}
 _DEVICES |= {"fd", "stdin", "stdout", "stderr"}
-# No part of an image, so writable also where the rest must not be.
+# Not part of an image, so they stay writable under a read-only root.
 _NEVER_LOCKED = {"/dev", "/proc", "/sys"}
 _MAX_LINKS = 40
-# Each of them is a mount, and the kernel allows 100,000 of those.
+# Each name becomes a mount, and the kernel allows 100,000.
 _MAX_NAMES = 5000
 
 
 class ImpossibleView(Exception):
-    """The container cannot see what it should; the message says why."""
+    """A mount of the container is not possible; the message says why."""
 
 
-class HostFiles(Protocol):
-    """The machine's files, as they are."""
+class HostFiles:
+    """The files of the machine."""
 
     def kind(self, path: str) -> str:
-        """What is right there; a link is not followed."""
+        """The kind of file at a path; does not follow a link."""
+        try:
+            mode = os.lstat(path).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return NOTHING
+        if stat.S_ISLNK(mode):
+            return LINK
+        return FOLDER if stat.S_ISDIR(mode) else FILE
 
     def names(self, path: str) -> Sequence[str]:
-        """What is in a folder."""
+        """The names in a directory."""
+        return sorted(os.listdir(path))
 
     def link(self, path: str) -> str:
-        """Where a link points to."""
+        """The target of a link."""
+        return os.readlink(path)
 
 
 class ViewMount(NamedTuple):
-    """A file or folder of the machine, without links in its path, to be seen at a path of the container."""
+    """A file or directory of the machine, with its links resolved, and its path in the container."""
 
     host_path: str
     container_path: str
@@ -56,7 +72,7 @@ class ViewMount(NamedTuple):
 
 
 class ViewStep(NamedTuple):
-    """One thing to do at a path of the new root: "memory", "folder", "file", "link", "bind" or "lock"."""
+    """One action at a path of the new root: "memory", "folder", "file", "link", "bind" or "lock"."""
 
     action: str
     path: str
@@ -66,7 +82,7 @@ class ViewStep(NamedTuple):
 
 
 class _MountPoint(NamedTuple):
-    """Where a mount goes: the folders to be made for it, and the path itself, which may have to be made too."""
+    """The path of a mount, which may have to be created, and the directories to create above it."""
 
     folders: tuple[str, ...]
     path: str
@@ -74,7 +90,7 @@ class _MountPoint(NamedTuple):
     is_in_volume: bool = False
 
     def steps(self, kind: str) -> list[ViewStep]:
-        """What makes it, for a mount of this kind."""
+        """The steps that create it, for a mount of this kind."""
         made = [ViewStep(FOLDER, folder) for folder in self.folders]
         return [*made, ViewStep(kind, self.path)] if self.is_missing else made
 
@@ -82,18 +98,18 @@ class _MountPoint(NamedTuple):
 def plan_view(
     mounts: Iterable[ViewMount], disk: HostFiles, *, read_only: bool = False, spare: ViewMount | None = None
 ) -> list[ViewStep]:
-    """The steps that lead to the view, in order; with `read_only` all is locked but the mounts.
+    """The steps that build the file system, in order; with `read_only` everything but the mounts is read-only.
 
-    A `spare` folder is mounted where nothing would be else; but not into a volume, where it can be made.
+    `spare` is mounted if its path does not exist and is not in a volume, where it can be created.
     """
     ordered = sorted(mounts, key=lambda mount: posixpath.normpath(mount.container_path).count("/"))
-    ground = _ViewBuilder(disk)
-    places = [ground.place(mount) for mount in ordered]
-    if spare is not None and ground.lacks(spare.container_path):
+    builder = _ViewBuilder(disk)
+    places = [builder.place(mount) for mount in ordered]
+    if spare is not None and builder.lacks(spare.container_path):
         ordered.append(spare)
-        places.append(ground.place(spare))
+        places.append(builder.place(spare))
     steps: list[ViewStep] = []
-    for folder in sorted({"/", *ground.rebuilt}):
+    for folder in sorted({"/", *builder.rebuilt}):
         steps += _rebuild(folder, disk)
     for mount, place in zip(ordered, places, strict=True):
         if not place.is_in_volume:
@@ -109,7 +125,7 @@ def plan_view(
 
 
 class _ViewBuilder:
-    """What is where in the view as it grows, mount by mount."""
+    """The file system of the container as it grows, mount by mount."""
 
     def __init__(self, disk: HostFiles) -> None:
         self._disk = disk
@@ -118,7 +134,7 @@ class _ViewBuilder:
         self.rebuilt: set[str] = set()
 
     def place(self, mount: ViewMount) -> _MountPoint:
-        """Find the place of a mount, and note what has to change for it."""
+        """Find the path of a mount and record what has to be created for it."""
         source = self._disk.kind(mount.host_path)
         if source == NOTHING:
             raise ImpossibleView(f"{mount.host_path} does not exist")
@@ -144,12 +160,12 @@ class _ViewBuilder:
         return _MountPoint(tuple(paths[:-1]), paths[-1], is_missing=True, is_in_volume=bool(volume))
 
     def lacks(self, path: str) -> bool:
-        """Whether nothing is at a path that is not in a volume."""
+        """Whether a path does not exist and is not in a volume."""
         here, missing = self._walk(path)
         return bool(missing) and not self._volume(here)
 
     def _walk(self, path: str) -> tuple[str, list[str]]:
-        """How far a path leads, links followed, and the names that are missing then."""
+        """The existing part of a path, with links followed, and the missing names after it."""
         here, links = "/", 0
         names = _names_reversed(path)
         while names:
@@ -181,12 +197,12 @@ class _ViewBuilder:
         return FOLDER if path in self._made else self._disk.kind(self._origin(path))
 
     def _origin(self, path: str) -> str:
-        """Where on the machine is what the view has at a path."""
+        """The path on the machine of what the container sees at a path."""
         volume = self._volume(path)
         return self._mounted[volume].host_path + path[len(volume) :] if volume else path
 
     def _volume(self, path: str) -> str:
-        """Where the mount is that holds a path; empty if none does."""
+        """The path of the mount that contains a path; empty if none does."""
         while path != "/" and path not in self._mounted:
             path = posixpath.dirname(path)
         return path if path != "/" else ""
@@ -197,7 +213,7 @@ def _names_reversed(path: str) -> list[str]:
 
 
 def _rebuild(folder: str, disk: HostFiles) -> list[ViewStep]:
-    """A folder in memory with all that is in the real one."""
+    """Rebuilds a directory in memory with the content of the real one."""
     names = [name for name in disk.names(folder) if folder != "/dev" or name in _DEVICES]
     if len(names) > _MAX_NAMES:
         raise ImpossibleView(f"{folder} holds too much to add a mount point to it")
@@ -218,13 +234,3 @@ def _lock(disk: HostFiles) -> list[ViewStep]:
         *(ViewStep("lock", path) for path in paths if path not in _NEVER_LOCKED and disk.kind(path) == FOLDER),
         ViewStep("lock", "/"),
     ]
-
-
-BY_ROOT = "root"
-"""Root makes a mount namespace."""
-BY_USER = "user"
-"""A user makes a user namespace, in which it stays who it is, and in that a mount namespace."""
-BY_BUBBLEWRAP = "bubblewrap"
-"""A user may make no user namespace, but may run a program that does: bwrap."""
-NO_NAMESPACE = "none"
-"""The machine allows none of it: the container sees what everybody sees."""
