@@ -1,17 +1,9 @@
-"""The request that an `httpGet` of a hook or a probe stands for.
+"""A small HTTP client for lifecycle hooks, and the requests that `httpGet` of hooks and probes means.
 
-Upstream: pkg/probe/http/request.go, pkg/probe/util.go
+Certificates are not verified because containers have self-made ones; no proxy and no kept connections are used; redirects
+are followed within the host only. Errors have the wording of Go's client, which users know from events.
 
-The door of hooks to HTTP: one GET at a time to a container.
-
-Certificates are not checked (a container has one of its own making), no proxy is asked, no connection is kept, redirects
-are followed within the host only.
-
-Upstream: insecureContainerLifecycleHTTPClient in pkg/kubelet/kubelet.go, RedirectChecker in pkg/probe/http/http.go
-
-Why a connection was not opened, in the words of Go.
-
-Users of Kubernetes know them from events and statuses. Upstream: package net of Go.
+Upstream: pkg/probe/http/request.go, pkg/probe/http/http.go, pkg/probe/util.go, pkg/kubelet/kubelet.go
 """
 
 import os
@@ -29,35 +21,20 @@ from pykubelet.api.field_errors import go_quote
 from pykubelet.api.generated.core import HTTPGetAction
 from pykubelet.api.pods import AnyContainer
 
-
-def host_port(host: str, port: int) -> str:
-    """Host and port as in a URL."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def dial_failure(host: str, port: int, error: OSError) -> str:
-    """Why no connection was opened."""
-    if isinstance(error, socket.gaierror):
-        return f"dial tcp: lookup {host}: no such host"
-    return f"dial tcp {host_port(host, port)}: connect: {errno_text(error)}"
-
-
-def errno_text(error: OSError) -> str:
-    """The system's word for an error: in small letters."""
-    text = os.strerror(error.errno) if error.errno else str(error) or type(error).__name__
-    return text[:1].lower() + text[1:]
-
-
-# The release whose behaviour is reproduced, as servers see it.
+# The version in the User-Agent header.
 KUBERNETES_VERSION = "1.34"
 
 Headers = tuple[tuple[str, str], ...]
+_MAX_REQUESTS = 10
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+# OpenSSL's errors when the server does not speak TLS.
+_NOT_TLS = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"})
 _SECRET = frozenset({"authorization", "cookie"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpGetRequest:
-    """A GET: the parts of its URL, and its headers, of which several may bear one name."""
+    """A GET request: the parts of its URL and its headers, which may repeat names."""
 
     scheme: str
     host: str
@@ -68,17 +45,17 @@ class HttpGetRequest:
     @property
     def host_port(self) -> str:
         """Host and port as in a URL."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return host_port(self.host, self.port)
 
     @property
     def url(self) -> str:
-        """The whole URL."""
+        """The complete URL of the request."""
         slash = "" if self.path.startswith(("/", "?", "#")) or not self.path else "/"
         return f"{self.scheme}://{self.host_port}{slash}{self.path}"
 
 
 def http_get_request(action: HTTPGetAction, container: AnyContainer, *, pod_ip: str, purpose: str) -> HttpGetRequest:
-    """What to ask for; `purpose` goes into the User-Agent. ValueError if the port is none."""
+    """The request of an httpGet action; `purpose` goes into the User-Agent. ValueError for an invalid port."""
     return HttpGetRequest(
         scheme=action.scheme.lower() or "http",
         host=action.host or pod_ip,
@@ -89,14 +66,14 @@ def http_get_request(action: HTTPGetAction, container: AnyContainer, *, pod_ip: 
 
 
 def as_plain_http(request: HttpGetRequest) -> HttpGetRequest:
-    """The same without TLS; a secret meant for an encrypted connection stays behind."""
+    """The request without TLS, and without headers that contain secrets."""
     return replace(request, scheme="http", headers=_without_secrets(request.headers))
 
 
 def redirected_headers(headers: Headers, *, url: str, target: str) -> Headers:
-    """What goes along from one URL to the next; no secret goes from an encrypted connection to a plain one."""
-    is_laid_open = url.startswith("https:") and not target.startswith("https:")
-    return _without_secrets(headers) if is_laid_open else headers
+    """The headers for a redirect; secrets are not sent from an encrypted to a plain connection."""
+    is_downgraded = url.startswith("https:") and not target.startswith("https:")
+    return _without_secrets(headers) if is_downgraded else headers
 
 
 def _without_secrets(headers: Headers) -> Headers:
@@ -104,7 +81,7 @@ def _without_secrets(headers: Headers) -> Headers:
 
 
 def container_port(port: int | str | None, container: AnyContainer) -> int:
-    """The number of a port given by number or by a name the container gave it."""
+    """The number of a port given by number or by name; ValueError if it is invalid."""
     number = port
     if isinstance(port, str):
         named = next((known.container_port for known in container.ports if known.name == port), None)
@@ -130,19 +107,13 @@ def _headers(given: Headers, purpose: str) -> Headers:
     if "accept" not in names:
         headers.append(("Accept", "*/*"))
     elif not next(value for name, value in given if name.lower() == "accept"):
-        # Given as empty it is not sent at all.
+        # An empty Accept header means that none is sent.
         headers = [(name, value) for name, value in headers if name.lower() != "accept"]
     return tuple(headers)
 
 
-_MAX_REQUESTS = 10
-_REDIRECTS = frozenset({301, 302, 303, 307, 308})
-# What OpenSSL says when the other side does not speak TLS.
-_NOT_TLS = frozenset({"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"})
-
-
 class HttpFailure(Exception):
-    """There was no answer; says why without quoting headers. `is_plain_http`: asked for TLS, met something else."""
+    """A request without an answer; `is_plain_http` if the server of an HTTPS request does not speak TLS."""
 
     def __init__(self, message: str, *, is_plain_http: bool = False) -> None:
         super().__init__(message)
@@ -150,18 +121,18 @@ class HttpFailure(Exception):
 
 
 class HttpGetter(Protocol):
-    """Asks a server."""
+    """Sends GET requests: InsecureHttpClient, or the simulated runtime's."""
 
     async def get(self, request: HttpGetRequest) -> int:
-        """The status of the answer, whatever it is; HttpFailure if there is none."""
+        """The status code of the answer; HttpFailure if there is none."""
 
 
 class InsecureHttpClient:
-    """Asks containers; an HttpDoor."""
+    """Sends requests to containers without verifying certificates."""
 
     async def get(self, request: HttpGetRequest) -> int:
         try:
-            # A session for each: hooks are rare, and an idle connection to a container that ends is worth nothing.
+            # A new session for each request: hooks are rare, and an idle connection to a container is useless.
             async with aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(ssl=False, force_close=True),
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -170,8 +141,8 @@ class InsecureHttpClient:
             ) as session:
                 return await _status(session, request)
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            told = f'Get "{request.url}": {request_failure(error)}'
-            raise HttpFailure(told, is_plain_http=_is_plain_http(error)) from error
+            message = f'Get "{request.url}": {request_failure(error)}'
+            raise HttpFailure(message, is_plain_http=_is_plain_http(error)) from error
 
 
 async def _status(session: aiohttp.ClientSession, request: HttpGetRequest) -> int:
@@ -188,7 +159,7 @@ async def _status(session: aiohttp.ClientSession, request: HttpGetRequest) -> in
 
 
 def request_failure(error: Exception) -> str:
-    """Why a request got no answer, in the words of Go's client. Nothing of its headers is quoted: they may hold secrets."""
+    """Why a request got no answer, in the words of Go's client. Never quotes headers, which may contain secrets."""
     if isinstance(error, aiohttp.ClientConnectorError):
         cause = error.os_error
         if isinstance(cause, ssl.SSLError):
@@ -207,3 +178,21 @@ def request_failure(error: Exception) -> str:
 def _is_plain_http(error: Exception) -> bool:
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     return isinstance(cause, ssl.SSLError) and cause.reason in _NOT_TLS
+
+
+def host_port(host: str, port: int) -> str:
+    """Joins host and port as in a URL."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def dial_failure(host: str, port: int, error: OSError) -> str:
+    """The text of Go's dial error."""
+    if isinstance(error, socket.gaierror):
+        return f"dial tcp: lookup {host}: no such host"
+    return f"dial tcp {host_port(host, port)}: connect: {errno_text(error)}"
+
+
+def errno_text(error: OSError) -> str:
+    """The text of a system error in Go's spelling: it starts with a lower-case letter."""
+    text = os.strerror(error.errno) if error.errno else str(error) or type(error).__name__
+    return text[:1].lower() + text[1:]

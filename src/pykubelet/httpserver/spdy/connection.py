@@ -1,12 +1,9 @@
-"""A SPDY connection, of either end: many streams over one link, opened by the client.
+"""A SPDY/3.1 connection of either side: many streams, opened by the client, over one link.
 
-There are no windows: like the Go clients, neither side announces nor heeds any. A stream that nobody reads fills its
-pipe, and then the connection waits for it; where streams have nothing to do with each other, patience ends and the
-stream is reset.
+There is no flow control: like Go's clients, neither side announces or respects windows. A stream that is not read fills its
+pipe and then blocks the connection; if streams are independent, such a stream is reset after a timeout.
 
-Upstream: github.com/moby/spdystream/{connection,stream}.go, staging/src/k8s.io/apimachinery/pkg/util/httpstream/spdy.
-
-A pipe for bytes between two tasks, with room for a little: who writes too fast waits.
+Upstream: staging/src/k8s.io/apimachinery/pkg/util/httpstream/spdy/connection.go
 """
 
 import asyncio
@@ -35,76 +32,28 @@ from pykubelet.httpserver.spdy.frames import (
     SynStream,
 )
 
-# Some of the pieces that clients send; what is more waits in the network.
-ROOM_BYTES = 256 * 1024
-
-
-class BytePipe:
-    """One task feeds, one reads. ByteSource."""
-
-    def __init__(self) -> None:
-        self._pieces: deque[bytes] = deque()
-        self._size = 0
-        self._is_over = False
-        self._changed = asyncio.Event()
-
-    async def feed(self, data: bytes) -> None:
-        """Add bytes; waits for room. What comes after the end is dropped."""
-        while self._size >= ROOM_BYTES and not self._is_over:
-            await self._change()
-        if data and not self._is_over:
-            self._pieces.append(data)
-            self._size += len(data)
-            self._changed.set()
-
-    def end(self) -> None:
-        """Nothing more will come; what is in the pipe can still be read."""
-        self._is_over = True
-        self._changed.set()
-
-    def abandon(self) -> None:
-        """Nobody will read any more."""
-        self._pieces.clear()
-        self._size = 0
-        self.end()
-
-    async def read(self) -> bytes:
-        """All there is; waits for something. Nothing at the end."""
-        while not self._pieces:
-            if self._is_over:
-                return b""
-            await self._change()
-        data = b"".join(self._pieces)
-        self._pieces.clear()
-        self._size = 0
-        self._changed.set()
-        return data
-
-    async def _change(self) -> None:
-        self._changed.clear()
-        await self._changed.wait()
-
-
 log = get_logger(__name__)
 
-# A browser opens six connections at once to one place, a load test a few hundred.
+# Room for some of the pieces that clients send; more waits in the network.
+ROOM_BYTES = 256 * 1024
+# A browser opens six connections at once to one address, a load test a few hundred.
 MAX_STREAMS = 4096
 
-IsWanted = Callable[[Headers], bool]
+IsAccepted = Callable[[Headers], bool]
 
 
 class ByteLink(Protocol):
-    """A connection that carries bytes."""
+    """A byte connection that carries SPDY."""
 
     async def read(self) -> bytes:
-        """Some bytes; none when the other side has nothing more to say."""
+        """The next bytes; empty at the end."""
 
     async def write(self, data: bytes) -> None:
         """Send bytes; ConnectionError if the other side is gone."""
 
 
 class SpdyStream:
-    """One stream. ByteSource and ByteSink."""
+    """One stream of a connection; both a byte reader and a byte writer."""
 
     def __init__(self, connection: "SpdyConnection", id: int, headers: Headers) -> None:
         self.id, self.headers = id, headers
@@ -116,7 +65,7 @@ class SpdyStream:
         self.is_over = False
         """Whether the other side is closed."""
         self.is_answered = asyncio.Event()
-        """Set once the other side has taken or refused a stream of ours."""
+        """Set when the other side has accepted or refused a stream that we opened."""
         self._connection = connection
 
     async def read(self) -> bytes:
@@ -129,7 +78,7 @@ class SpdyStream:
             await self._connection.send(DataFrame(self.id, data))
 
     async def finish(self) -> None:
-        """Nothing more comes from our side."""
+        """Close our side of the stream."""
         if not self.is_finished:
             self.is_finished = True
             self._connection.forget_closed(self)
@@ -142,7 +91,7 @@ class SpdyStream:
         await self._connection.send(RstStream(self.id, CANCEL))
 
     def cut_off(self, *, keeps_data: bool = False) -> None:
-        """Neither side has anything more to say; what was said and not read yet is dropped, unless it is kept."""
+        """Mark both sides as closed; drops unread data unless `keeps_data`."""
         self.is_finished = self.is_over = True
         self.is_answered.set()
         if keeps_data:
@@ -151,7 +100,7 @@ class SpdyStream:
             self.pipe.abandon()
 
     def end(self) -> None:
-        """The other side has nothing more to say."""
+        """Mark the other side as closed."""
         self.is_over = True
         self.is_answered.set()
         self.pipe.end()
@@ -159,10 +108,10 @@ class SpdyStream:
 
 
 class SpdyConnection:
-    """One end of a connection; `run` reads it."""
+    """One side of a connection; `run` must be running."""
 
     def __init__(self, link: ByteLink, *, patience_seconds: float | None = None, is_client: bool = False) -> None:
-        """With `patience_seconds`, a stream that is not read for so long is reset for the sake of the others."""
+        """With `patience_seconds`, a stream that is not read for that long is reset, so that others can continue."""
         self._link, self._patience_seconds, self._is_client = link, patience_seconds, is_client
         self._next_id = 1
         self._writer = FrameWriter()
@@ -170,21 +119,21 @@ class SpdyConnection:
         self._last_id = 0
         self._is_over = False
 
-    async def run(self, is_wanted: IsWanted, opened: Callable[[SpdyStream], None]) -> None:
-        """Read until the other side has nothing more to say. Streams that are wanted are told to `opened`."""
+    async def run(self, is_accepted: IsAccepted, opened: Callable[[SpdyStream], None]) -> None:
+        """Handle frames until the other side closes; calls `opened` with each accepted stream."""
         reader = FrameReader()
         try:
             while data := await self._link.read():
                 for frame in reader.feed(data):
                     if isinstance(frame, GoAway):
                         return
-                    await self._handle(frame, is_wanted, opened)
+                    await self._handle(frame, is_accepted, opened)
         except SpdyError as error:
             log.debug("connection ended", why=str(error))
             with suppress(ConnectionError):
                 await self.send(GoAway(self._last_id, GONE_PROTOCOL_ERROR))
         except ConnectionError:
-            return  # the other side is gone, and so are its streams
+            return  # the other side is gone, and its streams with it
         finally:
             self._is_over = True
             for stream in tuple(self._streams.values()):
@@ -195,30 +144,30 @@ class SpdyConnection:
         await self._link.write(self._writer.write(frame))
 
     async def open(self, headers: Headers) -> SpdyStream:
-        """Open a stream, as clients do, while `run` reads; one that is refused ends at once."""
+        """Open a stream as a client; a refused stream ends at once."""
         stream = self._streams[self._next_id] = SpdyStream(self, self._next_id, headers)
         self._next_id += 2
         await self.send(SynStream(stream.id, headers))
-        # Go servers drop, without a word, what comes before they have answered.
+        # Go servers silently drop data that arrives before their reply.
         if not self._is_over:
             await stream.is_answered.wait()
         return stream
 
     async def close(self) -> None:
-        """Drop all streams and say goodbye; whoever has the link closes it."""
+        """Reset all streams and send GOAWAY; the owner of the link closes it."""
         for stream in tuple(self._streams.values()):
             await stream.reset()
         await self.send(GoAway(self._last_id))
 
     def forget_closed(self, stream: SpdyStream) -> None:
-        """Forget a stream if both sides are closed."""
+        """Drop a stream whose two sides are closed."""
         if stream.is_finished and stream.is_over:
             self._streams.pop(stream.id, None)
 
-    async def _handle(self, frame: Frame, is_wanted: IsWanted, opened: Callable[[SpdyStream], None]) -> None:
+    async def _handle(self, frame: Frame, is_accepted: IsAccepted, opened: Callable[[SpdyStream], None]) -> None:
         match frame:
             case SynStream():
-                await self._open(frame, is_wanted, opened)
+                await self._open(frame, is_accepted, opened)
             case SynReply() if frame.id in self._streams:
                 self._streams[frame.id].is_answered.set()
             case DataFrame():
@@ -227,23 +176,23 @@ class SpdyConnection:
                 self._streams[frame.id].end()
             case RstStream() if frame.id in self._streams:
                 stream = self._streams.pop(frame.id)
-                # A Go server that has said all drops its streams; what it said before still counts.
+                # A Go server resets its streams when it is done; data sent before is still valid.
                 stream.cut_off(keeps_data=self._is_client)
                 if stream.on_reset is not None:
                     stream.on_reset()
             case Ping() if frame.id % 2 != self._is_client:
-                # The client's numbers are odd, as those of its streams.
+                # Pings of the client have odd numbers, as its streams.
                 await self.send(frame)
             case _:
                 pass
 
-    async def _open(self, frame: SynStream, is_wanted: IsWanted, opened: Callable[[SpdyStream], None]) -> None:
-        # The client's numbers are odd and only grow; servers open none.
+    async def _open(self, frame: SynStream, is_accepted: IsAccepted, opened: Callable[[SpdyStream], None]) -> None:
+        # Stream numbers of a client are odd and increase; servers open none.
         if self._is_client or frame.id % 2 == 0 or frame.id <= self._last_id:
             await self.send(RstStream(frame.id, PROTOCOL_ERROR))
             return
         self._last_id = frame.id
-        if len(self._streams) >= MAX_STREAMS or not is_wanted(frame.headers):
+        if len(self._streams) >= MAX_STREAMS or not is_accepted(frame.headers):
             await self.send(RstStream(frame.id, REFUSED_STREAM))
             return
         stream = self._streams[frame.id] = SpdyStream(self, frame.id, frame.headers)
@@ -260,10 +209,56 @@ class SpdyConnection:
             async with asyncio.timeout(self._patience_seconds):
                 await stream.pipe.feed(frame.data)
         except TimeoutError:
-            log.info("stream is not read, for the sake of others it is dropped", stream=frame.id)
+            log.info("stream reset: it is not read", stream=frame.id)
             await stream.reset()
             if stream.on_reset is not None:
                 stream.on_reset()
             return
         if frame.fin:
             stream.end()
+
+
+class BytePipe:
+    """A bounded pipe of bytes between two tasks: one writes and waits while it is full, the other reads."""
+
+    def __init__(self) -> None:
+        self._pieces: deque[bytes] = deque()
+        self._size = 0
+        self._is_over = False
+        self._changed = asyncio.Event()
+
+    async def feed(self, data: bytes) -> None:
+        """Add bytes; waits while the pipe is full. Drops bytes after the end."""
+        while self._size >= ROOM_BYTES and not self._is_over:
+            await self._change()
+        if data and not self._is_over:
+            self._pieces.append(data)
+            self._size += len(data)
+            self._changed.set()
+
+    def end(self) -> None:
+        """End the data; what is in the pipe can still be read."""
+        self._is_over = True
+        self._changed.set()
+
+    def abandon(self) -> None:
+        """Drop the content and end the data: there is no reader any more."""
+        self._pieces.clear()
+        self._size = 0
+        self.end()
+
+    async def read(self) -> bytes:
+        """The content of the pipe; waits while it is empty. Empty at the end."""
+        while not self._pieces:
+            if self._is_over:
+                return b""
+            await self._change()
+        data = b"".join(self._pieces)
+        self._pieces.clear()
+        self._size = 0
+        self._changed.set()
+        return data
+
+    async def _change(self) -> None:
+        self._changed.clear()
+        await self._changed.wait()

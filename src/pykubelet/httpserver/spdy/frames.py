@@ -1,16 +1,9 @@
-"""Frames of SPDY/3.1: bytes to values and back.
+"""Encodes and decodes SPDY/3.1 frames and header blocks.
 
 A control frame is `1 version:15 type:16 flags:8 length:24` and its fields, a data frame `0 stream:31 flags:8 length:24`
-and the data. Reading takes bytes as they come; data are handed on as they come, too, without waiting for their frame's
-end, so a large frame takes no room.
-
-Upstream: the SPDY/3 draft, section 2, as github.com/moby/spdystream/spdy reads and writes it.
-
-Headers of SPDY streams: a block of names and values, compressed with the dictionary everybody has.
-
-One compressor and one decompressor serve a whole connection, so blocks have to pass in the order they were sent.
-
-Upstream: the SPDY/3 draft, section 2.6.10, as github.com/moby/spdystream/spdy reads it.
+and the data. Data is passed on as it arrives, without waiting for the end of its frame. One compressor and one decompressor
+serve a whole connection, so header blocks must be processed in order. See the SPDY/3 draft, section 2, and
+github.com/moby/spdystream, which upstream uses.
 """
 
 import struct
@@ -18,7 +11,22 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-# More than any client has to say about a stream; a small block can be made to unpack to anything.
+PROTOCOL_ERROR = 1
+REFUSED_STREAM = 3
+CANCEL = 5
+"""Reasons of a RST_STREAM."""
+GONE_OK = 0
+GONE_PROTOCOL_ERROR = 1
+"""Reasons of a GOAWAY."""
+
+_VERSION = 3
+_CONTROL = 0x80000000
+_FIN = 0x01
+_ID_MASK = 0x7FFFFFFF
+_SYN_STREAM, _SYN_REPLY, _RST_STREAM, _PING, _GOAWAY, _HEADERS = 1, 2, 3, 6, 7, 8
+_MAX_FRAME_BYTES = 2**24 - 1
+
+# More than any client needs; limits what a small block can be decompressed to.
 MAX_BLOCK_BYTES = 64 * 1024
 
 _WORDS = (
@@ -39,85 +47,12 @@ _TAIL = (
     "publicprivatemax-age=gzip,deflate,sdchcharset=utf-8charset=iso-8859-1,utf-,*,enq=0."
 )
 
+Headers = Mapping[str, str]
+"""Names in lower case, each with its first value."""
+
 
 class SpdyError(ValueError):
-    """The other side does not speak SPDY/3.1; the connection cannot go on."""
-
-
-def _sized(text: bytes) -> bytes:
-    return struct.pack(">I", len(text)) + text
-
-
-DICTIONARY = b"".join(_sized(word.replace("_", " ").encode()) for word in _WORDS.split()) + _TAIL.encode()
-
-Headers = Mapping[str, str]
-"""Names in lower case; of several values the first, which is all a stream here needs."""
-
-
-class HeaderPacker:
-    """Makes blocks of headers, for one connection."""
-
-    def __init__(self) -> None:
-        self._compressor = zlib.compressobj(zdict=DICTIONARY)
-
-    def pack(self, headers: Headers) -> bytes:
-        """The block of these headers."""
-        pairs = [_sized(name.lower().encode()) + _sized(value.encode()) for name, value in headers.items()]
-        plain = struct.pack(">I", len(pairs)) + b"".join(pairs)
-        return self._compressor.compress(plain) + self._compressor.flush(zlib.Z_SYNC_FLUSH)
-
-
-class HeaderUnpacker:
-    """Reads blocks of headers, for one connection."""
-
-    def __init__(self) -> None:
-        self._decompressor = zlib.decompressobj(zdict=DICTIONARY)
-
-    def unpack(self, block: bytes) -> dict[str, str]:
-        """The headers of a block; SpdyError if it holds none."""
-        try:
-            plain = self._decompressor.decompress(block, MAX_BLOCK_BYTES)
-        except zlib.error as error:
-            raise SpdyError(f"headers cannot be unpacked: {error}") from error
-        if self._decompressor.unconsumed_tail:
-            raise SpdyError("headers are too large")
-        try:
-            return _headers(plain)
-        except (struct.error, UnicodeDecodeError) as error:
-            raise SpdyError("headers are cut off or no text") from error
-
-
-def _headers(plain: bytes) -> dict[str, str]:
-    (count,) = struct.unpack_from(">I", plain)
-    at = 4
-    found: dict[str, str] = {}
-    for _ in range(count):
-        texts = []
-        for _ in ("name", "value"):
-            (size,) = struct.unpack_from(">I", plain, at)
-            (text,) = struct.unpack_from(f"{min(size, MAX_BLOCK_BYTES)}s", plain, at + 4)
-            texts.append(text)
-            at += 4 + size
-        name, value = texts
-        # Several values are kept apart by a zero byte.
-        found.setdefault(name.decode().lower(), value.partition(b"\0")[0].decode())
-    return found
-
-
-PROTOCOL_ERROR = 1
-REFUSED_STREAM = 3
-CANCEL = 5
-"""Reasons of a RST_STREAM."""
-GONE_OK = 0
-GONE_PROTOCOL_ERROR = 1
-"""Reasons of a GOAWAY."""
-
-_VERSION = 3
-_CONTROL = 0x80000000
-_FIN = 0x01
-_ID_MASK = 0x7FFFFFFF
-_SYN_STREAM, _SYN_REPLY, _RST_STREAM, _PING, _GOAWAY, _HEADERS = 1, 2, 3, 6, 7, 8
-_MAX_FRAME_BYTES = 2**24 - 1
+    """The other side does not speak SPDY/3.1; the connection must be closed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,14 +92,14 @@ class RstStream:
 
 @dataclass(frozen=True, slots=True)
 class Ping:
-    """Wants to be sent back, if its number is the other side's."""
+    """A ping, to be returned by the other side."""
 
     id: int
 
 
 @dataclass(frozen=True, slots=True)
 class GoAway:
-    """Says that no more streams are taken."""
+    """Announces that no more streams are accepted."""
 
     last_id: int
     reason: int = GONE_OK
@@ -172,7 +107,7 @@ class GoAway:
 
 @dataclass(frozen=True, slots=True)
 class DataFrame:
-    """Bytes of a stream; with `fin`, its last."""
+    """Bytes of a stream; the last ones with `fin`."""
 
     id: int
     data: bytes
@@ -183,18 +118,18 @@ Frame = SynStream | SynReply | HeadersFrame | RstStream | Ping | GoAway | DataFr
 
 
 class FrameWriter:
-    """Makes bytes of frames, to be sent in this order."""
+    """Encodes frames, which must be sent in this order."""
 
     def __init__(self) -> None:
         self._packer = HeaderPacker()
 
     def write(self, frame: Frame) -> bytes:
-        """The bytes of a frame."""
+        """Encodes a frame."""
         match frame:
             case DataFrame():
                 return _data(frame)
             case SynStream():
-                # No stream it belongs to, highest priority, no slot for credentials.
+                # No associated stream, highest priority, no credential slot.
                 fields = struct.pack(">IIH", frame.id, 0, 0) + self._packer.pack(frame.headers)
                 return _control(_SYN_STREAM, fields, fin=frame.fin)
             case SynReply() | HeadersFrame():
@@ -222,17 +157,17 @@ def _data(frame: DataFrame) -> bytes:
 
 
 class FrameReader:
-    """Makes frames of bytes as they come."""
+    """Decodes frames from bytes as they arrive."""
 
     def __init__(self) -> None:
         self._unpacker = HeaderUnpacker()
         self._buffer = bytearray()
         self._data: DataFrame | None = None
-        """The data frame we are in the middle of, for its stream and its last word."""
+        """The data frame that is being received: its stream and `fin`."""
         self._missing = 0
 
     def feed(self, received: bytes) -> list[Frame]:
-        """The frames that are complete now, and all data there are. SpdyError if this is not SPDY/3.1."""
+        """The frames that are complete now, and all data received so far. SpdyError if this is not SPDY/3.1."""
         self._buffer += received
         frames: list[Frame] = []
         while self._take_data(frames) or self._take_frame(frames):
@@ -291,7 +226,7 @@ class FrameReader:
         if kind == _GOAWAY:
             last_id, reason = struct.unpack_from(">II", fields)
             return GoAway(last_id & _ID_MASK, reason)
-        # Settings and windows are for a flow control that no client of Kubernetes has; the rest is unknown.
+        # Ignores SETTINGS and WINDOW_UPDATE, because Kubernetes clients use no flow control, and unknown frames.
         return None
 
 
@@ -307,3 +242,60 @@ def _stream_id(fields: bytes) -> int:
     if stream_id == 0:
         raise SpdyError("stream 0")
     return stream_id
+
+
+def _sized(text: bytes) -> bytes:
+    return struct.pack(">I", len(text)) + text
+
+
+DICTIONARY = b"".join(_sized(word.replace("_", " ").encode()) for word in _WORDS.split()) + _TAIL.encode()
+
+
+class HeaderPacker:
+    """Encodes header blocks of one connection."""
+
+    def __init__(self) -> None:
+        self._compressor = zlib.compressobj(zdict=DICTIONARY)
+
+    def pack(self, headers: Headers) -> bytes:
+        """Encodes headers as a block."""
+        pairs = [_sized(name.lower().encode()) + _sized(value.encode()) for name, value in headers.items()]
+        plain = struct.pack(">I", len(pairs)) + b"".join(pairs)
+        return self._compressor.compress(plain) + self._compressor.flush(zlib.Z_SYNC_FLUSH)
+
+
+class HeaderUnpacker:
+    """Decodes header blocks of one connection."""
+
+    def __init__(self) -> None:
+        self._decompressor = zlib.decompressobj(zdict=DICTIONARY)
+
+    def unpack(self, block: bytes) -> dict[str, str]:
+        """Decodes a block; SpdyError if it is malformed."""
+        try:
+            plain = self._decompressor.decompress(block, MAX_BLOCK_BYTES)
+        except zlib.error as error:
+            raise SpdyError(f"headers cannot be unpacked: {error}") from error
+        if self._decompressor.unconsumed_tail:
+            raise SpdyError("headers are too large")
+        try:
+            return _headers(plain)
+        except (struct.error, UnicodeDecodeError) as error:
+            raise SpdyError("headers are cut off or no text") from error
+
+
+def _headers(plain: bytes) -> dict[str, str]:
+    (count,) = struct.unpack_from(">I", plain)
+    at = 4
+    found: dict[str, str] = {}
+    for _ in range(count):
+        texts = []
+        for _ in ("name", "value"):
+            (size,) = struct.unpack_from(">I", plain, at)
+            (text,) = struct.unpack_from(f"{min(size, MAX_BLOCK_BYTES)}s", plain, at + 4)
+            texts.append(text)
+            at += 4 + size
+        name, value = texts
+        # Values are separated by zero bytes.
+        found.setdefault(name.decode().lower(), value.partition(b"\0")[0].decode())
+    return found
