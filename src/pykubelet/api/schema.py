@@ -30,7 +30,6 @@ class Resource:
 
     @property
     def api_version(self) -> str:
-        """`v1` or `apps/v1`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property

@@ -23,35 +23,6 @@ from pykubelet.kinds.go_values import printed
 from pykubelet.kinds.kind import Strategy, Warnings
 from pykubelet.kinds.metadata import generic_metadata_errors, metadata_update_errors
 
-_STANDARD = frozenset({"orphan", "foregroundDeletion", "kubernetes"})
-_AVOIDS = "to avoid accidental conflicts with other finalizer writers"
-
-
-def finalizer_warnings(document: Document) -> list[str]:
-    """Warns about finalizers of a new object whose names lack a domain."""
-    return _warnings(_finalizers(document))
-
-
-def finalizer_change_warnings(new: Document, old: Document) -> list[str]:
-    """Warns about such finalizers that an update adds."""
-    return _warnings(_finalizers(new) - _finalizers(old))
-
-
-def _finalizers(document: Document) -> set[str]:
-    return set(document["metadata"].get("finalizers", ()))
-
-
-def _warnings(finalizers: set[str]) -> list[str]:
-    warnings: list[str] = []
-    for name in sorted(finalizers):
-        at = f"metadata.finalizers: {go_quote(name)}:"
-        warnings += [f"{at} {why}" for why in qualified_name_errors(name)]
-        if "/" not in name and name not in _STANDARD:
-            path = " including a path (/)" if "." in name else ""
-            warnings.append(f"{at} prefer a domain-qualified finalizer name{path} {_AVOIDS}")
-    return warnings
-
-
 _BLOCKING = frozenset(
     {
         ErrorType.NOT_SUPPORTED,
@@ -220,3 +191,32 @@ def _field_text(path: str, document: Document) -> str:
     except JsonPathError:
         return ""
     return printed(values[0]) if values and values[0] is not None else ""
+
+
+_STANDARD = frozenset({"orphan", "foregroundDeletion", "kubernetes"})
+_AVOIDS = "to avoid accidental conflicts with other finalizer writers"
+
+
+def finalizer_warnings(document: Document) -> list[str]:
+    """Warns about finalizers of a new object whose names lack a domain."""
+    return _warnings(_finalizers(document))
+
+
+def finalizer_change_warnings(new: Document, old: Document) -> list[str]:
+    """Warns about such finalizers that an update adds."""
+    return _warnings(_finalizers(new) - _finalizers(old))
+
+
+def _finalizers(document: Document) -> set[str]:
+    return set(document["metadata"].get("finalizers", ()))
+
+
+def _warnings(finalizers: set[str]) -> list[str]:
+    warnings: list[str] = []
+    for name in sorted(finalizers):
+        at = f"metadata.finalizers: {go_quote(name)}:"
+        warnings += [f"{at} {why}" for why in qualified_name_errors(name)]
+        if "/" not in name and name not in _STANDARD:
+            path = " including a path (/)" if "." in name else ""
+            warnings.append(f"{at} prefer a domain-qualified finalizer name{path} {_AVOIDS}")
+    return warnings

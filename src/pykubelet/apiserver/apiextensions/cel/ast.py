@@ -20,8 +20,6 @@ class Expr:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Literal(Expr):
-    """A constant value."""
-
     value: Any
 
 

@@ -443,7 +443,7 @@ _SPECIAL: dict[str, Callable[[list[Code]], Code]] = {
 
 @dataclass(frozen=True, slots=True)
 class CelProgram:
-    """A compiled expression."""
+    """A compiled expression, ready to run."""
 
     result: Type
     names: frozenset[str]

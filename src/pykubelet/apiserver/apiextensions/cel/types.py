@@ -110,7 +110,7 @@ _PIECE = re.compile(r"[\w.]+|[<>,]")
 
 
 def signature(text: str) -> Signature:
-    """Parses a signature."""
+    """Parses a signature such as `(string).size() -> int`."""
     match = _SIGNATURE.fullmatch(text)
     assert match is not None, text
     args = _types(f"{match['on']},{match['args']}" if match["on"] else match["args"])

@@ -29,7 +29,7 @@ class OutOfBudgetError(Exception):
 
 
 class Issue(NamedTuple):
-    """One compile error."""
+    """One error found while compiling an expression."""
 
     at: int
     """Offset of the character it refers to; negative if there is none."""

@@ -26,7 +26,7 @@ MAX_STEPS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class RuneInst:
-    """Consumes one character."""
+    """Consumes one character of a class."""
 
     chars: Chars
     then: int
@@ -130,7 +130,7 @@ _MATCHED = _State(frozenset(), "")
 
 
 class GoPattern:
-    """A compiled pattern."""
+    """A compiled pattern with its cached states."""
 
     def __init__(self, program: RegexpProgram) -> None:
         self._steps, self._first = program.steps, program.first

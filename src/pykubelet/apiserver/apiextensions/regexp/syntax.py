@@ -15,7 +15,7 @@ LAST = 0x10FFFF
 
 
 class EmptyWidth(Enum):
-    """Empty-width assertions."""
+    """Assertions about a position, which consume no character."""
 
     TEXT_START = r"\A"
     TEXT_END = r"\z"

@@ -73,7 +73,7 @@ def without_stray_nulls(value: Any, schema: Structural | None) -> Any:
 
 
 def with_defaults(value: Any, schema: Structural | None) -> Any:
-    """Fills in defaults."""
+    """Fills in the defaults of fields that are absent, at any depth."""
     if schema is None or not schema.has_defaults:
         return value
     if isinstance(value, list):

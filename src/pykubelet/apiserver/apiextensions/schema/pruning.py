@@ -15,7 +15,7 @@ META_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
 
 
 def prune(document: Document, schema: Structural) -> Document:
-    """Prunes an object."""
+    """Drops the fields of an object that its schema does not specify."""
     pruned: Document = _prune(document, schema, "", None, is_resource=True)
     return pruned
 

@@ -17,62 +17,6 @@ from pykubelet.api.serializer import Document
 from pykubelet.apiserver.apiextensions.formats import is_known_format
 from pykubelet.apiserver.apiextensions.regexp.regexp import GoPattern, go_pattern
 
-Node = TypeVar("Node")
-_NO_FIELD = "does not refer to a valid field"
-
-_STEP = re.compile(r"\.(?P<name>[^.\[\]]+)|\['(?P<key>(?:[^'\\]|\\.)*)'\]", re.DOTALL)
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
-_PLAIN = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "'": "'", "\\": "\\"}
-
-
-class FieldPathError(ValueError):
-    """The field path of a rule does not exist in the schema."""
-
-
-def display_field_path(
-    path: str, root: Node, inside: Callable[[Node], tuple[Mapping[str, Node], Node | bool | None]]
-) -> str:
-    """Converts the fieldPath of a rule (`.spec.labels['a.b']`) to the path shown in errors; raises FieldPathError."""
-    shown = ""
-    known: Node | bool | None = root
-    for name in _steps(path):
-        if known is None or isinstance(known, bool):
-            raise FieldPathError(_NO_FIELD)
-        properties, additional = inside(known)
-        if properties:
-            if name not in properties:
-                raise FieldPathError(_NO_FIELD)
-            known = properties[name]
-            shown += f".{name}" if shown else name
-        elif additional is not None:
-            known = additional
-            shown += f"[{name}]"
-        else:
-            raise FieldPathError(_NO_FIELD)
-    return shown
-
-
-def _steps(path: str) -> list[str]:
-    found: list[str] = []
-    at = 0
-    while at < len(path):
-        match = _STEP.match(path, at)
-        if match is None:
-            raise FieldPathError(f"expected [ or . but got: {path[at:]}")
-        found.append(match["name"] if match["name"] is not None else _unescaped(match["key"]))
-        at = match.end()
-    return found
-
-
-def _unescaped(text: str) -> str:
-    def plain(match: re.Match[str]) -> str:
-        if match[1] not in _PLAIN:
-            raise FieldPathError(f"invalid string literal: invalid escape char {match[0]}")
-        return _PLAIN[match[1]]
-
-    return _ESCAPE.sub(plain, text)
-
-
 PRESERVE = "x-kubernetes-preserve-unknown-fields"
 EMBEDDED = "x-kubernetes-embedded-resource"
 INT_OR_STRING = "x-kubernetes-int-or-string"
@@ -216,3 +160,61 @@ def _junctors(document: Document) -> NestedValueValidation | None:
     )
     negated = compile_schema(document["not"]) if document.get("not") else None
     return NestedValueValidation(alls, anys, ones, negated) if alls or anys or ones or negated else None
+
+
+SchemaNode = TypeVar("SchemaNode")
+_NO_FIELD = "does not refer to a valid field"
+
+_STEP = re.compile(r"\.(?P<name>[^.\[\]]+)|\['(?P<key>(?:[^'\\]|\\.)*)'\]", re.DOTALL)
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_PLAIN = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "'": "'", "\\": "\\"}
+
+
+class FieldPathError(ValueError):
+    """The field path of a rule does not exist in the schema."""
+
+
+def display_field_path(
+    path: str,
+    root: SchemaNode,
+    inside: Callable[[SchemaNode], tuple[Mapping[str, SchemaNode], SchemaNode | bool | None]],
+) -> str:
+    """Converts the fieldPath of a rule (`.spec.labels['a.b']`) to the path shown in errors; raises FieldPathError."""
+    shown = ""
+    known: SchemaNode | bool | None = root
+    for name in _steps(path):
+        if known is None or isinstance(known, bool):
+            raise FieldPathError(_NO_FIELD)
+        properties, additional = inside(known)
+        if properties:
+            if name not in properties:
+                raise FieldPathError(_NO_FIELD)
+            known = properties[name]
+            shown += f".{name}" if shown else name
+        elif additional is not None:
+            known = additional
+            shown += f"[{name}]"
+        else:
+            raise FieldPathError(_NO_FIELD)
+    return shown
+
+
+def _steps(path: str) -> list[str]:
+    found: list[str] = []
+    at = 0
+    while at < len(path):
+        match = _STEP.match(path, at)
+        if match is None:
+            raise FieldPathError(f"expected [ or . but got: {path[at:]}")
+        found.append(match["name"] if match["name"] is not None else _unescaped(match["key"]))
+        at = match.end()
+    return found
+
+
+def _unescaped(text: str) -> str:
+    def plain(match: re.Match[str]) -> str:
+        if match[1] not in _PLAIN:
+            raise FieldPathError(f"invalid string literal: invalid escape char {match[0]}")
+        return _PLAIN[match[1]]
+
+    return _ESCAPE.sub(plain, text)

@@ -184,7 +184,7 @@ def subresources_errors(subresources: Document, path: str) -> Iterator[FieldErro
 
 
 def columns_errors(columns: Sequence[Document], path: str) -> Iterator[FieldError]:
-    """Validates printer columns."""
+    """Validates additionalPrinterColumns of a version."""
     for index, column in enumerate(columns):
         at = f"{path}[{index}]"
         if not column.get("name"):
@@ -203,7 +203,7 @@ def columns_errors(columns: Sequence[Document], path: str) -> Iterator[FieldErro
 
 
 def selectable_errors(fields: Sequence[Document], schema: Document, path: str) -> Iterator[FieldError]:
-    """Validates selectable fields."""
+    """Validates selectableFields against the schema."""
     seen: set[str] = set()
     for index, field in enumerate(fields):
         at, found = f"{path}[{index}].jsonPath", field.get("jsonPath", "")

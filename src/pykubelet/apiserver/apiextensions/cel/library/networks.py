@@ -154,7 +154,7 @@ class UrlError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """A parsed URL."""
+    """The parts of a parsed URL."""
 
     scheme: str
     host: str
