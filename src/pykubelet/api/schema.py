@@ -4,7 +4,7 @@ The API server works with these alone; clients pair a `Resource` with a Struct i
 `generated/schema.json`, read once. A kind that is not in it is either a custom resource, of which only the metadata is
 known, or a mistake; `kind_mistake` distinguishes the two.
 
-Upstream: staging/src/k8s.io/apimachinery/pkg/runtime/schema/group_version.go, api/openapi-spec/swagger.json
+Upstream: staging/src/k8s.io/apimachinery/pkg/runtime/schema/group_version.go
 """
 
 from dataclasses import dataclass
