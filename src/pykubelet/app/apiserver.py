@@ -19,9 +19,8 @@ from pykubelet.apiserver.admission.certificates import CertificateAdmission
 from pykubelet.apiserver.admission.interfaces import AdmissionPlugin
 from pykubelet.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from pykubelet.apiserver.admission.noderestriction import NodeRestriction, NodeTaint
-from pykubelet.apiserver.admission.pods import PriorityAndTolerations
+from pykubelet.apiserver.admission.pods import PriorityAndTolerations, RuntimeClassAdmission
 from pykubelet.apiserver.admission.rbac_escalation import RbacEscalation
-from pykubelet.apiserver.admission.runtime_class import RuntimeClassAdmission
 from pykubelet.apiserver.admission.serviceaccount import ServiceAccountAdmission
 from pykubelet.apiserver.admission.services import ServiceAllocation
 from pykubelet.apiserver.apiextensions.controller import CustomResources

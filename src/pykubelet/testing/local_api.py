@@ -18,8 +18,7 @@ from pykubelet.aio.tasks import running, with_ready_event
 from pykubelet.apiserver.admission.certificates import CertificateAdmission
 from pykubelet.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from pykubelet.apiserver.admission.noderestriction import NodeTaint
-from pykubelet.apiserver.admission.pods import PriorityAndTolerations
-from pykubelet.apiserver.admission.runtime_class import RuntimeClassAdmission
+from pykubelet.apiserver.admission.pods import PriorityAndTolerations, RuntimeClassAdmission
 from pykubelet.apiserver.admission.services import ServiceAllocation
 from pykubelet.apiserver.apiextensions.controller import CustomResources
 from pykubelet.apiserver.handlers.write import allow_all

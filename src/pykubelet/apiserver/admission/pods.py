@@ -10,11 +10,11 @@ from typing import Any
 from pykubelet.api.errors import Forbidden
 from pykubelet.api.field_errors import go_quote
 from pykubelet.api.quantity import parse_quantity
-from pykubelet.api.schema import PODS
+from pykubelet.api.schema import PODS, RUNTIME_CLASSES
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver.admission.interfaces import AdmissionAttributes
 from pykubelet.apiserver.errors import forbidden
-from pykubelet.apiserver.storage.interfaces import StoreEntry
+from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey
 
 # A node that returns within this time keeps its pods.
 _TOLERATION_SECONDS = 300
@@ -101,6 +101,26 @@ class PriorityAndTolerations:
 
 
 Toleration = dict[str, Any]
+
+
+class RuntimeClassAdmission:
+    """Sets a new pod's overhead and scheduling from its runtime class. `newest` returns the newest entry of a key."""
+
+    resources = frozenset({PODS.group_resource})
+
+    def __init__(self, newest: Callable[[StoreKey], StoreEntry | None]) -> None:
+        self._newest = newest
+
+    def admit(self, attributes: AdmissionAttributes, new: Document | None, old: Document | None) -> Document | None:
+        if new is None or old is not None or attributes.subresource:
+            return new
+        name = new["spec"].get("runtimeClassName")
+        if name is None:
+            return with_runtime_class(new, None)
+        found = self._newest(StoreKey(RUNTIME_CLASSES.group_resource, "", name))
+        if found is None:
+            raise missing_runtime_class(new)
+        return with_runtime_class(new, found.document)
 
 
 def with_runtime_class(pod: Document, runtime_class: Document | None) -> Document:

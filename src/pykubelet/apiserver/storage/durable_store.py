@@ -79,7 +79,7 @@ class DurableStore:
         thread: ThreadPoolExecutor,
         *,
         settings: StoreSettings,
-        sealer: EncryptionTransformer,
+        encryption: EncryptionTransformer,
         clock: Clock,
     ) -> None:
         self._state, self._history, self._expiry = memory.state, memory.history, memory.expiry
@@ -92,7 +92,7 @@ class DurableStore:
             thread,
             self,
             clock=clock,
-            sealer=sealer,
+            encryption=encryption,
             without_history=settings.without_history,
             revision=memory.revision,
         )
@@ -249,8 +249,8 @@ async def open_store(path: Path, *, clock: Clock, settings: StoreSettings | None
     loop = asyncio.get_running_loop()
     thread = ThreadPoolExecutor(1, "store")
     try:
-        file, memory, sealer = await loop.run_in_executor(thread, _load, path, settings, now)
-        store = DurableStore(memory, file, thread, settings=settings, sealer=sealer, clock=clock)
+        file, memory, encryption = await loop.run_in_executor(thread, _load, path, settings, now)
+        store = DurableStore(memory, file, thread, settings=settings, encryption=encryption, clock=clock)
         store.keep_house()
         try:
             yield store
@@ -269,7 +269,7 @@ def _load(path: Path, settings: StoreSettings, now: Moment) -> tuple[StoreFile, 
         keys = [] if settings.key_file is None else read_keys(settings.key_file)
         meta = file.meta()
         memory = restored(
-            file.rows(), meta, settings, now=now, unseal=EncryptionTransformer(keys, settings.sealed).unseal
+            file.rows(), meta, settings, now=now, decrypt=EncryptionTransformer(keys, settings.encrypted).decrypt
         )
         if settings.key_file is not None and not keys:
             # Made only now: if values are encrypted with a missing key, a new key must not take its place.
@@ -277,7 +277,7 @@ def _load(path: Path, settings: StoreSettings, now: Moment) -> tuple[StoreFile, 
         if settings.without_history != meta.without_history:
             gains_history = meta.without_history - settings.without_history
             file.set_without_history(settings.without_history, compacted=memory.revision if gains_history else 0)
-        return file, memory, EncryptionTransformer(keys, settings.sealed)
+        return file, memory, EncryptionTransformer(keys, settings.encrypted)
     except BaseException:
         file.close()
         raise

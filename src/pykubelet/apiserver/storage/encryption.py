@@ -31,27 +31,26 @@ class EncryptionTransformer:
     """Encrypts the values of some collections. Without keys all values are plain."""
 
     def __init__(self, keys: Sequence[bytes], collections: frozenset[str]) -> None:
-        self._collections = collections if keys else frozenset[str]()
-        self._sealing_id = _id_of(keys[0]) if keys else b""
+        self.collections = collections if keys else frozenset[str]()
+        """The collections whose values are encrypted; empty without keys."""
+        self._encryption_id = _id_of(keys[0]) if keys else b""
         self._ciphers = {_id_of(key): _cipher(key) for key in keys}
 
-    def seal(self, key: StoreKey, text: bytes) -> bytes:
-        """The value to write for an object's text."""
-        if key.collection not in self._collections:
-            return text
+    def encrypt(self, key: StoreKey, text: bytes) -> bytes:
+        """The encrypted value of an object's text."""
         nonce = os.urandom(_NONCE_BYTES)
-        sealed = self._ciphers[self._sealing_id].encrypt(nonce, text, _bound_to(key))
-        return _MARK + self._sealing_id + nonce + sealed
+        encrypted = self._ciphers[self._encryption_id].encrypt(nonce, text, _bound_to(key))
+        return _MARK + self._encryption_id + nonce + encrypted
 
-    def unseal(self, key: StoreKey, value: bytes) -> bytes:
+    def decrypt(self, key: StoreKey, value: bytes) -> bytes:
         """The text of a stored value; StoreUnusable if no key decrypts it."""
-        if not is_sealed(value):
+        if not is_encrypted(value):
             return value
         key_id = value[len(_MARK) : _NONCE_AT]
         cipher = self._ciphers.get(key_id)
         if cipher is None:
             raise StoreUnusable(
-                f"{_shown(key)} is sealed with key {key_id.hex()}, which is not among those given: "
+                f"{_shown(key)} is encrypted with key {key_id.hex()}, which is not among those given: "
                 "give the key file that was used when it was written"
             )
         from cryptography.exceptions import InvalidTag
@@ -60,11 +59,11 @@ class EncryptionTransformer:
             return cipher.decrypt(value[_NONCE_AT:_TEXT_AT], value[_TEXT_AT:], _bound_to(key))
         except (InvalidTag, ValueError) as error:
             raise StoreUnusable(
-                f"{_shown(key)} was changed since it was sealed with key {key_id.hex()}: restore a backup"
+                f"{_shown(key)} was changed since it was encrypted with key {key_id.hex()}: restore a backup"
             ) from error
 
 
-def is_sealed(value: bytes) -> bool:
+def is_encrypted(value: bytes) -> bool:
     return value.startswith(_MARK)
 
 

@@ -77,16 +77,16 @@ class GroupCommit:
         self,
         file: StoreFile,
         thread: Executor,
-        outcome: CommitListener,
+        listener: CommitListener,
         *,
         clock: Clock,
-        sealer: EncryptionTransformer,
+        encryption: EncryptionTransformer,
         without_history: frozenset[str],
         revision: int,
     ) -> None:
         """`thread` is a single-thread executor, the one that opened `file`; `revision` is the newest on disk."""
-        self._file, self._thread, self._outcome = file, thread, outcome
-        self._clock, self._sealer, self._without_history = clock, sealer, without_history
+        self._file, self._thread, self._listener = file, thread, listener
+        self._clock, self._encryption, self._without_history = clock, encryption, without_history
         self._revision = revision
         self._loop = asyncio.get_running_loop()
         self._queue: list[Operation] = []
@@ -121,7 +121,7 @@ class GroupCommit:
         """Starts no more transactions; queued operations fail."""
         self._is_stopped = True
         refused, self._queue = self._queue, []
-        self._outcome.refused(refused, "the store is closed")
+        self._listener.refused(refused, "the store is closed")
 
     async def backup(self, path: Path) -> None:
         """Copies the file after the transaction in progress."""
@@ -170,9 +170,10 @@ class GroupCommit:
 
     def _row(self, operation: Operation, written_at: int) -> StoreRow:
         key, after = operation.key, operation.after
-        return StoreRow(
-            operation.revision, written_at, *key, None if after is None else self._sealer.seal(key, after.text)
-        )
+        value = None if after is None else after.text
+        if value is not None and key.collection in self._encryption.collections:
+            value = self._encryption.encrypt(key, value)
+        return StoreRow(operation.revision, written_at, *key, value)
 
     def _tidy(self) -> bool:
         try:
@@ -198,7 +199,7 @@ class GroupCommit:
         self._is_sweeping = self._is_sweeping and not is_tidy
         if operations:
             self._revision = operations[-1].revision
-            self._outcome.committed(operations)
+            self._listener.committed(operations)
 
     def _failed(self, operations: Sequence[Operation], garbage: Sequence[Garbage], error: BaseException) -> None:
         is_expected = isinstance(error, CommitFailed)
@@ -210,4 +211,4 @@ class GroupCommit:
         self._is_sweeping = False
         if operations:
             refused, self._queue = [*operations, *self._queue], []
-            self._outcome.refused(refused, problem)
+            self._listener.refused(refused, problem)

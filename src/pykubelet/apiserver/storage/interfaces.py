@@ -210,4 +210,4 @@ class StoreSettings:
 
     key_file: Path | None = None
     """The encryption keys, created if the file does not exist; None for no encryption."""
-    sealed: frozenset[str] = frozenset({"secrets"})
+    encrypted: frozenset[str] = frozenset({"secrets"})

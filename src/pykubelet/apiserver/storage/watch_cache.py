@@ -248,11 +248,11 @@ class Moment:
         return self.monotonic_seconds - max(0.0, self.wall_seconds - wall_seconds)
 
 
-Unseal = Callable[[StoreKey, bytes], bytes]
+Decrypt = Callable[[StoreKey, bytes], bytes]
 
 
 def restored(
-    rows: Iterable[StoreRow], meta: StoreMeta, settings: StoreSettings, *, now: Moment, unseal: Unseal
+    rows: Iterable[StoreRow], meta: StoreMeta, settings: StoreSettings, *, now: Moment, decrypt: Decrypt
 ) -> StoreMemory:
     """Builds the memory from the rows, oldest first."""
     # A collection without history when it was written has none now, whatever the settings are today.
@@ -266,7 +266,7 @@ def restored(
     for row in rows:
         key = StoreKey(intern(row.collection), intern(row.namespace), row.name)
         before = memory.state.get(key)
-        after = None if row.value is None else StoreEntry(key, row.revision, unseal(key, row.value))
+        after = None if row.value is None else StoreEntry(key, row.revision, decrypt(key, row.value))
         at = now.monotonic_of(row.written_at)
         if row.revision > meta.compacted and row.collection not in without_history:
             memory.history.append(PastChange(row.revision, before, after, at))

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from pykubelet.api.errors import Forbidden
 from pykubelet.api.serializer import encode
 from pykubelet.apiserver.admission.interfaces import AdmissionAttributes
-from pykubelet.apiserver.admission.pods import merged_tolerations, with_runtime_class
-from pykubelet.apiserver.admission.runtime_class import RuntimeClassAdmission
+from pykubelet.apiserver.admission.pods import RuntimeClassAdmission, merged_tolerations, with_runtime_class
 from pykubelet.apiserver.registry import BUILT_IN_KINDS
 from pykubelet.apiserver.request import UserInfo
 from pykubelet.apiserver.storage.interfaces import StoreEntry, StoreKey

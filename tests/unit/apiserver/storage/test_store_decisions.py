@@ -164,7 +164,7 @@ def restored_from(
     rows: list[StoreRow], *, compacted: int = 0, reached: int = 1, settings: StoreSettings
 ) -> StoreMemory:
     now = Moment(wall_seconds=1000.0, monotonic_seconds=50.0)
-    return restored(rows, StoreMeta(compacted, reached, frozenset()), settings, now=now, unseal=lambda _, value: value)
+    return restored(rows, StoreMeta(compacted, reached, frozenset()), settings, now=now, decrypt=lambda _, value: value)
 
 
 def test_restored_memory_knows_history_after_what_was_compacted() -> None:

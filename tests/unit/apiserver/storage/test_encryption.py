@@ -1,4 +1,4 @@
-"""Values sealed at rest."""
+"""Values encrypted at rest."""
 
 import stat
 from collections.abc import AsyncIterator
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
-from pykubelet.apiserver.storage.encryption import EncryptionTransformer, is_sealed, make_key, read_keys
+from pykubelet.apiserver.storage.encryption import EncryptionTransformer, is_encrypted, make_key, read_keys
 from pykubelet.apiserver.storage.interfaces import StoreSettings, StoreUnusable
 from pykubelet.testing.virtual_time import VirtualClock
 from store_objects import key_of, put, value_of
@@ -29,34 +29,37 @@ async def opened(folder: Path, key_file: Path | None) -> AsyncIterator[DurableSt
 
 
 @given(st.binary())
-def test_sealed_value_opens_to_what_it_was_and_shows_nothing(text: bytes) -> None:
-    """Only chosen collections are sealed."""
-    sealer = EncryptionTransformer([ONE], SECRETS)
-    sealed = sealer.seal(SECRET, text)
-    assert is_sealed(sealed)
-    assert len(text) < 4 or text not in sealed
-    assert sealer.unseal(SECRET, sealed) == text
-    assert sealer.seal(MAP, text) == text
+def test_encrypted_value_opens_to_what_it_was_and_shows_nothing(text: bytes) -> None:
+    """Only chosen collections are encrypted."""
+    encryption = EncryptionTransformer([ONE], SECRETS)
+    encrypted = encryption.encrypt(SECRET, text)
+    assert is_encrypted(encrypted)
+    assert len(text) < 4 or text not in encrypted
+    assert encryption.decrypt(SECRET, encrypted) == text
+    assert encryption.collections == SECRETS
+    assert EncryptionTransformer([], SECRETS).collections == frozenset()
 
 
-def test_sealed_value_of_one_object_is_no_value_of_another() -> None:
+def test_encrypted_value_of_one_object_is_no_value_of_another() -> None:
     """Neither is one that was changed."""
-    sealer = EncryptionTransformer([ONE], SECRETS)
-    sealed = sealer.seal(SECRET, b"{}")
-    changed = [sealed[:-1] + bytes([sealed[-1] ^ 1]), sealed[:21], sealed[:12]]
-    for key, value in [(key_of("other", collection="secrets"), sealed), *((SECRET, value) for value in changed)]:
-        with pytest.raises(StoreUnusable, match="was changed since it was sealed"):
-            sealer.unseal(key, value)
+    encryption = EncryptionTransformer([ONE], SECRETS)
+    encrypted = encryption.encrypt(SECRET, b"{}")
+    changed = [encrypted[:-1] + bytes([encrypted[-1] ^ 1]), encrypted[:21], encrypted[:12]]
+    for key, value in [(key_of("other", collection="secrets"), encrypted), *((SECRET, value) for value in changed)]:
+        with pytest.raises(StoreUnusable, match="was changed since it was encrypted"):
+            encryption.decrypt(key, value)
 
 
 def test_new_key_in_front_seals_and_old_keys_still_open() -> None:
     """Keys are rotated by adding a line."""
-    old = EncryptionTransformer([ONE], SECRETS).seal(SECRET, b"{}")
+    old = EncryptionTransformer([ONE], SECRETS).encrypt(SECRET, b"{}")
     both = EncryptionTransformer([TWO, ONE], SECRETS)
-    assert both.unseal(SECRET, old) == b"{}"
-    assert EncryptionTransformer([TWO], SECRETS).unseal(SECRET, both.seal(SECRET, b"{}")) == b"{}"
-    with pytest.raises(StoreUnusable, match=r"secrets default/password is sealed with key [0-9a-f]{16}, which is not"):
-        EncryptionTransformer([TWO], SECRETS).unseal(SECRET, old)
+    assert both.decrypt(SECRET, old) == b"{}"
+    assert EncryptionTransformer([TWO], SECRETS).decrypt(SECRET, both.encrypt(SECRET, b"{}")) == b"{}"
+    with pytest.raises(
+        StoreUnusable, match=r"secrets default/password is encrypted with key [0-9a-f]{16}, which is not"
+    ):
+        EncryptionTransformer([TWO], SECRETS).decrypt(SECRET, old)
 
 
 def test_key_file_is_made_for_its_owner_only(tmp_path: Path) -> None:
@@ -89,23 +92,23 @@ def test_key_file_that_is_not_fit_is_refused(tmp_path: Path, content: bytes, mod
 
 
 async def test_secrets_are_not_in_the_file_once_sealing_is_on(tmp_path: Path) -> None:
-    """What was plain stays readable, and is sealed by its next write."""
+    """What was plain stays readable, and is encrypted by its next write."""
     key_file = tmp_path / "key"
     plain = key_of("plain", collection="secrets")
     async with opened(tmp_path, None) as store:
         await put(store, plain, "plain-password")
     async with opened(tmp_path, key_file) as store:
-        await put(store, SECRET, "sealed-password")
+        await put(store, SECRET, "secret-password")
         assert value_of(store.get(plain)) == "plain-password"
     data = (tmp_path / "state.db").read_bytes()
     assert b"plain-password" in data
-    assert b"sealed-password" not in data
+    assert b"secret-password" not in data
     async with opened(tmp_path, key_file) as store:
-        assert value_of(store.get(SECRET)) == "sealed-password"
+        assert value_of(store.get(SECRET)) == "secret-password"
 
 
 @pytest.mark.parametrize("other", [pytest.param(TWO, id="another"), pytest.param(None, id="none")])
-async def test_store_is_not_opened_without_the_key_it_was_sealed_with(tmp_path: Path, other: bytes | None) -> None:
+async def test_store_is_not_opened_without_the_key_it_was_encrypted_with(tmp_path: Path, other: bytes | None) -> None:
     """No new key is made in the place of a missing one, and with the right one all is there."""
     key_file = tmp_path / "key"
     async with opened(tmp_path, key_file) as store:

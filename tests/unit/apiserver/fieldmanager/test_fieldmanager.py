@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from unit.apiserver.fields.trees import flat
+from unit.apiserver.fieldmanager.trees import flat
 
 from pykubelet.apiserver.fieldmanager.fieldmanager import keep_times, record
 from pykubelet.apiserver.fieldmanager.fieldpath import FieldTree

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from hypothesis import given, settings
-from unit.apiserver.fields.trees import flat, is_in_order, trees
+from unit.apiserver.fieldmanager.trees import flat, is_in_order, trees
 
 from pykubelet.apiserver.fieldmanager.fieldpath import (
     LEAF,

@@ -17,7 +17,7 @@ from pykubelet.apiserver.discovery import (
 )
 from pykubelet.apiserver.registry import BUILT_IN_KINDS
 
-RECORDED = json.loads((Path(__file__).parents[3] / "upstream/transcripts/discovery.json").read_text())
+RECORDED = json.loads((Path(__file__).parents[2] / "upstream/transcripts/discovery.json").read_text())
 STEPS = {step["id"]: step for step in RECORDED["steps"]}
 
 
