@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ from pykubelet.aio.queues import Subscription
 from pykubelet.aio.tasks import background_task
 from pykubelet.api.scheme import PODS
 from pykubelet.app.node import Node
-from pykubelet.app.page import PageExplanations, PageNodeState, PagePodUsages
+from pykubelet.app.page import node_view
+from pykubelet.kubelet.node_view import ClusterPodExplainer, pod_usages
 from pykubelet.runtimes.sim.runtime import Behaviour, ContainerRun
 from pykubelet.testing.build import pod
 from pykubelet.web.feed import PageFeed
@@ -56,7 +58,7 @@ async def looking(around: World) -> AsyncIterator[Looking]:
     async with around.running_node() as node:
         tables = ApiTables(client=around.api, clock=around.clock)
         problems = node.sources.problems.all
-        feed = PageFeed(node=PageNodeState(node), tables=tables, problems=problems, about={}, clock=around.clock)
+        feed = PageFeed(node=node_view(node), tables=tables, problems=problems, about={}, clock=around.clock)
         node.dependencies.trail.on_news(feed.heard)
         async with (
             background_task(feed.run(asyncio.Event()), "feed"),
@@ -100,7 +102,10 @@ async def test_browser_sees_who_needs_help_and_who_waits_elsewhere(tmp_path: Pat
         )
         assert browser.rows["default/lonely"]["word"] == "Pending"
         assert (browser.counts["desired"], browser.counts["inApi"], browser.counts["tones"]["bad"]) == (1, 2, 1)
-        explained = PageExplanations(browser.node, PageNodeState(browser.node), around.api)
+        node = browser.node
+        explained = ClusterPodExplainer(
+            explainer=node.explainer(), view=node_view(node), api=around.api, clock=around.clock
+        )
         here = await explained.explain(NAMESPACE, "crash")
         elsewhere = await explained.explain(NAMESPACE, "lonely")
         assert here is not None
@@ -115,7 +120,10 @@ async def test_pods_are_measured_while_somebody_looks(tmp_path: Path) -> None:
     async with world(tmp_path) as around, looking(around) as browser:
         await around.create("web")
         await around.until("web", is_ready)
-        measured, wanted = PodUsageHistory(PagePodUsages(browser.node)), asyncio.Event()
+        measured, wanted = (
+            PodUsageHistory(partial(pod_usages, browser.node.dependencies.runtime.usages, browser.node.pleg.cache)),
+            asyncio.Event(),
+        )
         async with background_task(measured.run(wanted), "measures"):
             await asyncio.sleep(20)
             assert measured.points("default/web") == ()

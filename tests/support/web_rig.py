@@ -12,12 +12,12 @@ from pykubelet.aio.clock import Clock
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.pods import API_SOURCE
 from pykubelet.api.serializer import Document, decode_document
+from pykubelet.client.node_view import NodePod, PodProgress, SourceState, UsageReading, pod_key
 from pykubelet.httpserver.request import HttpRequest
+from pykubelet.httpserver.response import TEXT, HttpError, HttpStream, Write
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.web.access import RequestOrigin
 from pykubelet.web.feed import PageFeed
-from pykubelet.web.node_view import NodePod, PageLogOptions, Point, SourceState, SourceUnavailable, Write
-from pykubelet.web.rows import PodProgress, pod_key
 from pykubelet.web.tables import ApiTables
 
 PORT = 6480
@@ -26,7 +26,7 @@ PLACE = "/view/place/"
 
 
 class FixedNode:
-    """A node with pods, of which it says what it was told; a NodeView, Explanations, Probes, Usage and Logs."""
+    """A node with pods, of which it says what a test put there; a PageNode that also explains, measures and has logs."""
 
     def __init__(self) -> None:
         self.pods: dict[str, Pod] = {}
@@ -58,20 +58,20 @@ class FixedNode:
         known = pod_key(namespace, name) in self.pods
         return {"waitsFor": {"step": "nothing", "what": "nothing"}, "trail": []} if known else None
 
-    def findings(self, key: str) -> Iterable[Struct]:
+    def probe_results(self, key: str) -> Iterable[Struct]:
         return ()
 
-    def points(self, key: str) -> tuple[Point, ...]:
-        return ()
+    async def usages(self) -> dict[str, UsageReading]:
+        return {}
 
-    async def open(self, options: PageLogOptions) -> Callable[[Write], Awaitable[None]]:
-        if options.container != "main":
-            raise SourceUnavailable(f"there is no container {options.container}")
+    async def open_log(self, namespace: str, pod: str, container: str, *, previous: bool) -> HttpStream:
+        if container != "main":
+            raise HttpError(404, f"there is no container {container}")
 
         async def copy(write: Write) -> None:
-            await write(b"previous\n" if options.previous else b"newest\n")
+            await write(b"previous\n" if previous else b"newest\n")
 
-        return copy
+        return HttpStream(TEXT, copy)
 
 
 class FeedRig:

@@ -8,6 +8,7 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from pykubelet.aio.clock import Clock
@@ -429,7 +430,7 @@ def _elected(work: Callable[[], Awaitable[None]], client: ControllerClient, cloc
     recorder = Recorder(sink=client, source=EventSource(component=LEASE[1]), clock=clock)
     identity = identity_of(socket.gethostname(), RandomIds().uid())
     elector = LeaderElector(client=client, recorder=recorder, clock=clock, lease=LEASE, identity=identity)
-    return {"events of the election": with_ready_event(recorder.run), "controllers": lambda: elector.run(work)}
+    return {"events of the election": with_ready_event(recorder.run), "controllers": partial(elector.run, work)}
 
 
 def _root_ca_pem(found: PemSource | None) -> str:

@@ -1,1 +1,1 @@
-"""Client of a Kubernetes API server: REST client, reflector, informers, event recorder, kubeconfig, certificates."""
+"""The API client: REST, reflector, informers, event recorder, kubeconfig, certificates."""

@@ -1,4 +1,4 @@
-"""Credentials of a client: tokens, token files, client certificates, and the `RestConfig` they belong to.
+"""Credentials of a client: tokens, token files, client certificates; and its `RestConfig`.
 
 Files are read again when they change, and at once after the server rejected their content.
 

@@ -18,8 +18,9 @@ from msgspec import Struct
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.queues import Broadcast, Subscription
 from pykubelet.api.serializer import encode
+from pykubelet.client.manifests.last_known_good import SourceProblem
 from pykubelet.client.manifests.scanner import DocumentProblem, parse_problems
-from pykubelet.web.node_view import PageNode, ReportedProblem
+from pykubelet.web.node_view import PageNode
 from pykubelet.web.routes import message
 from pykubelet.web.rows import PodRow, RowTone, pod_row
 from pykubelet.web.tables import ApiTables, RowTable
@@ -169,7 +170,7 @@ class PageFeed:
         *,
         node: PageNode,
         tables: ApiTables,
-        problems: Callable[[], Iterable[ReportedProblem]],
+        problems: Callable[[], Iterable[SourceProblem]],
         about: dict[str, Any],
         clock: Clock,
     ) -> None:
@@ -261,7 +262,7 @@ class PageFeed:
     def _make_row(self, key: str) -> None:
         found = self._node.pod(key)
         if found is not None:
-            row = pod_row(found.pod, found.status, found.standing)
+            row = pod_row(found.pod, found.status, found.progress)
         elif (pod := self._tables.pod(key)) is not None:
             row = pod_row(pod, pod.status)
         else:
@@ -283,7 +284,7 @@ class PageFeed:
         self._broken = await asyncio.to_thread(_with_lines, told[:MOST_PROBLEMS]) if told else ()
 
 
-def _with_lines(problems: tuple[ReportedProblem, ...]) -> tuple[BrokenManifest, ...]:
+def _with_lines(problems: tuple[SourceProblem, ...]) -> tuple[BrokenManifest, ...]:
     return tuple(broken_manifest(one.where, one.message, _text(Path(one.where))) for one in problems)
 
 

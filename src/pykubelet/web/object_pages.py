@@ -9,7 +9,7 @@ from pykubelet.api.scheme import as_documents
 from pykubelet.api.serializer import Document, encode
 from pykubelet.api.yaml.write import to_yaml
 from pykubelet.httpserver.response import JSON, HttpResponse
-from pykubelet.web.node_view import PageObjectReader
+from pykubelet.web.node_view import PageClient
 from pykubelet.web.routes import PageRoute, text
 
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -59,7 +59,7 @@ def _metadata(metadata: Document, *, is_secret: bool) -> Document:
 class ObjectPages:
     """Answers requests about objects; 404 without an API server."""
 
-    def __init__(self, objects: PageObjectReader | None) -> None:
+    def __init__(self, objects: PageClient | None) -> None:
         self._objects, self._turn = objects, asyncio.Semaphore(_AT_ONCE)
 
     async def kinds(self) -> HttpResponse:
@@ -100,7 +100,7 @@ class ObjectPages:
         )
 
     @staticmethod
-    async def _resource(objects: PageObjectReader, asked: PageRoute) -> Resource:
+    async def _resource(objects: PageClient, asked: PageRoute) -> Resource:
         """The requested resource; only names that the server itself serves become part of a path."""
         wanted = (asked.value("group"), asked.value("version"), asked.value("plural"))
         for resource in await objects.served():

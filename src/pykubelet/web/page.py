@@ -26,7 +26,7 @@ from pykubelet.web.access import (
     session_cookie,
     session_of,
 )
-from pykubelet.web.node_view import LiveState
+from pykubelet.web.feed import PageFeed
 from pykubelet.web.object_pages import ObjectPages
 from pykubelet.web.pod_pages import PodPages
 from pykubelet.web.routes import (
@@ -99,7 +99,7 @@ class PageAddress(NamedTuple):
 class WebPage:
     """Answers the requests of browsers."""
 
-    def __init__(self, *, entrance: PageAddress, live: LiveState, pods: PodPages, objects: ObjectPages) -> None:
+    def __init__(self, *, entrance: PageAddress, live: PageFeed, pods: PodPages, objects: ObjectPages) -> None:
         self._entrance, self._live, self._pods, self._objects = entrance, live, pods, objects
         self._streams = 0
 

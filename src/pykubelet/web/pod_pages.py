@@ -5,7 +5,6 @@ The timeline shows the trail of decisions as lanes with marks, and the phases an
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -13,18 +12,11 @@ from pykubelet.api.generated.core import ContainerStatus, Pod, PodStatus
 from pykubelet.api.pods import AnyContainer, is_restartable_init_container
 from pykubelet.api.serializer import Document, encode
 from pykubelet.api.times import parse_time
-from pykubelet.httpserver.response import JSON, TEXT, HttpResponse, HttpStream
-from pykubelet.web.node_view import (
-    PageExplainer,
-    PageLogOptions,
-    PageNode,
-    PageProbeHistory,
-    PodLogs,
-    SourceUnavailable,
-    UsageView,
-)
+from pykubelet.client.node_view import NOT_HERE, NodePod, pod_key
+from pykubelet.httpserver.response import JSON, TEXT, HttpError, HttpResponse, HttpStream
+from pykubelet.web.node_view import Explain, OpenLog, PageNode, PodUsageHistory
 from pykubelet.web.routes import PageOutcome, PageRoute, text
-from pykubelet.web.rows import NOT_HERE, PodProgress, RowTone, pod_key, pod_row
+from pykubelet.web.rows import RowTone, pod_row
 from pykubelet.web.tables import ApiTables
 
 _TONES = {"Pending": "waiting", "Running": "waiting", "Ready": "good", "Failed": "bad"}
@@ -226,59 +218,47 @@ def _all(status: PodStatus) -> tuple[ContainerStatus, ...]:
     return (*status.init_container_statuses, *status.container_statuses, *status.ephemeral_container_statuses)
 
 
-class _ShownPod(NamedTuple):
-    pod: Pod
-    status: PodStatus
-    standing: PodProgress
-
-
 class PodPages:
     """Answers requests about one pod."""
 
     def __init__(
-        self,
-        *,
-        node: PageNode,
-        tables: ApiTables,
-        explanations: PageExplainer,
-        probes: PageProbeHistory,
-        usage: UsageView,
-        logs: PodLogs,
+        self, *, node: PageNode, tables: ApiTables, explain: Explain, usage: PodUsageHistory, open_log: OpenLog
     ) -> None:
-        self._node, self._tables, self._explanations = node, tables, explanations
-        self._probes, self._usage, self._logs = probes, usage, logs
+        self._node, self._tables, self._explain = node, tables, explain
+        self._usage, self._open_log = usage, open_log
 
     async def pod(self, asked: PageRoute) -> HttpResponse:
         """All data about one pod."""
         namespace, name = asked.names
         key = pod_key(namespace, name)
-        seen, why = self._seen(key), await self._explanations.explain(namespace, name)
+        seen, why = self._seen(key), await self._explain(namespace, name)
         if seen is None and why is None:
             return text(404, f"there is no pod {key}")
-        told: Document = {"why": why}
+        answer: Document = {"why": why}
         if seen is not None:
-            told |= {
+            answer |= {
                 "row": pod_row(*seen),
                 "labels": seen.pod.metadata.labels,
                 "containers": container_rows(seen.pod, seen.status),
                 "conditions": seen.status.conditions,
                 "timeline": timeline((why or {}).get("trail", ()), seen.status),
-                "probes": tuple(self._probes.findings(key)),
+                "probes": tuple(self._node.probe_results(key)),
                 "usage": self._usage.points(key),
             }
-        return HttpResponse(200, encode(told), JSON)
+        return HttpResponse(200, encode(answer), JSON)
 
     async def log(self, asked: PageRoute) -> PageOutcome:
         """The log of a container, followed until the browser disconnects."""
         namespace, pod, container = asked.names
-        options = PageLogOptions(namespace, pod, container, previous=asked.value("previous") == "true")
+        previous = asked.value("previous") == "true"
         try:
-            return HttpStream(TEXT, await self._logs.open(options))
-        except SourceUnavailable as error:
+            log = await self._open_log(namespace, pod, container, previous=previous)
+        except HttpError as error:
             return text(404, str(error))
+        return HttpStream(TEXT, log.copy)
 
-    def _seen(self, key: str) -> _ShownPod | None:
+    def _seen(self, key: str) -> NodePod | None:
         if (found := self._node.pod(key)) is not None:
-            return _ShownPod(*found)
+            return found
         pod = self._tables.pod(key)
-        return _ShownPod(pod, pod.status, NOT_HERE) if pod is not None else None
+        return NodePod(pod, pod.status, NOT_HERE) if pod is not None else None

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from pykubelet.api.generated.core import ContainerStatus, Event, Node, Pod, PodStatus
 from pykubelet.api.pods import is_terminal
+from pykubelet.client.node_view import NOT_HERE, PodProgress, pod_key
 
 # The waiting reasons of a container that starts normally.
 _STARTING = frozenset({"", "ContainerCreating", "PodInitializing"})
@@ -24,23 +25,6 @@ class RowTone(StrEnum):
     WAITING = "waiting"
     BAD = "bad"
     DONE = "done"
-
-
-class PodProgress(Struct, frozen=True, kw_only=True):
-    """The progress of a pod through this node; empty for a pod of another node."""
-
-    source: str = ""
-    """The source that supplies the pod."""
-    worker: str = ""
-    """The state of its pod worker."""
-    has_mirror: bool = False
-    is_unsent: bool = False
-    """Whether its newest status has not been sent yet."""
-    waits: str = ""
-    """What the pod has waited for longest."""
-
-
-NOT_HERE = PodProgress()
 
 
 class PodRow(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -67,15 +51,10 @@ class PodRow(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tr
     in_api: bool = False
 
 
-def pod_key(namespace: str, name: str) -> str:
-    """The key of a pod's row; a static pod and its mirror share it."""
-    return f"{namespace}/{name}"
-
-
-def pod_row(pod: Pod, status: PodStatus, standing: PodProgress = NOT_HERE) -> PodRow:
+def pod_row(pod: Pod, status: PodStatus, progress: PodProgress = NOT_HERE) -> PodRow:
     meta, states = pod.metadata, _states(pod, status)
     regular = status.container_statuses
-    is_static = standing.source not in {"", "api"}
+    is_static = progress.source not in {"", "api"}
     word = state_word(pod, status)
     return PodRow(
         key=pod_key(meta.namespace, meta.name),
@@ -92,13 +71,13 @@ def pod_row(pod: Pod, status: PodStatus, standing: PodProgress = NOT_HERE) -> Po
         since=status.start_time or meta.creation_timestamp or "",
         node=pod.spec.node_name,
         ip=status.pod_ip,
-        source=standing.source,
-        worker=standing.worker,
-        waits=_waiting_reason(status) or standing.waits,
+        source=progress.source,
+        worker=progress.worker,
+        waits=_waiting_reason(status) or progress.waits,
         is_static=is_static,
-        has_mirror=standing.has_mirror,
-        is_unsent=standing.is_unsent,
-        in_api=standing.has_mirror or not is_static,
+        has_mirror=progress.has_mirror,
+        is_unsent=progress.is_unsent,
+        in_api=progress.has_mirror or not is_static,
     )
 
 

@@ -16,8 +16,9 @@ from pykubelet.api.errors import ApiError, Forbidden
 from pykubelet.api.generated.core import Event, Node, Pod
 from pykubelet.api.scheme import EVENTS, NODES, PODS, TypedKind
 from pykubelet.client.interface import EVERYTHING, Selection
+from pykubelet.client.node_view import pod_key
 from pykubelet.client.reflector import ListerWatcher, Reflector, ResourceEventHandler
-from pykubelet.web.rows import EventRow, NodeRow, event_at, event_row, node_row, pod_key
+from pykubelet.web.rows import EventRow, NodeRow, event_at, event_row, node_row
 
 T = TypeVar("T")
 MOST_EVENTS = 500

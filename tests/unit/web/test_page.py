@@ -19,6 +19,7 @@ from pykubelet.testing.build import pod
 from pykubelet.testing.memory_api import MemoryApi
 from pykubelet.testing.virtual_time import VirtualClock
 from pykubelet.web.access import Sessions
+from pykubelet.web.node_view import PodUsageHistory
 from pykubelet.web.object_pages import ObjectPages
 from pykubelet.web.page import MOST_STREAMS, PageAddress, WebPage, static_files
 from pykubelet.web.pod_pages import PodPages
@@ -42,7 +43,13 @@ class PageRig:
         self.sessions = Sessions(lambda: f"secret-{next(numbers)}")
         entrance = PageAddress(PORT, PLACE, self.sessions, "/data/<page-link>", self._note)
         node = self.rig.node
-        pods = PodPages(node=node, tables=self.rig.tables, explanations=node, probes=node, usage=node, logs=node)
+        pods = PodPages(
+            node=node,
+            tables=self.rig.tables,
+            explain=node.explain,
+            usage=PodUsageHistory(node.usages),
+            open_log=node.open_log,
+        )
         self.page = WebPage(entrance=entrance, live=self.rig.feed, pods=pods, objects=ObjectPages(api))
         self.cookie = f"pykubelet-page={self.sessions.redeem(self.sessions.key)}"
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from pykubelet.api import serializer
 from pykubelet.api.generated.core import PodStatus
 from pykubelet.client.manifests.scanner import DocumentProblem, parse_problems, problem_text
+from pykubelet.client.node_view import UsageReading
 from pykubelet.web.feed import Line, broken_manifest
-from pykubelet.web.node_view import POINTS, UsageHistory, UsageReading
+from pykubelet.web.node_view import POINTS, UsageHistory
 from pykubelet.web.object_pages import shown_yaml
 from pykubelet.web.pod_pages import TimelineSpan, timeline
 

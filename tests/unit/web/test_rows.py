@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from pykubelet.api import serializer
 from pykubelet.api.generated.core import Container, EphemeralContainer, Pod, PodStatus
+from pykubelet.client.node_view import NOT_HERE, PodProgress
 from pykubelet.testing.build import container, pod, static_pod
 from pykubelet.web.feed import PodTally
 from pykubelet.web.pod_pages import container_rows
-from pykubelet.web.rows import NOT_HERE, PodProgress, PodRow, RowTone, pod_row
+from pykubelet.web.rows import PodRow, RowTone, pod_row
 
 READY = [{"type": "Ready", "status": "True"}]
 RUNS: dict[str, Any] = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
@@ -79,8 +80,8 @@ def test_pod_that_is_deleted_is_terminating_until_it_has_ended() -> None:
 
 def test_row_says_where_the_pod_is_on_its_way() -> None:
     """A static pod without a mirror is not in the API; containers without a status wait."""
-    standing = PodProgress(source="file", worker="sync", is_unsent=True, waits="the image")
-    row = pod_row(static_pod(containers=[container("c0"), container("c1")]), status("Running", RUNS), standing)
+    progress = PodProgress(source="file", worker="sync", is_unsent=True, waits="the image")
+    row = pod_row(static_pod(containers=[container("c0"), container("c1")]), status("Running", RUNS), progress)
     assert (row.key, row.source, row.worker, row.waits) == ("default/web-node-1", "file", "sync", "the image")
     assert (row.is_static, row.in_api, row.is_unsent) == (True, False, True)
     assert (row.ready, row.containers, row.running, row.waiting) == (1, 2, 1, 1)
@@ -91,9 +92,9 @@ def test_row_says_what_keeps_a_container_from_starting() -> None:
     """In its own words rather than that the node will try again."""
     missing = {"waiting": {"reason": "CreateContainerConfigError", "message": 'configmap "words" not found'}}
     starting = {"waiting": {"reason": "ContainerCreating", "message": "soon"}}
-    standing = PodProgress(source="api", waits="another try")
-    assert pod_row(pod(), status("Pending", RUNS, missing), standing).waits == 'configmap "words" not found'
-    assert pod_row(pod(), status("Pending", starting), standing).waits == "another try"
+    progress = PodProgress(source="api", waits="another try")
+    assert pod_row(pod(), status("Pending", RUNS, missing), progress).waits == 'configmap "words" not found'
+    assert pod_row(pod(), status("Pending", starting), progress).waits == "another try"
 
 
 SIDECAR = serializer.from_document({"name": "i", "image": "a", "restartPolicy": "Always"}, Container)

@@ -1,4 +1,4 @@
-"""Checks for `pykubelet check`: manifests against the API server's rules, nodes against the CIS benchmark.
+"""Checks of `pykubelet check`: manifests by the API server's rules, nodes by the CIS benchmark.
 
 `findings` evaluates sections 4.1 and 4.2 of the CIS Kubernetes Benchmark v1.11: each item with its requirement, what
 was observed and how to fix it. `gather_facts` reads a node's files and connects to its API without credentials.

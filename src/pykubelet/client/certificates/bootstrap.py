@@ -1,4 +1,4 @@
-"""TLS bootstrap: gets a node's first client certificate with a bootstrap token and writes its kubeconfig.
+"""TLS bootstrap: gets a node's first client certificate with a token and writes its kubeconfig.
 
 Writes `kubelet-client-current.pem` and a kubeconfig that refers to it. The private key is kept until the certificate is
 issued, so that a restarted node continues with the same request.

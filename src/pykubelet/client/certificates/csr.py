@@ -1,4 +1,4 @@
-"""Certificate signing requests of a node: what to request, creating the request, waiting for the result.
+"""Certificate signing requests of a node: what to request, creating it, waiting for the result.
 
 A `CertificateTemplate` says for whom, from which signer and for which names. `wait_for_certificate` returns the
 certificate as PEM; RequestRefused if the request was denied or failed.

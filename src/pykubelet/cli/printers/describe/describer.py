@@ -1,4 +1,4 @@
-"""Describes objects by kind: nodes, services, config maps, secrets, namespaces, and any other kind by its fields.
+"""Describes nodes, services, config maps, secrets, namespaces, and other kinds by their fields.
 
 Other modules of this package describe pods and workloads. Of a secret only sizes are shown, unlike upstream also of a
 service account token. Columns are aligned as Go's text/tabwriter does.
