@@ -1,1 +1,1 @@
-"""What runs containers: the protocols a node asks, the plan of what to do, and the runtimes we bring."""
+"""The HTTP stack of all servers: requests, responses, limits, TLS, upgrades, and a small client."""

@@ -1,16 +1,10 @@
-"""Where the server listens, and by which address others know it.
+"""Listening sockets, their addresses, and the TLS context of all servers.
 
-Upstream: staging/src/k8s.io/apimachinery/pkg/util/net/interface.go (ResolveBindAddress), apiserver/pkg/server/config.go.
+TLS 1.2 needs ciphers with forward secrecy and authenticated encryption (CIS benchmark 4.2.12); TLS 1.3 is unrestricted.
+This module does not import aiohttp, so that commands start quickly.
 
-At which address a node's API should listen, and by which one others reach it.
-
-In: what the settings say, where the API server is, the machine's address. Out: both addresses. A node beside its API
-server listens where nobody else can reach it.
-
-The TLS that everything here serves with: 1.2 or newer, and only ciphers that are thought safe.
-
-Of TLS 1.2 those with forward secrecy that authenticate what they encrypt; of 1.3 all. They are the ones that the CIS
-benchmark for Kubernetes names (4.2.12), without those that use a server's key to encrypt.
+Upstream: staging/src/k8s.io/apimachinery/pkg/util/net/interface.go,
+staging/src/k8s.io/apiserver/pkg/server/config.go
 """
 
 import ipaddress
@@ -23,7 +17,7 @@ CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 
 
 def serving_context() -> ssl.SSLContext:
-    """A context for a server of HTTP; its certificate, and whom it trusts, are for the caller to add."""
+    """A TLS context for servers; the caller adds the certificate and client authorities."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(CIPHERS)
@@ -31,20 +25,20 @@ def serving_context() -> ssl.SSLContext:
     return context
 
 
-# Connections that wait to be accepted while the loop is busy.
+# Connections that may wait while the loop is busy.
 _BACKLOG = 1024
-# Addresses for documentation (RFC 5737, RFC 3849): nothing is sent there, the kernel only says which way it would go.
+# Documentation addresses (RFC 5737, RFC 3849): nothing is sent, the kernel only chooses a route.
 _SOMEWHERE = {socket.AF_INET: "192.0.2.1", socket.AF_INET6: "2001:db8::1"}
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that takes connections; OSError if the address is not ours or the port is taken."""
+    """A listening socket; raises OSError if the address is not local or the port is taken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     return socket.create_server((host, port), family=family, backlog=_BACKLOG)
 
 
 def public_host(bind: str) -> str:
-    """How this machine is called by others: the bound address, or if that is local that of the network it is in."""
+    """The address of this machine for others: the bound one, or that of its network if it is loopback or unspecified."""
     try:
         address = ipaddress.ip_address(bind)
     except ValueError:
@@ -63,14 +57,14 @@ def public_host(bind: str) -> str:
 
 
 def with_port(host: str, port: int) -> str:
-    """`host:port`, unless the host says its port already."""
+    """`host:port`, unless the host includes a port already."""
     if host.count(":") > 1 and not host.startswith("["):
         return f"[{host}]:{port}"
     return host if ":" in host.rpartition("]")[2] else f"{host}:{port}"
 
 
 def local_url(bind: str, port: int) -> str:
-    """The URL by which a program on this machine reaches a server that is bound so."""
+    """The URL of a server with this bind address for programs on this machine."""
     try:
         address = ipaddress.ip_address(bind)
     except ValueError:
@@ -84,14 +78,14 @@ LOOPBACK = "127.0.0.1"
 
 
 class ListenAddress(NamedTuple):
-    """Where to listen, and the address that others use."""
+    """The address to bind, and the address for clients."""
 
     bind: str
     address: str
 
 
 def listen_address(bind: str, server: str, machine: str) -> ListenAddress:
-    """As told by `bind`, else on loopback if the server's URL is there or there is none, else on the machine's address."""
+    """`bind` if given, else loopback if the API server is local or missing, else the machine's address."""
     if not bind:
         chosen = LOOPBACK if _is_local(server) else machine or LOOPBACK
         return ListenAddress(chosen, chosen)

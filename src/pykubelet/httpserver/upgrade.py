@@ -1,6 +1,7 @@
 """Connections after HTTP: hijacked ones that carry bytes, and WebSockets that carry messages.
 
-Upstream: staging/src/k8s.io/apimachinery/pkg/util/httpstream/spdy/upgrade.go, staging/src/k8s.io/apimachinery/pkg/util/httpstream/wsstream/conn.go
+Upstream: staging/src/k8s.io/apimachinery/pkg/util/httpstream/spdy/upgrade.go,
+staging/src/k8s.io/apimachinery/pkg/util/httpstream/wsstream/conn.go
 """
 
 import asyncio

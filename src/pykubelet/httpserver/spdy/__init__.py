@@ -1,1 +1,1 @@
-"""What runs containers: the protocols a node asks, the plan of what to do, and the runtimes we bring."""
+"""SPDY/3.1, as exec, attach and port-forward use it."""

@@ -1,1 +1,1 @@
-"""The node's own HTTPS API: what an API server and people who look after the node ask it for."""
+"""The kubelet's HTTPS API for the API server and for administrators."""

@@ -1,27 +1,14 @@
-"""Asks the API server whose a token is and what somebody may do; remembers the answers for a while.
+"""Authenticates and authorizes requests to the kubelet.
 
-Upstream: staging/src/k8s.io/apiserver/plugin/pkg/{authenticator/token,authorizer}/webhook/webhook.go; the times are
-those of a kubelet's configuration.
+A client certificate authenticates by itself; tokens and rights are reviewed by the API server. Reviews are cached with the kubelet's default times. There are no anonymous requests. Other than upstream, endpoints that
+run commands or open connections need `create` whatever the method: upstream takes the verb from the method, so over
+WebSocket, which starts with GET, the right to read a node is the right to run anything in its pods.
 
-What every request passes before anything is done for it: who asks, and may they.
-
-Upstream: InstallAuthFilter in pkg/kubelet/server/server.go. There are no anonymous requests.
-
-Answers kept for a while, and never too many of them.
-
-Upstream: staging/src/k8s.io/apimachinery/pkg/util/cache/{lruexpirecache,expiring}.go
-
-Who calls, as certificates say it.
-
-Upstream: staging/src/k8s.io/apiserver/pkg/authentication/request/x509/x509.go (CommonNameUserConversion)
-
-What somebody must be allowed to do on the node's object for a request to be answered.
-
-In: the method and the path. Out: a verb and subresources of `nodes/<this one>`, any of which is enough.
-
-Upstream: pkg/kubelet/server/auth.go. On purpose otherwise: what runs commands or opens connections needs `create`, by
-whatever method it is asked for. Upstream takes the verb from the method, so over WebSocket, which begins with GET, the
-right to read a node is the right to run anything in its pods.
+Upstream: pkg/kubelet/server/auth.go, pkg/kubelet/server/server.go,
+staging/src/k8s.io/apiserver/plugin/pkg/authenticator/token/webhook/webhook.go,
+staging/src/k8s.io/apiserver/plugin/pkg/authorizer/webhook/webhook.go,
+staging/src/k8s.io/apiserver/pkg/authentication/request/x509/x509.go,
+staging/src/k8s.io/apimachinery/pkg/util/cache/lruexpirecache.go
 """
 
 import asyncio
@@ -44,7 +31,7 @@ from pykubelet.client.interface import Client
 from pykubelet.httpserver.response import HttpError
 
 _VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-# Tried first, with the general right to everything behind them.
+# Checked first; `proxy`, the right to everything, is the alternative.
 _FINE = {
     "/pods": "pods",
     "/healthz": "healthz",
@@ -71,7 +58,7 @@ class NodeAttributes(NamedTuple):
 
 
 def attributes_of(method: str, path: str) -> NodeAttributes:
-    """What a request needs; every path has an answer."""
+    """The permission that a request needs; defined for every path."""
     verb = "create" if _is_below(path, _DOING) else _VERBS.get(method, "")
     fine = tuple(name for prefix, name in _FINE.items() if _is_below(path, (prefix,)))
     own = tuple(name for prefix, name in _OWN.items() if _is_below(path, (prefix,)))
@@ -87,7 +74,7 @@ AUTHENTICATED = "system:authenticated"
 
 @dataclass(frozen=True, slots=True)
 class KubeletUser:
-    """A user with its groups."""
+    """A user and its groups."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -96,12 +83,12 @@ class KubeletUser:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What tells callers with different rights apart."""
+        """The cache key: users with different rights differ in it."""
         return self.name, self.uid, self.groups, tuple(sorted(self.extra.items()))
 
 
 def user_of_certificate(certificate: bytes) -> KubeletUser | None:
-    """The user of a client certificate (DER) that TLS has checked; None if it names none."""
+    """The user of a verified client certificate (DER); None if it names none."""
     try:
         subject = x509.load_der_x509_certificate(certificate).subject
     except ValueError:
@@ -122,14 +109,14 @@ T = TypeVar("T")
 
 
 class ExpiringCache(Generic[T]):
-    """At most `limit` answers, each until its time; the one not asked for the longest goes first."""
+    """At most `limit` entries, each until its expiry; the least recently used one is dropped first."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._answers: OrderedDict[Hashable, tuple[float, T]] = OrderedDict()
 
     def get(self, key: Hashable, now: float) -> T | None:
-        """The answer, if there is one that holds now."""
+        """The entry, if it has not expired."""
         found = self._answers.get(key)
         if found is None:
             return None
@@ -141,7 +128,7 @@ class ExpiringCache(Generic[T]):
         return answer
 
     def put(self, key: Hashable, answer: T, until: float) -> None:
-        """Keep an answer until a time."""
+        """Add an entry that expires at the given time."""
         self._answers[key] = until, answer
         self._answers.move_to_end(key)
         while len(self._answers) > self._limit:
@@ -152,22 +139,22 @@ class ExpiringCache(Generic[T]):
 
 
 KNOWN_TOKEN_SECONDS = 120.0
-# Shorter than upstream: a token may become valid, and who guesses is slowed down anyway.
+# Shorter than upstream: a token may become valid, and guessing is rate limited anyway.
 UNKNOWN_TOKEN_SECONDS = 10.0
 ALLOWED_SECONDS = 300.0
 DENIED_SECONDS = 30.0
 REVIEW_SECONDS = 10.0
 _MOST_ANSWERS = 1024
-# The longest token that is asked about; a service account's has a kilobyte.
+# The longest token that is reviewed; a service account token has about a kilobyte.
 _LONGEST_TOKEN = 16 * 1024
 
 
 class ReviewFailed(Exception):
-    """The API server gave no answer."""
+    """The API server did not respond to a review."""
 
 
 class ApiServerAccessReviewer:
-    """Authentication and authorization by an API server."""
+    """Authenticates and authorizes with TokenReviews and SubjectAccessReviews."""
 
     def __init__(self, *, api: Client, node_name: str, clock: Clock) -> None:
         self._api, self._node_name, self._clock = api, node_name, clock
@@ -175,10 +162,10 @@ class ApiServerAccessReviewer:
         self._rights: ExpiringCache[bool] = ExpiringCache(_MOST_ANSWERS)
 
     async def caller_of_token(self, token: str) -> KubeletUser | None:
-        """Whose token it is; None if nobody's. ReviewFailed if that cannot be found out."""
+        """The user of a token; None if it is invalid. Raises ReviewFailed if the API server does not respond."""
         if len(token) > _LONGEST_TOKEN:
             return None
-        # The token itself is kept nowhere.
+        # The cache stores a digest, not the token.
         key = hashlib.sha256(token.encode(errors="surrogateescape")).digest()
         known = self._callers.get(key, self._clock.monotonic())
         if known is None:
@@ -191,7 +178,7 @@ class ApiServerAccessReviewer:
         return known if isinstance(known, KubeletUser) else None
 
     async def is_allowed(self, caller: KubeletUser, verb: str, subresource: str) -> bool:
-        """Whether somebody may do that to a subresource of this node. ReviewFailed if that cannot be found out."""
+        """Whether a user may do this to a subresource of this node; raises ReviewFailed if there is no response."""
         key = (*caller.key, verb, subresource)
         known = self._rights.get(key, self._clock.monotonic())
         if known is None:
@@ -223,17 +210,17 @@ log = get_logger(__name__)
 
 
 class AccessReviewer(Protocol):
-    """Knows tokens and rights."""
+    """Authenticates tokens and authorizes users."""
 
     async def caller_of_token(self, token: str) -> KubeletUser | None:
-        """Whose token it is; None if nobody's. ReviewFailed if that cannot be found out."""
+        """The user of a token; None if it is invalid. Raises ReviewFailed if that cannot be determined."""
 
     async def is_allowed(self, caller: KubeletUser, verb: str, subresource: str) -> bool:
-        """Whether somebody may do that to a subresource of this node. ReviewFailed if that cannot be found out."""
+        """Whether a user may do this to a subresource of this node; raises ReviewFailed if that cannot be determined."""
 
 
 class CertificateOnlyAccess:
-    """Without an API server: whoever has a certificate of the authority may do everything, nobody else anything."""
+    """Without an API server: clients with a certificate of the authority may do everything, others nothing."""
 
     async def caller_of_token(self, _token: str) -> KubeletUser | None:
         return None
@@ -243,13 +230,13 @@ class CertificateOnlyAccess:
 
 
 class KubeletAuth:
-    """Lets requests pass, or refuses them."""
+    """Authenticates and authorizes each request."""
 
     def __init__(self, judge: AccessReviewer) -> None:
         self._judge = judge
 
     async def check(self, method: str, path: str, authorization: str, certificate: bytes | None) -> KubeletUser:
-        """Who asks; Refused unless they may. `certificate` is the client's, in DER, as far as TLS has checked it."""
+        """The user of a permitted request; raises HttpError otherwise. `certificate` is the verified one in DER."""
         caller = await self._caller(authorization, certificate)
         if caller is None:
             raise HttpError(401, "Unauthorized")
@@ -269,7 +256,7 @@ class KubeletAuth:
             return caller
         scheme, _, token = authorization.strip().partition(" ")
         token = token.strip()
-        # What is no text cannot be asked about.
+        # A token that is not ASCII is not reviewed.
         if scheme.lower() != "bearer" or not token or not token.isascii():
             return None
         try:

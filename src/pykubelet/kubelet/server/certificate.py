@@ -1,9 +1,8 @@
-"""The certificate the node's API serves with, and its TLS context.
+"""The kubelet's serving certificate and its TLS context.
 
-A node that is given no certificate makes one for itself, keeps it, and makes a new one when that grows old: an API
-server that is not told whom to trust does not check it.
+Without a certificate of its own a kubelet creates a self-signed one and renews it before it expires.
 
-Upstream: pkg/kubelet/server/server.go and cmd/kubelet/app/server.go (InitializeTLS)
+Upstream: pkg/kubelet/server/server.go, cmd/kubelet/app/server.go
 """
 
 import asyncio
@@ -29,24 +28,24 @@ log = get_logger(__name__)
 
 _LIFE = timedelta(days=365)
 _OLD = timedelta(days=120)
-# Clocks of clients may be late.
+# The clocks of clients may be behind.
 _SKEW = timedelta(hours=1)
 _LOOK_SECONDS = 12 * 3600.0
 
 
 class ServingError(ValueError):
-    """A file cannot be used for TLS; the message names it, never its content."""
+    """A file cannot be used for TLS; the message names it, but not its content."""
 
 
 class ServingFiles(NamedTuple):
-    """Where the certificate and its key are."""
+    """The paths of the certificate and its key."""
 
     certificate: Path
     key: Path
 
 
 def server_context(files: ServingFiles, client_authority: PemSource | None) -> ssl.SSLContext:
-    """The TLS context. A client may show a certificate; one the authority has not issued is cut off."""
+    """The TLS context. Client certificates are optional; invalid ones are rejected."""
     context = serving_context()
     try:
         context.load_cert_chain(*files)
@@ -63,7 +62,7 @@ def server_context(files: ServingFiles, client_authority: PemSource | None) -> s
 
 
 def self_signed_certificate(directory: Path, names: Iterable[str], now: datetime) -> ServingFiles:
-    """The node's own certificate for these host names and addresses: the one in the folder, or a new one."""
+    """The self-signed certificate for these host names and addresses, created if the directory has no valid one."""
     files = ServingFiles(directory / "kubelet.crt", directory / "kubelet.key")
     wanted = {_general(name) for name in names}
     if not _is_usable(files, wanted, now):
@@ -79,7 +78,7 @@ def self_signed_certificate(directory: Path, names: Iterable[str], now: datetime
 
 
 class SelfSignedRenewal:
-    """Keeps the node's own certificate fresh while the node runs; `changed` gets the files of the one to serve with."""
+    """Renews the self-signed certificate; `changed` receives the new files."""
 
     def __init__(
         self, directory: Path, names: Sequence[str], *, changed: Callable[[Path, Path], None], clock: Clock
@@ -87,19 +86,19 @@ class SelfSignedRenewal:
         self._directory, self._names, self._changed, self._clock = directory, names, changed, clock
 
     async def run(self, ready: asyncio.Event) -> None:
-        """Look twice a day until cancelled."""
+        """Check twice a day until cancelled."""
         ready.set()
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             await self.look()
 
     async def look(self) -> None:
-        """See to it that the certificate is not old; one that cannot be written is told, and tried again."""
+        """Renew the certificate if it is old; a failure is logged and tried again later."""
         try:
             files = await asyncio.to_thread(self_signed_certificate, self._directory, self._names, self._clock.now())
             self._changed(*files)
         except OSError as error:
-            log.warning("the node's certificate is not renewed", cause=str(error))
+            log.warning("self-signed certificate not renewed", cause=str(error))
 
 
 def _self_signed(key: ec.EllipticCurvePrivateKey, names: list[x509.GeneralName], now: datetime) -> x509.Certificate:
@@ -124,7 +123,7 @@ def _is_usable(files: ServingFiles, names: set[x509.GeneralName], now: datetime)
         key = serialization.load_pem_private_key(files.key.read_bytes(), password=None)
         named = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (OSError, ValueError, TypeError, x509.ExtensionNotFound):
-        # It proves nothing that a new one would not.
+        # An unreadable certificate is replaced.
         return False
     is_young = certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc - _OLD
     return is_young and certificate.public_key() == key.public_key() and names <= set(named)
@@ -138,7 +137,7 @@ def _general(name: str) -> x509.GeneralName:
 
 
 def _write(path: Path, content: bytes, *, mode: int) -> None:
-    """Write a file at once, never readable by others before it has its mode."""
+    """Create a file with its final mode, so that it is never readable by others."""
     draft = path.with_name(f".{path.name}.new")
     draft.unlink(missing_ok=True)
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:

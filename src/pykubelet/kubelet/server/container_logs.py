@@ -1,20 +1,6 @@
-"""What a request for a container's log asks for in its query.
+"""The endpoint /containerLogs: parses the options, finds the container's log and streams it.
 
-In: the query and the time. Out: the options, or the refusal: 400 if they cannot be read, 422 if they make no sense.
-
-Upstream: getContainerLogs in pkg/kubelet/server/server.go, ValidatePodLogOptions in
-pkg/apis/core/v1/validation/validation.go
-
-The page /containerLogs: finds the log that is meant, and copies it as it is asked for.
-
-Upstream: getContainerLogs in pkg/kubelet/server/server.go, GetKubeletContainerLogs in pkg/kubelet/kubelet_pods.go
-
-Whose log is meant: the container's that runs, or of the one before it.
-
-In: the status of a pod, the name of a container, and whether its predecessor is asked for. Out: a container's id
-(`runtime://id`), or why there is none.
-
-Upstream: validateContainerLogStatus in pkg/kubelet/kubelet_pods.go
+Upstream: pkg/kubelet/server/server.go, pkg/kubelet/kubelet_pods.go, pkg/apis/core/v1/validation/validation.go
 """
 
 import asyncio
@@ -44,11 +30,11 @@ _WAITING = {"ErrImagePull": "image can't be pulled", "ImagePullBackOff": "trying
 
 
 class LogUnavailable(Exception):
-    """There is no log to show; the message says why."""
+    """There is no log; the message says why."""
 
 
 def logged_container(pod_name: str, status: PodStatus, container: str, *, previous: bool) -> str:
-    """The id of the container whose log is meant; raises NoLog."""
+    """The ID (`runtime://id`) of the current or previous container; raises LogUnavailable."""
     what = f"container {go_quote(container)} in pod {go_quote(pod_name)}"
     found = _find(status, container)
     if found is None:
@@ -62,7 +48,7 @@ def logged_container(pod_name: str, status: PodStatus, container: str, *, previo
     if found.state.running is not None:
         return found.container_id
     if found.state.terminated is not None or before is not None:
-        # Where the next one could not be made, the state has no id.
+        # The waiting state has no ID if the next container could not be created.
         ended_id = found.state.terminated.container_id if found.state.terminated is not None else ""
         if not (ended_id or former_id):
             raise LogUnavailable(f"{what} is terminated")
@@ -80,24 +66,24 @@ def _find(status: PodStatus, name: str) -> ContainerStatus | None:
 
 _STREAMS = {"": "", "All": "", "Stdout": STDOUT, "Stderr": STDERR}
 _NUMBER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
-# As Go reads booleans in a query: there, and not one of these, is true.
+# As Go parses booleans of a query: any other value is true.
 _FALSE = frozenset({"false", "0"})
 
 
 class PodLogOptions(NamedTuple):
-    """Which log, and what of it."""
+    """The options of a request for a log."""
 
     query: LogQuery
     previous: bool = False
-    """Of the container before the one that runs now."""
+    """The log of the previous container."""
 
 
 def log_options(query: Sequence[tuple[str, str]], now: datetime) -> PodLogOptions:
-    """The options of a query; the first of several values counts. Raises Refused."""
+    """Parse a query; the first of several values counts. Raises HttpError: 400 if malformed, 422 if invalid."""
     given: dict[str, str] = {}
     for name, value in query:
         given.setdefault(name, value)
-    # The name of earlier days, which won over the new one.
+    # The deprecated name, which takes precedence.
     if tail := given.get("tail", ""):
         given["tailLines"] = tail
     if tail == "all":
@@ -164,12 +150,12 @@ def _ago(now: datetime, seconds: int) -> datetime | None:
     try:
         return now - timedelta(seconds=seconds)
     except OverflowError:
-        # Longer than there are times: everything.
+        # Before the first representable time: everything.
         return None
 
 
 class ContainerLogs:
-    """Opens logs."""
+    """Opens the logs of containers."""
 
     def __init__(
         self, *, pods: PodManager, statuses: StatusManager, looks: PodCache, paths: LogDirectory, clock: Clock
@@ -178,7 +164,7 @@ class ContainerLogs:
         self._paths, self._clock = paths, clock
 
     async def open(self, route: KubeletRoute, query: Sequence[tuple[str, str]]) -> HttpStream:
-        """The log of a container; raises Refused."""
+        """The log of a container; raises HttpError."""
         options = log_options(query, self._clock.now())
         pod = self._pods.pod_by_name(route.namespace, route.pod)
         if pod is None:
@@ -220,7 +206,7 @@ class ContainerLogs:
 
 
 def find_container(pod: Pod, name: str) -> AnyContainer | None:
-    """The container of this name in a pod's spec, of whatever kind."""
+    """The init, regular or ephemeral container of this name in a pod's spec."""
     spec = pod.spec
     containers: tuple[AnyContainer, ...] = (
         *spec.containers,

@@ -1,18 +1,6 @@
-"""From an HTTP request to what is answered: the one order in which everything is checked and done.
+"""Handles requests to the kubelet: authenticates, authorizes, routes and answers them.
 
-    authenticate and authorize -> route -> page, log, or session
-
-Nothing here knows the HTTP library: `app.py` makes an `Asked` of its request and sends the `Outcome`.
-
-Upstream: pkg/kubelet/server/server.go
-
-The pages /pods and /runningpods: what should run, and what does.
-
-Upstream: GetPods and GetRunningPods in pkg/kubelet/kubelet_pods.go, ToAPIPod in pkg/kubelet/container/runtime.go
-
-The health page: all checks, or one alone.
-
-Upstream: InstallDefaultHandlers in pkg/kubelet/server/server.go
+Upstream: pkg/kubelet/server/server.go, pkg/kubelet/kubelet_pods.go, pkg/kubelet/container/runtime.go
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -50,7 +38,7 @@ from pykubelet.runtimes.protocol import Runtime, RuntimeFailure, RuntimePod
 
 
 def health_page(check: str, query: Sequence[tuple[str, str]], checks: Mapping[str, Check]) -> HttpResponse:
-    """The answer of all checks, or of the one that is named."""
+    """The result of all health checks, or of the named one."""
     if check and check not in checks:
         return NOT_FOUND
     found = health_of_one(check, checks) if check else health_of_all("healthz", query, checks)
@@ -58,12 +46,12 @@ def health_page(check: str, query: Sequence[tuple[str, str]], checks: Mapping[st
 
 
 def wanted_pods(pods: Iterable[Pod], status_of: Callable[[str], PodStatus | None]) -> Document:
-    """The list of the node's pods; of static ones, which no API server may know, with the node's own status."""
+    """The pods of this node; static pods, which the API server may not know, with the kubelet's status."""
     return _pod_list([_with_status(pod, status_of) for pod in pods])
 
 
 def running_pods(pods: Iterable[RuntimePod]) -> Document:
-    """The list of pods of which something runs, with no more than the runtime knows."""
+    """The pods with running containers, as the runtime reports them."""
     return _pod_list([_running_pod(pod) for pod in pods if running_containers(pod)])
 
 
@@ -89,7 +77,7 @@ log = get_logger(__name__)
 
 
 class StreamUpgrade(NamedTuple):
-    """A connection that goes on: what it is for, and what will be spoken over it."""
+    """An upgraded connection: the session to run, and its protocol."""
 
     session: CommandSession | ForwardSession
     agreement: StreamProtocol
@@ -99,7 +87,7 @@ Outcome = HttpResponse | HttpStream | StreamUpgrade
 
 
 class KubeletPages:
-    """The answers that are complete before they are sent."""
+    """The endpoints with complete responses."""
 
     def __init__(
         self,
@@ -113,14 +101,14 @@ class KubeletPages:
         collectors: Iterable[MetricsCollector] = (),
         probe_collectors: Iterable[MetricsCollector] = (),
     ) -> None:
-        """`checks` are those of /healthz; collectors tell something on /metrics and /metrics/probes."""
+        """`checks` are those of /healthz; collectors provide /metrics and /metrics/probes."""
         self._pods, self._statuses, self._runtime, self._stats = pods, statuses, runtime, stats
         self._explain = explain
         self._checks: dict[str, Check] = {"ping": lambda: "", "log": lambda: "", **checks}
         self._collectors, self._probe_collectors = tuple(collectors), tuple(probe_collectors)
 
     async def answer(self, found: KubeletRoute, target: KubeletTarget) -> HttpResponse:
-        """A page; raises Refused or RuntimeFailure."""
+        """The response of an endpoint; raises HttpError or RuntimeFailure."""
         match found.page:
             case KubeletEndpoint.HEALTH:
                 return health_page(found.check, target.query, self._checks)
@@ -149,7 +137,7 @@ class KubeletPages:
 
 
 class KubeletHandlers:
-    """Answers requests. With `debugging` off, nobody can look into pods or do something in them."""
+    """Answers requests. Without `debugging`, logs, exec, attach and port-forward are disabled."""
 
     def __init__(
         self,
@@ -164,7 +152,7 @@ class KubeletHandlers:
         self._debugging = debugging
 
     async def answer(self, request: HttpRequest) -> Outcome:
-        """What to send; whatever goes wrong becomes a Reply."""
+        """The response; errors become responses too."""
         try:
             target = read_target(request.target)
             await self._gate.check(

@@ -1,7 +1,6 @@
-"""Exec, attach, port-forward and run: what is meant in the runtime, and what to do with a caller.
+"""Prepares exec, attach, port-forward and run: validates the request and finds the container.
 
-Upstream: getExec, getAttach, getPortForward and getRun in pkg/kubelet/server/server.go; GetExec, GetAttach and
-RunInContainer in pkg/kubelet/kubelet_pods.go
+Upstream: pkg/kubelet/server/server.go, pkg/kubelet/kubelet_pods.go
 """
 
 from typing import TypeVar
@@ -45,12 +44,12 @@ log = get_logger(__name__)
 
 T = TypeVar("T")
 
-# As much as a runtime's answer over gRPC may hold.
+# The size limit of a gRPC response of a runtime.
 _RUN_OUTPUT_BYTES = 16 * 1024 * 1024
 
 
 class PodCommands:
-    """Prepares what callers do in pods. Without `streams` or `commands`, the runtime being unable, it refuses."""
+    """Prepares sessions. Without `streams` or `commands`, the runtime does not support them and requests fail."""
 
     def __init__(
         self, *, pods: PodManager, looks: PodCache, streams: Streams | None, commands: Commands | None
@@ -58,7 +57,7 @@ class PodCommands:
         self._pods, self._looks, self._streams, self._commands = pods, looks, streams, commands
 
     def exec(self, route: KubeletRoute, query: Query) -> CommandSession:
-        """A command to be run in a container; raises Refused."""
+        """A command to run in a container; raises HttpError."""
         options = command_options(query)
         command = [value for name, value in query if name == "command"]
         container_id = self._container_id(self._pod(route), route)
@@ -74,14 +73,14 @@ class PodCommands:
         return CommandSession(options, options.tty, run)
 
     def attach(self, route: KubeletRoute, query: Query) -> CommandSession:
-        """The streams of a container; raises Refused."""
+        """The streams of a running container; raises HttpError."""
         options = command_options(query)
         pod = self._pod(route)
         container_id = self._container_id(pod, route)
         spec = find_container(pod, route.container)
         if spec is None:
             raise HttpError(500, f"container {route.container} not found in pod {pod_label(pod)}")
-        # A container whose input is for one caller only has seen all of it when that one has nothing more to say.
+        # With stdinOnce, the container's stdin ends with the first client's.
         closes_stdin, tty = spec.stdin_once, spec.tty
         streams = _able(self._streams)
 
@@ -96,7 +95,7 @@ class PodCommands:
         return CommandSession(options, tty, run)
 
     def forward(self, route: KubeletRoute, query: Query, *, is_web_socket: bool) -> ForwardSession:
-        """Ports of a pod; raises Refused. `is_web_socket` if they are named in the query, not by each stream."""
+        """Ports of a pod; raises HttpError. With `is_web_socket`, the query names them, otherwise each stream does."""
         ports = forward_ports(query) if is_web_socket else ()
         pod = self._pod(route)
         uid = PodUid(pod.metadata.uid)
@@ -112,14 +111,14 @@ class PodCommands:
             except ConnectionResetError:
                 raise
             except (RuntimeFailure, OSError, HttpError) as error:
-                log.info("port is not forwarded", pod=pod_label(pod), port=port, cause=str(error))
+                log.info("port not forwarded", pod=pod_label(pod), port=port, cause=str(error))
                 return f"error forwarding port {port} to pod {pod.metadata.name}, uid {uid}: {error}"
             return ""
 
         return ForwardSession(ports, forward)
 
     async def run(self, route: KubeletRoute, query: Query) -> HttpResponse:
-        """What a command prints; raises Refused."""
+        """Run a command and return its output; raises HttpError."""
         container_id = self._container_id(self._pod(route), route)
         command = first_value(query, "cmd").split(" ")
         try:
@@ -140,7 +139,7 @@ class PodCommands:
         return pod
 
     def _container_id(self, pod: Pod, route: KubeletRoute) -> str:
-        """The container of this name that runs."""
+        """The ID of the running container of this name."""
         uid = PodUid(pod.metadata.uid)
         is_meant = not route.uid or self._pods.translate_pod_uid(route.uid) == uid
         containers = self._look(uid).containers if is_meant else ()
@@ -167,7 +166,7 @@ async def _carry_or_reset(connection: PortForwardConnection, source: ByteSource,
     try:
         await carry_connection(connection, source, sink)
     except OSError as error:
-        # Once it stood, a connection that breaks is the pod's or the caller's business, and no failure to forward.
+        # A broken connection that was established is not a failure to forward.
         raise ConnectionResetError(str(error)) from error
 
 

@@ -1,13 +1,8 @@
-"""Which of the node's pages a path is, and whose pod and container it names.
+"""Routes of the kubelet's API: the endpoint of a path, and the pod and container it names.
 
-In: method, path, and whether what is meant for debugging is on. Out: a route, or the refusal.
+Not served: /checkpoint, /configz, /logs/, /debug/. /pykubelet/ is not part of upstream.
 
-Upstream: pkg/kubelet/server/server.go. Not offered: /checkpoint, /configz, /logs/, /debug/. Ours alone: what is below
-/pykubelet.
-
-The target of a request: its path and its query.
-
-Upstream: net/url
+Upstream: pkg/kubelet/server/server.go
 """
 
 from enum import Enum
@@ -22,7 +17,7 @@ DISABLED = "Debug endpoints are disabled.\n"
 
 
 class KubeletEndpoint(Enum):
-    """What can be asked for."""
+    """The endpoints, by path."""
 
     HEALTH = "/healthz"
     PODS = "/pods"
@@ -41,7 +36,7 @@ class KubeletEndpoint(Enum):
 
 
 class KubeletRoute(NamedTuple):
-    """A page and what its path names."""
+    """An endpoint and the names in its path."""
 
     page: KubeletEndpoint
     namespace: str = ""
@@ -49,7 +44,7 @@ class KubeletRoute(NamedTuple):
     uid: str = ""
     container: str = ""
     check: str = ""
-    """Of the health page: one check alone."""
+    """The single check of /healthz."""
 
 
 _GET = frozenset({"GET", "HEAD"})
@@ -80,7 +75,7 @@ _OF_PODS = {page.value.removeprefix("/"): page for page in _METHODS}
 
 
 def route(method: str, path: str, *, debugging: bool = True) -> KubeletRoute:
-    """Where a request leads; Refused if nowhere."""
+    """The route of a request; raises HttpError if there is none."""
     if not debugging and f"{path}/".startswith(_DEBUGGING):
         raise HttpError(405, DISABLED)
     found = _route(path)
@@ -92,7 +87,7 @@ def route(method: str, path: str, *, debugging: bool = True) -> KubeletRoute:
 
 
 class NoSuchEndpoint(HttpError):
-    """There is nothing there."""
+    """No endpoint has this path."""
 
     def __init__(self) -> None:
         super().__init__(404, NOT_FOUND.body.decode())
@@ -134,26 +129,26 @@ def _pod_route(page: KubeletEndpoint, parts: list[str]) -> KubeletRoute | None:
 
 
 def _require_parts(parts: list[str]) -> None:
-    """The page of logs says which part of its path is missing."""
+    """/containerLogs reports which part of its path is missing."""
     if len(parts) == 3:
         for part, what in ((parts[1], "podID"), (parts[2], "container name"), (parts[0], "podNamespace")):
             if not part:
                 raise HttpError(400, f'{{"message": "Missing {what}."}}')
 
 
-# More than any command line the kernel takes.
+# More than the kernel accepts as a command line.
 _MOST_PARAMETERS = 4096
 
 
 class KubeletTarget(NamedTuple):
-    """Path as it came, still quoted, and the pairs of the query."""
+    """The path, still encoded, and the pairs of the query."""
 
     path: str
     query: tuple[tuple[str, str], ...]
 
 
 def read_target(raw: str) -> KubeletTarget:
-    """The parts of a request's target; Refused if it is no path."""
+    """The parts of a request's target; raises HttpError if it is not a path."""
     path, query = split_target(raw)
     if not path.startswith("/"):
         raise HttpError(400, "the target of a request is a path")
@@ -161,7 +156,7 @@ def read_target(raw: str) -> KubeletTarget:
 
 
 def pairs(query: str) -> tuple[tuple[str, str], ...]:
-    """The pairs of a query or a form; Refused if there are too many."""
+    """The pairs of a query or form; raises HttpError if there are too many."""
     if query.count("&") >= _MOST_PARAMETERS:
         raise HttpError(400, "the query has too many parameters")
     return tuple(query_pairs(query))

@@ -1,1 +1,1 @@
-"""Connections that go on after the request: exec, attach and port-forward, over WebSocket and SPDY."""
+"""Streaming sessions: exec, attach and port-forward over WebSocket and SPDY."""

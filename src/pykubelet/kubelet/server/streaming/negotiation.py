@@ -1,8 +1,10 @@
-"""What an upgraded connection will speak: WebSocket with channels, SPDY, or SPDY inside a WebSocket.
+"""Negotiates the protocol of an upgraded connection: WebSocket channels, SPDY, or SPDY over WebSocket.
 
-In: the headers of the request and what it is for. Out: an agreement, or a refusal. The client's order counts.
+The client's order of preference decides.
 
-Upstream: staging/src/k8s.io/apimachinery/pkg/util/httpstream/{httpstream.go,spdy/upgrade.go,wsstream/conn.go},
+Upstream: staging/src/k8s.io/apimachinery/pkg/util/httpstream/httpstream.go,
+staging/src/k8s.io/apimachinery/pkg/util/httpstream/spdy/upgrade.go,
+staging/src/k8s.io/apimachinery/pkg/util/httpstream/wsstream/conn.go,
 staging/src/k8s.io/apiserver/pkg/util/proxy/streamtunnel.go
 """
 
@@ -25,7 +27,7 @@ _FORWARD_CHANNELS = (ChannelProtocol.V4, ChannelProtocol.V4_BASE64)
 
 
 class Carrier(Enum):
-    """What carries the streams."""
+    """The transport of the streams."""
 
     CHANNELS = "channels"
     SPDY = "spdy"
@@ -33,14 +35,14 @@ class Carrier(Enum):
 
 
 class StreamProtocol(NamedTuple):
-    """The carrier and the protocol, by its name on the wire."""
+    """The transport, and the name of the subprotocol."""
 
     carrier: Carrier
     protocol: str
 
 
 class UpgradeOffer(NamedTuple):
-    """What a client asks for in the headers of its request, lists already taken apart."""
+    """The upgrade headers of a request, lists already split."""
 
     connection: str
     upgrade: str
@@ -49,12 +51,12 @@ class UpgradeOffer(NamedTuple):
 
     @property
     def is_web_socket(self) -> bool:
-        """Whether the client wants a WebSocket."""
+        """Whether the client requests a WebSocket."""
         return self.upgrade.lower() == "websocket" and "upgrade" in self.connection.lower()
 
 
 def offer_of(headers: MultiMapping[str]) -> UpgradeOffer:
-    """What the headers of a request offer."""
+    """The upgrade headers of a request."""
     return UpgradeOffer(
         headers.get("Connection", ""),
         headers.get("Upgrade", ""),
@@ -64,19 +66,19 @@ def offer_of(headers: MultiMapping[str]) -> UpgradeOffer:
 
 
 def listed(values: Sequence[str]) -> tuple[str, ...]:
-    """The items of headers that hold comma-separated lists."""
+    """The items of headers with comma-separated lists."""
     return tuple(item for value in values for item in map(str.strip, value.split(",")) if item)
 
 
 def agree_on_command(offer: UpgradeOffer) -> StreamProtocol:
-    """How exec and attach will be spoken; raises Refused."""
+    """The protocol for exec and attach; raises HttpError."""
     if offer.is_web_socket:
         return _channels(offer, _COMMAND_CHANNELS)
     return _spdy(offer, _COMMAND_SPDY)
 
 
 def agree_on_forward(offer: UpgradeOffer) -> StreamProtocol:
-    """How port-forward will be spoken; raises Refused."""
+    """The protocol for port-forward; raises HttpError."""
     if not offer.is_web_socket:
         return _spdy(offer, (PORT_FORWARD,))
     if TUNNEL_PREFIX + PORT_FORWARD in offer.web_socket_protocols:
@@ -85,12 +87,12 @@ def agree_on_forward(offer: UpgradeOffer) -> StreamProtocol:
 
 
 def has_resizes(agreement: StreamProtocol) -> bool:
-    """Whether a terminal's size is told on a stream of its own; in the channel protocols it always has one."""
+    """Whether there is a stream for terminal sizes; the channel protocols always have one."""
     return agreement.carrier is Carrier.CHANNELS or agreement.protocol in _COMMAND_SPDY[:2]
 
 
 def has_exit_codes(agreement: StreamProtocol) -> bool:
-    """Whether the end of a command is told as a Status."""
+    """Whether the end of a command is sent as a Status."""
     return agreement.protocol.startswith(("v4.", "v5."))
 
 

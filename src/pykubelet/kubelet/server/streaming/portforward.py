@@ -1,10 +1,11 @@
-"""Port-forward: pairs of streams, for data and for what goes wrong, each a connection to a pod.
+"""Serves port-forward: each connection to a pod is a pair of streams, for data and for errors.
 
-Over SPDY a client opens as many pairs as it likes; a pair is known by its request's number. Over the channels of a
-WebSocket there is one pair for each port of the query.
+Over SPDY a client opens any number of pairs, identified by a request ID. Over WebSocket channels there is one pair for
+each port of the query. Other than upstream, a connection that the pod resets is reset for the client instead of reported
+as an error, which would end kubectl.
 
-Upstream: staging/src/k8s.io/kubelet/pkg/cri/streaming/portforward/{httpstream,websocket}.go. On purpose otherwise: a
-connection that the pod resets is reset for the client, and no error: kubectl would end with it.
+Upstream: staging/src/k8s.io/kubelet/pkg/cri/streaming/portforward/httpstream.go,
+staging/src/k8s.io/kubelet/pkg/cri/streaming/portforward/websocket.go
 """
 
 import asyncio
@@ -21,14 +22,14 @@ from pykubelet.kubelet.server.streaming.wsstream import ChannelConnection, Chann
 log = get_logger(__name__)
 
 STREAM_CREATION_SECONDS = 30.0
-# A connection to a pod that takes nothing for so long must not hold up the others.
+# A stalled connection to a pod must not block the others for longer.
 PATIENCE_SECONDS = 30.0
 
 _DATA, _ERROR = "data", "error"
 
 
 class _Pair:
-    """The two streams of one connection, as far as they are there."""
+    """The two streams of one connection, as far as they are open."""
 
     def __init__(self) -> None:
         self.streams: dict[str, SpdyStream] = {}
@@ -41,7 +42,7 @@ class _Pair:
 
 
 class SpdyForward:
-    """Serves one client's pairs over SPDY."""
+    """Serves the stream pairs of one client over SPDY."""
 
     def __init__(self, session: ForwardSession, link: ByteLink) -> None:
         self._session = session
@@ -49,7 +50,7 @@ class SpdyForward:
         self._pairs: dict[str, _Pair] = {}
 
     async def serve(self) -> None:
-        """Until the client goes away; whoever has the link closes it."""
+        """Serve until the client disconnects; the caller closes the link."""
         tasks: set[asyncio.Task[None]] = set()
 
         def opened(stream: SpdyStream) -> None:
@@ -84,7 +85,7 @@ class SpdyForward:
         else:
             await self._forward(pair)
         finally:
-            # A client may use the number again for another connection.
+            # A client may reuse the ID for another connection.
             self._pairs.pop(request_id, None)
             for stream in pair.streams.values():
                 with suppress(ConnectionError):
@@ -110,19 +111,19 @@ async def _tell(pair: _Pair, wrong: str) -> None:
 
 
 def _request_id(stream: SpdyStream) -> str:
-    """The number of the connection a stream belongs to; old clients gave none, but opened the two in a row."""
+    """The request ID of a stream; old clients sent none, but opened the two streams in a row."""
     given = stream.headers.get("requestid", "")
     return given or f"#{stream.id if stream.headers['streamtype'] == _ERROR else stream.id - 2}"
 
 
 async def serve_channels(session: ForwardSession, link: MessageLink, protocol: ChannelProtocol) -> None:
-    """Forward the ports of a query over the channels of a WebSocket; whoever has the link closes it."""
+    """Forward the ports of a query over WebSocket channels; the caller closes the link."""
     places = range(len(session.ports))
     connection = ChannelConnection(link, protocol, [2 * place for place in places])
 
     async def forward(place: int, port: int) -> None:
         data, error = 2 * place, 2 * place + 1
-        # The port, little-endian, is the first that comes on both channels.
+        # Both channels start with the port, little-endian.
         for channel in (data, error):
             await connection.write(channel, struct.pack("<H", port))
         if wrong := await session.forward(port, connection.pipes[data], connection.sink(data)):

@@ -1,10 +1,7 @@
-"""Exec and attach: a caller's streams, over SPDY or channels of a WebSocket, become a console.
+"""Serves exec and attach: turns SPDY streams or WebSocket channels into the client's streams.
 
-Upstream: staging/src/k8s.io/kubelet/pkg/cri/streaming/remotecommand/{httpstream,websocket}.go
-
-Sizes of a terminal as clients tell them: JSON objects one after the other.
-
-Upstream: handleResizeEvents in staging/src/k8s.io/kubelet/pkg/cri/streaming/remotecommand/httpstream.go
+Upstream: staging/src/k8s.io/kubelet/pkg/cri/streaming/remotecommand/httpstream.go,
+staging/src/k8s.io/kubelet/pkg/cri/streaming/remotecommand/websocket.go
 """
 
 import asyncio
@@ -19,13 +16,13 @@ from pykubelet.kubelet.server.streaming.negotiation import StreamProtocol, has_e
 from pykubelet.kubelet.server.streaming.session import ByteSource, CommandSession, RemoteStreams, TerminalSize, ending
 from pykubelet.kubelet.server.streaming.wsstream import ChannelConnection, ChannelProtocol, MessageLink
 
-# A size has forty bytes; what is longer is none.
+# A size message has about forty bytes; a longer one is malformed.
 _LONGEST = 4096
 _DECODER = json.JSONDecoder()
 
 
 class SizeReader:
-    """Makes sizes of bytes as they come; what is no size ends it."""
+    """Parses terminal sizes, JSON objects one after the other; stops at the first malformed one."""
 
     def __init__(self) -> None:
         self._text = ""
@@ -62,14 +59,14 @@ def _size(value: object) -> TerminalSize | None:
 
 log = get_logger(__name__)
 
-# How long a client may take to open the streams it asked for.
+# How long a client may take to open the requested streams.
 STREAM_CREATION_SECONDS = 30.0
 
 _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE = range(5)
 
 
 class TerminalSizes:
-    """The sizes in a source of bytes. AsyncIterator."""
+    """The terminal sizes of a byte stream, as an AsyncIterator."""
 
     def __init__(self, source: ByteSource) -> None:
         self._source = source
@@ -89,7 +86,7 @@ class TerminalSizes:
 
 
 async def serve_channels(session: CommandSession, link: MessageLink, agreement: StreamProtocol) -> None:
-    """Run a command over the channels of a WebSocket; whoever has the link closes it."""
+    """Run a command over WebSocket channels; the caller closes the link."""
     options = session.options
     readable = [channel for channel, is_asked in ((_STDIN, options.stdin), (_RESIZE, session.tty)) if is_asked]
     connection = ChannelConnection(link, ChannelProtocol(agreement.protocol), readable)
@@ -100,7 +97,7 @@ async def serve_channels(session: CommandSession, link: MessageLink, agreement: 
         stderr=connection.sink(_STDERR) if options.stderr and not session.tty else None,
         sizes=TerminalSizes(pipes[_RESIZE]) if session.tty else None,
     )
-    # An empty message tells the client that the connection stands.
+    # An empty message tells the client that the connection is established.
     await connection.write(_STDOUT if options.stdout else _STDERR if options.stderr else _ERROR, b"")
     async with background_task(connection.run(), "exec: read"):
         status = await session.run(console)
@@ -109,7 +106,7 @@ async def serve_channels(session: CommandSession, link: MessageLink, agreement: 
 
 
 async def serve_spdy(session: CommandSession, link: ByteLink, agreement: StreamProtocol) -> None:
-    """Run a command over SPDY; whoever has the link closes it."""
+    """Run a command over SPDY; the caller closes the link."""
     connection = SpdyConnection(link)
     gathering = _Gathering(session, with_sizes=has_resizes(agreement))
     async with background_task(connection.run(gathering.is_wanted, gathering.opened), "exec: read") as reading:
@@ -135,12 +132,12 @@ def _console(session: CommandSession, streams: Mapping[str, SpdyStream]) -> Remo
 
 
 class _Gathering:
-    """Collects the streams a client asked for, until all are there."""
+    """Collects the requested streams until all are open."""
 
     def __init__(self, session: CommandSession, *, with_sizes: bool) -> None:
         options = session.options
         asked = {"stdin": options.stdin, "stdout": options.stdout, "stderr": options.stderr}
-        # Whether there are sizes depends on what the client asked for, not on what the container has.
+        # The resize stream depends on the client's request, not on the container's terminal.
         asked |= {"error": True, "resize": options.tty and with_sizes}
         self._expected = {kind for kind, is_asked in asked.items() if is_asked}
         self._found: dict[str, SpdyStream] = {}
@@ -156,7 +153,7 @@ class _Gathering:
             self.complete.set()
 
     async def streams(self) -> Mapping[str, SpdyStream] | None:
-        """All of them, or None if they do not come."""
+        """All streams; None if the client does not open them in time."""
         try:
             async with asyncio.timeout(STREAM_CREATION_SECONDS):
                 await self.complete.wait()

@@ -1,20 +1,11 @@
-"""Carries bytes between a caller and what runs in a pod, both ways at once, until it is over.
+"""Sessions of exec, attach and port-forward: options, streams, copying, and the final status.
 
-Upstream: the copying that a container runtime's streaming server does.
+From protocol v4 on, a command ends with a Status that has the exit code; before, with a message, or nothing on success.
 
-What a request for exec, attach or port-forward has become, once it is allowed and possible.
-
-What a request for exec, attach or port-forward asks for in its query.
-
-Upstream: NewOptions and NewV4Options in staging/src/k8s.io/kubelet/pkg/cri/streaming/{remotecommand,portforward}
-
-How a command ended, as it is told to whoever ran it.
-
-From protocol version 4 on as a Status with the exit code; before, a sentence for people, and nothing if all is well.
-
-Upstream: staging/src/k8s.io/kubelet/pkg/cri/streaming/remotecommand/{exec,attach,httpstream}.go
-
-The caller's end of a command or a connection, whatever protocol it came by.
+Upstream: staging/src/k8s.io/kubelet/pkg/cri/streaming/remotecommand/exec.go,
+staging/src/k8s.io/kubelet/pkg/cri/streaming/remotecommand/attach.go,
+staging/src/k8s.io/kubelet/pkg/cri/streaming/remotecommand/httpstream.go,
+staging/src/k8s.io/kubelet/pkg/cri/streaming/portforward/websocket.go
 """
 
 import asyncio
@@ -30,21 +21,21 @@ from pykubelet.runtimes.protocol import ByteReader, ExecSession, PortForwardConn
 
 
 class ByteSource(Protocol):
-    """What the caller sends."""
+    """A stream of bytes from the client."""
 
     async def read(self) -> bytes:
-        """Some bytes as they come; none at the end, and ever after."""
+        """The next bytes; empty at the end, and on every call after it."""
 
 
 class ByteSink(Protocol):
-    """What the caller gets."""
+    """A stream of bytes to the client."""
 
     async def write(self, data: bytes) -> None:
-        """Send bytes; waits while the caller is slow. ConnectionError if the caller is gone."""
+        """Send bytes; waits while the client is slow. Raises ConnectionError if it has disconnected."""
 
 
 class TerminalSize(NamedTuple):
-    """How large the caller's terminal is."""
+    """The size of the client's terminal."""
 
     columns: int
     rows: int
@@ -52,21 +43,21 @@ class TerminalSize(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteStreams:
-    """A caller's streams; what was not asked for is None."""
+    """The client side of an exec or attach session; streams that were not requested are None."""
 
     stdin: ByteSource | None = None
     stdout: ByteSink | None = None
     stderr: ByteSink | None = None
     sizes: AsyncIterator[TerminalSize] | None = None
-    """The sizes of the caller's terminal: the first, and every new one."""
+    """The initial size of the client's terminal, and every change."""
 
 
-# What a command wrote before its end is in a pipe, which is small. A child it left behind may keep that open for ever.
+# Output written before the exit is still in a small pipe; a child process may keep that open forever.
 DRAIN_SECONDS = 10.0
 
 
 class _Guard:
-    """Awaits what may fail, in tasks that do not; the first failure is kept."""
+    """Runs coroutines in tasks that do not fail; keeps the first exception."""
 
     def __init__(self) -> None:
         self.failed = asyncio.Event()
@@ -80,13 +71,13 @@ class _Guard:
             self.failed.set()
 
     def check(self) -> None:
-        """Raises the failure, if there was one."""
+        """Raise the first exception, if there was one."""
         if self._failure is not None:
             raise self._failure
 
 
 async def carry_command(session: ExecSession, console: RemoteStreams, *, closes_stdin: bool = True) -> int:
-    """Connect a caller with a program until it ends; its exit code. ConnectionError if the caller is gone first."""
+    """Connect a client with a process until it exits; return the exit code. Raises ConnectionError if the client leaves."""
     guard, codes = _Guard(), list[int]()
 
     async def end() -> None:
@@ -111,7 +102,7 @@ async def carry_command(session: ExecSession, console: RemoteStreams, *, closes_
 
 
 async def carry_connection(connection: PortForwardConnection, source: ByteSource, sink: ByteSink) -> None:
-    """Connect a caller with a port until the pod closes the connection; the caller's end closes only its half."""
+    """Connect a client with a port until the pod closes the connection; the client may close its half first."""
     guard = _Guard()
 
     async def send() -> None:
@@ -127,7 +118,7 @@ async def carry_connection(connection: PortForwardConnection, source: ByteSource
 
 
 async def _copy(reader: ByteReader, sink: ByteSink | None) -> None:
-    """To the end; what nobody asked for is read all the same, or the program would stop."""
+    """Copy to the end; output that was not requested is read and dropped, so that the process does not block."""
     while data := await reader.read():
         if sink is not None:
             await sink.write(data)
@@ -145,7 +136,7 @@ async def _feed(session: ExecSession, console: RemoteStreams, *, closes_stdin: b
 async def _resize(session: ExecSession, console: RemoteStreams) -> None:
     if console.sizes is not None:
         async for size in console.sizes:
-            # A terminal that is just closing is no reason to end anything.
+            # A terminal that is closing cannot be resized, which is fine.
             with suppress(OSError):
                 session.resize(size.columns, size.rows)
 
@@ -154,7 +145,7 @@ SUCCESS: Document = {"metadata": {}, "status": "Success"}
 
 
 def exit_status(command: Sequence[str], code: int) -> Document:
-    """The Status of a command that ended by itself."""
+    """The Status of a command that exited."""
     if code == 0:
         return SUCCESS
     words = " ".join(command)
@@ -168,7 +159,7 @@ def exit_status(command: Sequence[str], code: int) -> Document:
 
 
 def failure_status(what: str) -> Document:
-    """The Status of something that did not work."""
+    """The Status of a session that failed."""
     return {
         "metadata": {},
         "status": "Failure",
@@ -180,13 +171,13 @@ def failure_status(what: str) -> Document:
 
 
 def ending(status: Document, *, as_status: bool) -> bytes:
-    """What to write to the error stream."""
+    """The content of the error stream."""
     if as_status:
         return encode(status)
     return b"" if status["status"] == "Success" else str(status["message"]).encode()
 
 
-# Each port takes two channels, and the last of 256 means something else.
+# Each port takes two channels, and 255 closes a channel.
 MAX_PORTS = 127
 
 Query = Sequence[tuple[str, str]]
@@ -194,7 +185,7 @@ Query = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandOptions:
-    """Which streams the caller wants; a terminal has no errors of its own."""
+    """The requested streams; with a terminal there is no stderr."""
 
     stdin: bool = False
     stdout: bool = False
@@ -208,7 +199,7 @@ def first_value(query: Query, name: str) -> str:
 
 
 def command_options(query: Query) -> CommandOptions:
-    """The streams asked for; Refused if there are none."""
+    """The requested streams; raises HttpError if there are none."""
     tty = first_value(query, "tty") == "1"
     options = CommandOptions(
         stdin=first_value(query, "input") == "1",
@@ -222,7 +213,7 @@ def command_options(query: Query) -> CommandOptions:
 
 
 def forward_ports(query: Query) -> tuple[int, ...]:
-    """The ports that a WebSocket with channels is to carry; Refused if there are none."""
+    """The ports of a WebSocket with channels; raises HttpError if there are none."""
     values = [value for key, value in query if key == "port"]
     if not values:
         raise HttpError(400, 'query parameter "port" is required')
@@ -235,7 +226,7 @@ def forward_ports(query: Query) -> tuple[int, ...]:
 
 
 def stream_port(text: str) -> int | None:
-    """The port that a stream's header names; None if it names none."""
+    """The port in a stream's header; None if it is invalid."""
     number = int(text) if text.isascii() and text.isdecimal() and len(text) <= 5 else 0
     return number if 0 < number < 2**16 else None
 
@@ -250,20 +241,20 @@ def _port(text: str, whole: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class CommandSession:
-    """A command, or the streams of a container, to be connected with a caller."""
+    """A command, or the streams of a container, for a client."""
 
     options: CommandOptions
     tty: bool
-    """Whether there is a terminal; for attach the container decides that."""
+    """Whether there is a terminal; for attach the container decides."""
     run: Callable[[RemoteStreams], Awaitable[Document]]
-    """Does it, and gives the Status that says how it ended. ConnectionError if the caller is gone."""
+    """Runs the session and returns its final Status; raises ConnectionError if the client has disconnected."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForwardSession:
-    """Ports of a pod to be connected with a caller."""
+    """Ports of a pod for a client."""
 
     ports: tuple[int, ...]
-    """For a WebSocket with channels; otherwise each stream names its own."""
+    """The ports for WebSocket channels; otherwise each stream names its port."""
     forward: Callable[[int, ByteSource, ByteSink], Awaitable[str]]
-    """Connects one port until the end, and gives what went wrong, if anything. ConnectionError if either side broke off."""
+    """Forwards one port until its end and returns an error message; raises ConnectionError if either side broke off."""

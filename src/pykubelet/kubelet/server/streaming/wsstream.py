@@ -1,14 +1,8 @@
-"""Messages of the channel protocols over WebSocket: a byte that says which channel, then the data.
+"""Channels over a WebSocket: each message starts with a byte for the channel.
 
-`v5` adds a message that closes one channel. The `base64` protocols have a digit for the channel and text for the data.
-
-Upstream: staging/src/k8s.io/apimachinery/pkg/util/httpstream/wsstream/conn.go
-
-A WebSocket with channels: what comes is sorted into pipes, what is written gets its channel.
+`v5` adds a message that closes one channel. The `base64` protocols have a digit for the channel and encoded data.
 
 Upstream: staging/src/k8s.io/apimachinery/pkg/util/httpstream/wsstream/conn.go
-
-Connections that carry messages, and bytes over them.
 """
 
 import base64
@@ -24,7 +18,7 @@ CLOSE_CHANNEL = 255
 
 
 class ChannelProtocol(StrEnum):
-    """The subprotocols, by their names on the wire."""
+    """The channel subprotocols by name."""
 
     NONE = ""
     V1 = "channel.k8s.io"
@@ -35,12 +29,12 @@ class ChannelProtocol(StrEnum):
 
     @property
     def is_base64(self) -> bool:
-        """Whether messages are text."""
+        """Whether messages are base64 text."""
         return "base64" in self.value
 
 
 class ChannelMessage(NamedTuple):
-    """What came for a channel; with `is_close`, that nothing more will come."""
+    """The data of a channel; with `is_close`, its end."""
 
     channel: int
     data: bytes
@@ -48,7 +42,7 @@ class ChannelMessage(NamedTuple):
 
 
 def read_message(protocol: ChannelProtocol, message: bytes) -> ChannelMessage | None:
-    """The meaning of a message; None for one without. ValueError if it breaks the protocol."""
+    """Decode a message; None if it is empty. Raises ValueError if it violates the protocol."""
     if not message:
         return None
     channel, data = message[0], message[1:]
@@ -61,29 +55,29 @@ def read_message(protocol: ChannelProtocol, message: bytes) -> ChannelMessage | 
     try:
         return ChannelMessage(channel - ord("0"), base64.b64decode(data, validate=True))
     except binascii.Error:
-        # Upstream passes over such a message, too.
+        # Upstream ignores such a message, too.
         return None
 
 
 def write_message(protocol: ChannelProtocol, channel: int, data: bytes) -> bytes:
-    """The message for a channel."""
+    """Encode a message for a channel."""
     if protocol.is_base64:
         return bytes([ord("0") + channel]) + base64.b64encode(data)
     return bytes([channel]) + data
 
 
 class MessageLink(Protocol):
-    """A connection that carries messages."""
+    """A connection that carries messages: a WebSocket, or a test's."""
 
     async def receive(self) -> bytes | None:
-        """A message; None when the caller has closed the connection."""
+        """One message; None when the client has closed the connection."""
 
     async def send(self, message: bytes, *, is_text: bool = False) -> None:
-        """Send a message; ConnectionError if the caller is gone."""
+        """Send one message; raises ConnectionError if the client has disconnected."""
 
 
 class MessageBytes:
-    """Bytes in messages: where one ends means nothing. ByteLink."""
+    """A byte stream in messages of any size. Implements ByteLink."""
 
     def __init__(self, link: MessageLink) -> None:
         self._link = link
@@ -104,7 +98,7 @@ log = get_logger(__name__)
 
 
 class ChannelSink:
-    """Writes to one channel. ByteSink."""
+    """Writes to one channel. Implements ByteSink."""
 
     def __init__(self, connection: "ChannelConnection", channel: int) -> None:
         self._connection, self._channel = connection, channel
@@ -114,22 +108,22 @@ class ChannelSink:
 
 
 class ChannelConnection:
-    """The node's end; `run` reads it."""
+    """The server side of a WebSocket with channels."""
 
     def __init__(self, link: MessageLink, protocol: ChannelProtocol, readable: Iterable[int]) -> None:
         self._link, self.protocol = link, protocol
         self.pipes = {channel: BytePipe() for channel in readable}
 
     def sink(self, channel: int) -> ChannelSink:
-        """Where to write for a channel."""
+        """The sink of a channel."""
         return ChannelSink(self, channel)
 
     async def write(self, channel: int, data: bytes) -> None:
-        """Send to a channel; ConnectionError if the caller is gone."""
+        """Send to a channel; raises ConnectionError if the client has disconnected."""
         await self._link.send(write_message(self.protocol, channel, data), is_text=self.protocol.is_base64)
 
     async def run(self) -> None:
-        """Read until the caller closes; what comes for channels nobody reads is dropped."""
+        """Read until the client closes; data for unread channels is dropped."""
         try:
             while (raw := await self._link.receive()) is not None:
                 message = read_message(self.protocol, raw)
