@@ -11,7 +11,7 @@ from pykubelet.api.serializer import Document
 from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
 from pykubelet.apiserver.storage.interfaces import Store, StoreChange, StoreEntry
 from pykubelet.testing.virtual_time import VirtualClock
-from store_objects import document_of, key_of, names_of, put, remove, told, value_of
+from stored_objects import document_of, key_of, names_of, put, remove, told, value_of
 
 A, B = key_of("a"), key_of("b")
 

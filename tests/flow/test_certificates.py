@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from certificate_lab import a_key, an_authority, certificate_pem
+from certificates import a_key, an_authority, certificate_pem
 from client_faults import Outage
 from controller_rig import Bench
 from pykubelet.aio.tasks import background_task, running, with_ready_event

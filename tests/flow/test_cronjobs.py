@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from batch_rig import BatchWorld, Run, batch_world
 from client_faults import CrashingClient
+from job_rig import BatchWorld, Run, batch_world
 from pykubelet.aio.tasks import running, with_ready_event
 from pykubelet.api.generated.batch import Job
 from pykubelet.api.scheme import CRON_JOBS, JOBS

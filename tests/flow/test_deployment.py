@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from controller_rig import BROKEN, NAMESPACE
+from deployment_rig import Cluster, cluster, is_rolled_out, progressing
 from pykubelet.api.scheme import DEPLOYMENTS, REPLICA_SETS
 from pykubelet.api.serializer import to_document
 from pykubelet.client.indexer import controller_of
@@ -20,7 +21,6 @@ from pykubelet.controllers.deployment.replica_sets import (
     new_replica_set,
 )
 from pykubelet.controllers.framework.active_pods import is_pod_active
-from rollout_rig import Cluster, cluster, is_rolled_out, progressing
 
 CHANGE_CAUSE = "kubernetes.io/change-cause"
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from controller_rig import NAMESPACE
+from deployment_rig import Cluster, cluster, is_rolled_out
 from pykubelet.api.scheme import DEPLOYMENTS
 from pykubelet.client.indexer import controller_of
 from pykubelet.testing.faults import Fault, FaultyClient
-from rollout_rig import Cluster, cluster, is_rolled_out
 
 PLACES = 40
 """There are at least so many calls, and events, in a rollout."""

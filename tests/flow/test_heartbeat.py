@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from node_world import NodeWorld
+from node_status_rig import NodeWorld
 from pykubelet.api.generated.core import NodeAddress
 from pykubelet.api.scheme import LEASES, NODES
 from pykubelet.kubelet.nodestatus.conditions import NodeProblems

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from batch_rig import BatchWorld, Run, batch_world
 from client_faults import CrashingClient
+from job_rig import BatchWorld, Run, batch_world
 from pykubelet.api.generated.core import Pod
 from pykubelet.client.interface import Client
 from pykubelet.controllers.job.status import completion_index, has_tracking_finalizer, is_finished

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from batch_rig import Run, batch_world, conditions, counts
+from job_rig import Run, batch_world, conditions, counts
 from pykubelet.api.generated.batch import Job
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.scheme import JOBS

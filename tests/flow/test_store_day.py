@@ -6,7 +6,7 @@ from pathlib import Path
 from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
 from pykubelet.apiserver.storage.interfaces import StoreSettings
 from pykubelet.testing.virtual_time import VirtualClock
-from store_objects import key_of, put
+from stored_objects import key_of, put
 
 MINUTES = 24 * 60
 PODS = 30

@@ -1,4 +1,4 @@
-"""Objects, users and calls for tests of access."""
+"""Users, roles, bindings and authorization requests for tests of access."""
 
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Documents of any shape that strict reading lets through, for tests of properties."""
+"""A Hypothesis strategy for documents of any kind that strict decoding accepts."""
 
 from typing import Any
 

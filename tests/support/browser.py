@@ -1,4 +1,4 @@
-"""Debian's Chromium without a window, driven over its own protocol: what a person would do and see."""
+"""Drives Chromium over its DevTools protocol: what a user does and sees."""
 
 import asyncio
 import base64

@@ -1,4 +1,4 @@
-"""The cgroups of the test bed's containers, as the kernel shows them."""
+"""Reads the cgroup files of test containers."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`pykubelet` as a person runs it against a server, and what kubectl says to the same words."""
+"""Runs `pykubelet` commands and the same kubectl commands against one server, for comparison."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""A containerd of its own for tests: folders, socket, network and images; nothing of it stays behind."""
+"""Starts a private containerd with its own folders, socket, network and images, and removes everything afterwards."""
 
 import json
 import os

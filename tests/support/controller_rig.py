@@ -1,4 +1,4 @@
-"""Controllers at work on an API server in this process: informers, a recorder, workers, and nodes that only pretend."""
+"""Runs controllers on an in-process API server: informers, events, workers and simulated nodes."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

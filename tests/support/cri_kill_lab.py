@@ -1,4 +1,4 @@
-"""A node on containerd to be killed: containers sign in by the numbers that they have on the machine."""
+"""The kill -9 tests on containerd: containers are identified by their host PIDs."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Runtimes that talk CRI to the containerd of the test bed, and what they leave behind taken away."""
+"""CRI runtimes connected to the test's containerd; removes their containers afterwards."""
 
 import asyncio
 import itertools

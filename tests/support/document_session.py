@@ -1,4 +1,4 @@
-"""A document, typed: its blocks run in one shell in a copy of the tree, on a machine of their own."""
+"""Runs the code blocks of a document in one shell, in a copy of the tree, on an isolated machine."""
 
 import os
 import shutil

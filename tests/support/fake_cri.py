@@ -1,4 +1,4 @@
-"""A program that serves CRI for tests: it answers as it is told and counts what it is asked."""
+"""A CRI server that answers as scripted and counts calls."""
 
 import asyncio
 import itertools

@@ -1,4 +1,4 @@
-"""Objects that own each other, on an API server in this process, and the garbage collector at work on them."""
+"""Owners and dependents on an in-process API server, with the garbage collector running."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Pods for a node that is killed again and again: what each is to come to, and what is wrong with it."""
+"""Pods for the kill -9 tests: the expected end of each, and what is wrong with it."""
 
 import os
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What is asked of a node while it is killed, and how it must look afterwards, whatever runs its containers."""
+"""The kill -9 scenario: what a node is asked to do while it is killed, and its required end state."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""kubectl as a person runs it, against one server and one namespace."""
+"""Runs kubectl against one server and one namespace."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Objects that follow files, on an API server in this process."""
+"""Objects that follow manifest files, on an in-process API server."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

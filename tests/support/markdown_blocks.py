@@ -1,4 +1,4 @@
-"""The fenced blocks of a Markdown text, and what the words behind a fence ask for. Pure."""
+"""Parses the fenced code blocks of a Markdown text and their annotations."""
 
 import re
 import shlex

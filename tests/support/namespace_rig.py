@@ -1,4 +1,4 @@
-"""Namespaces with something in them, on an API server that leaves their end to a controller."""
+"""Namespaces with content, on an in-process API server that leaves their termination to a controller."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

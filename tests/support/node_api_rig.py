@@ -1,4 +1,4 @@
-"""The node's API for tests: served on loopback over TLS, its pods real values, its commands real processes."""
+"""The kubelet's HTTP API on loopback over TLS; its commands are real processes."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""An API server, a node in it whose API is served by the test, and kubectl beside the test's loop."""
+"""An API server, a node whose API is served by the test, and kubectl."""
 
 import asyncio
 import json

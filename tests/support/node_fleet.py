@@ -1,4 +1,4 @@
-"""Several nodes that only pretend, and the controllers that look after them, on an API server in this process."""
+"""Several simulated nodes and the controllers that manage them, on an in-process API server."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping

@@ -1,4 +1,4 @@
-"""Becoming an ordinary user, who can reach the interpreter and this tree wherever they are."""
+"""Switches to an unprivileged user that can read the interpreter and this tree."""
 
 import os
 import sys

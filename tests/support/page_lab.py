@@ -1,4 +1,4 @@
-"""A real program with its page, a real browser in front of it, and a person who looks."""
+"""A real program with its page, opened in a real browser."""
 
 import asyncio
 import re

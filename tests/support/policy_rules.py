@@ -1,4 +1,4 @@
-"""Any policy rules, and questions about them, out of a few words, so that they often meet."""
+"""Hypothesis strategies for policy rules and requests over a small vocabulary, so that they often match."""
 
 from hypothesis import strategies as st
 

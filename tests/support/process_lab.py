@@ -1,4 +1,4 @@
-"""Short ways to run containers on the process runtime, and to look at what came of them."""
+"""Runs containers on the process runtime and inspects their processes."""
 
 import asyncio
 import itertools

@@ -1,4 +1,4 @@
-"""A runtime's streams for tests of the node's API: real processes, real terminals, real connections, no containers."""
+"""Exec, attach and port-forward streams for tests of the kubelet's API: real processes, no containers."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""A registry of images for tests: one process, plain HTTP on this machine, with a password if wanted."""
+"""An image registry: one process, plain HTTP on this machine, optionally with a password."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""All recorded pod lives, lived again side by side on a real node; in real time they take as long as the longest one."""
+"""Replays all recorded pod lives side by side on a real node, in real time."""
 
 import asyncio
 import os

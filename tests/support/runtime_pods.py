@@ -1,4 +1,4 @@
-"""Pods that behave alike on every runtime: by their command on a real one, by their annotation on the simulated one."""
+"""Pods that behave alike on every runtime: by command on a real one, by annotation on the simulated one."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""All parts that bring a pod to a runtime, put together around a simulated one, on virtual time."""
+"""kuberuntime around the simulated runtime, on virtual time."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

@@ -1,4 +1,4 @@
-"""The client's end of a SPDY connection, in memory: what it opens, sends and hears."""
+"""The client's end of a SPDY connection, in memory."""
 
 import asyncio
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Plays writes against a strategy in the server's order, for tests of the rules of single kinds."""
+"""Calls a kind's strategy in the server's order, for tests of single kinds."""
 
 from typing import Any
 

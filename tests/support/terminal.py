@@ -1,4 +1,4 @@
-"""A program in a terminal of its own, and what a person does there."""
+"""Runs a program in a pseudo-terminal and types into it."""
 
 import fcntl
 import os

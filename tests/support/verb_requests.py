@@ -1,4 +1,4 @@
-"""Requests to the verbs without HTTP: method, path and body in, answers out."""
+"""Requests to the API handlers without HTTP."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The fields of each kind in a version of Kubernetes, from its published schemas."""
+"""The fields of each kind in a Kubernetes version, from its published schemas."""
 
 import json
 from collections.abc import Iterator

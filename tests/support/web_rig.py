@@ -1,4 +1,4 @@
-"""The page without a socket: real parts of it over a node that says what a test wants."""
+"""The web page without a socket, over a scripted node."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable

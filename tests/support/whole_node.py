@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from node_world import MACHINE
+from node_status_rig import MACHINE
 from pykubelet.aio.clock import Clock
 from pykubelet.aio.tasks import running
 from pykubelet.api import schema

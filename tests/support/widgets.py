@@ -1,4 +1,4 @@
-"""A definition and objects of it, for the tests of custom resources."""
+"""A CustomResourceDefinition and its objects."""
 
 from typing import Any
 

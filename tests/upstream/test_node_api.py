@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace as with_fields
 
-from loop_lab import LoopLab
 from node_api_rig import FixedJudge, NodeRig, asked
 from pykubelet.api.generated import core
 from pykubelet.api.pods import PodUid
@@ -23,6 +22,7 @@ from pykubelet.kubelet.server.routes import KubeletEndpoint
 from pykubelet.runtimes.log_format import STDERR
 from pykubelet.runtimes.protocol import CommandResult, ContainerState
 from pykubelet.testing.build import container, pod
+from sync_loop_rig import LoopLab
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 EVERYTHING = FixedJudge(

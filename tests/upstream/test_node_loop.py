@@ -11,7 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 import whole_node
-from loop_lab import LoopLab
+from pod_sync_rig import World
+from pod_workers_rig import api_pod, deleted, file_pod, in_runtime
 from pykubelet.api.generated.core import ContainerPort, ContainerStatus, Pod, PodStatus
 from pykubelet.api.pods import PodUid
 from pykubelet.kubelet.pleg.pleg import PodLifecycleChanges, PodLifecycleEvent, PodLifecycleEventType
@@ -30,8 +31,7 @@ from pykubelet.kubelet.types import (
 from pykubelet.runtimes.protocol import RuntimeFailure
 from pykubelet.runtimes.sim.runtime import ImageBehaviour
 from pykubelet.testing.build import container, mirror_pod, pod, static_pod
-from sync_world import World
-from worker_lab import api_pod, deleted, file_pod, in_runtime
+from sync_loop_rig import LoopLab
 
 UID = PodUid("uid")
 

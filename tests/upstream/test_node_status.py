@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from node_world import MACHINE, SETTINGS, NodeWorld
+from node_status_rig import MACHINE, SETTINGS, NodeWorld
 from pykubelet.api import schema
 from pykubelet.api.errors import AlreadyExists, ApiError, Conflict, Forbidden, InternalError
 from pykubelet.api.generated.core import Node, NodeAddress, NodeCondition, NodeStatus

@@ -8,10 +8,10 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
+from pod_workers_rig import WorkerLab, api_pod, deleted, file_pod, in_runtime
 from pykubelet.api.pods import PodUid
 from pykubelet.kubelet.pod_workers.state import PodStateMachine, PodSyncStatus, effective_grace
 from pykubelet.kubelet.types import KillPodOptions, PodWorkerState, SyncPodType, UpdatePodOptions
-from worker_lab import WorkerLab, api_pod, deleted, file_pod, in_runtime
 
 UID = PodUid("uid")
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from cluster_views import facts, labelled, node, pod, view
 from pykubelet.api.generated.core import Node
 from pykubelet.scheduler.filters import run_filters, run_pre_filters
 from pykubelet.scheduler.podtopologyspread import HOST_NAME
 from pykubelet.scheduler.schedule_one import FitError, required_node_names, schedule_pod
+from scheduler_views import facts, labelled, node, pod, view
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 FOO = {"matchExpressions": [{"key": "foo", "operator": "Exists"}]}

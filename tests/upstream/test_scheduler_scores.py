@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from cluster_views import facts, labelled, node, pod, view
 from pykubelet.scheduler.podtopologyspread import HOST_NAME, spread_scores
 from pykubelet.scheduler.scores import balanced_allocation, image_locality, least_allocated
+from scheduler_views import facts, labelled, node, pod, view
 
 MIB = 1024 * 1024
 ASKED = ({"cpu": "1000", "memory": "2000"}, {"cpu": "2000", "memory": "3000"})

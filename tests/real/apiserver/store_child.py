@@ -13,7 +13,7 @@ from pykubelet.aio.clock import SystemClock
 from pykubelet.api.errors import ServiceUnavailable
 from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
 from pykubelet.apiserver.storage.interfaces import StoreSettings
-from store_objects import key_of, put, remove, value_of
+from stored_objects import key_of, put, remove, value_of
 
 WRITERS = 8
 

@@ -14,7 +14,7 @@ import pytest
 from pykubelet.aio.clock import SystemClock
 from pykubelet.apiserver.storage.durable_store import open_store
 from pykubelet.apiserver.storage.interfaces import StoreSettings, StoreUnusable
-from store_objects import drained, key_of, put, told, value_of
+from stored_objects import drained, key_of, put, told, value_of
 
 KILLS = 50
 TESTS = Path(__file__).parents[2] / "support"

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from controller_rig import NAMESPACE
+from deployment_rig import Cluster
 from kubectl import Kubectl
 from pykubelet.aio.clock import SystemClock
 from pykubelet.aio.tasks import running
 from pykubelet.client.clientcmd import load_kubeconfig
 from pykubelet.client.rest import RestClient
 from pykubelet_process import ServerProcess
-from rollout_rig import Cluster
 
 WAIT = "--timeout=40s"
 DEPLOYMENT = """

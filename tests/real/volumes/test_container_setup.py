@@ -13,8 +13,8 @@ from pykubelet.kubelet.kuberuntime.container import ContainerSettings
 from pykubelet.kubelet.kuberuntime.termination_message import TerminationMessages
 from pykubelet.runtimes.log_format import format_lines
 from pykubelet.runtimes.protocol import ContainerState, Mount, RuntimeContainer, RuntimeFailure
+from volume_manager_rig import World, facts, read, replace_by_link, write
 from volume_pods import UID, pod_with, service
-from volume_world import World, facts, read, replace_by_link, write
 
 IPS = ("10.1.0.5",)
 

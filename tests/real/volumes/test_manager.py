@@ -18,8 +18,8 @@ from pykubelet.kubelet.volumemanager.errors import VolumesNotReady, VolumesNotRe
 from pykubelet.kubelet.volumemanager.filesystem import SystemMounter
 from pykubelet.kubelet.volumemanager.pod_dirs import in_thread
 from pykubelet.testing.virtual_time import ManualClock
+from volume_manager_rig import World, read
 from volume_pods import UID, pod_with
-from volume_world import World, read
 
 SETTINGS = {"name": "settings", "configMap": {"name": "settings"}}
 LOGIN = {"name": "login", "secret": {"secretName": "login"}}

@@ -10,7 +10,7 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from certificate_lab import a_key, request_pem
+from certificates import a_key, request_pem
 from pykubelet.api.certificates import (
     RequestError,
     common_name,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from certificate_lab import a_key, certificate_pem, request_pem
+from certificates import a_key, certificate_pem, request_pem
 from pykubelet.client.certificates.csr import client_template
 from pykubelet.kinds import certificate_signing_request
 from strategy_calls import create, update, update_status

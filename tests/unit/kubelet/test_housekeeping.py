@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pod_workers_rig import api_pod, deleted, in_runtime
 from pykubelet.api.pods import PodUid
 from pykubelet.kubelet.housekeeping import CleanupInputs, CleanupPlan, plan_cleanup
 from pykubelet.kubelet.types import PodWorkerState
-from worker_lab import api_pod, deleted, in_runtime
 
 UIDS = st.sampled_from("abcdef")
 

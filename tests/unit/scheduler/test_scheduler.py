@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from cluster_views import facts, labelled, node, pod, view
 from pykubelet.api.generated.core import Pod
 from pykubelet.scheduler.cache import SchedulerCache
 from pykubelet.scheduler.filters import ClusterEvent, run_filters, run_pre_filters
@@ -19,6 +18,7 @@ from pykubelet.scheduler.schedule_one import FitError, schedule_pod
 from pykubelet.scheduler.scheduling_queue import LONGEST_WAIT_SECONDS, SchedulingQueue, queue_sort_key
 from pykubelet.scheduler.scores import MAX_SCORE, WEIGHTS, prioritize_nodes
 from pykubelet.testing.virtual_time import VirtualClock
+from scheduler_views import facts, labelled, node, pod, view
 
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from access_objects import ADMIN, ALICE, SERVED, authorizer, put, rule, thing
-from certificate_lab import a_key, request_pem
+from certificates import a_key, request_pem
 from pykubelet.api.errors import ApiError
 from pykubelet.api.serializer import Document
 from pykubelet.apiserver.admission.certificates import CertificateAdmission

@@ -14,7 +14,7 @@ from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
 from pykubelet.apiserver.storage.interfaces import ChangeWatch, StoreEntry, StoreSettings
 from pykubelet.apiserver.storage.watch_cache import HELD_CHANGES, READ_AT_ONCE
 from pykubelet.testing.virtual_time import VirtualClock
-from store_objects import document_of, drained, key_of, put, remove, told, value_of
+from stored_objects import document_of, drained, key_of, put, remove, told, value_of
 
 A, B = key_of("a"), key_of("b")
 LEASE = key_of("node", collection="leases.coordination.k8s.io")

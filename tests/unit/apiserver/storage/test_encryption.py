@@ -13,7 +13,7 @@ from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
 from pykubelet.apiserver.storage.encryption import EncryptionTransformer, is_encrypted, make_key, read_keys
 from pykubelet.apiserver.storage.interfaces import StoreSettings, StoreUnusable
 from pykubelet.testing.virtual_time import VirtualClock
-from store_objects import key_of, put, value_of
+from stored_objects import key_of, put, value_of
 
 SECRET = key_of("password", collection="secrets")
 MAP = key_of("map")

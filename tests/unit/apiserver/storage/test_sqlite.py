@@ -10,7 +10,7 @@ import pytest
 
 from pykubelet.apiserver.storage.interfaces import StoreUnusable
 from pykubelet.apiserver.storage.sqlite import Commit, CommitFailed, StoreFile, StoreRow
-from store_objects import key_of
+from stored_objects import key_of
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from pykubelet.apiserver.storage.watch_cache import (
     StoreMemory,
     restored,
 )
-from store_objects import document_of, key_of
+from stored_objects import document_of, key_of
 
 NAMES = st.sampled_from(["a", "a-b", "a.b", "ab", "b", "é"])
 KEYS = st.builds(StoreKey, st.sampled_from(["pods", "nodes"]), NAMES, NAMES)

@@ -17,7 +17,7 @@ from pykubelet.api.errors import Expired
 from pykubelet.apiserver.storage.durable_store import DurableStore, open_store
 from pykubelet.apiserver.storage.interfaces import StoreKey, StoreSettings
 from pykubelet.testing.virtual_time import VirtualClock, VirtualTimeLoop
-from store_objects import drained, put, remove, value_of
+from stored_objects import drained, put, remove, value_of
 
 T = TypeVar("T")
 

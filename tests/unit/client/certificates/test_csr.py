@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from certificate_lab import NOW, a_key, a_request, certificate_pem, request_pem
+from certificates import NOW, a_key, a_request, certificate_pem, request_pem
 from pykubelet.api.certificates import kubelet_client_problem, kubelet_serving_problem, signed_request
 from pykubelet.client.certificates.csr import (
     CertificateTemplate,

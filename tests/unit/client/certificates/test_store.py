@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from certificate_lab import NOW, a_key, certificate_pem
+from certificates import NOW, a_key, certificate_pem
 from pykubelet.client.certificates.csr import client_template, key_pem
 from pykubelet.client.certificates.store import CertificateStore, CertificateStoreError, read_key
 

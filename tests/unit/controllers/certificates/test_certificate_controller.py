@@ -9,7 +9,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from certificate_lab import NOW, YEAR, a_request, an_authority, certificate_pem
+from certificates import NOW, YEAR, a_request, an_authority, certificate_pem
 from pykubelet.api.generated.certificates import CertificateSigningRequest
 from pykubelet.api.times import format_time
 from pykubelet.client.certificates.csr import CertificateTemplate, client_template, serving_template

@@ -5,11 +5,11 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from loop_lab import LoopLab
 from pykubelet.api.generated.core import Pod, PodCondition, PodStatus, ResourceRequirements
 from pykubelet.api.pods import PodUid
 from pykubelet.kubelet.types import PodOperation, PodWorkerState
 from pykubelet.testing.build import container, pod
+from sync_loop_rig import LoopLab
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node_world import MACHINE
+from node_status_rig import MACHINE
 from pykubelet.api.quantity import parse_quantity, parse_quantity_or_percentage
 from pykubelet.kubelet.eviction.thresholds import DEFAULT_THRESHOLDS, kept_free
 from pykubelet.kubelet.nodestatus.setters import (

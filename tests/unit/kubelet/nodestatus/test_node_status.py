@@ -6,7 +6,7 @@ import dataclasses
 import pytest
 from msgspec.structs import replace
 
-from node_world import NodeWorld
+from node_status_rig import NodeWorld
 from pykubelet.api.errors import InternalError
 from pykubelet.api.generated.core import NodeSpec
 from pykubelet.kubelet.nodestatus.conditions import NodePressures, NodeProblems

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from node_world import MACHINE, SETTINGS
+from node_status_rig import MACHINE, SETTINGS
 from pykubelet.api.generated.core import Node, NodeAddress, NodeCondition, NodeStatus, Taint
 from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.patch.strategic_patch import apply_strategic

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pod_workers_rig import SyncFailed, WorkerLab, api_pod, deleted, file_pod, in_runtime
 from pykubelet.api.pods import PodUid
 from pykubelet.kubelet.pod_workers.pod_workers import (
     EXCEEDED_GRACE_PERIOD,
@@ -17,7 +18,6 @@ from pykubelet.kubelet.pod_workers.state import PodStateMachine, WorkerDecision
 from pykubelet.kubelet.types import KillPodOptions, PodWorkerState, SyncPodType, UpdatePodOptions
 from pykubelet.runtimes.protocol import RuntimeFailure
 from pykubelet.testing.virtual_time import EPOCH
-from worker_lab import SyncFailed, WorkerLab, api_pod, deleted, file_pod, in_runtime
 
 UID = PodUid("uid")
 

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from msgspec.structs import replace
 
+from pod_workers_rig import api_pod, deleted, file_pod, in_runtime
 from pykubelet.api.generated.core import Pod
 from pykubelet.api.pods import PodUid
 from pykubelet.kubelet.pod_workers.state import PodStateMachine, SyncJob, WorkerDecision
 from pykubelet.kubelet.types import KillPodOptions, PodWorkerState, SyncPodType, UpdatePodOptions
-from worker_lab import api_pod, deleted, file_pod, in_runtime
 
 PODS = {uid: file_pod(uid) for uid in ("s1", "s2", "s3")} | {uid: api_pod(uid) for uid in ("a1",)}
 UIDS = st.sampled_from(["s1", "s2", "s3", "a1"])

@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from pod_sync_rig import World
+from pod_workers_rig import api_pod, in_runtime
 from pykubelet.api.generated.core import (
     ContainerState,
     ContainerStateRunning,
@@ -20,8 +22,6 @@ from pykubelet.kubelet.kuberuntime.pod_actions import SyncAction, SyncResult, fa
 from pykubelet.kubelet.pod_workers.sync import SyncFailed, deadline_in_seconds, running_ids, with_addresses_of
 from pykubelet.runtimes.protocol import RuntimeFailure, RuntimePod
 from pykubelet.testing.virtual_time import EPOCH
-from sync_world import World
-from worker_lab import api_pod, in_runtime
 
 UID = PodUid("uid")
 RUNNING = ContainerStatus(name="main", state=ContainerState(running=ContainerStateRunning()))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from probe_world import World
+from prober_rig import World
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import asyncio
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from probe_world import World, probe, probed_container
+from prober_rig import World, probe, probed_container
 from pykubelet.kubelet.types import ProbeOutcome
 from pykubelet.testing.build import pod
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from msgspec.structs import replace
 
-from probe_world import World, probe, probed_container
+from prober_rig import World, probe, probed_container
 from pykubelet.api.generated.core import ContainerState, ContainerStateTerminated, PodStatus
 from pykubelet.api.pods import PodUid
 from pykubelet.kubelet.types import ProbeOutcome, ProbeType

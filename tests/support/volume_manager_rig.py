@@ -1,4 +1,4 @@
-"""A node's volumes on a real disk, with its secrets and config maps from an API in memory."""
+"""The volume manager on a real disk, with secrets and config maps from MemoryApi."""
 
 import asyncio
 import os

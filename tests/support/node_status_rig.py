@@ -1,4 +1,4 @@
-"""A node that reports to an API in memory, on virtual time, and what a test may change around it."""
+"""A node that reports its status and lease to MemoryApi, on virtual time."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

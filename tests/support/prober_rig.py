@@ -1,4 +1,4 @@
-"""A probe manager whose containers and probes do what a test says, on virtual time."""
+"""A probe manager with scripted containers and probes, on virtual time."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

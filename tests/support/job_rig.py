@@ -1,4 +1,4 @@
-"""The controllers of jobs between a real API server without a network and a stand-in for nodes that ends pods."""
+"""Job and CronJob controllers on an in-process API server, with simulated nodes whose pods end as scripted."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

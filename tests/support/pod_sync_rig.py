@@ -1,10 +1,11 @@
-"""What the syncs of a pod have around them, writing down what is asked for."""
+"""The collaborators of the pod syncs, which record their calls."""
 
 from collections.abc import Sequence
 from typing import Any, cast
 
 from msgspec.structs import replace
 
+from pod_workers_rig import Events
 from pykubelet.api.generated.core import Pod, PodStatus, Secret
 from pykubelet.api.pods import PodUid
 from pykubelet.kubelet.explain.trail import PodTrails
@@ -12,7 +13,6 @@ from pykubelet.kubelet.kuberuntime.pod_actions import SyncResult
 from pykubelet.kubelet.pod_workers.sync import PodEnvironment, PodSyncer
 from pykubelet.runtimes.protocol import RuntimePod
 from pykubelet.testing.virtual_time import ManualClock
-from worker_lab import Events
 
 
 class World:

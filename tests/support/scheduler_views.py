@@ -1,4 +1,4 @@
-"""Short builders of what the scheduler sees: `view(nodes={"n1": {}}, pods={"n1": [...]})`."""
+"""Builds what the scheduler sees in one line: `view(nodes={"n1": {}}, pods={"n1": [...]})`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Pod workers with syncs that do as they are told, on virtual time."""
+"""Pod workers with scripted syncs, on virtual time."""
 
 import asyncio
 from collections.abc import AsyncIterator

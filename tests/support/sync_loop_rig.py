@@ -1,10 +1,11 @@
-"""A node's loop between real stations; only the runtime, the syncs and the API are played."""
+"""The kubelet's sync loop with real parts; only the runtime, the pod syncs and the API are fake."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Container, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
+from pod_workers_rig import Events, ScriptedSyncs, WorkerLab
 from pykubelet.api.generated.core import Node, NodeStatus, Pod, PodStatus
 from pykubelet.api.generated.meta import ObjectMeta
 from pykubelet.api.pods import PodUid
@@ -20,7 +21,6 @@ from pykubelet.kubelet.sysctl import SysctlAllowlist, safe_sysctls
 from pykubelet.kubelet.types import PodOperation, PodSource, PodUpdate
 from pykubelet.runtimes.protocol import RuntimeFailure, RuntimePod
 from pykubelet.testing.virtual_time import VirtualClock
-from worker_lab import Events, ScriptedSyncs, WorkerLab
 
 
 class Outside:
