@@ -157,12 +157,12 @@ def test_pair_must_belong_together() -> None:
 
 
 def test_certificate_of_a_key_that_go_does_not_know_is_told_apart() -> None:
-    """One that cryptography knows, and one that nobody does."""
+    """One that cryptography knows, and an unknown one."""
     problem = "tls: unknown public key algorithm"
     assert key_pair_problem(_certificate("ed448"), _private("a")) == problem
-    of_nobody = x509.load_pem_x509_certificate(_certificate("a")).public_bytes(Encoding.DER)
-    of_nobody = of_nobody.replace(bytes.fromhex("2a8648ce3d0201"), bytes.fromhex("2a8648ce3d0209"))
-    assert key_pair_problem(_block("CERTIFICATE", b64encode(of_nobody).decode()), _private("a")) == problem
+    unknown = x509.load_pem_x509_certificate(_certificate("a")).public_bytes(Encoding.DER)
+    unknown = unknown.replace(bytes.fromhex("2a8648ce3d0201"), bytes.fromhex("2a8648ce3d0209"))
+    assert key_pair_problem(_block("CERTIFICATE", b64encode(unknown).decode()), _private("a")) == problem
 
 
 def test_secret_warns_only_if_it_is_of_the_type() -> None:
@@ -177,6 +177,6 @@ def test_secret_warns_only_if_it_is_of_the_type() -> None:
 
 @given(st.binary(max_size=60), st.sampled_from([b"", _PEM_CERTIFICATE, _PEM_KEY]), st.binary(max_size=20))
 def test_any_bytes_give_a_problem_and_no_failure(before: bytes, block: bytes, after: bytes) -> None:
-    """Nobody's secret stops the server."""
+    """No secret stops the server."""
     text = before + b"\n" + block + after
     assert key_pair_problem(text, text)

@@ -46,8 +46,8 @@ def test_defaults_are_idempotent_and_in_normal_form_for_any_document(served: Kin
 @pytest.mark.parametrize("served", _KINDS)
 @given(random=st.randoms(use_true_random=True))
 @settings(max_examples=25, deadline=None)
-def test_writes_of_any_document_end_in_complaints_not_in_failures(served: Kind, random: Any) -> None:
-    """Whatever is sent, each door answers with an object and a list of complaints that can be written down."""
+def test_writes_of_any_document_end_in_errors_not_in_failures(served: Kind, random: Any) -> None:
+    """Whatever is sent, each endpoint returns an object and a list of printable errors."""
     strategy = served.strategy
     old = strategy.prepare_create(strategy.default(_document(random, served)))
     new = strategy.default(_document(random, served))
@@ -67,7 +67,7 @@ def test_writes_of_any_document_end_in_complaints_not_in_failures(served: Kind, 
 @given(random=st.randoms(use_true_random=True))
 @settings(max_examples=25, deadline=None)
 def test_an_update_without_a_change_keeps_everything(served: Kind, random: Any) -> None:
-    """What is stored, sent again through either door, stays as it is."""
+    """What is stored, sent again through either endpoint, stays unchanged."""
     strategy = served.strategy
     stored = strategy.prepare_create(strategy.default(_document(random, served)))
     assert strategy.prepare_update(strategy.default(stored), stored) == stored

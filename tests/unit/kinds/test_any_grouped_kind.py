@@ -109,10 +109,8 @@ def test_defaults_are_idempotent_and_in_normal_form_for_any_document(
 @pytest.mark.parametrize(("strategy", "definition"), _KINDS)
 @given(random=st.randoms(use_true_random=True))
 @settings(max_examples=25, deadline=None)
-def test_writes_of_any_document_end_in_complaints_not_in_failures(
-    strategy: Strategy, definition: str, random: Any
-) -> None:
-    """Whatever is sent, each door answers with an object and a list of complaints that can be written down."""
+def test_writes_of_any_document_end_in_errors_not_in_failures(strategy: Strategy, definition: str, random: Any) -> None:
+    """Whatever is sent, each endpoint returns an object and a list of printable errors."""
     old = strategy.prepare_create(_read(strategy, _document(random, definition)))
     new = _read(strategy, _document(random, definition))
     errors = strategy.validate_create(old)
@@ -132,7 +130,7 @@ def test_writes_of_any_document_end_in_complaints_not_in_failures(
 def test_an_update_without_a_change_keeps_the_generation_and_all_else(
     strategy: Strategy, definition: str, random: Any
 ) -> None:
-    """What is stored, sent again through either door, stays as it is."""
+    """What is stored, sent again through either endpoint, stays unchanged."""
     stored = strategy.prepare_create(_read(strategy, _document(random, definition)))
     assert strategy.prepare_update(stored, stored) == stored
     assert strategy.prepare_status(stored, stored) == stored

@@ -1,4 +1,4 @@
-"""The rules of CertificateSigningRequests through each of their doors."""
+"""The rules of CertificateSigningRequests through each of their endpoints."""
 
 import base64
 from typing import Any
@@ -15,10 +15,10 @@ from strategy_calls import create, update, update_status
 APPROVAL = certificate_signing_request.KIND.subresource_strategies["approval"]
 CERTIFICATE_REQUESTS = certificate_signing_request.KIND.strategy
 
-WISH = client_template("n1")
-PEM = request_pem(WISH, a_key())
+TEMPLATE = client_template("n1")
+PEM = request_pem(TEMPLATE, a_key())
 SIGNER = "kubernetes.io/kube-apiserver-client-kubelet"
-CERTIFICATE = base64.b64encode(certificate_pem(WISH)).decode()
+CERTIFICATE = base64.b64encode(certificate_pem(TEMPLATE)).decode()
 _AT = "2026-05-01T12:00:00Z"
 APPROVED = {"type": "Approved", "status": "True", "reason": "Why", "lastUpdateTime": _AT, "lastTransitionTime": _AT}
 UPDATES = "status.conditions: Forbidden: updates may not"
@@ -56,16 +56,16 @@ BAD_SPECS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize(("spec", "complaint"), BAD_SPECS.values(), ids=BAD_SPECS)
-def test_request_is_refused_when_it_makes_no_sense(spec: dict[str, Any], complaint: str) -> None:
+@pytest.mark.parametrize(("spec", "message"), BAD_SPECS.values(), ids=BAD_SPECS)
+def test_request_is_rejected_when_invalid(spec: dict[str, Any], message: str) -> None:
     """In the words of Kubernetes."""
     _, errors = create(CERTIFICATE_REQUESTS, request(**spec), namespace="")
     assert len(errors) == 1
-    assert complaint in errors[0]
+    assert message in errors[0]
 
 
-def test_nobody_makes_a_request_that_is_decided_already() -> None:
-    """Nor changes what was asked for, whichever door is used."""
+def test_new_request_has_no_decision_and_no_certificate() -> None:
+    """Nor changes what was asked for, whichever endpoint is used."""
     made, errors = create(CERTIFICATE_REQUESTS, request() | {"status": {"conditions": [APPROVED]}}, namespace="")
     assert (made["status"], errors) == ({}, [])
     patch = {"spec": {"signerName": "example.com/x"}, "status": {"conditions": [APPROVED], "certificate": CERTIFICATE}}
@@ -92,12 +92,12 @@ BAD_CONDITIONS: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize(("condition", "complaint"), BAD_CONDITIONS.values(), ids=BAD_CONDITIONS)
-def test_condition_is_refused_when_it_makes_no_sense(condition: dict[str, Any], complaint: str) -> None:
+@pytest.mark.parametrize(("condition", "message"), BAD_CONDITIONS.values(), ids=BAD_CONDITIONS)
+def test_condition_is_rejected_when_invalid(condition: dict[str, Any], message: str) -> None:
     """A decision is made or it is not there."""
     _, errors = update(APPROVAL, stored(), {"status": {"conditions": [condition]}})
     assert len(errors) == 1
-    assert complaint in errors[0]
+    assert message in errors[0]
 
 
 def test_signer_adds_a_certificate_and_no_decision() -> None:
@@ -108,12 +108,12 @@ def test_signer_adds_a_certificate_and_no_decision() -> None:
     _, errors = update_status(CERTIFICATE_REQUESTS, stored(), patch)
     assert errors == [f'{UPDATES} add a condition of type "Approved"']
     held = stored(APPROVED, certificate=CERTIFICATE)
-    _, errors = update_status(CERTIFICATE_REQUESTS, held, {"status": {"certificate": text(certificate_pem(WISH))}})
+    _, errors = update_status(CERTIFICATE_REQUESTS, held, {"status": {"certificate": text(certificate_pem(TEMPLATE))}})
     assert errors == ["status.certificate: Forbidden: updates may not modify existing certificate content"]
 
 
 @pytest.mark.parametrize(
-    ("pem", "complaint"),
+    ("pem", "message"),
     [
         (b"x", "must contain at least one CERTIFICATE PEM block"),
         (b"-----BEGIN KEY-----\n", 'only CERTIFICATE PEM blocks are allowed, found "KEY"'),
@@ -121,10 +121,10 @@ def test_signer_adds_a_certificate_and_no_decision() -> None:
     ],
     ids=["none", "key", "broken"],
 )
-def test_certificate_must_be_one(pem: bytes, complaint: str) -> None:
-    """What is no certificate never gets to whoever waits for it."""
+def test_certificate_must_be_one(pem: bytes, message: str) -> None:
+    """An invalid certificate is never stored."""
     _, errors = update_status(CERTIFICATE_REQUESTS, stored(APPROVED), {"status": {"certificate": text(pem)}})
-    assert errors == [f'status.certificate: Invalid value: "<certificate data>": {complaint}']
+    assert errors == [f'status.certificate: Invalid value: "<certificate data>": {message}']
 
 
 def test_requests_are_selected_by_signer() -> None:
@@ -155,7 +155,7 @@ _STATUS = st.fixed_dictionaries(
 )
 
 
-DOORS = {
+ENDPOINTS = {
     "resource": (CERTIFICATE_REQUESTS.prepare_update, CERTIFICATE_REQUESTS.validate_update),
     "status": (CERTIFICATE_REQUESTS.prepare_status, CERTIFICATE_REQUESTS.validate_status),
     "approval": (APPROVAL.prepare_update, APPROVAL.validate_update),
@@ -167,15 +167,15 @@ def decisions(status: dict[str, Any]) -> list[Any]:
     return [[each for each in found if each.get("type") == type] for type in ("Approved", "Denied")]
 
 
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
 @settings(max_examples=50)
 @given(before=_STATUS, after=_STATUS)
-def test_door_lets_through_only_what_is_its_own(door: str, before: Any, after: Any) -> None:
+def test_endpoint_changes_only_its_own_part(endpoint: str, before: Any, after: Any) -> None:
     """Whatever is stored and sent: it is refused, or decisions came by approval and certificates by the signer."""
-    prepare, validate = DOORS[door]
+    prepare, validate = ENDPOINTS[endpoint]
     old, sent = {**stored(), "status": before}, {**stored(), "status": after}
     new = prepare(sent, old)
     assert new["spec"] == old["spec"]
     if not validate(new, old):
-        assert door == "approval" or decisions(new["status"]) == decisions(before)
-        assert door == "status" or (new["status"].get("certificate") or "") == (before.get("certificate") or "")
+        assert endpoint == "approval" or decisions(new["status"]) == decisions(before)
+        assert endpoint == "status" or (new["status"].get("certificate") or "") == (before.get("certificate") or "")

@@ -16,7 +16,7 @@ _RESERVED = (
 
 
 @pytest.mark.parametrize(
-    ("document", "complaints"),
+    ("document", "messages"),
     [
         pytest.param({"value": -5}, [], id="low"),
         pytest.param(
@@ -51,18 +51,18 @@ _RESERVED = (
     ],
 )
 def test_priority_class_is_refused_when_it_takes_what_is_the_systems(
-    document: dict[str, Any], complaints: list[str]
+    document: dict[str, Any], messages: list[str]
 ) -> None:
     """Names and values above the users' belong to the system."""
-    assert create(_PRIORITIES, document, namespace="")[1] == complaints
+    assert create(_PRIORITIES, document, namespace="")[1] == messages
 
 
 def test_priority_class_is_refused_when_its_value_or_policy_changes() -> None:
     """Pods carry both; a change would make them disagree."""
     stored, _ = create(_PRIORITIES, {"value": 1}, namespace="")
     assert stored["preemptionPolicy"] == "PreemptLowerPriority"
-    new, complaints = update(_PRIORITIES, stored, {"value": 2, "preemptionPolicy": "Never", "description": "d"})
-    assert complaints == [
+    new, messages = update(_PRIORITIES, stored, {"value": 2, "preemptionPolicy": "Never", "description": "d"})
+    assert messages == [
         "value: Forbidden: may not be changed in an update.",
         'preemptionPolicy: Invalid value: "Never": field is immutable',
     ]
@@ -70,7 +70,7 @@ def test_priority_class_is_refused_when_its_value_or_policy_changes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("document", "complaints"),
+    ("document", "messages"),
     [
         pytest.param({"handler": "runc", "overhead": {"podFixed": {"cpu": "0.5"}}}, [], id="good"),
         pytest.param(
@@ -102,9 +102,9 @@ def test_priority_class_is_refused_when_its_value_or_policy_changes() -> None:
         ),
     ],
 )
-def test_runtime_class_is_refused_when_it_makes_no_sense(document: dict[str, Any], complaints: list[str]) -> None:
-    """The complaints are the API server's."""
-    assert create(_RUNTIMES, document, namespace="")[1] == complaints
+def test_runtime_class_is_rejected_when_invalid(document: dict[str, Any], messages: list[str]) -> None:
+    """The messages are the API server's."""
+    assert create(_RUNTIMES, document, namespace="")[1] == messages
 
 
 def test_runtime_class_is_refused_when_its_handler_changes() -> None:
@@ -160,10 +160,10 @@ _STORAGE_CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize(("document", "complaints"), _STORAGE_CASES.values(), ids=_STORAGE_CASES.keys())
-def test_storage_class_is_refused_when_it_makes_no_sense(document: dict[str, Any], complaints: list[str]) -> None:
-    """The complaints are the API server's."""
-    assert create(_STORAGE, document, namespace="")[1] == complaints
+@pytest.mark.parametrize(("document", "messages"), _STORAGE_CASES.values(), ids=_STORAGE_CASES.keys())
+def test_storage_class_is_rejected_when_invalid(document: dict[str, Any], messages: list[str]) -> None:
+    """The messages are the API server's."""
+    assert create(_STORAGE, document, namespace="")[1] == messages
 
 
 def test_storage_class_is_refused_when_what_made_its_volumes_changes() -> None:

@@ -37,8 +37,8 @@ def _node(spec: dict[str, Any] | None = None, status: dict[str, Any] | None = No
 
 def test_new_node_keeps_its_status_and_gets_what_goes_with_it() -> None:
     """One block of addresses is all of them, and all of the capacity is there to be used."""
-    node, complaints = _node({"podCIDR": "10.0.0.0/24"}, {"capacity": {"cpu": "4", "memory": "1024Ki"}})
-    assert complaints == []
+    node, messages = _node({"podCIDR": "10.0.0.0/24"}, {"capacity": {"cpu": "4", "memory": "1024Ki"}})
+    assert messages == []
     assert node["spec"]["podCIDRs"] == ["10.0.0.0/24"]
     assert node["status"]["allocatable"] == {"cpu": "4", "memory": "1Mi"}
 
@@ -51,7 +51,7 @@ def test_new_node_is_tainted_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "status", "complaints"),
+    ("spec", "status", "messages"),
     [
         pytest.param(
             {"podCIDRs": ["x"]},
@@ -87,15 +87,15 @@ def test_new_node_is_tainted_once() -> None:
         ),
     ],
 )
-def test_bad_node_is_complained_about(spec: dict[str, Any], status: dict[str, Any], complaints: list[str]) -> None:
-    assert _node(spec, status)[1] == complaints
+def test_bad_node_is_rejected(spec: dict[str, Any], status: dict[str, Any], messages: list[str]) -> None:
+    assert _node(spec, status)[1] == messages
 
 
 def test_node_keeps_its_block_and_provider_once_it_has_them() -> None:
     """Both may be filled in later."""
     node, _ = _node()
-    filled, complaints = update(NODES, node, {"spec": {"podCIDR": "10.0.0.0/24", "providerID": "a"}})
-    assert complaints == []
+    filled, messages = update(NODES, node, {"spec": {"podCIDR": "10.0.0.0/24", "providerID": "a"}})
+    assert messages == []
     moved = {"spec": {"podCIDR": "10.1.0.0/24", "podCIDRs": None, "providerID": "b"}}
     assert update(NODES, filled, moved)[1] == [
         'spec.podCIDRs: Forbidden: node updates may not change podCIDR except from "" to valid',
@@ -107,21 +107,21 @@ def test_status_update_of_a_node_leaves_its_spec_alone_and_refuses_repeated_addr
     node, _ = _node()
     address = {"type": "Hostname", "address": "h"}
     patch = {"spec": {"unschedulable": True}, "status": {"addresses": [address, address]}}
-    new, complaints = update_status(NODES, node, patch)
+    new, messages = update_status(NODES, node, patch)
     assert new["spec"] == node["spec"]
-    assert complaints == ['status.addresses[1]: Duplicate value: {"Type":"Hostname","Address":"h"}']
+    assert messages == ['status.addresses[1]: Duplicate value: {"Type":"Hostname","Address":"h"}']
 
 
 def test_new_namespace_is_active_and_ends_only_when_it_is_empty() -> None:
     """It carries its name as a label; the finalizer is what keeps it until then."""
-    namespace, complaints = create(NAMESPACES, {"spec": {"finalizers": ["a/b"]}}, namespace="")
-    assert complaints == []
+    namespace, messages = create(NAMESPACES, {"spec": {"finalizers": ["a/b"]}}, namespace="")
+    assert messages == []
     assert namespace["metadata"]["labels"] == {"kubernetes.io/metadata.name": "x"}
     assert (namespace["spec"], namespace["status"]) == ({"finalizers": ["a/b", "kubernetes"]}, {"phase": "Active"})
     kept, _ = update(NAMESPACES, namespace, {"spec": {"finalizers": []}, "status": {"phase": "Terminating"}})
     assert (kept["spec"], kept["status"]) == (namespace["spec"], namespace["status"])
-    emptied, complaints = update(FINALIZE, namespace, {"spec": {"finalizers": []}})
-    assert (emptied["spec"], complaints) == ({}, [])
+    emptied, messages = update(FINALIZE, namespace, {"spec": {"finalizers": []}})
+    assert (emptied["spec"], messages) == ({}, [])
     assert update(FINALIZE, namespace, {"spec": {"finalizers": ["own"]}})[1] == [
         'spec.finalizers[0]: Invalid value: "own": name is neither a standard finalizer name nor is it fully qualified'
     ]
@@ -139,16 +139,16 @@ def test_phase_of_a_namespace_says_whether_it_ends() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "complaints"),
+    ("spec", "messages"),
     [
         ({"leaseDurationSeconds": 1, "leaseTransitions": 0, "holderIdentity": ""}, []),
         ({"leaseDurationSeconds": -1}, ["spec.leaseDurationSeconds: Invalid value: -1: must be greater than 0"]),
         ({"leaseTransitions": -1}, ["spec.leaseTransitions: Invalid value: -1: must be greater than or equal to 0"]),
     ],
 )
-def test_lease_has_a_duration_above_zero(spec: dict[str, Any], complaints: list[str]) -> None:
+def test_lease_has_a_duration_above_zero(spec: dict[str, Any], messages: list[str]) -> None:
     lease, found = create(LEASES, {"spec": {**spec, "strategy": "OldestEmulationVersion"}})
-    assert (lease["spec"], found) == (spec, complaints)
+    assert (lease["spec"], found) == (spec, messages)
     assert update(LEASES, lease, {"spec": {"strategy": "x"}})[0]["spec"] == spec
 
 
@@ -167,7 +167,7 @@ def test_old_event_needs_little_and_new_event_needs_all() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "complaints"),
+    ("change", "messages"),
     [
         pytest.param({"series": {"count": 1}}, 2, id="short series"),
         pytest.param({"type": "Other"}, 1, id="other type"),
@@ -176,8 +176,8 @@ def test_old_event_needs_little_and_new_event_needs_all() -> None:
         pytest.param({"regarding": {}}, 0, id="about the cluster"),
     ],
 )
-def test_bad_new_event_is_complained_about(change: dict[str, Any], complaints: int) -> None:
-    assert len(create(NEW_EVENTS, {**_NEW_EVENT, **change})[1]) == complaints
+def test_bad_new_event_is_rejected(change: dict[str, Any], messages: int) -> None:
+    assert len(create(NEW_EVENTS, {**_NEW_EVENT, **change})[1]) == messages
 
 
 def test_new_event_may_only_grow_a_series() -> None:

@@ -20,15 +20,15 @@ def _base64(text: str) -> str:
 
 def test_plain_text_of_a_secret_becomes_data() -> None:
     """It wins over data of the same key, and is never stored as such."""
-    secret, complaints = create(SECRETS, {"stringData": {"a": "x"}, "data": {"a": _base64("old"), "b": _base64("y")}})
-    assert complaints == []
+    secret, messages = create(SECRETS, {"stringData": {"a": "x"}, "data": {"a": _base64("old"), "b": _base64("y")}})
+    assert messages == []
     assert secret["data"] == {"a": _base64("x"), "b": _base64("y")}
     assert "stringData" not in secret
     assert secret["type"] == "Opaque"
 
 
 @pytest.mark.parametrize(
-    ("secret", "complaints"),
+    ("secret", "messages"),
     [
         pytest.param(
             {"type": "kubernetes.io/tls", "data": {"tls.crt": ""}}, ["data[tls.key]: Required value"], id="tls"
@@ -59,17 +59,17 @@ def test_plain_text_of_a_secret_becomes_data() -> None:
         ),
     ],
 )
-def test_secret_has_what_its_type_needs(secret: dict[str, Any], complaints: list[str]) -> None:
-    assert create(SECRETS, secret)[1] == complaints
+def test_secret_has_what_its_type_needs(secret: dict[str, Any], messages: list[str]) -> None:
+    assert create(SECRETS, secret)[1] == messages
 
 
-def test_complaint_about_a_bad_docker_config_does_not_quote_it() -> None:
-    """Nobody finds a password in a log."""
+def test_error_about_a_bad_docker_config_does_not_quote_it() -> None:
+    """A password never appears in a log."""
     secret = {"type": "kubernetes.io/dockercfg", "stringData": {".dockercfg": "hunter2"}}
-    _, complaints = create(SECRETS, secret)
-    assert len(complaints) == 1
-    assert complaints[0].startswith('data[.dockercfg]: Invalid value: "<secret contents redacted>": ')
-    assert "hunter2" not in complaints[0]
+    _, messages = create(SECRETS, secret)
+    assert len(messages) == 1
+    assert messages[0].startswith('data[.dockercfg]: Invalid value: "<secret contents redacted>": ')
+    assert "hunter2" not in messages[0]
 
 
 def test_type_of_a_secret_stays() -> None:
@@ -98,8 +98,8 @@ def test_data_is_frozen_once_the_object_is_immutable(strategy: Any) -> None:
     ],
 )
 def test_config_map_holds_up_to_a_megabyte(data: dict[str, Any], is_fine: bool) -> None:
-    _, complaints = create(CONFIG_MAPS, data)
-    assert complaints == ([] if is_fine else ["[]: Too long: may not be more than 1048576 bytes"])
+    _, messages = create(CONFIG_MAPS, data)
+    assert messages == ([] if is_fine else ["[]: Too long: may not be more than 1048576 bytes"])
 
 
 @given(

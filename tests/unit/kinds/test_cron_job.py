@@ -19,9 +19,9 @@ def _cron_job(job: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
 
 def test_cron_job_is_filled_in_when_it_says_little() -> None:
     """The template of its jobs gets the defaults of pods, not those of jobs."""
-    stored, complaints = create(CRON_JOBS, _cron_job())
+    stored, messages = create(CRON_JOBS, _cron_job())
     spec = {name: value for name, value in stored["spec"].items() if name != "jobTemplate"}
-    assert complaints == []
+    assert messages == []
     assert spec == {
         "schedule": "*/5 * * * *",
         "concurrencyPolicy": "Allow",
@@ -79,10 +79,10 @@ _CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize(("document", "complaints"), _CASES.values(), ids=_CASES.keys())
-def test_cron_job_is_refused_when_its_spec_makes_no_sense(document: dict[str, Any], complaints: list[str]) -> None:
-    """The complaints are the API server's."""
-    assert create(CRON_JOBS, document)[1] == complaints
+@pytest.mark.parametrize(("document", "messages"), _CASES.values(), ids=_CASES.keys())
+def test_cron_job_is_rejected_when_its_spec_is_invalid(document: dict[str, Any], messages: list[str]) -> None:
+    """The messages are the API server's."""
+    assert create(CRON_JOBS, document)[1] == messages
 
 
 def test_cron_job_may_keep_a_zone_in_its_schedule_when_it_had_one() -> None:
@@ -98,5 +98,5 @@ def test_cron_job_status_is_taken_as_it_comes() -> None:
     """Upstream has no rules for it; the spec stays."""
     stored, _ = create(CRON_JOBS, _cron_job())
     status = {"lastScheduleTime": "2026-01-01T00:00:00Z"}
-    new, complaints = update_status(CRON_JOBS, stored, {"spec": {"suspend": True}, "status": status})
-    assert (new["status"], new["spec"]["suspend"], complaints) == (status, False, [])
+    new, messages = update_status(CRON_JOBS, stored, {"spec": {"suspend": True}, "status": status})
+    assert (new["status"], new["spec"]["suspend"], messages) == (status, False, [])

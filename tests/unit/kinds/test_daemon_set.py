@@ -23,29 +23,29 @@ def _template_generation(document: dict[str, Any]) -> str:
 
 def test_daemon_set_counts_changes_of_its_template_apart_from_its_generation() -> None:
     """Only the controller's own template moves both."""
-    stored, complaints = create(DAEMON_SETS, _DAEMON_SET)
-    assert (stored["metadata"]["generation"], _template_generation(stored), complaints) == (1, "1", [])
-    limited, complaints = update(DAEMON_SETS, stored, {"spec": {"minReadySeconds": 3}})
-    assert (limited["metadata"]["generation"], _template_generation(limited), complaints) == (2, "1", [])
-    relabelled, complaints = update(
+    stored, messages = create(DAEMON_SETS, _DAEMON_SET)
+    assert (stored["metadata"]["generation"], _template_generation(stored), messages) == (1, "1", [])
+    limited, messages = update(DAEMON_SETS, stored, {"spec": {"minReadySeconds": 3}})
+    assert (limited["metadata"]["generation"], _template_generation(limited), messages) == (2, "1", [])
+    relabelled, messages = update(
         DAEMON_SETS, limited, {"spec": {"template": {"metadata": {"labels": {"a": "b", "n": "1"}}}}}
     )
-    assert (relabelled["metadata"]["generation"], _template_generation(relabelled), complaints) == (3, "2", [])
+    assert (relabelled["metadata"]["generation"], _template_generation(relabelled), messages) == (3, "2", [])
 
 
 def test_daemon_set_keeps_its_template_generation_when_a_request_sets_it() -> None:
-    """Neither door lets it through once the object is there; a new object may start anywhere above zero."""
+    """Neither endpoint lets it through once the object is there; a new object may start anywhere above zero."""
     stored, _ = create(DAEMON_SETS, {**_DAEMON_SET, "metadata": {"annotations": {TEMPLATE_GENERATION: "5"}}})
-    wish = {"metadata": {"annotations": {TEMPLATE_GENERATION: "9"}}}
+    patch = {"metadata": {"annotations": {TEMPLATE_GENERATION: "9"}}}
     assert _template_generation(stored) == "5"
-    assert _template_generation(update(DAEMON_SETS, stored, wish)[0]) == "5"
-    assert _template_generation(update_status(DAEMON_SETS, stored, wish)[0]) == "5"
+    assert _template_generation(update(DAEMON_SETS, stored, patch)[0]) == "5"
+    assert _template_generation(update_status(DAEMON_SETS, stored, patch)[0]) == "5"
     with pytest.raises(BadRequest, match=r'strconv.ParseInt: parsing "many": invalid syntax'):
         update(DAEMON_SETS, stored, {"metadata": {"annotations": {TEMPLATE_GENERATION: "many"}}})
 
 
 @pytest.mark.parametrize(
-    ("spec", "complaints"),
+    ("spec", "messages"),
     [
         pytest.param(
             {"selector": None},
@@ -83,16 +83,16 @@ def test_daemon_set_keeps_its_template_generation_when_a_request_sets_it() -> No
         pytest.param({"updateStrategy": {"type": "OnDelete"}}, [], id="on delete"),
     ],
 )
-def test_daemon_set_is_refused_when_its_spec_makes_no_sense(spec: dict[str, Any], complaints: list[str]) -> None:
-    """The complaints are the API server's."""
-    assert create(DAEMON_SETS, {**_DAEMON_SET, "spec": {**_SPEC, **spec}})[1] == complaints
+def test_daemon_set_is_rejected_when_its_spec_is_invalid(spec: dict[str, Any], messages: list[str]) -> None:
+    """The messages are the API server's."""
+    assert create(DAEMON_SETS, {**_DAEMON_SET, "spec": {**_SPEC, **spec}})[1] == messages
 
 
 def test_daemon_set_is_refused_when_its_selector_changes() -> None:
-    """The complaint about the change comes first."""
+    """The message about the change comes first."""
     stored, _ = create(DAEMON_SETS, _DAEMON_SET)
-    _, complaints = update(DAEMON_SETS, stored, {"spec": {"selector": {"matchLabels": {"a": "c"}}}})
-    assert complaints == [
+    _, messages = update(DAEMON_SETS, stored, {"spec": {"selector": {"matchLabels": {"a": "c"}}}})
+    assert messages == [
         'spec.selector: Invalid value: {"matchLabels":{"a":"c"}}: field is immutable',
         'spec.template.metadata.labels: Invalid value: {"a":"b"}: `selector` does not match template `labels`',
     ]
@@ -101,15 +101,15 @@ def test_daemon_set_is_refused_when_its_selector_changes() -> None:
 def test_daemon_set_status_is_refused_when_a_count_is_negative() -> None:
     """Each count is looked at."""
     stored, _ = create(DAEMON_SETS, _DAEMON_SET)
-    _, complaints = update_status(DAEMON_SETS, stored, {"status": {"numberReady": -1, "collisionCount": -1}})
-    assert complaints == [
+    _, messages = update_status(DAEMON_SETS, stored, {"status": {"numberReady": -1, "collisionCount": -1}})
+    assert messages == [
         "status.numberReady: Invalid value: -1: must be greater than or equal to 0",
         "status.collisionCount: Invalid value: -1: must be greater than or equal to 0",
     ]
 
 
 @pytest.mark.parametrize(
-    ("fields", "complaints"),
+    ("fields", "messages"),
     [
         ({"revision": 1, "data": {"a": 1}}, []),
         ({"revision": 1}, ["data: Required value: data is mandatory"]),
@@ -121,13 +121,13 @@ def test_daemon_set_status_is_refused_when_a_count_is_negative() -> None:
     ],
     ids=["good", "no data", "a list", "negative"],
 )
-def test_controller_revision_needs_data_and_a_revision(fields: dict[str, Any], complaints: list[str]) -> None:
+def test_controller_revision_needs_data_and_a_revision(fields: dict[str, Any], messages: list[str]) -> None:
     """Its data is any object."""
-    assert create(CONTROLLER_REVISIONS, fields)[1] == complaints
+    assert create(CONTROLLER_REVISIONS, fields)[1] == messages
 
 
 def test_controller_revision_is_refused_when_its_data_changes() -> None:
     """It is a record of what was."""
     stored, _ = create(CONTROLLER_REVISIONS, {"revision": 1, "data": {"a": 1}})
-    _, complaints = update(CONTROLLER_REVISIONS, stored, {"data": {"a": 2}, "revision": 2})
-    assert complaints == ['data: Invalid value: {"a":2}: field is immutable']
+    _, messages = update(CONTROLLER_REVISIONS, stored, {"data": {"a": 2}, "revision": 2})
+    assert messages == ['data: Invalid value: {"a":2}: field is immutable']

@@ -17,10 +17,10 @@ def _slice(*addresses: str, kind: str = "IPv4", **fields: Any) -> dict[str, Any]
 
 def test_endpoint_slice_is_filled_in_when_it_says_little() -> None:
     """Ports have an empty name and TCP; absent lists are null."""
-    stored, complaints = create(_SLICES, {**_slice(), "ports": [{"port": 80}]})
-    assert (stored["ports"], complaints) == ([{"name": "", "protocol": "TCP", "port": 80}], [])
-    bare, complaints = create(_SLICES, {"addressType": "IPv4"})
-    assert (bare["ports"], bare["endpoints"], complaints) == (None, None, [])
+    stored, messages = create(_SLICES, {**_slice(), "ports": [{"port": 80}]})
+    assert (stored["ports"], messages) == ([{"name": "", "protocol": "TCP", "port": 80}], [])
+    bare, messages = create(_SLICES, {"addressType": "IPv4"})
+    assert (bare["ports"], bare["endpoints"], messages) == (None, None, [])
 
 
 _A = "endpoints[0].addresses"
@@ -98,10 +98,10 @@ _CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize(("document", "complaints"), _CASES.values(), ids=_CASES.keys())
-def test_endpoint_slice_is_refused_when_it_makes_no_sense(document: dict[str, Any], complaints: list[str]) -> None:
-    """The complaints are the API server's."""
-    assert create(_SLICES, document)[1] == complaints
+@pytest.mark.parametrize(("document", "messages"), _CASES.values(), ids=_CASES.keys())
+def test_endpoint_slice_is_rejected_when_invalid(document: dict[str, Any], messages: list[str]) -> None:
+    """The messages are the API server's."""
+    assert create(_SLICES, document)[1] == messages
 
 
 def test_endpoint_slice_moves_its_generation_when_users_would_notice() -> None:
@@ -120,5 +120,5 @@ def test_endpoint_slice_keeps_its_type_and_loses_old_topology() -> None:
     """The type decides how everything else is read."""
     stored, _ = create(_SLICES, _slice(deprecatedTopology={"kubernetes.io/hostname": "n"}))
     assert "deprecatedTopology" not in stored["endpoints"][0]
-    _, complaints = update(_SLICES, stored, {"addressType": "FQDN"})
-    assert complaints == ['addressType: Invalid value: "FQDN": field is immutable']
+    _, messages = update(_SLICES, stored, {"addressType": "FQDN"})
+    assert messages == ['addressType: Invalid value: "FQDN": field is immutable']

@@ -18,8 +18,8 @@ def _autoscaler(*metrics: dict[str, Any], **spec: Any) -> dict[str, Any]:
 
 def test_autoscaler_follows_the_processors_when_it_names_no_metric() -> None:
     """Behaviour is filled in only where some is given."""
-    stored, complaints = create(_HPA, _autoscaler())
-    assert complaints == []
+    stored, messages = create(_HPA, _autoscaler())
+    assert messages == []
     target = {"type": "Utilization", "averageUtilization": 80}
     assert stored["spec"]["metrics"] == [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
     assert "behavior" not in stored["spec"]
@@ -30,9 +30,9 @@ def test_autoscaler_follows_the_processors_when_it_names_no_metric() -> None:
 def test_autoscaler_behaviour_is_completed_when_a_part_is_given() -> None:
     """Each side has defaults of its own; a tolerance belongs to a feature that is off."""
     behavior = {"scaleUp": {"stabilizationWindowSeconds": 5, "tolerance": "0.1"}}
-    stored, complaints = create(_HPA, _autoscaler(behavior=behavior))
+    stored, messages = create(_HPA, _autoscaler(behavior=behavior))
     percent = {"type": "Percent", "value": 100, "periodSeconds": 15}
-    assert complaints == []
+    assert messages == []
     assert stored["spec"]["behavior"] == {
         "scaleUp": {
             "stabilizationWindowSeconds": 5,
@@ -196,23 +196,23 @@ _CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize(("document", "complaints"), _CASES.values(), ids=_CASES.keys())
-def test_autoscaler_is_refused_when_it_makes_no_sense(document: dict[str, Any], complaints: list[str]) -> None:
-    """The complaints are the API server's."""
-    assert create(_HPA, document)[1] == complaints
+@pytest.mark.parametrize(("document", "messages"), _CASES.values(), ids=_CASES.keys())
+def test_autoscaler_is_rejected_when_invalid(document: dict[str, Any], messages: list[str]) -> None:
+    """The messages are the API server's."""
+    assert create(_HPA, document)[1] == messages
 
 
 def test_autoscaler_with_an_old_target_can_still_be_changed() -> None:
     """A version that was taken once is not looked at again while it stays."""
     stored, _ = create(_HPA, _autoscaler())
     older = {**stored, "spec": {**stored["spec"], "scaleTargetRef": {**_TARGET, "apiVersion": "v1"}}}
-    new, complaints = update(_HPA, older, {"spec": {"maxReplicas": 9}, "status": {"desiredReplicas": 4}})
-    assert (complaints, new["status"]["desiredReplicas"]) == ([], 0)
+    new, messages = update(_HPA, older, {"spec": {"maxReplicas": 9}, "status": {"desiredReplicas": 4}})
+    assert (messages, new["status"]["desiredReplicas"]) == ([], 0)
 
 
 def test_autoscaler_status_is_refused_when_a_count_is_negative() -> None:
     """The spec stays as it is."""
     stored, _ = create(_HPA, _autoscaler())
-    new, complaints = update_status(_HPA, stored, {"spec": {"maxReplicas": 9}, "status": {"desiredReplicas": -1}})
-    assert complaints == ["status.desiredReplicas: Invalid value: -1: must be greater than or equal to 0"]
+    new, messages = update_status(_HPA, stored, {"spec": {"maxReplicas": 9}, "status": {"desiredReplicas": -1}})
+    assert messages == ["status.desiredReplicas: Invalid value: -1: must be greater than or equal to 0"]
     assert new["spec"] == stored["spec"]

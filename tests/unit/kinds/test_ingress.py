@@ -99,11 +99,11 @@ _INGRESS_CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize(("document", "complaints"), _INGRESS_CASES.values(), ids=_INGRESS_CASES.keys())
-def test_ingress_is_refused_when_it_makes_no_sense(document: dict[str, Any], complaints: list[str]) -> None:
-    """The complaints are the API server's."""
+@pytest.mark.parametrize(("document", "messages"), _INGRESS_CASES.values(), ids=_INGRESS_CASES.keys())
+def test_ingress_is_rejected_when_invalid(document: dict[str, Any], messages: list[str]) -> None:
+    """The messages are the API server's."""
     stored, found = create(_INGRESSES, document)
-    assert found == complaints
+    assert found == messages
     assert (stored["metadata"]["generation"], stored["status"]) == (1, {"loadBalancer": {}})
 
 
@@ -111,8 +111,8 @@ def test_ingress_status_is_refused_when_it_names_no_place() -> None:
     """An address that was there before is not looked at again."""
     stored, _ = create(_INGRESSES, _ingress())
     points = [{"ip": "x"}, {"hostname": "1.2.3.4"}]
-    _, complaints = update_status(_INGRESSES, stored, {"status": {"loadBalancer": {"ingress": points}}})
-    assert complaints == [
+    _, messages = update_status(_INGRESSES, stored, {"status": {"loadBalancer": {"ingress": points}}})
+    assert messages == [
         'status.loadBalancer.ingress[0].ip: Invalid value: "x": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)',
         'status.loadBalancer.ingress[1].hostname: Invalid value: "1.2.3.4": must be a DNS name, not an IP address',
     ]
@@ -132,8 +132,8 @@ def test_ingress_status_is_refused_when_it_names_no_place() -> None:
 )
 def test_network_policy_says_which_directions_it_is_about(spec: dict[str, Any], types: list[str]) -> None:
     """Incoming traffic at least, unless it says otherwise; ports are TCP's."""
-    stored, complaints = create(_POLICIES, {"spec": {**spec, "ingress": [{"ports": [{"port": 80}]}]}})
-    assert (stored["spec"]["policyTypes"], complaints) == (types, [])
+    stored, messages = create(_POLICIES, {"spec": {**spec, "ingress": [{"ports": [{"port": 80}]}]}})
+    assert (stored["spec"]["policyTypes"], messages) == (types, [])
     assert stored["spec"]["ingress"] == [{"ports": [{"port": 80, "protocol": "TCP"}]}]
     assert stored["spec"]["podSelector"] == {}
 
@@ -200,11 +200,11 @@ _POLICY_CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize(("spec", "complaints"), _POLICY_CASES.values(), ids=_POLICY_CASES.keys())
-def test_network_policy_is_refused_when_it_makes_no_sense(spec: dict[str, Any], complaints: list[str]) -> None:
-    """The complaints are the API server's; on update each comes twice."""
-    assert create(_POLICIES, {"spec": spec})[1] == complaints
+@pytest.mark.parametrize(("spec", "messages"), _POLICY_CASES.values(), ids=_POLICY_CASES.keys())
+def test_network_policy_is_rejected_when_invalid(spec: dict[str, Any], messages: list[str]) -> None:
+    """The messages are the API server's; on update each comes twice."""
+    assert create(_POLICIES, {"spec": spec})[1] == messages
     stored, _ = create(_POLICIES, {})
     new, found = update(_POLICIES, stored, {"spec": spec})
-    assert found == complaints * 2
+    assert found == messages * 2
     assert new["metadata"]["generation"] == 2

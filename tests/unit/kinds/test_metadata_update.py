@@ -1,4 +1,4 @@
-"""Complaints about metadata that changes."""
+"""Validation of metadata that changes."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ _DYING = {**_OLD, "deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePer
 
 
 @pytest.mark.parametrize(
-    ("old", "change", "complaints"),
+    ("old", "change", "messages"),
     [
         pytest.param(_OLD, {"finalizers": ["x.io/y", "x.io/z"]}, [], id="finalizer"),
         pytest.param(
@@ -54,10 +54,10 @@ _DYING = {**_OLD, "deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePer
     ],
 )
 def test_metadata_is_refused_when_it_changes_what_is_fixed(
-    old: dict[str, Any], change: dict[str, Any], complaints: list[str]
+    old: dict[str, Any], change: dict[str, Any], messages: list[str]
 ) -> None:
-    """The complaints are the API server's, in its order."""
-    assert [str(error) for error in metadata_update_errors({**old, **change}, old)] == complaints
+    """The messages are the API server's, in its order."""
+    assert [str(error) for error in metadata_update_errors({**old, **change}, old)] == messages
 
 
 @given(st.dictionaries(st.from_regex("[a-z]{1,9}", fullmatch=True), st.from_regex("[a-z]{0,9}", fullmatch=True)))

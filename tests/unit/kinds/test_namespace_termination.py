@@ -88,7 +88,7 @@ def test_conditions_say_what_is_left_and_what_went_wrong(
 
 @given(finalizers=FINALIZERS, others=FINALIZERS, ends=st.booleans())
 def test_only_our_finalizer_is_taken(*, finalizers: list[str], others: list[str], ends: bool) -> None:
-    """Whoever else holds a namespace goes on holding it."""
+    """Other finalizers keep holding the namespace."""
     metadata: dict[str, Any] = {"name": "x", "finalizers": others}
     if ends:
         metadata["deletionTimestamp"] = FIRST

@@ -126,5 +126,5 @@ def test_network_policy_warns_about_both_directions() -> None:
     ],
 )
 def test_node_warns(spec: dict[str, Any], warnings: list[str]) -> None:
-    """About fields nobody reads, and its networks."""
+    """About unused fields, and its CIDR blocks."""
     assert node.node_warnings({"metadata": {}, "spec": spec}) == warnings

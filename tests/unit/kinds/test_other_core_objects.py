@@ -16,12 +16,12 @@ _SUBSET = {"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 80}]}
 
 
 def test_ports_of_endpoints_are_of_tcp_when_nothing_is_said() -> None:
-    endpoints, complaints = create(ENDPOINTS, {"subsets": [_SUBSET]})
-    assert (endpoints["subsets"][0]["ports"], complaints) == ([{"port": 80, "protocol": "TCP"}], [])
+    endpoints, messages = create(ENDPOINTS, {"subsets": [_SUBSET]})
+    assert (endpoints["subsets"][0]["ports"], messages) == ([{"port": 80, "protocol": "TCP"}], [])
 
 
 @pytest.mark.parametrize(
-    ("subset", "complaints"),
+    ("subset", "messages"),
     [
         pytest.param(
             {"ports": []}, ["subsets[0]: Required value: must specify `addresses` or `notReadyAddresses`"], id="nothing"
@@ -55,24 +55,22 @@ def test_ports_of_endpoints_are_of_tcp_when_nothing_is_said() -> None:
         ),
     ],
 )
-def test_bad_endpoints_are_complained_about_unless_they_were_there(
-    subset: dict[str, Any], complaints: list[str]
-) -> None:
+def test_bad_endpoints_are_rejected_unless_they_were_there(subset: dict[str, Any], messages: list[str]) -> None:
     stored, found = create(ENDPOINTS, {"subsets": [subset]})
-    assert found == complaints
+    assert found == messages
     assert update(ENDPOINTS, stored, {"metadata": {"labels": {"a": "b"}}})[1] == []
 
 
 def test_service_account_keeps_nothing_but_the_names_of_its_secrets() -> None:
-    account, complaints = create(SERVICE_ACCOUNTS, {"secrets": [{"name": "s", "namespace": "other"}, {}]})
-    assert (account["secrets"], complaints) == ([{"name": "s"}, {}], [])
+    account, messages = create(SERVICE_ACCOUNTS, {"secrets": [{"name": "s", "namespace": "other"}, {}]})
+    assert (account["secrets"], messages) == ([{"name": "s"}, {}], [])
 
 
 def test_controller_takes_selector_and_labels_from_its_template() -> None:
     """One replica, if nothing is said; the generation moves with the spec."""
-    controller, complaints = create(REPLICATION_CONTROLLERS, {"spec": {"template": TEMPLATE}})
+    controller, messages = create(REPLICATION_CONTROLLERS, {"spec": {"template": TEMPLATE}})
     spec = controller["spec"]
-    assert (complaints, spec["selector"], spec["replicas"]) == ([], {"a": "b"}, 1)
+    assert (messages, spec["selector"], spec["replicas"]) == ([], {"a": "b"}, 1)
     assert controller["metadata"]["labels"] == {"a": "b"}
     assert REPLICATION_CONTROLLERS.fields(controller)["status.replicas"] == "0"
     scaled, _ = update(REPLICATION_CONTROLLERS, controller, {"spec": {"replicas": 2}})
@@ -80,7 +78,7 @@ def test_controller_takes_selector_and_labels_from_its_template() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "complaints"),
+    ("spec", "messages"),
     [
         pytest.param({}, ["spec.selector: Required value", "spec.template: Required value"], id="nothing"),
         pytest.param(
@@ -97,8 +95,8 @@ def test_controller_takes_selector_and_labels_from_its_template() -> None:
         ),
     ],
 )
-def test_bad_controller_is_complained_about(spec: dict[str, Any], complaints: list[str]) -> None:
-    assert create(REPLICATION_CONTROLLERS, {"spec": spec})[1] == complaints
+def test_bad_controller_is_rejected(spec: dict[str, Any], messages: list[str]) -> None:
+    assert create(REPLICATION_CONTROLLERS, {"spec": spec})[1] == messages
 
 
 def test_status_of_a_controller_counts_no_more_than_there_are() -> None:
@@ -109,8 +107,8 @@ def test_status_of_a_controller_counts_no_more_than_there_are() -> None:
 
 
 def test_generation_of_a_pod_template_moves_with_it() -> None:
-    stored, complaints = create(POD_TEMPLATES, {"template": TEMPLATE})
-    assert (stored["metadata"]["generation"], complaints) == (1, [])
+    stored, messages = create(POD_TEMPLATES, {"template": TEMPLATE})
+    assert (stored["metadata"]["generation"], messages) == (1, [])
     labelled, _ = update(POD_TEMPLATES, stored, {"metadata": {"labels": {"a": "b"}}})
     assert labelled["metadata"]["generation"] == 1
     changed, _ = update(POD_TEMPLATES, stored, {"template": {"metadata": {"labels": {"a": "c"}}}})

@@ -11,7 +11,7 @@ _BUDGETS = KIND.strategy
 
 
 @pytest.mark.parametrize(
-    ("spec", "complaints"),
+    ("spec", "messages"),
     [
         pytest.param({"minAvailable": "50%", "selector": {"matchLabels": {"a": "b"}}}, [], id="good"),
         pytest.param(
@@ -40,14 +40,14 @@ _BUDGETS = KIND.strategy
         ),
     ],
 )
-def test_budget_is_refused_when_it_makes_no_sense(spec: dict[str, Any], complaints: list[str]) -> None:
-    """The complaints are the API server's, on create and on update."""
+def test_budget_is_rejected_when_invalid(spec: dict[str, Any], messages: list[str]) -> None:
+    """The messages are the API server's, on create and on update."""
     stored, found = create(_BUDGETS, {"spec": spec})
-    assert found == complaints
+    assert found == messages
     assert stored["status"] == {"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0}
     empty, _ = create(_BUDGETS, {})
     new, found = update(_BUDGETS, empty, {"spec": spec})
-    assert (found, new["metadata"]["generation"]) == (complaints, 2)
+    assert (found, new["metadata"]["generation"]) == (messages, 2)
     assert not _BUDGETS.allows_unconditional_update
 
 
@@ -57,8 +57,8 @@ def test_budget_status_is_refused_when_its_conditions_are_incomplete() -> None:
     good = {"type": "A", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z", "reason": "R", "message": "m"}
     bad = {"type": "A", "status": "Yes", "observedGeneration": -1, "reason": "no no"}
     status = {"conditions": [good, bad, {**good, "type": "B", "reason": ""}], "expectedPods": -1}
-    _, complaints = update_status(_BUDGETS, stored, {"status": status})
-    assert complaints == [
+    _, messages = update_status(_BUDGETS, stored, {"status": status})
+    assert messages == [
         'status.conditions[1].type: Duplicate value: "A"',
         'status.conditions[1].status: Unsupported value: "Yes": supported values: "False", "True", "Unknown"',
         "status.conditions[1].observedGeneration: Invalid value: -1: must be greater than or equal to zero",

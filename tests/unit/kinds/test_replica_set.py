@@ -1,4 +1,4 @@
-"""The rules of ReplicaSets and Deployments: defaults, doors, complaints."""
+"""The rules of ReplicaSets and Deployments: defaults, endpoints, messages."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def _pod(**fields: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("spec", "complaints"),
+    ("spec", "messages"),
     [
         pytest.param(
             {"replicas": -1}, ["spec.replicas: Invalid value: -1: must be greater than or equal to 0"], id="-1"
@@ -55,30 +55,30 @@ def _pod(**fields: Any) -> dict[str, Any]:
     ],
 )
 @pytest.mark.parametrize(("strategy", "document"), [(REPLICA_SETS, _REPLICA_SET), (DEPLOYMENTS, _DEPLOYMENT)])
-def test_set_of_pods_is_refused_when_its_spec_makes_no_sense(
-    strategy: Any, document: dict[str, Any], spec: dict[str, Any], complaints: list[str]
+def test_set_of_pods_is_rejected_when_its_spec_is_invalid(
+    strategy: Any, document: dict[str, Any], spec: dict[str, Any], messages: list[str]
 ) -> None:
     """Both kinds say the same of what they have in common."""
-    assert create(strategy, {**document, "spec": {**_SPEC, **spec}})[1] == complaints
+    assert create(strategy, {**document, "spec": {**_SPEC, **spec}})[1] == messages
 
 
 def test_replica_set_moves_its_generation_when_the_spec_changes() -> None:
     """Labels of its own are no reason to."""
-    stored, complaints = create(REPLICA_SETS, {**_REPLICA_SET, "status": {"replicas": 9}})
-    assert complaints == []
+    stored, messages = create(REPLICA_SETS, {**_REPLICA_SET, "status": {"replicas": 9}})
+    assert messages == []
     assert (stored["metadata"]["generation"], stored["status"]) == (1, {"replicas": 0})
     labelled, _ = update(REPLICA_SETS, stored, {"metadata": {"labels": {"x": "y"}}, "status": {"replicas": 3}})
     assert (labelled["metadata"]["generation"], labelled["status"]) == (1, {"replicas": 0})
-    scaled, complaints = update(REPLICA_SETS, stored, {"spec": {"replicas": 0}, "metadata": {"generation": 77}})
-    assert (scaled["metadata"]["generation"], scaled["spec"]["replicas"], complaints) == (2, 0, [])
+    scaled, messages = update(REPLICA_SETS, stored, {"spec": {"replicas": 0}, "metadata": {"generation": 77}})
+    assert (scaled["metadata"]["generation"], scaled["spec"]["replicas"], messages) == (2, 0, [])
 
 
 def test_replica_set_status_is_refused_when_its_counts_disagree() -> None:
     """Parts are never more than the whole."""
     stored, _ = create(REPLICA_SETS, _REPLICA_SET)
     status = {"replicas": 1, "readyReplicas": 2, "availableReplicas": 3, "fullyLabeledReplicas": -1}
-    new, complaints = update_status(REPLICA_SETS, stored, {"spec": {"replicas": 7}, "status": status})
-    assert complaints == [
+    new, messages = update_status(REPLICA_SETS, stored, {"spec": {"replicas": 7}, "status": status})
+    assert messages == [
         "status.fullyLabeledReplicas: Invalid value: -1: must be greater than or equal to 0",
         "status.readyReplicas: Invalid value: 2: cannot be greater than status.replicas",
         "status.availableReplicas: Invalid value: 3: cannot be greater than status.replicas",
@@ -95,7 +95,7 @@ def test_status_drops_terminating_replicas_when_they_were_not_counted_before() -
 
 
 @pytest.mark.parametrize(
-    ("spec", "complaints"),
+    ("spec", "messages"),
     [
         pytest.param(
             {"strategy": {"type": "Recreate", "rollingUpdate": {}}},
@@ -133,16 +133,16 @@ def test_status_drops_terminating_replicas_when_they_were_not_counted_before() -
     ],
 )
 def test_deployment_is_refused_when_its_strategy_or_limits_make_no_sense(
-    spec: dict[str, Any], complaints: list[str]
+    spec: dict[str, Any], messages: list[str]
 ) -> None:
-    """The complaints are the API server's."""
-    assert create(DEPLOYMENTS, {**_DEPLOYMENT, "spec": {**_SPEC, **spec}})[1] == complaints
+    """The messages are the API server's."""
+    assert create(DEPLOYMENTS, {**_DEPLOYMENT, "spec": {**_SPEC, **spec}})[1] == messages
 
 
 def test_deployment_moves_its_generation_when_annotations_change() -> None:
     """They are copied to the replica sets."""
-    stored, complaints = create(DEPLOYMENTS, _DEPLOYMENT)
-    assert complaints == []
+    stored, messages = create(DEPLOYMENTS, _DEPLOYMENT)
+    assert messages == []
     annotated, _ = update(DEPLOYMENTS, stored, {"metadata": {"annotations": {"x": "y"}}})
     assert annotated["metadata"]["generation"] == 2
     assert update(DEPLOYMENTS, stored, {"metadata": {"labels": {"x": "y"}}})[0]["metadata"]["generation"] == 1
@@ -151,22 +151,22 @@ def test_deployment_moves_its_generation_when_annotations_change() -> None:
 def test_deployment_keeps_its_labels_and_collisions_when_the_status_is_written() -> None:
     """Neither is the status's to change or to take back."""
     stored, _ = create(DEPLOYMENTS, {**_DEPLOYMENT, "metadata": {"labels": {"a": "b"}}})
-    new, complaints = update_status(
+    new, messages = update_status(
         DEPLOYMENTS, stored, {"metadata": {"labels": {"c": "d"}}, "status": {"collisionCount": 2}}
     )
-    assert (new["metadata"]["labels"], complaints) == ({"a": "b"}, [])
-    _, complaints = update_status(DEPLOYMENTS, new, {"status": {"collisionCount": None}})
-    assert complaints == ["status.collisionCount: Invalid value: 0: cannot be decremented"]
+    assert (new["metadata"]["labels"], messages) == ({"a": "b"}, [])
+    _, messages = update_status(DEPLOYMENTS, new, {"status": {"collisionCount": None}})
+    assert messages == ["status.collisionCount: Invalid value: 0: cannot be decremented"]
 
 
 @pytest.mark.parametrize(
-    ("revision", "complaints"),
+    ("revision", "messages"),
     [("7", []), ("-2", ["spec.rollback.version: Invalid value: -2: must be greater than or equal to 0"])],
 )
-def test_deployment_reads_the_revision_to_roll_back_to(revision: str, complaints: list[str]) -> None:
+def test_deployment_reads_the_revision_to_roll_back_to(revision: str, messages: list[str]) -> None:
     """It stands in an annotation, as a number."""
     document = {**_DEPLOYMENT, "metadata": {"annotations": {ROLLBACK_ANNOTATION: revision}}}
-    assert create(DEPLOYMENTS, document)[1] == complaints
+    assert create(DEPLOYMENTS, document)[1] == messages
 
 
 def test_deployment_is_a_bad_request_when_that_revision_is_no_number() -> None:

@@ -26,7 +26,7 @@ def test_role_names_are_anything_that_a_path_can_hold() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "complaints"),
+    ("rule", "messages"),
     [
         pytest.param(
             {},
@@ -47,11 +47,11 @@ def test_role_names_are_anything_that_a_path_can_hold() -> None:
         ),
     ],
 )
-def test_role_is_refused_when_a_rule_makes_no_sense(rule: dict[str, Any], complaints: list[str]) -> None:
-    """The complaints are the API server's; on update each comes twice."""
-    assert create(_ROLES, {"rules": [rule]})[1] == complaints
+def test_role_is_refused_when_a_rule_makes_no_sense(rule: dict[str, Any], messages: list[str]) -> None:
+    """The messages are the API server's; on update each comes twice."""
+    assert create(_ROLES, {"rules": [rule]})[1] == messages
     stored, _ = create(_ROLES, {"rules": [_RULE]})
-    assert update(_ROLES, stored, {"rules": [rule]})[1] == complaints * 2
+    assert update(_ROLES, stored, {"rules": [rule]})[1] == messages * 2
 
 
 def test_cluster_role_may_gather_others_by_label() -> None:
@@ -72,14 +72,14 @@ def test_cluster_role_may_gather_others_by_label() -> None:
 def test_binding_is_filled_in_with_api_groups() -> None:
     """Service accounts have none."""
     subjects = [{"kind": kind, "name": "n", "namespace": "d"} for kind in ("User", "Group", "ServiceAccount")]
-    stored, complaints = create(_BINDINGS, {"roleRef": _REF, "subjects": subjects})
-    assert complaints == []
+    stored, messages = create(_BINDINGS, {"roleRef": _REF, "subjects": subjects})
+    assert messages == []
     assert stored["roleRef"] == {**_REF, "apiGroup": GROUP}
     assert [subject.get("apiGroup") for subject in stored["subjects"]] == [GROUP, GROUP, None]
 
 
 @pytest.mark.parametrize(
-    ("strategy", "document", "complaints"),
+    ("strategy", "document", "messages"),
     [
         pytest.param(
             _BINDINGS,
@@ -114,15 +114,13 @@ def test_binding_is_filled_in_with_api_groups() -> None:
         ),
     ],
 )
-def test_binding_is_refused_when_it_makes_no_sense(
-    strategy: Any, document: dict[str, Any], complaints: list[str]
-) -> None:
-    """The complaints are the API server's."""
-    assert create(strategy, document, namespace="" if strategy is _CLUSTER_BINDINGS else "default")[1] == complaints
+def test_binding_is_rejected_when_invalid(strategy: Any, document: dict[str, Any], messages: list[str]) -> None:
+    """The messages are the API server's."""
+    assert create(strategy, document, namespace="" if strategy is _CLUSTER_BINDINGS else "default")[1] == messages
 
 
 def test_binding_is_refused_when_its_role_changes() -> None:
-    """Whoever may change a binding could give away more than they have."""
+    """Changing the role of a binding could grant more than the user has."""
     stored, _ = create(_BINDINGS, {"roleRef": _REF})
     assert update(_BINDINGS, stored, {"roleRef": {"name": "edit"}})[1] == [
         f'roleRef: Invalid value: {{"APIGroup":"{GROUP}","Kind":"ClusterRole","Name":"edit"}}: cannot change roleRef'

@@ -14,7 +14,7 @@ SPECS = st.dictionaries(st.sampled_from("abc"), st.sampled_from([0, 1, 1.0, True
 @settings(max_examples=50)
 @given(st.lists(SPECS, max_size=20))
 def test_a_family_gets_what_would_be_made_of_each_member(documents: list[dict[str, object]]) -> None:
-    """Nobody can tell whether a result was made or remembered."""
+    """A cached result equals a computed one."""
     families = SpecCache[str]()
     assert [families.of(each, partial(repr, each)) for each in documents] == list(map(repr, documents))
 

@@ -23,8 +23,8 @@ def _stateful_set(**spec: Any) -> dict[str, Any]:
 
 def test_stateful_set_is_filled_in_when_it_says_little() -> None:
     """Order, strategy, retention and the claims of its pods have defaults."""
-    stored, complaints = create(STATEFUL_SETS, _stateful_set(volumeClaimTemplates=[_CLAIM]))
-    assert complaints == []
+    stored, messages = create(STATEFUL_SETS, _stateful_set(volumeClaimTemplates=[_CLAIM]))
+    assert messages == []
     spec = {name: value for name, value in stored["spec"].items() if name not in {"selector", "template"}}
     assert spec == {
         "replicas": 1,
@@ -64,7 +64,7 @@ def test_stateful_set_may_mount_its_claims_when_no_volume_names_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "complaints"),
+    ("spec", "messages"),
     [
         pytest.param(
             {"podManagementPolicy": "Random"},
@@ -128,19 +128,19 @@ def test_stateful_set_may_mount_its_claims_when_no_volume_names_them() -> None:
         ),
     ],
 )
-def test_stateful_set_is_refused_when_its_spec_makes_no_sense(spec: dict[str, Any], complaints: list[str]) -> None:
-    """The complaints are the API server's."""
-    assert create(STATEFUL_SETS, _stateful_set(**spec))[1] == complaints
+def test_stateful_set_is_rejected_when_its_spec_is_invalid(spec: dict[str, Any], messages: list[str]) -> None:
+    """The messages are the API server's."""
+    assert create(STATEFUL_SETS, _stateful_set(**spec))[1] == messages
 
 
 def test_stateful_set_name_must_be_a_label() -> None:
     """Pods are named after it, and hosts after them."""
-    _, complaints = create(STATEFUL_SETS, {**_stateful_set(), "metadata": {"name": "a.b"}})
-    assert complaints == ['metadata.name: Invalid value: "a.b": must not contain dots']
+    _, messages = create(STATEFUL_SETS, {**_stateful_set(), "metadata": {"name": "a.b"}})
+    assert messages == ['metadata.name: Invalid value: "a.b": must not contain dots']
 
 
 @pytest.mark.parametrize(
-    ("patch", "complaints"),
+    ("patch", "messages"),
     [
         ({"replicas": 3, "minReadySeconds": 1, "ordinals": {"start": 2}}, []),
         ({"updateStrategy": {"type": "OnDelete", "rollingUpdate": None}}, []),
@@ -150,11 +150,11 @@ def test_stateful_set_name_must_be_a_label() -> None:
     ],
     ids=["scale", "strategy", "service", "order", "claims"],
 )
-def test_stateful_set_update_may_change_only_some_fields(patch: dict[str, Any], complaints: list[str]) -> None:
-    """Everything else makes one complaint, whatever it is."""
+def test_stateful_set_update_may_change_only_some_fields(patch: dict[str, Any], messages: list[str]) -> None:
+    """Everything else makes one message, whatever it is."""
     stored, _ = create(STATEFUL_SETS, _stateful_set())
     new, found = update(STATEFUL_SETS, stored, {"spec": patch})
-    assert found == complaints
+    assert found == messages
     assert new["metadata"]["generation"] == 2
 
 
@@ -165,9 +165,9 @@ def test_stateful_set_keeps_max_unavailable_only_when_it_was_there() -> None:
     assert "maxUnavailable" not in stored["spec"]["updateStrategy"]["rollingUpdate"]
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 0, "maxUnavailable": 2}}
     older = {**stored, "spec": {**stored["spec"], "updateStrategy": strategy}}
-    new, complaints = update(STATEFUL_SETS, older, {"spec": rolling})
+    new, messages = update(STATEFUL_SETS, older, {"spec": rolling})
     assert new["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"] == "0%"
-    assert complaints == ['spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: "0%": cannot be 0']
+    assert messages == ['spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: "0%": cannot be 0']
 
 
 def test_stateful_set_with_a_bad_template_can_still_be_scaled() -> None:
@@ -181,5 +181,5 @@ def test_stateful_set_with_a_bad_template_can_still_be_scaled() -> None:
 def test_stateful_set_status_is_refused_when_its_counts_disagree() -> None:
     """The text names the field in full, unlike that of other kinds."""
     stored, _ = create(STATEFUL_SETS, _stateful_set())
-    _, complaints = update_status(STATEFUL_SETS, stored, {"status": {"replicas": 1, "availableReplicas": 1}})
-    assert complaints == ["status.availableReplicas: Invalid value: 1: cannot be greater than status.readyReplicas"]
+    _, messages = update_status(STATEFUL_SETS, stored, {"status": {"replicas": 1, "availableReplicas": 1}})
+    assert messages == ["status.availableReplicas: Invalid value: 1: cannot be greater than status.readyReplicas"]

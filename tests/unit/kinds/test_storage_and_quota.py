@@ -25,8 +25,8 @@ def _claim(**spec: Any) -> tuple[dict[str, Any], list[str]]:
 
 
 def test_new_volume_is_pending_and_kept_after_use() -> None:
-    volume, complaints = _volume()
-    assert complaints == []
+    volume, messages = _volume()
+    assert messages == []
     spec = volume["spec"]
     assert (spec["persistentVolumeReclaimPolicy"], spec["volumeMode"]) == ("Retain", "Filesystem")
     assert spec["hostPath"] == {"path": "/data", "type": ""}
@@ -34,7 +34,7 @@ def test_new_volume_is_pending_and_kept_after_use() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "complaints"),
+    ("spec", "messages"),
     [
         pytest.param({"accessModes": []}, ["spec.accessModes: Required value"], id="no mode"),
         pytest.param(
@@ -72,17 +72,17 @@ def test_new_volume_is_pending_and_kept_after_use() -> None:
         ),
     ],
 )
-def test_bad_volume_is_complained_about(spec: dict[str, Any], complaints: list[str]) -> None:
-    assert _volume(**spec)[1] == complaints
+def test_bad_volume_is_rejected(spec: dict[str, Any], messages: list[str]) -> None:
+    assert _volume(**spec)[1] == messages
 
 
 def test_source_of_a_volume_stays() -> None:
     """The message ends in the lines that differ."""
     volume, _ = _volume()
-    _, complaints = update(PERSISTENT_VOLUMES, volume, {"spec": {"hostPath": {"path": "/other"}}})
-    assert len(complaints) == 1
-    assert complaints[0].startswith("spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable")
-    assert '-  "Path": "/data",\n+  "Path": "/other",\n' in complaints[0]
+    _, messages = update(PERSISTENT_VOLUMES, volume, {"spec": {"hostPath": {"path": "/other"}}})
+    assert len(messages) == 1
+    assert messages[0].startswith("spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable")
+    assert '-  "Path": "/data",\n+  "Path": "/other",\n' in messages[0]
 
 
 def test_time_of_a_phase_stays_as_long_as_the_phase_does() -> None:
@@ -96,15 +96,15 @@ def test_claim_names_its_source_of_data_in_both_ways() -> None:
     source = {"kind": "PersistentVolumeClaim", "name": "other"}
     assert _claim(dataSource=source)[0]["spec"]["dataSourceRef"] == source
     assert _claim(dataSourceRef=source)[0]["spec"]["dataSource"] == source
-    dropped, complaints = _claim(dataSource={"kind": "Tape", "name": "t", "apiGroup": "example.com"})
-    assert ("dataSource" in dropped["spec"], complaints) == (False, [])
+    dropped, messages = _claim(dataSource={"kind": "Tape", "name": "t", "apiGroup": "example.com"})
+    assert ("dataSource" in dropped["spec"], messages) == (False, [])
 
 
 def test_claim_is_fixed_but_for_its_volume_and_its_size_once_bound() -> None:
-    claim, complaints = _claim()
-    assert (complaints, claim["status"]) == ([], {"phase": "Pending"})
-    bound, complaints = update(PERSISTENT_VOLUME_CLAIMS, claim, {"spec": {"volumeName": "v"}})
-    assert complaints == []
+    claim, messages = _claim()
+    assert (messages, claim["status"]) == ([], {"phase": "Pending"})
+    bound, messages = update(PERSISTENT_VOLUME_CLAIMS, claim, {"spec": {"volumeName": "v"}})
+    assert messages == []
     larger = {"spec": {"resources": {"requests": {"storage": "2Gi"}}}}
     assert [text.partition("\n")[0] for text in update(PERSISTENT_VOLUME_CLAIMS, bound, larger)[1]] == [
         "spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
@@ -120,7 +120,7 @@ def test_claim_is_fixed_but_for_its_volume_and_its_size_once_bound() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "complaints"),
+    ("spec", "messages"),
     [
         pytest.param({"hard": {"pods": "2", "requests.cpu": "1", "example.com/gpu": "1"}}, [], id="fine"),
         pytest.param(
@@ -153,9 +153,9 @@ def test_claim_is_fixed_but_for_its_volume_and_its_size_once_bound() -> None:
         ),
     ],
 )
-def test_quota_limits_what_can_be_limited(spec: dict[str, Any], complaints: list[str]) -> None:
+def test_quota_limits_what_can_be_limited(spec: dict[str, Any], messages: list[str]) -> None:
     quota, found = create(RESOURCE_QUOTAS, {"spec": spec, "status": {"hard": {"pods": "1"}}})
-    assert (quota["status"], found) == ({}, complaints)
+    assert (quota["status"], found) == ({}, messages)
 
 
 def test_scopes_of_a_quota_stay() -> None:
@@ -171,8 +171,8 @@ def test_scopes_of_a_quota_stay() -> None:
 def test_limits_of_containers_are_completed_from_each_other() -> None:
     """A largest amount is the default limit, a default limit the default request, and then the smallest."""
     limit = {"type": "Container", "max": {"cpu": "2"}, "min": {"cpu": "1", "memory": "1Mi"}}
-    found, complaints = create(LIMIT_RANGES, {"spec": {"limits": [limit]}})
-    assert complaints == []
+    found, messages = create(LIMIT_RANGES, {"spec": {"limits": [limit]}})
+    assert messages == []
     assert found["spec"]["limits"] == [
         {**limit, "default": {"cpu": "2"}, "defaultRequest": {"cpu": "2", "memory": "1Mi"}}
     ]
@@ -180,7 +180,7 @@ def test_limits_of_containers_are_completed_from_each_other() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "complaints"),
+    ("limit", "messages"),
     [
         pytest.param(
             {"type": "Container", "min": {"cpu": "2"}, "max": {"cpu": "1"}, "default": {"cpu": "2"}},
@@ -217,5 +217,5 @@ def test_limits_of_containers_are_completed_from_each_other() -> None:
         ),
     ],
 )
-def test_bad_limit_is_complained_about(limit: dict[str, Any], complaints: list[str]) -> None:
-    assert create(LIMIT_RANGES, {"spec": {"limits": [limit]}})[1] == complaints
+def test_bad_limit_is_rejected(limit: dict[str, Any], messages: list[str]) -> None:
+    assert create(LIMIT_RANGES, {"spec": {"limits": [limit]}})[1] == messages

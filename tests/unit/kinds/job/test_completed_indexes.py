@@ -61,5 +61,5 @@ def test_overlap_is_the_first_common_index(one: set[int], other: set[int]) -> No
 
 
 def test_overlap_passes_over_parts_that_are_no_indexes() -> None:
-    """They have complaints of their own."""
+    """They have messages of their own."""
     assert overlap("x,3", "2-4", 10) == 3

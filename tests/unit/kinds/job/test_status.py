@@ -15,8 +15,8 @@ _INDEXED = {"completionMode": "Indexed", "completions": 4, "backoffLimitPerIndex
 
 def _stored(spec: dict[str, Any] | None = None, status: dict[str, Any] | None = None) -> dict[str, Any]:
     template = {"spec": {**POD_SPEC, "restartPolicy": "Never"}}
-    stored, complaints = create(JOBS, {"kind": "Job", "spec": {"template": template, **(spec or {})}})
-    assert complaints == []
+    stored, messages = create(JOBS, {"kind": "Job", "spec": {"template": template, **(spec or {})}})
+    assert messages == []
     return {**stored, "status": status or {}}
 
 
@@ -172,12 +172,12 @@ _CASES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], list[str
 }
 
 
-@pytest.mark.parametrize(("spec", "before", "patch", "complaints"), _CASES.values(), ids=_CASES.keys())
+@pytest.mark.parametrize(("spec", "before", "patch", "messages"), _CASES.values(), ids=_CASES.keys())
 def test_job_status_is_refused_when_it_contradicts_itself_or_its_past(
-    spec: dict[str, Any], before: dict[str, Any], patch: dict[str, Any], complaints: list[str]
+    spec: dict[str, Any], before: dict[str, Any], patch: dict[str, Any], messages: list[str]
 ) -> None:
-    """The complaints are the API server's; a rule is asked only when what it is about changes."""
-    assert update_status(JOBS, _stored(spec, before), {"status": patch})[1] == complaints
+    """The messages are the API server's; a rule is asked only when what it is about changes."""
+    assert update_status(JOBS, _stored(spec, before), {"status": patch})[1] == messages
 
 
 def test_job_with_a_success_policy_needs_its_criteria_met() -> None:

@@ -1,4 +1,4 @@
-"""The rules of Jobs: generated labels, defaults, complaints, what may change."""
+"""The rules of Jobs: generated labels, defaults, messages, what may change."""
 
 from typing import Any
 
@@ -28,8 +28,8 @@ def _job(*, pod: dict[str, Any] | None = None, labels: dict[str, str] | None = N
 
 def test_job_gets_labels_and_a_selector_of_its_own() -> None:
     """A job without labels takes those of its template, the generated ones among them."""
-    stored, complaints = create(JOBS, _job(labels={"a": "b"}))
-    assert complaints == []
+    stored, messages = create(JOBS, _job(labels={"a": "b"}))
+    assert messages == []
     assert stored["metadata"]["labels"] == {"a": "b", **_OWN_LABELS}
     assert stored["spec"]["template"]["metadata"]["labels"] == {"a": "b", **_OWN_LABELS}
     assert stored["spec"]["selector"] == {"matchLabels": {"batch.kubernetes.io/controller-uid": UID}}
@@ -39,19 +39,17 @@ def test_job_keeps_its_labels_when_it_has_some() -> None:
     """Only those of the template are added to."""
     stored, _ = create(JOBS, {**_job(), "metadata": {"labels": {"own": "1"}}})
     assert stored["metadata"]["labels"] == {"own": "1"}
-    unlabelled, complaints = update(JOBS, stored, {"metadata": {"labels": None}})
-    assert (unlabelled["metadata"]["labels"], complaints) == (_OWN_LABELS, [])
+    unlabelled, messages = update(JOBS, stored, {"metadata": {"labels": None}})
+    assert (unlabelled["metadata"]["labels"], messages) == (_OWN_LABELS, [])
 
 
 def test_job_may_choose_its_selector() -> None:
     """Then nothing is generated."""
-    stored, complaints = create(
-        JOBS, _job(labels={"a": "b"}, manualSelector=True, selector={"matchLabels": {"a": "b"}})
-    )
-    assert complaints == []
+    stored, messages = create(JOBS, _job(labels={"a": "b"}, manualSelector=True, selector={"matchLabels": {"a": "b"}}))
+    assert messages == []
     assert stored["spec"]["template"]["metadata"]["labels"] == {"a": "b"}
-    _, complaints = create(JOBS, _job(manualSelector=True))
-    assert complaints == [
+    _, messages = create(JOBS, _job(manualSelector=True))
+    assert messages == [
         "spec.selector: Required value",
         "spec.template.metadata.labels: Invalid value: null: `selector` does not match template `labels`",
     ]
@@ -59,12 +57,12 @@ def test_job_may_choose_its_selector() -> None:
 
 def test_job_is_refused_when_its_labels_are_someone_elses() -> None:
     """Labels that the server would generate must say what it would have said."""
-    _, complaints = create(JOBS, _job(labels={"job-name": "other"}, selector={"matchLabels": {"q": "r"}}))
-    assert len(complaints) == 3
-    assert complaints[0].startswith("spec.template.metadata.labels[job-name]: Invalid value: {")
-    assert complaints[0].endswith("}: must be 'x'")
-    assert complaints[1].endswith(": `selector` not auto-generated")
-    assert complaints[2].endswith(": `selector` does not match template `labels`")
+    _, messages = create(JOBS, _job(labels={"job-name": "other"}, selector={"matchLabels": {"q": "r"}}))
+    assert len(messages) == 3
+    assert messages[0].startswith("spec.template.metadata.labels[job-name]: Invalid value: {")
+    assert messages[0].endswith("}: must be 'x'")
+    assert messages[1].endswith(": `selector` not auto-generated")
+    assert messages[2].endswith(": `selector` does not match template `labels`")
 
 
 @pytest.mark.parametrize(
@@ -182,10 +180,10 @@ _CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize(("spec", "complaints"), _CASES.values(), ids=_CASES.keys())
-def test_job_is_refused_when_its_spec_makes_no_sense(spec: dict[str, Any], complaints: list[str]) -> None:
-    """The complaints are the API server's."""
-    assert create(JOBS, _job(**spec))[1] == complaints
+@pytest.mark.parametrize(("spec", "messages"), _CASES.values(), ids=_CASES.keys())
+def test_job_is_rejected_when_its_spec_is_invalid(spec: dict[str, Any], messages: list[str]) -> None:
+    """The messages are the API server's."""
+    assert create(JOBS, _job(**spec))[1] == messages
 
 
 _EXIT_CODES = {"operator": "In", "values": [1]}
@@ -245,11 +243,11 @@ _FAILURE_CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize(("rule", "complaints"), _FAILURE_CASES.values(), ids=_FAILURE_CASES.keys())
-def test_job_is_refused_when_its_failure_policy_makes_no_sense(rule: dict[str, Any], complaints: list[str]) -> None:
-    """The complaints are the API server's; a condition's status is True unless it says otherwise."""
+@pytest.mark.parametrize(("rule", "messages"), _FAILURE_CASES.values(), ids=_FAILURE_CASES.keys())
+def test_job_is_rejected_when_its_failure_policy_is_invalid(rule: dict[str, Any], messages: list[str]) -> None:
+    """The messages are the API server's; a condition's status is True unless it says otherwise."""
     found = create(JOBS, _job(podFailurePolicy={"rules": [rule]}))[1]
-    assert [text.removeprefix("spec.podFailurePolicy.rules[0]") for text in found] == complaints
+    assert [text.removeprefix("spec.podFailurePolicy.rules[0]") for text in found] == messages
 
 
 def test_job_is_refused_when_its_failure_policy_has_too_many_rules() -> None:
@@ -260,7 +258,7 @@ def test_job_is_refused_when_its_failure_policy_has_too_many_rules() -> None:
 
 
 @pytest.mark.parametrize(
-    ("policy", "complaint"),
+    ("policy", "message"),
     [
         (None, 'Required value: valid values: "OnFailure", "Never"'),
         (
@@ -270,10 +268,10 @@ def test_job_is_refused_when_its_failure_policy_has_too_many_rules() -> None:
         ("OnFailure", 'Invalid value: "OnFailure": only "Never" is supported when podFailurePolicy is specified'),
     ],
 )
-def test_job_is_refused_when_its_pods_would_be_restarted_by_the_wrong_one(policy: str | None, complaint: str) -> None:
+def test_job_is_refused_when_its_pods_would_be_restarted_by_the_wrong_one(policy: str | None, message: str) -> None:
     """A job's pods end; with a failure policy, no kubelet may hide their failures."""
     found = create(JOBS, _job(pod={"restartPolicy": policy}, podFailurePolicy={"rules": []}))[1]
-    assert found[-1] == f"spec.template.spec.restartPolicy: {complaint}"
+    assert found[-1] == f"spec.template.spec.restartPolicy: {message}"
 
 
 def test_indexed_job_is_refused_when_its_pods_could_have_no_host_name() -> None:
@@ -304,12 +302,12 @@ _CHANGES: dict[str, tuple[dict[str, Any], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize(("patch", "complaints"), _CHANGES.values(), ids=_CHANGES.keys())
-def test_job_update_may_change_only_some_fields(patch: dict[str, Any], complaints: list[str]) -> None:
+@pytest.mark.parametrize(("patch", "messages"), _CHANGES.values(), ids=_CHANGES.keys())
+def test_job_update_may_change_only_some_fields(patch: dict[str, Any], messages: list[str]) -> None:
     """Most of a job is fixed once it is there."""
     stored, _ = create(JOBS, _job())
     new, found = update(JOBS, stored, {"spec": patch})
-    assert found == complaints
+    assert found == messages
     assert new["metadata"]["generation"] == 2
 
 
@@ -340,8 +338,8 @@ def _template(pod: dict[str, Any], labels: dict[str, str] | None = None) -> dict
 def test_suspended_job_may_change_where_its_pods_run_until_it_starts(pod: dict[str, Any], is_allowed: bool) -> None:
     """Queueing controllers use the time before a job starts for that."""
     stored, _ = create(JOBS, _job(suspend=True, pod={"affinity": {"nodeAffinity": {}}}))
-    complaints = update(JOBS, stored, _template(pod, {"more": "labels"}))[1]
-    assert (complaints == []) == is_allowed
+    messages = update(JOBS, stored, _template(pod, {"more": "labels"}))[1]
+    assert (messages == []) == is_allowed
     started, _ = update_status(JOBS, stored, {"status": {"startTime": "2026-01-01T00:00:00Z"}})
     assert update(JOBS, started, _template(pod, {"more": "labels"}))[1] != []
 
@@ -362,13 +360,13 @@ def test_job_can_be_selected_by_its_successes() -> None:
 )
 @settings(max_examples=30, deadline=None)
 def test_reasonable_job_is_taken(completions: int, parallelism: int, limit: int, restart: str, mode: str) -> None:
-    """Nothing that a user may well write makes a complaint, now or when it is sent again."""
+    """Nothing that a user may well write makes a message, now or when it is sent again."""
     spec: dict[str, Any] = {
         "completions": completions,
         "parallelism": parallelism,
         "backoffLimit": limit,
         "completionMode": mode,
     }
-    stored, complaints = create(JOBS, _job(pod={"restartPolicy": restart}, **spec))
-    assert complaints == []
+    stored, messages = create(JOBS, _job(pod={"restartPolicy": restart}, **spec))
+    assert messages == []
     assert update(JOBS, stored, {}) == (stored, [])

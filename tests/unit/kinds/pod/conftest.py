@@ -1,4 +1,4 @@
-"""What the tables of this folder share: complaints about a pod that differs from a good one in some fields."""
+"""What the tables of this folder share: messages about a pod that differs from a good one in some fields."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,11 +9,11 @@ from pykubelet.kinds.pod.defaults import default_pod
 from pykubelet.kinds.pod.features import API_SERVER_OPTIONS, PodValidationOptions
 from pykubelet.kinds.pod.validation import validate_pod_create
 
-Complaints = Callable[..., list[str]]
+Messages = Callable[..., list[str]]
 
 
 @pytest.fixture
-def complaints() -> Complaints:
+def messages() -> Messages:
     """Gives the texts for a pod whose spec and container have these fields."""
 
     def ask(

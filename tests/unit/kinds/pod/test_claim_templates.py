@@ -1,11 +1,11 @@
-"""Complaints about the claim templates of ephemeral volumes."""
+"""Validation of the claim templates of ephemeral volumes."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-Complaints = Callable[..., list[str]]
+Messages = Callable[..., list[str]]
 
 _LABEL = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an "
@@ -88,23 +88,23 @@ _TEMPLATE = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"stora
     ],
 )
 def test_claim_template_is_refused_with_upstreams_words(
-    complaints: Complaints, template: dict[str, Any], expected: list[str]
+    messages: Messages, template: dict[str, Any], expected: list[str]
 ) -> None:
     spec = {"volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": template}}]}
-    assert complaints(spec) == [f"spec.volumes[0].ephemeral.volumeClaimTemplate.{text}" for text in expected]
+    assert messages(spec) == [f"spec.volumes[0].ephemeral.volumeClaimTemplate.{text}" for text in expected]
 
 
-def test_generated_claims_are_checked_by_name(complaints: Complaints) -> None:
+def test_generated_claims_are_checked_by_name(messages: Messages) -> None:
     """The claim of an ephemeral volume bears the pod's name, may be too long, and belongs to that volume alone."""
     template = {"volumeClaimTemplate": {"spec": _TEMPLATE}}
     volumes = [{"name": "v", "ephemeral": template}, {"name": "w", "persistentVolumeClaim": {"claimName": "web-v"}}]
-    assert complaints({"volumes": volumes}) == [
+    assert messages({"volumes": volumes}) == [
         (
             'spec.volumes[1].persistentVolumeClaim.claimName: Invalid value: "web-v": must not reference a PVC that gets created '
             "for an ephemeral volume"
         )
     ]
     name = "w" * 252
-    assert complaints({"volumes": volumes[:1]}, metadata={"name": name}) == [
+    assert messages({"volumes": volumes[:1]}, metadata={"name": name}) == [
         f'spec.volumes[0].name: Invalid value: "v": PVC name "{name}-v": must be no more than 253 characters'
     ]

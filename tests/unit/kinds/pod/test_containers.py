@@ -1,4 +1,4 @@
-"""Complaints about containers: names, ports, environment, mounts, probes, resources."""
+"""Validation of containers: names, ports, environment, mounts, probes, resources."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from pykubelet.kinds.pod.features import KUBELET_OPTIONS
 
-Complaints = Callable[..., list[str]]
+Messages = Callable[..., list[str]]
 
 _HANDLER = "Required value: must specify a handler type"
 _HTTP = {"httpGet": {"port": 80}}
@@ -262,26 +262,26 @@ _ONE_CONTAINER: list[tuple[str, dict[str, Any], list[str]]] = [
     [pytest.param(container, expected, id=name) for name, container, expected in _ONE_CONTAINER],
 )
 def test_container_is_refused_with_upstreams_words(
-    complaints: Complaints, container: dict[str, Any], expected: list[str]
+    messages: Messages, container: dict[str, Any], expected: list[str]
 ) -> None:
     spec = {
         "volumes": [{"name": "v"}, {"name": "p", "persistentVolumeClaim": {"claimName": "c"}}],
         "resourceClaims": [{"name": "gpu", "resourceClaimName": "g"}, {"name": "y", "resourceClaimName": "g"}],
     }
-    assert complaints(spec, container=container) == [f"spec.containers[0].{text}" for text in expected]
+    assert messages(spec, container=container) == [f"spec.containers[0].{text}" for text in expected]
 
 
-def test_kubelet_is_stricter_with_variables_and_sleep(complaints: Complaints) -> None:
+def test_kubelet_is_stricter_with_variables_and_sleep(messages: Messages) -> None:
     """With every switch off the older rules are in force."""
     container = {"env": [{"name": "1 a"}], "lifecycle": {"preStop": {"sleep": {"seconds": 0}}}}
-    assert complaints(container=container) == []
-    assert complaints(container=container, options=KUBELET_OPTIONS) == [
+    assert messages(container=container) == []
+    assert messages(container=container, options=KUBELET_OPTIONS) == [
         "spec.containers[0].env[0].name: Invalid value: \"1 a\": a valid environment variable name must consist of alphabetic characters, digits, '_', '-', or '.', and must not start with a digit (e.g. 'my.env-name',  or 'MY_ENV.NAME',  or 'MyEnvName1', regex used for validation is '[-._a-zA-Z][-._a-zA-Z0-9]*')",
         "spec.containers[0].lifecycle.preStop.sleep: Invalid value: 0: must be greater than 0 and less than terminationGracePeriodSeconds (30). Enable AllowPodLifecycleSleepActionZeroValue feature gate for zero sleep.",
     ]
 
 
-def test_init_containers_may_not_be_probed_unless_they_are_sidecars(complaints: Complaints) -> None:
+def test_init_containers_may_not_be_probed_unless_they_are_sidecars(messages: Messages) -> None:
     """Names are shared with regular containers, host ports only within one container."""
     probe = {"livenessProbe": _HTTP, "readinessProbe": _HTTP, "startupProbe": _HTTP, "lifecycle": {}}
     ports = [{"containerPort": 1, "hostPort": 1}] * 2
@@ -290,7 +290,7 @@ def test_init_containers_may_not_be_probed_unless_they_are_sidecars(complaints: 
         {"name": "s", "image": "i", "restartPolicy": "Always", "livenessProbe": {}},
         {"name": "p", "image": "i", "restartPolicy": "OnFailure"},
     ]
-    assert complaints({"initContainers": init}) == [
+    assert messages({"initContainers": init}) == [
         'spec.initContainers[0].name: Duplicate value: "c"',
         'spec.initContainers[0].ports[1].hostPort: Duplicate value: "TCP//1"',
         f"spec.initContainers[0].lifecycle: {_INIT_ONLY}",
@@ -302,17 +302,17 @@ def test_init_containers_may_not_be_probed_unless_they_are_sidecars(complaints: 
     ]
 
 
-def test_kubelet_refuses_resize_policies_of_init_containers(complaints: Complaints) -> None:
+def test_kubelet_refuses_resize_policies_of_init_containers(messages: Messages) -> None:
     """The bad value is shown with Go's own field names."""
     policy = [{"resourceName": "cpu", "restartPolicy": "NotRequired"}]
     init = [{"name": "i", "image": "i", "resizePolicy": policy}]
-    assert complaints({"initContainers": init}) == []
-    assert complaints({"initContainers": init}, options=KUBELET_OPTIONS) == [
+    assert messages({"initContainers": init}) == []
+    assert messages({"initContainers": init}, options=KUBELET_OPTIONS) == [
         'spec.initContainers[0].resizePolicy: Invalid value: [{"ResourceName":"cpu","RestartPolicy":"NotRequired"}]: must not be set for init containers'
     ]
 
 
-def test_ephemeral_containers_may_set_few_fields_and_never_on_create(complaints: Complaints) -> None:
+def test_ephemeral_containers_may_set_few_fields_and_never_on_create(messages: Messages) -> None:
     """Their names differ from all others, and their target must exist."""
     spec = {
         "volumes": [{"name": "v"}],
@@ -328,7 +328,7 @@ def test_ephemeral_containers_may_set_few_fields_and_never_on_create(complaints:
         ],
     }
     at, detail = "spec.ephemeralContainers[0]", "Forbidden: cannot be set for an Ephemeral Container"
-    assert complaints(spec) == [
+    assert messages(spec) == [
         f'{at}.image: Invalid value: "i ": must not have leading or trailing whitespace',
         f'{at}.name: Duplicate value: "c"',
         f'{at}.targetContainerName: Not found: "x"',

@@ -1,11 +1,11 @@
-"""Complaints about the environment of a container."""
+"""Validation of the environment of a container."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-Complaints = Callable[..., list[str]]
+Messages = Callable[..., list[str]]
 
 _SUBDOMAIN = r"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 
@@ -126,16 +126,16 @@ _ROWS: list[tuple[str, dict[str, Any], list[str]]] = [
     ("container", "expected"), [pytest.param(container, expected, id=name) for name, container, expected in _ROWS]
 )
 def test_environment_is_refused_with_upstreams_words(
-    complaints: Complaints, container: dict[str, Any], expected: list[str]
+    messages: Messages, container: dict[str, Any], expected: list[str]
 ) -> None:
-    assert complaints(container=container) == [f"spec.containers[0].{text}" for text in expected]
+    assert messages(container=container) == [f"spec.containers[0].{text}" for text in expected]
 
 
-def test_variable_from_a_file_needs_an_empty_directory(complaints: Complaints) -> None:
+def test_variable_from_a_file_needs_an_empty_directory(messages: Messages) -> None:
     """Only there a container of the pod can have written the file."""
     volumes = [{"name": "e"}, {"name": "h", "hostPath": {"path": "/x"}}]
     sources = [{"fileKeyRef": {"volumeName": name, "path": "f", "key": "K"}} for name in ("e", "h")]
     container = {"env": [{"name": "A", "valueFrom": source} for source in sources]}
-    assert complaints({"volumes": volumes}, container=container) == [
+    assert messages({"volumes": volumes}, container=container) == [
         'spec.containers[0].env[1].valueFrom.fileKeyRef.volumeName: Invalid value: "h": referenced volume must be of type emptyDir'
     ]

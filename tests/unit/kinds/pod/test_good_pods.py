@@ -1,4 +1,4 @@
-"""Pods that nobody should complain about."""
+"""Pods that are valid for the API server and the kubelet."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from pykubelet.kinds.pod.features import KUBELET_OPTIONS
 
-Complaints = Callable[..., list[str]]
+Messages = Callable[..., list[str]]
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
@@ -68,23 +68,23 @@ _POD_TERM = {
         ),
     ],
 )  # fmt: skip
-def test_good_pod_has_no_complaint_from_server_or_kubelet(complaints: Complaints, spec: dict[str, Any]) -> None:
-    assert complaints(spec) == []
-    assert complaints(spec, options=KUBELET_OPTIONS) == []
+def test_good_pod_has_no_error_from_server_or_kubelet(messages: Messages, spec: dict[str, Any]) -> None:
+    assert messages(spec) == []
+    assert messages(spec, options=KUBELET_OPTIONS) == []
 
 
-def test_volume_without_a_name_has_no_claim_either(complaints: Complaints) -> None:
+def test_volume_without_a_name_has_no_claim_either(messages: Messages) -> None:
     """The name is missing, and that is all there is to say."""
     spec = {"volumes": [{"ephemeral": {"volumeClaimTemplate": {"spec": _CLAIM}}}]}
-    assert complaints(spec) == ["spec.volumes[0].name: Required value"]
+    assert messages(spec) == ["spec.volumes[0].name: Required value"]
 
 
-def test_downward_file_without_a_path_is_named_once(complaints: Complaints) -> None:
+def test_downward_file_without_a_path_is_named_once(messages: Messages) -> None:
     """Empty paths never clash."""
     item = {"fieldRef": {"fieldPath": "metadata.name"}}
     sources = [{"downwardAPI": {"items": [item, item]}}, {"secret": {"name": "s", "items": [{"key": "k"}]}}]
     at = "spec.volumes[0].projected.sources"
-    assert complaints({"volumes": [{"name": "v", "projected": {"sources": sources}}]}) == [
+    assert messages({"volumes": [{"name": "v", "projected": {"sources": sources}}]}) == [
         f"{at}[0].downwardAPI.path: Required value",
         f"{at}[0].downwardAPI.path: Required value",
         f"{at}[1].secret.items[0].path: Required value",

@@ -1,11 +1,11 @@
-"""Complaints about projected volumes."""
+"""Validation of projected volumes."""
 
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-Complaints = Callable[..., list[str]]
+Messages = Callable[..., list[str]]
 
 _LABEL = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an "
@@ -165,7 +165,7 @@ _AT = "spec.volumes[0].projected"
     ],
 )
 def test_projected_volume_is_refused_with_upstreams_words(
-    complaints: Complaints, sources: list[dict[str, Any]], expected: list[str]
+    messages: Messages, sources: list[dict[str, Any]], expected: list[str]
 ) -> None:
     spec = {"serviceAccountName": "a", "volumes": [{"name": "v", "projected": {"sources": sources}}]}
-    assert complaints(spec) == expected
+    assert messages(spec) == expected

@@ -11,13 +11,13 @@ from pykubelet.kinds.metadata import metadata_errors
 from pykubelet.kinds.pod.features import KUBELET_OPTIONS
 from pykubelet.kinds.pod.validation import validate_pod_create
 
-Complaints = Callable[..., list[str]]
+Messages = Callable[..., list[str]]
 
 _SUBDOMAIN = dns1123_subdomain_errors("A")[0]
 
 
 def test_pod_without_defaults_lacks_what_defaults_fill_in() -> None:
-    """Nobody may skip the defaults unnoticed."""
+    """Validation fails loudly on a pod without defaults."""
     pod: dict[str, Any] = {
         "metadata": {"name": "a", "namespace": "b"},
         "spec": {
@@ -158,22 +158,22 @@ def test_texts_are_written_as_go_writes_them(text: str, quoted: str, as_json: st
     ],
 )  # fmt: skip
 def test_rare_rule_is_kept_with_upstreams_words(
-    complaints: Complaints, spec: dict[str, Any], container: dict[str, Any], expected: list[str]
+    messages: Messages, spec: dict[str, Any], container: dict[str, Any], expected: list[str]
 ) -> None:
-    assert complaints(spec, container=container) == [f"spec.{text}" for text in expected]
+    assert messages(spec, container=container) == [f"spec.{text}" for text in expected]
 
 
-def test_kubelet_is_stricter_with_searches_and_blinder_with_resources(complaints: Complaints) -> None:
+def test_kubelet_is_stricter_with_searches_and_blinder_with_resources(messages: Messages) -> None:
     """Its switches are all off, so it does not look at the resources of the whole pod at all."""
     spec = {"dnsConfig": {"searches": ["."]}, "resources": {"limits": {"disk": "1"}}, "hostNetwork": True}
-    assert complaints(spec, options=KUBELET_OPTIONS) == [f'spec.dnsConfig.searches[0]: Invalid value: "": {_SUBDOMAIN}']
+    assert messages(spec, options=KUBELET_OPTIONS) == [f'spec.dnsConfig.searches[0]: Invalid value: "": {_SUBDOMAIN}']
 
 
 @pytest.mark.parametrize("text", ["{", "1", "[1]"])
-def test_tolerations_annotation_must_be_a_list_of_objects(complaints: Complaints, text: str) -> None:
+def test_tolerations_annotation_must_be_a_list_of_objects(messages: Messages, text: str) -> None:
     annotations = {"scheduler.alpha.kubernetes.io/tolerations": text}
-    (complaint,) = complaints(metadata={"annotations": annotations})
-    assert complaint.startswith('metadata.annotations: Invalid value: "scheduler.alpha.kubernetes.io/tolerations": ')
+    (message,) = messages(metadata={"annotations": annotations})
+    assert message.startswith('metadata.annotations: Invalid value: "scheduler.alpha.kubernetes.io/tolerations": ')
 
 
 @pytest.mark.parametrize(
@@ -186,31 +186,31 @@ def test_tolerations_annotation_must_be_a_list_of_objects(complaints: Complaints
     ],
 )
 def test_seccomp_annotation_is_compared_with_the_field(
-    complaints: Complaints, annotation: str, profile: dict[str, Any], expected: list[str]
+    messages: Messages, annotation: str, profile: dict[str, Any], expected: list[str]
 ) -> None:
     metadata = {"annotations": {"seccomp.security.alpha.kubernetes.io/pod": annotation}}
-    assert complaints({"securityContext": {"seccompProfile": profile}}, metadata=metadata) == [
+    assert messages({"securityContext": {"seccompProfile": profile}}, metadata=metadata) == [
         f"spec.securityContext.seccompProfile.{name}: Forbidden: seccomp type in annotation and field must match" for name in expected
     ]  # fmt: skip
 
 
-def test_apparmor_is_not_compared_on_windows_and_needs_a_name(complaints: Complaints) -> None:
-    """A pod for Windows has complaints of its own about it."""
+def test_apparmor_is_not_compared_on_windows_and_needs_a_name(messages: Messages) -> None:
+    """A pod for Windows has messages of its own about it."""
     metadata = {"annotations": {"container.apparmor.security.beta.kubernetes.io/c": "unconfined"}}
     context = {"securityContext": {"appArmorProfile": {"type": "Localhost"}}}
-    assert complaints({**context, "os": {"name": "windows"}}, metadata=metadata) == [
+    assert messages({**context, "os": {"name": "windows"}}, metadata=metadata) == [
         "spec.securityContext.appArmorProfile.localhostProfile: Required value: must be set when AppArmor type is Localhost",
         "spec.securityContext.appArmorProfile: Forbidden: cannot be set for a windows pod",
     ]
 
 
-def test_signer_name_has_a_longest_form(complaints: Complaints) -> None:
+def test_signer_name_has_a_longest_form(messages: Messages) -> None:
     """Domain and path have limits of their own, and so has the whole."""
     label = "a" * 63
     signer = f"{'.'.join([label] * 4)}/{'.'.join(['b' * 60] * 6)}"
     bundle = {"clusterTrustBundle": {"signerName": signer, "path": "p"}}
     at = "spec.volumes[0].projected.sources[0].clusterTrustBundle.signerName"
-    assert complaints({"volumes": [{"name": "v", "projected": {"sources": [bundle]}}]}) == [
+    assert messages({"volumes": [{"name": "v", "projected": {"sources": [bundle]}}]}) == [
         f"{at}: Too long: may not be more than 253 bytes",
         f"{at}: Too long: may not be more than 571 bytes",
     ]

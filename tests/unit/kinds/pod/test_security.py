@@ -1,4 +1,4 @@
-"""Complaints about security contexts, profiles and operating systems."""
+"""Validation of security contexts, profiles and operating systems."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from pykubelet.kinds.pod.features import KUBELET_OPTIONS
 
-Complaints = Callable[..., list[str]]
+Messages = Callable[..., list[str]]
 
 _RANGE = "must be between 0 and 2147483647, inclusive"
 _ON_WINDOWS = "Forbidden: cannot be set for a windows pod"
@@ -117,11 +117,11 @@ _SHOWN = (
     ],
 )  # fmt: skip
 def test_container_context_is_refused_with_upstreams_words(
-    complaints: Complaints, context: dict[str, Any], expected: list[str]
+    messages: Messages, context: dict[str, Any], expected: list[str]
 ) -> None:
     at = "spec.containers[0].securityContext"
     texts = [f"{at}{text}" if text.startswith(":") else f"{at}.{text}" for text in expected]
-    assert complaints(container={"securityContext": context}) == texts
+    assert messages(container={"securityContext": context}) == texts
 
 
 @pytest.mark.parametrize(
@@ -197,12 +197,12 @@ def test_container_context_is_refused_with_upstreams_words(
     ],
 )  # fmt: skip
 def test_pod_context_is_refused_with_upstreams_words(
-    complaints: Complaints, spec: dict[str, Any], expected: list[str]
+    messages: Messages, spec: dict[str, Any], expected: list[str]
 ) -> None:
-    assert complaints(spec) == [f"spec.{text}" for text in expected]
+    assert messages(spec) == [f"spec.{text}" for text in expected]
 
 
-def test_host_process_containers_do_not_mix(complaints: Complaints) -> None:
+def test_host_process_containers_do_not_mix(messages: Messages) -> None:
     """All containers of a pod are host processes, or none is."""
     options = {"securityContext": {"windowsOptions": {"hostProcess": False}}}
     spec = {
@@ -210,19 +210,19 @@ def test_host_process_containers_do_not_mix(complaints: Complaints) -> None:
         "securityContext": {"windowsOptions": {"hostProcess": True}},
         "initContainers": [{"name": "i", "image": "i"}],
     }
-    assert complaints(spec, container=options) == [
+    assert messages(spec, container=options) == [
         "spec.containers[0].securityContext.windowsOptions.hostProcess: Invalid value: false: pod hostProcess value must be identical if both are specified, was true",
         'spec: Invalid value: "": If pod contains any hostProcess containers then all containers must be HostProcess containers',
     ]
 
 
-def test_kubelet_allows_every_selinux_change(complaints: Complaints) -> None:
+def test_kubelet_allows_every_selinux_change(messages: Messages) -> None:
     """The API server does so only with a feature gate that is off."""
     spec = {"securityContext": {"seLinuxChangePolicy": "MountOption"}}
-    assert complaints(spec, options=KUBELET_OPTIONS) == []
+    assert messages(spec, options=KUBELET_OPTIONS) == []
 
 
-def test_profiles_in_annotations_must_be_good_and_match_the_fields(complaints: Complaints) -> None:
+def test_profiles_in_annotations_must_be_good_and_match_the_fields(messages: Messages) -> None:
     """Annotations are older than the fields and may not contradict them."""
     annotations = {
         "seccomp.security.alpha.kubernetes.io/pod": "x",
@@ -236,7 +236,7 @@ def test_profiles_in_annotations_must_be_good_and_match_the_fields(complaints: C
     }
     spec = {"securityContext": {"seccompProfile": {"type": "RuntimeDefault"}}}
     at = "spec.containers[0].securityContext"
-    assert complaints(spec, container={"securityContext": context}, metadata={"annotations": annotations}) == [
+    assert messages(spec, container={"securityContext": context}, metadata={"annotations": annotations}) == [
         'metadata.annotations.seccomp.security.alpha.kubernetes.io/pod: Invalid value: "x": must be a valid seccomp profile',
         "metadata.annotations.container.seccomp.security.alpha.kubernetes.io/c: Invalid value: \"../x\": must not contain '..'",
         'metadata.annotations[container.apparmor.security.beta.kubernetes.io/nobody]: Invalid value: "nobody": container not found',

@@ -20,8 +20,8 @@ _MIRROR = {"annotations": {"kubernetes.io/config.mirror": "h"}}
 
 
 def _stored(metadata: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
-    pod, complaints = create(PODS, _pod(metadata, **spec))
-    assert complaints == []
+    pod, messages = create(PODS, _pod(metadata, **spec))
+    assert messages == []
     return pod
 
 
@@ -115,7 +115,7 @@ def test_apparmor_annotation_becomes_a_field_when_a_pod_is_made() -> None:
 
 
 @pytest.mark.parametrize(
-    ("patch", "complaints"),
+    ("patch", "messages"),
     [
         pytest.param({"containers": [{**_CONTAINER, "image": "x:2"}]}, [], id="image"),
         pytest.param({"activeDeadlineSeconds": 5}, [], id="deadline"),
@@ -142,20 +142,20 @@ def test_apparmor_annotation_becomes_a_field_when_a_pod_is_made() -> None:
         ),
     ],
 )
-def test_update_of_a_pod_lets_few_changes_through(patch: dict[str, Any], complaints: list[str]) -> None:
+def test_update_of_a_pod_lets_few_changes_through(patch: dict[str, Any], messages: list[str]) -> None:
     """What is allowed moves the generation."""
     pod = _stored()
     new, found = update(PODS, pod, {"spec": patch})
-    assert found == complaints
+    assert found == messages
     assert new["metadata"]["generation"] == 2
 
 
 def test_update_of_a_pod_shows_what_may_not_change() -> None:
     """The message ends in the lines that differ, with three around them."""
-    _, complaints = update(PODS, _stored(), {"spec": {"hostname": "other"}})
-    assert len(complaints) == 1
-    assert complaints[0].startswith("spec: Forbidden: pod updates may not change fields other than `spec.containers[*]")
-    assert '- "Hostname": "",\n+ "Hostname": "other",\n' in complaints[0]
+    _, messages = update(PODS, _stored(), {"spec": {"hostname": "other"}})
+    assert len(messages) == 1
+    assert messages[0].startswith("spec: Forbidden: pod updates may not change fields other than `spec.containers[*]")
+    assert '- "Hostname": "",\n+ "Hostname": "other",\n' in messages[0]
 
 
 def test_tolerations_may_change_their_seconds_but_nothing_else() -> None:
@@ -193,8 +193,8 @@ def test_gated_pod_may_get_a_node_affinity_and_further_expressions_only() -> Non
         return {"spec": {"affinity": {"nodeAffinity": {required: {"nodeSelectorTerms": terms}}}}}
 
     free = _stored(schedulingGates=[{"name": "g"}])
-    bound, complaints = update(PODS, free, affinity(first))
-    assert complaints == []
+    bound, messages = update(PODS, free, affinity(first))
+    assert messages == []
     assert update(PODS, bound, affinity(first, {**first, "key": "disk"}))[1] == []
     at = f"spec.affinity.nodeAffinity.{required}.nodeSelectorTerms[0]"
     assert [text.partition(": ")[0] for text in update(PODS, bound, affinity({**first, "key": "disk"}))[1]] == [at]
@@ -203,7 +203,7 @@ def test_gated_pod_may_get_a_node_affinity_and_further_expressions_only() -> Non
 def test_status_update_keeps_what_only_the_server_or_owners_may_write() -> None:
     """Spec, class, owners and generations that were seen stay; labels may come along."""
     pod = _stored(nodeName="n")
-    seen, complaints = update_status(
+    seen, messages = update_status(
         PODS,
         pod,
         {
@@ -216,7 +216,7 @@ def test_status_update_keeps_what_only_the_server_or_owners_may_write() -> None:
             },
         },
     )
-    assert complaints == []
+    assert messages == []
     assert (seen["spec"], seen["status"]["qosClass"]) == (pod["spec"], "BestEffort")
     assert (seen["metadata"]["labels"], "ownerReferences" in seen["metadata"]) == ({"a": "b"}, False)
     again = {"status": {"observedGeneration": None, "conditions": [{"type": "Ready", "status": "False"}]}}
@@ -225,7 +225,7 @@ def test_status_update_keeps_what_only_the_server_or_owners_may_write() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "complaint"),
+    ("status", "message"),
     [
         pytest.param(
             {"qosClass": "Guaranteed"}, 'status.qosClass: Invalid value: "Guaranteed": field is immutable', id="class"
@@ -252,11 +252,11 @@ def test_status_update_keeps_what_only_the_server_or_owners_may_write() -> None:
         ),
     ],
 )
-def test_status_update_is_refused_when_it_contradicts_what_was(status: dict[str, Any], complaint: str) -> None:
+def test_status_update_is_refused_when_it_contradicts_what_was(status: dict[str, Any], message: str) -> None:
     """A container that ended for good never runs again."""
     ended = {"containerStatuses": [{"name": "c", "state": {"terminated": {"exitCode": 1}}}]}
     pod, _ = update_status(PODS, _stored(restartPolicy="Never"), {"status": ended})
-    assert update_status(PODS, pod, {"status": status})[1] == [complaint]
+    assert update_status(PODS, pod, {"status": status})[1] == [message]
 
 
 @pytest.mark.parametrize(("policy", "exit_code", "count"), [("Always", 1, 0), ("OnFailure", 1, 0), ("OnFailure", 0, 1)])
@@ -268,12 +268,12 @@ def test_container_may_run_again_when_the_restart_policy_says_so(policy: str, ex
 
 
 def test_ephemeral_containers_may_be_added_but_not_changed_or_removed() -> None:
-    """Nothing else passes through this door."""
+    """This endpoint changes nothing else."""
     debug = {"name": "d", "image": "busybox"}
     stored = _stored()
     patch = {"spec": {"ephemeralContainers": [debug], "hostname": "h"}, "metadata": {"labels": {"a": "b"}}}
-    added, complaints = update(EPHEMERAL_CONTAINERS, stored, patch)
-    assert complaints == []
+    added, messages = update(EPHEMERAL_CONTAINERS, stored, patch)
+    assert messages == []
     assert ("hostname" in added["spec"], "labels" in added["metadata"]) == (False, False)
     assert added["metadata"]["generation"] == 2
     changed = update(EPHEMERAL_CONTAINERS, added, {"spec": {"ephemeralContainers": [{**debug, "image": "y"}]}})[1]
@@ -287,7 +287,7 @@ def test_ephemeral_containers_may_be_added_but_not_changed_or_removed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("resources", "complaints"),
+    ("resources", "messages"),
     [
         pytest.param({"requests": {"cpu": "2", "memory": "1Gi"}}, [], id="more"),
         pytest.param(
@@ -307,12 +307,12 @@ def test_ephemeral_containers_may_be_added_but_not_changed_or_removed() -> None:
         ),
     ],
 )
-def test_resize_changes_processor_time_and_memory_only(resources: dict[str, Any], complaints: list[str]) -> None:
+def test_resize_changes_processor_time_and_memory_only(resources: dict[str, Any], messages: list[str]) -> None:
     container = {**_CONTAINER, "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
     stored = _stored(containers=[container])
     patch = {"spec": {"containers": [{**_CONTAINER, "image": "other", "resources": resources}]}}
     resized, found = update(RESIZE, stored, patch)
-    assert found == complaints
+    assert found == messages
     assert resized["spec"]["containers"][0]["image"] == "x:1"
 
 

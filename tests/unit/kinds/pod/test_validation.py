@@ -1,4 +1,4 @@
-"""Complaints about metadata, scheduling, network and the rest of a pod's spec."""
+"""Validation of metadata, scheduling, network and the rest of a pod's spec."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from pykubelet.api.field_errors import FieldError, aggregate_text, list_text, required, too_many
 from pykubelet.kinds.pod.features import KUBELET_OPTIONS
 
-Complaints = Callable[..., list[str]]
+Messages = Callable[..., list[str]]
 
 _LABEL = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
 _SUBDOMAIN = r"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
@@ -101,9 +101,9 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
     ],
 )  # fmt: skip
 def test_metadata_is_refused_with_upstreams_words(
-    complaints: Complaints, metadata: dict[str, Any], expected: list[str]
+    messages: Messages, metadata: dict[str, Any], expected: list[str]
 ) -> None:
-    assert complaints(metadata=metadata) == [f"metadata.{text}" for text in expected]
+    assert messages(metadata=metadata) == [f"metadata.{text}" for text in expected]
 
 
 _SPREAD = {"maxSkew": 1, "topologyKey": "k", "whenUnsatisfiable": "DoNotSchedule"}
@@ -289,27 +289,25 @@ def _affinity(kind: str, **terms: Any) -> dict[str, Any]:
         ),
     ],
 )  # fmt: skip
-def test_spec_is_refused_with_upstreams_words(
-    complaints: Complaints, spec: dict[str, Any], expected: list[str]
-) -> None:
-    assert complaints(spec) == [f"spec.{text}" for text in expected]
+def test_spec_is_refused_with_upstreams_words(messages: Messages, spec: dict[str, Any], expected: list[str]) -> None:
+    assert messages(spec) == [f"spec.{text}" for text in expected]
 
 
-def test_mirror_pod_may_not_claim_resources(complaints: Complaints) -> None:
+def test_mirror_pod_may_not_claim_resources(messages: Messages) -> None:
     """Upstream gives no path for this."""
     spec = {"nodeName": "n", "resourceClaims": [{"name": "a", "resourceClaimName": "b"}]}
     metadata = {"annotations": {"kubernetes.io/config.mirror": "m"}}
-    assert complaints(spec, metadata=metadata) == ["[]: Forbidden: static pods do not support resource claims"]
+    assert messages(spec, metadata=metadata) == ["[]: Forbidden: static pods do not support resource claims"]
 
 
-def test_kubelet_checks_spread_keys_by_the_older_rule(complaints: Complaints) -> None:
+def test_kubelet_checks_spread_keys_by_the_older_rule(messages: Messages) -> None:
     """Without merging, a key may simply not stand in the selector."""
     selector = {"matchLabels": {"a": "b"}}
     constraints = [
         {**_SPREAD, "matchLabelKeys": ["a"], "labelSelector": selector},
         {**_SPREAD, "topologyKey": "l", "matchLabelKeys": ["a"]},
     ]
-    assert complaints({"topologySpreadConstraints": constraints}, options=KUBELET_OPTIONS) == [
+    assert messages({"topologySpreadConstraints": constraints}, options=KUBELET_OPTIONS) == [
         'spec.topologySpreadConstraints[0].matchLabelKeys[0]: Invalid value: "a": exists in both matchLabelKeys and labelSelector',
         "spec.topologySpreadConstraints[1].matchLabelKeys: Forbidden: must not be specified when labelSelector is not set",
     ]

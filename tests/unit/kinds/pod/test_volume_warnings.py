@@ -98,7 +98,7 @@ def test_files_that_overlap_warn(source: dict[str, Any], warnings: list[str]) ->
 
 @given(st.lists(st.text(st.sampled_from("ab/"), max_size=5), max_size=4))
 def test_overlaps_are_the_same_in_a_volume_and_in_a_projection(paths: list[str]) -> None:
-    """Only the source of each file is told besides."""
+    """Only the source of each file differs."""
     plain = pod_volume_warnings([{"name": "v", "configMap": {"items": _items(*paths)}}], "x")
     sources = [_token(path) for path in paths]
     projected = pod_volume_warnings([{"name": "v", "projected": {"sources": sources}}], "x")

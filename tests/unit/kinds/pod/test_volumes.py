@@ -1,4 +1,4 @@
-"""Complaints about volumes, source by source."""
+"""Validation of volumes, source by source."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from pykubelet.kinds.pod.features import KUBELET_OPTIONS
 
-Complaints = Callable[..., list[str]]
+Messages = Callable[..., list[str]]
 
 _LABEL = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an "
@@ -217,39 +217,39 @@ _ONE_SOURCE: list[tuple[dict[str, Any], list[str]]] = [
     ],
 )
 def test_volume_source_is_refused_with_upstreams_words(
-    complaints: Complaints, source: dict[str, Any], expected: list[str]
+    messages: Messages, source: dict[str, Any], expected: list[str]
 ) -> None:
-    assert complaints({"volumes": [{"name": "v", **source}]}) == [f"spec.volumes[0].{text}" for text in expected]
+    assert messages({"volumes": [{"name": "v", **source}]}) == [f"spec.volumes[0].{text}" for text in expected]
 
 
-def test_image_volume_needs_no_reference_when_the_kubelet_asks(complaints: Complaints) -> None:
+def test_image_volume_needs_no_reference_when_the_kubelet_asks(messages: Messages) -> None:
     """The kubelet leaves this check to the API server."""
     spec = {"volumes": [{"name": "v", "image": {"pullPolicy": "Never"}}]}
-    assert complaints(spec, options=KUBELET_OPTIONS) == []
+    assert messages(spec, options=KUBELET_OPTIONS) == []
 
 
-def test_second_source_is_forbidden_under_the_name_upstream_gives_it(complaints: Complaints) -> None:
+def test_second_source_is_forbidden_under_the_name_upstream_gives_it(messages: Messages) -> None:
     """Two names are misspelled there, and stay so."""
     volume = {"name": "v", "emptyDir": {}, "cephfs": {}, "downwardAPI": {}, "iscsi": {}}
-    assert complaints({"volumes": [volume]}) == [
+    assert messages({"volumes": [volume]}) == [
         f"spec.volumes[0].{name}: Forbidden: may not specify more than 1 volume type"
         for name in ("iscsi", "cephFS", "downwarAPI")
     ]
 
 
-def test_volume_names_must_be_labels_and_differ(complaints: Complaints) -> None:
+def test_volume_names_must_be_labels_and_differ(messages: Messages) -> None:
     """A volume with a bad name takes no name away from a later one."""
-    assert complaints({"volumes": [{"name": "_X"}, {}, {"name": "a"}, {"name": "a"}]}) == [
+    assert messages({"volumes": [{"name": "_X"}, {}, {"name": "a"}, {"name": "a"}]}) == [
         f'spec.volumes[0].name: Invalid value: "_X": {_LABEL}',
         "spec.volumes[1].name: Required value",
         'spec.volumes[3].name: Duplicate value: "a"',
     ]
 
 
-def test_mount_does_not_find_a_volume_that_has_a_fault(complaints: Complaints) -> None:
-    """One mistake gives two complaints: at the volume and where it is used."""
+def test_mount_does_not_find_a_volume_that_has_a_fault(messages: Messages) -> None:
+    """One mistake gives two messages: at the volume and where it is used."""
     spec = {"volumes": [{"name": "v", "hostPath": {}}]}
-    assert complaints(spec, container={"volumeMounts": [{"name": "v", "mountPath": "/x"}]}) == [
+    assert messages(spec, container={"volumeMounts": [{"name": "v", "mountPath": "/x"}]}) == [
         "spec.volumes[0].hostPath.path: Required value",
         'spec.containers[0].volumeMounts[0].name: Not found: "v"',
     ]

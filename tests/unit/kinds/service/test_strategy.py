@@ -29,7 +29,7 @@ def _allocated(
     return allocate(SERVICES.default(document), old, taken or ServiceAllocations())
 
 
-def _complaints(spec: dict[str, Any]) -> list[str]:
+def _messages(spec: dict[str, Any]) -> list[str]:
     return texts(SERVICES.validate_create(_allocated(spec)))
 
 
@@ -134,16 +134,16 @@ def test_update_keeps_addresses_and_ports_that_the_client_left_out() -> None:
 def test_fields_of_the_old_type_are_dropped_when_the_type_changes() -> None:
     """Unless the user set them too, which validation then says."""
     stored = SERVICES.prepare_create(_allocated({"type": "NodePort", "ports": [_PORT]}))
-    plain, complaints = update(SERVICES, stored, {"spec": {"type": "ClusterIP"}})
+    plain, messages = update(SERVICES, stored, {"spec": {"type": "ClusterIP"}})
     assert ("nodePort" in plain["spec"]["ports"][0], "externalTrafficPolicy" in plain["spec"]) == (False, False)
-    assert complaints == []
-    named, complaints = update(SERVICES, stored, {"spec": {"type": "ExternalName", "externalName": "x.y"}})
+    assert messages == []
+    named, messages = update(SERVICES, stored, {"spec": {"type": "ExternalName", "externalName": "x.y"}})
     assert "clusterIP" not in named["spec"]
-    assert complaints == []
+    assert messages == []
 
 
 @pytest.mark.parametrize(
-    ("spec", "complaints"),
+    ("spec", "messages"),
     [
         pytest.param({}, ["spec.ports: Required value"], id="no ports"),
         pytest.param(
@@ -191,28 +191,26 @@ def test_fields_of_the_old_type_are_dropped_when_the_type_changes() -> None:
         ),
     ],
 )
-def test_bad_service_is_complained_about(spec: dict[str, Any], complaints: list[str]) -> None:
-    assert _complaints(spec) == complaints
+def test_bad_service_is_rejected(spec: dict[str, Any], messages: list[str]) -> None:
+    assert _messages(spec) == messages
 
 
 def test_name_of_a_service_is_a_label_that_starts_with_a_letter() -> None:
-    _, complaints = create(SERVICES, {"metadata": {"name": "1a"}, "spec": {"clusterIP": "None"}})
-    assert [text.partition(": a DNS-1035 label")[0] for text in complaints[:1]] == [
-        'metadata.name: Invalid value: "1a"'
-    ]
+    _, messages = create(SERVICES, {"metadata": {"name": "1a"}, "spec": {"clusterIP": "None"}})
+    assert [text.partition(": a DNS-1035 label")[0] for text in messages[:1]] == ['metadata.name: Invalid value: "1a"']
 
 
 def test_address_of_a_service_may_not_change() -> None:
     stored = SERVICES.prepare_create(_allocated({"ports": [_PORT]}))
-    _, complaints = update(SERVICES, stored, {"spec": {"clusterIP": "10.96.0.7", "clusterIPs": ["10.96.0.7"]}})
-    assert complaints == ['spec.clusterIPs[0]: Invalid value: ["10.96.0.7"]: may not change once set']
+    _, messages = update(SERVICES, stored, {"spec": {"clusterIP": "10.96.0.7", "clusterIPs": ["10.96.0.7"]}})
+    assert messages == ['spec.clusterIPs[0]: Invalid value: ["10.96.0.7"]: may not change once set']
 
 
 def test_status_of_a_service_holds_addresses_of_load_balancers_only() -> None:
     stored = SERVICES.prepare_create(_allocated({"type": "LoadBalancer", "ports": [_PORT]}))
     status = {"status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}}
-    new, complaints = update_status(SERVICES, stored, status)
-    assert (new["status"]["loadBalancer"]["ingress"], complaints) == ([{"ip": "1.2.3.4", "ipMode": "VIP"}], [])
+    new, messages = update_status(SERVICES, stored, status)
+    assert (new["status"]["loadBalancer"]["ingress"], messages) == ([{"ip": "1.2.3.4", "ipMode": "VIP"}], [])
     plain = SERVICES.prepare_create(_allocated({"ports": [_PORT]}))
     assert update_status(SERVICES, plain, status)[1] == [
         "status.loadBalancer.ingress: Forbidden: may only be used when `spec.type` is 'LoadBalancer'"
