@@ -24,7 +24,7 @@ from pykubelet.kinds.columns import at
 _OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
 _PLAIN_IPV4 = re.compile(rf"{_OCTET}(?:\.{_OCTET}){{3}}")
 _PREFIX_LENGTH = re.compile("0|[1-9][0-9]{0,2}")
-_ONE_DAY = "will be considered invalid in a future Kubernetes release"
+_INVALID_LATER = "will be considered invalid in a future Kubernetes release"
 # IPv4 addresses are the last 32 of the 128 bits of IPv4-mapped IPv6 addresses.
 _IPV4_STARTS_AT = 96
 
@@ -95,7 +95,7 @@ def ip_warnings(text: str, path: str) -> list[str]:
     plain, strict = unmap_ipv4(address), _strict_address(text)
     if strict is None or plain is not address:
         use = f"use {go_quote(str(plain))}"
-        return [f"{path}: non-standard IP address {go_quote(text)} {_ONE_DAY}: {use}"]
+        return [f"{path}: non-standard IP address {go_quote(text)} {_INVALID_LATER}: {use}"]
     if str(strict) == text:
         return []
     return [f"{path}: IPv6 address {go_quote(text)} should be in RFC 5952 canonical format ({go_quote(str(strict))})"]
@@ -109,7 +109,7 @@ def cidr_warnings(text: str, path: str) -> list[str]:
     written, _, length = text.partition("/")
     address = parse_address(written)
     assert address is not None
-    shown = go_quote(_shown(network))
+    shown = go_quote(_network_text(network))
     warnings: list[str] = []
     if address != network.network_address:
         single = go_quote(f"{unmap_ipv4(address)}/{network.max_prefixlen}")
@@ -118,7 +118,7 @@ def cidr_warnings(text: str, path: str) -> list[str]:
         )
     strict = _strict_address(written)
     if strict is None or unmap_ipv4(address) is not address or not _PREFIX_LENGTH.fullmatch(length):
-        warnings.append(f"{path}: non-standard CIDR value {go_quote(text)} {_ONE_DAY}: use {shown}")
+        warnings.append(f"{path}: non-standard CIDR value {go_quote(text)} {_INVALID_LATER}: use {shown}")
     if not warnings and (canonical := f"{strict}/{length}") != text:
         warnings.append(
             f"{path}: IPv6 CIDR value {go_quote(text)} should be in RFC 5952 canonical format ({go_quote(canonical)})"
@@ -134,7 +134,7 @@ def _strict_address(text: str) -> Address | None:
         return None
 
 
-def _shown(network: Network) -> str:
+def _network_text(network: Network) -> str:
     """The network as Go prints it: as IPv4 if its address is an IPv4 or IPv4-mapped address."""
     address, length = unmap_ipv4(network.network_address), network.prefixlen
     if isinstance(network.network_address, IPv6Address) and isinstance(address, IPv4Address):

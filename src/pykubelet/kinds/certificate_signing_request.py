@@ -25,12 +25,11 @@ from pykubelet.api.field_errors import (
     not_supported,
     required,
 )
-from pykubelet.api.normal_form import normal_form
 from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import Age, human_duration
 from pykubelet.kinds.columns import NONE, at, created, name_of
-from pykubelet.kinds.kind import Kind, Strategy, metadata_fields
+from pykubelet.kinds.kind import Kind, Strategy, metadata_fields, normalized
 from pykubelet.kinds.metadata import metadata_errors, metadata_update_errors, signer_name_errors
 
 _USAGES = (
@@ -61,6 +60,7 @@ _USAGES = (
 _SHORTEST_SECONDS = 600
 _CONDITIONS, _CERTIFICATE = "status.conditions", "status.certificate"
 _FINAL = (APPROVED, DENIED, FAILED)
+_default = normalized("certificates.v1.CertificateSigningRequest")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,10 +69,6 @@ class AllowedChanges:
 
     approves: bool = False
     signs: bool = False
-
-
-def _default(document: Document) -> Document:
-    return normal_form(document, "certificates.v1.CertificateSigningRequest")
 
 
 def _prepare_create(document: Document) -> Document:
@@ -89,7 +85,7 @@ def _object_errors(new: Document, old: Document | None) -> list[FieldError]:
     # The name is not restricted.
     errors = metadata_errors(new["metadata"], name_rule=lambda _name: [], namespaced=False)
     try:
-        signed_request(_bytes(spec.get("request")))
+        signed_request(_decoded(spec.get("request")))
     except RequestError as error:
         errors.append(invalid("spec.request", spec.get("request"), str(error)))
     errors += _usages_errors(spec, old)
@@ -102,7 +98,7 @@ def _object_errors(new: Document, old: Document | None) -> list[FieldError]:
     return errors + _certificate_errors(new, old)
 
 
-def _bytes(text: str | None) -> bytes:
+def _decoded(text: str | None) -> bytes:
     """Decodes base64; invalid base64 was rejected when the object was decoded."""
     try:
         return base64.b64decode(text or "", validate=True)
@@ -182,7 +178,7 @@ def _certificate(document: Document) -> str:
 def _certificate_problem(text: str) -> str:
     if not text:
         return ""
-    pem = _bytes(text)
+    pem = _decoded(text)
     kinds = [part.partition(b"-----")[0].decode(errors="replace") for part in pem.split(b"-----BEGIN ")[1:]]
     if not kinds:
         return "must contain at least one CERTIFICATE PEM block"
@@ -208,7 +204,7 @@ def request_update_errors(new: Document, old: Document, allowed: AllowedChanges)
     """Validates a changed request; errors that the old object had too are ignored."""
     errors = _object_errors(new, old)
     for type in _FINAL:
-        if len(_of_type(new, type)) < len(_of_type(old, type)):
+        if len(_conditions_of_type(new, type)) < len(_conditions_of_type(old, type)):
             errors.append(forbidden(_CONDITIONS, f"updates may not remove a condition of type {go_quote(type)}"))
     if not allowed.approves:
         errors += _decision_errors(new, old)
@@ -220,14 +216,14 @@ def request_update_errors(new: Document, old: Document, allowed: AllowedChanges)
     return errors + metadata_update_errors(new["metadata"], old["metadata"])
 
 
-def _of_type(document: Document, type: str) -> list[Document]:
+def _conditions_of_type(document: Document, type: str) -> list[Document]:
     return [condition for condition in _conditions(document) if condition.get("type") == type]
 
 
 def _decision_errors(new: Document, old: Document) -> list[FieldError]:
     errors: list[FieldError] = []
     for type in (APPROVED, DENIED):
-        after, before = _of_type(new, type), _of_type(old, type)
+        after, before = _conditions_of_type(new, type), _conditions_of_type(old, type)
         word = "add" if len(after) > len(before) else "modify" if len(after) == len(before) and after != before else ""
         if word:
             errors.append(forbidden(_CONDITIONS, f"updates may not {word} a condition of type {go_quote(type)}"))

@@ -8,20 +8,15 @@ from typing import Any
 
 from pykubelet.api.field_errors import FieldError, each_invalid, forbidden, invalid, too_long
 from pykubelet.api.names import byte_length, config_map_key_errors
-from pykubelet.api.normal_form import normal_form
 from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import Age
 from pykubelet.kinds.columns import at, created, name_of
-from pykubelet.kinds.kind import Kind, Strategy
+from pykubelet.kinds.kind import Kind, Strategy, normalized
 from pykubelet.kinds.metadata import metadata_errors, metadata_update_errors
 
 MAX_DATA_BYTES = 1024 * 1024
 _IMMUTABLE = "field is immutable when `immutable` is set"
-
-
-def _default(document: Document) -> Document:
-    return normal_form(document, "core.v1.ConfigMap")
 
 
 def _validate(config_map: Document) -> list[FieldError]:
@@ -70,7 +65,7 @@ KIND = Kind(
     definition="core.v1.ConfigMap",
     short_names=("cm",),
     strategy=Strategy(
-        default=_default,
+        default=normalized("core.v1.ConfigMap"),
         validate_create=_validate,
         validate_update=_validate_update,
     ),

@@ -6,17 +6,12 @@ Upstream: pkg/registry/apps/controllerrevision/strategy.go, pkg/apis/apps/valida
 from typing import Any
 
 from pykubelet.api.field_errors import FieldError, required
-from pykubelet.api.normal_form import normal_form
 from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import Age
 from pykubelet.kinds.columns import NONE, at, created, name_of
-from pykubelet.kinds.kind import Kind, Strategy
+from pykubelet.kinds.kind import Kind, Strategy, normalized
 from pykubelet.kinds.metadata import immutable_errors, metadata_errors, metadata_update_errors, nonnegative_errors
-
-
-def _default(document: Document) -> Document:
-    return normal_form(document, "apps.v1.ControllerRevision")
 
 
 def _validate_create(document: Document) -> list[FieldError]:
@@ -57,7 +52,7 @@ KIND = Kind(
     resource=Resource("apps", "v1", "controllerrevisions", "ControllerRevision"),
     definition="apps.v1.ControllerRevision",
     strategy=Strategy(
-        default=_default,
+        default=normalized("apps.v1.ControllerRevision"),
         validate_create=_validate_create,
         validate_update=_validate_update,
     ),

@@ -33,10 +33,9 @@ from pykubelet.kinds.addresses import canonical_ip_errors, domain_name_errors, e
 from pykubelet.kinds.columns import UNSET, created, first_few, name_of
 from pykubelet.kinds.kind import Kind, Strategy, Warnings, first_generation, next_generation
 from pykubelet.kinds.metadata import metadata_errors
-from pykubelet.kinds.rules import OneOf, immutable_fields_errors
+from pykubelet.kinds.rules import PROTOCOL, OneOf, immutable_fields_errors
 
 _ADDRESS_TYPES = OneOf(("FQDN", "IPv4", "IPv6"), required=True)
-_PROTOCOLS = OneOf(("SCTP", "TCP", "UDP"))
 _MAX_ADDRESSES = 100
 _MAX_PORTS = 20_000
 _MAX_ENDPOINTS = 1000
@@ -92,7 +91,7 @@ def _ports_errors(ports: Sequence[Document], path: str) -> list[FieldError]:
         if name in seen:
             errors.append(duplicate(f"{at}.name", TypedString(name)))
         seen.add(name)
-        errors += _PROTOCOLS.errors(protocol, f"{at}.protocol")
+        errors += PROTOCOL.errors(protocol, f"{at}.protocol")
         if (application := port.get("appProtocol")) is not None:
             errors += each_invalid(f"{at}.appProtocol", application, qualified_name_errors(application))
     return errors
@@ -165,11 +164,11 @@ def _hints_errors(hints: Document, path: str) -> list[FieldError]:
 
 
 def _prepare_update(new: Document, old: Document) -> Document:
-    changed = _watched_part(new) != _watched_part(old)
+    changed = _consumed_part(new) != _consumed_part(old)
     return _without_topology(next_generation(new, old, changed=changed))
 
 
-def _watched_part(document: Document) -> Document:
+def _consumed_part(document: Document) -> Document:
     """The part of a slice that consumers use: everything but the metadata, and its labels."""
     return {**document, "metadata": document["metadata"].get("labels", {})}
 

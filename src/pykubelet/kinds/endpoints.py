@@ -15,9 +15,8 @@ from pykubelet.kinds.addresses import endpoint_ip_errors, ip_warnings
 from pykubelet.kinds.columns import NONE, created, first_few, name_of
 from pykubelet.kinds.kind import Kind, Strategy, Warnings
 from pykubelet.kinds.metadata import label_name_errors, metadata_errors, metadata_update_errors
-from pykubelet.kinds.rules import OneOf
+from pykubelet.kinds.rules import PROTOCOL
 
-_PROTOCOLS = OneOf(("SCTP", "TCP", "UDP"))
 # Upstream's own controllers write no address that it would warn about, so their objects are not checked.
 _MANAGED_BY, _MANAGERS = "endpoints.kubernetes.io/managed-by", frozenset({"endpoint-controller"})
 
@@ -71,7 +70,7 @@ def _port_errors(port: Document, path: str, *, name_needed: bool) -> list[FieldE
     elif name_needed:
         errors.append(required(f"{path}.name"))
     errors += each_invalid(f"{path}.port", port["port"], port_number_errors(port["port"]))
-    errors += _PROTOCOLS.errors(protocol, f"{path}.protocol")
+    errors += PROTOCOL.errors(protocol, f"{path}.protocol")
     return errors if app_protocol is None else errors + label_name_errors(app_protocol, f"{path}.appProtocol")
 
 

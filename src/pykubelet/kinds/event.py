@@ -16,8 +16,14 @@ from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import Age
 from pykubelet.kinds.columns import name_of
-from pykubelet.kinds.kind import Kind, StoredForm, Strategy, metadata_fields
-from pykubelet.kinds.metadata import immutable_errors, label_name_errors, metadata_errors, metadata_update_errors
+from pykubelet.kinds.kind import Kind, StoredForm, Strategy, metadata_fields, normalized
+from pykubelet.kinds.metadata import (
+    IMMUTABLE,
+    immutable_errors,
+    label_name_errors,
+    metadata_errors,
+    metadata_update_errors,
+)
 
 _EVENTS_NAMES = {
     "involvedObject": "regarding",
@@ -34,10 +40,6 @@ _REFERENCE_FIELDS = ("kind", "namespace", "name", "uid", "apiVersion", "resource
 _REFERENCE_TITLES = ("Kind", "Namespace", "Name", "UID", "APIVersion", "ResourceVersion", "FieldPath")
 # Maximum lengths in bytes.
 _LONGEST = {"reportingInstance": 128, "action": 128, "reason": 128, "message": 1024}
-
-
-def _default(document: Document) -> Document:
-    return normal_form(document, "core.v1.Event")
 
 
 def _validate(event: Document) -> list[FieldError]:
@@ -120,10 +122,6 @@ def _cells(document: Document, age: Age) -> list[Any]:
     ]
 
 
-def _default_v1(document: Document) -> Document:
-    return normal_form(document, "events.v1.Event")
-
-
 def _validate_v1(document: Document) -> list[FieldError]:
     event = to_core_v1(document)
     errors = _event_errors(event, "reportingController")
@@ -188,7 +186,7 @@ def _validate_v1_update(document: Document, old_document: Document) -> list[Fiel
 
 
 def _same_errors(new: Document, old: Document, name: str, shown: object) -> list[FieldError]:
-    return [] if new.get(name) == old.get(name) else [invalid(name, shown, "field is immutable")]
+    return [] if new.get(name) == old.get(name) else [invalid(name, shown, IMMUTABLE)]
 
 
 def _reference_value(reference: Document) -> Document:
@@ -219,7 +217,7 @@ CORE_EVENT = Kind(
     definition="core.v1.Event",
     short_names=("ev",),
     strategy=Strategy(
-        default=_default,
+        default=normalized("core.v1.Event"),
         validate_create=_validate,
         validate_update=_validate_update,
         fields=_fields,
@@ -233,7 +231,7 @@ EVENT = Kind(
     definition="events.v1.Event",
     short_names=("ev",),
     strategy=Strategy(
-        default=_default_v1,
+        default=normalized("events.v1.Event"),
         validate_create=_validate_v1,
         validate_update=_validate_v1_update,
         fields=_v1_fields,

@@ -174,13 +174,13 @@ def _metric_errors(metric: Document, path: str) -> list[FieldError]:
 
 def _object_errors(source: Document, path: str) -> list[FieldError]:
     reference = object_reference_errors(source["describedObject"], f"{path}.describedObject", needs_group=False)
-    errors = reference + _measured_errors(source, path)
+    errors = reference + _metric_and_target_errors(source, path)
     if not {"value", "averageValue"} & set(source["target"]):
         errors.append(required(f"{path}.target.averageValue", "must set either a target value or averageValue"))
     return errors
 
 
-def _measured_errors(source: Document, path: str) -> list[FieldError]:
+def _metric_and_target_errors(source: Document, path: str) -> list[FieldError]:
     name, at = source["metric"]["name"], f"{path}.metric.name"
     errors = each_invalid(at, name, path_segment_errors(name)) if name else [required(at, "must specify a metric name")]
     return errors + _target_errors(source["target"], f"{path}.target")
@@ -200,7 +200,7 @@ def _target_errors(target: Document, path: str) -> list[FieldError]:
 
 
 def _external_errors(source: Document, path: str) -> list[FieldError]:
-    errors, target = _measured_errors(source, path), source["target"]
+    errors, target = _metric_and_target_errors(source, path), source["target"]
     if "value" not in target and "averageValue" not in target:
         errors.append(required(f"{path}.target.averageValue", _EITHER_VALUE))
     if "value" in target and "averageValue" in target:
@@ -210,7 +210,7 @@ def _external_errors(source: Document, path: str) -> list[FieldError]:
 
 
 def _pods_errors(source: Document, path: str) -> list[FieldError]:
-    errors = _measured_errors(source, path)
+    errors = _metric_and_target_errors(source, path)
     if "averageValue" not in source["target"]:
         errors.append(required(f"{path}.target.averageValue", "must specify a positive target averageValue"))
     return errors

@@ -17,13 +17,12 @@ from pykubelet.api.names import (
     port_number_errors,
     wildcard_dns1123_subdomain_errors,
 )
-from pykubelet.api.normal_form import normal_form
 from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import Age
 from pykubelet.kinds.addresses import load_balancer_addresses, load_balancer_warnings
 from pykubelet.kinds.columns import NONE, at, created, name_of
-from pykubelet.kinds.kind import Kind, Strategy, Warnings, keep_spec, keep_status, without_status
+from pykubelet.kinds.kind import Kind, Strategy, Warnings, keep_spec, keep_status, normalized, without_status
 from pykubelet.kinds.metadata import metadata_errors, metadata_update_errors
 
 CLASS_ANNOTATION = "kubernetes.io/ingress.class"
@@ -32,10 +31,6 @@ _BAD_SEQUENCES = ("//", "/./", "/../", "%2f", "%2F")
 _BAD_ENDINGS = ("/..", "/.")
 _NOT_AN_ADDRESS = "must be a DNS name, not an IP address"
 _SHOWN_HOSTS = 3
-
-
-def _default(document: Document) -> Document:
-    return normal_form(document, "networking.v1.Ingress")
 
 
 def _validate_create(document: Document) -> list[FieldError]:
@@ -158,7 +153,7 @@ def _validate_update(new: Document, old: Document) -> list[FieldError]:
 
 
 def _validate_status(new: Document, old: Document) -> list[FieldError]:
-    points, known = _points(new), {point.get("ip", "") for point in _points(old)}
+    points, known = _load_balancer_ingress(new), {point.get("ip", "") for point in _load_balancer_ingress(old)}
     errors = metadata_update_errors(new["metadata"], old["metadata"])
     for index, point in enumerate(points):
         path, address, host = f"status.loadBalancer.ingress[{index}]", point.get("ip", ""), point.get("hostname", "")
@@ -171,7 +166,7 @@ def _validate_status(new: Document, old: Document) -> list[FieldError]:
     return errors
 
 
-def _points(document: Document) -> Sequence[Document]:
+def _load_balancer_ingress(document: Document) -> Sequence[Document]:
     """The ingress points of the load balancer."""
     points: Sequence[Document] = document.get("status", {}).get("loadBalancer", {}).get("ingress", ())
     return points
@@ -214,7 +209,7 @@ KIND = Kind(
     short_names=("ing",),
     subresources=("status",),
     strategy=Strategy(
-        default=_default,
+        default=normalized("networking.v1.Ingress"),
         prepare_create=without_status("networking.v1.IngressStatus"),
         validate_create=_validate_create,
         prepare_update=keep_status,

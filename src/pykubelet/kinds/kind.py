@@ -179,6 +179,15 @@ class Kind:
         return self.resource.kind.lower() if self.singular is None else self.singular
 
 
+def normalized(definition: str) -> Change:
+    """Returns a `default` that only brings the object into normal form: the kind has no other defaults."""
+
+    def default(document: Document) -> Document:
+        return normal_form(document, definition)
+
+    return default
+
+
 def with_metadata(document: Document, **fields: object) -> Document:
     """The document with these fields of its metadata; None removes a field."""
     metadata = {key: value for key, value in document["metadata"].items() if key not in fields}

@@ -6,22 +6,17 @@ Upstream: pkg/registry/coordination/lease/strategy.go, pkg/apis/coordination/val
 from typing import Any
 
 from pykubelet.api.field_errors import FieldError
-from pykubelet.api.normal_form import normal_form
 from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import Age
 from pykubelet.kinds.columns import at, created, name_of
-from pykubelet.kinds.kind import Kind, Strategy
+from pykubelet.kinds.kind import Kind, Strategy, normalized
 from pykubelet.kinds.metadata import metadata_errors, metadata_update_errors
 from pykubelet.kinds.rules import POSITIVE, AtLeast, fields_errors
 
 # Fields of coordinated leader election, whose feature gate is off.
 _DISABLED = ("strategy", "preferredHolder")
 _SPEC_RULES = {"leaseDurationSeconds": POSITIVE, "leaseTransitions": AtLeast(0)}
-
-
-def _default(document: Document) -> Document:
-    return normal_form(document, "coordination.v1.Lease")
 
 
 def _prepare_create(lease: Document) -> Document:
@@ -51,7 +46,7 @@ KIND = Kind(
     resource=Resource("coordination.k8s.io", "v1", "leases", "Lease"),
     definition="coordination.v1.Lease",
     strategy=Strategy(
-        default=_default,
+        default=normalized("coordination.v1.Lease"),
         prepare_create=_prepare_create,
         validate_create=_validate,
         prepare_update=_prepare_update,

@@ -23,7 +23,7 @@ from pykubelet.kinds.kind import ALL_VERBS, Kind, Strategy
 from pykubelet.kinds.metadata import finalizer_name_errors, metadata_errors, metadata_update_errors
 
 FINALIZER = "kubernetes"
-_FINE = {
+_HEALTHY = {
     "NamespaceDeletionDiscoveryFailure": ("ResourcesDiscovered", "All resources successfully discovered"),
     "NamespaceDeletionGroupVersionParsingFailure": ("ParsedGroupVersions", "All legacy kube types successfully parsed"),
     "NamespaceDeletionContentFailure": (
@@ -56,10 +56,10 @@ def with_remaining(
 
     `undiscovered` is the error of an incomplete discovery.
     """
-    wrong = _wrong(remaining, sorted(failures), undiscovered)
+    wrong = _failed_conditions(remaining, sorted(failures), undiscovered)
     status = namespace.get("status", {})
     conditions: list[Document] = list(status.get("conditions", ()))
-    for kind, fine in _FINE.items():
+    for kind, fine in _HEALTHY.items():
         state = "True" if kind in wrong else "False"
         reason, message = wrong.get(kind, fine)
         place = next((place for place, one in enumerate(conditions) if one["type"] == kind), None)
@@ -74,7 +74,7 @@ def with_remaining(
     return {**namespace, "status": {**status, "phase": "Terminating", "conditions": conditions}}
 
 
-def _wrong(
+def _failed_conditions(
     remaining: Collection[RemainingContent], failures: list[str], undiscovered: str
 ) -> dict[str, tuple[str, str]]:
     wrong: dict[str, tuple[str, str]] = {}

@@ -37,7 +37,7 @@ from pykubelet.kinds.persistent_volume_claim import (
 from pykubelet.kinds.pod.defaults import default_volume_source
 from pykubelet.kinds.pod.references import backstep_errors
 from pykubelet.kinds.pod.scheduling import node_selector_errors
-from pykubelet.kinds.pod.volume_sources import GONE_SYSTEMS, STORAGE_SYSTEM_RULES
+from pykubelet.kinds.pod.volume_sources import REMOVED_STORAGE_WARNINGS, STORAGE_SYSTEM_RULES
 from pykubelet.kinds.pod.volumes import csi_driver_errors, host_path_errors, nfs_errors
 from pykubelet.kinds.rules import OneOf, immutable_fields_errors
 
@@ -50,7 +50,7 @@ _RECYCLE = (
     "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the recommended approach is "
     "to use dynamic provisioning."
 )
-_OF_VOLUMES = ("cephfs", "photonPersistentDisk", "scaleIO", "storageos", "glusterfs", "rbd")
+_REMOVED_SOURCES = ("cephfs", "photonPersistentDisk", "scaleIO", "storageos", "glusterfs", "rbd")
 
 
 def _default(document: Document) -> Document:
@@ -222,7 +222,7 @@ def volume_warnings(document: Document) -> list[str]:
     terms = spec.get("nodeAffinity", {}).get("required", {}).get("nodeSelectorTerms", ())
     for index, term in enumerate(terms):
         warnings += selector_term_warnings(term, f"spec.nodeAffinity.required.nodeSelectorTerms[{index}]")
-    return warnings + [f"spec.{GONE_SYSTEMS[kind]}" for kind in _OF_VOLUMES if kind in spec]
+    return warnings + [f"spec.{REMOVED_STORAGE_WARNINGS[kind]}" for kind in _REMOVED_SOURCES if kind in spec]
 
 
 def _cells(document: Document, age: Age) -> list[Any]:

@@ -26,6 +26,7 @@ from pykubelet.kinds.columns import UNSET, at, created, name_of, quantity_text
 from pykubelet.kinds.go_values import go_diff, internal_form
 from pykubelet.kinds.kind import Kind, Strategy, Warnings
 from pykubelet.kinds.metadata import (
+    IMMUTABLE,
     annotations_errors,
     label_selector_errors,
     labels_errors,
@@ -173,7 +174,7 @@ def _validate_update(new: Document, old: Document) -> list[FieldError]:
     annotations, old_annotations = (each["metadata"].get("annotations", {}) for each in (new, old))
     if annotations.get(STORAGE_CLASS_ANNOTATION, "") != old_annotations.get(STORAGE_CLASS_ANNOTATION, ""):
         at = f"metadata.annotations.{STORAGE_CLASS_ANNOTATION}"
-        errors.append(invalid(at, annotations.get(STORAGE_CLASS_ANNOTATION, ""), "field is immutable"))
+        errors.append(invalid(at, annotations.get(STORAGE_CLASS_ANNOTATION, ""), IMMUTABLE))
     kept = _comparable(spec, before, is_bound=is_bound)
     fixed = (
         before if "volumeName" in before or "volumeName" not in spec else {**before, "volumeName": spec["volumeName"]}

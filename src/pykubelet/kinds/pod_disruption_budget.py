@@ -10,13 +10,12 @@ from typing import Any
 
 from pykubelet.api.field_errors import FieldError, duplicate, invalid, required, too_long
 from pykubelet.api.names import byte_length, regex_error
-from pykubelet.api.normal_form import normal_form
 from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import Age
 from pykubelet.kinds.columns import at, created, name_of
 from pykubelet.kinds.go_values import internal_form
-from pykubelet.kinds.kind import Kind, Strategy, keep_spec, keep_status, without_status
+from pykubelet.kinds.kind import Kind, Strategy, keep_spec, keep_status, normalized, without_status
 from pykubelet.kinds.metadata import label_name_errors, label_selector_errors
 from pykubelet.kinds.replicas import counts_errors, int_or_percent_errors, over_100_percent_errors
 from pykubelet.kinds.rules import OneOf
@@ -35,10 +34,6 @@ _REASON_RULE = regex_error(
 _MAX_REASON_BYTES = 1024
 _MAX_MESSAGE_BYTES = 32 * 1024
 _EVICTION_POLICIES = OneOf(("AlwaysAllow", "IfHealthyBudget"))
-
-
-def _default(document: Document) -> Document:
-    return normal_form(document, "policy.v1.PodDisruptionBudget")
 
 
 def _validate_create(document: Document) -> list[FieldError]:
@@ -121,7 +116,7 @@ KIND = Kind(
     short_names=("pdb",),
     subresources=("status",),
     strategy=Strategy(
-        default=_default,
+        default=normalized("policy.v1.PodDisruptionBudget"),
         prepare_create=without_status("policy.v1.PodDisruptionBudgetStatus"),
         validate_create=_validate_create,
         prepare_update=keep_status,

@@ -8,14 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pykubelet.api.field_errors import FieldError, TypedString, invalid, required
-from pykubelet.api.normal_form import normal_form
 from pykubelet.api.quantity import parse_quantity
 from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import Age
 from pykubelet.kinds.columns import at, created, joined, name_of, quantity_text
-from pykubelet.kinds.kind import Kind, Strategy
-from pykubelet.kinds.metadata import metadata_errors, metadata_update_errors
+from pykubelet.kinds.kind import Kind, Strategy, normalized
+from pykubelet.kinds.metadata import IMMUTABLE, metadata_errors, metadata_update_errors
 from pykubelet.kinds.resources import amount_errors, resource_name_errors
 
 _COMPUTE = frozenset(
@@ -48,10 +47,6 @@ _CONFLICTS = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"}
 _EXISTS_ONLY = frozenset({"BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "CrossNamespacePodAffinity"})
 
 
-def _default(document: Document) -> Document:
-    return normal_form(document, "core.v1.ResourceQuota")
-
-
 def _prepare_create(quota: Document) -> Document:
     return {**quota, "status": {}}
 
@@ -66,7 +61,7 @@ def _spec_errors(spec: Document) -> list[FieldError]:
     for scope in scopes:
         if scope not in _SCOPES:
             errors.append(invalid("spec.scopes", scopes, "unsupported scope"))
-        errors += _unfit_errors(scope, spec, "spec.scopes", scopes)
+        errors += _scope_errors(scope, spec, "spec.scopes", scopes)
     errors += _conflicts_errors(scopes, spec, "spec.scopes")
     return errors + _selector_errors(spec) if "scopeSelector" in spec else errors
 
@@ -86,7 +81,7 @@ def _is_quota_resource(name: str) -> bool:
     return name in _QUOTA_RESOURCES or name.startswith(("hugepages-", "requests.hugepages-"))
 
 
-def _unfit_errors(scope: str, spec: Document, path: str, shown: object) -> list[FieldError]:
+def _scope_errors(scope: str, spec: Document, path: str, shown: object) -> list[FieldError]:
     """Validates that objects in the quota's scopes use its resources."""
     fit = _SCOPES.get(scope, _QUOTA_RESOURCES)
     unfit = [name for name in sorted(spec.get("hard", ())) if name in _QUOTA_RESOURCES and name not in fit]
@@ -105,7 +100,7 @@ def _selector_errors(spec: Document) -> list[FieldError]:
         scope = requirement["scopeName"]
         if scope not in _SCOPES:
             errors.append(invalid(f"{at}.scopeName", TypedString(scope), "unsupported scope"))
-        errors += _unfit_errors(scope, spec, at, shown)
+        errors += _scope_errors(scope, spec, at, shown)
         errors += _operator_errors(requirement, at)
     return errors + _conflicts_errors([each["scopeName"] for each in requirements], spec, at)
 
@@ -145,7 +140,7 @@ def _validate_update(new: Document, old: Document) -> list[FieldError]:
     errors += _spec_errors(new["spec"])
     scopes = new["spec"].get("scopes", [])
     if set(scopes) != set(old["spec"].get("scopes", ())):
-        errors.append(invalid("spec.scopes", scopes or None, "field is immutable"))
+        errors.append(invalid("spec.scopes", scopes or None, IMMUTABLE))
     return errors
 
 
@@ -176,7 +171,7 @@ KIND = Kind(
     short_names=("quota",),
     subresources=("status",),
     strategy=Strategy(
-        default=_default,
+        default=normalized("core.v1.ResourceQuota"),
         prepare_create=_prepare_create,
         validate_create=_validate,
         prepare_update=_prepare_update,

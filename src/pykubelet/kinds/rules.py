@@ -41,6 +41,8 @@ class AtLeast:
 
 
 POSITIVE = AtLeast(1, "must be greater than 0")
+PROTOCOL = OneOf(("SCTP", "TCP", "UDP"))
+"""The protocol of a port."""
 
 
 def fields_errors(document: Document, rules: Mapping[str, OneOf | AtLeast], path: str = "") -> list[FieldError]:

@@ -7,23 +7,18 @@ from typing import Any
 
 from pykubelet.api.field_errors import FieldError, duplicate, each_invalid
 from pykubelet.api.names import dns1123_label_errors
-from pykubelet.api.normal_form import normal_form
 from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import Age
 from pykubelet.kinds.columns import created, name_of
 from pykubelet.kinds.go_values import internal_form
-from pykubelet.kinds.kind import Kind, Strategy, Warnings
+from pykubelet.kinds.kind import Kind, Strategy, Warnings, normalized
 from pykubelet.kinds.metadata import immutable_errors, labels_errors, metadata_errors, metadata_update_errors
 from pykubelet.kinds.node import DEPRECATED_LABELS
 from pykubelet.kinds.pod.scheduling import tolerations_errors
 from pykubelet.kinds.resources import container_resources_errors
 
 _TOLERATION_KEYS = ("key", "operator", "value", "effect")
-
-
-def _default(document: Document) -> Document:
-    return normal_form(document, "node.v1.RuntimeClass")
 
 
 def _validate_create(document: Document) -> list[FieldError]:
@@ -76,7 +71,7 @@ KIND = Kind(
     resource=Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", namespaced=False),
     definition="node.v1.RuntimeClass",
     strategy=Strategy(
-        default=_default,
+        default=normalized("node.v1.RuntimeClass"),
         validate_create=_validate_create,
         validate_update=_validate_update,
         warnings=Warnings.always(runtime_class_warnings),

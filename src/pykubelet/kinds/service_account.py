@@ -6,12 +6,11 @@ Upstream: pkg/registry/core/serviceaccount/strategy.go
 from typing import Any
 
 from pykubelet.api.field_errors import FieldError
-from pykubelet.api.normal_form import normal_form
 from pykubelet.api.schema import Resource
 from pykubelet.api.serializer import Document
 from pykubelet.api.times import Age
 from pykubelet.kinds.columns import created, name_of
-from pykubelet.kinds.kind import Kind, Strategy, Warnings
+from pykubelet.kinds.kind import Kind, Strategy, Warnings, normalized
 from pykubelet.kinds.metadata import metadata_errors, metadata_update_errors
 
 _MOUNTABLE = "kubernetes.io/enforce-mountable-secrets"
@@ -19,10 +18,6 @@ _PREFER_NAMESPACES = (
     f"metadata.annotations[{_MOUNTABLE}]: deprecated in v1.32+; prefer separate namespaces to isolate access to mounted "
     "secrets"
 )
-
-
-def _default(document: Document) -> Document:
-    return normal_form(document, "core.v1.ServiceAccount")
 
 
 def _prepare_create(account: Document) -> Document:
@@ -66,7 +61,7 @@ KIND = Kind(
     short_names=("sa",),
     subresources=("token",),
     strategy=Strategy(
-        default=_default,
+        default=normalized("core.v1.ServiceAccount"),
         prepare_create=_prepare_create,
         validate_create=_validate,
         prepare_update=_prepare_update,

@@ -100,7 +100,7 @@ def _default_rule(rule: Document) -> Document:
 
 def _prepare_create(document: Document) -> Document:
     generated = document if document["spec"]["manualSelector"] else _with_generated_selector(document)
-    return _labelled(_without_status(generated))
+    return _with_template_labels(_without_status(generated))
 
 
 def _with_generated_selector(document: Document) -> Document:
@@ -124,7 +124,7 @@ def _own_labels(metadata: Document) -> dict[str, str]:
     return {LEGACY_CONTROLLER_UID: uid, LEGACY_JOB_NAME: name, CONTROLLER_UID: uid, JOB_NAME: name}
 
 
-def _labelled(document: Document) -> Document:
+def _with_template_labels(document: Document) -> Document:
     """The Job with the labels of its template if it has none; upstream does so whenever it decodes a Job."""
     template_labels = document["spec"]["template"]["metadata"].get("labels")
     if not template_labels or document["metadata"].get("labels"):
@@ -181,7 +181,7 @@ def _selected_spec_errors(spec: Document) -> list[FieldError]:
 
 
 def _prepare_update(new: Document, old: Document) -> Document:
-    return _labelled(keep_status(new, old))
+    return _with_template_labels(keep_status(new, old))
 
 
 def _validate_update(new: Document, old: Document) -> list[FieldError]:
@@ -200,13 +200,13 @@ def _change_errors(new: Document, old: Document) -> list[FieldError]:
         *_completions_change_errors(after, before),
         *selector_change_errors(new, old),
         *_template_change_errors(new, old),
-        *_text_change_errors(after, before, "completionMode"),
-        *_policy_change_errors(after, before, "podFailurePolicy", "batch.PodFailurePolicy"),
+        *_immutable_enum_errors(after, before, "completionMode"),
+        *_immutable_policy_errors(after, before, "podFailurePolicy", "batch.PodFailurePolicy"),
         *immutable_errors(
             after.get("backoffLimitPerIndex"), before.get("backoffLimitPerIndex"), "spec.backoffLimitPerIndex"
         ),
-        *_text_change_errors(after, before, "managedBy"),
-        *_policy_change_errors(after, before, "successPolicy", "batch.SuccessPolicy"),
+        *_immutable_enum_errors(after, before, "managedBy"),
+        *_immutable_policy_errors(after, before, "successPolicy", "batch.SuccessPolicy"),
     ]
 
 
@@ -248,21 +248,21 @@ def _without_nulls(document: Document) -> Document:
     return {name: value for name, value in document.items() if value is not None}
 
 
-def _text_change_errors(after: Document, before: Document, name: str) -> list[FieldError]:
+def _immutable_enum_errors(after: Document, before: Document, name: str) -> list[FieldError]:
     value = after.get(name)
     return immutable_errors(
         value, before.get(name), f"spec.{name}", shown=None if value is None else TypedString(value)
     )
 
 
-def _policy_change_errors(after: Document, before: Document, name: str, kind: str) -> list[FieldError]:
+def _immutable_policy_errors(after: Document, before: Document, name: str, kind: str) -> list[FieldError]:
     value = after.get(name)
     shown = None if value is None else internal_form(value, kind)
     return immutable_errors(value, before.get(name), f"spec.{name}", shown=shown)
 
 
 def _prepare_status(new: Document, old: Document) -> Document:
-    return _labelled(keep_spec(new, old))
+    return _with_template_labels(keep_spec(new, old))
 
 
 def job_warnings(document: Document) -> list[str]:

@@ -76,7 +76,7 @@ def indexes_count(text: str, completions: int) -> int:
 
 def overlap(one: str, other: str, completions: int) -> int | None:
     """The first index that is in both sets; invalid parts are skipped."""
-    ours, theirs = _good_intervals(one, completions), _good_intervals(other, completions)
+    ours, theirs = _valid_intervals(one, completions), _valid_intervals(other, completions)
     left, right = 0, 0
     while left < len(ours) and right < len(theirs):
         (first, end), (other_first, other_end) = ours[left], theirs[right]
@@ -89,7 +89,7 @@ def overlap(one: str, other: str, completions: int) -> int | None:
     return None
 
 
-def _good_intervals(text: str, completions: int) -> list[Interval]:
+def _valid_intervals(text: str, completions: int) -> list[Interval]:
     found: list[Interval] = []
     for part in text.split(",") if text else ():
         try:

@@ -98,18 +98,18 @@ def _progress(status: Document, sidecars: set[str | None], init_count: int) -> _
     if not initializing or _is_true(conditions, "Initialized"):
         # After initialization only containers that can still restart count.
         progress.restarts = of_sidecars
-        _look_at_containers(status, progress)
+        _add_container_statuses(status, progress)
     return progress
 
 
 def _init_reason(state: Document, index: int, count: int) -> str:
     if (terminated := state.get("terminated")) is not None:
-        return f"Init:{_end_of(terminated)}"
+        return f"Init:{_termination_reason(terminated)}"
     waiting = state.get("waiting", _NOTHING).get("reason")
     return f"Init:{waiting}" if waiting and waiting != "PodInitializing" else f"Init:{index}/{count}"
 
 
-def _look_at_containers(status: Document, progress: _Progress) -> None:
+def _add_container_statuses(status: Document, progress: _Progress) -> None:
     """Takes the pod's status from the first container that is not simply running."""
     has_running = False
     for container in reversed(status.get("containerStatuses", ())):
@@ -118,15 +118,15 @@ def _look_at_containers(status: Document, progress: _Progress) -> None:
         if waiting := state.get("waiting", _NOTHING).get("reason"):
             progress.reason = waiting
         elif (terminated := state.get("terminated")) is not None:
-            progress.reason = _end_of(terminated)
+            progress.reason = _termination_reason(terminated)
         elif container.get("ready") and state.get("running") is not None:
             has_running = True
             progress.ready += 1
     if progress.reason == _COMPLETED and has_running:
-        progress.reason = "Running" if _has(status.get("conditions", ()), "Ready") else "NotReady"
+        progress.reason = "Running" if _has_true(status.get("conditions", ()), "Ready") else "NotReady"
 
 
-def _end_of(terminated: Document) -> str:
+def _termination_reason(terminated: Document) -> str:
     if reason := terminated.get("reason"):
         return str(reason)
     if signal := terminated.get("signal"):
@@ -156,6 +156,6 @@ def _is_true(conditions: Sequence[Document], type: str) -> bool:
     return next((each.get("status") == "True" for each in conditions if each.get("type") == type), False)
 
 
-def _has(conditions: Sequence[Document], type: str) -> bool:
+def _has_true(conditions: Sequence[Document], type: str) -> bool:
     """Whether any condition of a type is true."""
     return any(each.get("type") == type and each.get("status") == "True" for each in conditions)

@@ -94,7 +94,7 @@ def default_volume_source(kind: str, source: Document) -> Document:
     return _SOURCES[kind](source) if kind in _SOURCES else source
 
 
-def _filled(**defaults: object) -> Callable[[Document], Document]:
+def _with_defaults(**defaults: object) -> Callable[[Document], Document]:
     def fill(source: Document) -> Document:
         return {**defaults, **source}
 
@@ -137,15 +137,15 @@ def _ephemeral(source: Document) -> Document:
 
 
 _SOURCES: Mapping[str, Callable[[Document], Document]] = {
-    "hostPath": _filled(type=""),
-    "secret": _filled(**_FILE_MODE),
-    "configMap": _filled(**_FILE_MODE),
+    "hostPath": _with_defaults(type=""),
+    "secret": _with_defaults(**_FILE_MODE),
+    "configMap": _with_defaults(**_FILE_MODE),
     "downwardAPI": _downward,
     "projected": _projected,
-    "iscsi": _filled(iscsiInterface="default"),
-    "rbd": _filled(pool="rbd", user="admin", keyring="/etc/ceph/keyring"),
-    "azureDisk": _filled(cachingMode="ReadWrite", fsType="ext4", readOnly=False, kind="Shared"),
-    "scaleIO": _filled(storageMode="ThinProvisioned", fsType="xfs"),
+    "iscsi": _with_defaults(iscsiInterface="default"),
+    "rbd": _with_defaults(pool="rbd", user="admin", keyring="/etc/ceph/keyring"),
+    "azureDisk": _with_defaults(cachingMode="ReadWrite", fsType="ext4", readOnly=False, kind="Shared"),
+    "scaleIO": _with_defaults(storageMode="ThinProvisioned", fsType="xfs"),
     "ephemeral": _ephemeral,
 }
 
@@ -154,7 +154,7 @@ def default_pod(document: Document) -> Document:
     """The pod with its defaults."""
     given = document.get("spec") or {}
     spec = _cache.of(given, lambda: _pod_spec(given))
-    return _whole(normal_form({**document, "spec": {}}, "core.v1.Pod"), spec)
+    return _with_spec(normal_form({**document, "spec": {}}, "core.v1.Pod"), spec)
 
 
 def default_patched_pod(document: Document, stored: Document) -> Document:
@@ -162,10 +162,10 @@ def default_patched_pod(document: Document, stored: Document) -> Document:
     spec: Document = stored["spec"]
     if document.get("spec") is not spec:
         return default_pod(document)
-    return _whole(normal_form({**document, "spec": {}}, "core.v1.Pod"), spec)
+    return _with_spec(normal_form({**document, "spec": {}}, "core.v1.Pod"), spec)
 
 
-def _whole(pod: Document, spec: Document) -> Document:
+def _with_spec(pod: Document, spec: Document) -> Document:
     return {**pod, "metadata": _metadata(pod["metadata"]), "spec": spec, "status": _status(pod["status"])}
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from pykubelet.api.serializer import Document
 
-_CONTAINER_LISTS = ("containers", "initContainers", "ephemeralContainers")
+CONTAINER_LISTS = ("containers", "initContainers", "ephemeralContainers")
 _PROJECTIONS = ("clusterTrustBundle", "podCertificate")
 
 
@@ -48,14 +48,14 @@ API_SERVER_OPTIONS = PodValidationOptions(
 
 def without_disabled_fields(spec: Document) -> Document:
     """The spec without the fields whose feature gate is off."""
-    result = _without(spec, "hostnameOverride") if "hostnameOverride" in spec else spec
+    result = without_fields(spec, "hostnameOverride") if "hostnameOverride" in spec else spec
     volumes = spec.get("volumes", ())
     image_volumes = {volume["name"] for volume in volumes if "image" in volume}
     if image_volumes:
         result = _replaced(result, "volumes", [volume for volume in volumes if "image" not in volume])
     if any("projected" in volume for volume in volumes):
         result = _replaced(result, "volumes", [_volume(volume) for volume in result.get("volumes", ())])
-    for kind in _CONTAINER_LISTS:
+    for kind in CONTAINER_LISTS:
         containers = spec.get(kind, ())
         changed = [_container(container, kind, image_volumes) for container in containers]
         if any(new is not old for new, old in zip(changed, containers, strict=True)):
@@ -67,18 +67,18 @@ def _volume(volume: Document) -> Document:
     sources = volume.get("projected", {}).get("sources", ())
     if not any(name in source for source in sources for name in _PROJECTIONS):
         return volume
-    kept = [_without(source, *_PROJECTIONS) for source in sources]
+    kept = [without_fields(source, *_PROJECTIONS) for source in sources]
     return {**volume, "projected": {**volume["projected"], "sources": kept}}
 
 
 def _container(container: Document, kind: str, image_volumes: set[str]) -> Document:
     result = container
     if "restartPolicyRules" in result:
-        result = _without(result, "restartPolicyRules")
+        result = without_fields(result, "restartPolicyRules")
     if "restartPolicy" in result and (kind != "initContainers" or result["restartPolicy"] != "Always"):
-        result = _without(result, "restartPolicy")
+        result = without_fields(result, "restartPolicy")
     if "stopSignal" in result.get("lifecycle", ()):
-        result = _replaced(result, "lifecycle", _without(result["lifecycle"], "stopSignal"))
+        result = _replaced(result, "lifecycle", without_fields(result["lifecycle"], "stopSignal"))
     if image_volumes and "volumeMounts" in result:
         mounts = [mount for mount in result["volumeMounts"] if mount["name"] not in image_volumes]
         result = _replaced(result, "volumeMounts", mounts)
@@ -90,13 +90,14 @@ def _container(container: Document, kind: str, image_volumes: set[str]) -> Docum
 def _variable(variable: Document) -> Document:
     if "valueFrom" not in variable:
         return variable
-    return {**variable, "valueFrom": _without(variable["valueFrom"], "fileKeyRef")}
+    return {**variable, "valueFrom": without_fields(variable["valueFrom"], "fileKeyRef")}
 
 
 def _replaced(document: Document, name: str, value: Any) -> Document:
     """The document with a field replaced, or without the field if the new value is empty."""
-    return {**document, name: value} if value else _without(document, name)
+    return {**document, name: value} if value else without_fields(document, name)
 
 
-def _without(document: Document, *names: str) -> Document:
+def without_fields(document: Document, *names: str) -> Document:
+    """The document without these fields."""
     return {key: value for key, value in document.items() if key not in names}

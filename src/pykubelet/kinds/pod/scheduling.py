@@ -29,8 +29,8 @@ _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _SCHEDULE_ACTIONS = OneOf(("DoNotSchedule", "ScheduleAnyway"))
 _NODE_POLICIES = OneOf(("Honor", "Ignore"))
 _NEEDS_SELECTOR = "must not be specified when labelSelector is not set"
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def tolerations_errors(tolerations: Sequence[Document], path: str) -> list[FieldError]:
@@ -179,10 +179,10 @@ def affinity_errors(affinity: Document, path: str) -> list[FieldError]:
 
 def _node_affinity_errors(affinity: Document, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
-    if _REQUIRED in affinity:
-        errors += node_selector_errors(affinity[_REQUIRED], f"{path}.{_REQUIRED}")
-    for index, term in enumerate(affinity.get(_PREFERRED, ())):
-        at = f"{path}.{_PREFERRED}[{index}]"
+    if REQUIRED in affinity:
+        errors += node_selector_errors(affinity[REQUIRED], f"{path}.{REQUIRED}")
+    for index, term in enumerate(affinity.get(PREFERRED, ())):
+        at = f"{path}.{PREFERRED}[{index}]"
         errors += _weight_errors(term, at)
         # A preference that matches nothing is harmless, so its values are not validated.
         errors += _node_term_errors(term.get("preference", {}), f"{at}.preference", check_values=False)
@@ -242,10 +242,10 @@ def _field_requirement_errors(requirement: Document, path: str) -> list[FieldErr
 
 def _pod_affinity_errors(affinity: Document, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
-    for index, term in enumerate(affinity.get(_REQUIRED, ())):
-        errors += _pod_term_errors(term, f"{path}.{_REQUIRED}[{index}]")
-    for index, weighted in enumerate(affinity.get(_PREFERRED, ())):
-        at = f"{path}.{_PREFERRED}[{index}]"
+    for index, term in enumerate(affinity.get(REQUIRED, ())):
+        errors += _pod_term_errors(term, f"{path}.{REQUIRED}[{index}]")
+    for index, weighted in enumerate(affinity.get(PREFERRED, ())):
+        at = f"{path}.{PREFERRED}[{index}]"
         errors += _weight_errors(weighted, at)
         errors += _pod_term_errors(weighted.get("podAffinityTerm", {}), f"{at}.podAffinityTerm")
     return errors

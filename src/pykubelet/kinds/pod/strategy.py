@@ -12,9 +12,11 @@ from pykubelet.api.serializer import Document
 from pykubelet.kinds.kind import Kind, Strategy, Warnings
 from pykubelet.kinds.pod.columns import pod_cells, pod_conditions
 from pykubelet.kinds.pod.defaults import default_patched_pod, default_pod
-from pykubelet.kinds.pod.features import without_disabled_fields
+from pykubelet.kinds.pod.features import CONTAINER_LISTS, without_disabled_fields, without_fields
+from pykubelet.kinds.pod.scheduling import PREFERRED, REQUIRED
 from pykubelet.kinds.pod.security import APPARMOR_CONTAINER_PREFIX, apparmor_errors, apparmor_field
 from pykubelet.kinds.pod.update import (
+    STATUS_LISTS,
     ephemeral_containers_update_errors,
     pod_resize_errors,
     pod_status_update_errors,
@@ -23,11 +25,7 @@ from pykubelet.kinds.pod.update import (
 from pykubelet.kinds.pod.validation import validate_pod_create
 from pykubelet.kinds.pod.warnings import apparmor_warnings, pod_status_warnings, pod_warnings
 
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _KEYS = (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn"))
-_CONTAINER_LISTS = ("containers", "initContainers", "ephemeralContainers")
-_STATUS_LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 _FINISHED = frozenset({"Failed", "Succeeded"})
 _GATED = {
     "type": "PodScheduled",
@@ -92,12 +90,12 @@ def _merged(term: Document, labels: Mapping[str, str]) -> Document:
 
 def _affinity(affinity: Document, labels: Mapping[str, str]) -> Document:
     changed: dict[str, Any] = {}
-    if _REQUIRED in affinity:
-        changed[_REQUIRED] = [_merged(term, labels) for term in affinity[_REQUIRED]]
-    if _PREFERRED in affinity:
-        changed[_PREFERRED] = [
+    if REQUIRED in affinity:
+        changed[REQUIRED] = [_merged(term, labels) for term in affinity[REQUIRED]]
+    if PREFERRED in affinity:
+        changed[PREFERRED] = [
             {**weighted, "podAffinityTerm": _merged(weighted["podAffinityTerm"], labels)}
-            for weighted in affinity[_PREFERRED]
+            for weighted in affinity[PREFERRED]
         ]
     return {**affinity, **changed}
 
@@ -108,7 +106,7 @@ def _with_apparmor_fields(spec: Document, annotations: Mapping[str, str]) -> Doc
         return spec
     whole = spec.get("securityContext", {}).get("appArmorProfile")
     result = dict(spec)
-    for kind in _CONTAINER_LISTS:
+    for kind in CONTAINER_LISTS:
         if kind in spec:
             result[kind] = [_with_apparmor_field(container, annotations, whole) for container in spec[kind]]
     return result
@@ -146,14 +144,10 @@ def prepare_status(new: Document, old: Document) -> Document:
     if not status["qosClass"]:
         del status["qosClass"]
     status.pop("extendedResourceClaimStatus", None)
-    for kind in _STATUS_LISTS:
+    for kind in STATUS_LISTS:
         if any("allocatedResourcesStatus" in each for each in status.get(kind, ())):
-            status[kind] = [_without(each, "allocatedResourcesStatus") for each in status[kind]]
+            status[kind] = [without_fields(each, "allocatedResourcesStatus") for each in status[kind]]
     return {**new, "metadata": kept, "spec": old["spec"], "status": _with_generations(status, old["status"])}
-
-
-def _without(document: Document, *names: str) -> Document:
-    return {key: value for key, value in document.items() if key not in names}
 
 
 def _with_generations(status: Document, old: Document) -> Document:
@@ -201,7 +195,7 @@ def grace_seconds(pod: Document, asked: int | None) -> int:
 
 def prepare_ephemeral_containers(new: Document, old: Document) -> Document:
     """Prepares an update that may change only the ephemeral containers."""
-    spec = _without(old["spec"], "ephemeralContainers")
+    spec = without_fields(old["spec"], "ephemeralContainers")
     if containers := new["spec"].get("ephemeralContainers"):
         spec["ephemeralContainers"] = containers
     return _next_generation(_with_spec(new, old, without_disabled_fields(spec)), old)
@@ -209,7 +203,7 @@ def prepare_ephemeral_containers(new: Document, old: Document) -> Document:
 
 def _with_spec(new: Document, old: Document, spec: Document) -> Document:
     before = old["metadata"]
-    metadata = _without(new["metadata"], *_KEPT_METADATA)
+    metadata = without_fields(new["metadata"], *_KEPT_METADATA)
     kept = {name: before[name] for name in _KEPT_METADATA if name in before}
     return {**new, "metadata": {**metadata, **kept}, "spec": spec, "status": old["status"]}
 
@@ -229,7 +223,7 @@ def prepare_resize(new: Document, old: Document) -> Document:
 
 
 def _resized(new: Document, old: Document) -> Document:
-    result = {**_without(old, "resizePolicy"), "resources": new["resources"]}
+    result = {**without_fields(old, "resizePolicy"), "resources": new["resources"]}
     return {**result, "resizePolicy": new["resizePolicy"]} if "resizePolicy" in new else result
 
 

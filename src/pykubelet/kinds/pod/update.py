@@ -31,15 +31,15 @@ from pykubelet.api.serializer import Document
 from pykubelet.kinds.go_values import go_diff, internal_form, map_value
 from pykubelet.kinds.metadata import immutable_errors, metadata_update_errors
 from pykubelet.kinds.pod.containers import image_space_errors
-from pykubelet.kinds.pod.scheduling import tolerations_errors
+from pykubelet.kinds.pod.features import without_fields
+from pykubelet.kinds.pod.scheduling import REQUIRED, tolerations_errors
 from pykubelet.kinds.pod.validation import MIRROR_ANNOTATION, pod_annotation_changes_errors, pod_errors
 
 _RESIZABLE = ("cpu", "memory")
 _ONLY_BOTH = "only cpu and memory resources are mutable"
 _SYSTEM_CONDITIONS = frozenset({"PodScheduled", "Ready", "Initialized"})
 _NOT_NEGATIVE = "must be a non-negative integer"
-_STATUS_LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+STATUS_LISTS = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 _MAX_SECONDS = 2**31 - 1
 _UPDATABLE = (
     "`spec.containers[*].image`",
@@ -165,14 +165,14 @@ def pod_status_update_errors(new: Document, old: Document) -> list[FieldError]:
         errors.append(invalid("status.observedGeneration", generation, _NOT_NEGATIVE))
     quality = status.get("qosClass", "")
     errors += immutable_errors(quality, before.get("qosClass", ""), "status.qosClass", shown=TypedString(quality))
-    for kind in _STATUS_LISTS:
+    for kind in STATUS_LISTS:
         if kind in before:
             errors += _restart_errors(kind, status.get(kind, ()), before[kind], spec)
     errors += _claim_statuses_errors(status.get("resourceClaimStatuses", ()), spec.get("resourceClaims", ()))
     for kind in ("podIPs", "hostIPs"):
         if kind in status:
             errors += _addresses_errors(kind, status, before)
-    for kind in _STATUS_LISTS:
+    for kind in STATUS_LISTS:
         errors += _users_errors(status.get(kind, ()), spec.get("os", {}).get("name", "linux"), f"status.{kind}")
     return errors
 
@@ -327,8 +327,8 @@ def _added_tolerations_errors(new: Sequence[Document], old: Sequence[Document]) 
     at = "spec.tolerations"
     if new == old:
         return tolerations_errors(new, at)
-    kept = [_without(each, "tolerationSeconds") for each in new]
-    if any(_without(each, "tolerationSeconds") not in kept for each in old):
+    kept = [without_fields(each, "tolerationSeconds") for each in new]
+    if any(without_fields(each, "tolerationSeconds") not in kept for each in old):
         return [forbidden(at, "existing toleration can not be modified except its tolerationSeconds")]
     return tolerations_errors(new, at)
 
@@ -373,21 +373,21 @@ def _gated_errors(new: Document, old: Document) -> tuple[Document, list[FieldErr
     if any(selector.get(key) != value for key, value in before.items()):
         detail = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
         errors.append(invalid("spec.nodeSelector", map_value(selector), detail))
-    result = _put_back(new, "nodeSelector", old.get("nodeSelector"))
+    result = _with_value(new, "nodeSelector", old.get("nodeSelector"))
     affinity, old_affinity = new.get("affinity", {}), old.get("affinity", {})
     node, old_node = affinity.get("nodeAffinity"), old_affinity.get("nodeAffinity")
     if node == old_node:
         return result, errors
     errors += _node_affinity_errors(node or {}, old_node or {})
-    restored = _put_back(affinity, "nodeAffinity", old_node)
+    restored = _with_value(affinity, "nodeAffinity", old_node)
     if not restored and "affinity" not in old:
-        return _without(result, "affinity"), errors
+        return without_fields(result, "affinity"), errors
     return {**result, "affinity": restored}, errors
 
 
 def _node_affinity_errors(new: Document, old: Document) -> list[FieldError]:
-    at = f"spec.affinity.nodeAffinity.{_REQUIRED}.nodeSelectorTerms"
-    old_terms, new_terms = (side.get(_REQUIRED, {}).get("nodeSelectorTerms", []) for side in (old, new))
+    at = f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms"
+    old_terms, new_terms = (side.get(REQUIRED, {}).get("nodeSelectorTerms", []) for side in (old, new))
     if old_terms and len(old_terms) != len(new_terms):
         detail = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
         return [invalid(at, [_term_value(term) for term in new_terms] or None, detail)]
@@ -410,9 +410,5 @@ def _term_value(term: Document) -> Document:
     return internal_form(term, "core.NodeSelectorTerm")
 
 
-def _put_back(document: Document, name: str, value: Any) -> Document:
-    return _without(document, name) if value is None else {**document, name: value}
-
-
-def _without(document: Document, name: str) -> Document:
-    return {key: value for key, value in document.items() if key != name}
+def _with_value(document: Document, name: str, value: Any) -> Document:
+    return without_fields(document, name) if value is None else {**document, name: value}

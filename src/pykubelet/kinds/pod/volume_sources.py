@@ -22,7 +22,7 @@ _AZURE_MANAGED_URI = "/subscriptions/{sub-id}/resourcegroups/{group-name}/provid
 _AZURE_BLOB_URI = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
 _RESERVED_SUFFIXES = (".kubernetes.io", ".k8s.io")
 _HOST_PORTS = "must be a host:port pair or multiple pairs separated by commas"
-GONE_SYSTEMS = {
+REMOVED_STORAGE_WARNINGS = {
     "photonPersistentDisk": "photonPersistentDisk: deprecated in v1.11, non-functional in v1.16+",
     "gitRepo": "gitRepo: deprecated in v1.11, and disabled by default in v1.33+",
     "scaleIO": "scaleIO: deprecated in v1.16, non-functional in v1.22+",

@@ -107,7 +107,7 @@ def _projected_keys_errors(source: Document, path: str, volume_path: str, taken:
     for index, item in enumerate(source.get("items", ())):
         errors += key_to_path_errors(item, f"{path}.items[{index}]")
         if item.get("path"):
-            errors += _take(item["path"], volume_path, taken, shown=name)
+            errors += _take_path(item["path"], volume_path, taken, shown=name)
     return errors
 
 
@@ -116,7 +116,7 @@ def _projected_downward_errors(source: Document, path: str, volume_path: str, ta
     for item in source.get("items", ()):
         errors += downward_file_errors(item, path)
         if item.get("path"):
-            errors += _take(item["path"], volume_path, taken, shown=item["path"])
+            errors += _take_path(item["path"], volume_path, taken, shown=item["path"])
     return errors
 
 
@@ -139,7 +139,7 @@ def _trust_bundle_errors(source: Document, path: str, volume_path: str, taken: s
     if not file:
         errors.append(required(f"{path}.path"))
     errors += non_reserved_path_errors(file, f"{path}.path")
-    return errors + _take(file, volume_path, taken, shown=file)
+    return errors + _take_path(file, volume_path, taken, shown=file)
 
 
 def _trust_bundle_choice_errors(source: Document, path: str) -> list[FieldError]:
@@ -181,7 +181,7 @@ def _certificate_errors(source: Document, path: str, volume_path: str, taken: se
     files = [name for name in ("credentialBundlePath", "keyPath", "certificateChainPath") if source.get(name)]
     for name in files:
         errors += non_reserved_path_errors(source[name], f"{path}.{name}")
-        errors += _take(source[name], volume_path, taken, shown=source[name])
+        errors += _take_path(source[name], volume_path, taken, shown=source[name])
     if files:
         return errors
     return [*errors, required(path, "specify at least one of credentialBundlePath, keyPath, and certificateChainPath")]
@@ -196,7 +196,7 @@ def _certificate_age_errors(seconds: int | None, signer: str, path: str) -> list
     return [invalid(path, seconds, f"if provided, maxExpirationSeconds must be <= {limit}")] if seconds > limit else []
 
 
-def _take(file: str, path: str, taken: set[str], *, shown: str) -> list[FieldError]:
+def _take_path(file: str, path: str, taken: set[str], *, shown: str) -> list[FieldError]:
     if file in taken:
         return [invalid(path, shown, "conflicting duplicate paths")]
     taken.add(file)

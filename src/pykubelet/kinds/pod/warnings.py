@@ -12,6 +12,7 @@ from pykubelet.api.serializer import Document
 from pykubelet.kinds.addresses import ip_warnings
 from pykubelet.kinds.node import DEPRECATED_LABELS, selector_term_warnings
 from pykubelet.kinds.persistent_volume_claim import claim_spec_warnings
+from pykubelet.kinds.pod.scheduling import PREFERRED, REQUIRED
 from pykubelet.kinds.pod.security import (
     APPARMOR_CONTAINER_PREFIX,
     SECCOMP_CONTAINER_PREFIX,
@@ -20,7 +21,7 @@ from pykubelet.kinds.pod.security import (
     apparmor_field,
 )
 from pykubelet.kinds.pod.visitors import containers_with_paths
-from pykubelet.kinds.pod.volume_sources import GONE_SYSTEMS
+from pykubelet.kinds.pod.volume_sources import REMOVED_STORAGE_WARNINGS
 from pykubelet.kinds.resources import fraction_warnings
 
 _BYTES = ("memory", "ephemeral-storage")
@@ -37,7 +38,7 @@ _CERTIFICATE_PATHS = {
     "keyPath": "PodCertificate key",
     "credentialBundlePath": "PodCertificate credential bundle",
 }
-_GONE = frozenset(GONE_SYSTEMS)
+_REMOVED_SOURCES = frozenset(REMOVED_STORAGE_WARNINGS)
 _DEPRECATED_ANNOTATIONS = {
     "scheduler.alpha.kubernetes.io/critical-pod": (
         'non-functional in v1.16+; use the "priorityClassName" field instead'
@@ -45,10 +46,6 @@ _DEPRECATED_ANNOTATIONS = {
     "security.alpha.kubernetes.io/sysctls": 'non-functional in v1.11+; use the "sysctls" field instead',
     "security.alpha.kubernetes.io/unsafe-sysctls": 'non-functional in v1.11+; use the "sysctls" field instead',
 }
-_REQUIRED, _PREFERRED = (
-    "requiredDuringSchedulingIgnoredDuringExecution",
-    "preferredDuringSchedulingIgnoredDuringExecution",
-)
 _MATCHES_NO_POD = "a null labelSelector results in matching no pod"
 _IN_POD = "this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended"
 _IN_PODS = (
@@ -65,7 +62,7 @@ def container_warnings(spec: Document, annotations: Mapping[str, str], prefix: s
     whole = spec.get("securityContext", {}).get("appArmorProfile")
     for container, path in containers_with_paths(spec, f"{prefix}spec"):
         if annotations:
-            keys = _keys_instead_of_fields(container, annotations, whole, is_template=bool(prefix))
+            keys = _deprecated_annotations(container, annotations, whole, is_template=bool(prefix))
             warnings += [f"{prefix}metadata.annotations[{key}]: {said}" for key, said in keys.items()]
         if resources := container.get("resources"):
             for resource in _BYTES:
@@ -91,7 +88,7 @@ def port_warnings(spec: Document, path: str) -> list[str]:
     return []
 
 
-def _keys_instead_of_fields(
+def _deprecated_annotations(
     container: Document, annotations: Mapping[str, str], whole: Document | None, *, is_template: bool
 ) -> dict[str, str]:
     context, name = container.get("securityContext", {}), container.get("name", "")
@@ -129,7 +126,7 @@ def _number_warnings(ports: list[tuple[Document, str]]) -> list[str]:
     seen: dict[tuple[int, str], list[tuple[Document, str]]] = {}
     for port, path in ports:
         if port.get("hostIP") and not port.get("hostPort"):
-            warnings.append(f"{path}: hostIP set without hostPort: {_shown(port)}")
+            warnings.append(f"{path}: hostIP set without hostPort: {_port_text(port)}")
         others = seen.setdefault((port.get("containerPort", 0), port.get("protocol", "")), [])
         warnings += [f"{path}: {said} with {at}" for other, at in others if (said := _collision(port, other))]
         others.append((port, path))
@@ -162,7 +159,7 @@ def _name_warnings(ports: list[tuple[Document, str]]) -> list[str]:
     return warnings
 
 
-def _shown(port: Document) -> str:
+def _port_text(port: Document) -> str:
     """A port as Go prints its value."""
     name, host_port, number = port.get("name", ""), port.get("hostPort", 0), port.get("containerPort", 0)
     protocol, ip = port.get("protocol", ""), port.get("hostIP", "")
@@ -177,15 +174,15 @@ class _File(NamedTuple):
     name: str | None = None
 
     def __str__(self) -> str:
-        return f"{go_quote(self.path)} ({_named(self.kind, self.name)})" if self.kind else go_quote(self.path)
+        return f"{go_quote(self.path)} ({_source_text(self.kind, self.name)})" if self.kind else go_quote(self.path)
 
 
 def pod_volume_warnings(volumes: list[Document], path: str) -> list[str]:
     """Warns about the volumes of a pod: first about removed systems, then about overlapping files."""
     warnings: list[str] = []
     for index, volume in enumerate(volumes):
-        if not _GONE.isdisjoint(volume):
-            warnings += [f"{path}[{index}].{said}" for kind, said in GONE_SYSTEMS.items() if kind in volume]
+        if not _REMOVED_SOURCES.isdisjoint(volume):
+            warnings += [f"{path}[{index}].{said}" for kind, said in REMOVED_STORAGE_WARNINGS.items() if kind in volume]
         elif template := volume.get("ephemeral", {}).get("volumeClaimTemplate"):
             at = f"{path}[{index}].ephemeral.volumeClaimTemplate.spec"
             warnings += claim_spec_warnings(template.get("spec", {}), at)
@@ -201,7 +198,7 @@ def _overlap_warnings(volume: Document) -> list[str]:
     for kind, shown, name_field, _ in _OF_FILES:
         if len(items := (source := volume.get(kind, {})).get("items", ())) > 1:
             overlaps = _overlaps([], [_File(item.get("path", "")) for item in items])
-            what = _named(shown, source.get(name_field, "") if name_field else None)
+            what = _source_text(shown, source.get(name_field, "") if name_field else None)
             name = go_quote(volume.get("name", ""))
             return [f"volume {name} ({what}): overlapping paths: {overlap}" for overlap in overlaps]
     return []
@@ -240,16 +237,16 @@ def _overlaps(before: list[_File], files: list[_File]) -> list[str]:
     for named in files:
         file = named._replace(path=named.path.rstrip("/")) if named.path.endswith("/") else named
         if file.path:
-            found += [f"{file} with {other}" for other in before if other.path and _is_over(file.path, other.path)]
+            found += [f"{file} with {other}" for other in before if other.path and _overlap(file.path, other.path)]
         before.append(file)
     return found
 
 
-def _is_over(path: str, other: str) -> bool:
+def _overlap(path: str, other: str) -> bool:
     return path == other or path.startswith(f"{other}/") or other.startswith(f"{path}/")
 
 
-def _named(kind: str, name: str | None) -> str:
+def _source_text(kind: str, name: str | None) -> str:
     return kind if name is None else f"{kind} {go_quote(name)}"
 
 
@@ -336,11 +333,11 @@ def _node_warnings(spec: Document, path: str) -> list[str]:
         f"{path}.nodeSelector[{key}]: {DEPRECATED_LABELS[key]}" for key in sorted(selector) if key in DEPRECATED_LABELS
     ]
     affinity, at = spec.get("affinity", {}).get("nodeAffinity", {}), f"{path}.affinity.nodeAffinity"
-    for index, term in enumerate(affinity.get(_REQUIRED, {}).get("nodeSelectorTerms", ())):
-        warnings += selector_term_warnings(term, f"{at}.{_REQUIRED}.nodeSelectorTerms[{index}]")
-    for index, term in enumerate(affinity.get(_PREFERRED, ())):
+    for index, term in enumerate(affinity.get(REQUIRED, {}).get("nodeSelectorTerms", ())):
+        warnings += selector_term_warnings(term, f"{at}.{REQUIRED}.nodeSelectorTerms[{index}]")
+    for index, term in enumerate(affinity.get(PREFERRED, ())):
         preference = term.get("preference", {})
-        warnings += selector_term_warnings(preference, f"{at}.{_PREFERRED}[{index}].preference", checks_values=True)
+        warnings += selector_term_warnings(preference, f"{at}.{PREFERRED}[{index}].preference", checks_values=True)
     for index, constraint in enumerate(spec.get("topologySpreadConstraints", ())):
         at, key = f"{path}.topologySpreadConstraints[{index}]", constraint.get("topologyKey", "")
         if said := DEPRECATED_LABELS.get(key):
@@ -386,13 +383,13 @@ def _pod_affinity_warnings(affinity: Document, path: str) -> list[str]:
     for kind in ("podAffinity", "podAntiAffinity"):
         stated = affinity.get(kind, {})
         warnings += [
-            f"{path}.{kind}.{_REQUIRED}[{index}].labelSelector: {_MATCHES_NO_POD}"
-            for index, term in enumerate(stated.get(_REQUIRED, ()))
+            f"{path}.{kind}.{REQUIRED}[{index}].labelSelector: {_MATCHES_NO_POD}"
+            for index, term in enumerate(stated.get(REQUIRED, ()))
             if "labelSelector" not in term
         ]
         warnings += [
-            f"{path}.{kind}.{_PREFERRED}[{index}].podAffinityTerm.labelSelector: {_MATCHES_NO_POD}"
-            for index, term in enumerate(stated.get(_PREFERRED, ()))
+            f"{path}.{kind}.{PREFERRED}[{index}].podAffinityTerm.labelSelector: {_MATCHES_NO_POD}"
+            for index, term in enumerate(stated.get(PREFERRED, ()))
             if "labelSelector" not in term.get("podAffinityTerm", {})
         ]
     return warnings

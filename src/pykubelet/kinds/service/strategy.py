@@ -22,6 +22,9 @@ from pykubelet.kinds.addresses import (
 from pykubelet.kinds.columns import NONE, UNKNOWN, at, created, format_labels, name_of
 from pykubelet.kinds.kind import Kind, Strategy, Warnings, metadata_fields
 from pykubelet.kinds.service.validation import (
+    ROUTED_TYPES,
+    TOPOLOGY_HINTS,
+    TOPOLOGY_MODE,
     is_externally_accessible,
     needs_health_check,
     service_create_errors,
@@ -30,9 +33,7 @@ from pykubelet.kinds.service.validation import (
 )
 
 _AFFINITY_SECONDS = 10800
-_ROUTED_TYPES = frozenset({"ClusterIP", "LoadBalancer", "NodePort"})
 _WITH_NODE_PORTS = frozenset({"LoadBalancer", "NodePort"})
-_HINTS, _TOPOLOGY_MODE = "service.kubernetes.io/topology-aware-hints", "service.kubernetes.io/topology-mode"
 _EXTERNAL_NAME = "ExternalName"
 
 
@@ -47,24 +48,27 @@ def _default(document: Document) -> Document:
         if "timeoutSeconds" not in config.get("clientIP", {}):
             spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": _AFFINITY_SECONDS}}
     if "ports" in spec:
-        spec["ports"] = [_port(port) for port in spec["ports"]]
+        spec["ports"] = [_default_port(port) for port in spec["ports"]]
     if is_externally_accessible(spec):
         spec.setdefault("externalTrafficPolicy", "Cluster")
-    if kind in _ROUTED_TYPES:
+    if kind in ROUTED_TYPES:
         spec.setdefault("internalTrafficPolicy", "Cluster")
     if kind == "LoadBalancer":
         spec.setdefault("allocateLoadBalancerNodePorts", True)
     status = service["status"]
     if kind == "LoadBalancer" and status["loadBalancer"].get("ingress"):
-        status = {**status, "loadBalancer": {"ingress": [_ingress(each) for each in status["loadBalancer"]["ingress"]]}}
+        status = {
+            **status,
+            "loadBalancer": {"ingress": [_default_ingress(each) for each in status["loadBalancer"]["ingress"]]},
+        }
     return {**service, "spec": spec, "status": status}
 
 
-def _port(port: Document) -> Document:
+def _default_port(port: Document) -> Document:
     return {"protocol": "TCP", **port, "targetPort": port["targetPort"] or port["port"]}
 
 
-def _ingress(ingress: Document) -> Document:
+def _default_ingress(ingress: Document) -> Document:
     return {"ipMode": "VIP", **ingress} if ingress.get("ip") else ingress
 
 
@@ -83,15 +87,19 @@ def _without_stale_fields(new: Document, old: Document) -> Document:
     stale: list[str] = []
     kind, old_kind = new["type"], old["type"]
     if kind == "ExternalName" != old_kind:
-        if _same(new, old, "clusterIP") and _same(new, old, "clusterIPs"):
+        if _is_unchanged(new, old, "clusterIP") and _is_unchanged(new, old, "clusterIPs"):
             stale += ["clusterIP", "clusterIPs"]
-        stale += [name for name in ("ipFamilies", "ipFamilyPolicy") if _same(new, old, name)]
-    if needs_health_check(old) and not needs_health_check(new) and _same(new, old, "healthCheckNodePort"):
+        stale += [name for name in ("ipFamilies", "ipFamilyPolicy") if _is_unchanged(new, old, name)]
+    if needs_health_check(old) and not needs_health_check(new) and _is_unchanged(new, old, "healthCheckNodePort"):
         stale.append("healthCheckNodePort")
     if old_kind == "LoadBalancer" != kind:
         names = ("allocateLoadBalancerNodePorts", "loadBalancerClass")
-        stale += [name for name in names if _same(new, old, name)]
-    if is_externally_accessible(old) and not is_externally_accessible(new) and _same(new, old, "externalTrafficPolicy"):
+        stale += [name for name in names if _is_unchanged(new, old, name)]
+    if (
+        is_externally_accessible(old)
+        and not is_externally_accessible(new)
+        and _is_unchanged(new, old, "externalTrafficPolicy")
+    ):
         stale.append("externalTrafficPolicy")
     result = {name: value for name, value in new.items() if name not in stale}
     if old_kind in _WITH_NODE_PORTS and kind not in _WITH_NODE_PORTS and _node_ports(new) <= _node_ports(old):
@@ -99,7 +107,7 @@ def _without_stale_fields(new: Document, old: Document) -> Document:
     return result
 
 
-def _same(new: Document, old: Document, name: str) -> bool:
+def _is_unchanged(new: Document, old: Document, name: str) -> bool:
     return bool(new.get(name) == old.get(name))
 
 
@@ -119,8 +127,8 @@ def service_warnings(document: Document) -> list[str]:
     """Warns about addresses, and about fields that the service type ignores."""
     spec, annotations = document["spec"], document["metadata"].get("annotations", {})
     warnings: list[str] = []
-    if _HINTS in annotations:
-        warnings.append(f"annotation {_HINTS} is deprecated, please use {_TOPOLOGY_MODE} instead")
+    if TOPOLOGY_HINTS in annotations:
+        warnings.append(f"annotation {TOPOLOGY_HINTS} is deprecated, please use {TOPOLOGY_MODE} instead")
     if spec.get("clusterIP", "") not in ("", "None"):
         warnings += ips_warnings(spec.get("clusterIPs", ()), "spec.clusterIPs")
     elif spec.get("clusterIP") == "None" and spec.get("type") == "ClusterIP":

@@ -26,24 +26,29 @@ from pykubelet.api.names import (
 )
 from pykubelet.api.serializer import Document
 from pykubelet.kinds.addresses import endpoint_ip_errors
-from pykubelet.kinds.metadata import label_name_errors, labels_errors, metadata_errors, metadata_update_errors
-from pykubelet.kinds.rules import OneOf
+from pykubelet.kinds.metadata import (
+    IMMUTABLE,
+    label_name_errors,
+    labels_errors,
+    metadata_errors,
+    metadata_update_errors,
+)
+from pykubelet.kinds.rules import PROTOCOL, OneOf
 
 NO_ADDRESS = "None"
 _FAMILIES = OneOf(("IPv4", "IPv6"))
 _FAMILY_POLICIES = OneOf(("PreferDualStack", "RequireDualStack", "SingleStack"))
 _FIXED = "may not change once set"
-_PROTOCOLS = OneOf(("SCTP", "TCP", "UDP"))
 _TYPES = OneOf(("ClusterIP", "ExternalName", "LoadBalancer", "NodePort"))
 _AFFINITIES = OneOf(("ClientIP", "None"))
 _TRAFFIC_POLICIES = OneOf(("Cluster", "Local"))
 _DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
 _IP_MODES = OneOf(("Proxy", "VIP"))
-_ROUTED_TYPES = frozenset({"ClusterIP", "LoadBalancer", "NodePort"})
+ROUTED_TYPES = frozenset({"ClusterIP", "LoadBalancer", "NodePort"})
 _MAX_AFFINITY_SECONDS = 86400
 _ONLY_BALANCED = "may only be used when `type` is 'LoadBalancer'"
-_TOPOLOGY_MODE = "service.kubernetes.io/topology-mode"
-_TOPOLOGY_HINTS = "service.kubernetes.io/topology-aware-hints"
+TOPOLOGY_MODE = "service.kubernetes.io/topology-mode"
+TOPOLOGY_HINTS = "service.kubernetes.io/topology-aware-hints"
 
 
 def is_headless(spec: Document) -> bool:
@@ -174,7 +179,7 @@ def service_update_errors(new: Document, old: Document) -> list[FieldError]:
     errors += _balancer_class_errors(after)
     same_port = after.get("healthCheckNodePort") == before.get("healthCheckNodePort")
     if needs_health_check(after) and needs_health_check(before) and not same_port:
-        errors.append(forbidden("spec.healthCheckNodePort", "field is immutable"))
+        errors.append(forbidden("spec.healthCheckNodePort", IMMUTABLE))
     return errors + _service_errors(new, before)
 
 
@@ -228,11 +233,11 @@ def _service_errors(service: Document, before: Document) -> list[FieldError]:
 
 
 def _annotation_errors(annotations: Document) -> list[FieldError]:
-    mode, hints = annotations.get(_TOPOLOGY_MODE), annotations.get(_TOPOLOGY_HINTS)
+    mode, hints = annotations.get(TOPOLOGY_MODE), annotations.get(TOPOLOGY_HINTS)
     if mode is None or hints is None or mode == hints:
         return []
-    detail = f"must match annotations[{_TOPOLOGY_HINTS}] when both are specified"
-    return [invalid(f"metadata.annotations[{_TOPOLOGY_MODE}]", mode, detail)]
+    detail = f"must match annotations[{TOPOLOGY_HINTS}] when both are specified"
+    return [invalid(f"metadata.annotations[{TOPOLOGY_MODE}]", mode, detail)]
 
 
 def _type_errors(spec: Document) -> list[FieldError]:
@@ -264,7 +269,7 @@ def _port_errors(port: Document, names: set[str], path: str, *, name_needed: boo
     elif name_needed:
         errors.append(required(f"{path}.name"))
     errors += each_invalid(f"{path}.port", number, port_number_errors(number))
-    errors += _PROTOCOLS.errors(protocol, f"{path}.protocol")
+    errors += PROTOCOL.errors(protocol, f"{path}.protocol")
     details = port_name_errors(target) if isinstance(target, str) else port_number_errors(target)
     errors += each_invalid(f"{path}.targetPort", target, details)
     if (app_protocol := port.get("appProtocol")) is not None:
@@ -357,7 +362,7 @@ def _traffic_errors(spec: Document) -> list[FieldError]:
         errors += _TRAFFIC_POLICIES.errors(outer, "spec.externalTrafficPolicy")
     errors += _health_port_errors(spec)
     if inner is None:
-        errors += [required("spec.internalTrafficPolicy")] if spec["type"] in _ROUTED_TYPES else []
+        errors += [required("spec.internalTrafficPolicy")] if spec["type"] in ROUTED_TYPES else []
     else:
         errors += _TRAFFIC_POLICIES.errors(inner, "spec.internalTrafficPolicy")
     distribution = spec.get("trafficDistribution")
