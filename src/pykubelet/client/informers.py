@@ -8,7 +8,6 @@ Upstream: staging/src/k8s.io/client-go/tools/cache/shared_informer.go, staging/s
 
 import asyncio
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -36,37 +35,30 @@ class InformerStore(Protocol[T]):
         """Removes the object of this name; returns it."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Listener(Generic[T]):
-    """The event handlers of one controller for one kind."""
-
-    added: Callable[[T], None]
-    updated: Callable[[T, T], None]
-    deleted: Callable[[T], None]
-
-
 class _Informer(Generic[T]):
     """Receives the changes of one kind from its reflector and distributes them."""
 
     def __init__(self, kind: TypedKind[T], index: InformerStore[T]) -> None:
         self.kind, self.index = kind, index
-        self.listeners: list[_Listener[T]] = []
+        self.on_added: list[Callable[[T], None]] = []
+        self.on_updated: list[Callable[[T, T], None]] = []
+        self.on_deleted: list[Callable[[T], None]] = []
         self.has_listed = asyncio.Event()
 
     def added(self, obj: T) -> None:
         self.index.put(obj)
-        for listener in self.listeners:
-            self._call(listener.added, obj)
+        for handler in self.on_added:
+            self._call(handler, obj)
 
     def modified(self, obj: T) -> None:
         old = self.index.put(obj)
-        for listener in self.listeners:
-            self._call(listener.updated, old, obj)
+        for handler in self.on_updated:
+            self._call(handler, old, obj)
 
     def deleted(self, obj: T) -> None:
         self.index.remove(obj)
-        for listener in self.listeners:
-            self._call(listener.deleted, obj)
+        for handler in self.on_deleted:
+            self._call(handler, obj)
 
     def synced(self) -> None:
         self.has_listed.set()
@@ -102,15 +94,25 @@ class Informers:
         self,
         kind: TypedKind[T],
         *,
-        added: Callable[[T], None],
-        updated: Callable[[T, T], None],
-        deleted: Callable[[T], None],
+        changed: Callable[[T], None] | None = None,
+        added: Callable[[T], None] | None = None,
+        updated: Callable[[T, T], None] | None = None,
+        deleted: Callable[[T], None] | None = None,
     ) -> None:
-        """Registers handlers for a kind, called in order; `updated` gets the old and the new object.
+        """Registers handlers for a kind, called in order of registration.
 
-        Handlers run in the informer's task and must not block.
+        `updated` gets the old and the new object; `changed` gets the object when it is added and the new one when it
+        is updated. Handlers run in the informer's task and must not block.
         """
-        self._informer(kind).listeners.append(_Listener(added, updated, deleted))
+        informer = self._informer(kind)
+        if changed is not None:
+            added, updated = changed, lambda _old, new: changed(new)
+        if added is not None:
+            informer.on_added.append(added)
+        if updated is not None:
+            informer.on_updated.append(updated)
+        if deleted is not None:
+            informer.on_deleted.append(deleted)
 
     async def run(self, ready: asyncio.Event) -> None:
         """Lists and watches every registered kind until cancelled; sets `ready` once each kind has been listed."""

@@ -68,8 +68,7 @@ class Scheduler:
         informers.add_event_handler(NODES, added=self.node_added, updated=self.node_updated, deleted=self.node_deleted)
         informers.add_event_handler(
             NAMESPACES,
-            added=self.namespace_added,
-            updated=lambda _, new: self.namespace_added(new),
+            changed=self.namespace_changed,
             deleted=lambda old: self._cache.drop_namespace(old.metadata.name),
         )
 
@@ -124,7 +123,7 @@ class Scheduler:
         self._cache.drop_node(node.metadata.name)
         self._queue.move_on_event(ClusterEvent.NODE)
 
-    def namespace_added(self, namespace: Namespace) -> None:
+    def namespace_changed(self, namespace: Namespace) -> None:
         """Records the labels of a namespace, which affinity terms may select."""
         self._cache.put_namespace(namespace.metadata.name, namespace.metadata.labels)
         self._queue.move_on_event(ClusterEvent.POD_ADDED)

@@ -1,4 +1,4 @@
-"""Kinds followed once for all controllers, and the workers that act on what is heard."""
+"""Shared informers call every handler after the index has the change; workers process what they enqueue."""
 
 import asyncio
 
@@ -17,8 +17,8 @@ def secret(name: str, value: str = "") -> dict[str, object]:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": value}
 
 
-class Heard:
-    """Writes down what it hears, with what the index has at that moment."""
+class RecordingHandler:
+    """Records events, with what the index has at that moment."""
 
     def __init__(self, informers: Informers) -> None:
         self._index, self.lines = informers.objects(SECRETS), list[str]()
@@ -33,17 +33,20 @@ class Heard:
         self.lines.append(f"deleted {old.metadata.name}, known: {self._index.get('default/a') is not None}")
 
 
-async def test_changes_are_told_after_the_index_has_them_and_a_failing_listener_harms_nobody() -> None:
-    """Every listener hears all, in order."""
+async def test_handlers_run_after_the_index_is_updated_and_a_failing_one_does_not_stop_the_others() -> None:
+    """Every handler gets its events in order; `changed` gets new and updated objects."""
     api = MemoryApi(VirtualClock())
     informers = Informers(client=api, clock=VirtualClock())
-    heard = Heard(informers)
+    handler = RecordingHandler(informers)
 
     def fail(*_: object) -> None:
         raise ValueError("broken listener")
 
     informers.add_event_handler(SECRETS, added=fail, updated=fail, deleted=fail)
-    informers.add_event_handler(SECRETS, added=heard.added, updated=heard.updated, deleted=heard.deleted)
+    informers.add_event_handler(SECRETS, added=handler.added, updated=handler.updated, deleted=handler.deleted)
+    changed, deleted = list[str](), list[str]()
+    informers.add_event_handler(SECRETS, changed=lambda new: changed.append(new.type))
+    informers.add_event_handler(SECRETS, deleted=lambda old: deleted.append(old.metadata.name))
     api.put(schema.SECRETS, secret("a", "one"))
     ready = asyncio.Event()
     async with asyncio.TaskGroup() as group:
@@ -54,7 +57,8 @@ async def test_changes_are_told_after_the_index_has_them_and_a_failing_listener_
         await api.delete(SECRETS, "a", namespace="default")
         await asyncio.sleep(1)
         task.cancel()
-    assert heard.lines == ["added a, known: True", "one became two", "deleted a, known: False"]
+    assert handler.lines == ["added a, known: True", "one became two", "deleted a, known: False"]
+    assert (changed, deleted) == (["one", "two"], ["a"])
 
 
 async def test_pods_are_found_by_owner_and_their_kind_is_listed_once() -> None:

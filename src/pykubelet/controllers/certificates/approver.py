@@ -11,10 +11,9 @@ from pykubelet.api.certificates import APPROVED
 from pykubelet.api.generated.certificates import CertificateSigningRequest
 from pykubelet.api.scheme import CERTIFICATE_SIGNING_REQUESTS, SUBJECT_ACCESS_REVIEWS
 from pykubelet.client.indexer import ObjectIndex
-from pykubelet.client.informers import Informers
 from pykubelet.client.interface import Client, PatchType
 from pykubelet.controllers.certificates.certificate_controller import (
-    CertificateRequestQueue,
+    CertificateController,
     csr_recognizers,
     new_access_review,
     status_patch,
@@ -30,23 +29,16 @@ class NotPermitted(Exception):
     """The requester is not authorized; the request is retried later, since permissions may change."""
 
 
-class CertificateApprover:
+class CertificateApprover(CertificateController):
     """Approves requests, by name."""
 
     def __init__(self, *, client: Client, requests: ObjectIndex[CertificateSigningRequest]) -> None:
-        self._client, self._queue = client, CertificateRequestQueue(requests, retry=_RETRY)
-
-    def listen(self, informers: Informers) -> None:
-        """Subscribes to changes of requests."""
-        self._queue.listen(informers)
-
-    async def process_next(self) -> None:
-        """Syncs the next request of the queue; failures are retried with backoff."""
-        await self._queue.work.process_next(self.sync)
+        super().__init__(requests, retry=_RETRY)
+        self._client = client
 
     async def sync(self, name: str) -> None:
         """Approves one request if its requester is authorized."""
-        request = self._queue.get(name)
+        request = self._request(name)
         if request is None or not (recognizers := csr_recognizers(request)):
             return
         for recognizer in recognizers:

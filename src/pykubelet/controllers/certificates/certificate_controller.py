@@ -38,7 +38,7 @@ from pykubelet.api.times import parse_time
 from pykubelet.client.indexer import ObjectIndex
 from pykubelet.client.informers import Informers
 from pykubelet.client.interface import Client
-from pykubelet.controllers.framework.work_queue import RETRY, WorkQueue
+from pykubelet.controllers.framework.work_queue import RETRY, KeyedController, WorkQueue
 
 _PROBLEMS = {KUBELET_CLIENT_SIGNER: kubelet_client_problem, KUBELET_SERVING_SIGNER: kubelet_serving_problem}
 SIGNERS = frozenset(_PROBLEMS)
@@ -47,28 +47,23 @@ _DECIDED_KEPT = timedelta(hours=1)
 _PENDING_KEPT = timedelta(hours=24)
 
 
-class CertificateRequestQueue:
-    """The queue of changed requests, by name."""
+class CertificateController(KeyedController):
+    """The base of the controllers that sync CertificateSigningRequests by name."""
 
     def __init__(self, requests: ObjectIndex[CertificateSigningRequest], *, retry: Backoff = RETRY) -> None:
         self._requests = requests
-        self.work = WorkQueue(retry)
+        self.queue = WorkQueue(retry)
 
     def listen(self, informers: Informers) -> None:
         """Subscribes to changes of requests."""
-        informers.add_event_handler(
-            CERTIFICATE_SIGNING_REQUESTS,
-            added=self._changed,
-            updated=lambda _old, new: self._changed(new),
-            deleted=lambda _request: None,
-        )
+        informers.add_event_handler(CERTIFICATE_SIGNING_REQUESTS, changed=self.request_changed)
 
-    def get(self, name: str) -> CertificateSigningRequest | None:
-        """The cached request of this name."""
+    def request_changed(self, request: CertificateSigningRequest) -> None:
+        """Enqueues a new or changed request."""
+        self.queue.add(request.metadata.name)
+
+    def _request(self, name: str) -> CertificateSigningRequest | None:
         return self._requests.get(f"/{name}")
-
-    def _changed(self, request: CertificateSigningRequest) -> None:
-        self.work.add(request.metadata.name)
 
 
 class CsrRecognizer(NamedTuple):
@@ -82,29 +77,22 @@ _SELF = CsrRecognizer("selfnodeclient", "Auto approving self kubelet client cert
 _NODE = CsrRecognizer("nodeclient", "Auto approving kubelet client certificate after SubjectAccessReview.")
 
 
-class CertificateCleaner:
+class CertificateCleaner(CertificateController):
     """Deletes old requests, by name."""
 
     def __init__(self, *, client: Client, requests: ObjectIndex[CertificateSigningRequest], clock: Clock) -> None:
-        self._client, self._queue, self._clock = client, CertificateRequestQueue(requests), clock
-
-    def listen(self, informers: Informers) -> None:
-        """Subscribes to changes of requests."""
-        self._queue.listen(informers)
-
-    async def process_next(self) -> None:
-        """Syncs the next request of the queue; failures are retried with backoff."""
-        await self._queue.work.process_next(self.sync)
+        super().__init__(requests)
+        self._client, self._clock = client, clock
 
     async def sync(self, name: str) -> None:
         """Deletes a request if it is due, else enqueues it for when it will be."""
-        request = self._queue.get(name)
+        request = self._request(name)
         due = csr_deletion_time(request) if request is not None else None
         if request is None or due is None:
             return
         left = (due - self._clock.now()).total_seconds()
         if left > 0:
-            self._queue.work.add_after(name, left)
+            self.queue.add_after(name, left)
             return
         options = DeleteOptions(preconditions=Preconditions(uid=request.metadata.uid))
         with suppress(NotFound):

@@ -14,7 +14,7 @@ from pykubelet.client.indexer import ObjectIndex
 from pykubelet.client.informers import Informers
 from pykubelet.client.interface import PatchType, Writer
 from pykubelet.controllers.framework.pod_control import NAMESPACE_TERMINATING
-from pykubelet.controllers.framework.work_queue import WorkQueue
+from pykubelet.controllers.framework.work_queue import KeyedController, WorkQueue
 
 NAME = "kube-root-ca.crt"
 KEY = "ca.crt"
@@ -26,7 +26,7 @@ DESCRIPTION = (
 )
 
 
-class RootCaPublisher:
+class RootCaPublisher(KeyedController):
     """Syncs namespaces by name."""
 
     def __init__(self, *, client: Writer, maps: ObjectIndex[ConfigMap], root_ca: str) -> None:
@@ -36,12 +36,9 @@ class RootCaPublisher:
 
     def listen(self, informers: Informers) -> None:
         """Subscribes to changes of namespaces and config maps."""
-        informers.add_event_handler(
-            NAMESPACES, added=self.namespace_added, updated=self.namespace_updated, deleted=lambda _namespace: None
-        )
+        informers.add_event_handler(NAMESPACES, added=self.namespace_added, updated=self.namespace_updated)
         informers.add_event_handler(
             CONFIG_MAPS,
-            added=lambda _found: None,
             updated=lambda _, new: self.map_changed(new),
             deleted=self.map_changed,
         )
@@ -59,10 +56,6 @@ class RootCaPublisher:
         """Enqueues the namespace if its root CA config map was changed or deleted."""
         if found.metadata.name == NAME:
             self.queue.add(found.metadata.namespace)
-
-    async def process_next(self) -> None:
-        """Syncs the next namespace of the queue; failures are retried with backoff."""
-        await self.queue.process_next(self.sync)
 
     async def sync(self, name: str) -> None:
         """Creates or restores the config map of one namespace."""

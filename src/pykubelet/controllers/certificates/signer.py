@@ -32,10 +32,9 @@ from pykubelet.api.certificates import (
 from pykubelet.api.generated.certificates import CertificateSigningRequest
 from pykubelet.api.scheme import CERTIFICATE_SIGNING_REQUESTS
 from pykubelet.client.indexer import ObjectIndex
-from pykubelet.client.informers import Informers
 from pykubelet.client.interface import Client, PatchType
 from pykubelet.controllers.certificates.certificate_controller import (
-    CertificateRequestQueue,
+    CertificateController,
     csr_problem,
     is_to_sign,
     status_patch,
@@ -63,7 +62,7 @@ class CertificateAuthority:
     key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey = field(repr=False)
 
 
-class CertificateSigner:
+class CertificateSigner(CertificateController):
     """Signs requests, by name."""
 
     def __init__(
@@ -75,20 +74,12 @@ class CertificateSigner:
         clock: Clock,
         longest: timedelta = LIFE,
     ) -> None:
-        self._client, self._queue = client, CertificateRequestQueue(requests)
-        self._authority, self._clock, self._longest = authority, clock, longest
-
-    def listen(self, informers: Informers) -> None:
-        """Subscribes to changes of requests."""
-        self._queue.listen(informers)
-
-    async def process_next(self) -> None:
-        """Syncs the next request of the queue; failures are retried with backoff."""
-        await self._queue.work.process_next(self.sync)
+        super().__init__(requests)
+        self._client, self._authority, self._clock, self._longest = client, authority, clock, longest
 
     async def sync(self, name: str) -> None:
         """Signs one request if it is approved."""
-        request = self._queue.get(name)
+        request = self._request(name)
         if request is None or not is_to_sign(request):
             return
         if problem := csr_problem(request):

@@ -42,7 +42,7 @@ from pykubelet.controllers.cronjob.schedule import (
 )
 from pykubelet.controllers.framework.ownership import explicit, patch_status
 from pykubelet.controllers.framework.pod_control import NAMESPACE_TERMINATING
-from pykubelet.controllers.framework.work_queue import WorkQueue
+from pykubelet.controllers.framework.work_queue import KeyedController, WorkQueue
 
 _ZONE_ADVICE = "see https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
 _MANY_MISSED = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
@@ -57,7 +57,7 @@ class _CronJobSync:
     error: Exception | None = None
 
 
-class CronJobController:
+class CronJobController(KeyedController):
     """Syncs CronJobs by key. Event handlers only enqueue; `sync` acts."""
 
     def __init__(
@@ -111,10 +111,6 @@ class CronJobController:
         if controller_of(old) != controller_of(new):
             self.job_changed(old)
         self.job_changed(new)
-
-    async def process_next(self) -> None:
-        """Syncs the next key of the queue; failed keys are retried with backoff."""
-        await self.queue.process_next(self.sync)
 
     async def sync(self, key: str) -> None:
         """Updates the status, creates the job that is due, and removes finished jobs above the limits.

@@ -41,7 +41,7 @@ from pykubelet.controllers.framework.active_pods import earliest_availability_se
 from pykubelet.controllers.framework.expectations import CountingExpectations
 from pykubelet.controllers.framework.ownership import explicit, store_status
 from pykubelet.controllers.framework.pod_control import PodControlInterface
-from pykubelet.controllers.framework.work_queue import WorkQueue
+from pykubelet.controllers.framework.work_queue import KeyedController, WorkQueue
 
 log = get_logger(__name__)
 # The status fields this controller writes; conditions belong to others.
@@ -75,7 +75,7 @@ class _Changes:
     delete: Sequence[Pod]
 
 
-class DaemonSetController:
+class DaemonSetController(KeyedController):
     """Syncs DaemonSets by key. Event handlers only record and enqueue; `sync` acts."""
 
     def __init__(
@@ -108,10 +108,6 @@ class DaemonSetController:
         DaemonSetEventHandlers(sets=self._informers.sets, expectations=self._expectations, queue=self.queue).listen(
             informers
         )
-
-    async def process_next(self) -> None:
-        """Syncs the next key of the queue; failed keys are retried with backoff."""
-        await self.queue.process_next(self.sync)
 
     async def sync(self, key: str) -> None:
         """Reconciles one DaemonSet: its history, its pods on every node, and its status.

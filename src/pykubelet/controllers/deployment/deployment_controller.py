@@ -68,14 +68,14 @@ from pykubelet.controllers.framework.ownership import (
     patch_status,
 )
 from pykubelet.controllers.framework.pod_control import NAMESPACE_TERMINATING
-from pykubelet.controllers.framework.work_queue import WorkQueue
+from pykubelet.controllers.framework.work_queue import KeyedController, WorkQueue
 from pykubelet.controllers.replicaset.replica_set import wanted_replicas
 
 log = get_logger(__name__)
 SCALING = "ScalingReplicaSet"
 
 
-class DeploymentController:
+class DeploymentController(KeyedController):
     """Syncs Deployments by key. Event handlers only enqueue; `sync` acts."""
 
     def __init__(
@@ -94,29 +94,14 @@ class DeploymentController:
 
     def listen(self, informers: Informers) -> None:
         """Subscribes to changes of Deployments and ReplicaSets, and to deletions of pods."""
-        informers.add_event_handler(
-            DEPLOYMENTS,
-            added=self.deployment_added,
-            updated=self.deployment_updated,
-            deleted=self.deployment_deleted,
-        )
+        informers.add_event_handler(DEPLOYMENTS, changed=self.deployment_changed, deleted=self.deployment_changed)
         informers.add_event_handler(
             REPLICA_SETS, added=self.set_added, updated=self.set_updated, deleted=self.set_deleted
         )
-        informers.add_event_handler(
-            PODS, added=lambda _: None, updated=lambda _old, _new: None, deleted=self.pod_deleted
-        )
+        informers.add_event_handler(PODS, deleted=self.pod_deleted)
 
-    def deployment_added(self, deployment: Deployment) -> None:
-        """Enqueues the new Deployment."""
-        self.queue.add(key_of(deployment))
-
-    def deployment_updated(self, _old: Deployment, new: Deployment) -> None:
-        """Enqueues the changed Deployment."""
-        self.queue.add(key_of(new))
-
-    def deployment_deleted(self, deployment: Deployment) -> None:
-        """Enqueues the deleted Deployment."""
+    def deployment_changed(self, deployment: Deployment) -> None:
+        """Enqueues a new, changed or deleted Deployment."""
         self.queue.add(key_of(deployment))
 
     def set_added(self, replica_set: ReplicaSet) -> None:
@@ -153,10 +138,6 @@ class DeploymentController:
         deployment = self._manager(replica_set) if replica_set is not None else None
         if deployment is not None and deployment.spec.strategy.type == RECREATE:
             self.queue.add(key_of(deployment))
-
-    async def process_next(self) -> None:
-        """Syncs the next key of the queue; failed keys are retried with backoff."""
-        await self.queue.process_next(self.sync)
 
     async def sync(self, key: str) -> None:
         """Takes the next step of one Deployment.

@@ -38,14 +38,14 @@ from pykubelet.controllers.disruption.budget import (
     status_document,
 )
 from pykubelet.controllers.framework.ownership import patch_status
-from pykubelet.controllers.framework.work_queue import WorkQueue
+from pykubelet.controllers.framework.work_queue import KeyedController, WorkQueue
 
 CONDITION = "DisruptionTarget"
 TIMEOUT = timedelta(minutes=2)
 _BY_KUBELET = "TerminationByKubelet"
 
 
-class DisruptionController:
+class DisruptionController(KeyedController):
     """Syncs PodDisruptionBudgets by key."""
 
     def __init__(
@@ -67,8 +67,7 @@ class DisruptionController:
         """Subscribes to changes of budgets and pods."""
         informers.add_event_handler(
             POD_DISRUPTION_BUDGETS,
-            added=self.budget_put,
-            updated=lambda _old, new: self.budget_put(new),
+            changed=self.budget_put,
             deleted=self.budget_deleted,
         )
         informers.add_event_handler(PODS, added=self.pod_added, updated=self.pod_updated, deleted=self.pod_deleted)
@@ -102,10 +101,6 @@ class DisruptionController:
         """Enqueues the budgets of a deleted pod."""
         self._pods.remove(pod)
         self._enqueue(pod)
-
-    async def process_next(self) -> None:
-        """Syncs the next budget of the queue; failures are retried with backoff."""
-        await self.queue.process_next(self.sync)
 
     async def sync(self, key: str) -> None:
         """Updates the status of one budget; on failure the budget permits no disruption."""
@@ -227,7 +222,7 @@ class DisruptionController:
                 continue
 
 
-class StaleDisruptionController:
+class StaleDisruptionController(KeyedController):
     """Syncs pods with a DisruptionTarget condition by key."""
 
     def __init__(self, *, client: Client, pods: PodIndex, clock: Clock) -> None:
@@ -236,19 +231,13 @@ class StaleDisruptionController:
 
     def listen(self, informers: Informers) -> None:
         """Subscribes to changes of pods."""
-        informers.add_event_handler(
-            PODS, added=self.pod_put, updated=lambda _old, new: self.pod_put(new), deleted=lambda _pod: None
-        )
+        informers.add_event_handler(PODS, changed=self.pod_put)
 
     def pod_put(self, pod: Pod) -> None:
         """Enqueues a pod for when its condition becomes stale."""
         seconds = seconds_until_stale(pod, self._clock.now())
         if seconds is not None:
             self.queue.add_after(key_of(pod), seconds)
-
-    async def process_next(self) -> None:
-        """Syncs the next pod of the queue; failures are retried with backoff."""
-        await self.queue.process_next(self.sync)
 
     async def sync(self, key: str) -> None:
         """Resets the condition of a pod if it is stale."""

@@ -82,7 +82,6 @@ class EndpointsController:
         informers.add_event_handler(
             ENDPOINTS,
             added=self.endpoints_added,
-            updated=lambda _old, _new: None,
             deleted=lambda gone: self.queue.add(key_of(gone)),
         )
 

@@ -43,7 +43,7 @@ from pykubelet.controllers.endpointslice.service_pods import (
     has_endpoint,
 )
 from pykubelet.controllers.framework.pod_control import NAMESPACE_TERMINATING
-from pykubelet.controllers.framework.work_queue import WorkQueue
+from pykubelet.controllers.framework.work_queue import KeyedController, WorkQueue
 
 _DELETED = -1
 RETRY = Backoff(first_seconds=1.0, limit_seconds=1000)
@@ -55,7 +55,7 @@ class MissingNodeError(Exception):
     """A pod's node is not in the cache, so its zone is unknown; the pod is skipped for now."""
 
 
-class EndpointSliceController:
+class EndpointSliceController(KeyedController):
     """Syncs services by key."""
 
     def __init__(
@@ -101,10 +101,6 @@ class EndpointSliceController:
         self._slices.remove(old)
         if _is_ours(old) and not self._tracker.saw_deletion(_service_key(old), old):
             self._enqueue(old)
-
-    async def process_next(self) -> None:
-        """Syncs the next service of the queue; failures are retried with backoff."""
-        await self.queue.process_next(self.sync)
 
     async def sync(self, key: str) -> None:
         """Updates the slices of one service."""

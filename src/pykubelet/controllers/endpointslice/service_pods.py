@@ -44,8 +44,7 @@ class ServicePods:
         """Subscribes to changes of services and pods."""
         informers.add_event_handler(
             SERVICES,
-            added=self.service_put,
-            updated=lambda _old, new: self.service_put(new),
+            changed=self.service_put,
             deleted=self.service_deleted,
         )
         informers.add_event_handler(PODS, added=self.pod_added, updated=self.pod_updated, deleted=self.pod_deleted)

@@ -181,6 +181,20 @@ class WorkQueueCollector:
         yield from (waited, worked)
 
 
+class KeyedController:
+    """A controller whose workers sync the keys of one queue."""
+
+    queue: WorkQueue
+
+    async def sync(self, key: str, /) -> None:
+        """Reconciles one key. Raises what went wrong, so that the key is retried; never runs twice at once for a key."""
+        raise NotImplementedError
+
+    async def process_next(self) -> None:
+        """Syncs the next key of the queue; failed keys are retried with backoff."""
+        await self.queue.process_next(self.sync)
+
+
 class ControllerWorkers:
     """Runs `process_next` of one controller in several tasks."""
 

@@ -32,7 +32,7 @@ from pykubelet.controllers.framework.ownership import (
     patch_status,
 )
 from pykubelet.controllers.framework.pod_control import PodControlInterface
-from pykubelet.controllers.framework.work_queue import WorkQueue
+from pykubelet.controllers.framework.work_queue import KeyedController, WorkQueue
 from pykubelet.controllers.job.pods import JobPodControl, plan_pods
 from pykubelet.controllers.job.policies import NO_FAILURES, FailureRecord, next_record
 from pykubelet.controllers.job.status import (
@@ -73,7 +73,7 @@ class _SyncStep:
     error: Exception | None
 
 
-class JobController:
+class JobController(KeyedController):
     """Syncs jobs by key. `events` handles informer events, `sync` acts, `orphans` has a queue of its own."""
 
     def __init__(
@@ -97,10 +97,6 @@ class JobController:
     def listen(self, informers: Informers) -> None:
         """Subscribes to changes of jobs and pods."""
         self.events.listen(informers)
-
-    async def process_next(self) -> None:
-        """Syncs the next key of the queue; failed keys are retried with backoff."""
-        await self.queue.process_next(self.sync)
 
     async def sync(self, key: str) -> None:
         """Reconciles one job: creates or deletes pods, counts finished ones, and ends the job when it is over.

@@ -19,7 +19,7 @@ from pykubelet.api.generated.core import Pod
 from pykubelet.api.pods import pod_label
 from pykubelet.client.indexer import ObjectIndex, PodIndex, controller_of
 from pykubelet.controllers.framework.pod_control import PodControlInterface
-from pykubelet.controllers.framework.work_queue import WorkQueue
+from pykubelet.controllers.framework.work_queue import KeyedController, WorkQueue
 from pykubelet.controllers.job.pods import REMOVE_FINALIZER
 from pykubelet.controllers.job.policies import match_pod_failure_policy
 from pykubelet.controllers.job.status import (
@@ -53,7 +53,7 @@ class TrackingPlan:
     """The status has no room for more pods, so the job cannot finish in this sync."""
 
 
-class OrphanPodReleaser:
+class OrphanPodReleaser(KeyedController):
     """Removes the finalizer of pods that no job will count, by `namespace/name`."""
 
     def __init__(self, *, pod_control: PodControlInterface, pods: PodIndex, jobs: ObjectIndex[Job]) -> None:
@@ -69,10 +69,6 @@ class OrphanPodReleaser:
         """Enqueues the remaining pods of a job that is over."""
         for pod in self._pods.of_owner(job):
             self.enqueue(pod)
-
-    async def process_next(self) -> None:
-        """Processes the next pod; failures are retried with backoff."""
-        await self.queue.process_next(self.sync)
 
     async def sync(self, label: str) -> None:
         """Removes the finalizer if no job counts the pod. Raises what went wrong."""

@@ -26,7 +26,7 @@ from pykubelet.api.serializer import Document
 from pykubelet.api.times import format_time, parse_time
 from pykubelet.client.informers import Informers
 from pykubelet.client.interface import ControllerClient
-from pykubelet.controllers.framework.work_queue import WorkQueue
+from pykubelet.controllers.framework.work_queue import KeyedController, WorkQueue
 from pykubelet.kinds.namespace import RemainingContent, is_terminating, with_remaining, without_finalizer
 
 log = get_logger(__name__)
@@ -88,7 +88,7 @@ class ContentRemainsError(Exception):
     """Some content could not be deleted; the message says why."""
 
 
-class NamespaceController:
+class NamespaceController(KeyedController):
     """Syncs namespaces by name."""
 
     def __init__(self, *, client: ControllerClient, clock: Clock) -> None:
@@ -101,13 +101,10 @@ class NamespaceController:
         """Subscribes to changes of namespaces and to deletions of pods."""
         informers.add_event_handler(
             NAMESPACES,
-            added=self.namespace_seen,
-            updated=lambda _, new: self.namespace_seen(new),
+            changed=self.namespace_seen,
             deleted=self.namespace_deleted,
         )
-        informers.add_event_handler(
-            SCHEME_PODS, added=lambda _pod: None, updated=lambda _old, _new: None, deleted=self.pod_deleted
-        )
+        informers.add_event_handler(SCHEME_PODS, deleted=self.pod_deleted)
 
     def namespace_seen(self, namespace: Namespace) -> None:
         """Enqueues a namespace that is being deleted."""
@@ -122,10 +119,6 @@ class NamespaceController:
         """Enqueues the pod's namespace if it is being emptied."""
         if pod.metadata.namespace in self._emptied:
             self.queue.add_after(pod.metadata.namespace, POD_SECONDS)
-
-    async def process_next(self) -> None:
-        """Syncs the next namespace of the queue; failures are retried with backoff."""
-        await self.queue.process_next(self.sync)
 
     async def sync(self, name: str) -> None:
         """Runs one pass over a terminating namespace. Raises what went wrong."""

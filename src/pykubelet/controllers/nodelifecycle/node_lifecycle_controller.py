@@ -94,7 +94,7 @@ class NodeLifecycleController:
     def listen(self, informers: Informers) -> None:
         """Subscribes to changes of nodes and pods; call it after `pods_by_node.listen`."""
         informers.add_event_handler(NODES, added=self.node_added, updated=self.node_updated, deleted=self.node_deleted)
-        informers.add_event_handler(PODS, added=self.pod_added, updated=self.pod_updated, deleted=lambda _: None)
+        informers.add_event_handler(PODS, added=self.pod_added, updated=self.pod_updated)
 
     def node_added(self, node: Node) -> None:
         """Registers a node and enqueues it for tainting."""

@@ -50,12 +50,8 @@ class PodGCController:
 
     def listen(self, informers: Informers) -> None:
         """Subscribes to changes of pods and nodes; call it after `pods_by_node.listen`."""
-        informers.add_event_handler(
-            PODS, added=self.pod_changed, updated=lambda _, new: self.pod_changed(new), deleted=self.pod_gone
-        )
-        informers.add_event_handler(
-            NODES, added=self.node_changed, updated=lambda _, new: self.node_changed(new), deleted=self.node_gone
-        )
+        informers.add_event_handler(PODS, changed=self.pod_changed, deleted=self.pod_gone)
+        informers.add_event_handler(NODES, changed=self.node_changed, deleted=self.node_gone)
 
     def pod_changed(self, pod: Pod) -> None:
         """Records whether the pod has finished or is being deleted."""

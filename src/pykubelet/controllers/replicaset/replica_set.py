@@ -48,7 +48,7 @@ from pykubelet.controllers.framework.pod_control import (
     attempt_all,
     slow_start_batch,
 )
-from pykubelet.controllers.framework.work_queue import WorkQueue
+from pykubelet.controllers.framework.work_queue import KeyedController, WorkQueue
 
 log = get_logger(__name__)
 # The most pods one sync creates or deletes before it waits to see them.
@@ -56,7 +56,7 @@ BURST_REPLICAS = 500
 REPLICA_FAILURE = "ReplicaFailure"
 
 
-class ReplicaSetController:
+class ReplicaSetController(KeyedController):
     """Syncs ReplicaSets by key. Event handlers only record and enqueue; `sync` acts."""
 
     def __init__(
@@ -141,10 +141,6 @@ class ReplicaSetController:
         if replica_set := self._sets.resolve(pod.metadata.namespace, controller_of(pod)):
             self._expectations.deletion_observed(key_of(replica_set), pod_label(pod))
             self._enqueue(replica_set)
-
-    async def process_next(self) -> None:
-        """Syncs the next key of the queue; failed keys are retried with backoff."""
-        await self.queue.process_next(self.sync)
 
     async def sync(self, key: str) -> None:
         """Reconciles one ReplicaSet: claims pods, creates or deletes the difference, writes the status.

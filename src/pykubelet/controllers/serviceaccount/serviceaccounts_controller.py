@@ -15,12 +15,12 @@ from pykubelet.client.indexer import ObjectIndex
 from pykubelet.client.informers import Informers
 from pykubelet.client.interface import Writer
 from pykubelet.controllers.framework.pod_control import NAMESPACE_TERMINATING
-from pykubelet.controllers.framework.work_queue import WorkQueue
+from pykubelet.controllers.framework.work_queue import KeyedController, WorkQueue
 
 NAMES = ("default",)
 
 
-class ServiceAccountsController:
+class ServiceAccountsController(KeyedController):
     """Syncs namespaces by name."""
 
     def __init__(
@@ -31,31 +31,19 @@ class ServiceAccountsController:
 
     def listen(self, informers: Informers) -> None:
         """Subscribes to changes of namespaces and deletions of service accounts."""
-        informers.add_event_handler(
-            NAMESPACES, added=self.namespace_added, updated=self.namespace_updated, deleted=lambda _namespace: None
-        )
+        informers.add_event_handler(NAMESPACES, changed=self.namespace_changed)
         informers.add_event_handler(
             SERVICE_ACCOUNTS,
-            added=lambda _account: None,
-            updated=lambda _old, _new: None,
             deleted=self.account_deleted,
         )
 
-    def namespace_added(self, namespace: Namespace) -> None:
-        """Enqueues the new namespace."""
+    def namespace_changed(self, namespace: Namespace) -> None:
+        """Enqueues a new or changed namespace."""
         self.queue.add(namespace.metadata.name)
-
-    def namespace_updated(self, _old: Namespace, new: Namespace) -> None:
-        """Enqueues the changed namespace."""
-        self.queue.add(new.metadata.name)
 
     def account_deleted(self, account: ServiceAccount) -> None:
         """Enqueues the namespace of a deleted account."""
         self.queue.add(account.metadata.namespace)
-
-    async def process_next(self) -> None:
-        """Syncs the next namespace of the queue; failures are retried with backoff."""
-        await self.queue.process_next(self.sync)
 
     async def sync(self, name: str) -> None:
         """Creates the missing accounts of one namespace."""

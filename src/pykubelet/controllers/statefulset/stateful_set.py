@@ -41,7 +41,7 @@ from pykubelet.controllers.framework.controller_history import (
 )
 from pykubelet.controllers.framework.ownership import ControllerRefManager, explicit, may_adopt, store_status
 from pykubelet.controllers.framework.pod_control import slow_start_batch
-from pykubelet.controllers.framework.work_queue import WorkQueue
+from pykubelet.controllers.framework.work_queue import KeyedController, WorkQueue
 from pykubelet.controllers.statefulset.identity import is_member, new_pod, ordinal_of, wanted_replicas
 from pykubelet.controllers.statefulset.stateful_pod_control import StatefulPodControl
 from pykubelet.controllers.statefulset.stateful_set_control import (
@@ -86,7 +86,7 @@ class StatefulSetInformers:
     revisions: ObjectIndex[ControllerRevision]
 
 
-class StatefulSetController:
+class StatefulSetController(KeyedController):
     """Syncs StatefulSets by key. Event handlers only enqueue; `sync` acts."""
 
     def __init__(self, *, client: Client, recorder: EventRecorder, view: StatefulSetInformers, clock: Clock) -> None:
@@ -97,29 +97,17 @@ class StatefulSetController:
 
     def listen(self, informers: Informers) -> None:
         """Subscribes to changes of sets and pods, and to deletions of claims."""
-        informers.add_event_handler(
-            STATEFUL_SETS, added=self.set_added, updated=self.set_updated, deleted=self.set_deleted
-        )
+        informers.add_event_handler(STATEFUL_SETS, changed=self.set_changed, deleted=self.set_changed)
         informers.add_event_handler(PODS, added=self.pod_added, updated=self.pod_updated, deleted=self.pod_deleted)
         informers.add_event_handler(
             PERSISTENT_VOLUME_CLAIMS,
-            added=lambda _claim: None,
-            updated=lambda _old, _new: None,
             deleted=self.claim_deleted,
         )
         # Only read, without event handlers.
         informers.objects(CONTROLLER_REVISIONS)
 
-    def set_added(self, stateful_set: StatefulSet) -> None:
-        """Enqueues the new set."""
-        self.queue.add(key_of(stateful_set))
-
-    def set_updated(self, _old: StatefulSet, new: StatefulSet) -> None:
-        """Enqueues the changed set."""
-        self.queue.add(key_of(new))
-
-    def set_deleted(self, stateful_set: StatefulSet) -> None:
-        """Enqueues the deleted set."""
+    def set_changed(self, stateful_set: StatefulSet) -> None:
+        """Enqueues a new, changed or deleted set."""
         self.queue.add(key_of(stateful_set))
 
     def pod_added(self, pod: Pod) -> None:
@@ -158,10 +146,6 @@ class StatefulSetController:
     def claim_deleted(self, claim: PersistentVolumeClaim) -> None:
         """Enqueues the sets that may recreate the claim."""
         self._enqueue_selecting(claim)
-
-    async def process_next(self) -> None:
-        """Syncs the next key of the queue; failed keys are retried with backoff."""
-        await self.queue.process_next(self.sync)
 
     async def sync(self, key: str) -> None:
         """Takes the next steps of one set and writes its status.

@@ -21,7 +21,7 @@ from pykubelet.client.indexer import PodIndex
 from pykubelet.client.informers import Informers, PodsByNode
 from pykubelet.client.interface import Writer
 from pykubelet.client.recorder import NORMAL, EventRecorder, reference_to
-from pykubelet.controllers.framework.work_queue import WorkQueue
+from pykubelet.controllers.framework.work_queue import KeyedController, WorkQueue
 
 SOURCE = "taint-eviction-controller"
 _REASON = "TaintManagerEviction"
@@ -38,7 +38,7 @@ class _Eviction:
     is_recorded: bool = False
 
 
-class TaintEvictionController:
+class TaintEvictionController(KeyedController):
     """Deletes pods when their time on a tainted node has expired."""
 
     def __init__(
@@ -94,10 +94,6 @@ class TaintEvictionController:
     def pod_deleted(self, pod: Pod) -> None:
         """Cancels the eviction of a deleted pod."""
         self._evictions.pop(pod_label(pod), None)
-
-    async def process_next(self) -> None:
-        """Waits for a pod whose time has expired and deletes it."""
-        await self.queue.process_next(self.sync)
 
     async def sync(self, key: str) -> None:
         """Deletes a pod if its time has expired. Conflict if its name was reused, which the retry notices."""

@@ -16,11 +16,11 @@ from pykubelet.api.times import parse_time
 from pykubelet.client.indexer import ObjectIndex, key_of
 from pykubelet.client.informers import Informers
 from pykubelet.client.interface import Client
-from pykubelet.controllers.framework.work_queue import WorkQueue
+from pykubelet.controllers.framework.work_queue import KeyedController, WorkQueue
 from pykubelet.controllers.job.status import COMPLETE, FAILED
 
 
-class TtlAfterFinishedController:
+class TtlAfterFinishedController(KeyedController):
     """Syncs jobs by key. Event handlers only enqueue; `sync` acts."""
 
     def __init__(self, *, client: Client, jobs: ObjectIndex[Job], clock: Clock) -> None:
@@ -29,18 +29,12 @@ class TtlAfterFinishedController:
 
     def listen(self, informers: Informers) -> None:
         """Subscribes to changes of jobs."""
-        informers.add_event_handler(
-            JOBS, added=self.job_changed, updated=lambda _, job: self.job_changed(job), deleted=lambda _: None
-        )
+        informers.add_event_handler(JOBS, changed=self.job_changed)
 
     def job_changed(self, job: Job) -> None:
         """Enqueues a job that will expire."""
         if expires_at(job) is not None:
             self.queue.add(key_of(job))
-
-    async def process_next(self) -> None:
-        """Syncs the next key of the queue; failed keys are retried with backoff."""
-        await self.queue.process_next(self.sync)
 
     async def sync(self, key: str) -> None:
         """Deletes the job if it has expired, else enqueues it for when it will. Raises what went wrong."""

@@ -110,9 +110,9 @@ GOING = replica_set(deletion_timestamp="2026-01-01T00:00:00Z")
         pytest.param(("set_updated", replica_set(None), replica_set(None, version="2")), set(), id="orphan updated"),
         pytest.param(("set_deleted", replica_set()), {"default/web"}, id="deleted"),
         pytest.param(("set_deleted", replica_set(None)), set(), id="orphan deleted"),
-        pytest.param(("deployment_added", WEB), {"default/web"}, id="deployment added"),
-        pytest.param(("deployment_updated", WEB, WEB), {"default/web"}, id="deployment updated"),
-        pytest.param(("deployment_deleted", WEB), {"default/web"}, id="deployment deleted"),
+        pytest.param(("deployment_changed", WEB), {"default/web"}, id="deployment added"),
+        pytest.param(("deployment_changed", WEB), {"default/web"}, id="deployment updated"),
+        pytest.param(("deployment_changed", WEB), {"default/web"}, id="deployment deleted"),
     ],
 )
 async def test_change_wakes_the_deployments_it_concerns(change: tuple[Any, ...], expected: set[str]) -> None:

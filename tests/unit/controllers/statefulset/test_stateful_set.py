@@ -219,9 +219,9 @@ async def test_set_being_deleted_only_counts() -> None:
 SET = stateful_set()
 Tell = Callable[[StatefulSetController], None]
 NEWS: list[tuple[str, Tell, bool]] = [
-    ("new set", lambda one: one.set_added(SET), True),
-    ("changed set", lambda one: one.set_updated(SET, SET), True),
-    ("set gone", lambda one: one.set_deleted(SET), True),
+    ("new set", lambda one: one.set_changed(SET), True),
+    ("changed set", lambda one: one.set_changed(SET), True),
+    ("set gone", lambda one: one.set_changed(SET), True),
     ("pod", lambda one: one.pod_added(pod(owner=SET)), True),
     ("orphan", lambda one: one.pod_added(pod()), True),
     ("orphan that ends", lambda one: one.pod_added(pod(deletion_timestamp=AT)), False),
