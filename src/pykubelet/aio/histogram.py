@@ -20,7 +20,6 @@ class Histogram:
         self.sum = 0.0
 
     def observe(self, seconds: float) -> None:
-        """Record one duration."""
         self.sum += seconds
         self.counts[bisect_left(self._bounds, seconds)] += 1
 

@@ -78,11 +78,11 @@ class ServerFacts(Struct, frozen=True, kw_only=True):
 
 
 class CisFacts(Struct, frozen=True, kw_only=True):
-    """The facts that the rules judge; `door` is None if the node's API did not answer."""
+    """The facts that the rules judge; `server` is None if the node's API did not answer."""
 
     record: NodeRecord
     files: Mapping[CisFile, FileFacts]
-    door: ServerFacts | None
+    server: ServerFacts | None
     owner: tuple[int, int]
     """User and group of the node's folder: beside root, whose its files may be."""
     hostname: str

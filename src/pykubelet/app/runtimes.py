@@ -91,7 +91,7 @@ def counted(parts: RuntimeParts, *, clock: Clock) -> RuntimeParts:
 
 def simulated(runtime: SimRuntime, images: SimImages | None = None) -> RuntimeParts:
     """Simulated containers, with simulated HTTP hooks and probes."""
-    doors, images = SimulatedProbes(runtime.health_at), images or SimImages()
+    probes, images = SimulatedProbes(runtime.health_at), images or SimImages()
     return RuntimeParts(
         name="sim",
         version="1",
@@ -102,8 +102,8 @@ def simulated(runtime: SimRuntime, images: SimImages | None = None) -> RuntimePa
         usages=runtime,
         image_fs=images,
         hook_http=SimHttpClient(runtime),
-        probe_http=doors,
-        probe_sockets=doors,
+        probe_http=probes,
+        probe_sockets=probes,
     )
 
 

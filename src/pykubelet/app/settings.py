@@ -92,7 +92,7 @@ class NodeSettings:
     page: PageSettings | None = None
     with_server: bool = False
     """Node and API server are one machine: static pods may use its config maps and secrets, and what else is in the
-    manifests is applied to it by somebody else."""
+    manifests is applied by a controller."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -128,12 +128,12 @@ def run_with_session(
 
 def _cancelled_by_term() -> Callable[[], bool]:
     """Cancel this task on SIGTERM, so that the terminal is restored; returns whether that happened."""
-    task, told = asyncio.current_task(), asyncio.Event()
+    task, is_ended = asyncio.current_task(), asyncio.Event()
     assert task is not None
 
     def end() -> None:
-        told.set()
+        is_ended.set()
         task.cancel()
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, end)
-    return told.is_set
+    return is_ended.is_set

@@ -61,7 +61,7 @@ def _asked(
 ) -> Words:
     try:
         words = asyncio.run(_in_time(context, ask))
-    except Exception:  # noqa: BLE001  whatever it is: a message between the letters that somebody types helps nobody
+    except Exception:  # noqa: BLE001  an error message would disturb the command line
         return []
     return [CompletionItem(word) for word in words if word.startswith(incomplete)]
 

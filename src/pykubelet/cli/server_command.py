@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from pykubelet.app.settings import PageSettings
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-Settings_contra = TypeVar("Settings_contra", contravariant=True)
 
 
 def page_options(*, default_port: int) -> Callable[[Command], Command]:
@@ -40,13 +39,6 @@ def page_settings(options: dict[str, Any]) -> "PageSettings | None":
     return settings if options.pop("page") else None
 
 
-class ServerProgram(Protocol[Settings_contra]):
-    """Runs until SIGINT or SIGTERM; CannotStart if that is impossible."""
-
-    def __call__(self, settings: Settings_contra, /, *, say: Callable[[str], None]) -> None:
-        """Run the program."""
-
-
 def with_logs(command: Command) -> Command:
     """Adds the logging options that `start` uses."""
     form = click.option(
@@ -60,8 +52,8 @@ def with_logs(command: Command) -> Command:
 
 
 def start(
-    program: ServerProgram[Settings_contra],
-    settings: Settings_contra,
+    program: Callable[..., None],
+    settings: object,
     *,
     verbose: bool = False,
     log_format: str = "text",

@@ -124,7 +124,7 @@ class PodTally:
             self._add(new, 1)
 
     def counts(self) -> PodTallyCounts:
-        """The present counts."""
+        """The present counts by stage and tone."""
         totals = self._totals
         return PodTallyCounts(
             sources=_some(self._sources),
@@ -280,8 +280,8 @@ class PageFeed:
 
     async def _read_problems(self) -> None:
         """Read the files with problems, which may change while the problem stays the same."""
-        told = tuple({(one.where, one.message): one for one in self._problems()}.values())
-        self._broken = await asyncio.to_thread(_with_lines, told[:MOST_PROBLEMS]) if told else ()
+        problems = tuple({(one.where, one.message): one for one in self._problems()}.values())
+        self._broken = await asyncio.to_thread(_with_lines, problems[:MOST_PROBLEMS]) if problems else ()
 
 
 def _with_lines(problems: tuple[SourceProblem, ...]) -> tuple[BrokenManifest, ...]:

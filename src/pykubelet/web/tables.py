@@ -44,7 +44,7 @@ class NewestKeys:
         return old
 
     def forget(self, key: str) -> None:
-        """Remove a key."""
+        """Remove a key that no longer exists."""
         self._times.pop(key, None)
 
 

@@ -132,9 +132,9 @@ def test_weak_server_is_found_out(tmp_path: Path) -> None:
         path.write_text(json.dumps({**json.loads(path.read_text()), "port": port}))
         places = CisPaths(root=up.data / "node", data=up.data)
 
-        door = gather_facts(places, SystemClock().now()).door
-    assert door is not None
-    assert (door.anonymous_code, door.weak_cipher) == (200, "ECDHE-ECDSA-AES128-SHA256 of TLSv1.2")
+        server = gather_facts(places, SystemClock().now()).server
+    assert server is not None
+    assert (server.anonymous_code, server.weak_cipher) == (200, "ECDHE-ECDSA-AES128-SHA256 of TLSv1.2")
 
 
 def test_place_without_a_node_is_told(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def gather_facts(places: CisPaths, now: datetime) -> CisFacts:
     return CisFacts(
         record=record,
         files=_files(places, record, service),
-        door=_server_facts(record.address, record.port) if record.port else None,
+        server=_server_facts(record.address, record.port) if record.port else None,
         owner=(folder.st_uid, folder.st_gid),
         hostname=socket.gethostname(),
         service_text=service.read_text(errors="replace") if service is not None else "",
@@ -166,8 +166,8 @@ def findings(facts: CisFacts) -> tuple[CisFinding, ...]:
     found = []
     for id, what, rule in _ITEMS:
         verdict, seen, advice = rule(facts)
-        told = advice if verdict is CisResult.BAD else ""
-        found.append(CisFinding(id=id, what=what, verdict=verdict, seen=seen, advice=told))
+        needed = advice if verdict is CisResult.BAD else ""
+        found.append(CisFinding(id=id, what=what, verdict=verdict, seen=seen, advice=needed))
     return tuple(found)
 
 
@@ -206,31 +206,33 @@ def _owner(part: CisFile) -> _Rule:
     return rule
 
 
-def _at_the_server_facts(judge: Callable[[CisFacts, ServerFacts], _Judged]) -> _Rule:
-    """Of a node that has an API of its own."""
+def _of_served_node(judge: Callable[[CisFacts, ServerFacts], _Judged]) -> _Rule:
+    """Limits a rule to nodes that serve their own API."""
 
     def rule(facts: CisFacts) -> _Judged:
         if not facts.record.port:
             return CisResult.NOT_APPLICABLE, "this node has no API of its own", ""
-        if facts.door is None:
+        if facts.server is None:
             place = f"{facts.record.address}:{facts.record.port}"
-            return CisResult.BAD, f"nobody answers at {place}", "start the node and check again"
-        return judge(facts, facts.door)
+            return CisResult.BAD, f"no answer from {place}", "start the node and check again"
+        return judge(facts, facts.server)
 
     return rule
 
 
-def _anonymous(_: CisFacts, door: ServerFacts) -> _Judged:
+def _anonymous(_: CisFacts, server: ServerFacts) -> _Judged:
     return _judged(
-        f"a request without credentials is answered {door.anonymous_code}",
-        "find out who answers at the node's port: this node lets nobody in without credentials",
-        is_good=door.anonymous_code in {401, 403},
+        f"a request without credentials is answered {server.anonymous_code}",
+        "find the program that listens on the node's port: this node requires credentials",
+        is_good=server.anonymous_code in {401, 403},
     )
 
 
 def _authorization(facts: CisFacts, _: ServerFacts) -> _Judged:
     is_good = facts.record.asks_api_server
-    seen = "the API server is asked" if is_good else "whoever has a certificate of the authority may do everything"
+    seen = (
+        "the API server is asked" if is_good else "every client with a certificate of the authority may do everything"
+    )
     return _judged(seen, "give the node an API server (--kubeconfig)", is_good=is_good)
 
 
@@ -255,13 +257,13 @@ def _events(facts: CisFacts) -> _Judged:
     return _judged(f"{burst} at once about one object, then fewer", "update pykubelet", is_good=burst > 0)
 
 
-def _serving_key(facts: CisFacts, door: ServerFacts) -> _Judged:
+def _serving_key(facts: CisFacts, server: ServerFacts) -> _Judged:
     file = facts.files.get(CisFile.KEY)
     if file is None:
         return CisResult.BAD, "there is no private key in the node's folder", "start the node and check again"
     uid, _ = facts.owner
     is_good = not file.mode & 0o177 and file.uid in {_ROOT, uid}
-    seen = f"{file.path} has {file.mode:o}, the certificate is good until {door.valid_until:%Y-%m-%d}"
+    seen = f"{file.path} has {file.mode:o}, the certificate is good until {server.valid_until:%Y-%m-%d}"
     return _judged(seen, f"chmod 600 {file.path}", is_good=is_good)
 
 
@@ -272,14 +274,14 @@ def _client_rotation(facts: CisFacts) -> _Judged:
     return _judged("on" if is_good else "off", "leave --no-rotate-certificates out", is_good=is_good)
 
 
-def _server_rotation(facts: CisFacts, door: ServerFacts) -> _Judged:
-    seen = f"good until {door.valid_until:%Y-%m-%d}, renewed in time"
-    return _judged(seen, "start the node anew", is_good=door.valid_until - facts.now > _MONTH)
+def _server_rotation(facts: CisFacts, server: ServerFacts) -> _Judged:
+    seen = f"good until {server.valid_until:%Y-%m-%d}, renewed in time"
+    return _judged(seen, "restart the node", is_good=server.valid_until - facts.now > _MONTH)
 
 
-def _ciphers(_: CisFacts, door: ServerFacts) -> _Judged:
-    seen = f"{door.weak_cipher} is accepted" if door.weak_cipher else "no weak cipher and no old TLS is accepted"
-    return _judged(seen, "find out who answers at the node's port", is_good=not door.weak_cipher)
+def _ciphers(_: CisFacts, server: ServerFacts) -> _Judged:
+    seen = f"{server.weak_cipher} is accepted" if server.weak_cipher else "no weak cipher and no old TLS is accepted"
+    return _judged(seen, "find the program that listens on the node's port", is_good=not server.weak_cipher)
 
 
 def _processes(facts: CisFacts) -> _Judged:
@@ -295,7 +297,7 @@ def _processes(facts: CisFacts) -> _Judged:
 
 def _seccomp(facts: CisFacts) -> _Judged:
     if facts.record.runtime in _NO_CRI:
-        return CisResult.NOT_APPLICABLE, f"with {facts.record.runtime} there is no seccomp: it is no sandbox", ""
+        return CisResult.NOT_APPLICABLE, f"with {facts.record.runtime} there is no seccomp: it is not a sandbox", ""
     is_good = facts.record.seccomp_default
     return _judged("on" if is_good else "off", "leave --no-seccomp-default out", is_good=is_good)
 
@@ -320,21 +322,21 @@ _ITEMS: tuple[tuple[str, str, _Rule], ...] = (
     ("4.1.8", "certificate authority of clients: root's, or the node's user's", _owner(CisFile.CLIENT_AUTHORITY)),
     ("4.1.9", "settings file of the node: 600 or less", _mode(CisFile.SETTINGS, 0o600)),
     ("4.1.10", "settings file of the node: root's, or the node's user's", _owner(CisFile.SETTINGS)),
-    ("4.2.1", "nobody is let in without credentials", _at_the_server_facts(_anonymous)),
-    ("4.2.2", "not everybody who is let in may do everything", _at_the_server_facts(_authorization)),
-    ("4.2.3", "clients are known by an authority", _at_the_server_facts(_client_authority)),
+    ("4.2.1", "anonymous requests are rejected", _of_served_node(_anonymous)),
+    ("4.2.2", "authenticated clients are authorized", _of_served_node(_authorization)),
+    ("4.2.3", "client certificates have an authority", _of_served_node(_client_authority)),
     ("4.2.4", "no read-only port", lambda _: (CisResult.GOOD, "this node has none", "")),
-    ("4.2.5", "streams over which nothing is said are ended", _at_the_server_facts(_idle)),
-    ("4.2.6", "chains of iptables are kept", _none("this node leaves iptables alone")),
-    ("4.2.7", "the node is called as its machine is", _host_name),
-    ("4.2.8", "events are told, but not without end", _events),
-    ("4.2.9", "the node's API has a certificate, and its key is private", _at_the_server_facts(_serving_key)),
+    ("4.2.5", "idle streams are closed", _of_served_node(_idle)),
+    ("4.2.6", "iptables chains are kept", _none("this node leaves iptables alone")),
+    ("4.2.7", "the node has the name of its machine", _host_name),
+    ("4.2.8", "events are recorded, with a rate limit", _events),
+    ("4.2.9", "the node's API has a certificate, and its key is private", _of_served_node(_serving_key)),
     ("4.2.10", "the node's client certificate is renewed", _client_rotation),
-    ("4.2.11", "the certificate of the node's API is renewed", _at_the_server_facts(_server_rotation)),
-    ("4.2.12", "only strong ciphers", _at_the_server_facts(_ciphers)),
-    ("4.2.13", "pods may not have any number of processes", _processes),
+    ("4.2.11", "the certificate of the node's API is renewed", _of_served_node(_server_rotation)),
+    ("4.2.12", "only strong ciphers", _of_served_node(_ciphers)),
+    ("4.2.13", "pods have a limit of processes", _processes),
     ("4.2.14", "the runtime's seccomp profile by default", _seccomp),
-    ("4.2.15", "the service may talk to known addresses only", _address_deny),
+    ("4.2.15", "the service may connect to known addresses only", _address_deny),
 )
 
 

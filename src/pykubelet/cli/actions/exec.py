@@ -13,7 +13,6 @@ import tty
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Protocol
 
 from pykubelet.aio.tasks import background_task
 from pykubelet.cli.actions.session import ApiSession, exec_plan
@@ -36,19 +35,6 @@ _CHUNK = 32 * 1024
 _PIECES = 8
 
 
-class CommandConsole(Protocol):
-    """The local side of an exec session."""
-
-    async def read(self) -> bytes:
-        """The next input; empty at its end."""
-
-    def write(self, data: bytes, *, is_error: bool) -> None:
-        """Write output to standard output or standard error."""
-
-    def sizes(self) -> AsyncIterator[tuple[int, int]]:
-        """The columns and rows of the terminal: now, and after each change."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteCommand:
     """The command, its container, and whether it has input and a terminal."""
@@ -61,7 +47,7 @@ class RemoteCommand:
     tty: bool = False
 
 
-async def execute(session: ApiSession, command: RemoteCommand, console: CommandConsole) -> ExecOutcome:
+async def execute(session: ApiSession, command: RemoteCommand, console: "StandardStreams") -> ExecOutcome:
     """Run a command until it ends; ApiError if it cannot be started."""
     plan = exec_plan(
         command.namespace, command.pod, command.container, command.words, stdin=command.stdin, tty=command.tty
@@ -77,18 +63,18 @@ async def _nothing() -> None:
     return
 
 
-async def _output(socket: WebSocket, console: CommandConsole) -> ExecOutcome:
-    told = b""
+async def _output(socket: WebSocket, console: "StandardStreams") -> ExecOutcome:
+    status = b""
     while (received := await socket.receive()) is not None:
         channel, data = received[:1], received[1:]
         if channel == bytes([ERROR]):
-            told += data
+            status += data
         elif data and channel in {bytes([STDOUT]), bytes([STDERR])}:
             console.write(data, is_error=channel == bytes([STDERR]))
-    return read_exec_outcome(told)
+    return read_exec_outcome(status)
 
 
-async def _feed(socket: WebSocket, console: CommandConsole) -> None:
+async def _feed(socket: WebSocket, console: "StandardStreams") -> None:
     # A command that has ended needs no more input.
     with suppress(ConnectionError):
         while data := await console.read():
@@ -97,14 +83,14 @@ async def _feed(socket: WebSocket, console: CommandConsole) -> None:
             await socket.send(ending)
 
 
-async def _resize(socket: WebSocket, console: CommandConsole) -> None:
+async def _resize(socket: WebSocket, console: "StandardStreams") -> None:
     with suppress(ConnectionError, asyncio.IncompleteReadError):
         async for columns, rows in console.sizes():
             await socket.send(size_message(columns, rows))
 
 
 class StandardStreams:
-    """Standard input, output and error; a CommandConsole."""
+    """The local side of an exec session: standard input, output and error."""
 
     def __init__(self) -> None:
         self._pieces: asyncio.Queue[bytes] = asyncio.Queue()

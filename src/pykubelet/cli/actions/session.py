@@ -42,14 +42,14 @@ Warn = Callable[[str], None]
 
 
 def object_plan(resource: Resource, namespace: str, name: str, *, as_table: bool) -> RestRequest:
-    """Request one object."""
+    """The request for one object."""
     return replace(get_plan(resource, name, namespace, ""), accept=TABLE if as_table else "")
 
 
 def page_plan(
     resource: Resource, namespace: str, selection: Selection, continue_token: str, *, as_table: bool
 ) -> RestRequest:
-    """Request one page of a list."""
+    """The request for one page of a list."""
     plan = list_plan(resource, namespace, selection, "", PAGE, continue_token)
     return replace(plan, accept=TABLE if as_table else "")
 
@@ -57,7 +57,7 @@ def page_plan(
 def changes_plan(
     resource: Resource, namespace: str, selection: Selection, resource_version: str, *, as_table: bool
 ) -> RestRequest:
-    """Request a watch from a resource version."""
+    """The request for a watch from a resource version."""
     plan = watch_plan(resource, namespace, selection, resource_version, _WATCH_SECONDS)
     return replace(plan, accept=TABLE if as_table else "")
 
@@ -76,7 +76,7 @@ class LogRequestOptions:
 
 
 def log_plan(namespace: str, pod: str, container: str, options: LogRequestOptions) -> RestRequest:
-    """Request the log of a container."""
+    """The request for the log of a container."""
     query = query_text(
         container=container,
         follow=_flag(options.follow),
@@ -93,7 +93,7 @@ def log_plan(namespace: str, pod: str, container: str, options: LogRequestOption
 def exec_plan(
     namespace: str, pod: str, container: str, command: Sequence[str], *, stdin: bool, tty: bool
 ) -> RestRequest:
-    """Request a command in a container; a terminal has one output for both streams."""
+    """The request for a command in a container; a terminal has one output for both streams."""
     flags = {"container": container, "stdin": _flag(stdin), "stdout": "true", "tty": _flag(tty)}
     flags["stderr"] = _flag(not tty)
     query = [*((name, value) for name, value in flags.items() if value), *(("command", word) for word in command)]
@@ -101,7 +101,7 @@ def exec_plan(
 
 
 def forward_plan(namespace: str, pod: str) -> RestRequest:
-    """Request connections to a pod's ports."""
+    """The request for connections to a pod's ports."""
     return RestRequest("GET", object_path(PODS, namespace, pod, "portforward"))
 
 
@@ -116,7 +116,7 @@ class ApplyOptions:
 
 
 def apply_plan(resource: Resource, body: Document, namespace: str, options: ApplyOptions) -> RestRequest:
-    """Request a server-side apply of the object in the body."""
+    """The request for a server-side apply of the object in the body."""
     query = query_text(
         fieldManager=options.field_manager,
         # Always sent, as kubectl does.
@@ -141,7 +141,7 @@ class DeletionOptions:
 
 
 def delete_plan(resource: Resource, namespace: str, name: str, options: DeletionOptions) -> RestRequest:
-    """Request the deletion of one object."""
+    """The request for the deletion of one object."""
     body: Document = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": options.cascade}
     if options.grace_seconds is not None:
         body["gracePeriodSeconds"] = options.grace_seconds
@@ -185,7 +185,6 @@ class ApiSession:
         return tuple(served for body in bodies for served in discovery.read_catalogue(body))
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Document:
-        """Get one object."""
         return await self.document(object_plan(resource, namespace, name, as_table=False))
 
     async def list(self, resource: Resource, namespace: str = "", selection: Selection = EVERYTHING) -> list[Document]:

@@ -39,9 +39,9 @@ async def explained(client: RestClient, namespace: str, name: str, clock: Clock)
             raise error from None
         return found
     node = pod.spec.node_name
-    told = await _by_node(client, node, namespace, name) if node else None
-    if told is not None:
-        return with_api_finalizers(told, pod)
+    answer = await _by_node(client, node, namespace, name) if node else None
+    if answer is not None:
+        return with_api_finalizers(answer, pod)
     problem = node_problem(await _node(client, node)) if node else ""
     return explain_from_api(pod, await _events(client, pod), node_problem=problem, now=clock.now())
 

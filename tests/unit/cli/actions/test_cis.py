@@ -27,12 +27,12 @@ RECORD = NodeRecord(
     limits_pids=True,
     seccomp_default=True,
 )
-DOOR = ServerFacts(anonymous_code=401, valid_until=NOW + timedelta(days=300))
+SERVER = ServerFacts(anonymous_code=401, valid_until=NOW + timedelta(days=300))
 FILES = {part: FileFacts(path=f"/x/{part.name.lower()}", mode=0o600, uid=0, gid=0) for part in CisFile}
 GOOD = CisFacts(
     record=RECORD,
     files=FILES,
-    door=DOOR,
+    server=SERVER,
     owner=(NODE, NODE),
     hostname="Machine",
     service_text="[Service]\nIPAddressDeny = any\n",
@@ -54,8 +54,8 @@ def with_record(**changes: Any) -> CisFacts:
     return replace(GOOD, record=replace(RECORD, **changes))
 
 
-def with_door(**changes: Any) -> CisFacts:
-    return replace(GOOD, door=replace(DOOR, **changes))
+def with_server(**changes: Any) -> CisFacts:
+    return replace(GOOD, server=replace(SERVER, **changes))
 
 
 def test_node_that_is_well_passes() -> None:
@@ -73,7 +73,7 @@ def test_node_that_is_well_passes() -> None:
 @pytest.mark.parametrize(
     ("facts", "failed"),
     [
-        (with_door(anonymous_code=200), ["4.2.1"]),
+        (with_server(anonymous_code=200), ["4.2.1"]),
         (with_record(asks_api_server=False), ["4.2.2"]),
         (with_record(has_client_authority=False), ["4.2.3"]),
         (with_record(idle_seconds=0.0), ["4.2.5"]),
@@ -81,13 +81,13 @@ def test_node_that_is_well_passes() -> None:
         (with_record(event_burst=0), ["4.2.8"]),
         (replace(GOOD, files={**FILES, CisFile.KEY: replace(FILES[CisFile.KEY], mode=0o640)}), ["4.2.9"]),
         (with_record(rotate_certificates=False), ["4.2.10"]),
-        (with_door(valid_until=NOW + timedelta(days=10)), ["4.2.11"]),
-        (with_door(weak_cipher="AES128-SHA of TLSv1.2"), ["4.2.12"]),
+        (with_server(valid_until=NOW + timedelta(days=10)), ["4.2.11"]),
+        (with_server(weak_cipher="AES128-SHA of TLSv1.2"), ["4.2.12"]),
         (with_record(pod_max_pids=-1), ["4.2.13"]),
         (with_record(limits_pids=False), ["4.2.13"]),
         (with_record(seccomp_default=False), ["4.2.14"]),
         (replace(GOOD, service_text="[Service]\n"), ["4.2.15"]),
-        (replace(GOOD, door=None), ["4.2.1", "4.2.2", "4.2.3", "4.2.5", "4.2.9", "4.2.11", "4.2.12"]),
+        (replace(GOOD, server=None), ["4.2.1", "4.2.2", "4.2.3", "4.2.5", "4.2.9", "4.2.11", "4.2.12"]),
     ],
 )
 def test_what_is_not_well_fails_alone_and_says_what_to_do(facts: CisFacts, failed: list[str]) -> None:
@@ -113,7 +113,7 @@ def test_files_are_for_their_owner(part: CisFile, mode: int, uid: int, gid: int)
     ("facts", "items"),
     [
         (replace(GOOD, files={}), ["4.1.1", "4.1.2", "4.1.5", "4.1.7", "4.1.9", "4.2.15"]),
-        (replace(with_record(port=0), door=None), ["4.2.1", "4.2.2", "4.2.3", "4.2.9", "4.2.11", "4.2.12"]),
+        (replace(with_record(port=0), server=None), ["4.2.1", "4.2.2", "4.2.3", "4.2.9", "4.2.11", "4.2.12"]),
         (with_record(kubeconfig=""), ["4.2.10"]),
         (with_record(runtime="process"), ["4.2.14"]),
         (with_record(runtime="sim"), ["4.2.13", "4.2.14"]),
