@@ -59,7 +59,7 @@ async def looking(around: World) -> AsyncIterator[Looking]:
         tables = ApiTables(client=around.api, clock=around.clock)
         problems = node.sources.problems.all
         feed = PageFeed(node=node_view(node), tables=tables, problems=problems, about={}, clock=around.clock)
-        node.dependencies.trail.on_news(feed.heard)
+        node.dependencies.trail.on_news(feed.pod_changed)
         async with (
             background_task(feed.run(asyncio.Event()), "feed"),
             background_task(tables.run(feed.is_read), "tables"),

@@ -106,11 +106,11 @@ async def serving(
     """
     async with AsyncExitStack() as stack:
         with _explained(settings):
-            ground = await _ground(settings, clock, stack)
-        store = ground.store
+            deps = await _dependencies(settings, clock, stack)
+        store = deps.store
         registry = ServedKinds(BUILT_IN_KINDS)
-        tokens = ServiceAccountTokens(ground.pki.signing_key, store.get, clock=clock, ids=ids)
-        authenticator = Authenticator(tokens, clock=clock, static=ground.static, newest=store.newest)
+        tokens = ServiceAccountTokens(deps.pki.signing_key, store.get, clock=clock, ids=ids)
+        authenticator = Authenticator(tokens, clock=clock, static=deps.static, newest=store.newest)
         authorizer = Authorizer(NodeAuthorizer(store, node_rules()), RbacAuthorizer(store))
         admission = _admission(settings, store, authorizer, clock, ids)
         handlers: Handlers = {
@@ -134,23 +134,23 @@ async def serving(
             access=AccessFilter(authenticator.authenticate, authorizer.decide),
             kinds=registry,
             handle=server.handle,
-            nonresource=_pages(ground, registry, tokens, counters),
+            nonresource=_pages(deps, registry, tokens, counters),
             metrics=counters,
-            audit=ground.audit,
+            audit=deps.audit,
             proxied=frozenset(PROXIED),
             clock=clock,
         )
-        passing_on = UpgradeAwareHandler(NodeProxy(store.get, node_context(ground.pki, clock)))
+        passing_on = UpgradeAwareHandler(NodeProxy(store.get, node_context(deps.pki, clock)))
         app = ApiHttpServer(front, connect=dict.fromkeys(PROXIED, passing_on.connect), new_id=ids.uid)
-        await stack.enter_async_context(running(_runners(settings, ground, registry, server, clock)))
-        await stack.enter_async_context(app.serving(ground.listener, ground.tls))
-        yield RunningApiServer(url=ground.url, client=LoopbackClient(server, registry), authority=ground.pki.authority)
+        await stack.enter_async_context(running(_runners(settings, deps, registry, server, clock)))
+        await stack.enter_async_context(app.serving(deps.listener, deps.tls))
+        yield RunningApiServer(url=deps.url, client=LoopbackClient(server, registry), authority=deps.pki.authority)
 
 
 def _runners(
-    settings: ApiServerSettings, ground: "_ServerDependencies", registry: ServedKinds, server: Server, clock: Clock
+    settings: ApiServerSettings, deps: "_ServerDependencies", registry: ServedKinds, server: Server, clock: Clock
 ) -> dict[str, Runner]:
-    store = ground.store
+    store = deps.store
     found: dict[str, Runner] = {
         "backups": with_ready_event(BackupWriter(store, settings.data_dir).run),
         "cluster roles": with_ready_event(ClusterRoleAggregation(store).run),
@@ -158,7 +158,7 @@ def _runners(
         "namespaces": NamespaceTerminator(store=store, registry=registry, deleter=server, clock=clock).run,
     }
     if settings.tls_cert is None:
-        found["certificate renewal"] = with_ready_event(Renewal(ground.pki, ground.tls, clock=clock).run)
+        found["certificate renewal"] = with_ready_event(Renewal(deps.pki, deps.tls, clock=clock).run)
     return found
 
 
@@ -176,7 +176,7 @@ class _ServerDependencies:
     audit: AuditLog | None
 
 
-async def _ground(settings: ApiServerSettings, clock: Clock, stack: AsyncExitStack) -> _ServerDependencies:
+async def _dependencies(settings: ApiServerSettings, clock: Clock, stack: AsyncExitStack) -> _ServerDependencies:
     data, now = settings.data_dir, clock.now()
     make_private_folder(data, 0o700)
     static = read_token_file(settings.token_file.read_text(), str(settings.token_file)) if settings.token_file else {}
@@ -236,15 +236,15 @@ def _admission(
 
 
 def _pages(
-    ground: _ServerDependencies, registry: ServedKinds, tokens: ServiceAccountTokens, counters: ApiServerMetrics
+    deps: _ServerDependencies, registry: ServedKinds, tokens: ServiceAccountTokens, counters: ApiServerMetrics
 ) -> NonResourceHandler:
     return NonResourceHandler(
         kinds=registry,
-        address=ground.public_address,
-        checks={"ping": lambda: "", "etcd": lambda: ground.store.problem},
+        address=deps.public_address,
+        checks={"ping": lambda: "", "etcd": lambda: deps.store.problem},
         metrics_page=counters.page,
         more={
-            "/.well-known/openid-configuration": lambda: HttpResponse(200, tokens.discovery(ground.url)),
+            "/.well-known/openid-configuration": lambda: HttpResponse(200, tokens.discovery(deps.url)),
             JWKS_PATH: lambda: HttpResponse(200, tokens.key_set(), "application/jwk-set+json"),
         },
     )

@@ -71,7 +71,7 @@ def _page(node: Node, cluster: PageCluster, address: PageAddress) -> tuple[WebPa
     usage = PodUsageHistory(partial(pod_usages, deps.runtime.usages, node.pleg.cache))
     about = {"version": __version__, "node": deps.name, "server": cluster.url, "isCluster": cluster.is_own}
     feed = PageFeed(node=view, tables=tables, problems=node.sources.problems.all, about=about, clock=clock)
-    deps.trail.on_news(feed.heard)
+    deps.trail.on_news(feed.pod_changed)
     logs = ContainerLogs(
         pods=node.pods.pods, statuses=node.pods.statuses, looks=node.pleg.cache, paths=deps.logs, clock=clock
     )

@@ -43,7 +43,7 @@ Main = Callable[[Clock, asyncio.Event], Awaitable[None]]
 
 def read_rest_config(kubeconfig: Path, clock: Clock) -> RestConfig:
     """The client configuration in a kubeconfig; CannotStart if it is unusable."""
-    return _access((str(kubeconfig),), clock)
+    return _load((str(kubeconfig),), clock)
 
 
 def find_rest_config(kubeconfig: Path | None, clock: Clock) -> RestConfig:
@@ -51,10 +51,10 @@ def find_rest_config(kubeconfig: Path | None, clock: Clock) -> RestConfig:
     if kubeconfig is not None:
         return read_rest_config(kubeconfig, clock)
     named = [path for path in os.environ.get("KUBECONFIG", "").split(os.pathsep) if path]
-    return _access(named or (LOCAL,), clock)
+    return _load(named or (LOCAL,), clock)
 
 
-def _access(paths: Sequence[str], clock: Clock) -> RestConfig:
+def _load(paths: Sequence[str], clock: Clock) -> RestConfig:
     try:
         return load_kubeconfig(paths, environment=os.environ, clock=clock)
     except KubeconfigError as error:
@@ -83,10 +83,10 @@ def folder_problem(mode: int, owner: int, *, me: int) -> str:
 
 def run(main: Main) -> None:
     """Run a program until SIGINT or SIGTERM."""
-    asyncio.run(_until_told(main, SystemClock()))
+    asyncio.run(_until_stopped(main, SystemClock()))
 
 
-async def _until_told(main: Main, clock: Clock) -> None:
+async def _until_stopped(main: Main, clock: Clock) -> None:
     raise_file_limit()
     forbid_core_dumps()
     widen_threads()

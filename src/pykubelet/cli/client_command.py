@@ -103,7 +103,7 @@ def run_with_session(
     from pykubelet.cli.actions.resource_args import AmbiguousArguments, UnknownResourceType
     from pykubelet.cli.actions.session import api_error_text, open_session
 
-    async def talking() -> int:
+    async def session_main() -> int:
         has_ended = _cancelled_by_term()
         try:
             async with open_session(kubeconfig, namespace, warn) as session:
@@ -114,7 +114,7 @@ def run_with_session(
             raise
 
     try:
-        code = asyncio.run(talking())
+        code = asyncio.run(session_main())
     except ApiError as error:
         fail(api_error_text(error))
     except (CannotStart, UnknownResourceType) as error:

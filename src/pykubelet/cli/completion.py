@@ -35,20 +35,20 @@ def kinds_or_names(context: click.Context, parameter: click.Parameter, incomplet
     before = _words_before(context, parameter)
     if "/" in incomplete:
         kind = incomplete.partition("/")[0]
-        return _asked(context, lambda session: _names(session, kind, f"{kind}/"), incomplete)
+        return _complete(context, lambda session: _names(session, kind, f"{kind}/"), incomplete)
     if before and "/" not in before[0]:
-        return _asked(context, lambda session: _names(session, before[0], ""), incomplete)
-    return _asked(context, _kinds, incomplete)
+        return _complete(context, lambda session: _names(session, before[0], ""), incomplete)
+    return _complete(context, _kinds, incomplete)
 
 
 def pods(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Words:
     """Complete the name of a pod."""
-    return _asked(context, lambda session: _names(session, "pods", ""), incomplete)
+    return _complete(context, lambda session: _names(session, "pods", ""), incomplete)
 
 
 def namespaces(context: click.Context, _parameter: click.Parameter, incomplete: str) -> Words:
     """Complete the name of a namespace."""
-    return _asked(context, lambda session: _names(session, "namespaces", ""), incomplete)
+    return _complete(context, lambda session: _names(session, "namespaces", ""), incomplete)
 
 
 def _words_before(context: click.Context, parameter: click.Parameter) -> tuple[str, ...]:
@@ -56,7 +56,7 @@ def _words_before(context: click.Context, parameter: click.Parameter) -> tuple[s
     return (given,) if isinstance(given, str) else tuple(given)
 
 
-def _asked(
+def _complete(
     context: click.Context, ask: "Callable[[ApiSession], Coroutine[Any, Any, list[str]]]", incomplete: str
 ) -> Words:
     try:

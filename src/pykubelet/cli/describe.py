@@ -47,7 +47,7 @@ def describe(
 
     async def main(session: "ApiSession") -> int:
         from pykubelet.api.errors import ApiError
-        from pykubelet.cli.actions.describe import named_or_alike
+        from pykubelet.cli.actions.describe import by_name_or_prefix
         from pykubelet.cli.actions.resource_args import requested_resources
         from pykubelet.cli.actions.session import api_error_text
         from pykubelet.client.interface import Selection
@@ -61,11 +61,11 @@ def describe(
                 found += [(resource, one) for one in listed]
             for name in wanted.names:
                 try:
-                    found += [(resource, one) for one in await named_or_alike(session, resource, where, name)]
+                    found += [(resource, one) for one in await by_name_or_prefix(session, resource, where, name)]
                 except ApiError as error:
                     print_error(api_error_text(error))
                     code = 1
-        await _tell(session, found)
+        await _print(session, found)
         if not found and not code:
             click.echo(f"No resources found in {where} namespace." if where else "No resources found", err=True)
         return code
@@ -73,7 +73,7 @@ def describe(
     run_with_session(main, kubeconfig, namespace)
 
 
-async def _tell(session: "ApiSession", found: "list[tuple[Resource, Document]]") -> None:
+async def _print(session: "ApiSession", found: "list[tuple[Resource, Document]]") -> None:
     from pykubelet.cli.actions.describe import gather
     from pykubelet.cli.printers.describe.describer import description
     from pykubelet.cli.printers.describe.report import DescribedObject

@@ -54,7 +54,7 @@ def port_forward(target: str, ports: tuple[str, ...], kubeconfig: Path | None, n
         phase = (chosen.pod.get("status") or {}).get("phase", "")
         if phase != "Running":
             fail(f"error: unable to forward port because pod is not running. Current status={phase}")
-        made = forwarder(session, chosen.namespace, chosen.name, say=click.echo, complain=print_error)
+        made = forwarder(session, chosen.namespace, chosen.name, say=click.echo, print_error=print_error)
         async with made as way, AsyncExitStack() as stack:
             for pair in pairs:
                 await _listen(stack, way, pair, hosts)

@@ -80,7 +80,7 @@ class TokenFile:
         try:
             token = Path(self._path).read_text().strip()
         except (OSError, ValueError) as error:
-            raise CredentialError(f"{self._setting}: cannot read {self._path}: {_why(error)}") from error
+            raise CredentialError(f"{self._setting}: cannot read {self._path}: {_cause(error)}") from error
         if not token:
             raise CredentialError(f"{self._setting}: {self._path} is empty")
         return token
@@ -131,7 +131,7 @@ class RotatingCertificate:
         await (self._renewed or self._given).rejected(credential)
 
 
-def _why(error: Exception) -> str:
+def _cause(error: Exception) -> str:
     """The cause of an error without anything of the file's content."""
     return error.strerror or type(error).__name__ if isinstance(error, OSError) else "it is not text"
 

@@ -140,12 +140,12 @@ class LeaderElector:
         retry = self._timing.retry_seconds
         self._pause, self._rand = Backoff(first_seconds=retry, limit_seconds=retry, jitter=_JITTER), rand
         self._lease: Lease | None = None
-        self._seen: ObservedLease | None = None
+        self._observed: ObservedLease | None = None
 
     @property
     def leader(self) -> str:
         """The identity of the leader, as far as known."""
-        return (self._seen.spec.holder_identity or "") if self._seen is not None else ""
+        return (self._observed.spec.holder_identity or "") if self._observed is not None else ""
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
         """Wait for leadership, then run `lead` until it ends; LeadershipLostError if the lease was lost."""
@@ -208,13 +208,13 @@ class LeaderElector:
 
     async def _renewed_as_known(self) -> _Attempt | None:
         """Renew a held lease without reading it first; None if it is not held or has changed."""
-        lease, seen = self._lease, self._seen
-        if lease is None or seen is None or seen.spec.holder_identity != self._identity:
+        lease, observed = self._lease, self._observed
+        if lease is None or observed is None or observed.spec.holder_identity != self._identity:
             return None
-        if not seen.is_valid(self._clock.monotonic()):
+        if not observed.is_valid(self._clock.monotonic()):
             return None
         with suppress(ApiError):
-            return await self._write(lease, claim(seen.spec, self._identity, self._timing, self._clock.now()))
+            return await self._write(lease, claim(observed.spec, self._identity, self._timing, self._clock.now()))
         return None
 
     async def _taken(self) -> _Attempt:
@@ -225,8 +225,10 @@ class LeaderElector:
         except NotFound:
             return await self._create()
         self._lease = lease
-        self._seen = self._seen.updated(lease.spec, now) if self._seen is not None else ObservedLease(lease.spec, now)
-        if self._seen.is_held_by_other(self._identity, now):
+        self._observed = (
+            self._observed.updated(lease.spec, now) if self._observed is not None else ObservedLease(lease.spec, now)
+        )
+        if self._observed.is_held_by_other(self._identity, now):
             return _Attempt.OTHERS
         return await self._write(lease, claim(lease.spec, self._identity, self._timing, self._clock.now()))
 
@@ -235,7 +237,7 @@ class LeaderElector:
         body = Lease(metadata=ObjectMeta(name=self._name, namespace=self._namespace), spec=spec)
         now = self._clock.monotonic()
         self._lease = await self._client.create(LEASES, body, namespace=self._namespace)
-        self._seen = ObservedLease(self._lease.spec, now)
+        self._observed = ObservedLease(self._lease.spec, now)
         return _Attempt.HELD
 
     async def _write(self, lease: Lease, spec: LeaseSpec) -> _Attempt:
@@ -249,7 +251,7 @@ class LeaderElector:
             namespace=self._namespace,
             patch_type=PatchType.MERGE,
         )
-        self._seen = ObservedLease(self._lease.spec, now)
+        self._observed = ObservedLease(self._lease.spec, now)
         return _Attempt.HELD
 
     async def _release(self) -> None:

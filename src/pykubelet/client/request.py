@@ -63,7 +63,7 @@ class RestResponse:
     """The texts of the Warning headers."""
 
 
-def narrowed(plan: RestRequest, kind: TypedKind[Any], *, is_list: bool = False) -> RestRequest:
+def accepting_metadata(plan: RestRequest, kind: TypedKind[Any], *, is_list: bool = False) -> RestRequest:
     """The request, asking for PartialObjectMetadata if its reader needs only metadata."""
     if kind.type is not PartialObjectMetadata:
         return plan

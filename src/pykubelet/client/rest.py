@@ -106,12 +106,12 @@ class RestClientLimits:
 class RestClient:
     """Implements the whole client interface for one API server; an async context manager."""
 
-    def __init__(self, access: RestConfig, *, clock: Clock, limits: RestClientLimits | None = None) -> None:
-        self._access, self._limits = access, limits or RestClientLimits()
-        self._base = access.server.rstrip("/")
+    def __init__(self, config: RestConfig, *, clock: Clock, limits: RestClientLimits | None = None) -> None:
+        self._config, self._limits = config, limits or RestClientLimits()
+        self._base = config.server.rstrip("/")
         place = URL(self._base)
         self.counts = RestClientMetrics(f"{place.host}:{place.port}")
-        self._tls = TlsContexts(access.trust, clock=clock) if self._base.startswith("https:") else None
+        self._tls = TlsContexts(config.trust, clock=clock) if self._base.startswith("https:") else None
         self._session: aiohttp.ClientSession | None = None
         self._sockets: WeakSet[socket.socket] = WeakSet()
         self._turns = asyncio.Semaphore(self._limits.at_once)
@@ -131,11 +131,11 @@ class RestClient:
     ) -> None:
         assert self._session is not None
         await self._session.close()
-        await _hang_up(self._sockets)
+        await _abort_connections(self._sockets)
 
     async def get(self, kind: TypedKind[T], name: str, *, namespace: str = "", resource_version: str = "") -> T:
         plan = request.get_plan(kind.resource, name, namespace, resource_version)
-        return request.read_object(kind, await self._answer(request.narrowed(plan, kind)))
+        return request.read_object(kind, await self._answer(request.accepting_metadata(plan, kind)))
 
     async def list(
         self,
@@ -148,7 +148,7 @@ class RestClient:
         continue_token: str = "",
     ) -> Listing[T]:
         plan = request.list_plan(kind.resource, namespace, selection, resource_version, limit, continue_token)
-        return request.read_list(kind, await self._answer(request.narrowed(plan, kind, is_list=True)))
+        return request.read_list(kind, await self._answer(request.accepting_metadata(plan, kind, is_list=True)))
 
     async def create(self, kind: TypedKind[T], body: T, *, namespace: str = "", name: str = "") -> T:
         plan = request.create_plan(kind.resource, body, namespace, name)
@@ -165,7 +165,7 @@ class RestClient:
         subresource: str = "",
     ) -> T:
         plan = request.patch_plan(kind.resource, name, body, namespace, patch_type, subresource)
-        return request.read_object(kind, await self._answer(request.narrowed(plan, kind)))
+        return request.read_object(kind, await self._answer(request.accepting_metadata(plan, kind)))
 
     async def delete(
         self, kind: TypedKind[T], name: str, *, namespace: str = "", options: DeleteOptions | None = None
@@ -207,7 +207,7 @@ class RestClient:
         seconds = MIN_WATCH_SECONDS * (1 + system_random()) if timeout_seconds is None else timeout_seconds
         plan = request.watch_plan(kind.resource, namespace, selection, resource_version, seconds)
         end = asyncio.get_running_loop().time() + seconds + self._limits.watch_grace_seconds
-        response = await self._opened(request.narrowed(plan, kind))
+        response = await self._opened(request.accepting_metadata(plan, kind))
         try:
             async with (
                 aclosing(_chunks(plan, response, end)) as chunks,
@@ -248,7 +248,7 @@ class RestClient:
         way = WebSocketTarget(
             URL(self._base + plan.target, encoded=True),
             await self._context(credential),
-            self._access.trust.server_name,
+            self._config.trust.server_name,
             headers,
         )
         with _as_not_reached(plan):
@@ -288,7 +288,7 @@ class RestClient:
             if isinstance(error, Unauthorized) and may_renew:
                 # The server did nothing on 401, so any request may be repeated, but only with new credentials.
                 may_renew = False
-                await self._access.credentials.rejected(credential)
+                await self._config.credentials.rejected(credential)
                 if await self._credential() != credential:
                     continue
             wait = error.retry_after_seconds
@@ -302,7 +302,7 @@ class RestClient:
 
     async def _credential(self) -> Credential:
         try:
-            return await self._access.credentials.current()
+            return await self._config.credentials.current()
         except CredentialError as error:
             raise Unauthorized(f"no credentials: {error}") from error
 
@@ -324,7 +324,7 @@ class RestClient:
                         headers=headers,
                         allow_redirects=False,
                         ssl=context or True,
-                        server_hostname=self._access.trust.server_name or None,
+                        server_hostname=self._config.trust.server_name or None,
                         timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._limits.connect_seconds),
                     )
             code = str(response.status)
@@ -399,7 +399,7 @@ def _reason(error: Exception) -> str:
     return str(error)
 
 
-async def _hang_up(sockets: Collection[socket.socket]) -> None:
+async def _abort_connections(sockets: Collection[socket.socket]) -> None:
     """Abort open connections: an orderly TLS shutdown would wait longer than the loop may run."""
     for one in sockets:
         with suppress(OSError):

@@ -189,7 +189,7 @@ class PageFeed:
         """An event that is set while a browser is connected."""
         return self._is_read
 
-    def heard(self, uid: str) -> None:
+    def pod_changed(self, uid: str) -> None:
         """Record a hint that a pod of the node changed."""
         if self._is_read.is_set() and (key := self._node.key_of(uid)) is not None:
             self._hint(key)

@@ -192,7 +192,7 @@ def _static(name: str) -> HttpResponse:
 
 
 def _too_many() -> HttpResponse:
-    return text(503, "too many browsers look at this page: close some")
+    return text(503, "too many browsers show this page: close some")
 
 
 def listen(port: int) -> socket.socket:

@@ -231,17 +231,17 @@ class PodPages:
         """All data about one pod."""
         namespace, name = asked.names
         key = pod_key(namespace, name)
-        seen, why = self._seen(key), await self._explain(namespace, name)
-        if seen is None and why is None:
+        found, why = self._found(key), await self._explain(namespace, name)
+        if found is None and why is None:
             return text(404, f"there is no pod {key}")
         answer: Document = {"why": why}
-        if seen is not None:
+        if found is not None:
             answer |= {
-                "row": pod_row(*seen),
-                "labels": seen.pod.metadata.labels,
-                "containers": container_rows(seen.pod, seen.status),
-                "conditions": seen.status.conditions,
-                "timeline": timeline((why or {}).get("trail", ()), seen.status),
+                "row": pod_row(*found),
+                "labels": found.pod.metadata.labels,
+                "containers": container_rows(found.pod, found.status),
+                "conditions": found.status.conditions,
+                "timeline": timeline((why or {}).get("trail", ()), found.status),
                 "probes": tuple(self._node.probe_results(key)),
                 "usage": self._usage.points(key),
             }
@@ -257,7 +257,7 @@ class PodPages:
             return text(404, str(error))
         return HttpStream(TEXT, log.copy)
 
-    def _seen(self, key: str) -> NodePod | None:
+    def _found(self, key: str) -> NodePod | None:
         if (found := self._node.pod(key)) is not None:
             return found
         pod = self._tables.pod(key)

@@ -119,7 +119,7 @@ class ApiTables:
         self.events: RowTable[EventRow] = RowTable()
         self._pods: dict[str, Pod] = {}
         self._newest = NewestKeys(MOST_EVENTS)
-        self._hint: Callable[[str], None] = _nobody
+        self._hint: Callable[[str], None] = _ignore
         self.cannot: dict[str, str] = {} if client is not None else dict.fromkeys(("nodes", "events"), _NO_SERVER)
         """By table, why it is empty."""
 
@@ -209,4 +209,4 @@ def _words(error: ApiError) -> str:
     return f"the API server does not let this node read them: {error.message}"
 
 
-def _nobody(_: str) -> None: ...
+def _ignore(_: str) -> None: ...

@@ -22,13 +22,13 @@ from pykubelet.api.scheme import as_documents, metadata_of
 from pykubelet.client.interface import NOW, PatchType, Selection
 from pykubelet.client.request import (
     RestRequest,
+    accepting_metadata,
     apply_plan,
     create_plan,
     delete_plan,
     get_plan,
     list_plan,
     may_repeat,
-    narrowed,
     patch_plan,
     read_error,
     read_list,
@@ -174,8 +174,8 @@ def test_only_reads_are_repeated_after_an_unclear_failure() -> None:
 def test_who_reads_only_metadata_asks_for_no_more() -> None:
     """In the form of a list for a list; any server that knows no such form gives all of it."""
     plan = list_plan(PODS, "", Selection(), "", 0, "")
-    assert narrowed(plan, POD_KIND, is_list=True) is plan
-    forms = [narrowed(plan, metadata_of(PODS), is_list=is_list).accept for is_list in (False, True)]
+    assert accepting_metadata(plan, POD_KIND, is_list=True) is plan
+    forms = [accepting_metadata(plan, metadata_of(PODS), is_list=is_list).accept for is_list in (False, True)]
     rest = ";g=meta.k8s.io;v=v1,application/json"
     assert forms == [f"application/json;as=PartialObjectMetadata{form}{rest}" for form in ("", "List")]
 

@@ -44,13 +44,13 @@ async def test_browser_gets_everything_then_what_changed() -> None:
         assert [row["key"] for row in everything["pods"]] == ["default/old"]
         assert everything["about"] == {"node": "node-1"}
         assert everything["counts"]["desired"] == 1
-        rig.feed.heard(rig.node.put(pod("new")))
+        rig.feed.pod_changed(rig.node.put(pod("new")))
         change = await next_change(changes)
         assert [row["key"] for row in change["pods"]["rows"]] == ["default/new"]
         assert change["counts"]["desired"] == 2
         assert "problems" not in change
         uid = rig.node.pods["default/old"].metadata.uid
-        rig.feed.heard(uid)
+        rig.feed.pod_changed(uid)
         del rig.node.pods["default/old"]
         assert (await next_change(changes))["pods"] == {"rows": [], "gone": ["default/old"]}
 
@@ -62,8 +62,8 @@ async def test_change_costs_the_same_however_many_pods_there_are() -> None:
     async with running(rig) as (_, changes):
         await asyncio.sleep(1)
         rig.node.asked_for = 0
-        rig.feed.heard(uids[7])
-        rig.feed.heard(uids[7])
+        rig.feed.pod_changed(uids[7])
+        rig.feed.pod_changed(uids[7])
         await asyncio.sleep(3)
         assert rig.node.asked_for == 1
         assert len(changes) == 0
@@ -75,7 +75,7 @@ async def test_nothing_is_done_while_nobody_looks() -> None:
     async with running(rig):
         pass
     rig.node.asked_for = 0
-    rig.feed.heard(rig.node.put(pod("new")))
+    rig.feed.pod_changed(rig.node.put(pod("new")))
     await asyncio.sleep(60)
     assert rig.node.asked_for == 0
     assert not rig.feed.is_read.is_set()
@@ -97,7 +97,7 @@ async def test_slow_browser_is_told_to_start_over() -> None:
     rig = FeedRig(VirtualClock())
     async with running(rig) as (_, changes):
         for number in range(200):
-            rig.feed.heard(rig.node.put(pod(f"pod-{number}")))
+            rig.feed.pod_changed(rig.node.put(pod(f"pod-{number}")))
             await asyncio.sleep(0.5)
         with pytest.raises(Lagged):
             await changes.next()

@@ -130,7 +130,7 @@ async def test_slow_browser_gets_everything_anew() -> None:
         background_task(browser.read(stream.copy), "browser") as task,
     ):
         for number in range(200):
-            page.rig.feed.heard(page.rig.node.put(pod(f"pod-{number}")))
+            page.rig.feed.pod_changed(page.rig.node.put(pod(f"pod-{number}")))
             await asyncio.sleep(0.5)
         await task
     first, second = (told(message) for message in browser.messages)

@@ -16,7 +16,7 @@ from pykubelet.client.discovery import ServedResource
 
 _DEFINITIONS = "CustomResourceDefinition"
 # A custom resource is served a moment after its definition was created.
-_LOOKS = 20
+_DISCOVERY_ATTEMPTS = 20
 _PAUSE_SECONDS = 0.25
 _KEY = re.compile(r"\[([^\]=]+)=(\"[^\"]*\"|[^\]]*)\]")
 # Fields that the server maintains itself.
@@ -62,8 +62,8 @@ class ManifestApplier:
             return None
 
     async def _served(self, item: ManifestItem) -> ServedResource:
-        for look in range(_LOOKS):
-            if look or not self._catalogue:
+        for attempt in range(_DISCOVERY_ATTEMPTS):
+            if attempt or not self._catalogue:
                 self._catalogue = await self._session.catalogue()
             served = served_kind(item.api_version, item.kind, self._catalogue)
             if served is not None:
@@ -78,10 +78,10 @@ def outcome(before: Document | None, after: Document) -> str:
     """The outcome of an apply: created, configured or unchanged."""
     if before is None:
         return "created"
-    return "unchanged" if _wish(before) == _wish(after) else "configured"
+    return "unchanged" if _applied_fields(before) == _applied_fields(after) else "configured"
 
 
-def _wish(document: Document) -> Document:
+def _applied_fields(document: Document) -> Document:
     metadata = {key: value for key, value in (document.get("metadata") or {}).items() if key not in _NOT_OURS}
     return {**{key: value for key, value in document.items() if key != "status"}, "metadata": metadata}
 

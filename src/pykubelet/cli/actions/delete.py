@@ -116,52 +116,52 @@ class DeleteArguments:
         )
 
 
-async def delete_all(session: ApiSession, asked: DeleteArguments) -> int:
+async def delete_all(session: ApiSession, arguments: DeleteArguments) -> int:
     """Delete the requested objects; returns the exit code."""
-    targets, is_good = await _targets(session, asked)
-    if asked.force and targets:
+    targets, is_good = await _targets(session, arguments)
+    if arguments.force and targets:
         click.echo(_FORCE_WARNING, err=True)
-    if not targets and is_good and not asked.ignore_not_found:
+    if not targets and is_good and not arguments.ignore_not_found:
         click.echo("No resources found", err=True)
     ending: list[DeletionTarget] = []
     for one in targets:
         try:
-            ending.append(await delete(session, one, asked.deletion_options))
+            ending.append(await delete(session, one, arguments.deletion_options))
         except ApiError as error:
-            if not (isinstance(error, NotFound) and asked.ignore_not_found):
+            if not (isinstance(error, NotFound) and arguments.ignore_not_found):
                 print_error(api_error_text(error))
                 is_good = False
             continue
-        click.echo(_done(asked, one))
-    if asked.wait and asked.dry_run == "none":
-        is_good &= await _wait(session, asked, ending)
+        click.echo(_done(arguments, one))
+    if arguments.wait and arguments.dry_run == "none":
+        is_good &= await _wait(session, arguments, ending)
     return 0 if is_good else 1
 
 
-async def _targets(session: ApiSession, asked: DeleteArguments) -> tuple[list[DeletionTarget], bool]:
+async def _targets(session: ApiSession, arguments: DeleteArguments) -> tuple[list[DeletionTarget], bool]:
     """The objects to delete, and whether all arguments were valid."""
     catalogue = await session.catalogue()
-    if asked.names:
-        return _in_manifests(asked, catalogue, session.namespace)
-    wanted = requested_resources(asked.words, catalogue)
-    is_chosen = bool(asked.selector or asked.field_selector or asked.everything)
+    if arguments.names:
+        return _in_manifests(arguments, catalogue, session.namespace)
+    wanted = requested_resources(arguments.words, catalogue)
+    is_chosen = bool(arguments.selector or arguments.field_selector or arguments.everything)
     if any(one.names for one in wanted):
-        if is_chosen or asked.all_namespaces:
+        if is_chosen or arguments.all_namespaces:
             raise AmbiguousArguments("names do not go together with selectors, --all or --all-namespaces")
         return [
             deletion_target(one.served.resource, session.namespace, name) for one in wanted for name in one.names
         ], True
     if not is_chosen:
         raise AmbiguousArguments("no name was given; say which ones by name, --selector or --all")
-    selection = Selection(asked.selector, asked.field_selector)
-    scope = GetScope("" if asked.all_namespaces else session.namespace, selection)
+    selection = Selection(arguments.selector, arguments.field_selector)
+    scope = GetScope("" if arguments.all_namespaces else session.namespace, selection)
     return await targets_of(session, [one.served for one in wanted], scope), True
 
 
 def _in_manifests(
-    asked: DeleteArguments, catalogue: Sequence[ServedResource], namespace: str
+    arguments: DeleteArguments, catalogue: Sequence[ServedResource], namespace: str
 ) -> tuple[list[DeletionTarget], bool]:
-    items, is_good = read_items(asked.names, recursive=asked.recursive)
+    items, is_good = read_items(arguments.names, recursive=arguments.recursive)
     found = []
     for item in items:
         metadata = item.document.get("metadata") or {}
@@ -174,18 +174,18 @@ def _in_manifests(
     return found, is_good
 
 
-def _done(asked: DeleteArguments, one: DeletionTarget) -> str:
+def _done(arguments: DeleteArguments, one: DeletionTarget) -> str:
     kind = named(one.resource)
-    if asked.output == "name":
+    if arguments.output == "name":
         return f"{kind}/{one.name}"
-    how = "force deleted" if asked.force else "deleted"
+    how = "force deleted" if arguments.force else "deleted"
     where = f" from {one.namespace} namespace" if one.namespace else ""
-    return f'{kind} "{one.name}" {how}{where}' + (" (server dry run)" if asked.dry_run == "server" else "")
+    return f'{kind} "{one.name}" {how}{where}' + (" (server dry run)" if arguments.dry_run == "server" else "")
 
 
-async def _wait(session: ApiSession, asked: DeleteArguments, targets: list[DeletionTarget]) -> bool:
+async def _wait(session: ApiSession, arguments: DeleteArguments, targets: list[DeletionTarget]) -> bool:
     try:
-        async with asyncio.timeout(asked.timeout_seconds or _LONG_SECONDS):
+        async with asyncio.timeout(arguments.timeout_seconds or _LONG_SECONDS):
             for number, one in enumerate(targets):
                 with _progress_line(f"waiting for {len(targets) - number} to go: {named(one.resource)}/{one.name}"):
                     await until_gone(session, one)

@@ -28,7 +28,7 @@ class RelatedObjects:
     related: Mapping[str, list[Document] | None]
 
 
-async def named_or_alike(session: ApiSession, resource: Resource, namespace: str, name: str) -> list[Document]:
+async def by_name_or_prefix(session: ApiSession, resource: Resource, namespace: str, name: str) -> list[Document]:
     """The object with a name, or else all whose names begin with it; NotFound if there are none."""
     try:
         return [await session.get(resource, namespace, name)]
@@ -58,11 +58,13 @@ async def _events(session: ApiSession, document: Document) -> list[Document]:
     for uid in uids:
         about = {"name": metadata["name"], "namespace": metadata.get("namespace", ""), "kind": document.get("kind", "")}
         fields = ",".join(f"involvedObject.{key}={value}" for key, value in {**about, "uid": uid}.items() if value)
-        found += await _seen(session, EVENTS, metadata.get("namespace", ""), Selection(fields=fields)) or ()
+        found += await _visible(session, EVENTS, metadata.get("namespace", ""), Selection(fields=fields)) or ()
     return found
 
 
-async def _seen(session: ApiSession, resource: Resource, namespace: str, selection: Selection) -> list[Document] | None:
+async def _visible(
+    session: ApiSession, resource: Resource, namespace: str, selection: Selection
+) -> list[Document] | None:
     """The objects of a list; None if it is forbidden or not served."""
     try:
         return await session.list(resource, namespace, selection)
@@ -73,29 +75,29 @@ async def _seen(session: ApiSession, resource: Resource, namespace: str, selecti
 async def _of_node(session: ApiSession, document: Document) -> Mapping[str, list[Document] | None]:
     name = document["metadata"]["name"]
     there = f"spec.nodeName={name},status.phase!=Succeeded,status.phase!=Failed"
-    leases = await _seen(session, LEASES, _LEASES, Selection(fields=f"metadata.name={name}"))
-    return {"pods": await _seen(session, PODS, "", Selection(fields=there)), "leases": leases}
+    leases = await _visible(session, LEASES, _LEASES, Selection(fields=f"metadata.name={name}"))
+    return {"pods": await _visible(session, PODS, "", Selection(fields=there)), "leases": leases}
 
 
 async def _of_owner(session: ApiSession, document: Document) -> Mapping[str, list[Document] | None]:
     chosen = Selection(selector_of_pods(document))
-    return {"pods": await _seen(session, PODS, document["metadata"]["namespace"], chosen)}
+    return {"pods": await _visible(session, PODS, document["metadata"]["namespace"], chosen)}
 
 
 async def _of_deployment(session: ApiSession, document: Document) -> Mapping[str, list[Document] | None]:
     chosen = Selection(selector_of_pods(document))
-    return {"replicasets": await _seen(session, REPLICA_SETS, document["metadata"]["namespace"], chosen)}
+    return {"replicasets": await _visible(session, REPLICA_SETS, document["metadata"]["namespace"], chosen)}
 
 
 async def _of_service(session: ApiSession, document: Document) -> Mapping[str, list[Document] | None]:
     metadata = document["metadata"]
     chosen = Selection(f"kubernetes.io/service-name={metadata['name']}")
-    return {"endpointslices": await _seen(session, ENDPOINT_SLICES, metadata["namespace"], chosen)}
+    return {"endpointslices": await _visible(session, ENDPOINT_SLICES, metadata["namespace"], chosen)}
 
 
 async def _of_namespace(session: ApiSession, document: Document) -> Mapping[str, list[Document] | None]:
     name = document["metadata"]["name"]
-    return {one.plural: await _seen(session, one, name, Selection()) for one in (_QUOTAS, _LIMITS)}
+    return {one.plural: await _visible(session, one, name, Selection()) for one in (_QUOTAS, _LIMITS)}
 
 
 _RELATED: dict[tuple[str, str], Callable[[ApiSession, Document], Awaitable[Mapping[str, list[Document] | None]]]] = {

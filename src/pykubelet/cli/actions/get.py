@@ -123,8 +123,8 @@ class GetArguments:
 class TablePrinter:
     """Prints tables one after the other; those of one kind share their columns."""
 
-    def __init__(self, asked: GetArguments, *, with_kinds: bool) -> None:
-        self._asked, self._with_kinds = asked, with_kinds
+    def __init__(self, arguments: GetArguments, *, with_kinds: bool) -> None:
+        self._arguments, self._with_kinds = arguments, with_kinds
         self._widths: tuple[int, ...] = ()
         self._columns: list[Document] = []
         self._has_header = False
@@ -143,7 +143,7 @@ class TablePrinter:
             rows += rows_of({**table, "columnDefinitions": self._columns}, self._decoration(served))
         if not rows:
             return
-        if not self._has_header and not self._asked.no_headers:
+        if not self._has_header and not self._arguments.no_headers:
             rows.insert(0, header({"columnDefinitions": self._columns}, self._decoration(served)))
             if self.has_printed:
                 click.echo()
@@ -153,32 +153,32 @@ class TablePrinter:
 
     def _decoration(self, served: ServedResource) -> Decoration:
         return Decoration(
-            is_wide=self._asked.output == "wide",
-            namespaces=self._asked.all_namespaces and served.resource.namespaced,
-            labels=self._asked.show_labels,
+            is_wide=self._arguments.output == "wide",
+            namespaces=self._arguments.all_namespaces and served.resource.namespaced,
+            labels=self._arguments.show_labels,
             kind=named(served.resource) if self._with_kinds else "",
         )
 
 
-async def show(session: ApiSession, asked: GetArguments) -> int:
+async def show(session: ApiSession, arguments: GetArguments) -> int:
     """Print the requested objects; returns the exit code."""
-    wanted = requested_resources(asked.words, await session.catalogue())
+    wanted = requested_resources(arguments.words, await session.catalogue())
     has_names = any(one.names for one in wanted)
-    if has_names and asked.all_namespaces:
+    if has_names and arguments.all_namespaces:
         raise AmbiguousArguments("a resource cannot be retrieved by name across all namespaces")
-    if has_names and asked.selector:
+    if has_names and arguments.selector:
         raise AmbiguousArguments("selectors and names do not go together")
-    selection = Selection(asked.selector, asked.field_selector)
-    scope = GetScope("" if asked.all_namespaces else session.namespace, selection)
-    if asked.watch or asked.watch_only:
-        return await _watch(session, asked, wanted, scope)
-    found = [await look_up(session, one, scope, as_table=asked.as_table) for one in wanted]
+    selection = Selection(arguments.selector, arguments.field_selector)
+    scope = GetScope("" if arguments.all_namespaces else session.namespace, selection)
+    if arguments.watch or arguments.watch_only:
+        return await _watch(session, arguments, wanted, scope)
+    found = [await look_up(session, one, scope, as_table=arguments.as_table) for one in wanted]
     errors = [error for one in found for error in one.errors]
-    if asked.ignore_not_found:
+    if arguments.ignore_not_found:
         errors = [error for error in errors if not isinstance(error, NotFound)]
-    has_printed = _print_tables(session, asked, found) if asked.as_table else _print_objects(asked, found)
-    _complain(errors)
-    if not has_printed and not errors and not asked.ignore_not_found and asked.as_table:
+    has_printed = _print_tables(session, arguments, found) if arguments.as_table else _print_objects(arguments, found)
+    _print_errors(errors)
+    if not has_printed and not errors and not arguments.ignore_not_found and arguments.as_table:
         click.echo(_nothing(wanted, scope), err=True)
     return 1 if errors else 0
 
@@ -189,14 +189,14 @@ def _nothing(wanted: tuple[RequestedResource, ...], scope: GetScope) -> str:
     return "No resources found"
 
 
-def _complain(errors: Iterable[ApiError]) -> None:
+def _print_errors(errors: Iterable[ApiError]) -> None:
     for error in errors:
         print_error(api_error_text(error))
 
 
-def _print_tables(session: ApiSession, asked: GetArguments, found: list[GetResult]) -> bool:
+def _print_tables(session: ApiSession, arguments: GetArguments, found: list[GetResult]) -> bool:
     served = {one.wanted.served for one in found}
-    printer = TablePrinter(asked, with_kinds=len(served) > 1)
+    printer = TablePrinter(arguments, with_kinds=len(served) > 1)
     last: ServedResource | None = None
     for one in found:
         if one.wanted.served != last:
@@ -214,29 +214,29 @@ def _as_table(session: ApiSession, answer: Document) -> Document:
     return plain_table(objects, [age(one["metadata"].get("creationTimestamp")) for one in objects])
 
 
-def _print_objects(asked: GetArguments, found: list[GetResult]) -> bool:
+def _print_objects(arguments: GetArguments, found: list[GetResult]) -> bool:
     objects = [item for one in found for answer in one.answers for item in objects_in(answer)]
-    if asked.output == "name":
+    if arguments.output == "name":
         for one in found:
             for answer in one.answers:
                 for item in objects_in(answer):
                     click.echo(f"{named(one.wanted.served.resource)}/{item['metadata']['name']}")
         return bool(objects)
-    if not asked.show_managed_fields:
+    if not arguments.show_managed_fields:
         objects = [without_managed_fields(item) for item in objects]
     is_one = len(found) == 1 and len(found[0].wanted.names) == 1
     if is_one and not objects:
         return False
-    _print_object(asked, objects[0] if is_one else list_of(objects))
+    _print_object(arguments, objects[0] if is_one else list_of(objects))
     return True
 
 
-def _print_object(asked: GetArguments, document: Document) -> None:
-    click.echo((json_text if asked.output == "json" else yaml_text)(document), nl=False)
+def _print_object(arguments: GetArguments, document: Document) -> None:
+    click.echo((json_text if arguments.output == "json" else yaml_text)(document), nl=False)
 
 
 async def _watch(
-    session: ApiSession, asked: GetArguments, wanted: tuple[RequestedResource, ...], scope: GetScope
+    session: ApiSession, arguments: GetArguments, wanted: tuple[RequestedResource, ...], scope: GetScope
 ) -> int:
     if len(wanted) > 1 or len(wanted[0].names) > 1:
         raise AmbiguousArguments("you may only watch a single resource, or a single type of resources")
@@ -245,28 +245,28 @@ async def _watch(
         by_name = f"metadata.name={wanted[0].names[0]}"
         fields = f"{scope.selection.fields},{by_name}" if scope.selection.fields else by_name
         scope = GetScope(scope.namespace, Selection("", fields))
-    found = await look_up(session, RequestedResource(served), scope, as_table=asked.as_table)
+    found = await look_up(session, RequestedResource(served), scope, as_table=arguments.as_table)
     if found.errors:
         raise found.errors[0]
-    printer = TablePrinter(asked, with_kinds=False)
+    printer = TablePrinter(arguments, with_kinds=False)
     first = (found.answers[0].get("metadata") or {}).get("resourceVersion", "")
-    for answer in () if asked.watch_only else found.answers:
-        _print_change(session, asked, printer, served, answer)
-    async for _, document in watch_changes(session, served.resource, scope, first, as_table=asked.as_table):
-        _print_change(session, asked, printer, served, document)
+    for answer in () if arguments.watch_only else found.answers:
+        _print_change(session, arguments, printer, served, answer)
+    async for _, document in watch_changes(session, served.resource, scope, first, as_table=arguments.as_table):
+        _print_change(session, arguments, printer, served, document)
     return 0
 
 
 def _print_change(
-    session: ApiSession, asked: GetArguments, printer: TablePrinter, served: ServedResource, answer: Document
+    session: ApiSession, arguments: GetArguments, printer: TablePrinter, served: ServedResource, answer: Document
 ) -> None:
-    if asked.as_table:
+    if arguments.as_table:
         printer.print(served, [_as_table(session, answer)])
         return
     for item in objects_in(answer):
-        if asked.output == "name":
+        if arguments.output == "name":
             click.echo(f"{named(served.resource)}/{item['metadata']['name']}")
         else:
-            document = item if asked.show_managed_fields else without_managed_fields(item)
-            click.echo("---\n" if asked.output == "yaml" else "", nl=False)
-            _print_object(asked, document)
+            document = item if arguments.show_managed_fields else without_managed_fields(item)
+            click.echo("---\n" if arguments.output == "yaml" else "", nl=False)
+            _print_object(arguments, document)

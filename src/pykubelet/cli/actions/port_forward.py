@@ -103,8 +103,8 @@ class _WebSocketBytes:
 class Forwarder:
     """Forwards connections to one pod; `lost` is set when the connection to the pod ends."""
 
-    def __init__(self, connection: SpdyConnection, say: Say, complain: Say) -> None:
-        self._connection, self._say, self._complain = connection, say, complain
+    def __init__(self, connection: SpdyConnection, say: Say, print_error: Say) -> None:
+        self._connection, self._say, self._print_error = connection, say, print_error
         self._numbers = count()
         self.lost = asyncio.Event()
 
@@ -120,17 +120,17 @@ class Forwarder:
             local = writer.get_extra_info("sockname")[1]
             self._say(f"Handling connection for {local}")
             try:
-                wrong = await self._carry(reader, writer, forwarding.remote)
+                wrong = await self._forward(reader, writer, forwarding.remote)
             except ConnectionError as error:
                 wrong = str(error) or "the connection to the pod is lost"
             finally:
                 writer.close()
             if wrong:
-                self._complain(f"error: an error occurred forwarding {local} -> {forwarding.remote}: {wrong}")
+                self._print_error(f"error: an error occurred forwarding {local} -> {forwarding.remote}: {wrong}")
 
         return await asyncio.start_server(accepted, host, forwarding.local)
 
-    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int) -> str:
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int) -> str:
         """Forward one connection until it ends; returns the error."""
         names = {"port": str(port), "requestid": str(next(self._numbers))}
         errors = await self._connection.open({"streamtype": "error", **names})
@@ -157,12 +157,12 @@ async def _send(reader: asyncio.StreamReader, data: SpdyStream) -> None:
 
 @asynccontextmanager
 async def forwarder(
-    session: ApiSession, namespace: str, pod: str, *, say: Say, complain: Say
+    session: ApiSession, namespace: str, pod: str, *, say: Say, print_error: Say
 ) -> AsyncIterator[Forwarder]:
     """A connection to a pod for the duration of the context."""
     async with session.client.connect(forward_plan(namespace, pod), (PROTOCOL,)) as socket:
         made = Forwarder(
-            SpdyConnection(_WebSocketBytes(socket), patience_seconds=PATIENCE_SECONDS, is_client=True), say, complain
+            SpdyConnection(_WebSocketBytes(socket), patience_seconds=PATIENCE_SECONDS, is_client=True), say, print_error
         )
         async with background_task(made.run(), "port-forward: read"):
             yield made

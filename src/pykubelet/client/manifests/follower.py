@@ -181,13 +181,13 @@ class ManifestFollower(Generic[T]):
         self._paths = tuple(_Path(path, content, extensions, self._hinted) for path in absolute)
         self._period_seconds = period_seconds
 
-    async def run(self, looked: Callable[[FoundManifests[T]], Awaitable[None]]) -> None:
-        """Follow the paths until cancelled; `looked` receives the result of every scan."""
+    async def run(self, scanned: Callable[[FoundManifests[T]], Awaitable[None]]) -> None:
+        """Follow the paths until cancelled; `scanned` receives the result of every scan."""
         async with asyncio.TaskGroup() as tasks:
             for path in self._paths:
                 tasks.create_task(path.watch(), name=f"watch {path.path}")
             while True:
-                await looked(FoundManifests(tuple([await path.look() for path in self._paths])))
+                await scanned(FoundManifests(tuple([await path.scan() for path in self._paths])))
                 await self._wait()
 
     async def _wait(self) -> None:
@@ -223,7 +223,7 @@ class _Path(Generic[T]):
     def next_due(self) -> float | None:
         return self._settling.next_due()
 
-    async def look(self) -> PathView[T]:
+    async def scan(self) -> PathView[T]:
         changed = self._settling.take_due(asyncio.get_running_loop().time())
         hints = ScanHints(changed=changed, unsettled=self._settling.unsettled())
         scan = await asyncio.to_thread(self._scanner.scan, self._view, hints)

@@ -331,7 +331,7 @@ _KINDS: dict[str, Callable[[Report, Document], None]] = {
 def describe_pod(subject: DescribedObject) -> str:
     report = Report()
     _add_identity(report, subject)
-    _pods_add_status(report, subject)
+    _add_pod_status(report, subject)
     spec, status = subject.spec, subject.status
     if spec.get("resources"):
         report.line("Resources:")
@@ -372,7 +372,7 @@ def _add_identity(report: Report, subject: DescribedObject) -> None:
     report.annotations("Annotations", metadata.get("annotations"))
 
 
-def _pods_add_status(report: Report, subject: DescribedObject) -> None:
+def _add_pod_status(report: Report, subject: DescribedObject) -> None:
     metadata, status = subject.metadata, subject.status
     phase = status.get("phase", "")
     if metadata.get("deletionTimestamp") and phase not in _ENDED:
