@@ -65,9 +65,7 @@ KIND = Kind(
     definition="core.v1.ConfigMap",
     short_names=("cm",),
     strategy=Strategy(
-        default=normalized("core.v1.ConfigMap"),
-        validate_create=_validate,
-        validate_update=_validate_update,
+        default=normalized("core.v1.ConfigMap"), validate_create=_validate, validate_update=_validate_update
     ),
     cells=_cells,
 )

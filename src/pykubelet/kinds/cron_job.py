@@ -16,15 +16,7 @@ from pykubelet.kinds.columns import NONE, UNSET, at, created, format_selector, n
 from pykubelet.kinds.go_values import label_selector_value
 from pykubelet.kinds.job.strategy import default_failure_policy, job_spec_warnings
 from pykubelet.kinds.job.validation import job_spec_errors
-from pykubelet.kinds.kind import (
-    Kind,
-    Strategy,
-    Warnings,
-    generation_changed,
-    keep_spec,
-    keep_status,
-    without_status,
-)
+from pykubelet.kinds.kind import Kind, Strategy, Warnings, generation_changed, keep_spec, keep_status, without_status
 from pykubelet.kinds.metadata import metadata_errors, metadata_update_errors
 from pykubelet.kinds.pod.warnings import name_warnings
 from pykubelet.kinds.pod_template import container_cells, read_template
@@ -50,10 +42,7 @@ def _default(document: Document) -> Document:
     normal = normal_form(document, "batch.v1.CronJob")
     spec = normal["spec"]
     job = spec["jobTemplate"]
-    job_spec = {
-        **default_failure_policy(job["spec"]),
-        "template": read_template(job["spec"]["template"]),
-    }
+    job_spec = {**default_failure_policy(job["spec"]), "template": read_template(job["spec"]["template"])}
     return {**normal, "spec": {**_DEFAULTS, **spec, "jobTemplate": {**job, "spec": job_spec}}}
 
 

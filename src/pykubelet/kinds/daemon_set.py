@@ -17,15 +17,7 @@ from pykubelet.api.serializer import Document
 from pykubelet.api.times import Age
 from pykubelet.kinds.columns import at, created, format_labels, format_selector, name_of
 from pykubelet.kinds.go_values import internal_form
-from pykubelet.kinds.kind import (
-    Kind,
-    Strategy,
-    Warnings,
-    keep_spec,
-    keep_status,
-    with_metadata,
-    without_status,
-)
+from pykubelet.kinds.kind import Kind, Strategy, Warnings, keep_spec, keep_status, with_metadata, without_status
 from pykubelet.kinds.metadata import label_selector_errors, metadata_errors, metadata_update_errors
 from pykubelet.kinds.pod.warnings import template_warnings
 from pykubelet.kinds.pod_template import (

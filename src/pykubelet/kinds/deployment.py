@@ -15,15 +15,7 @@ from pykubelet.api.serializer import Document
 from pykubelet.api.times import Age
 from pykubelet.kinds.columns import at, created, name_of, selector_text
 from pykubelet.kinds.go_values import internal_form
-from pykubelet.kinds.kind import (
-    Kind,
-    Strategy,
-    Warnings,
-    keep_status,
-    next_generation,
-    with_metadata,
-    without_status,
-)
+from pykubelet.kinds.kind import Kind, Strategy, Warnings, keep_status, next_generation, with_metadata, without_status
 from pykubelet.kinds.metadata import metadata_errors, metadata_update_errors, nonnegative_errors
 from pykubelet.kinds.pod_template import (
     container_cells,

@@ -7,15 +7,7 @@ pkg/apis/discovery/validation/validation.go
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pykubelet.api.field_errors import (
-    FieldError,
-    TypedString,
-    duplicate,
-    each_invalid,
-    invalid,
-    required,
-    too_many,
-)
+from pykubelet.api.field_errors import FieldError, TypedString, duplicate, each_invalid, invalid, required, too_many
 from pykubelet.api.names import (
     dns1123_label_errors,
     dns1123_subdomain_errors,

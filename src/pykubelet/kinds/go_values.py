@@ -22,43 +22,6 @@ from pykubelet.api.field_errors import go_escaped, go_json
 from pykubelet.api.serializer import Document
 
 _HEADER_LINES = 2
-# Each field: Go's name, the wire's name, the value if absent, and the fields of a nested object.
-_Fields = tuple[tuple[str, str, Any, "_Fields | None"], ...]
-_PROFILE: _Fields = (("Type", "type", "", None), ("LocalhostProfile", "localhostProfile", None, None))
-_SELINUX: _Fields = tuple((name.capitalize(), name, "", None) for name in ("user", "role", "type", "level"))
-_WINDOWS: _Fields = (
-    ("GMSACredentialSpecName", "gmsaCredentialSpecName", None, None),
-    ("GMSACredentialSpec", "gmsaCredentialSpec", None, None),
-    ("RunAsUserName", "runAsUserName", None, None),
-    ("HostProcess", "hostProcess", None, None),
-)
-_SECURITY_CONTEXT: _Fields = (
-    ("Capabilities", "capabilities", None, (("Add", "add", None, None), ("Drop", "drop", None, None))),
-    ("Privileged", "privileged", None, None),
-    ("SELinuxOptions", "seLinuxOptions", None, _SELINUX),
-    ("WindowsOptions", "windowsOptions", None, _WINDOWS),
-    ("RunAsUser", "runAsUser", None, None),
-    ("RunAsGroup", "runAsGroup", None, None),
-    ("RunAsNonRoot", "runAsNonRoot", None, None),
-    ("ReadOnlyRootFilesystem", "readOnlyRootFilesystem", None, None),
-    ("AllowPrivilegeEscalation", "allowPrivilegeEscalation", None, None),
-    ("ProcMount", "procMount", None, None),
-    ("SeccompProfile", "seccompProfile", None, _PROFILE),
-    ("AppArmorProfile", "appArmorProfile", None, _PROFILE),
-)
-_RESOURCE_CLAIM: _Fields = (
-    ("Name", "name", "", None),
-    ("ResourceClaimName", "resourceClaimName", None, None),
-    ("ResourceClaimTemplateName", "resourceClaimTemplateName", None, None),
-)
-_TRUST_BUNDLE: _Fields = (
-    ("Name", "name", None, None),
-    ("SignerName", "signerName", None, None),
-    ("LabelSelector", "labelSelector", None, None),
-    ("Optional", "optional", None, None),
-    ("Path", "path", "", None),
-)
-_RESIZE_POLICY: _Fields = (("ResourceName", "resourceName", "", None), ("RestartPolicy", "restartPolicy", "", None))
 _EMPTY = {"string": "", "integer": 0, "boolean": False, "quantity": "0", "int-or-string": 0, "time": None, "any": None}
 # The internal type has these fields in the security context, the wire beside it.
 _HOST_FIELDS = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers")
@@ -75,40 +38,6 @@ def go_diff(old: Document, new: Document) -> str:
 def _lines(value: Document) -> list[str]:
     text = go_escaped(json.dumps(value, indent=1, ensure_ascii=False))
     return [f"{line}\n" for line in text.split("\n")]
-
-
-def profile_value(profile: Document) -> Document:
-    """A seccomp or AppArmor profile in internal form."""
-    return _internal(profile, _PROFILE)
-
-
-def security_context_value(context: Document) -> Document:
-    """A container's security context in internal form."""
-    return _internal(context, _SECURITY_CONTEXT)
-
-
-def resource_claim_value(claim: Document) -> Document:
-    """A pod's resource claim in internal form."""
-    return _internal(claim, _RESOURCE_CLAIM)
-
-
-def trust_bundle_value(projection: Document) -> Document:
-    """A cluster trust bundle projection in internal form."""
-    return _internal(projection, _TRUST_BUNDLE)
-
-
-def resize_policies_value(policies: list[Document]) -> list[Document]:
-    """A container's resize policies in internal form."""
-    return [_internal(policy, _RESIZE_POLICY) for policy in policies]
-
-
-def _internal(document: Document, fields: _Fields) -> Document:
-    return {
-        go_name: _internal(document[wire_name], nested)
-        if nested is not None and wire_name in document
-        else document.get(wire_name, absent)
-        for go_name, wire_name, absent, nested in fields
-    }
 
 
 @cache

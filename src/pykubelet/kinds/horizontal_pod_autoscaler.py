@@ -38,10 +38,7 @@ _MAX_PERIOD_SECONDS = 1800
 _MAX_WINDOW_SECONDS = 3600
 _SELECT_POLICIES = OneOf(("Disabled", "Max", "Min"))
 _POLICY_TYPES = OneOf(("Percent", "Pods"))
-_CPU = {
-    "type": "Resource",
-    "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
-}
+_CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
 # The current metrics are written even if there are none.
 _NO_METRICS: Document = {"currentMetrics": None}
 _SCALE_UP = {

@@ -131,9 +131,6 @@ KIND = Kind(
     definition="core.v1.LimitRange",
     short_names=("limits",),
     strategy=Strategy(
-        default=_default,
-        validate_create=_validate,
-        validate_update=_validate_update,
-        allows_create_on_update=True,
+        default=_default, validate_create=_validate, validate_update=_validate_update, allows_create_on_update=True
     ),
 )

@@ -7,14 +7,7 @@ plugin/pkg/admission/nodetaint/admission.go, pkg/api/node/util.go, pkg/api/stora
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pykubelet.api.field_errors import (
-    ErrorType,
-    FieldError,
-    duplicate,
-    each_invalid,
-    forbidden,
-    invalid,
-)
+from pykubelet.api.field_errors import ErrorType, FieldError, duplicate, each_invalid, forbidden, invalid
 from pykubelet.api.names import cidr_errors, label_value_errors
 from pykubelet.api.normal_form import normal_form
 from pykubelet.api.quantity import parse_quantity

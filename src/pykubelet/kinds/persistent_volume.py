@@ -6,14 +6,7 @@ pkg/api/persistentvolume/util.go
 
 from typing import Any
 
-from pykubelet.api.field_errors import (
-    FieldError,
-    each_invalid,
-    forbidden,
-    invalid,
-    not_supported,
-    required,
-)
+from pykubelet.api.field_errors import FieldError, each_invalid, forbidden, invalid, not_supported, required
 from pykubelet.api.names import dns1123_subdomain_errors
 from pykubelet.api.normal_form import normal_form
 from pykubelet.api.quantity import parse_quantity

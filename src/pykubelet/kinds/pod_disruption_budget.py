@@ -82,9 +82,7 @@ def _condition_errors(condition: Document, path: str) -> list[FieldError]:
     generation = condition.get("observedGeneration", 0)
     errors += CONDITION_STATUSES.errors(status, f"{path}.status")
     if generation < 0:
-        errors.append(
-            invalid(f"{path}.observedGeneration", generation, "must be greater than or equal to zero"),
-        )
+        errors.append(invalid(f"{path}.observedGeneration", generation, "must be greater than or equal to zero"))
     if not condition.get("lastTransitionTime"):
         errors.append(required(f"{path}.lastTransitionTime"))
     if not reason:

@@ -15,14 +15,7 @@ from pykubelet.api.serializer import Document
 from pykubelet.api.times import Age
 from pykubelet.kinds.columns import at, format_labels, name_of
 from pykubelet.kinds.go_values import label_selector_value, map_value
-from pykubelet.kinds.kind import (
-    Kind,
-    Strategy,
-    Warnings,
-    first_generation,
-    generation_changed,
-    next_generation,
-)
+from pykubelet.kinds.kind import Kind, Strategy, Warnings, first_generation, generation_changed, next_generation
 from pykubelet.kinds.metadata import (
     annotations_errors,
     immutable_errors,

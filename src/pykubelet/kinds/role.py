@@ -33,10 +33,7 @@ def _role_strategy(kind: str, *, namespaced: bool) -> Strategy:
         return validate(new) * 2 + metadata_update_errors(new["metadata"], old["metadata"])
 
     return Strategy(
-        default=default,
-        validate_create=validate,
-        validate_update=validate_update,
-        allows_create_on_update=True,
+        default=default, validate_create=validate, validate_update=validate_update, allows_create_on_update=True
     )
 
 

@@ -47,10 +47,7 @@ def _binding_strategy(kind: str, role_kinds: tuple[str, ...], *, namespaced: boo
         return errors
 
     return Strategy(
-        default=default,
-        validate_create=validate,
-        validate_update=validate_update,
-        allows_create_on_update=True,
+        default=default, validate_create=validate, validate_update=validate_update, allows_create_on_update=True
     )
 
 

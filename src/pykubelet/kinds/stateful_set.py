@@ -82,10 +82,7 @@ def _default(document: Document) -> Document:
         "revisionHistoryLimit": 10,
         **spec,
         "updateStrategy": strategy,
-        "persistentVolumeClaimRetentionPolicy": {
-            **_RETAINED,
-            **spec.get("persistentVolumeClaimRetentionPolicy", {}),
-        },
+        "persistentVolumeClaimRetentionPolicy": {**_RETAINED, **spec.get("persistentVolumeClaimRetentionPolicy", {})},
         "template": read_template(spec["template"]),
     }
     if "volumeClaimTemplates" in spec:

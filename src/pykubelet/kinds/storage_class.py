@@ -7,15 +7,7 @@ pkg/apis/storage/validation/validation.go
 from collections.abc import Sequence
 from typing import Any
 
-from pykubelet.api.field_errors import (
-    FieldError,
-    duplicate,
-    each_invalid,
-    forbidden,
-    invalid,
-    required,
-    too_long,
-)
+from pykubelet.api.field_errors import FieldError, duplicate, each_invalid, forbidden, invalid, required, too_long
 from pykubelet.api.names import byte_length, qualified_name_errors
 from pykubelet.api.normal_form import normal_form
 from pykubelet.api.schema import Resource

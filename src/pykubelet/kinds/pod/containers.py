@@ -27,7 +27,7 @@ from pykubelet.api.names import (
     relaxed_env_var_name_errors,
 )
 from pykubelet.api.serializer import Document
-from pykubelet.kinds.go_values import resize_policies_value
+from pykubelet.kinds.go_values import internal_form
 from pykubelet.kinds.metadata import NameRule
 from pykubelet.kinds.pod.features import PodValidationOptions
 from pykubelet.kinds.pod.probes import container_probes_errors, lifecycle_errors
@@ -292,7 +292,7 @@ def init_containers_errors(
             detail = "may not be set for init containers without restartPolicy=Always"
             errors += [forbidden(f"{at}.{field}", detail) for field in _PROBES_AND_HOOKS if field in container]
         if not pod.options.sidecar_resize_policy and container.get("resizePolicy"):
-            shown = resize_policies_value(container["resizePolicy"])
+            shown = [internal_form(each, "core.ContainerResizePolicy") for each in container["resizePolicy"]]
             errors.append(invalid(f"{at}.resizePolicy", shown, "must not be set for init containers"))
     return errors
 

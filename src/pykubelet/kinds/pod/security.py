@@ -21,7 +21,7 @@ from pykubelet.api.field_errors import (
 )
 from pykubelet.api.names import byte_length, group_id_errors, user_id_errors
 from pykubelet.api.serializer import Document
-from pykubelet.kinds.go_values import profile_value, security_context_value
+from pykubelet.kinds.go_values import internal_form
 from pykubelet.kinds.pod.references import descending_path_errors
 from pykubelet.kinds.pod.visitors import containers_with_paths
 from pykubelet.kinds.pod.windows import windows_options_errors
@@ -63,7 +63,7 @@ def seccomp_errors(profile: Document | None, path: str) -> list[FieldError]:
     if kind != "Localhost":
         if name is not None:
             detail = "can only be set when seccomp type is Localhost"
-            errors.append(invalid(at, profile_value(profile), detail))
+            errors.append(invalid(at, internal_form(profile, "core.SeccompProfile"), detail))
         return errors
     if name is None:
         return [*errors, required(at, "must be set when seccomp type is Localhost")]
@@ -234,16 +234,17 @@ def _id_errors(context: Document, path: str, names: tuple[str, ...]) -> list[Fie
 def _escalation_errors(context: Document, path: str) -> list[FieldError]:
     if context.get("allowPrivilegeEscalation", True):
         return []
-    shown = security_context_value(context)
-    errors: list[FieldError] = []
-    if context.get("privileged"):
-        detail = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
-        errors.append(invalid(path, shown, detail))
-    for capability in context.get("capabilities", {}).get("add", ()):
-        if capability == "CAP_SYS_ADMIN":
-            detail = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
-            errors.append(invalid(path, shown, detail))
-    return errors
+    conflicts = ["`privileged` to true"] if context.get("privileged") else []
+    added = context.get("capabilities", {}).get("add", ())
+    conflicts += ["`capabilities.Add` CAP_SYS_ADMIN" for capability in added if capability == "CAP_SYS_ADMIN"]
+    return [
+        invalid(
+            path,
+            internal_form(context, "core.SecurityContext"),
+            f"cannot set `allowPrivilegeEscalation` to false and {conflict}",
+        )
+        for conflict in conflicts
+    ]
 
 
 def _choice_errors(context: Document, name: str, choices: tuple[str, ...], path: str) -> list[FieldError]:

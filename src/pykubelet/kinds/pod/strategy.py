@@ -82,10 +82,7 @@ def _merged(term: Document, labels: Mapping[str, str]) -> Document:
     ]
     if not added:
         return term
-    return {
-        **term,
-        "labelSelector": {**selector, "matchExpressions": [*selector.get("matchExpressions", ()), *added]},
-    }
+    return {**term, "labelSelector": {**selector, "matchExpressions": [*selector.get("matchExpressions", ()), *added]}}
 
 
 def _affinity(affinity: Document, labels: Mapping[str, str]) -> Document:

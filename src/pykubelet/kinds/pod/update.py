@@ -338,8 +338,7 @@ def _removed_gates_errors(new: Sequence[Document], old: Sequence[Document]) -> l
     added = {gate["name"]: index for index, gate in enumerate(new) if gate["name"] not in known}
     return [
         forbidden(
-            f"spec.schedulingGates[{index}].name",
-            f"only deletion is allowed, but found new scheduling gate '{name}'",
+            f"spec.schedulingGates[{index}].name", f"only deletion is allowed, but found new scheduling gate '{name}'"
         )
         for name, index in added.items()
     ]

@@ -30,7 +30,7 @@ from pykubelet.api.names import (
     ip_errors,
 )
 from pykubelet.api.serializer import Document
-from pykubelet.kinds.go_values import resource_claim_value
+from pykubelet.kinds.go_values import internal_form
 from pykubelet.kinds.metadata import labels_errors, metadata_errors
 from pykubelet.kinds.pod.containers import (
     PodParts,
@@ -349,13 +349,13 @@ def _claim_errors(claim: Document, names: set[str], path: str) -> list[FieldErro
         errors += each_invalid(f"{path}.name", name, dns1123_label_errors(name))
         names.add(name)
     given = [field for field in ("resourceClaimName", "resourceClaimTemplateName") if field in claim]
-    shown = resource_claim_value(claim)
-    if len(given) > 1:
-        detail = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-        errors.append(invalid(path, shown, detail))
-    if not given:
-        detail = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
-        errors.append(invalid(path, shown, detail))
+    if len(given) != 1:
+        detail = (
+            "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+            if given
+            else "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+        )
+        errors.append(invalid(path, internal_form(claim, "core.PodResourceClaim"), detail))
     for field in given:
         errors += each_invalid(f"{path}.{field}", claim[field], dns1123_subdomain_errors(claim[field]))
     return errors

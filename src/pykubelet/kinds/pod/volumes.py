@@ -22,7 +22,7 @@ from pykubelet.api.field_errors import (
 from pykubelet.api.names import byte_length, dns1123_label_errors, dns1123_subdomain_errors
 from pykubelet.api.quantity import parse_quantity
 from pykubelet.api.serializer import Document
-from pykubelet.kinds.go_values import trust_bundle_value
+from pykubelet.kinds.go_values import internal_form
 from pykubelet.kinds.metadata import is_kubernetes_signer, label_selector_errors, signer_name_errors
 from pykubelet.kinds.persistent_volume_claim import claim_template_errors
 from pykubelet.kinds.pod.features import PodValidationOptions
@@ -48,16 +48,7 @@ _MAX_CERTIFICATE_SECONDS = 91 * 24 * 60 * 60
 _MAX_KUBERNETES_CERTIFICATE_SECONDS = 24 * 60 * 60
 SourceRule = Callable[[Document, str], list[FieldError]]
 PULL_POLICY = OneOf(("Always", "IfNotPresent", "Never"), required=True)
-_HOST_PATH_TYPES = (
-    "",
-    "BlockDevice",
-    "CharDevice",
-    "Directory",
-    "DirectoryOrCreate",
-    "File",
-    "FileOrCreate",
-    "Socket",
-)
+_HOST_PATH_TYPES = ("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
 _MAX_ISCSI_NAME_BYTES = 64
 # Upstream's names of these in messages about two sources, and of gcePersistentDisk also in its own errors.
 _SECOND_SOURCE_NAMES = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
@@ -145,7 +136,13 @@ def _trust_bundle_errors(source: Document, path: str, volume_path: str, taken: s
 def _trust_bundle_choice_errors(source: Document, path: str) -> list[FieldError]:
     name, signer = source.get("name"), source.get("signerName")
     if name is not None and signer is not None:
-        return [invalid(path, trust_bundle_value(source), "only one of name and signerName may be used")]
+        return [
+            invalid(
+                path,
+                internal_form(source, "core.ClusterTrustBundleProjection"),
+                "only one of name and signerName may be used",
+            )
+        ]
     if name is not None:
         errors = [] if name else [required(f"{path}.name", "must be a valid object name")]
         details = [f"not a valid clustertrustbundlename: {error}" for error in _trust_bundle_name_errors(name)]

@@ -158,11 +158,7 @@ def _headless_warnings(spec: Document) -> list[str]:
 
 def _fields(service: Document) -> Mapping[str, str]:
     spec = service["spec"]
-    return {
-        **metadata_fields(service),
-        "spec.clusterIP": spec.get("clusterIP", ""),
-        "spec.type": spec.get("type", ""),
-    }
+    return {**metadata_fields(service), "spec.clusterIP": spec.get("clusterIP", ""), "spec.type": spec.get("type", "")}
 
 
 def _cells(document: Document, age: Age) -> list[Any]:

@@ -313,14 +313,7 @@ def _repeated_ports_errors(ports: Sequence[Document], kind: str) -> list[FieldEr
 
 
 def _port_value(protocol: str, number: int) -> Document:
-    return {
-        "Name": "",
-        "Protocol": protocol,
-        "AppProtocol": None,
-        "Port": number,
-        "TargetPort": 0,
-        "NodePort": 0,
-    }
+    return {"Name": "", "Protocol": protocol, "AppProtocol": None, "Port": number, "TargetPort": 0, "NodePort": 0}
 
 
 def _source_ranges_errors(service: Document, before: Document) -> list[FieldError]:
