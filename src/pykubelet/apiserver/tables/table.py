@@ -16,6 +16,88 @@ from pykubelet.kinds.columns import SCALE, at, columns_of, created, name_of
 from pykubelet.kinds.kind import Cells, Kind
 
 META_GROUP = "meta.k8s.io"
+_INCLUDES = frozenset({"", "Metadata", "Object", "None"})
+_INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+_NEVER = "0001-01-01T00:00:00Z"
+
+
+def as_table(
+    document: Document, kind: Kind, *, include: str, now: datetime, headers: bool = True, version: str = "v1"
+) -> Document:
+    """Converts an object or a list to a Table; a Status is returned unchanged.
+
+    A watch converts each event, with columns (`headers`) only for the first. Raises BadRequest for an unknown
+    `include`.
+    """
+    if include not in _INCLUDES:
+        value = go_quote(include)
+        raise BadRequest(
+            "Unable to convert to Table as requested: "
+            f"includeObject: Invalid value: {value}: must be 'Metadata', 'Object', 'None', or empty"
+        )
+    if _is_status(document):
+        return document
+    is_list = "items" in document
+    items: list[Document] = (document["items"] or []) if is_list else [document]
+    metadata = document.get("metadata", {})
+    columns, cells = _printer(kind, document)
+    rows = _rows(items, kind, cells, include=include, age=ages_at(now), version=version)
+    return {
+        "kind": "Table",
+        "apiVersion": f"{META_GROUP}/{version}",
+        "metadata": metadata if is_list else {"resourceVersion": metadata.get("resourceVersion", "")},
+        "columnDefinitions": columns if headers else None,
+        # The rows of the default table are a nil slice in Go until there is one.
+        "rows": rows if rows or cells is not _default_cells else None,
+    }
+
+
+def _printer(kind: Kind, document: Document) -> tuple[Sequence[Document], Cells]:
+    is_scale = document.get("kind") == "Scale" and document.get("apiVersion") == "autoscaling/v1"
+    if is_scale:
+        if kind.definition:
+            return columns_of(SCALE), scale_cells
+        custom = scale_columns()
+        return custom.headers, custom.cells
+    columns = columns_of(kind.resource.group_resource) if kind.columns is None else kind.columns
+    return columns, kind.cells or _default_cells
+
+
+def scale_cells(document: Document, age: Age) -> list[Any]:
+    """Cells of the scale subresource: name, desired, available, age."""
+    spec, status = at(document, "spec"), at(document, "status")
+    return [name_of(document), spec.get("replicas", 0), status.get("replicas", 0), created(document, age)]
+
+
+def _default_cells(document: Document, _age: Age) -> list[Any]:
+    """Cells: name and creation time."""
+    metadata = document.get("metadata", {})
+    created = metadata.get("creationTimestamp")
+    return [metadata.get("name", ""), format_time(parse_time(created)) if created else _NEVER]
+
+
+def _rows(
+    items: Sequence[Document], kind: Kind, cells: Cells, *, include: str, age: Age, version: str
+) -> list[Document]:
+    resource = kind.resource
+    rows: list[Document] = []
+    for item in items:
+        row: dict[str, Any] = {"cells": cells(item, age)}
+        if kind.row_conditions is not None and (conditions := kind.row_conditions(item)):
+            row["conditions"] = conditions
+        if include == "Object":
+            row["object"] = {"kind": resource.kind, "apiVersion": resource.api_version, **item}
+        elif include != "None" or _ends_initial_events(item):
+            row["object"] = as_partial(item, version=version)
+        else:
+            row["object"] = None
+        rows.append(row)
+    return rows
+
+
+def _ends_initial_events(item: Document) -> bool:
+    """Whether this is the bookmark that ends the initial events; its metadata is always included."""
+    return (item.get("metadata", {}).get("annotations") or {}).get(_INITIAL_EVENTS_END) == "true"
 
 
 def as_partial(document: Document, *, version: str = "v1") -> Document:
@@ -53,87 +135,3 @@ def _partial(document: Document, version: str) -> Document:
 
 def _is_status(document: Document) -> bool:
     return document.get("kind") == "Status" and document.get("apiVersion") == "v1"
-
-
-_INCLUDES = frozenset({"", "Metadata", "Object", "None"})
-_INITIAL_EVENTS_END = "k8s.io/initial-events-end"
-_NEVER = "0001-01-01T00:00:00Z"
-
-
-def as_table(
-    document: Document, served: Kind, *, include: str, now: datetime, headers: bool = True, version: str = "v1"
-) -> Document:
-    """Converts an object or a list to a Table; a Status is returned unchanged.
-
-    A watch converts each event, with columns (`headers`) only for the first. Raises BadRequest for an unknown
-    `include`.
-    """
-    if include not in _INCLUDES:
-        value = go_quote(include)
-        raise BadRequest(
-            "Unable to convert to Table as requested: "
-            f"includeObject: Invalid value: {value}: must be 'Metadata', 'Object', 'None', or empty"
-        )
-    if document.get("kind") == "Status" and document.get("apiVersion") == "v1":
-        return document
-    is_list = "items" in document
-    items: list[Document] = (document["items"] or []) if is_list else [document]
-    metadata = document.get("metadata", {})
-    columns, cells = _printer(served, document)
-    rows = _rows(items, served, cells, include=include, age=ages_at(now), version=version)
-    return {
-        "kind": "Table",
-        "apiVersion": f"{META_GROUP}/{version}",
-        "metadata": metadata if is_list else {"resourceVersion": metadata.get("resourceVersion", "")},
-        "columnDefinitions": columns if headers else None,
-        # The rows of the default table are a nil slice in Go until there is one.
-        "rows": rows if rows or cells is not _default_cells else None,
-    }
-
-
-def _printer(served: Kind, document: Document) -> tuple[Sequence[Document], Cells]:
-    is_scale = document.get("kind") == "Scale" and document.get("apiVersion") == "autoscaling/v1"
-    if is_scale:
-        if served.definition:
-            return columns_of(SCALE), scale_cells
-        custom = scale_columns()
-        return custom.headers, custom.cells
-    columns = columns_of(served.resource.group_resource) if served.columns is None else served.columns
-    return columns, served.cells or _default_cells
-
-
-def _rows(
-    items: Sequence[Document], served: Kind, cells: Cells, *, include: str, age: Age, version: str
-) -> list[Document]:
-    resource = served.resource
-    rows: list[Document] = []
-    for item in items:
-        row: dict[str, Any] = {"cells": cells(item, age)}
-        if served.row_conditions is not None and (conditions := served.row_conditions(item)):
-            row["conditions"] = conditions
-        if include == "Object":
-            row["object"] = {"kind": resource.kind, "apiVersion": resource.api_version, **item}
-        elif include != "None" or _ends_initial_events(item):
-            row["object"] = as_partial(item, version=version)
-        else:
-            row["object"] = None
-        rows.append(row)
-    return rows
-
-
-def _ends_initial_events(item: Document) -> bool:
-    """Whether this is the bookmark that ends the initial events; its metadata is always included."""
-    return (item.get("metadata", {}).get("annotations") or {}).get(_INITIAL_EVENTS_END) == "true"
-
-
-def _default_cells(document: Document, _age: Age) -> list[Any]:
-    """Cells: name and creation time."""
-    metadata = document.get("metadata", {})
-    created = metadata.get("creationTimestamp")
-    return [metadata.get("name", ""), format_time(parse_time(created)) if created else _NEVER]
-
-
-def scale_cells(document: Document, age: Age) -> list[Any]:
-    """Cells of the scale subresource: name, desired, available, age."""
-    spec, status = at(document, "spec"), at(document, "status")
-    return [name_of(document), spec.get("replicas", 0), status.get("replicas", 0), created(document, age)]
